@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds build/libcprof.so and runs everything around it. `make` needs a C compiler and zlib's static library;
+# `make test` first installs what else is missing (scripts/setup.sh). `make help` lists the targets.
+
+CC ?= cc
+CFLAGS ?= -O2 -g
+WERROR ?= -Werror
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILD ?= build
+PYTHON_VENV ?= .venv/bin/python
+
+# Quiet unless V=1: Q hides a command, SAY prints the short line instead.
+V ?= 0
+ifeq ($(V),1)
+Q :=
+SAY := @:
+else
+Q := @
+SAY := @echo
+MAKEFLAGS += --no-print-directory
+endif
+
+LIB := $(BUILD)/libcprof.so
+MAP := preload/exports.map
+
+# ---- flags ------------------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
+	-Wundef -Wvla -Wwrite-strings -Wformat=2 -Wno-format-nonliteral $(WERROR)
+
+# initial-exec: the library is loaded at start, and a lazily allocated TLS block would call malloc inside a hook.
+# no-semantic-interposition, no-plt: our own calls bind directly, the few foreign ones go through the GOT.
+CODEGEN := -std=gnu11 -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition -fno-plt \
+	-fno-strict-aliasing -D_GNU_SOURCE=
+
+# CUDA_INC (written by scripts/setup.sh) is a list of header folders; empty when there is no toolkit.
+-include $(firstword $(wildcard $(BUILD)/cuda.mk build/cuda.mk))
+INCLUDES := -I. $(addprefix -isystem ,$(CUDA_INC))
+
+ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
+
+# zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
+LIBS := -l:libz.a -lpthread -ldl
+LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
+	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
+
+# ---- sources ----------------------------------------------------------------------------------------------
+
+SRC := $(wildcard preload/*.c cupti/*.c writer/*.c)
+OBJ := $(SRC:%.c=$(BUILD)/%.o)
+
+# One suite per tests/test_<name>.c; the list of suites is made from the file names, so there is no second list.
+TEST_SRC := $(filter-out tests/test_main.c,$(wildcard tests/test_*.c))
+SUITES := $(patsubst tests/test_%.c,%,$(TEST_SRC))
+TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) tests/test_main.c $(wildcard tests/support/*.c))
+CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lm)
+
+# Programs and libraries that the end-to-end tests trace: tests/e2e/c/x.c -> x, tests/e2e/c/libx.c -> libx.so.
+E2E_SRC := $(wildcard tests/e2e/c/*.c)
+E2E_LIB := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%.so,$(filter tests/e2e/c/lib%,$(E2E_SRC)))
+E2E_BIN := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%,$(filter-out tests/e2e/c/lib%,$(E2E_SRC)))
+
+FORMATTED = $(wildcard preload/*.[ch] cupti/*.[ch] writer/*.[ch] tests/*.[ch] tests/support/*.[ch] tests/e2e/c/*.[ch])
+
+# ---- what people call -------------------------------------------------------------------------------------
+
+## all: build/libcprof.so (the default)
+.PHONY: all
+all: $(LIB)
+
+## setup: install what this machine lacks for the tests (compilers, PyTorch, browser); quick when all is there
+.PHONY: setup
+setup:
+	$(Q)BUILD=$(BUILD) bash scripts/setup.sh
+
+## demo: trace a small PyTorch training run on the CPU and say where the trace is
+.PHONY: demo
+demo: setup
+	$(Q)$(MAKE) all
+	$(Q)BUILD=$(BUILD) bash scripts/demo.sh
+
+## test: everything that tells right from wrong: setup, unit, e2e
+.PHONY: test
+test: setup
+	$(Q)status=0; $(MAKE) unit || status=1; $(MAKE) e2e || status=1; exit $$status
+
+## unit: tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
+.PHONY: unit
+unit: $(BUILD)/unit
+	$(SAY) "  RUN     $<"
+	$(Q)CPROF_ENABLED=0 $<
+
+## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
+.PHONY: e2e
+e2e: setup
+	$(Q)$(MAKE) all $(if $(E2E_SRC),e2e-programs)
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -p no:cacheprovider $(E2E)
+
+.PHONY: e2e-programs
+e2e-programs: $(E2E_BIN) $(E2E_LIB)
+
+## bench: measure the budgets of the README, as ratios in one run
+.PHONY: bench
+bench: setup
+	$(Q)$(MAKE) all
+	$(Q)BUILD=$(abspath $(BUILD)) bash scripts/bench.sh
+
+## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
+.PHONY: lint
+lint: setup
+	$(Q)$(MAKE) all
+	$(Q)BUILD=$(BUILD) bash scripts/check_all.sh
+
+## format: rewrite the C sources in the style of .clang-format
+.PHONY: format
+format:
+	$(SAY) "  FORMAT  $(words $(FORMATTED)) files"
+	$(Q)clang-format -i $(FORMATTED)
+
+## asan: unit tests under AddressSanitizer and LeakSanitizer
+## ubsan: unit tests under UndefinedBehaviorSanitizer
+## tsan: unit tests under ThreadSanitizer
+.PHONY: asan ubsan tsan
+asan: SANITIZER := address
+ubsan: SANITIZER := undefined -fno-sanitize-recover=all
+tsan: SANITIZER := thread
+asan ubsan tsan:
+	$(Q)$(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+		SANITIZE="-fsanitize=$(SANITIZER)"
+
+## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/
+.PHONY: coverage
+coverage:
+	$(Q)$(MAKE) unit BUILD=build-coverage CFLAGS="-O0 -g --coverage" SANITIZE=--coverage
+	$(Q)cd build-coverage && find . -path ./tests -prune -o -name '*.gcda' -print0 \
+		| xargs -0 gcov -r -n -s "$(CURDIR)" 2>/dev/null \
+		| awk -F"'" '/^File/ {file = $$2} /^Lines/ && file {sub("Lines executed:", ""); print file ": " $$0; file = ""}' \
+		| grep -E '^(preload|cupti|writer)/.*\.c:' | sort
+
+## install: library, header and command into PREFIX (default /usr/local), below DESTDIR
+.PHONY: install
+install: $(LIB)
+	$(Q)install -d "$(DESTDIR)$(PREFIX)/lib" "$(DESTDIR)$(PREFIX)/include"
+	$(Q)install -m 755 $(LIB) "$(DESTDIR)$(PREFIX)/lib/libcprof.so"
+	$(Q)install -m 644 preload/cprof.h "$(DESTDIR)$(PREFIX)/include/cprof.h"
+	$(Q)if [ -f scripts/cprof ]; then install -d "$(DESTDIR)$(PREFIX)/bin" && \
+		install -m 755 scripts/cprof "$(DESTDIR)$(PREFIX)/bin/cprof"; fi
+	$(Q)$(RUN_LDCONFIG)
+	$(SAY) "  INSTALL $(DESTDIR)$(PREFIX)/lib/libcprof.so"
+
+## uninstall: remove what install put there
+.PHONY: uninstall
+uninstall:
+	$(Q)rm -f "$(DESTDIR)$(PREFIX)/lib/libcprof.so" "$(DESTDIR)$(PREFIX)/include/cprof.h" "$(DESTDIR)$(PREFIX)/bin/cprof"
+	$(Q)$(RUN_LDCONFIG)
+
+# The loader finds the bare name in LD_PRELOAD=libcprof.so only through its cache. A staged install
+# (DESTDIR) leaves the cache of this machine alone.
+RUN_LDCONFIG = if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+## clean: remove every build folder (the Python environment in .venv stays)
+.PHONY: clean
+clean:
+	$(Q)rm -rf build build-* $(BUILD)
+
+## help: this list
+.PHONY: help
+help:
+	@echo "make [target] [V=1] [CC=clang] [CFLAGS=...] [PREFIX=/usr/local] [DESTDIR=...] [BUILD=build] [WERROR=]"
+	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' Makefile | expand -t 14
+
+# ---- how files are made -----------------------------------------------------------------------------------
+
+$(LIB): $(OBJ) $(MAP) $(BUILD)/.flags
+	$(SAY) "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(LIB_LDFLAGS) -o $@ $(OBJ) $(LIBS)
+
+$(BUILD)/%.o: %.c $(BUILD)/.flags
+	$(SAY) "  CC      $<"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
+
+# Tests define suite_<name>() for the runner only, so they need no prototype.
+$(TEST_OBJ): EXTRA := -Wno-missing-prototypes -I$(BUILD)
+$(BUILD)/tests/test_main.o: $(BUILD)/suites.def
+
+$(BUILD)/unit: $(OBJ) $(TEST_OBJ)
+	$(SAY) "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(LIBS) $(CHECK_LIBS) -lm
+
+$(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h)
+	$(SAY) "  CC      $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra $(WERROR) -I. -o $@ $< -ldl -lpthread -lm
+
+$(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
+	$(SAY) "  CC      $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wall -Wextra $(WERROR) -I. -shared -Wl,-soname,lib$*.so \
+		-o $@ $< -ldl -lpthread -lm
+
+# Rewritten only when its text changes, so that another compiler, other flags or a new test file rebuild
+# exactly what they touch.
+define keep_if_same
+	@mkdir -p $(@D)
+	@printf '%s\n' $(1) >$@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+endef
+
+$(BUILD)/.flags: .always
+	$(call keep_if_same,'$(CC) $(ALL_CFLAGS)')
+
+$(BUILD)/suites.def: .always
+	$(call keep_if_same,'/* Made by the Makefile from the names of tests/test_*.c. */' $(patsubst %,'SUITE(%)',$(SUITES)))
+
+.PHONY: .always
+.always:
+
+-include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of cprof in a process: constructor, waking up, exit, forked children. The only place that starts and stops the parts. */
+#ifndef PRELOAD_INIT_H
+#define PRELOAD_INIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum wake_reason { WAKE_CUDA, WAKE_INJECTION, WAKE_MARKER, WAKE_TORCH };
+
+enum life {
+    LIFE_ASLEEP,  /* loaded, nothing asked for cprof yet */
+    LIFE_WAKING,  /* one thread is starting the parts */
+    LIFE_AWAKE,   /* parts run */
+    LIFE_OVER,    /* exit began, cprof is disabled, or this is a forked child: inert for good */
+};
+
+/* enum life. Written by the waking thread, at exit and in a forked child; read by every hook. */
+extern _Atomic int cprof_life;
+
+/* Starts the parts, once per process; a second caller returns at once. Prints nothing unless a setting is bad. May run inside a
+ * dlopen with the loader lock held. Any application thread. */
+void cprof_wake(enum wake_reason reason);
+
+/* cprof_wake() behind one load and one test, for hooks. */
+static inline void cprof_wake_once(enum wake_reason reason)
+{
+    if (__builtin_expect(atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_ASLEEP, 0))
+        cprof_wake(reason);
+}
+
+/* Called after the first CUDA call that succeeded: registers the exit handler again, so that it runs before CUDA's own. Any
+ * thread; cheap when repeated. */
+void cprof_cuda_alive(void);
+
+/* Finishes the open files and says what was written. From atexit and from the _exit wrapper; later calls do nothing. */
+void cprof_at_exit(void);
+
+/* Makes a forked child inert for good: no file, no lock, no thread. In the child's atfork handler. */
+void cprof_in_child(void);
+
+/* The process that woke cprof; 0 before. */
+int cprof_owner_pid(void);
+
+#endif

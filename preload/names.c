@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The run's name and the format variables. names_capture() runs in the constructor of every process
+ * that loads cprof, so it does as little as it can; the rest runs at wake-up and on the cprof thread.
+ */
+#include "preload/names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/config.h"
+#include "preload/parse.h"
+
+#define START_TIME "CPROF_START_TIME"
+
+enum {
+    CMDLINE_MAX = 4096,
+    PARENTS_MAX = 4 /* multiprocessing's fork server stands between child and script */
+};
+
+/* clang-format off */
+const char *const names_variables[NAMES_VARIABLES] = {
+    "run_name", "rank", "local_rank", "world_size", "local_world_size", "node_rank",
+    "epoch", "batch", "batch_in_epoch", "sample", "sample_in_epoch", "token", "token_in_epoch",
+    "total_wct", "epoch_wct", "batch_wct",
+};
+/* clang-format on */
+
+/* Seconds since the epoch; written by names_capture() in the constructor, read-only after it. */
+static int64_t start_time;
+
+/* ---- command lines ---- */
+
+/* The argument after the one at *at, or NULL; arguments are ended by NULs. */
+static const char *next_argument(const char *cmdline, size_t length, size_t *at)
+{
+    if (*at < length)
+        *at += strnlen(cmdline + *at, length - *at) + 1;
+    return *at < length ? cmdline + *at : NULL;
+}
+
+static const char *base_of(const char *path, size_t length, size_t *base_length)
+{
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    const char *slash = memrchr(path, '/', length);
+    const char *base = slash && length > 1 ? slash + 1 : path;
+    *base_length = length - (size_t)(base - path);
+    return base;
+}
+
+/* Letters, digits and what is harmless between them stay, and so does everything beyond ASCII. */
+static bool is_tame(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c >= 0x80 || strchr("._-+@=", c) != NULL;
+}
+
+/* text[0..length) with '_' for what is not tame, nor begins with '.' or '-'. */
+static void put_script(const char *text, size_t length, char *out, size_t size)
+{
+    if (size > NAMES_SCRIPT_SIZE)
+        size = NAMES_SCRIPT_SIZE;
+    if (length > size - 1)
+        length = size - 1;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        out[i] = c != 0 && is_tame(c) && (i > 0 || (c != '.' && c != '-')) ? text[i] : '_';
+    }
+    if (length == 0 && size > 1)
+        out[length++] = '_';
+    out[length] = '\0';
+}
+
+/* python, python3, python3.13t, pypy3 … */
+static bool is_python(const char *name, size_t length)
+{
+    size_t prefix = length >= 6 && strncmp(name, "python", 6) == 0 ? 6 : 4;
+    if (prefix == 4 && (length < 4 || strncmp(name, "pypy", 4) != 0))
+        return false;
+    for (size_t i = prefix; i < length; i++)
+        if (strchr("0123456789.td-bg", name[i]) == NULL)
+            return false;
+    return true;
+}
+
+/* What Python runs: kind is 'c' or 'm' for those options, 's' for a script, 0 for standard input. */
+static const char *python_target(const char *cmdline, size_t length, char *kind)
+{
+    size_t at = 0;
+    const char *argument;
+
+    *kind = 0;
+    while ((argument = next_argument(cmdline, length, &at)) != NULL) {
+        if (argument[0] != '-') {
+            *kind = 's';
+            return argument;
+        }
+        if (argument[1] == '\0')
+            return NULL;
+        if (argument[1] == '-') {
+            if (strcmp(argument, "--check-hash-based-pycs") == 0)
+                next_argument(cmdline, length, &at);
+            continue;
+        }
+        const char *option = argument + 1 + strcspn(argument + 1, "cmWX");
+        if (*option == '\0')
+            continue;
+        const char *value = option[1] ? option + 1 : next_argument(cmdline, length, &at);
+        if (*option == 'c' || *option == 'm') {
+            *kind = *option;
+            return value;
+        }
+    }
+    return NULL;
+}
+
+static bool begins_with_python(const char *cmdline, size_t length)
+{
+    size_t name_length;
+    const char *name = base_of(cmdline, strnlen(cmdline, length), &name_length);
+    return is_python(name, name_length);
+}
+
+bool names_is_multiprocessing(const char *cmdline, size_t length)
+{
+    char kind;
+    if (length == 0 || cmdline[length - 1] != '\0' || !begins_with_python(cmdline, length))
+        return false;
+    const char *code = python_target(cmdline, length, &kind);
+    return kind == 'c' && code && strncmp(code, "from multiprocessing.", 21) == 0;
+}
+
+void names_script_of(const char *cmdline, size_t length, char *out, size_t size)
+{
+    char kind;
+
+    if (length == 0 || cmdline[length - 1] != '\0') {
+        put_script("program", 7, out, size);
+        return;
+    }
+    size_t text_length;
+    const char *text = base_of(cmdline, strnlen(cmdline, length), &text_length);
+    if (!begins_with_python(cmdline, length)) {
+        bool login = text_length > 1 && text[0] == '-'; /* -bash */
+        put_script(text + login, text_length - login, out, size);
+        return;
+    }
+    const char *target = python_target(cmdline, length, &kind);
+    if (!target || kind == 'c') {
+        put_script("python", 6, out, size);
+        return;
+    }
+    if (kind == 'm') {
+        const char *dot = strrchr(target, '.');
+        text = dot && dot[1] ? dot + 1 : target;
+        text_length = strlen(text);
+    } else {
+        text = base_of(target, strlen(target), &text_length);
+        const char *dot = memrchr(text, '.', text_length);
+        if (dot && dot > text && strncmp(dot, ".py", 3) == 0)
+            text_length = (size_t)(dot - text);
+    }
+    put_script(text, text_length, out, size);
+}
+
+/* Reads the start of a file of /proc; errno stays. Returns the bytes read. */
+static size_t read_proc(const char *path, char *out, size_t size)
+{
+    int saved = errno;
+    size_t used = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && used < size) {
+        ssize_t got = read(fd, out + used, size - used);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            break;
+        used += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    return used;
+}
+
+/* A /proc/PID/cmdline into out, ended by a NUL however it was cut. Returns its length with the NUL. */
+static size_t read_cmdline(pid_t pid, char *out, size_t size)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    size_t length = read_proc(path, out, size - 1);
+    if (length > 0 && out[length - 1] != '\0')
+        out[length++] = '\0';
+    return length;
+}
+
+/* The parent of a process, or 0. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[32], stat[512];
+    int parent = 0;
+
+    if (pid == getpid())
+        return getppid();
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    size_t length = read_proc(path, stat, sizeof stat - 1);
+    stat[length] = '\0';
+    const char *end = strrchr(stat, ')'); /* the name may hold anything, also blanks */
+    if (end && sscanf(end + 1, " %*c %d", &parent) != 1)
+        parent = 0;
+    return parent;
+}
+
+void names_script(char *out, size_t size)
+{
+    char cmdline[CMDLINE_MAX];
+    pid_t pid = getpid();
+    size_t length = read_cmdline(pid, cmdline, sizeof cmdline);
+
+    for (int i = 0; i < PARENTS_MAX && names_is_multiprocessing(cmdline, length); i++) {
+        pid = parent_of(pid);
+        if (pid <= 1)
+            break;
+        length = read_cmdline(pid, cmdline, sizeof cmdline);
+    }
+    names_script_of(cmdline, length, out, size);
+}
+
+/* ---- start of the launch ---- */
+
+/* Shells and terminals outlive many runs; their own start is nobody's. */
+static bool is_session(const char *program)
+{
+    static const char sessions[] = " sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox "
+                                   "login su sudo sshd tmux screen ";
+    char padded[32];
+    int length = snprintf(padded, sizeof padded, " %s ", program + (*program == '-'));
+    return length < (int)sizeof padded && strstr(sessions, padded) != NULL;
+}
+
+/* Whether this process continues the launch it was started in. */
+static bool is_part_of_launch(void)
+{
+    struct rank_info rank;
+    char cmdline[CMDLINE_MAX];
+
+    rank_read(&rank, config_env, false);
+    if (rank.known && (rank.world_size > 1 || !rank.world_known))
+        return true;
+    const char *program = program_invocation_short_name;
+    if (!is_python(program, strlen(program)))
+        return false;
+    return names_is_multiprocessing(cmdline, read_cmdline(getpid(), cmdline, sizeof cmdline));
+}
+
+void names_capture(void)
+{
+    struct timespec now;
+    char text[24];
+    int64_t inherited;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    start_time = now.tv_sec;
+    if (!config_enabled())
+        return;
+    if (parse_int(config_env(START_TIME), 1, now.tv_sec, &inherited) && is_part_of_launch()) {
+        start_time = inherited;
+        return;
+    }
+    if (is_session(program_invocation_short_name))
+        return;
+    snprintf(text, sizeof text, "%" PRId64, start_time);
+    setenv(START_TIME, text, 1);
+}
+
+int64_t names_start_time(void)
+{
+    return start_time;
+}
+
+/* ---- the run's name ---- */
+
+/* A value of the environment that says something. */
+static const char *said(rank_lookup *lookup, const char *name)
+{
+    const char *value = lookup(name);
+    return parse_is_blank(value) ? NULL : value;
+}
+
+static const char *first_said(rank_lookup *lookup, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *value = said(lookup, names[i]);
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+/* Makes a name of one component out of text; never "." nor "..", never empty. */
+static void put_run(const char *text, char *out, size_t size)
+{
+    if (size > NAMES_RUN_SIZE)
+        size = NAMES_RUN_SIZE;
+    while (*text == ' ' || *text == '\t' || *text == '\r' || *text == '\n')
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t\r\n", text[length - 1]))
+        length--;
+    if (length > size - 1)
+        for (length = size - 1; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
+            length--; /* not inside a UTF-8 character */
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        out[i] = c < 0x20 || c == 0x7f || c == '/' ? '_' : text[i];
+    }
+    out[length] = '\0';
+    if (strcmp(out, ".") == 0 || strcmp(out, "..") == 0)
+        memset(out, '_', length);
+}
+
+/* The id that a launcher of several ranks gave all of them into out; false when there is none. */
+static bool launch_id(rank_lookup *lookup, const struct rank_info *rank, char *out, size_t size)
+{
+    static const char *const elastic[] = {"TORCHELASTIC_RUN_ID"};
+    static const char *const mpi[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID"};
+    bool several = rank->known && (rank->world_size > 1 || !rank->world_known);
+
+    const char *id = first_said(lookup, elastic, 1);
+    if (id && strcasecmp(id, "none") != 0) {
+        snprintf(out, size, "%s", id);
+        return true;
+    }
+    id = several ? first_said(lookup, mpi, sizeof mpi / sizeof mpi[0]) : NULL;
+    if (id) {
+        snprintf(out, size, "%s", id);
+        return true;
+    }
+    const char *job = said(lookup, "SLURM_JOB_ID");
+    const char *step = said(lookup, "SLURM_STEP_ID");
+    const char *tasks = said(lookup, "SLURM_STEP_NUM_TASKS");
+    int64_t count;
+    if (!tasks)
+        tasks = said(lookup, "SLURM_NTASKS");
+    if (job && step && parse_int(tasks, 2, INT32_MAX, &count)) {
+        snprintf(out, size, "%s.%s", job, step);
+        return true;
+    }
+    return false;
+}
+
+void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
+               const struct rank_info *rank, const char *script, int64_t start)
+{
+    static const char *const given[] = {"COMPOSER_RUN_NAME", "RUN_NAME"};
+    char text[NAMES_RUN_SIZE + 4];
+
+    if (size == 0)
+        return;
+    const char *name = parse_is_blank(setting) ? first_said(lookup, given, 2) : setting;
+    if (name) {
+        put_run(name, out, size);
+        return;
+    }
+    if (!launch_id(lookup, rank, text, sizeof text)) {
+        const char *job = said(lookup, "SLURM_JOB_ID");
+        time_t seconds = (time_t)start;
+        struct tm local;
+        if (!localtime_r(&seconds, &local))
+            memset(&local, 0, sizeof local);
+        int used = snprintf(text, sizeof text, "%.*s-", NAMES_SCRIPT_SIZE, job ? job : script);
+        strftime(text + used, sizeof text - (size_t)used, "%Y%m%d-%H%M%S", &local);
+    }
+    put_run(text, out, size);
+}
+
+/* ---- format variables ---- */
+
+void names_fill(struct names_values *values, const char *run_name, const struct rank_info *rank,
+                const struct train_time *time)
+{
+    static const struct train_time none;
+    const struct train_time *t = time ? time : &none;
+    const int64_t numbers[NAMES_VARIABLES] = {
+        0,
+        rank->rank,
+        rank->local_rank,
+        rank->world_size,
+        rank->local_world_size,
+        rank->node_rank,
+        t->epoch,
+        t->batch,
+        t->batch_in_epoch,
+        t->sample,
+        t->sample_in_epoch,
+        t->token,
+        t->token_in_epoch,
+        t->total_wct,
+        t->epoch_wct,
+        t->batch_wct,
+    };
+    for (int i = 0; i < NAMES_VARIABLES; i++) {
+        snprintf(values->numbers[i], sizeof values->numbers[i], "%" PRId64, numbers[i]);
+        values->vars[i].name = names_variables[i];
+        values->vars[i].value = values->numbers[i];
+    }
+    values->vars[0].value = run_name;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps: who may mark one, what the schedule says about it, and what is switched at its edge. The edge belongs to the thread that
+ * marks it; that thread stamps the time, sets the gate and posts the edge to the cprof thread, and does nothing else. */
+#ifndef PRELOAD_STEPS_H
+#define PRELOAD_STEPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/action.h"
+#include "preload/config.h"
+
+/* What can mark a step. */
+enum step_source {
+    STEP_CALL,       /* cprof_step(): counts from now on and silences every other source for the rest of the run */
+    STEP_OPTIMIZER,  /* the end of torch's Optimizer.step range */
+    STEP_DATALOADER, /* a batch is fetched from a DataLoader */
+    STEP_FORWARD,    /* the end of an outermost module call */
+};
+
+/* Step 0 begins. keep_unmarked: what comes before the first mark is kept, for a program that never marks one. Once, at wake-up, by
+ * the waking thread. */
+void steps_start(const struct config *config, bool keep_unmarked);
+
+/* True when marks from `source` count now. Any thread. */
+bool steps_listen_to(enum step_source source);
+
+/* Marks the end of the current step at `ticks` (clock_ticks(); 0 = now). Ignored when `source` does not count. Any thread; < 100 us
+ * whatever the window held. */
+void steps_mark(enum step_source source, uint64_t ticks);
+
+/* The step being run, and its action; 0 and ACTION_SKIP while cprof sleeps or is over. Any thread. */
+int64_t steps_current(void);
+enum action steps_action(void); /* as steps_current() */
+
+/* Ends the current step for good: the last edge, posted by the exiting thread. */
+void steps_finish(void);
+
+#endif

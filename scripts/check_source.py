@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the source tree that a compiler does not know. Prints `file:line: what` and exits 1 if any is broken.
+
+- layers: includes go preload -> cupti -> writer and preload -> writer, each folder through its public header only
+- calls that would end the host, write to its stdout or read its environment behind the settings' back
+- files of at most 800 lines, functions of at most 90
+- a comment at each header prototype and each _Atomic field
+- SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
+
+A line is let through by a comment on it or just above it: /* lint: allow */.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
+PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h"}
+MAX_FILE, MAX_FUNCTION = 800, 90
+
+FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|system|popen)\s*\(")
+GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
+# Written in two parts, so that this file does not find itself.
+MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+PACKAGE_HOST = re.compile(r"https?://[^\s/]*(pypi|pythonhosted|pytorch|debian|ubuntu|npmjs|anaconda|nvidia)\.(org|com)")
+TEXT_SUFFIXES = {".c", ".h", ".def", ".py", ".sh", ".cpp", ".map"}
+
+problems = []
+
+
+def problem(path, line, text):
+    problems.append(f"{path}:{line}: {text}")
+
+
+def project_files():
+    """Tracked files and new ones that git does not ignore."""
+    out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                         capture_output=True, text=True, check=True).stdout
+    return sorted(name for name in set(out.split("\0")) if name and (ROOT / name).is_file())
+
+
+def without_comments(text, strings=False):
+    """The C text with comments (and strings, if asked) blanked; line numbers stay."""
+    def blank(match):
+        found = match.group()
+        if not found.startswith("/") and not strings:
+            return found
+        return re.sub(r"[^\n]", " ", found)
+
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+
+
+def allowed(lines, number):
+    """Whether line `number` (from 1) or the one above it says `lint: allow`."""
+    return any("lint: allow" in lines[i] for i in (number - 1, number - 2) if i >= 0)
+
+
+def check_layers(path, lines, code):
+    folder = path.split("/")[0]
+    for number, line in enumerate(code.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if not match or allowed(lines, number):
+            continue
+        target = match.group(1)
+        other = target.split("/")[0]
+        if "/" not in target:
+            problem(path, number, f'include "{target}" must be written from the repository root')
+        elif other in LAYERS and other != folder:
+            if other not in LAYERS[folder]:
+                problem(path, number, f"{folder}/ must not include from {other}/")
+            elif target not in PUBLIC:
+                problem(path, number, f"{target} is private to {other}/")
+
+
+def check_calls(path, lines, bare):
+    for number, line in enumerate(bare.splitlines(), 1):
+        match = FORBIDDEN.search(line)
+        if match and not allowed(lines, number):
+            problem(path, number, f"{match.group(1)}() in the host process")
+        if GETENV.search(line) and path != "preload/config.c" and not allowed(lines, number):
+            problem(path, number, "getenv() outside preload/config.c")
+
+
+def check_sizes(path, lines):
+    if len(lines) > MAX_FILE:
+        problem(path, len(lines), f"{len(lines)} lines; at most {MAX_FILE}")
+    # clang-format puts both braces of a function body into the first column, and no others.
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line == "{":
+            start = number
+        elif line == "}" and start:
+            if number - start + 1 > MAX_FUNCTION:
+                problem(path, start, f"function of {number - start + 1} lines; at most {MAX_FUNCTION}")
+            start = None
+
+
+def comment_ends_above(lines, index, same_block):
+    """Whether a comment ends on the line above lines[index], looking past lines for which same_block is true."""
+    index -= 1
+    while index >= 0 and same_block(lines[index]):
+        if "/*" in lines[index] or "//" in lines[index]:
+            return True
+        index -= 1
+    return index >= 0 and (lines[index].rstrip().endswith("*/") or lines[index].lstrip().startswith("//"))
+
+
+def check_prototypes(path, lines, bare):
+    """Neighbouring prototypes without a blank line between them may share the comment above them."""
+    depth, start, statement = 0, None, ""
+    for number, line in enumerate(bare.splitlines(), 1):
+        if line.lstrip().startswith("#") or re.match(r'\s*extern\s+"?\s*"?C?"?\s*\{', line):
+            continue
+        if depth == 0 and line.strip():
+            start = start or number
+            statement += " " + line.strip()
+        depth = max(0, depth + line.count("{") - line.count("}"))
+        if depth == 0 and re.search(r"[;}]\s*$", line):
+            is_prototype = re.search(r"\w\s*\([^{]*\)[^{}=]*;$", statement) and not re.match(r"\s*(typedef|struct \w+ \{)", statement)
+            if is_prototype and "_Static_assert" not in statement:
+                text = " ".join(lines[start - 1:number])
+                if "/*" not in text and "//" not in text and \
+                        not comment_ends_above(lines, start - 1, lambda above: above.strip() and not above.rstrip().endswith(("*/", "}", "{"))):
+                    problem(path, start, "prototype without a comment")
+            start, statement = None, ""
+
+
+def check_atomics(path, lines, bare):
+    for number, line in enumerate(bare.splitlines(), 1):
+        if not re.match(r"\s+_Atomic\b[^()=]*;|\s+_Atomic\s*\([^)]*\)[^()=]*;", line):
+            continue
+        text = lines[number - 1]
+        if "/*" not in text and "//" not in text and \
+                not comment_ends_above(lines, number - 1, lambda above: "_Atomic" in above):
+            problem(path, number, "_Atomic field without a comment (who writes, who reads, which ordering)")
+
+
+def check_head(path, lines):
+    head = [line for line in lines[:8] if not line.startswith("#!")]
+    if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head[:2]):
+        problem(path, 1, "no SPDX line at the top")
+        return
+    rest = " ".join(line for line in head if "SPDX" not in line and re.match(r'\s*(/\*|\*|//|#(?!\s*(include|define|if))|"""|\w.*)', line))
+    if len(re.findall(r"[A-Za-z]{2,}", rest)) < 4 or not re.match(r'\s*(/\*|\*|//|#|"""|r""")', next((x for x in head if "SPDX" not in x and x.strip(" */#")), "")):
+        problem(path, 2, "no sentence on what the file is for")
+
+
+def check_text(path, lines, private):
+    for number, line in enumerate(lines, 1):
+        if MARKS.search(line):
+            problem(path, number, "left-over mark")
+        if PACKAGE_HOST.search(line):
+            problem(path, number, "names a package host")
+        if any(folder in line for folder in private):
+            problem(path, number, "names a path of this machine")
+
+
+def private_folders():
+    """Folders that only this machine has: the home folder, and where the checkout is."""
+    shared = {"/", "/tmp/", "/home/", "/opt/", "/srv/", "/usr/", "/usr/src/", "/usr/local/src/", "/var/tmp/", "/mnt/"}
+    folders = {os.path.expanduser("~") + "/", f"{ROOT}/", f"{ROOT.parent}/"}
+    return sorted(folders - shared)
+
+
+def check_makefile():
+    text = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"^## ([a-z0-9-]+): \S", text, re.M))
+    for group in re.findall(r"^\.PHONY: (.*)$", text, re.M):
+        for target in group.split():
+            # Helpers of other targets have no text of their own.
+            if target not in named and target not in (".always", "e2e-programs"):
+                problem("Makefile", 1, f"target {target} has no `## {target}: text`")
+
+
+def main():
+    private = private_folders()
+    for path in project_files():
+        data = (ROOT / path).read_bytes()
+        if b"\0" in data:
+            continue
+        text = data.decode("utf-8", "replace")
+        lines = text.splitlines()
+        check_text(path, lines, private)
+        suffix = pathlib.Path(path).suffix
+        if suffix in TEXT_SUFFIXES or path in ("Makefile", ".ci/run", "scripts/cprof"):
+            check_head(path, lines)
+            check_sizes(path, lines)
+        if path.split("/")[0] in LAYERS and suffix in (".c", ".h", ".def"):
+            check_layers(path, lines, without_comments(text))
+            bare = without_comments(text, strings=True)
+            check_calls(path, lines, bare)
+            check_atomics(path, lines, bare)
+            if suffix == ".h":
+                check_prototypes(path, lines, bare)
+    check_makefile()
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

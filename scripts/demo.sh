@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `make demo`: traces a small PyTorch training run on the CPU, with default settings, and says where the trace is.
+set -eu
+cd "$(dirname "$0")/.."
+BUILD=${BUILD:-build}
+root=$PWD
+script=$root/tests/e2e/train_cnn.py
+out=$BUILD/demo
+
+if ! .venv/bin/python -c 'import torch' 2>/dev/null; then
+    echo "demo: there is no PyTorch in .venv; run scripts/setup.sh --force to see why" >&2
+    exit 1
+fi
+
+rm -rf "$out"
+mkdir -p "$out"
+echo "demo: LD_PRELOAD=$BUILD/libcprof.so .venv/bin/python tests/e2e/train_cnn.py   (in $out)"
+(cd "$out" && LD_PRELOAD=$root/$BUILD/libcprof.so "$root/.venv/bin/python" "$script")
+
+traces=$(find "$out" -name '*.json' -o -name '*.json.gz' | sort)
+if [ -z "$traces" ]; then
+    echo "demo: no trace was written" >&2
+    exit 1
+fi
+echo
+echo "demo: traces"
+echo "$traces" | sed 's/^/  /'
+echo "Open one at https://ui.perfetto.dev (Open trace file; the file stays on this machine), or offline:"
+echo "  .venv/bin/vizviewer $(echo "$traces" | head -n 1)"

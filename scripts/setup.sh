@@ -1,0 +1,205 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what this machine lacks to build and test cprof: distribution packages, and a Python environment
+# in .venv with PyTorch. Safe to run again at any time; when nothing changed since the last run it returns
+# at once (build/.setup holds the key of that run). `--force` looks at everything again.
+#
+# Nothing missing here is fatal but a C compiler, make and zlib: each absent thing is named in one line, and
+# the tests that need it skip with their reason.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+BUILD=${BUILD:-build}
+PYTHON=${PYTHON:-python3}
+VENV=.venv
+STAMP=$BUILD/.setup
+notes=""
+
+say() { echo "setup: $*"; }
+note() {
+    say "$*"
+    notes+="$*"$'\n'
+}
+
+# ---- fast way out -------------------------------------------------------------------------------------
+
+key=$(cat scripts/setup.sh scripts/requirements.txt | cksum; command -v "$PYTHON"; echo "${CUDA_HOME:-}")
+if [ "${1:-}" != --force ] && [ -x $VENV/bin/python ] && [ -f "$STAMP" ] &&
+    [ "$(sed '/^--$/,$d' "$STAMP")" = "$key" ]; then
+    sed '1,/^--$/d; s/^/setup: /' "$STAMP"
+    exit 0
+fi
+
+# ---- distribution packages ----------------------------------------------------------------------------
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+else
+    as_root=none
+fi
+apt_updated=""
+
+can_apt() { command -v apt-get >/dev/null && [ "$as_root" != none ]; }
+
+apt_get() { DEBIAN_FRONTEND=noninteractive $as_root ${as_root:+env DEBIAN_FRONTEND=noninteractive} apt-get "$@"; }
+
+# Installs packages that dpkg lacks; says which. Returns 1 when that is not possible.
+need_packages() {
+    local missing=()
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    [ ${#missing[@]} = 0 ] && return 0
+    can_apt || return 1
+    if [ -z "$apt_updated" ]; then
+        apt_get update -qq >/dev/null 2>&1
+        apt_updated=yes
+    fi
+    say "installing ${missing[*]} (apt)"
+    apt_get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1
+}
+
+# need_tool COMMAND-OR-TEST PACKAGES WHY: installs PACKAGES unless the test already passes.
+need_tool() {
+    bash -c "$1" >/dev/null 2>&1 && return 0
+    need_packages $2 && bash -c "$1" >/dev/null 2>&1 && return 0
+    note "missing: $2 ($3)"
+    return 1
+}
+
+# A name on PATH is not enough: on Ubuntu `chromium-browser` may be a stub that only prints how to get a snap.
+browser_works='for b in "${CPROF_BROWSER:-chromium}" chromium-browser google-chrome google-chrome-stable; do
+    "$b" --version 2>/dev/null | grep -qiE "chrom(e|ium) [0-9]" && exit 0; done; exit 1'
+
+compiler_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "int main(void){return 0;}" >$d/a.c &&
+    ${CC:-cc} -o $d/a $d/a.c'
+zlib_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && printf "#include <zlib.h>\nint main(void){return !zlibVersion();}" \
+    >$d/a.c && ${CC:-cc} -o $d/a $d/a.c -l:libz.a'
+check_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "#include <check.h>" >$d/a.c && ${CC:-cc} -E -o $d/a $d/a.c'
+
+failed=""
+need_tool 'command -v make' make "no build without it" || failed=yes
+need_tool "$compiler_works" "gcc libc6-dev" "no build without a C compiler" || failed=yes
+need_tool "$zlib_works" zlib1g-dev "no build without zlib.h and libz.a" || failed=yes
+need_tool "$check_works && command -v pkg-config" "check pkg-config" "unit tests cannot be built" || failed=yes
+need_tool 'command -v g++' g++ "the check of torch's C++ layouts skips" || true
+need_tool 'command -v readelf' binutils "make lint cannot read the library" || true
+need_tool 'command -v clang' clang "make lint skips the clang build" || true
+need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
+need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
+need_tool "$browser_works" chromium "" >/dev/null 2>&1 ||
+    need_tool "$browser_works" chromium-browser "tests in Perfetto's own UI skip" || true
+
+# ---- Python -------------------------------------------------------------------------------------------
+
+has_module() { "$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$2') is None)" 2>/dev/null; }
+
+# make_venv PYTHON [OPTION]: a fresh .venv; installs the distribution's venv module where it is split off.
+make_venv() {
+    local python=$1
+    shift
+    say "creating $VENV from $python $*"
+    rm -rf $VENV
+    "$python" -m venv "$@" $VENV >/dev/null 2>&1 && return 0
+    local version
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    need_packages python3-venv || need_packages "python$version-venv" || true
+    rm -rf $VENV
+    "$python" -m venv "$@" $VENV >/dev/null 2>&1 && return 0
+    need_packages "python$version-venv" && rm -rf $VENV && "$python" -m venv "$@" $VENV >/dev/null 2>&1
+}
+
+pip_install() { $VENV/bin/python -m pip install -qq --disable-pip-version-check "$@" 2>&1 | tail -n 3; return "${PIPESTATUS[0]}"; }
+
+# Which PyTorch: the build for the GPU where there is one; else the newest version that pip sees marked +cpu;
+# else the default one if that needs no CUDA packages (as on some platforms); else the distribution's; and
+# only when all that fails the default one with its gigabytes of CUDA libraries.
+install_torch() {
+    local version
+    if nvidia-smi -L >/dev/null 2>&1; then
+        say "installing torch, the build for NVIDIA GPUs (pip)"
+        pip_install torch && return 0
+    fi
+    version=$($VENV/bin/python -m pip index versions torch 2>/dev/null | grep -oE '[0-9][0-9.]*\+cpu' | head -n 1)
+    if [ -n "$version" ]; then
+        say "installing torch $version (pip)"
+        pip_install "torch==$version" && return 0
+    fi
+    if timeout 180 $VENV/bin/python -m pip install --dry-run -qq --report - torch 2>/dev/null |
+        $VENV/bin/python -c 'import json, sys; plan = json.load(sys.stdin)["install"]
+sys.exit(any(p["metadata"]["name"].startswith(("nvidia-", "cuda-")) for p in plan))' 2>/dev/null; then
+        say "installing torch (pip)"
+        pip_install torch && return 0
+    fi
+    if [ -x /usr/bin/python3 ] && need_packages python3-torch && has_module /usr/bin/python3 torch; then
+        say "using the distribution's python3-torch"
+        make_venv /usr/bin/python3 --system-site-packages && return 0
+    fi
+    say "installing torch with its CUDA libraries (pip; several GB)"
+    pip_install torch
+}
+
+setup_python() {
+    if ! command -v "$PYTHON" >/dev/null; then
+        need_packages python3 || { note "missing: python3 (every end-to-end test skips)"; return 1; }
+    fi
+    if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 9))'; then
+        note "missing: Python 3.9 or newer (set PYTHON; $PYTHON is older)"
+        return 1
+    fi
+    if ! $VENV/bin/python -m pip --version >/dev/null 2>&1; then
+        local share=""
+        has_module "$PYTHON" torch && share=--system-site-packages
+        make_venv "$PYTHON" $share || { note "missing: $VENV (python3 -m venv failed: is python3-venv there?)"; return 1; }
+    fi
+    if ! has_module $VENV/bin/python torch; then
+        install_torch
+        has_module $VENV/bin/python torch || note "missing: torch (pip could not install it; tests with PyTorch skip)"
+    fi
+    local line name
+    while IFS= read -r line; do
+        case "$line" in '' | '#'*) continue ;; esac
+        name=${line%%[<>=!~ ]*}
+        has_module $VENV/bin/python "$name" && continue
+        say "installing $name (pip)"
+        pip_install "$line"
+        has_module $VENV/bin/python "$name" || note "missing: $name (pip could not install it; tests that need it skip)"
+    done <scripts/requirements.txt
+}
+setup_python
+
+# ---- CUDA headers: only names and layouts come from them, so the wheels do when there is no toolkit -----
+
+find_cuda_headers() {
+    local home folder found=""
+    for home in "${CUDA_HOME:-}" /usr/local/cuda; do
+        [ -n "$home" ] && [ -f "$home/include/cuda_runtime_api.h" ] || continue
+        found=$home/include
+        for folder in "$home/extras/CUPTI/include" "$home/include"; do
+            [ -f "$folder/cupti.h" ] && [ "$folder" != "$found" ] && found+=" $folder"
+        done
+        break
+    done
+    if [ -z "$found" ]; then
+        for folder in $VENV/lib/python3*/site-packages/nvidia/*/include; do
+            [ -f "$folder/cupti.h" ] || [ -f "$folder/cuda_runtime_api.h" ] && found+=" $folder"
+        done
+    fi
+    echo $found
+}
+mkdir -p "$BUILD"
+cuda=$(find_cuda_headers)
+if [ -z "$cuda" ] && [ -x $VENV/bin/python ]; then
+    say "installing the CUDA headers (pip: nvidia-cuda-runtime, nvidia-cuda-cupti)"
+    pip_install --no-deps nvidia-cuda-runtime nvidia-cuda-cupti >/dev/null ||
+        pip_install --no-deps nvidia-cuda-runtime-cu12 nvidia-cuda-cupti-cu12 >/dev/null
+    cuda=$(find_cuda_headers)
+fi
+[ -n "$cuda" ] || note "missing: CUDA headers (nothing built now needs them)"
+printf '# Written by scripts/setup.sh.\nCUDA_INC := %s\n' "$cuda" >"$BUILD/cuda.mk.new"
+cmp -s "$BUILD/cuda.mk.new" "$BUILD/cuda.mk" && rm "$BUILD/cuda.mk.new" || mv "$BUILD/cuda.mk.new" "$BUILD/cuda.mk"
+
+[ -z "$failed" ] || exit 1
+printf '%s\n--\n%s' "$key" "$notes" >"$STAMP"

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares cprof's row of preload/torch_layout.def with the torch headers this is compiled against.
+ *
+ *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I preload \
+ *         -I <torch>/include -I <torch>/include/torch/csrc/api/include \
+ *         scripts/torch_layout_check.cpp -o check -no-pie -Wl,--unresolved-symbols=ignore-all
+ *     ./check            exit 0: the row is right; 1: it differs, or there is none: each field is named
+ *     ./check --print    only print what the headers say: the facts for a new row
+ *
+ * It needs the headers only: it calls nothing of torch, so the linker may leave torch's names open.
+ * tests/e2e/test_torch_layout.py does all this.
+ */
+/* The standard headers come first: the #defines below must reach none of them. */
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <chrono>
+#include <cmath>
+#include <complex>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <queue>
+#include <random>
+#include <regex>
+#include <set>
+#include <shared_mutex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <typeindex>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#define private public
+#define protected public
+#include <ATen/core/List.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <torch/version.h>
+#undef private
+#undef protected
+
+#include "torch_layout.h"
+
+namespace
+{
+bool print_only;
+const struct torch_layout *row;
+int wrong;
+size_t fields;
+
+/* One field: print the headers' value, or say so if the row's differs. */
+void check(const char *name, size_t header, size_t ours)
+{
+    if (print_only) {
+        std::printf("%s %zu\n", name, header);
+    } else if (header != ours) {
+        std::printf("WRONG %s: the headers say %zu, cprof's row says %zu\n", name, header, ours);
+        wrong++;
+    }
+}
+
+/* A member of struct torch_layout. */
+#define FIELD(name, value)                                                                         \
+    do {                                                                                           \
+        check(#name, static_cast<size_t>(value), row ? row->name : 0);                             \
+        fields++;                                                                                  \
+    } while (0)
+#define OFFSET(type, member) __builtin_offsetof(type, member)
+
+/* Tags that only some versions have. */
+template <class T> size_t tag_uint()
+{
+    if constexpr (requires { T::UInt; }) {
+        return static_cast<size_t>(T::UInt);
+    } else {
+        return TORCH_LAYOUT_ABSENT;
+    }
+}
+
+template <class T> size_t tag_sym_bool()
+{
+    if constexpr (requires { T::SymBool; }) {
+        return static_cast<size_t>(T::SymBool);
+    } else {
+        return TORCH_LAYOUT_ABSENT;
+    }
+}
+
+/* Where in an object of type T the bytes are that set() changes when all others are zero. */
+struct place {
+    size_t offset;
+    size_t mask;
+};
+
+template <class T, class F> place find_place(F set)
+{
+    alignas(16) static unsigned char bytes[sizeof(T)];
+    place p{TORCH_LAYOUT_ABSENT, 0};
+    std::memset(bytes, 0, sizeof(bytes));
+    set(*reinterpret_cast<T *>(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        if (bytes[i] != 0) {
+            if (p.mask != 0) {
+                std::printf("WRONG: a field that should lie in one byte does not\n");
+                wrong++;
+            }
+            p = {i, bytes[i]};
+        }
+    }
+    return p;
+}
+
+/* The offset of the byte with this value in an object. */
+template <class T> size_t find_byte(const T &object, unsigned char value)
+{
+    unsigned char bytes[sizeof(T)];
+    std::memcpy(bytes, static_cast<const void *>(&object), sizeof(T));
+    return static_cast<size_t>(std::find(bytes, bytes + sizeof(T), value) - bytes);
+}
+
+size_t key_bit(c10::DispatchKey key)
+{
+    return static_cast<size_t>(__builtin_ctzll(c10::DispatchKeySet(key).raw_repr()));
+}
+
+void check_functions()
+{
+    using Callback = at::RecordFunctionCallback;
+    using Function = at::RecordFunction;
+    using Inputs = decltype(Function::inputs_);
+
+    FIELD(cb_size, sizeof(Callback));
+    FIELD(cb_start, OFFSET(Callback, start_));
+    FIELD(cb_end, OFFSET(Callback, end_));
+    FIELD(cb_sampling_prob, OFFSET(Callback, sampling_prob_));
+    FIELD(cb_scopes, OFFSET(Callback, scopes_));
+    FIELD(cb_needs_inputs, OFFSET(Callback, needs_inputs_));
+    FIELD(cb_needs_outputs, OFFSET(Callback, needs_outputs_));
+    FIELD(cb_needs_ids, OFFSET(Callback, needs_ids_));
+    static_assert(std::is_trivially_copyable_v<Callback>);
+
+    FIELD(rf_size, sizeof(Function));
+    FIELD(rf_thread_id, OFFSET(Function, step_callbacks_.thread_id_));
+    FIELD(rf_scope, OFFSET(Function, step_callbacks_.scope_));
+    FIELD(rf_sequence_nr, OFFSET(Function, sequence_nr_));
+    FIELD(rf_inputs_data, OFFSET(Function, inputs_) + OFFSET(Inputs, Data));
+    FIELD(rf_inputs_size, OFFSET(Function, inputs_) + OFFSET(Inputs, Length));
+    FIELD(rf_fwd_thread_id, OFFSET(Function, fwd_thread_id_));
+    FIELD(rf_handle, OFFSET(Function, handle_));
+    FIELD(rf_is_async, OFFSET(Function, is_async_));
+
+    check("TORCH_SCOPE_COUNT", static_cast<size_t>(at::RecordScope::NUM_SCOPES), TORCH_SCOPE_COUNT);
+    check("TORCH_SCOPE_BACKWARD_FUNCTION", static_cast<size_t>(at::RecordScope::BACKWARD_FUNCTION),
+          TORCH_SCOPE_BACKWARD_FUNCTION);
+    check("TORCH_SCOPE_USER_SCOPE", static_cast<size_t>(at::RecordScope::USER_SCOPE),
+          TORCH_SCOPE_USER_SCOPE);
+    check("TORCH_SCOPE_STATIC_RUNTIME_MODEL",
+          static_cast<size_t>(at::RecordScope::STATIC_RUNTIME_MODEL),
+          TORCH_SCOPE_STATIC_RUNTIME_MODEL);
+}
+
+void check_values()
+{
+    using c10::IValue;
+    using c10::detail::ListImpl;
+    using Tag = IValue::Tag;
+
+    FIELD(iv_size, sizeof(IValue));
+    FIELD(iv_payload, OFFSET(IValue, payload));
+    FIELD(iv_tag, OFFSET(IValue, tag));
+    static_assert(sizeof(Tag) == 4);
+    FIELD(tag_none, Tag::None);
+    FIELD(tag_tensor, Tag::Tensor);
+    FIELD(tag_storage, Tag::Storage);
+    FIELD(tag_double, Tag::Double);
+    FIELD(tag_complex_double, Tag::ComplexDouble);
+    FIELD(tag_int, Tag::Int);
+    FIELD(tag_uint, tag_uint<Tag>());
+    FIELD(tag_sym_int, Tag::SymInt);
+    FIELD(tag_sym_float, Tag::SymFloat);
+    FIELD(tag_sym_bool, tag_sym_bool<Tag>());
+    FIELD(tag_bool, Tag::Bool);
+    FIELD(tag_tuple, Tag::Tuple);
+    FIELD(tag_string, Tag::String);
+    FIELD(tag_generic_list, Tag::GenericList);
+    FIELD(tag_generic_dict, Tag::GenericDict);
+    FIELD(tag_device, Tag::Device);
+    FIELD(tag_stream, Tag::Stream);
+    FIELD(tag_object, Tag::Object);
+    FIELD(tag_generator, Tag::Generator);
+
+    /* libstdc++'s std::vector is begin, end, end of storage. */
+    FIELD(list_begin, OFFSET(ListImpl, list));
+    FIELD(list_end, OFFSET(ListImpl, list) + sizeof(void *));
+    FIELD(list_element_type, OFFSET(ListImpl, elementType));
+    FIELD(type_kind, OFFSET(c10::Type, kind_));
+    static_assert(sizeof(c10::TypeKind) == 4);
+    FIELD(kind_tensor, c10::TypeKind::TensorType);
+}
+
+void check_tensor()
+{
+    using c10::StorageImpl;
+    using c10::TensorImpl;
+    using Device = decltype(TensorImpl::device_opt_);
+    const size_t sizes = OFFSET(TensorImpl, sizes_and_strides_);
+    const size_t device = OFFSET(TensorImpl, device_opt_);
+    const Device known(c10::Device(c10::DeviceType::XLA, 7));
+    const unsigned char type = static_cast<unsigned char>(c10::DeviceType::XLA);
+    const place policy = find_place<TensorImpl>([](TensorImpl &t) { t.sizes_strides_policy_ = 3; });
+    const place custom = find_place<TensorImpl>([](TensorImpl &t) {
+        t.sizes_strides_policy_ = static_cast<uint8_t>(TensorImpl::SizesStridesPolicy::CustomSizes);
+    });
+    const place symbolic =
+        find_place<TensorImpl>([](TensorImpl &t) { t.has_symbolic_sizes_strides_ = true; });
+
+    FIELD(ti_size, sizeof(TensorImpl));
+    FIELD(ti_storage, OFFSET(TensorImpl, storage_));
+    static_assert(sizeof(TensorImpl::storage_) == sizeof(void *));
+    FIELD(ti_ndim, sizes + OFFSET(c10::impl::SizesAndStrides, size_));
+    FIELD(ti_sizes, sizes + OFFSET(c10::impl::SizesAndStrides, inlineStorage_));
+    static_assert(OFFSET(c10::impl::SizesAndStrides, inlineStorage_) ==
+                  OFFSET(c10::impl::SizesAndStrides, outOfLineStorage_));
+    FIELD(ti_inline_max, C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE);
+    FIELD(ti_storage_offset, OFFSET(TensorImpl, storage_offset_));
+    FIELD(ti_numel, OFFSET(TensorImpl, numel_));
+    FIELD(ti_dtype, OFFSET(TensorImpl, data_type_));
+    static_assert(sizeof(TensorImpl::data_type_) == 2);
+    FIELD(ti_device_set, device + find_byte(known, 1));
+    FIELD(ti_device_type, device + find_byte(known, type));
+    FIELD(ti_device_index, device + find_byte(known, 7));
+    FIELD(ti_flags, policy.offset);
+    check("ti_flags (custom sizes)", custom.offset, policy.offset);
+    check("ti_flags (symbolic)", symbolic.offset, policy.offset);
+    FIELD(mask_policy, policy.mask);
+    FIELD(mask_custom_sizes, custom.mask);
+    FIELD(mask_symbolic, symbolic.mask);
+    FIELD(ti_key_set, OFFSET(TensorImpl, key_set_));
+    FIELD(key_nested, key_bit(c10::DispatchKey::NestedTensor));
+    FIELD(key_sparse, key_bit(c10::DispatchKey::Sparse));
+    FIELD(st_data, OFFSET(StorageImpl, data_ptr_));
+    FIELD(st_nbytes, OFFSET(StorageImpl, size_bytes_));
+    FIELD(dtype_undefined, c10::ScalarType::Undefined);
+
+#define DTYPE(type, name)                                                                          \
+    do {                                                                                           \
+        const auto text = caffe2::TypeMeta::TypeName<type>();                                      \
+        const std::string theirs(text.data(), text.size());                                        \
+        const size_t number = static_cast<size_t>(c10::ScalarType::name);                          \
+        if (print_only) {                                                                          \
+            std::printf("dtype %zu %s %s\n", number, #name, theirs.c_str());                       \
+        } else if (theirs != torch_layout_dtype(row, static_cast<unsigned>(number))) {             \
+            std::printf("WRONG dtype %zu: the headers say %s, cprof says %s\n", number,            \
+                        theirs.c_str(), torch_layout_dtype(row, static_cast<unsigned>(number)));   \
+            wrong++;                                                                               \
+        }                                                                                          \
+    } while (0);
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS(DTYPE)
+}
+} // namespace
+
+int main(int argc, char **argv)
+{
+    print_only = argc > 1 && std::strcmp(argv[1], "--print") == 0;
+    row = torch_layout_find(TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI != 0);
+    if (row == nullptr && !print_only) {
+        std::printf("WRONG: no row for torch %d.%d with _GLIBCXX_USE_CXX11_ABI=%d\n",
+                    TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI);
+        return 1;
+    }
+    check_functions();
+    check_values();
+    check_tensor();
+    /* min_version, max_version and cxx11_abi are what the row was found by. */
+    if (fields + 3 != sizeof(struct torch_layout) / sizeof(uint16_t)) {
+        std::printf("WRONG: %zu members of struct torch_layout are checked, it has %zu\n", fields,
+                    sizeof(struct torch_layout) / sizeof(uint16_t) - 3);
+        wrong++;
+    }
+    if (!print_only) {
+        std::printf("torch %d.%d, _GLIBCXX_USE_CXX11_ABI=%d: %zu fields, %d wrong\n",
+                    TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI, fields,
+                    wrong);
+    }
+    return wrong != 0;
+}

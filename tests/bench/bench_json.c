@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many events a second the writer turns into JSON and gzip, and how many bytes each takes: a fixed mix of nine
+ * operators (two with a sequence number, three with shapes) to one allocation, as in design.md section 9. Runs on the
+ * main thread; prints `name value unit` lines for scripts/bench.sh. Usage: bench_json [seconds per case] */
+#include "writer/json.h"
+#include "writer/sink_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RECORDS 20000u /* events in one buffer, about one flush of a busy program */
+#define SLOTS   8u     /* room for each record */
+
+static const char *const dtypes[] = {"unsigned char", "signed char", "short", "int",
+                                     "long int",      "c10::Half",   "float", "double"};
+
+static const char *const names[] = {
+    "aten::addmm_backward", "aten::convolution_1d", "aten::layer_norm_op", "aten::native_dropout",
+    "aten::transpose_int",  "aten::as_strided_cp",  "aten::empty_strided", "aten::reshape_alias",
+};
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A small generator, so that each run sees the same numbers. */
+static uint32_t next_random(void)
+{
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+static uint8_t *put_tensor(uint8_t *p, int64_t rows, int64_t columns)
+{
+    *p++ = SHAPE_TENSOR;
+    *p++ = 6;
+    *p++ = 2;
+    memcpy(p, &rows, 8);
+    memcpy(p + 8, &columns, 8);
+    return p + 16;
+}
+
+static void fill_operator(struct record *r, unsigned i, unsigned kind)
+{
+    const char *name = names[next_random() % 8];
+    r->kind = REC_SPAN;
+    r->category = CAT_CPU_OP;
+    r->id = 1000 + i;
+    r->op.sequence = kind < 2 ? (int64_t)(i / 5) : -1;
+    r->text_len = (uint32_t)strlen(name);
+    memcpy(r + 1, name, r->text_len);
+    if (kind % 3 == 0) {
+        uint8_t *begin = (uint8_t *)(r + 1) + r->text_len;
+        uint8_t *p = put_tensor(begin, 64 << (i & 3), 1024);
+        p = put_tensor(p, 1024, 512);
+        *p++ = SHAPE_SCALAR;
+        r->data_kind = DATA_SHAPES;
+        r->data_len = (uint32_t)(p - begin);
+    }
+}
+
+static void fill_memory(struct record *r, unsigned i)
+{
+    struct record_memory m = {.total_reserved = 0, .device_index = -1};
+    r->kind = REC_MEMORY;
+    r->category = CAT_MEMORY;
+    r->parent = 1000 + i - 1;
+    r->memory.address = 0x7f3200000000u + 64u * (next_random() % 4096u);
+    r->memory.bytes = 4096 << (next_random() & 7);
+    m.total_allocated = 900000000 + 4096 * (int64_t)(next_random() % 10000u);
+    r->data_kind = DATA_MEMORY;
+    r->data_len = sizeof(m);
+    memcpy(r + 1, &m, sizeof(m));
+}
+
+static void fill(struct record *records, struct json_place *places)
+{
+    int64_t now = 1728000000000000;
+    for (unsigned i = 0; i < RECORDS; i++) {
+        struct record *r = records + (size_t)i * SLOTS;
+        memset(r, 0, SLOTS * sizeof(*r));
+        if (i % 10 == 9) {
+            fill_memory(r, i);
+        } else {
+            fill_operator(r, i, i % 10);
+        }
+        now += 500 + next_random() % 8000;
+        places[i] = (struct json_place){.pid = 31337, .tid = 31337 + (i / 64) % 4, .start_ns = now};
+        places[i].end_ns = now + 400 + next_random() % 6000;
+    }
+}
+
+static void to_json(struct buf *b, const struct record *records, const struct json_place *places)
+{
+    buf_reset(b);
+    for (unsigned i = 0; i < RECORDS; i++) {
+        json_record(b, records + (size_t)i * SLOTS, &places[i], dtypes, 8);
+    }
+}
+
+/* Runs json (and gzip, level > 0) until the time is over, in CPU time of this thread. */
+static void run(const char *name, const struct record *records, const struct json_place *places,
+                int level, double limit)
+{
+    struct buf text = {0};
+    struct buf packed = {0};
+    struct gzip *gzip = level > 0 ? gzip_new(level) : NULL;
+    unsigned rounds = 0;
+    double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+    double spent;
+    do {
+        to_json(&text, records, places);
+        if (gzip != NULL) {
+            buf_reset(&packed);
+            gzip_member(gzip, &packed, text.data, text.len);
+        }
+        rounds++;
+        spent = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+    } while (spent < limit);
+    double bytes = (double)(gzip != NULL ? packed.len : text.len);
+    printf("%s_events_per_s %.0f events/s\n", name, (double)rounds * RECORDS / spent);
+    printf("%s_bytes_per_event %.1f B\n", name, bytes / RECORDS);
+    gzip_free(gzip);
+    buf_free(&text);
+    buf_free(&packed);
+}
+
+int main(int argc, char **argv)
+{
+    double limit = argc > 1 ? strtod(argv[1], NULL) : 1.0;
+    struct record *records = calloc((size_t)RECORDS * SLOTS, sizeof(*records));
+    struct json_place *places = calloc(RECORDS, sizeof(*places));
+    if (records == NULL || places == NULL) {
+        return 1;
+    }
+    fill(records, places);
+    run("json", records, places, 0, limit);
+    run("gzip1", records, places, 1, limit);
+    run("gzip3", records, places, 3, limit);
+    free(records);
+    free(places);
+    return 0;
+}

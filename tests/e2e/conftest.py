@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all end-to-end tests share: where the library and the helper modules are, and a clean environment."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+# Settings of the caller's shell, or of a launcher around the test run, must not reach the traced programs.
+for name in list(os.environ):
+    if name.startswith("CPROF_") and name != "CPROF_BROWSER" or name == "LD_PRELOAD":
+        del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def library():
+    """Path of libcprof.so. `make e2e` has built it."""
+    path = BUILD / "libcprof.so"
+    if not path.is_file():
+        pytest.fail(f"{path} is missing: run make")
+    return path

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real Perfetto for tests: scripts/perfetto_check.py under a name that tests can import.
+
+    import perfetto
+    pytestmark = perfetto.needed                      # skips, with the reason, where there is no browser
+    assert perfetto.import_errors(trace) == []
+    rows = perfetto.query(trace, "select name, count(*) as n from slice group by name")
+"""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from perfetto_check import PerfettoError, import_errors, query, screenshot, unavailable_reason  # noqa: E402,F401
+
+_reason = unavailable_reason()
+needed = pytest.mark.skipif(_reason is not None, reason=_reason or "")

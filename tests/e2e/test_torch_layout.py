@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cprof's table of torch's C++ layouts against the headers of the torch that is installed.
+
+scripts/torch_layout_check.cpp is compiled against the headers of the torch in this Python and
+against those of the system's libtorch-dev, each with both std::string ABIs, and must find every
+offset equal to the row that cprof would choose. It names each field that is not.
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECK = ROOT / "scripts" / "torch_layout_check.cpp"
+TABLE = ROOT / "preload" / "torch_layout.def"
+
+
+def venv_includes():
+    """Include folders of the torch in this Python, [] if it has none."""
+    try:
+        from torch.utils.cpp_extension import include_paths
+    except ImportError:
+        return []
+    return [p for p in include_paths() if Path(p).is_dir()]
+
+
+def system_includes():
+    """Include folders of the system's libtorch-dev, [] if it is not installed."""
+    folder = Path("/usr/include")
+    paths = [folder, folder / "torch/csrc/api/include"]
+    return [str(p) for p in paths if p.is_dir()] if (folder / "ATen/record_function.h").is_file() else []
+
+
+def build(folder, includes, abi, extra=()):
+    """Compile the check in folder against these headers; the program's path."""
+    program = folder / "check"
+    args = ["g++", "-std=c++20", "-w", "-O0", "-DNDEBUG", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+    for path in [*extra, ROOT / "preload", *includes]:
+        args += ["-I", str(path)]
+    args += [str(CHECK), "-o", str(program), "-no-pie", "-Wl,--unresolved-symbols=ignore-all"]
+    done = subprocess.run(args, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"the check does not compile:\n{done.stderr[-4000:]}"
+    return program
+
+
+def includes_or_skip(which):
+    """The headers asked for; skips, saying why, where there is no compiler or no header."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++: the layout check cannot be compiled")
+    includes = venv_includes() if which == "venv" else system_includes()
+    if not any((Path(p) / "ATen/record_function.h").is_file() for p in includes):
+        pytest.skip(f"no torch headers ({which}): nothing to compare the layout with")
+    return includes
+
+
+@pytest.mark.parametrize("abi", [1, 0], ids=["cxx11", "old"])
+@pytest.mark.parametrize("which", ["venv", "system"])
+def test_row_equals_headers(which, abi, tmp_path):
+    """Every offset, tag and dtype name of the row is what the headers say."""
+    program = build(tmp_path, includes_or_skip(which), abi)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
+    print(done.stdout)
+    assert done.returncode == 0, f"preload/torch_layout.def is wrong:\n{done.stdout}{done.stderr}"
+    assert " 0 wrong" in done.stdout
+
+
+def test_check_names_a_wrong_field(tmp_path):
+    """A shifted offset fails the check, which names the field: it does compare."""
+    includes = includes_or_skip("venv")
+    folder = tmp_path / "table"
+    folder.mkdir()
+    shutil.copy(ROOT / "preload" / "torch_layout.h", folder)
+    text, count = re.subn(r"\.ti_numel = \(sizes\) \+ 96", ".ti_numel = (sizes) + 104", TABLE.read_text())
+    assert count == 1
+    (folder / TABLE.name).write_text(text)
+    program = build(tmp_path, includes, 1, extra=[folder])
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "WRONG ti_numel" in done.stdout
+    assert done.stdout.count("WRONG") == 1
+
+
+def test_table_has_one_row_for_every_version(tmp_path):
+    """The table as plain C: one row for each version and ABI, none beyond its ends."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the table cannot be compiled")
+    source = tmp_path / "rows.c"
+    source.write_text(
+        '#include "torch_layout.h"\n#include <stdio.h>\n'
+        "int main(void)\n{\n"
+        "    for (int major = 0; major < 4; major++)\n"
+        "        for (int minor = 0; minor < 40; minor++)\n"
+        "            for (int abi = 0; abi < 2; abi++) {\n"
+        "                const struct torch_layout *row = torch_layout_find(major, minor, abi);\n"
+        '                if (row) printf("%d.%d %d %u %s\\n", major, minor, abi, row->cxx11_abi,\n'
+        "                                torch_layout_dtype(row, 15));\n"
+        "            }\n"
+        "    return 0;\n}\n"
+    )
+    program = tmp_path / "rows"
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "preload")]
+    subprocess.run([compiler, *flags, str(source), "-o", str(program)], check=True, timeout=60)
+    lines = subprocess.run([str(program)], capture_output=True, text=True, timeout=60).stdout.split("\n")
+    versions = ["1.13", *(f"2.{minor}" for minor in range(16))]
+    expected = [f"{v} {abi} {abi} c10::BFloat16" for v in versions for abi in (0, 1)]
+    assert [line for line in lines if line] == expected

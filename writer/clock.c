@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ticks to wall clock. clock_start() runs on the thread that wakes cprof, the rest on the cprof thread. */
+#include "writer/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+bool clock_uses_tsc;
+
+#define KNOTS 4096u /* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
+#define BEND_NS 250e6 /* time in which an error of the map is walked off */
+#define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
+
+static struct clock_map map;
+static uint64_t first_ticks;
+static uint64_t first_mono_ns;
+
+static bool tsc_is_invariant(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    if (!__get_cpuid(0x80000007u, &a, &b, &c, &d))
+        return false;
+    return (d & (1u << 8)) != 0;
+#elif defined(__aarch64__)
+    return true; /* the generic timer is architecturally constant */
+#else
+    return false;
+#endif
+}
+
+int64_t clock_wall_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t clock_base_ns(int64_t wall_ns)
+{
+    return wall_ns - wall_ns % BASE_FLOOR_NS;
+}
+
+/* One (ticks, clock) pair; the best of a few, so that a preemption between the two reads does not enter the map. */
+static void sample(uint64_t *ticks, int64_t *wall, uint64_t *mono)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        uint64_t before = clock_ticks();
+        int64_t w = clock_wall_now();
+        uint64_t m = clock_monotonic_ns();
+        uint64_t after = clock_ticks();
+        if (after - before >= best)
+            continue;
+        best = after - before;
+        *ticks = before + (after - before) / 2;
+        *wall = w;
+        *mono = m;
+    }
+}
+
+/* Nominal nanoseconds per tick, against CLOCK_MONOTONIC since the start: it has the rate of the wall clock without its
+ * steps. */
+static double nominal(uint64_t ticks, uint64_t mono)
+{
+    if (!clock_uses_tsc || ticks <= first_ticks)
+        return 1.0;
+    return (double)(mono - first_mono_ns) / (double)(ticks - first_ticks);
+}
+
+void clock_start(void)
+{
+    clock_uses_tsc = tsc_is_invariant();
+    int64_t wall = 0;
+    sample(&first_ticks, &wall, &first_mono_ns);
+}
+
+void clock_knot(void)
+{
+    uint64_t ticks = 0, mono = 0;
+    int64_t wall = 0;
+    sample(&ticks, &wall, &mono);
+    clock_map_add(&map, ticks, wall, nominal(ticks, mono));
+}
+
+int64_t clock_wall_ns(uint64_t ticks)
+{
+    return clock_map_ns(&map, ticks);
+}
+
+double clock_ticks_per_second(void)
+{
+    if (!clock_uses_tsc || !map.count)
+        return 1e9;
+    uint64_t ticks = 0, mono = 0;
+    int64_t wall = 0;
+    sample(&ticks, &wall, &mono);
+    return 1e9 / nominal(ticks, mono);
+}
+
+static struct clock_knot *knot(const struct clock_map *m, unsigned i)
+{
+    return &m->knots[(m->first + i) % m->cap];
+}
+
+static int64_t along(const struct clock_knot *k, uint64_t ticks)
+{
+    double delta = ticks >= k->ticks ? (double)(ticks - k->ticks) : -(double)(k->ticks - ticks);
+    return k->wall_ns + (int64_t)(delta * k->ns_per_tick);
+}
+
+static void append(struct clock_map *m, struct clock_knot k)
+{
+    if (m->count == m->cap) {
+        m->first = (m->first + 1) % m->cap;
+        m->count--;
+    }
+    *knot(m, m->count) = k;
+    m->count++;
+}
+
+bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, double nominal_ns_per_tick)
+{
+    if (!m->knots) {
+        m->knots = calloc(KNOTS, sizeof *m->knots);
+        if (!m->knots)
+            return false;
+        m->cap = KNOTS;
+    }
+    struct clock_knot next = {ticks, wall_ns, nominal_ns_per_tick};
+    while (m->count && knot(m, m->count - 1)->ticks >= ticks && m->count > 1)
+        m->count--; /* the planned end of the last bend: a new sample came first */
+    if (m->count) {
+        const struct clock_knot *last = knot(m, m->count - 1);
+        if (ticks <= last->ticks)
+            return true;
+        next.wall_ns = along(last, ticks);
+        double bend = (double)(wall_ns - next.wall_ns) * nominal_ns_per_tick / BEND_NS;
+        double most = nominal_ns_per_tick / 2; /* never back, never a jump */
+        next.ns_per_tick += bend > most ? most : bend < -most ? -most : bend;
+    }
+    append(m, next);
+    struct clock_knot end = {ticks + (uint64_t)(BEND_NS / nominal_ns_per_tick), 0,
+                             nominal_ns_per_tick};
+    end.wall_ns = along(&next, end.ticks);
+    append(m, end);
+    return true;
+}
+
+int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks)
+{
+    if (!m->count)
+        return (int64_t)ticks;
+    unsigned low = 0, high = m->count - 1;
+    if (ticks >= knot(m, high)->ticks)
+        return along(knot(m, high), ticks);
+    while (low + 1 < high) {
+        unsigned middle = low + (high - low) / 2;
+        if (knot(m, middle)->ticks <= ticks)
+            low = middle;
+        else
+            high = middle;
+    }
+    return along(knot(m, low), ticks);
+}
+
+void clock_map_free(struct clock_map *m)
+{
+    free(m->knots);
+    memset(m, 0, sizeof *m);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one clock of cprof. Application threads stamp raw ticks; the cprof thread maps ticks to wall-clock nanoseconds by a
+ * piecewise-linear, continuous, monotone map that gets one knot per flush (one fit per window would follow every slew of
+ * NTP or contradict what is already written, tried.md T16). */
+#ifndef WRITER_CLOCK_H
+#define WRITER_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/* True once clock_start() found an invariant time-stamp counter. Written once, before any thread stamps. */
+extern bool clock_uses_tsc;
+
+/* Nanoseconds of CLOCK_MONOTONIC; the ticks where there is no usable counter. */
+static inline uint64_t clock_monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Now, in ticks. Any thread, about 9 ns with a counter, 21 ns without; never fails, never goes back on a thread. */
+static inline uint64_t clock_ticks(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(clock_uses_tsc, 1))
+        return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#endif
+    return clock_monotonic_ns();
+}
+
+/* Chooses the tick source and takes the first sample. Once, at wake-up (CPUID traps in virtual machines). */
+void clock_start(void);
+
+/* Lays a knot at now. cprof thread, once per flush; the first one some milliseconds after clock_start(), because the rate is
+ * measured between the two. */
+void clock_knot(void);
+
+/* Wall-clock nanoseconds since 1970 of a tick, by the map. cprof thread (and the exiting thread once it has stopped). */
+int64_t clock_wall_ns(uint64_t ticks);
+
+/* Wall-clock nanoseconds now, straight from the system. Any thread. */
+int64_t clock_wall_now(void);
+
+/* Nominal ticks per second, as measured so far; for turning a span of ticks into seconds roughly. cprof thread. */
+double clock_ticks_per_second(void);
+
+/* The floor of `wall_ns` to 30 days, which is a trace's baseTimeNanoseconds (design.md section 6, T12). */
+int64_t clock_base_ns(int64_t wall_ns);
+
+/* ---- for tests: the map alone, without clocks ---- */
+struct clock_knot {
+    uint64_t ticks;
+    int64_t wall_ns;
+    double ns_per_tick; /* slope from this knot on, until the next one */
+};
+
+struct clock_map {
+    struct clock_knot *knots; /* ring of the newest, owned */
+    unsigned count, first, cap;
+};
+
+/* Adds the paired sample (ticks, wall_ns). The map stays continuous and monotone: the new segment starts where the old one
+ * predicts and bends so as to meet the wall clock a quarter of a second later; a step of the wall clock is walked off that way too,
+ * never taken as a jump. false: no memory, the old slope goes on. */
+bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, double nominal_ns_per_tick);
+
+/* Wall nanoseconds of `ticks`; before the first knot by its slope. */
+int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks);
+
+/* Frees the knots. */
+void clock_map_free(struct clock_map *m);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See hold.h. Chunks of 1 MB, so that a short program costs little. cprof thread. */
+#include "writer/hold.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES (1u << 20)
+
+struct hold_chunk {
+    struct hold_chunk *next;
+    uint64_t used, size;
+    char bytes[];
+};
+
+/* What stands before each record in a chunk. */
+struct hold_entry {
+    struct thread_log *log;
+    uint64_t size; /* bytes of the record that follows */
+};
+
+void hold_begin(struct hold *h, uint64_t from, uint64_t limit)
+{
+    hold_drop(h);
+    h->from = from;
+    h->limit = limit;
+    h->on = true;
+}
+
+static struct hold_chunk *chunk_for(struct hold *h, uint64_t size)
+{
+    if (h->last && h->last->size - h->last->used >= size)
+        return h->last;
+    uint64_t bytes = size > CHUNK_BYTES ? size : CHUNK_BYTES;
+    struct hold_chunk *chunk = malloc(sizeof *chunk + bytes);
+    if (!chunk)
+        return NULL;
+    chunk->next = NULL;
+    chunk->used = 0;
+    chunk->size = bytes;
+    if (h->last)
+        h->last->next = chunk;
+    else
+        h->first = chunk;
+    h->last = chunk;
+    return chunk;
+}
+
+bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bool bare)
+{
+    bool strip = bare && r->data_kind == DATA_SHAPES;
+    uint32_t data_len = strip ? 0 : r->data_len;
+    uint64_t slots = record_slots(r->text_len, data_len);
+    struct hold_entry entry = {log, slots * RECORD_SLOT};
+    uint64_t size = sizeof entry + entry.size;
+    if (h->bytes + size > h->limit)
+        return false;
+    struct hold_chunk *chunk = chunk_for(h, size);
+    if (!chunk)
+        return false;
+    char *to = chunk->bytes + chunk->used;
+    memcpy(to, &entry, sizeof entry);
+    struct record *copy = (struct record *)(to + sizeof entry);
+    memcpy(copy, r, sizeof *r + r->text_len + data_len);
+    copy->slots = (uint32_t)slots;
+    copy->data_len = data_len;
+    if (strip)
+        copy->data_kind = DATA_NONE;
+    chunk->used += size;
+    h->bytes += size;
+    return true;
+}
+
+void hold_each(const struct hold *h, void (*each)(struct thread_log *, const struct record *, void *), void *arg)
+{
+    for (const struct hold_chunk *chunk = h->first; chunk; chunk = chunk->next) {
+        for (uint64_t at = 0; at < chunk->used;) {
+            struct hold_entry entry;
+            memcpy(&entry, chunk->bytes + at, sizeof entry);
+            each(entry.log, (const struct record *)(chunk->bytes + at + sizeof entry), arg);
+            at += sizeof entry + entry.size;
+        }
+    }
+}
+
+void hold_drop(struct hold *h)
+{
+    for (struct hold_chunk *chunk = h->first; chunk;) {
+        struct hold_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
+    }
+    memset(h, 0, sizeof *h);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records kept aside, raw, until it is known whether a file wants them: step 0 of a program that may never mark a step, and the
+ * markers of warmup steps. cprof thread. */
+#ifndef WRITER_HOLD_H
+#define WRITER_HOLD_H
+
+#include "writer/record.h"
+#include "writer/thread_log.h"
+
+struct hold_chunk;
+
+struct hold {
+    uint64_t from;   /* ticks: takes records that start at or after this */
+    uint64_t limit;  /* most bytes of records */
+    uint64_t bytes;  /* bytes of records held */
+    struct hold_chunk *first, *last;
+    bool on;
+};
+
+/* Begins to hold what starts at `from` or later, at most `limit` bytes. */
+void hold_begin(struct hold *h, uint64_t from, uint64_t limit);
+
+/* Keeps a copy; false when the limit is reached or memory is short (the caller counts). Shapes are left out when `bare`. */
+bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bool bare);
+
+/* Calls each() for every record held, in the order in which they came. */
+void hold_each(const struct hold *h, void (*each)(struct thread_log *, const struct record *, void *), void *arg);
+
+/* Forgets everything and stops holding. */
+void hold_drop(struct hold *h);
+
+#endif

@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that its readers (HTA,
+ * TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not at all. Pure functions, cprof thread. */
+#include "writer/json.h"
+#include "writer/json_text.h"
+
+#include <stdbool.h>
+
+#define INLINE_NAME 512u /* names up to here take one look at the buffer's room */
+#define EVENT_ROOM                                                                                 \
+    512u /* most bytes of an event without its name, category text, shapes and args */
+
+/* ---- args: what stands behind a record ------------------------------------------------------------------- */
+
+/* One item of DATA_ARGS. */
+struct arg {
+    uint8_t type;
+    const char *key;
+    size_t key_len;
+    const uint8_t *value; /* 8 bytes, or the text */
+    size_t value_len;
+};
+
+/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
+static bool next_arg(const uint8_t **at, const uint8_t *end, struct arg *a)
+{
+    const uint8_t *p = *at;
+    if (end - p < 3) {
+        return false;
+    }
+    uint16_t key_len;
+    a->type = p[0];
+    memcpy(&key_len, p + 1, sizeof(key_len));
+    p += 3;
+    if (end - p < key_len || a->type > ARG_TEXT) {
+        return false;
+    }
+    a->key = (const char *)p;
+    a->key_len = key_len;
+    p += key_len;
+    uint32_t length = 8;
+    if (a->type == ARG_TEXT) {
+        if (end - p < 4) {
+            return false;
+        }
+        memcpy(&length, p, sizeof(length));
+        p += 4;
+    }
+    if ((size_t)(end - p) < length) {
+        return false;
+    }
+    a->value = p;
+    a->value_len = length;
+    *at = p + length;
+    return true;
+}
+
+/* True for the item that holds the event's own category. */
+static bool is_category(const struct arg *a)
+{
+    return a->type == ARG_TEXT && a->key_len == 0;
+}
+
+/* Appends the value of an item. */
+static void put_value(struct buf *b, const struct arg *a)
+{
+    if (a->type == ARG_TEXT) {
+        json_string(b, (const char *)a->value, a->value_len);
+    } else if (a->type == ARG_INT) {
+        int64_t v;
+        memcpy(&v, a->value, sizeof(v));
+        json_int(b, v);
+    } else {
+        double v;
+        memcpy(&v, a->value, sizeof(v));
+        json_real(b, v);
+    }
+}
+
+/* Appends `"key": value` for each item; first is false when something stands before them. */
+static void put_args(struct buf *b, const struct record *r, bool first)
+{
+    const uint8_t *at = record_data(r);
+    const uint8_t *end = at + r->data_len;
+    struct arg a;
+    while (next_arg(&at, end, &a)) {
+        if (is_category(&a)) {
+            continue;
+        }
+        if (!first) {
+            buf_put(b, ", ", 2);
+        }
+        first = false;
+        json_string(b, a.key, a.key_len);
+        buf_put(b, ": ", 2);
+        put_value(b, &a);
+    }
+}
+
+/* ---- args: shapes of operator inputs --------------------------------------------------------------------- */
+
+/* One item of DATA_SHAPES. */
+struct input {
+    uint8_t tag;
+    uint8_t dtype;         /* SHAPE_TENSOR */
+    uint8_t count;         /* tensors of SHAPE_LIST */
+    const uint8_t *bodies; /* one or `count` times: dtype, ndim, sizes */
+    size_t size;           /* bytes of all bodies */
+};
+
+/* Bytes of one tensor body; 0 when it was cut. */
+static size_t body_size(const uint8_t *p, const uint8_t *end)
+{
+    size_t size = end - p >= 2 ? 2 + 8 * (size_t)p[1] : 0;
+    return (size_t)(end - p) >= size ? size : 0;
+}
+
+/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
+static bool next_input(const uint8_t **at, const uint8_t *end, struct input *in)
+{
+    const uint8_t *p = *at;
+    if (p >= end) {
+        return false;
+    }
+    in->tag = *p++;
+    in->count = 0;
+    if (in->tag == SHAPE_TENSOR) {
+        in->count = 1;
+    } else if (in->tag == SHAPE_LIST) {
+        if (p >= end) {
+            return false;
+        }
+        in->count = *p++;
+    } else if (in->tag > SHAPE_SCALAR_LIST) {
+        return false;
+    }
+    in->bodies = p;
+    for (unsigned i = 0; i < in->count; i++) {
+        size_t size = body_size(p, end);
+        if (size == 0) {
+            return false;
+        }
+        p += size;
+    }
+    in->size = (size_t)(p - in->bodies);
+    in->dtype = in->tag == SHAPE_TENSOR ? in->bodies[0] : 0;
+    *at = p;
+    return true;
+}
+
+/* Writes [d0, d1, …] of the tensor body at *body and steps over it. */
+static char *put_dims(char *to, const uint8_t **body)
+{
+    unsigned ndim = (*body)[1];
+    const uint8_t *sizes = *body + 2;
+    *to++ = '[';
+    for (unsigned i = 0; i < ndim; i++) {
+        int64_t size;
+        memcpy(&size, sizes + 8 * (size_t)i, sizeof(size));
+        if (i != 0) {
+            to = put_literal(to, ", ");
+        }
+        to = put_i64(to, size);
+    }
+    *to++ = ']';
+    *body = sizes + 8 * (size_t)ndim;
+    return to;
+}
+
+/* Appends the dims of one input: [2, 3] for a tensor, [[2], [3]] for a list, [] for all else. */
+static void put_input_dims(struct buf *b, const struct input *in)
+{
+    /* A size of 8 bytes takes at most 22 characters with its comma, a body's two bytes at most "[], ". */
+    char *to = buf_room(b, 3 * in->size + 4);
+    if (to == NULL) {
+        return;
+    }
+    char *p = to;
+    const uint8_t *body = in->bodies;
+    if (in->tag == SHAPE_TENSOR) {
+        p = put_dims(p, &body);
+    } else {
+        *p++ = '[';
+        for (unsigned i = 0; i < in->count; i++) {
+            if (i != 0) {
+                p = put_literal(p, ", ");
+            }
+            p = put_dims(p, &body);
+        }
+        *p++ = ']';
+    }
+    b->len += (size_t)(p - to);
+}
+
+/* Appends the type word of one input as a JSON string. */
+static void put_input_type(struct buf *b, const struct input *in, const char *const *names,
+                           unsigned n_names)
+{
+    static const char *const words[] = {
+        [SHAPE_OTHER] = "",
+        [SHAPE_TENSOR] = "",
+        [SHAPE_LIST] = "TensorList",
+        [SHAPE_SCALAR] = "Scalar",
+        [SHAPE_SCALAR_LIST] = "ScalarList",
+    };
+    const char *word = words[in->tag];
+    if (in->tag == SHAPE_TENSOR && in->dtype < n_names && names[in->dtype] != NULL) {
+        word = names[in->dtype];
+    }
+    size_t n = strlen(word);
+    char *to = n <= INLINE_NAME ? buf_room(b, STRING_ROOM(n)) : NULL;
+    if (to != NULL) {
+        b->len += (size_t)(put_string(to, word, n) - to);
+    } else {
+        json_string(b, word, n);
+    }
+}
+
+/* Appends "Input type" and "Input Dims" with the same number of items; nothing when there is no whole item. */
+static void put_shapes(struct buf *b, const struct record *r, const char *const *names,
+                       unsigned n_names, bool first)
+{
+    const uint8_t *begin = record_data(r);
+    const uint8_t *end = begin + r->data_len;
+    const uint8_t *at = begin;
+    struct input in;
+    unsigned items = 0;
+    while (next_input(&at, end, &in)) {
+        if (items++ != 0) {
+            buf_put(b, ", ", 2);
+        } else {
+            buf_puts(b, first ? "\"Input type\": [" : ", \"Input type\": [");
+        }
+        put_input_type(b, &in, names, n_names);
+    }
+    if (items == 0) {
+        return;
+    }
+    buf_puts(b, "], \"Input Dims\": [");
+    at = begin;
+    for (unsigned i = 0; i < items && next_input(&at, end, &in); i++) {
+        if (i != 0) {
+            buf_put(b, ", ", 2);
+        }
+        put_input_dims(b, &in);
+    }
+    buf_put(b, "]", 1);
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------- */
+
+/* The constant beginning of an event, padded so that it is copied as one block. */
+struct beginning {
+    char text[63];
+    uint8_t len;
+};
+
+#define BEGINNING(literal)                                                                         \
+    {                                                                                              \
+        literal, sizeof(literal) - 1                                                               \
+    }
+
+static const struct beginning span_begin[CAT_COUNT] = {
+#define CATEGORY(id, text)                                                                         \
+    [CAT_##id] = BEGINNING("{\"ph\": \"X\", \"cat\": \"" text "\", \"name\": "),
+#include "writer/categories.def"
+#undef CATEGORY
+};
+
+static const struct beginning instant_begin[CAT_COUNT] = {
+#define CATEGORY(id, text)                                                                         \
+    [CAT_##id] = BEGINNING("{\"ph\": \"i\", \"cat\": \"" text "\", \"s\": \"t\", \"name\": "),
+#include "writer/categories.def"
+#undef CATEGORY
+};
+
+/* Makes sure of room for EVENT_ROOM bytes behind the name, writes the beginning and the name, and returns where the event
+ * goes on; the caller adds to len with end_at(). NULL when there is no room. */
+static char *begin_event(struct buf *b, const struct beginning *begin, const char *name, size_t n)
+{
+    if (n > INLINE_NAME) {
+        buf_put(b, begin->text, begin->len);
+        json_string(b, name, n);
+        return buf_room(b, EVENT_ROOM);
+    }
+    char *to = buf_room(b, sizeof(begin->text) + STRING_ROOM(n) + EVENT_ROOM);
+    if (to == NULL) {
+        return NULL;
+    }
+    memcpy(to, begin->text, sizeof(begin->text));
+    return put_string(to + begin->len, name, n);
+}
+
+/* The same for a category that is a text of the program's. instant: ph i instead of X. */
+static char *begin_own_category(struct buf *b, bool instant, const struct arg *category,
+                                const char *name, size_t n)
+{
+    buf_puts(b, instant ? "{\"ph\": \"i\", \"cat\": " : "{\"ph\": \"X\", \"cat\": ");
+    json_string(b, (const char *)category->value, category->value_len);
+    buf_puts(b, instant ? ", \"s\": \"t\", \"name\": " : ", \"name\": ");
+    json_string(b, name, n);
+    return buf_room(b, EVENT_ROOM);
+}
+
+/* Says that the event has been written up to p. */
+static void end_at(struct buf *b, const char *p)
+{
+    b->len = (size_t)(p - b->data);
+}
+
+/* Writes pid, tid and ts. */
+static char *put_place(char *p, const struct json_place *at)
+{
+    p = put_literal(p, ", \"pid\": ");
+    p = put_u64(p, at->pid);
+    p = put_literal(p, ", \"tid\": ");
+    p = put_u64(p, at->tid);
+    p = put_literal(p, ", \"ts\": ");
+    return put_us(p, at->start_ns);
+}
+
+/* Writes the duration from the two rounded ends, which is what keeps rows nested. */
+static char *put_duration(char *p, const struct json_place *at)
+{
+    int64_t start = at->start_ns > 0 ? at->start_ns : 0;
+    p = put_literal(p, ", \"dur\": ");
+    return put_us(p, at->end_ns > start ? at->end_ns - start : 0);
+}
+
+/* Finds the item of a record's args that names its category. */
+static bool own_category(const struct record *r, struct arg *category)
+{
+    if (r->data_kind != DATA_ARGS) {
+        return false;
+    }
+    const uint8_t *at = record_data(r);
+    const uint8_t *end = at + r->data_len;
+    while (next_arg(&at, end, category)) {
+        if (is_category(category)) {
+            return category->value_len != 0;
+        }
+    }
+    return false;
+}
+
+/* A record's category, or the one that readers show when it is none of ours. */
+static enum category category_of(const struct record *r)
+{
+    return r->category < CAT_COUNT ? (enum category)r->category : CAT_USER_ANNOTATION;
+}
+
+/* Writes the args that Kineto gives to every operator and annotation, each followed by ", ". */
+static char *put_operator(char *p, const struct record *r)
+{
+    if (r->id != 0) {
+        p = put_literal(p, "\"External id\": ");
+        p = put_id(p, r->id);
+        p = put_literal(p, ", ");
+    }
+    if (r->op.sequence >= 0) {
+        p = put_literal(p, "\"Sequence number\": ");
+        p = put_i64(p, r->op.sequence);
+        p = put_literal(p, ", \"Fwd thread id\": ");
+        p = put_id(p, r->op.forward_thread);
+        p = put_literal(p, ", ");
+    }
+    return put_literal(p, "\"Record function id\": 0");
+}
+
+/* X: a span, whatever recorded it. */
+static void put_span(struct buf *b, const struct record *r, const struct json_place *at,
+                     const char *const *dtype_names, unsigned n_dtypes)
+{
+    enum category category = category_of(r);
+    struct arg own;
+    char *p = own_category(r, &own)
+                  ? begin_own_category(b, false, &own, record_text(r), r->text_len)
+                  : begin_event(b, &span_begin[category], record_text(r), r->text_len);
+    if (p == NULL) {
+        return;
+    }
+    p = put_place(p, at);
+    p = put_duration(p, at);
+    p = put_literal(p, ", \"args\": {");
+    const char *none = p;
+    if (category != CAT_CUDA_RUNTIME && category != CAT_CUDA_DRIVER) {
+        p = put_operator(p, r);
+    } else if (r->parent != 0) {
+        p = put_literal(p, "\"External id\": ");
+        p = put_id(p, r->parent);
+    }
+    if (r->flags & REC_UNFINISHED) {
+        p = p == none ? p : put_literal(p, ", ");
+        p = put_literal(p, "\"finished\": \"false\"");
+    }
+    bool first = p == none;
+    if (r->data_kind == DATA_SHAPES) {
+        end_at(b, p);
+        put_shapes(b, r, dtype_names, n_dtypes, first);
+        p = buf_room(b, EVENT_ROOM);
+    } else if (r->data_kind == DATA_ARGS) {
+        end_at(b, p);
+        put_args(b, r, first);
+        p = buf_room(b, EVENT_ROOM);
+    }
+    if (p != NULL) {
+        end_at(b, put_literal(p, "}},\n"));
+    }
+}
+
+/* i: a moment, with what the program said about it. */
+static void put_instant(struct buf *b, const struct record *r, const struct json_place *at)
+{
+    struct arg own;
+    char *p = own_category(r, &own)
+                  ? begin_own_category(b, true, &own, record_text(r), r->text_len)
+                  : begin_event(b, &instant_begin[category_of(r)], record_text(r), r->text_len);
+    if (p == NULL) {
+        return;
+    }
+    p = put_place(p, at);
+    end_at(b, put_literal(p, ", \"args\": {"));
+    if (r->data_kind == DATA_ARGS) {
+        put_args(b, r, true);
+    }
+    buf_put(b, "}},\n", 4);
+}
+
+static const struct beginning counter_begin = BEGINNING("{\"ph\": \"C\", \"name\": ");
+
+/* C: one event with the one series `key`. A key that says nothing more than the name becomes "value". */
+static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
+                       const struct arg *series, bool only)
+{
+    char *p = begin_event(b, &counter_begin, record_text(r), r->text_len);
+    if (p == NULL) {
+        return;
+    }
+    p = put_place(p, at);
+    end_at(b, put_literal(p, ", \"args\": {"));
+    bool same =
+        series->key_len == r->text_len && memcmp(series->key, record_text(r), series->key_len) == 0;
+    if (series->key_len == 0 || (only && same)) {
+        buf_puts(b, "\"value\"");
+    } else {
+        json_string(b, series->key, series->key_len);
+    }
+    buf_put(b, ": ", 2);
+    put_value(b, series);
+    buf_put(b, "}},\n", 4);
+}
+
+/* True for values that a counter can show: NaN and Infinity make Perfetto's importer loop for ever. */
+static bool is_number(const struct arg *a)
+{
+    if (a->type == ARG_REAL) {
+        double v;
+        memcpy(&v, a->value, sizeof(v));
+        return __builtin_isfinite(v);
+    }
+    return a->type == ARG_INT;
+}
+
+static void put_counter(struct buf *b, const struct record *r, const struct json_place *at)
+{
+    if (r->data_kind != DATA_ARGS) {
+        return;
+    }
+    const uint8_t *begin = record_data(r);
+    const uint8_t *end = begin + r->data_len;
+    const uint8_t *in = begin;
+    struct arg a;
+    unsigned items = 0;
+    while (next_arg(&in, end, &a)) {
+        items++;
+    }
+    in = begin;
+    while (next_arg(&in, end, &a)) {
+        if (is_number(&a)) {
+            put_series(b, r, at, &a, items == 1);
+        }
+    }
+}
+
+/* Writes a device's name as torch spells it: CPU, CUDA:0. */
+static char *put_device(char *p, const struct record_memory *m)
+{
+    /* c10::DeviceType; the ones that a tensor allocator reports for */
+    static const char *const names[] = {
+        [0] = "CPU", [1] = "CUDA", [6] = "HIP", [12] = "XPU", [13] = "MPS",
+    };
+    const char *name = NULL;
+    if (m->device_type >= 0 && (size_t)m->device_type < sizeof(names) / sizeof(*names)) {
+        name = names[m->device_type];
+    }
+    if (name != NULL) {
+        size_t n = strlen(name);
+        p = (char *)memcpy(p, name, n) + n;
+    } else {
+        p = put_literal(p, "device type ");
+        p = put_i64(p, m->device_type);
+    }
+    if (m->device_index >= 0) {
+        *p++ = ':';
+        p = put_i64(p, m->device_index);
+    }
+    return p;
+}
+
+/* Kineto's [memory] instant, and the device's total as a counter. Nothing when the record has no whole record_memory. */
+static void put_memory(struct buf *b, const struct record *r, const struct json_place *at)
+{
+    struct record_memory m;
+    if (r->data_kind != DATA_MEMORY || r->data_len < sizeof(m)) {
+        return;
+    }
+    memcpy(&m, record_data(r), sizeof(m));
+    char *p = begin_event(b, &instant_begin[CAT_MEMORY], "[memory]", 8);
+    if (p == NULL) {
+        return;
+    }
+    p = put_place(p, at);
+    p = put_literal(p, ", \"args\": {\"Total Reserved\": ");
+    p = put_i64(p, m.total_reserved);
+    p = put_literal(p, ", \"Total Allocated\": ");
+    p = put_i64(p, m.total_allocated);
+    p = put_literal(p, ", \"Bytes\": ");
+    p = put_i64(p, r->memory.bytes);
+    p = put_literal(p, ", \"Device Id\": ");
+    p = put_i64(p, m.device_index);
+    p = put_literal(p, ", \"Device Type\": ");
+    p = put_i64(p, m.device_type);
+    p = put_literal(p, ", \"Addr\": ");
+    p = put_id(p, r->memory.address);
+    if (r->parent != 0) {
+        p = put_literal(p, ", \"External id\": ");
+        p = put_id(p, r->parent);
+    }
+    end_at(b, put_literal(p, "}},\n"));
+
+    p = buf_room(b, EVENT_ROOM);
+    if (p == NULL) {
+        return;
+    }
+    p = put_literal(p, "{\"ph\": \"C\", \"name\": \"Memory ");
+    p = put_device(p, &m);
+    *p++ = '"';
+    p = put_place(p, at);
+    p = put_literal(p, ", \"args\": {\"allocated bytes\": ");
+    p = put_i64(p, m.total_allocated);
+    end_at(b, put_literal(p, "}},\n"));
+}
+
+/* Takes back what was appended since `start` when it did not all fit. */
+static void whole_or_nothing(struct buf *b, size_t start)
+{
+    if (b->failed) {
+        b->len = start;
+    }
+}
+
+void json_record(struct buf *b, const struct record *r, const struct json_place *at,
+                 const char *const *dtype_names, unsigned n_dtypes)
+{
+    size_t start = b->len;
+    switch ((enum record_kind)r->kind) {
+    case REC_SPAN:
+        put_span(b, r, at, dtype_names, n_dtypes);
+        break;
+    case REC_INSTANT:
+        put_instant(b, r, at);
+        break;
+    case REC_COUNTER:
+        put_counter(b, r, at);
+        break;
+    case REC_MEMORY:
+        put_memory(b, r, at);
+        break;
+    case REC_PAD:
+        break;
+    }
+    whole_or_nothing(b, start);
+}
+
+/* Appends one end of a flow; tail is what follows its name. */
+static void put_flow_end(struct buf *b, const struct beginning *begin, const char *kind,
+                         uint64_t id, const struct json_place *at, const char *tail)
+{
+    buf_put(b, begin->text, begin->len);
+    json_uint(b, id & INT64_MAX);
+    char *p = buf_room(b, EVENT_ROOM);
+    if (p == NULL) {
+        return;
+    }
+    end_at(b, put_place(p, at));
+    size_t n = strlen(kind);
+    buf_puts(b, ", \"cat\": ");
+    json_string(b, kind, n);
+    buf_puts(b, ", \"name\": ");
+    json_string(b, kind, n);
+    buf_puts(b, tail);
+}
+
+void json_flow(struct buf *b, const char *kind, uint64_t id, const struct json_place *from,
+               const struct json_place *to)
+{
+    static const struct beginning out = BEGINNING("{\"ph\": \"s\", \"id\": ");
+    static const struct beginning in = BEGINNING("{\"ph\": \"f\", \"id\": ");
+    size_t start = b->len;
+    put_flow_end(b, &out, kind, id, from, "},\n");
+    put_flow_end(b, &in, kind, id, to, ", \"bp\": \"e\"},\n");
+    whole_or_nothing(b, start);
+}
+
+/* Appends an M event up to its args' opening brace. */
+static void begin_meta(struct buf *b, const char *kind, uint32_t pid, uint32_t tid)
+{
+    static const struct beginning begin = BEGINNING("{\"ph\": \"M\", \"name\": ");
+    static const struct json_place zero;
+    struct json_place at = zero;
+    at.pid = pid;
+    at.tid = tid;
+    char *p = begin_event(b, &begin, kind, strlen(kind));
+    if (p != NULL) {
+        p = put_place(p, &at);
+        end_at(b, put_literal(p, ", \"args\": {"));
+    }
+}
+
+void json_meta_text(struct buf *b, const char *kind, uint32_t pid, uint32_t tid, const char *key,
+                    const char *text, size_t len)
+{
+    if (len == 0) {
+        return;
+    }
+    size_t start = b->len;
+    begin_meta(b, kind, pid, tid);
+    json_string(b, key, strlen(key));
+    buf_put(b, ": ", 2);
+    json_string(b, text, len);
+    buf_put(b, "}},\n", 4);
+    whole_or_nothing(b, start);
+}
+
+void json_meta_number(struct buf *b, const char *kind, uint32_t pid, uint32_t tid,
+                      int64_t sort_index)
+{
+    size_t start = b->len;
+    begin_meta(b, kind, pid, tid);
+    buf_puts(b, "\"sort_index\": ");
+    json_int(b, sort_index);
+    buf_put(b, "}},\n", 4);
+    whole_or_nothing(b, start);
+}
+
+void json_span(struct buf *b, enum category category, const char *name, const struct json_place *at,
+               const char *args)
+{
+    size_t start = b->len;
+    unsigned row = (unsigned)category < CAT_COUNT ? (unsigned)category : CAT_USER_ANNOTATION;
+    char *p = begin_event(b, &span_begin[row], name, strlen(name));
+    if (p != NULL) {
+        p = put_place(p, at);
+        p = put_duration(p, at);
+        end_at(b, put_literal(p, ", \"args\": {"));
+    }
+    buf_puts(b, args);
+    buf_put(b, "}},\n", 4);
+    whole_or_nothing(b, start);
+}

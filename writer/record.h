@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one record that application threads put into rings and the cprof thread takes out. Plain data: no pointers
+ * into the program, so that it may outlive what it describes. */
+#ifndef WRITER_RECORD_H
+#define WRITER_RECORD_H
+
+#include <stdint.h>
+
+enum category {
+#define CATEGORY(id, text) CAT_##id,
+#include "writer/categories.def"
+#undef CATEGORY
+    CAT_COUNT
+};
+
+enum loss {
+#define LOSS(id, key, what) LOSS_##id,
+#include "writer/losses.def"
+#undef LOSS
+    LOSS_COUNT
+};
+
+enum record_kind {
+    REC_PAD,     /* fills the ring up to its end; `slots` is all that counts */
+    REC_SPAN,    /* name, start, end; one record holds both ends, so a loss never unbalances a file */
+    REC_INSTANT, /* name, start */
+    REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
+    REC_MEMORY,  /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0) or release (bytes < 0) */
+};
+
+/* What the `data` bytes behind the text are. */
+enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY };
+
+enum record_flags {
+    REC_UNFINISHED = 1u << 0, /* the span was still open when its window was written; end = the window's end */
+    REC_MARKER = 1u << 1,     /* a marker of a warmup step goes to the head of the next window's file; other records do not */
+};
+
+#define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
+
+struct record {
+    uint8_t kind;      /* enum record_kind */
+    uint8_t category;  /* enum category */
+    uint8_t data_kind; /* enum record_data */
+    uint8_t flags;     /* enum record_flags */
+    uint32_t slots;    /* length in slots, this header included */
+    uint64_t start;    /* clock_ticks() */
+    uint64_t end;      /* clock_ticks(); == start where there is no duration */
+    uint64_t id;       /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
+    uint64_t parent;   /* id of the span that was open on this thread; 0 = none */
+    union {
+        struct {
+            int64_t sequence;        /* autograd sequence number, -1 = none */
+            uint64_t forward_thread; /* torch's logical id of the forward thread, 0 = not a backward operator */
+        } op;
+        struct {
+            uint64_t address;
+            int64_t bytes; /* signed: negative when released */
+        } memory;
+    };
+    uint32_t text_len; /* bytes of name directly behind the header, not terminated, any bytes */
+    uint32_t data_len; /* bytes of `data` directly behind the text, not aligned */
+};
+_Static_assert(sizeof(struct record) == RECORD_SLOT, "a record header is one slot");
+
+/* DATA_MEMORY, copied with memcpy (unaligned). */
+struct record_memory {
+    int64_t total_allocated; /* bytes alive on the device as far as cprof saw */
+    int64_t total_reserved;  /* bytes the caching allocator holds; 0 on the CPU */
+    int32_t device_type;     /* c10::DeviceType: 0 CPU, 1 CUDA */
+    int32_t device_index;    /* -1 on the CPU */
+};
+
+/* DATA_SHAPES: one item per operator input, in order. An item is a tag byte, then:
+ *   SHAPE_TENSOR   uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size
+ *   SHAPE_LIST     uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); a longer list is cut at 255
+ *   SHAPE_SCALAR, SHAPE_SCALAR_LIST, SHAPE_OTHER   nothing
+ * which is all that Kineto's "Input Dims" and "Input type" can tell apart. Integers are in host order, unaligned. */
+enum shape_tag { SHAPE_OTHER, SHAPE_TENSOR, SHAPE_LIST, SHAPE_SCALAR, SHAPE_SCALAR_LIST };
+
+/* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, then 8 bytes of value (ARG_INT int64,
+ * ARG_REAL double) or uint32 length + bytes (ARG_TEXT). */
+enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT };
+
+/* Address of the text behind a record's header. */
+static inline const char *record_text(const struct record *r)
+{
+    return (const char *)(r + 1);
+}
+
+/* Address of the data bytes behind a record's text. */
+static inline const uint8_t *record_data(const struct record *r)
+{
+    return (const uint8_t *)(r + 1) + r->text_len;
+}
+
+/* Slots that a record with so many bytes of text and data takes. */
+static inline uint64_t record_slots(uint64_t text_len, uint64_t data_len)
+{
+    return 1 + (text_len + data_len + RECORD_SLOT - 1) / RECORD_SLOT;
+}
+
+#endif

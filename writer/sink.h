@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the bytes of one trace go. A sink is a small struct of function pointers, so that tests inject failure. The
+ * file sink keeps "the open file is a whole, valid trace after every flush" (design.md section 5):
+ *
+ *     [ head, fixed size ][ body: grows ][ trailer: replaced by each flush ]
+ *
+ * Plain: head padded with blanks. Gzip: the head is one stored member of fixed size, rewritten in place; the body is whole
+ * deflate members, one per flush; the trailer is a member of its own. Everything here runs on the cprof thread. */
+#ifndef WRITER_SINK_H
+#define WRITER_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sink {
+    /* Adds `body` and puts `trailer` over the old trailer in one write, truncating when the file got shorter. head (may be
+     * NULL = unchanged after the first call) is rewritten in place; its length must be the same each time. Returns 0 or an
+     * errno value; after an error the file is as the last successful flush left it, as far as the file system allows, and
+     * the same body may be given again. */
+    int (*flush)(struct sink *, const char *head, size_t head_len, const char *body, size_t body_len,
+                 const char *trailer, size_t trailer_len);
+    /* Gives the finished file its final name: link + unlink, never replacing unless `replace`. EEXIST is returned when the
+     * name is taken and replace is false. 0 or errno. */
+    int (*finish)(struct sink *, const char *final_path, bool replace);
+    /* Removes the unfinished file (a window that turned out not to be wanted). */
+    void (*discard)(struct sink *);
+    /* Frees the sink. The file stays as it is. NULL is allowed for the sink itself via sink_free(). */
+    void (*free)(struct sink *);
+    uint64_t bytes_written; /* on disk in all, for the trace's own cost */
+    uint64_t body_size;     /* bytes of body on disk (compressed when gzip) */
+};
+
+/* A file sink. part_path: name while it grows (copied). Nothing is created before the first flush; missing folders are made
+ * (0777 & ~umask) at that time. Opens by path at each flush with O_NOFOLLOW|O_CLOEXEC, checks device and inode against
+ * the first time, writes with pwrite (short writes and EINTR handled), closes. Folders made, files 0666 & ~umask.
+ * NULL when there is no memory. */
+struct sink *sink_file(const char *part_path, bool gzip, int level);
+
+/* Frees a sink; NULL is allowed. */
+void sink_free(struct sink *s);
+
+/* Free bytes rule of design.md section 3: true when the file system that holds `path` (or its nearest existing parent)
+ * has less free than 1 GB or 5 % of its size, whichever is smaller. */
+bool sink_disk_low(const char *path);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, ending and reusing thread logs. Lock-free list: logs are only ever added at its head and never freed, so that the
+ * cprof thread can walk it while threads come and go. */
+#include "writer/writer.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread struct thread_log *thread_log_self;
+static __thread bool past_end; /* the thread-end hook ran: late calls of other destructors record nothing */
+
+_Atomic uint64_t process_losses[LOSS_COUNT];
+
+static struct thread_log *_Atomic first;
+static _Atomic uint32_t made;
+static _Atomic bool ready;
+static uint64_t ring_size;
+static pthread_key_t end_key;
+
+/* Runs as the thread ends. The ring stays until the cprof thread has emptied it. */
+static void thread_ended(void *arg)
+{
+    struct thread_log *log = arg;
+    spans_abandon(log);
+    thread_log_self = NULL;
+    past_end = true;
+    atomic_store_explicit(&log->state, THREAD_ENDED, memory_order_release);
+}
+
+bool thread_log_start(uint64_t ring_bytes)
+{
+    ring_size = ring_bytes;
+    if (pthread_key_create(&end_key, thread_ended) != 0)
+        return false;
+    atomic_store(&ready, true);
+    return true;
+}
+
+static struct thread_log *reuse(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        int expected = THREAD_FREE;
+        if (atomic_compare_exchange_strong(&log->state, &expected, THREAD_LIVE))
+            return log;
+    }
+    return NULL;
+}
+
+static struct thread_log *make(void)
+{
+    uint32_t number = atomic_fetch_add(&made, 1) + 1;
+    if (number >= THREADS_MAX)
+        return NULL;
+    struct thread_log *log = mmap(NULL, sizeof *log, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (log == MAP_FAILED)
+        return NULL;
+    if (!ring_make(&log->ring, ring_size)) {
+        munmap(log, sizeof *log);
+        return NULL;
+    }
+    log->number = number;
+    log->next_id = (uint64_t)number << SPAN_ID_THREAD_SHIFT;
+    atomic_store(&log->state, THREAD_LIVE);
+    atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
+    log->next = atomic_load(&first);
+    while (!atomic_compare_exchange_weak(&first, &log->next, log))
+        ;
+    return log;
+}
+
+struct thread_log *thread_log_attach(void)
+{
+    if (past_end || !atomic_load_explicit(&ready, memory_order_acquire))
+        return NULL;
+    struct thread_log *log = reuse();
+    if (log)
+        atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
+    else
+        log = make();
+    if (!log || pthread_setspecific(end_key, log) != 0) {
+        if (log)
+            atomic_store(&log->state, THREAD_FREE);
+        thread_log_lost(NULL, LOSS_NO_THREAD, 1);
+        return NULL;
+    }
+    thread_log_self = log;
+    return log;
+}
+
+struct thread_log *thread_log_first(void)
+{
+    return atomic_load_explicit(&first, memory_order_acquire);
+}
+
+void thread_log_recycle(struct thread_log *log)
+{
+    atomic_store_explicit(&log->depth, 0, memory_order_relaxed);
+    log->text_used = 0;
+    log->torch_thread = 0;
+    log->named = 0;
+    atomic_store_explicit(&log->state, THREAD_FREE, memory_order_release);
+}
+
+void thread_log_abandon(void)
+{
+    atomic_store(&ready, false);
+    thread_log_self = NULL;
+    past_end = true;
+}
+
+void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n)
+{
+    _Atomic uint64_t *counter = log ? &log->losses[cause] : &process_losses[cause];
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One schedule window and its file: collects events as JSON while it is open, is flushed so that the file is whole at any
+ * time, is finished and named when complete. Everything here runs on the cprof thread. */
+#ifndef WRITER_WINDOW_H
+#define WRITER_WINDOW_H
+
+#include <limits.h>
+
+#include "writer/buf.h"
+#include "writer/flows.h"
+#include "writer/sink.h"
+#include "writer/writer.h"
+
+struct window {
+    struct window *next; /* later window */
+    uint64_t serial;     /* 1, 2 … */
+    uint64_t from;       /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
+    uint64_t start;      /* ticks of its first step's edge */
+    uint64_t end;        /* ticks; UINT64_MAX while open */
+    uint64_t closed_at;  /* ticks when the end became known */
+    int64_t first_step, last_step; /* last_step: the last whole one; first - 1 = none */
+    struct train_time time;        /* at the end */
+    bool partial;        /* cut short by exit */
+    bool markless;       /* a program without step marks */
+    bool full;           /* reached max_trace_bytes */
+    unsigned passes;     /* drains since the end became known */
+    int64_t base_ns;     /* baseTimeNanoseconds */
+    struct sink *sink;
+    struct buf body;     /* not yet flushed */
+    struct buf head, trailer; /* scratch */
+    uint64_t events, records, unfinished;
+    uint64_t losses_before[LOSS_COUNT];
+    uint64_t cpu_before_ns; /* CPU time of the cprof thread at the start */
+    char part_path[PATH_MAX];
+};
+
+/* What all windows share: set up once by the cprof thread. */
+struct window_shared {
+    const struct writer_options *options;
+    struct flows *flows;    /* forward operators that may get an arrow */
+    uint32_t pid;           /* as written: moved out of the GPUs' numbers when small */
+    double record_ns;       /* measured cost of one record on the application thread */
+    const char *user_json;  /* `, "key": value` pairs of metadata, or ""; valid during a flush */
+    const char *notes_json; /* `"…", "…"`, or "" */
+};
+
+/* The pid as written: in containers pids are small, and a CPU row must not be taken for a GPU's (T21). */
+uint32_t window_pid(uint32_t pid);
+
+/* A new, open window; NULL: no memory. */
+struct window *window_open(const struct window_shared *shared, uint64_t serial, uint64_t from,
+                           uint64_t start, int64_t first_step);
+
+/* Adds the event for a record of `log`'s thread. */
+void window_add(struct window *w, const struct window_shared *shared, struct thread_log *log,
+                const struct record *r);
+
+/* Adds the row of a completed step [start, end) in ticks. */
+void window_add_step(struct window *w, const struct window_shared *shared, int64_t step, uint64_t start,
+                     uint64_t end);
+
+/* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside (w->full). Makes the file at the
+ * first call. */
+int window_flush(struct window *w, const struct window_shared *shared);
+
+/* True while a span that began in the window is open on some thread. */
+bool window_has_open_spans(const struct window *w);
+
+/* Last flush, then the final name, which is written to `path` (PATH_MAX). 0 or errno; the .part file stays after an error. */
+int window_finish(struct window *w, const struct window_shared *shared, char *path);
+
+/* Frees; the file stays. NULL is allowed. */
+void window_free(struct window *w);
+
+/* Sum of the losses of all threads and of the process, by cause. */
+void window_sum_losses(uint64_t out[LOSS_COUNT]);
+
+#endif

@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cprof thread and the calls that start, feed and stop it. A pass: look how far each ring is filled, take the edges
+ * posted so far, move records from rings to windows, flush, finish windows that are complete. */
+#define _GNU_SOURCE
+#include "writer/writer.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "writer/hold.h"
+#include "writer/window.h"
+
+#define EDGES 1024u               /* posted and not yet taken; a power of two */
+#define POLL_MS 10                /* between passes while something is recorded */
+#define FLUSH_MS 250              /* what a kill -9 costs at most */
+#define FLUSH_BYTES (4u << 20)    /* or earlier, so that the buffer stays small */
+#define GRACE_MS 500              /* for spans that are open at a window's end */
+#define THREAD_STACK (512u << 10)
+#define PATHS_SHOWN 2             /* in the exit line */
+
+enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREAD_ABANDONED };
+
+/* Shared with application threads. */
+static struct step_edge edges[EDGES];
+static _Atomic uint64_t edges_announced; /* stepping thread adds before it reads the clock; cprof thread reads */
+static _Atomic uint64_t edges_posted;    /* stepping thread adds (release) after filling; cprof thread reads */
+static _Atomic uint64_t edges_taken;     /* cprof thread adds; stepping thread reads to see a full queue */
+static _Atomic uint32_t wake_word;       /* futex: counts wake-ups */
+static _Atomic uint32_t life;            /* futex: enum thread_life; start, exit and the cprof thread write */
+static _Atomic bool failed;              /* recording is off for good; cprof thread writes, stepping thread reads */
+
+/* The cprof thread's own. */
+static struct writer_options options;
+static cpu_set_t affinity;
+static struct window_shared shared = {.options = &options, .user_json = "", .notes_json = ""};
+static struct window *windows; /* oldest first; all but the last are closed */
+static struct window *current; /* the open one, or NULL */
+static struct hold hold;
+static uint64_t serial, last_flush_ns;
+static uint64_t step_start; /* ticks of the edge at which the step being run began */
+static bool hold_said;
+static uint64_t traces, events_written;
+static uint64_t late_from, late_end; /* the last finished window */
+static char shown[PATHS_SHOWN][PATH_MAX];
+static uint64_t thread_started_ns;
+
+/* Metadata, from any thread. */
+static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct buf user_keys[64], user_values[64];
+static unsigned users;
+static struct buf notes_text, user_text, notes_copy;
+static unsigned notes;
+
+/* ---- failing ---- */
+
+/* Any thread that finds that recording cannot go on. */
+static void fail(void)
+{
+    atomic_store(&failed, true);
+    atomic_store(&writer_gate, 0);
+}
+
+/* ---- waking and waiting ---- */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ms < 0 ? NULL : &t, NULL, 0);
+}
+
+static void wake(void)
+{
+    atomic_fetch_add_explicit(&wake_word, 1, memory_order_release);
+    futex_wake(&wake_word);
+}
+
+/* ---- the stepping thread's side ---- */
+
+void writer_set_gate(uint32_t bits)
+{
+    if (!atomic_load_explicit(&failed, memory_order_acquire))
+        atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
+    if (atomic_load_explicit(&failed, memory_order_acquire)) /* it may have failed meanwhile */
+        atomic_store_explicit(&writer_gate, 0, memory_order_seq_cst);
+}
+
+void writer_edge_begin(void)
+{
+    atomic_fetch_add_explicit(&edges_announced, 1, memory_order_seq_cst);
+}
+
+void writer_edge(const struct step_edge *edge)
+{
+    bool idle = edge->ended == ACTION_SKIP && edge->begun == ACTION_SKIP && edge->step > 1;
+    uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
+    bool full = at - atomic_load_explicit(&edges_taken, memory_order_acquire) >= EDGES;
+    if ((idle && !edge->last) || full) {
+        atomic_fetch_sub_explicit(&edges_announced, 1, memory_order_seq_cst);
+        if (full && !atomic_load(&failed)) {
+            fail();
+            log_error("the cprof thread has not run for %u steps; recording is off, the program goes on",
+                      EDGES);
+        }
+        return;
+    }
+    edges[at % EDGES] = *edge;
+    atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
+    bool was = edge->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
+    if (edge->first || edge->last || edge->step == 1 || was != is || edge->begun == ACTION_WARMUP)
+        wake();
+}
+
+static void say_write_error(const char *path, int error)
+{
+    fail();
+    log_error("%s: cannot write the trace: %s; recording is off, the program goes on", path,
+              strerror(error));
+}
+
+/* ---- texts ---- */
+
+static void join_users(void)
+{
+    buf_reset(&user_text);
+    buf_reset(&notes_copy);
+    pthread_mutex_lock(&texts_lock);
+    for (unsigned i = 0; i < users; i++) {
+        json_string(&user_text, user_keys[i].data, user_keys[i].len);
+        buf_puts(&user_text, ": ");
+        buf_put(&user_text, user_values[i].data, user_values[i].len);
+        buf_puts(&user_text, ",\n");
+    }
+    if (notes_text.len)
+        buf_put(&notes_copy, notes_text.data, notes_text.len);
+    pthread_mutex_unlock(&texts_lock);
+    buf_put(&user_text, "", 1);
+    buf_put(&notes_copy, "", 1);
+    shared.user_json = user_text.failed ? "" : user_text.data;
+    shared.notes_json = notes_copy.failed ? "" : notes_copy.data;
+}
+
+bool writer_metadata(const char *key, const char *raw_json)
+{
+    size_t len = strlen(key);
+    bool done = false;
+    pthread_mutex_lock(&texts_lock);
+    unsigned at = 0;
+    while (at < users && !(user_keys[at].len == len && memcmp(user_keys[at].data, key, len) == 0))
+        at++;
+    if (at < sizeof user_keys / sizeof user_keys[0]) {
+        buf_reset(&user_keys[at]);
+        buf_reset(&user_values[at]);
+        buf_put(&user_keys[at], key, len);
+        buf_puts(&user_values[at], raw_json);
+        done = !user_keys[at].failed && !user_values[at].failed;
+        if (done && at == users)
+            users++;
+    }
+    pthread_mutex_unlock(&texts_lock);
+    return done;
+}
+
+void writer_note(const char *text)
+{
+    pthread_mutex_lock(&texts_lock);
+    if (notes < 16) {
+        if (notes++)
+            buf_puts(&notes_text, ", ");
+        json_string(&notes_text, text, strlen(text));
+    }
+    pthread_mutex_unlock(&texts_lock);
+}
+
+/* ---- windows ---- */
+
+static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step)
+{
+    struct window *w = window_open(&shared, ++serial, from, start, first_step);
+    if (!w) {
+        thread_log_lost(NULL, LOSS_NO_MEMORY, 1);
+        return NULL;
+    }
+    struct window **at = &windows;
+    while (*at)
+        at = &(*at)->next;
+    *at = w;
+    return w;
+}
+
+static void replay(struct thread_log *log, const struct record *r, void *w)
+{
+    window_add(w, &shared, log, r);
+}
+
+static void replay_marker(struct thread_log *log, const struct record *r, void *w)
+{
+    if (r->flags & REC_MARKER)
+        window_add(w, &shared, log, r);
+}
+
+static void close_current(const struct step_edge *edge)
+{
+    current->end = edge->ticks;
+    current->closed_at = edge->ticks;
+    current->time = edge->time;
+    current->partial = edge->last && edge->ended != ACTION_ACTIVE_AND_SAVE;
+    current = NULL;
+}
+
+/* A program that ends without a mark gets what was held as its trace. */
+static void open_markless(const struct step_edge *edge)
+{
+    struct window *w = open_window(hold.from, hold.from, 0);
+    if (!w)
+        return;
+    w->markless = true;
+    hold_each(&hold, replay, w);
+    current = w;
+    close_current(edge);
+    current = NULL;
+    w->partial = false;
+}
+
+static void begin_step(const struct step_edge *edge)
+{
+    bool active = edge->begun >= ACTION_ACTIVE;
+    if (active && !current) {
+        current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step);
+        if (current && hold.on)
+            hold_each(&hold, replay_marker, current);
+    }
+    if (edge->keep)
+        hold_begin(&hold, edge->ticks, options.hold_bytes);
+    else if (edge->begun != ACTION_WARMUP)
+        hold_drop(&hold);
+    else if (!hold.on)
+        hold_begin(&hold, edge->ticks, options.hold_bytes); /* the markers of warmup steps */
+    step_start = edge->ticks;
+}
+
+static void take_edge(const struct step_edge *edge)
+{
+    if (!edge->first && current && edge->ended >= ACTION_ACTIVE && !edge->last)
+        window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks);
+    if (current && (edge->ended == ACTION_ACTIVE_AND_SAVE || edge->begun < ACTION_ACTIVE || edge->last))
+        close_current(edge);
+    if (edge->last) {
+        if (hold.on && edge->keep)
+            open_markless(edge);
+        hold_drop(&hold);
+        return;
+    }
+    if (edge->ended == ACTION_SKIP && !edge->keep)
+        hold_drop(&hold); /* step 0 was kept for a program without marks; here is one */
+    begin_step(edge);
+}
+
+/* Waits until every announced edge has been posted: its stamp is older than any record that could follow it. */
+static void take_edges(void)
+{
+    uint64_t announced = atomic_load_explicit(&edges_announced, memory_order_seq_cst);
+    for (int i = 0; i < 10000 && atomic_load(&edges_posted) < announced; i++)
+        sched_yield();
+    uint64_t posted = atomic_load_explicit(&edges_posted, memory_order_acquire);
+    uint64_t at = atomic_load_explicit(&edges_taken, memory_order_relaxed);
+    for (; at < posted; at++) {
+        if (!atomic_load(&failed))
+            take_edge(&edges[at % EDGES]);
+        atomic_store_explicit(&edges_taken, at + 1, memory_order_release);
+    }
+}
+
+/* ---- records ---- */
+
+static struct window *window_of(uint64_t ticks)
+{
+    if (current && ticks >= current->from)
+        return current;
+    for (struct window *w = windows; w; w = w->next)
+        if (ticks >= w->from && ticks < w->end)
+            return w;
+    return NULL;
+}
+
+/* Step 0 of a program that does not mark steps has grown too long to keep. Nothing more is recorded before the first mark. */
+static void hold_is_full(void)
+{
+    thread_log_lost(NULL, LOSS_HOLD_FULL, 1);
+    uint32_t gate = atomic_load(&writer_gate);
+    if (hold_said || !gate)
+        return;
+    hold_said = true;
+    atomic_compare_exchange_strong(&writer_gate, &gate, 0); /* unless a mark has just changed it */
+    writer_note("more came before the first step mark than is kept; the rest was not recorded");
+}
+
+static void take_record(struct thread_log *log, const struct record *r)
+{
+    struct window *w = window_of(r->start);
+    if (w) {
+        if (r->start >= w->start || (r->flags & REC_MARKER))
+            window_add(w, &shared, log, r);
+    } else if (hold.on && r->start >= hold.from) {
+        if (!hold_put(&hold, log, r, true))
+            hold_is_full();
+    } else if (r->start >= late_from && r->start < late_end && r->kind != REC_SPAN) {
+        thread_log_lost(NULL, LOSS_LATE, 1); /* a late span stands in the file as unfinished */
+    }
+}
+
+/* ---- files ---- */
+
+/* CPROF_OVERWRITE=0: traces of this rank from an earlier run stop the recording; files of this run do not (an elastic
+ * restart finds its own). Asked once, before the first file is made. */
+static bool earlier_run_in_the_way(void)
+{
+    static bool asked;
+    char pattern[PATH_MAX];
+    if (asked || options.overwrite || !options.trace_pattern ||
+        !options.trace_pattern(pattern, sizeof pattern))
+        return false;
+    asked = true;
+    glob_t found;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return false;
+    bool in_the_way = false;
+    for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
+        struct stat st;
+        if (stat(found.gl_pathv[i], &st) != 0)
+            continue;
+        int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        in_the_way = changed < options.run_started_ns;
+        if (in_the_way)
+            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing is recorded. "
+                      "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
+                      found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return in_the_way;
+}
+
+static bool flush_window(struct window *w)
+{
+    if (!w->sink && earlier_run_in_the_way()) {
+        fail();
+        return false;
+    }
+    int error = window_flush(w, &shared);
+    if (!error)
+        return true;
+    thread_log_lost(NULL, LOSS_WRITE_FAILED, w->events);
+    say_write_error(w->part_path[0] ? w->part_path : "trace", error);
+    return false;
+}
+
+/* The ring's first pages are touched here, so that the application thread does not fault them in one by one. */
+static void populate(struct thread_log *log)
+{
+#ifdef MADV_POPULATE_WRITE
+    uint64_t bytes = log->ring.slots * RECORD_SLOT;
+    madvise(log->ring.base, bytes < (1u << 20) ? bytes : 1u << 20, MADV_POPULATE_WRITE);
+#endif
+    log->populated = true;
+}
+
+static void look_at_rings(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        if (!log->populated)
+            populate(log);
+        log->until = ring_head(&log->ring);
+    }
+}
+
+static void drain_rings(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        bool ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
+        uint64_t until = ended ? ring_head(&log->ring) : log->until;
+        const struct record *r;
+        while ((r = ring_peek(&log->ring, until))) {
+            if (!atomic_load_explicit(&failed, memory_order_relaxed))
+                take_record(log, r);
+            ring_take(&log->ring, r);
+            if (current && current->body.len > FLUSH_BYTES)
+                flush_window(current);
+        }
+        if (ended)
+            thread_log_recycle(log);
+    }
+}
+
+static void check_disk(const struct window *w)
+{
+    if (!sink_disk_low(w->part_path))
+        return;
+    fail();
+    log_error("%s: the file system is nearly full; recording is off, the program goes on", w->part_path);
+}
+
+/* A file of a continuous recording that is full is followed by the next one. */
+static void roll_over(void)
+{
+    if (!options.continuous || !current || !current->full)
+        return;
+    uint64_t now = clock_ticks();
+    int64_t step = current->last_step + 1;
+    struct step_edge edge = {.ticks = now, .ended = ACTION_ACTIVE_AND_SAVE, .time = current->time};
+    edge.time.batch = step;
+    close_current(&edge);
+    current = open_window(now, now, step);
+}
+
+static void flush_windows(bool force)
+{
+    uint64_t now = clock_monotonic_ns();
+    bool young = now - thread_started_ns < 1000000000u;
+    bool due = force || now - last_flush_ns >= FLUSH_MS * 1000000u;
+    if (young || due)
+        clock_knot();
+    if (!due)
+        return;
+    last_flush_ns = now;
+    join_users();
+    for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
+        if (!w->events && !w->sink)
+            continue;
+        if (flush_window(w))
+            check_disk(w);
+    }
+    roll_over();
+}
+
+static void finish_window(struct window *w)
+{
+    char path[PATH_MAX];
+    join_users();
+    if (!w->events) {
+        window_free(w);
+        return;
+    }
+    if (!w->sink && earlier_run_in_the_way()) {
+        fail();
+    } else {
+        int error = window_finish(w, &shared, path);
+        if (error) {
+            thread_log_lost(NULL, LOSS_WRITE_FAILED, w->events);
+            say_write_error(w->part_path[0] ? w->part_path : path, error);
+        } else {
+            if (traces < PATHS_SHOWN)
+                memcpy(shown[traces], path, sizeof path);
+            traces++;
+            events_written += w->events;
+            if (w->markless)
+                log_info("no step was marked: the trace holds the whole run (cprof_step(), an optimizer, or "
+                         "CPROF_STEP=dataloader|forward mark steps)");
+        }
+    }
+    late_from = w->start;
+    late_end = w->end;
+    window_free(w);
+}
+
+/* A closed window is complete when each ring was drained once after its end was known and the spans that it opened are closed;
+ * a span that stays open longer stands in the file as unfinished. */
+static bool complete(struct window *w, bool stopping)
+{
+    if (w->end == UINT64_MAX)
+        return false;
+    if (w->passes++ == 0)
+        return false;
+    if (stopping || !window_has_open_spans(w))
+        return true;
+    double ms = (double)(clock_ticks() - w->closed_at) * 1e3 / clock_ticks_per_second();
+    return ms > GRACE_MS;
+}
+
+static void finish_windows(bool stopping)
+{
+    while (windows && complete(windows, stopping)) {
+        struct window *w = windows;
+        windows = w->next;
+        finish_window(w);
+    }
+}
+
+/* After a failure nothing more is written; what stands on disk stays. */
+static void drop_windows(void)
+{
+    while (windows) {
+        struct window *w = windows;
+        windows = w->next;
+        window_free(w);
+    }
+    current = NULL;
+    hold_drop(&hold);
+}
+
+static void pass(bool stopping)
+{
+    look_at_rings();
+    take_edges();
+    drain_rings();
+    flush_windows(false);
+    finish_windows(stopping);
+    if (atomic_load(&failed))
+        drop_windows();
+}
+
+/* What recording one record costs an application thread, measured on a ring of our own. */
+static double measure_record(void)
+{
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        return 0;
+    enum { N = 2000 };
+    uint64_t before = clock_monotonic_ns();
+    for (int i = 0; i < N; i++) {
+        span_open(log, &before, CAT_CPU_OP, "aten::measure", 13);
+        span_close(log, &before);
+    }
+    uint64_t after = clock_monotonic_ns();
+    atomic_store(&log->ring.tail, ring_head(&log->ring));
+    atomic_store(&log->records, 0);
+    return (double)(after - before) / N;
+}
+
+static void *run(void *unused)
+{
+    prctl(PR_SET_NAME, "cprof", 0, 0, 0);
+    thread_started_ns = clock_monotonic_ns();
+    shared.record_ns = measure_record();
+    futex_wait(&life, THREAD_RUNS, 1); /* the clock's rate is measured between its start and the first knot */
+    clock_knot();
+    shared.flows = calloc(1, sizeof *shared.flows);
+    shared.pid = window_pid((uint32_t)getpid());
+    for (;;) {
+        uint32_t word = atomic_load_explicit(&wake_word, memory_order_acquire);
+        bool stopping = atomic_load(&life) == THREAD_STOPPING;
+        pass(stopping);
+        if (stopping)
+            break;
+        bool busy = windows || hold.on || atomic_load(&writer_gate);
+        futex_wait(&wake_word, word, busy ? POLL_MS : -1);
+    }
+    while (windows) /* the second pass drains what was recorded while the first one ran */
+        pass(true);
+    atomic_store(&life, THREAD_DONE);
+    futex_wake(&life);
+    return unused;
+}
+
+/* ---- life ---- */
+
+bool writer_start(const struct writer_options *given)
+{
+    options = *given;
+    if (given->affinity && given->affinity_size <= sizeof affinity) {
+        memcpy(&affinity, given->affinity, given->affinity_size);
+        options.affinity = &affinity;
+    }
+    clock_start();
+    if (!thread_log_start(options.ring_bytes)) {
+        log_error("no thread-specific key is left in this process; nothing is recorded");
+        return false;
+    }
+    return true;
+}
+
+bool writer_run(void)
+{
+    uint32_t expected = THREAD_NONE;
+    if (!atomic_compare_exchange_strong(&life, &expected, THREAD_RUNS))
+        return true;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    pthread_attr_t plain = attr; /* for a mask that names processors which are gone */
+    if (options.affinity)
+        pthread_attr_setaffinity_np(&attr, options.affinity_size, options.affinity);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attr, run, NULL);
+    if (error == EINVAL && options.affinity)
+        error = pthread_create(&thread, &plain, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (!error)
+        return true;
+    atomic_store(&life, THREAD_ABANDONED);
+    fail();
+    log_error("cannot start a thread: %s; nothing is recorded", strerror(error));
+    return false;
+}
+
+static const char *grouped(uint64_t n, char *text, size_t size)
+{
+    char plain[32];
+    int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)n);
+    size_t used = 0;
+    for (int i = 0; i < digits && used + 2 < size; i++) {
+        if (i && (digits - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = plain[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+/* The one line for the user; a process that wrote nothing and lost nothing says nothing. */
+static void say_what_was_written(void)
+{
+    uint64_t losses[LOSS_COUNT], lost = 0;
+    window_sum_losses(losses);
+    for (int i = 0; i < LOSS_COUNT; i++)
+        lost += losses[i];
+    if (!traces)
+        return;
+    struct trace_identity id = {0};
+    if (options.identity)
+        options.identity(&id);
+    char events[32], losts[32], more[64] = "";
+    if (traces > PATHS_SHOWN)
+        snprintf(more, sizeof more, " and %llu more", (unsigned long long)(traces - PATHS_SHOWN));
+    log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
+             (unsigned long long)traces, traces == 1 ? "" : "s",
+             grouped(events_written, events, sizeof events), grouped(lost, losts, sizeof losts),
+             shown[0], traces > 1 ? " " : "", traces > 1 ? shown[1] : "", more);
+}
+
+void writer_finish(void)
+{
+    uint32_t expected = THREAD_RUNS;
+    if (!atomic_compare_exchange_strong(&life, &expected, THREAD_STOPPING))
+        return;
+    atomic_store(&writer_gate, 0);
+    uint64_t start = clock_monotonic_ns();
+    int64_t left = options.exit_deadline_ms;
+    while (left > 0 && atomic_load(&life) == THREAD_STOPPING) {
+        wake();
+        futex_wait(&life, THREAD_STOPPING, left < 100 ? left : 100);
+        left = options.exit_deadline_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
+    }
+    if (atomic_load(&life) == THREAD_DONE) {
+        say_what_was_written();
+        return;
+    }
+    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk opens as it is",
+             (long long)options.exit_deadline_ms);
+}
+
+void writer_abandon(void)
+{
+    atomic_store(&writer_gate, 0);
+    atomic_store(&failed, true);
+    atomic_store(&life, THREAD_ABANDONED);
+    thread_log_abandon();
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public header of writer/: recording on application threads, windows and files on the one cprof thread.
+ *
+ *     application threads:  writer_gate -> span_open/span_close, emit_*  -> ring of the thread
+ *     stepping thread:      writer_edge()                               -> edge queue
+ *     cprof thread:         edges + rings -> window -> json -> sink -> file
+ */
+#ifndef WRITER_WRITER_H
+#define WRITER_WRITER_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/action.h"
+#include "writer/clock.h"
+#include "writer/record.h"
+#include "writer/thread_log.h"
+#include "writer/train_time.h"
+
+#define CPROF_VERSION "0.1.0"
+
+/* ---- messages: one line each on stderr, prefix "cprof: ", rate limited, never on stdout ---- */
+
+enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* Messages above `level` are not written. Default LOG_INFO. Any thread. */
+void log_set_level(enum log_level level);
+
+/* Writes one line with one write(2); keeps errno; allocates nothing. Any thread, not from signal handlers. */
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /* as log_error */
+
+/* ---- what is recorded now ---- */
+
+enum gate {
+    GATE_SPANS = 1u << 0,   /* operators, API calls, ranges: an active step, or step 0 that may become the trace */
+    GATE_MARKERS = 1u << 1, /* markers: also in warmup steps */
+    GATE_MEMORY = 1u << 2,  /* tensor allocations */
+    GATE_SHAPES = 1u << 3,  /* operator inputs */
+};
+
+/* Bits of enum gate. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set
+ * again then); read relaxed by every hook: 0 is the idle path. */
+extern _Atomic uint32_t writer_gate;
+
+/* True when any of `bits` is on. Any thread, no side effect. */
+static inline bool gate_open(uint32_t bits)
+{
+    return (atomic_load_explicit(&writer_gate, memory_order_relaxed) & bits) != 0;
+}
+
+/* Sets the gate; does nothing once recording has failed. Stepping thread, between writer_edge_begin() and writer_edge(). */
+void writer_set_gate(uint32_t bits);
+
+/* ---- recording: any application thread; no lock, no system call but at a thread's first event ---- */
+
+/* Opens a span on this thread at now. `key` names it for span_close(); text is copied. Returns the open span so that data can
+ * be added, or NULL when it could not be kept (counted). Call only with the gate open. */
+struct open_span *span_open(struct thread_log *log, const void *key, enum category category, const char *text,
+                            uint32_t text_len);
+
+/* Room for up to `most` data bytes of the span just opened; NULL when there is no room (counted as text_cut). Finish with
+ * span_data_done(). */
+uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most);
+
+/* Takes the first `used` bytes of the room as the span's data. */
+void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind, uint32_t used);
+
+/* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted.
+ * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
+uint64_t span_close(struct thread_log *log, const void *key);
+
+/* Id of the innermost open span of the thread; 0 = none. */
+uint64_t span_top(const struct thread_log *log);
+
+/* Writes every span that is still open as unfinished: the thread ends. From the thread-end hook. */
+void spans_abandon(struct thread_log *log);
+
+/* Records an instant. data as record.h; data may be NULL. flags: enum record_flags. */
+void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
+                  uint32_t text_len, enum record_data data_kind, const void *data, uint32_t data_len);
+
+/* Records one sample of a counter; data is DATA_ARGS, one item per series. flags: enum record_flags. */
+void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
+                  const void *data, uint32_t data_len);
+
+/* Records an allocation (bytes > 0) or a release (bytes < 0). */
+void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes, const struct record_memory *extra);
+
+/* ---- steps ---- */
+
+struct step_edge {
+    uint64_t ticks;          /* when; set by the caller, after writer_edge_begin() */
+    int64_t step;            /* the step that begins here */
+    enum action ended;       /* action of the step that ends here; ACTION_SKIP at the first edge */
+    enum action begun;       /* action of the step that begins here; ACTION_SKIP at the last edge */
+    bool first;              /* waking up: nothing ends here */
+    bool last;               /* exit: nothing begins here */
+    bool keep;               /* first edge only: hold what comes, for a program that never marks a step */
+    struct train_time time;  /* counters at the edge */
+};
+
+/* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair with writer_edge(). One
+ * thread at a time (the caller serialises). */
+void writer_edge_begin(void);
+
+/* Posts the edge: a copy into a queue, and a wake-up of the cprof thread when a window opens or closes. < 10 us. A full queue
+ * (the cprof thread has not run for a thousand steps) turns recording off, with a line. */
+void writer_edge(const struct step_edge *edge);
+
+/* ---- life ---- */
+
+struct trace_identity {
+    int64_t rank, local_rank, world_size, local_world_size, node_rank;
+    const char *backend; /* of torch.distributed, or NULL */
+    const char *source;  /* where the rank came from, for the trace: "torchrun", "default" … */
+};
+
+struct writer_options {
+    bool gzip, overwrite;
+    bool record_shapes, profile_memory, with_stack, with_modules, with_flops; /* stand in the trace's head */
+    bool continuous;          /* CPROF_SCHEDULE_SCOPE=none: a full file is followed by another */
+    uint64_t ring_bytes;      /* per thread */
+    uint64_t max_trace_bytes; /* on disk per file */
+    uint64_t hold_bytes;      /* for step 0 before the first mark */
+    int64_t exit_deadline_ms; /* at exit, for all that is left to do */
+    int64_t run_started_ns;   /* wall clock; this rank's files that are newer are of this run */
+    const void *affinity;     /* cpu_set_t read in the constructor, or NULL; copied */
+    unsigned long affinity_size;
+    const char *const *dtype_names; /* by c10::ScalarType; static */
+    unsigned n_dtypes;
+    /* Filled on the cprof thread when a file's head is written. */
+    void (*identity)(struct trace_identity *out);
+    /* Absolute final path of a trace that is saved at `time`; false: no path (said already). cprof thread. */
+    bool (*trace_path)(const struct train_time *time, char *path, unsigned long size);
+    /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false: none. cprof thread. */
+    bool (*trace_pattern)(char *pattern, unsigned long size);
+};
+
+/* Takes the options, starts the clock and the thread-end hook. Once, at wake-up, before any recording. false: recording is not
+ * possible (said). Starts no thread. */
+bool writer_start(const struct writer_options *options);
+
+/* Starts the cprof thread if it does not run yet. Called by the first writer_edge(); false: no thread to be had (said). */
+bool writer_run(void);
+
+/* Exit: waits until the cprof thread has handled the last edge and finished its files, at most exit_deadline_ms. The one line
+ * for the user is written here. Safe to call twice; later calls do nothing. */
+void writer_finish(void);
+
+/* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op for good. */
+void writer_abandon(void);
+
+/* Key and value of a metadata entry that stands in the open and every later trace; raw_json is trusted JSON text. Copied. The last
+ * value of a key wins. Any thread; takes a lock; false: no memory. */
+bool writer_metadata(const char *key, const char *raw_json);
+
+/* A line of text that stands under "notes" of the `cprof` object of every later trace (a second client took CUPTI over, operators
+ * are off …). Copied, at most 16. Any thread; takes a lock. */
+void writer_note(const char *text);
+
+#endif
