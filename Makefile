@@ -61,7 +61,10 @@ E2E_SRC := $(wildcard tests/e2e/c/*.c)
 E2E_LIB := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%.so,$(filter tests/e2e/c/lib%,$(E2E_SRC)))
 E2E_BIN := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%,$(filter-out tests/e2e/c/lib%,$(E2E_SRC)))
 
-FORMATTED = $(wildcard preload/*.[ch] cupti/*.[ch] writer/*.[ch] tests/*.[ch] tests/support/*.[ch] tests/e2e/c/*.[ch])
+# Programs of `make bench`, linked with the modules they measure.
+BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
+
+FORMATTED = $(shell find preload cupti writer tests -name '*.[ch]')
 
 # ---- what people call -------------------------------------------------------------------------------------
 
@@ -103,8 +106,11 @@ e2e-programs: $(E2E_BIN) $(E2E_LIB)
 ## bench: measure the budgets of the README, as ratios in one run
 .PHONY: bench
 bench: setup
-	$(Q)$(MAKE) all
+	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
 	$(Q)BUILD=$(abspath $(BUILD)) bash scripts/bench.sh
+
+.PHONY: bench-programs
+bench-programs: $(BENCH_BIN)
 
 ## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
 .PHONY: lint
@@ -182,12 +188,17 @@ $(BUILD)/%.o: %.c $(BUILD)/.flags
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 
 # Tests define suite_<name>() for the runner only, so they need no prototype.
-$(TEST_OBJ): EXTRA := -Wno-missing-prototypes -I$(BUILD)
+$(BUILD)/tests/%.o: EXTRA := -Wno-missing-prototypes -I$(BUILD)
 $(BUILD)/tests/test_main.o: $(BUILD)/suites.def
 
 $(BUILD)/unit: $(OBJ) $(TEST_OBJ)
 	$(SAY) "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(LIBS) $(CHECK_LIBS) -lm
+
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(OBJ)
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(LIBS) -lm
 
 $(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h)
 	$(SAY) "  CC      $@"
@@ -213,7 +224,10 @@ $(BUILD)/.flags: .always
 $(BUILD)/suites.def: .always
 	$(call keep_if_same,'/* Made by the Makefile from the names of tests/test_*.c. */' $(patsubst %,'SUITE(%)',$(SUITES)))
 
+# Objects that only lead to a program are kept like all others.
+.SECONDARY:
+
 .PHONY: .always
 .always:
 
--include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/bench/*.c))

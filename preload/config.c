@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings. config_capture() runs in the constructor, config_load() on the thread that wakes cprof
- * up; after that everything here is read-only.
+ * The settings. config_capture() runs in the constructor, config_load() on the thread that wakes
+ * cprof up; after that everything here is read-only.
  */
 #include "preload/config.h"
 
@@ -345,26 +345,40 @@ static void check_missing_parts(void)
         ignore(&settings[AT_step], settings[AT_step].fallback, "not available yet in this version");
 }
 
-/* One line for each captured name that no row has. */
+/* How unlike two names are; a name that only lacks words (CPROF_GZIP) is close to the whole one. */
+static unsigned unlike(const char *name, const char *known)
+{
+    unsigned distance = parse_distance(name, known);
+    if (distance > 2 && strlen(name) > strlen("CPROF_") + 2 &&
+        strcasestr(known, name + strlen("CPROF_")))
+        return 2;
+    return distance;
+}
+
+/* One line for a captured name that no row has. */
+static void check_name(const char *name)
+{
+    unsigned best = UINT32_MAX, nearest = 0;
+
+    for (unsigned row = 0; row < SETTINGS; row++) {
+        if (strcmp(name, settings[row].name) == 0)
+            return;
+        unsigned distance = unlike(name, settings[row].name);
+        if (distance < best && row != AT_start_time) {
+            best = distance;
+            nearest = row;
+        }
+    }
+    log_warn("%s: unknown setting; did you mean %s?", show(name).text, settings[nearest].name);
+}
+
 static void check_names(void)
 {
     for (unsigned i = 0; i < captured.count; i++) {
         char name[64];
-        unsigned best = UINT32_MAX, nearest = 0;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(captured.entries[i], "="),
                  captured.entries[i]);
-        for (unsigned row = 0; row < SETTINGS && best > 0; row++) {
-            unsigned distance = parse_distance(name, settings[row].name);
-            if (strcmp(name, settings[row].name) == 0)
-                distance = best = 0;
-            else if (distance < best && row != AT_start_time) {
-                best = distance == 0 ? 1 : distance; /* only case differs */
-                nearest = row;
-            }
-        }
-        if (best > 0)
-            log_warn("%s: unknown setting; did you mean %s?", show(name).text,
-                     settings[nearest].name);
+        check_name(name);
     }
     if (captured.omitted > 0)
         log_warn(

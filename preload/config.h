@@ -19,7 +19,7 @@ enum config_step {
     CONFIG_STEP_FORWARD = 3,    /* each outermost module call */
 };
 
-/* Bits of struct config's activities. The order is that of CPROF_ACTIVITIES's values in config.def. */
+/* Bits of activities in struct config, in the order of CPROF_ACTIVITIES's values in config.def. */
 enum config_activity {
     CONFIG_ACTIVITY_CPU = 1u << 0,
     CONFIG_ACTIVITY_CUDA = 1u << 1,
@@ -36,8 +36,9 @@ enum config_activity {
 
 /*
  * One field per row of config.def, under the row's field name and type. Texts live as long as the
- * library. Written by config_load(), read-only after it. schedule_scope is an enum schedule_scope, step
- * an enum config_step, activities bits of enum config_activity, log one less than the enum log_level.
+ * library. Written by config_load(), read-only after it. schedule_scope is an enum schedule_scope,
+ * step an enum config_step, activities bits of enum config_activity, log one less than the enum
+ * log_level.
  */
 struct config {
 #define X(name, type, field, fallback, min, max, allowed, state, help) CONFIG_FIELD_##type(field)
@@ -46,23 +47,23 @@ struct config {
 };
 
 /*
- * Copies the CPROF_* variables out of the environment, because programs may overwrite the strings later
- * (setproctitle). No allocation, no system call, no output. In the constructor, once; calling it again
- * (tests) makes the next config_load() start anew.
+ * Copies the CPROF_* variables out of the environment, because programs may overwrite the strings
+ * later (setproctitle). No allocation, no system call, no output. In the constructor, once; calling
+ * it again (tests) makes the next config_load() start anew.
  */
 void config_capture(void);
 
 /*
- * False when CPROF_ENABLED is 0 or the process runs with more rights than its user (AT_SECURE). Known
- * as soon as config_capture() has run. Any thread.
+ * False when CPROF_ENABLED is 0 or the process runs with more rights than its user (AT_SECURE).
+ * Known as soon as config_capture() has run. Any thread.
  */
 bool config_enabled(void);
 
 /*
- * Parses what config_capture() copied, on the first call only: sets the level of messages, writes one
- * line for each bad value, unknown name, setting whose part is not there yet and combination that
- * cannot work, and keeps the default there. Allocates nothing. Any application thread; a second caller
- * waits for the first.
+ * Parses what config_capture() copied, on the first call only: sets the level of messages, writes
+ * one line for each bad value, unknown name, setting whose part is not there yet and combination
+ * that cannot work, and keeps the default there. Allocates nothing. Any application thread; a
+ * second caller waits for the first.
  */
 void config_load(void);
 
@@ -73,9 +74,9 @@ const struct config *config_get(void);
 void config_print(void);
 
 /*
- * The value of any environment variable, or NULL; always NULL in a process with AT_SECURE. The string
- * belongs to the environment and lasts until somebody changes it. Call on an application thread only:
- * getenv is not safe beside setenv. A rank_lookup.
+ * The value of any environment variable, or NULL; always NULL in a process with AT_SECURE. The
+ * string belongs to the environment and lasts until somebody changes it. Call on an application
+ * thread only: getenv is not safe beside setenv. A rank_lookup.
  */
 const char *config_env(const char *name);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The run's name and the format variables. names_capture() runs in the constructor of every process
- * that loads cprof, so it does as little as it can; the rest runs at wake-up and on the cprof thread.
+ * that loads cprof, so it does as little as it can; the rest runs at wake-up and on the cprof
+ * thread.
  */
 #include "preload/names.h"
 
@@ -91,7 +92,7 @@ static bool is_python(const char *name, size_t length)
     return true;
 }
 
-/* What Python runs: kind is 'c' or 'm' for those options, 's' for a script, 0 for standard input. */
+/* What Python runs: kind is 'c' or 'm' for these options, 's' for a script, 0 for stdin. */
 static const char *python_target(const char *cmdline, size_t length, char *kind)
 {
     size_t at = 0;
@@ -189,7 +190,7 @@ static size_t read_proc(const char *path, char *out, size_t size)
     return used;
 }
 
-/* A /proc/PID/cmdline into out, ended by a NUL however it was cut. Returns its length with the NUL. */
+/* A /proc/PID/cmdline into out, ended by a NUL even if cut. Returns its length with the NUL. */
 static size_t read_cmdline(pid_t pid, char *out, size_t size)
 {
     char path[32];

@@ -22,7 +22,7 @@ enum {
     NAMES_SCRIPT_SIZE = 97   /* room for a script name with its NUL */
 };
 
-/* Names of the variables without braces; the first NAMES_RUN_VARIABLES stay the same for a whole run. */
+/* Names of the variables, no braces; the first NAMES_RUN_VARIABLES are the same for a whole run. */
 extern const char *const names_variables[NAMES_VARIABLES];
 
 /* Values of the sixteen variables; vars points into numbers and to the caller's run name. */
@@ -32,12 +32,12 @@ struct names_values {
 };
 
 /*
- * Decides the start time of the launch and hands it on in CPROF_START_TIME. A process that a launcher
- * made one of several ranks, or that Python's multiprocessing made, keeps the time it inherited; every
- * other process starts a launch of its own and sets its own time, so that neither a shell with the
- * library preloaded nor a script that runs one training after another gives two runs one name. Shells
- * and terminals set nothing. Nothing happens with CPROF_ENABLED=0. In the constructor, after
- * config_capture(), once.
+ * Decides the start time of the launch and hands it on in CPROF_START_TIME. A process that a
+ * launcher made one of several ranks, or that Python's multiprocessing made, keeps the time it
+ * inherited; every other process starts a launch of its own and sets its own time, so that neither
+ * a shell with the library preloaded nor a script that runs one training after another gives two
+ * runs one name. Shells and terminals set nothing. Nothing happens with CPROF_ENABLED=0. In the
+ * constructor, after config_capture(), once.
  */
 void names_capture(void);
 
@@ -45,10 +45,10 @@ void names_capture(void);
 int64_t names_start_time(void);
 
 /*
- * The name of what runs here into out[0..size): Python's script without folder and .py, the last part
- * of a -m module, "python" for -c and standard input, the program's own name elsewhere; for a child
- * made by Python's multiprocessing its parent's. Bytes that do not belong into a file name are '_'.
- * Reads /proc; at wake-up, any thread.
+ * The name of what runs here into out[0..size): Python's script without folder and .py, the last
+ * part of a -m module, "python" for -c and standard input, the program's own name elsewhere; for a
+ * child made by Python's multiprocessing its parent's. Bytes that do not belong into a file name
+ * are '_'. Reads /proc; at wake-up, any thread.
  */
 void names_script(char *out, size_t size);
 
@@ -67,16 +67,16 @@ bool names_is_multiprocessing(const char *cmdline, size_t length);
  *   SLURM_JOB_ID.SLURM_STEP_ID, when srun started several tasks
  *   SLURM_JOB_ID-20261120-151203 elsewhere in a Slurm job
  *   script-20261120-151203 with the local time of start
- * MPI's ids come before Slurm's because mpirun's remote ranks run in a Slurm step and its local ones do
- * not; a job's id alone never names a run, because one job can hold many. '/' and control characters
- * become '_'; longer names are cut. Asks lookup, has no state; on an application thread.
+ * MPI's ids come before Slurm's because mpirun's remote ranks run in a Slurm step and its local
+ * ones do not; a job's id alone never names a run, because one job can hold many. '/' and control
+ * characters become '_'; longer names are cut. Asks lookup, has no state; on an application thread.
  */
 void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
                const struct rank_info *rank, const char *script, int64_t start);
 
 /*
- * Fills *values. run_name must outlive them; time may be NULL: its ten variables are then 0. The wct
- * variables are whole seconds. Pure; any thread.
+ * Fills *values. run_name must outlive them; time may be NULL: its ten variables are then 0. The
+ * wct variables are whole seconds. Pure; any thread.
  */
 void names_fill(struct names_values *values, const char *run_name, const struct rank_info *rank,
                 const struct train_time *time);

@@ -21,30 +21,22 @@ struct launcher {
 };
 
 /* In the order in which they are believed. */
+/* clang-format off */
 static const struct launcher launchers[] = {
-    {"torchrun",
-     "RANK",
-     {"WORLD_SIZE"},
-     "LOCAL_RANK",
-     {"LOCAL_WORLD_SIZE"},
-     {"GROUP_RANK", "NODE_RANK"}},
-    {"Open MPI",
-     "OMPI_COMM_WORLD_RANK",
-     {"OMPI_COMM_WORLD_SIZE"},
-     "OMPI_COMM_WORLD_LOCAL_RANK",
-     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {NULL}},
-    {"PMI", "PMI_RANK", {"PMI_SIZE"}, "MPI_LOCALRANKID", {"MPI_LOCALNRANKS"}, {NULL}},
+    {"torchrun", "RANK", {"WORLD_SIZE"},
+     "LOCAL_RANK", {"LOCAL_WORLD_SIZE"}, {"GROUP_RANK", "NODE_RANK"}},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"},
+     "OMPI_COMM_WORLD_LOCAL_RANK", {"OMPI_COMM_WORLD_LOCAL_SIZE"}, {NULL}},
+    {"PMI", "PMI_RANK", {"PMI_SIZE"},
+     "MPI_LOCALRANKID", {"MPI_LOCALNRANKS"}, {NULL}},
     {"PMIx", "PMIX_RANK", {NULL}, NULL, {NULL}, {NULL}},
-    {"Slurm",
-     "SLURM_PROCID",
-     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-     "SLURM_LOCALID",
-     {"SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"},
-     {"SLURM_NODEID"}},
-    /* Sets LOCAL_RANK and WORLD_SIZE for the processes it starts, but RANK only inside them. */
-    {"LOCAL_RANK", "LOCAL_RANK", {"WORLD_SIZE"}, "LOCAL_RANK", {"LOCAL_WORLD_SIZE"}, {"NODE_RANK"}},
+    {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     "SLURM_LOCALID", {"SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"}, {"SLURM_NODEID"}},
+    /* Lightning sets LOCAL_RANK and WORLD_SIZE for what it starts, but RANK only inside it. */
+    {"LOCAL_RANK", "LOCAL_RANK", {"WORLD_SIZE"},
+     "LOCAL_RANK", {"LOCAL_WORLD_SIZE"}, {"NODE_RANK"}},
 };
+/* clang-format on */
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 

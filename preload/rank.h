@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which process of a launch this is, from what launchers put into the environment. Asks through a
- * lookup function (config_env in the library), so it has no state of its own. Read at wake-up and again
- * when the first file is opened, because programs set RANK themselves too; on an application thread,
- * since getenv is not safe beside setenv.
+ * lookup function (config_env in the library), so it has no state of its own. Read at wake-up and
+ * again when the first file is opened, because programs set RANK themselves too; on an application
+ * thread, since getenv is not safe beside setenv.
  */
 #ifndef PRELOAD_RANK_H
 #define PRELOAD_RANK_H
@@ -29,21 +29,23 @@ typedef const char *rank_lookup(const char *name);
 
 /*
  * Fills *info. The first of these that gives a valid rank decides:
- *   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK|NODE_RANK       (torchrun, accelerate, composer)
- *   OMPI_COMM_WORLD_RANK _SIZE _LOCAL_RANK _LOCAL_SIZE                     (Open MPI)
- *   PMI_RANK PMI_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS                      (MPICH, Intel MPI, Hydra)
- *   PMIX_RANK                                                              (PMIx)
+ *   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK|NODE_RANK (torchrun)
+ *   OMPI_COMM_WORLD_RANK _SIZE _LOCAL_RANK _LOCAL_SIZE (Open MPI)
+ *   PMI_RANK PMI_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS (MPICH, Intel MPI, Hydra)
+ *   PMIX_RANK (PMIx)
  *   SLURM_PROCID SLURM_STEP_NUM_TASKS|SLURM_NTASKS SLURM_LOCALID
- *     SLURM_STEP_TASKS_PER_NODE|SLURM_NTASKS_PER_NODE SLURM_NODEID         (srun)
- *   LOCAL_RANK WORLD_SIZE on node 0, without RANK                          (Lightning's own launcher)
- * What it leaves open comes from a later one that tells the same rank of the same world. A node's number
- * that nobody tells is rank / local_world_size where ranks fill node after node, else 0;
+ *     SLURM_STEP_TASKS_PER_NODE|SLURM_NTASKS_PER_NODE SLURM_NODEID (srun)
+ *   LOCAL_RANK WORLD_SIZE on node 0, without RANK (Lightning's own launcher)
+ * What it leaves open comes from a later one that tells the same rank of the same world. A node's
+ * number that nobody tells is rank / local_world_size where ranks fill node after node, else 0;
  * OMPI_COMM_WORLD_NODE_RANK is not read, because it counts processes on a node, not nodes.
  *
- * Slurm counts only inside a job step: the batch script of sbatch has SLURM_PROCID=0 and SLURM_NTASKS=n
- * but is one process, so without SLURM_STEP_ID and SLURM_STEP_NUM_TASKS it is rank 0 of 1, not known.
+ * Slurm counts only inside a job step: the batch script of sbatch has SLURM_PROCID=0 and
+ * SLURM_NTASKS=n but is one process, so without SLURM_STEP_ID and SLURM_STEP_NUM_TASKS it is rank 0
+ * of 1, not known.
  *
- * A value that is no whole number or contradicts the others is ignored, with one line when warn is set.
+ * A value that is no whole number or contradicts the others is ignored, with one line when warn is
+ * set.
  */
 void rank_read(struct rank_info *info, rank_lookup *lookup, bool warn);
 

@@ -18,14 +18,15 @@ enum action schedule_action(const struct schedule *schedule, int64_t step)
     if (!schedule_is_valid(schedule) || step < schedule->skip_first)
         return ACTION_SKIP;
 
-    /* Two counts below 2^63 add up in 64 unsigned bits; a cycle that does not fit lasts for ever. */
+    /* Two counts below 2^63 fit in 64 unsigned bits; a cycle that does not fit never ends. */
     uint64_t position = (uint64_t)step - (uint64_t)schedule->skip_first;
     if (schedule->skip_first_wait)
         position += (uint64_t)schedule->wait;
     uint64_t idle = (uint64_t)schedule->wait;
     uint64_t before = idle + (uint64_t)schedule->warmup;
     uint64_t cycle;
-    if (__builtin_add_overflow(before, (uint64_t)schedule->active, &cycle))
+    bool endless = __builtin_add_overflow(before, (uint64_t)schedule->active, &cycle);
+    if (endless)
         cycle = UINT64_MAX;
 
     if (schedule->repeat > 0 && position / cycle >= (uint64_t)schedule->repeat)
@@ -35,7 +36,7 @@ enum action schedule_action(const struct schedule *schedule, int64_t step)
         return ACTION_SKIP;
     if (position < before)
         return ACTION_WARMUP;
-    return position == cycle - 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_ACTIVE;
+    return position == cycle - 1 && !endless ? ACTION_ACTIVE_AND_SAVE : ACTION_ACTIVE;
 }
 
 enum action schedule_action_in_epoch(const struct schedule *schedule, int64_t batch_in_epoch,

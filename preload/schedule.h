@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which action at which step: torch.profiler.schedule's arithmetic and Composer's cyclic_schedule. Pure:
- * no state, no allocation, no output; asked by the thread that marks the step, callable from any.
+ * Which action at which step: torch.profiler.schedule's arithmetic and Composer's cyclic_schedule.
+ * Pure: no state, no allocation, no output; asked by the thread that marks the step, callable from
+ * any.
  */
 #ifndef PRELOAD_SCHEDULE_H
 #define PRELOAD_SCHEDULE_H
@@ -19,7 +20,7 @@ enum schedule_scope {
     SCHEDULE_NONE = 2,  /* no schedule: everything is recorded, nothing is saved before the end */
 };
 
-/* Counts of steps; see schedule_is_valid. The writer of the struct owns it; it is only read here. */
+/* Counts of steps; see schedule_is_valid. Owned by whoever fills it, only read here. */
 struct schedule {
     int64_t skip_first;   /* steps ignored once at the start (of the run, or of each epoch) */
     int64_t wait;         /* idle steps that begin a cycle */
@@ -34,16 +35,16 @@ struct schedule {
 bool schedule_is_valid(const struct schedule *schedule);
 
 /*
- * The action for step (from 0). With SCHEDULE_NONE always ACTION_ACTIVE. With SCHEDULE_EPOCH step is
- * the batch within the epoch and the epoch's end is not known: prefer schedule_action_in_epoch. A
- * negative step or an invalid schedule gives ACTION_SKIP. Exact for every int64 value.
+ * The action for step (from 0). With SCHEDULE_NONE always ACTION_ACTIVE. With SCHEDULE_EPOCH step
+ * is the batch within the epoch and the epoch's end is not known: prefer schedule_action_in_epoch.
+ * A negative step or an invalid schedule gives ACTION_SKIP. Exact for every int64 value.
  */
 enum action schedule_action(const struct schedule *schedule, int64_t step);
 
 /*
  * Composer's rule: as schedule_action on the batch within the epoch (from 0), but the epoch's last
- * batch, when is_last says that it is one, turns ACTION_ACTIVE into ACTION_ACTIVE_AND_SAVE. Composer
- * does not count the batches before a resumption: pass batch_in_epoch minus their number.
+ * batch, when is_last says that it is one, turns ACTION_ACTIVE into ACTION_ACTIVE_AND_SAVE.
+ * Composer does not count the batches before a resumption: pass batch_in_epoch minus their number.
  * With SCHEDULE_NONE always ACTION_ACTIVE.
  */
 enum action schedule_action_in_epoch(const struct schedule *schedule, int64_t batch_in_epoch,

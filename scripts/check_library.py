@@ -4,10 +4,11 @@
 
 - it NEEDs libc only
 - its TLS block is at most 256 bytes (initial-exec TLS of a preloaded library comes out of a small reserve)
-- its defined dynamic symbols are exactly those of preload/exports.map
+- its defined dynamic symbols are those of preload/exports.map, and its CUDA wrappers the rows of preload/hooks.def
 """
 
 import fnmatch
+import os
 import pathlib
 import re
 import subprocess
@@ -18,44 +19,49 @@ MAX_TLS = 256
 # libpthread and libdl are part of libc.so.6 from glibc 2.34 on; the loader is named on some platforms.
 NEEDED = re.compile(r"libc\.so\.6|ld-linux[\w-]*\.so\.\d+|libpthread\.so\.0|libdl\.so\.2")
 
+# Wrappers of libc calls, in the base version: callers ask for _exit@GLIBC_2.2.5 (see preload/exports.map).
+UNVERSIONED = {"_exit", "_Exit"}
+
 
 def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def map_exports(text):
-    """(name pattern, version node) of each global row; the anonymous node has the name ''."""
-    text = re.sub(r"/\*.*?\*/|#[^\n]*", " ", text, flags=re.S)
-    rows = []
-    for node, body in re.findall(r"([\w.]*)\s*\{([^}]*)\}", text):
-        visible = True
-        for word in re.split(r"[;\s]+", re.sub(r"\b(global|local)\s*:", r"\1: ", body)):
-            if word in ("global:", "local:"):
-                visible = word == "global:"
-            elif word and visible:
-                rows.append((word, node))
-    return rows
+def map_patterns():
+    """The global name patterns of all nodes of preload/exports.map."""
+    text = re.sub(r"/\*.*?\*/|#[^\n]*", " ", (ROOT / "preload/exports.map").read_text(), flags=re.S)
+    return [name for body in re.findall(r"global\s*:(.*?)(?:local\s*:|\})", text, flags=re.S)
+            for name in re.split(r"[;\s]+", body) if name]
+
+
+def hook_exports():
+    """symbol@version of each row of preload/hooks.def, expanded by the preprocessor."""
+    source = ('#include "preload/hooks.h"\n'
+              "#define HOOK(node, symbol, ...) ROW symbol HOOK_SUFFIX_##node\n"
+              '#include "preload/hooks.def"\n')
+    text = subprocess.run([os.environ.get("CC", "cc"), "-I.", "-E", "-P", "-"], cwd=ROOT, input=source,
+                          capture_output=True, text=True, check=True).stdout
+    return {name + version for name, version in re.findall(r'ROW (\w+) "(@[^"]*)"', text)}
 
 
 def check_exports(library):
-    wanted = map_exports((ROOT / "preload/exports.map").read_text())
-    found = []
-    for line in output("nm", "-D", "--defined-only", library).splitlines():
-        kind, name = line.split()[-2:]
-        if kind == "A":
-            continue  # a version node itself
-        name, _, version = name.partition("@")
-        found.append((name, version.lstrip("@")))
+    found = {line.split()[-1] for line in output("nm", "-D", "--defined-only", library).splitlines()
+             if line.split()[-2] != "A"}  # A: a version node itself
+    names = {symbol: symbol.partition("@")[0] for symbol in found}
 
-    def fits(symbol, row):
-        return fnmatch.fnmatchcase(symbol[0], row[0]) and symbol[1] == row[1]
+    hooks = hook_exports()
+    for symbol in sorted(hooks - found):
+        yield f"preload/hooks.def has a row for {symbol}, which the library does not export"
+    for symbol in sorted(symbol for symbol in found - hooks if re.match(r"cuda|cu[A-Z]|__cuda", names[symbol])):
+        yield f"exports {symbol}, which is no row of preload/hooks.def"
 
-    for row in wanted:
-        if not any(fits(symbol, row) for symbol in found):
-            yield f"preload/exports.map names {'@'.join(filter(None, row))}, which the library does not define"
-    for symbol in found:
-        if not any(fits(symbol, row) for row in wanted):
-            yield f"the library exports {'@'.join(filter(None, symbol))}, which preload/exports.map does not name"
+    patterns = map_patterns()
+    for symbol in sorted(found):
+        if names[symbol] not in UNVERSIONED and not any(fnmatch.fnmatchcase(names[symbol], p) for p in patterns):
+            yield f"exports {symbol}, which preload/exports.map does not name"
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names.values()):
+            yield f"preload/exports.map names {pattern}, which the library does not define"
 
 
 def check(library):
@@ -71,8 +77,10 @@ def check(library):
 
 def main():
     problems = list(check(sys.argv[1]))
-    for text in problems:
+    for text in problems[:20]:
         print(f"{sys.argv[1]}: {text}")
+    if len(problems) > 20:
+        print(f"... and {len(problems) - 20} more")
     return 1 if problems else 0
 
 

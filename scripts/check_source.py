@@ -55,8 +55,9 @@ def without_comments(text, strings=False):
 
 
 def allowed(lines, number):
-    """Whether line `number` (from 1) or the one above it says `lint: allow`."""
-    return any("lint: allow" in lines[i] for i in (number - 1, number - 2) if i >= 0)
+    """Whether line `number` (from 1), or a comment line above it, says `lint: allow`."""
+    above = lines[number - 2] if number > 1 else ""
+    return "lint: allow" in lines[number - 1] or "lint: allow" in above and above.lstrip().startswith(("/*", "//", "*"))
 
 
 def check_layers(path, lines, code):
@@ -76,8 +77,8 @@ def check_layers(path, lines, code):
                 problem(path, number, f"{target} is private to {other}/")
 
 
-def check_calls(path, lines, bare):
-    for number, line in enumerate(bare.splitlines(), 1):
+def check_calls(path, lines, bare_lines):
+    for number, line in enumerate(bare_lines, 1):
         match = FORBIDDEN.search(line)
         if match and not allowed(lines, number):
             problem(path, number, f"{match.group(1)}() in the host process")
@@ -99,43 +100,43 @@ def check_sizes(path, lines):
             start = None
 
 
-def comment_ends_above(lines, index, same_block):
-    """Whether a comment ends on the line above lines[index], looking past lines for which same_block is true."""
+def comment_above(lines, bare_lines, index, same_block):
+    """Whether a comment line stands above lines[index], looking past code for which same_block is true."""
     index -= 1
-    while index >= 0 and same_block(lines[index]):
-        if "/*" in lines[index] or "//" in lines[index]:
-            return True
+    while index >= 0 and bare_lines[index].strip() and same_block(bare_lines[index]):
         index -= 1
-    return index >= 0 and (lines[index].rstrip().endswith("*/") or lines[index].lstrip().startswith("//"))
+    return index >= 0 and bool(lines[index].strip()) and not bare_lines[index].strip()
 
 
-def check_prototypes(path, lines, bare):
+def check_prototypes(path, lines, bare_lines):
     """Neighbouring prototypes without a blank line between them may share the comment above them."""
+    def same_block(code):
+        return not code.rstrip().endswith(("{", "}")) and not code.lstrip().startswith("#")
+
     depth, start, statement = 0, None, ""
-    for number, line in enumerate(bare.splitlines(), 1):
-        if line.lstrip().startswith("#") or re.match(r'\s*extern\s+"?\s*"?C?"?\s*\{', line):
+    for number, line in enumerate(bare_lines, 1):
+        if line.lstrip().startswith("#") or re.match(r"\s*extern\s+\{", line):  # extern "C", its string blanked
             continue
         if depth == 0 and line.strip():
             start = start or number
             statement += " " + line.strip()
         depth = max(0, depth + line.count("{") - line.count("}"))
         if depth == 0 and re.search(r"[;}]\s*$", line):
-            is_prototype = re.search(r"\w\s*\([^{]*\)[^{}=]*;$", statement) and not re.match(r"\s*(typedef|struct \w+ \{)", statement)
-            if is_prototype and "_Static_assert" not in statement:
-                text = " ".join(lines[start - 1:number])
-                if "/*" not in text and "//" not in text and \
-                        not comment_ends_above(lines, start - 1, lambda above: above.strip() and not above.rstrip().endswith(("*/", "}", "{"))):
-                    problem(path, start, "prototype without a comment")
+            statement = re.sub(r"__attribute__\s*\(\(.*?\)\)\s*(?=[;\w_])", "", statement)
+            is_prototype = re.search(r"\w\s*\([^{]*\)[^{}=]*;$", statement) and \
+                not re.match(r"\s*(typedef|_Static_assert|struct \w+ \{)", statement)
+            on_its_lines = any(re.search(r"/\*|//", text) for text in lines[start - 1:number])
+            if is_prototype and not on_its_lines and not comment_above(lines, bare_lines, start - 1, same_block):
+                problem(path, start, "prototype without a comment")
             start, statement = None, ""
 
 
-def check_atomics(path, lines, bare):
-    for number, line in enumerate(bare.splitlines(), 1):
+def check_atomics(path, lines, bare_lines):
+    for number, line in enumerate(bare_lines, 1):
         if not re.match(r"\s+_Atomic\b[^()=]*;|\s+_Atomic\s*\([^)]*\)[^()=]*;", line):
             continue
-        text = lines[number - 1]
-        if "/*" not in text and "//" not in text and \
-                not comment_ends_above(lines, number - 1, lambda above: "_Atomic" in above):
+        if not re.search(r"/\*|//", lines[number - 1]) and \
+                not comment_above(lines, bare_lines, number - 1, lambda code: "_Atomic" in code):
             problem(path, number, "_Atomic field without a comment (who writes, who reads, which ordering)")
 
 
@@ -172,7 +173,7 @@ def check_makefile():
     for group in re.findall(r"^\.PHONY: (.*)$", text, re.M):
         for target in group.split():
             # Helpers of other targets have no text of their own.
-            if target not in named and target not in (".always", "e2e-programs"):
+            if target not in named and target not in (".always", "e2e-programs", "bench-programs"):
                 problem("Makefile", 1, f"target {target} has no `## {target}: text`")
 
 
@@ -191,11 +192,11 @@ def main():
             check_sizes(path, lines)
         if path.split("/")[0] in LAYERS and suffix in (".c", ".h", ".def"):
             check_layers(path, lines, without_comments(text))
-            bare = without_comments(text, strings=True)
-            check_calls(path, lines, bare)
-            check_atomics(path, lines, bare)
+            bare_lines = without_comments(text, strings=True).splitlines()
+            check_calls(path, lines, bare_lines)
+            check_atomics(path, lines, bare_lines)
             if suffix == ".h":
-                check_prototypes(path, lines, bare)
+                check_prototypes(path, lines, bare_lines)
     check_makefile()
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0

@@ -94,6 +94,11 @@ PICTURE_JS = """
 (async ({start, end, expand, hide}) => {
   const trace = app.trace;
   if (app.sidebar.visible) app.sidebar.toggleVisibility();
+  if (!document.getElementById('cprof-picture')) {  // the panel for details below the timeline takes room for nothing
+    const style = document.head.appendChild(document.createElement('style'));
+    style.id = 'cprof-picture';
+    style.textContent = '.pf-split-panel__handle,.pf-split-panel__drawer,.pf-statusbar{display:none!important}';
+  }
   const wanted = expand && new RegExp(expand), unwanted = hide && new RegExp(hide);
   for (const track of [...trace.workspace.flatTracks]) {
     if (unwanted && unwanted.test(track.name)) { track.remove(); continue; }
@@ -105,6 +110,7 @@ PICTURE_JS = """
   // waitForPerfettoIdle waits for requestIdleCallback, which a resized headless page may never call.)
   for (let quiet = 0; quiet < 10; await new Promise(done => setTimeout(done, 50)))
     quiet = app.isLoadingTrace || trace.engine.numRequestsPending || raf.hasPendingRedraws ? 0 : quiet + 1;
+  return Math.max(...[...document.querySelectorAll('.pf-track')].map(row => row.getBoundingClientRect().bottom));
 })(%s)
 """
 
@@ -330,8 +336,9 @@ class Perfetto:
         return json.loads(self.run(QUERY_JS % json.dumps(sql), timeout))
 
     def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, timeout=TIMEOUT_S):
-        """Writes the timeline as PNG. start and end are trace times in ns (see trace_span); expand and hide are
-        regular expressions over row names: rows to unfold (all of them by default) and rows to leave out."""
+        """Writes the timeline as PNG, cut below its last row. start and end are trace times in ns, as in the table
+        slice; expand and hide are regular expressions over row names: rows to unfold (all of them by default) and
+        rows to leave out."""
         # Rows removed for one picture must not be missing in the next.
         self.opened = None
         self.open(path, timeout)
@@ -340,8 +347,9 @@ class Perfetto:
         width, height = self.size
         self.browser.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                              mobile=False)
-        self.run(PICTURE_JS % json.dumps(view), timeout)
-        data = self.browser.command("Page.captureScreenshot", timeout, format="png")["data"]
+        bottom = self.run(PICTURE_JS % json.dumps(view), timeout) or height
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, bottom + 8), "scale": 1}
+        data = self.browser.command("Page.captureScreenshot", timeout, format="png", clip=clip)["data"]
         pathlib.Path(png).write_bytes(base64.b64decode(data))
 
     def stop(self):

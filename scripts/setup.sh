@@ -69,9 +69,23 @@ need_tool() {
     return 1
 }
 
-# A name on PATH is not enough: on Ubuntu `chromium-browser` may be a stub that only prints how to get a snap.
-browser_works='for b in "${CPROF_BROWSER:-chromium}" chromium-browser google-chrome google-chrome-stable; do
-    "$b" --version 2>/dev/null | grep -qiE "chrom(e|ium) [0-9]" && exit 0; done; exit 1'
+# A name on PATH is not enough: on Ubuntu chromium-browser may be a stub that only tells how to get a snap.
+browser_works() {
+    local name
+    for name in ${CPROF_BROWSER:-} chromium chromium-browser google-chrome google-chrome-stable; do
+        "$name" --version 2>/dev/null | grep -qiE 'chrom(e|ium) [0-9]' && return 0
+    done
+    return 1
+}
+
+need_browser() {
+    local package
+    browser_works && return
+    for package in chromium chromium-browser; do
+        need_packages $package && browser_works && return
+    done
+    note "missing: a working Chromium (tests in Perfetto's own UI skip)"
+}
 
 compiler_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "int main(void){return 0;}" >$d/a.c &&
     ${CC:-cc} -o $d/a $d/a.c'
@@ -89,8 +103,7 @@ need_tool 'command -v readelf' binutils "make lint cannot read the library" || t
 need_tool 'command -v clang' clang "make lint skips the clang build" || true
 need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
 need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
-need_tool "$browser_works" chromium "" >/dev/null 2>&1 ||
-    need_tool "$browser_works" chromium-browser "tests in Perfetto's own UI skip" || true
+need_browser
 
 # ---- Python -------------------------------------------------------------------------------------------
 

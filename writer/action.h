@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the schedule says about one step. Shared by the schedule (preload/), which decides on the thread
- * that marks the step, and by the windows (writer/), which obey.
+ * What the schedule says about one step. Shared by the schedule (preload/), which decides on the
+ * thread that marks the step, and by the windows (writer/), which obey.
  */
 #ifndef WRITER_ACTION_H
 #define WRITER_ACTION_H

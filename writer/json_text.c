@@ -232,6 +232,12 @@ static char *put_long_real(char *to, double magnitude)
     while (*in != '\0' && (*in < '0' || *in > '9')) {
         in++;
     }
+    while (*in >= '0' && *in <= '9') {
+        *to++ = *in++;
+    }
+    while (to[-1] == '0' && to[-2] != '.') {
+        to--;
+    }
     while (*in != '\0') {
         *to++ = *in++;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folder and file templates to paths; pure. Checked on the thread that wakes cprof up, expanded on the
- * cprof thread.
+ * Folder and file templates to paths; pure. Checked on the thread that wakes cprof up, expanded on
+ * the cprof thread.
  */
 #include "writer/path.h"
 
@@ -65,8 +65,8 @@ static enum path_status fail(struct path_error *error, enum path_status status, 
 }
 
 /*
- * The piece that begins at *at, which moves behind it. A piece of length 0 that is no variable is the
- * end. PATH_UNBALANCED has its position in piece.
+ * The piece that begins at *at, which moves behind it. A piece of length 0 that is no variable is
+ * the end. PATH_UNBALANCED has its position in piece.
  */
 static enum path_status next_piece(const char *text, size_t *at, struct piece *piece)
 {
@@ -159,7 +159,7 @@ static const char *last_component(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* True when no component of path is longer than the file system takes; extra counts for the last. */
+/* True when the file system takes every component of path, the last with extra more bytes. */
 static bool components_fit(const char *path, size_t extra)
 {
     for (;;) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folder and file templates: "{run_name}/torch_traces", "rank{rank}.{batch}.pt.trace.json". Pure: no
- * file system, no globals, no allocation, no output; any thread. Templates are checked by the thread
- * that wakes cprof up and expanded by the cprof thread when a file gets its name.
+ * Folder and file templates: "{run_name}/torch_traces", "rank{rank}.{batch}.pt.trace.json". Pure:
+ * no file system, no globals, no allocation, no output; any thread. Templates are checked by the
+ * thread that wakes cprof up and expanded by the cprof thread when a file gets its name.
  */
 #ifndef WRITER_PATH_H
 #define WRITER_PATH_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Room for the longest path of a trace, with its NUL and with what the name of the open file adds. */
+/* Room for the longest path of a trace, with its NUL and what the open file's name adds. */
 enum {
     PATH_SIZE = 4096,
     PATH_NAME_MAX = 255, /* bytes of one component */
@@ -41,10 +41,10 @@ struct path_error {
 };
 
 /*
- * Expands text into out[0..size): {name} becomes the value of the variable, {{ and }} a literal brace.
- * In values every '/' and control character becomes '_', an empty value becomes "_", and "." and ".."
- * become "_" and "__", so that a value neither adds nor leaves a folder. Returns PATH_OK, or the error,
- * also stored in *error (which may be NULL); out then holds an empty string.
+ * Expands text into out[0..size): {name} becomes the value of the variable, {{ and }} a literal
+ * brace. In values every '/' and control character becomes '_', an empty value becomes "_", and "."
+ * and ".." become "_" and "__", so that a value neither adds nor leaves a folder. Returns PATH_OK,
+ * or the error, also stored in *error (which may be NULL); out then holds an empty string.
  */
 enum path_status path_expand(const char *text, const struct path_var *vars, size_t count, char *out,
                              size_t size, struct path_error *error);
@@ -57,11 +57,11 @@ enum path_status path_check(const char *text, const char *const *names, size_t c
                             struct path_error *error);
 
 /*
- * The whole path of a trace into out[0..size): folder and file expanded and joined with one '/', with
- * ".gz" appended when gzip is asked for and not there. *is_gzip (may be NULL) says whether the name
- * ends in ".gz", which means gzip, asked for or not. A leading '/' of the file template is dropped; an
- * empty folder is the current one. Keeps room for path_part_name. Errors as path_expand; their position
- * counts within the template at fault.
+ * The whole path of a trace into out[0..size): folder and file expanded and joined with one '/',
+ * with ".gz" appended when gzip is asked for and not there. *is_gzip (may be NULL) says whether the
+ * name ends in ".gz", which means gzip, asked for or not. A leading '/' of the file template is
+ * dropped; an empty folder is the current one. Keeps room for path_part_name. Errors as
+ * path_expand; their position counts within the template at fault.
  */
 enum path_status path_trace(const char *folder, const char *file, const struct path_var *vars,
                             size_t count, bool gzip, char *out, size_t size, bool *is_gzip,
@@ -71,8 +71,9 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
 bool path_is_gzip(const char *name);
 
 /*
- * The name of the open file into out[0..size): "<path>.<pid>.<step>.part", beside the final name and
- * never ending in .json or .gz. step is the first step of the window. False when it does not fit.
+ * The name of the open file into out[0..size): "<path>.<pid>.<step>.part", beside the final name
+ * and never ending in .json or .gz. step is the first step of the window. False when it does not
+ * fit.
  */
 bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t size);
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork: the one lock under which cprof calls into torch, held across every fork, and children that
+ * are inert. A fork while some thread is inside torch's callback lock would leave that lock locked in
+ * the child for ever. Application threads and the cprof thread.
+ */
+#ifndef PRELOAD_FORK_H
+#define PRELOAD_FORK_H
+
+#include <stdbool.h>
+
+/* Registers the fork handlers. Once, at wake-up. false: the C library had no memory, so forked children
+ * would not be made inert and nothing may be recorded. */
+bool fork_start(void);
+
+/* Takes the lock around calls into torch that change its callbacks; nothing else foreign is called
+ * under it. Waits for a fork in progress, at most some milliseconds. Not recursive. Any thread. */
+void fork_torch_lock(void);
+
+/* Gives it back and notes the time: for a moment after a switch, other threads rebuild their callback
+ * lists under torch's own lock, and a fork waits until that moment has passed. The thread that locked. */
+void fork_torch_unlock(void);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every interposed call shares: slots, names, and what happens around the real call. Application
+ * threads; no lock. The real function is looked up at a wrapper's first call, outside of everything. */
+#include "preload/hooks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "preload/guard.h"
+#include "preload/init.h"
+#include "preload/resolve.h"
+
+__thread volatile uint8_t guard_inside;
+
+struct hook_slot hook_slots[HOOK_COUNT];
+
+/* Set by the first hooked call that succeeded; any thread writes, relaxed: cprof_cuda_alive() may be
+ * called twice. */
+static _Atomic bool cuda_alive;
+
+/* Arrays, not pointers: nothing for the loader to relocate in each process that has the preload. */
+struct hook_info {
+    char symbol[44];
+    uint8_t shown; /* bytes of `symbol` that traces show, a leading "__" included */
+    uint8_t node;
+    uint8_t category;
+};
+
+static const struct hook_info infos[HOOK_COUNT] = {
+#define HOOK(node, symbol, shown, ret, missing, category, ...)                                     \
+    {#symbol, sizeof(#shown) - 1, HOOK_NODE_##node, category},
+#include "preload/hooks.def"
+};
+
+static const struct resolve_library libraries[HOOK_NODE_COUNT] = {
+    [HOOK_NODE_V11] = {"libcudart.so.11.0", {"libcudart.so.11.0"}, "libcudart"},
+    [HOOK_NODE_V12] = {"libcudart.so.12", {"libcudart.so.12"}, "libcudart"},
+    [HOOK_NODE_V13] = {"libcudart.so.13", {"libcudart.so.13"}, "libcudart"},
+    [HOOK_NODE_ANY] = {NULL,
+                       {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
+                       "libcudart"},
+    [HOOK_NODE_DRIVER] = {NULL, {"libcuda.so.1"}, "libcuda.so"},
+};
+
+const char *hook_symbol(enum hook_id id)
+{
+    return infos[id].symbol;
+}
+
+const char *hook_shown(enum hook_id id, uint32_t *length)
+{
+    const char *symbol = infos[id].symbol;
+    uint32_t skip = symbol[0] == '_' ? 2 : 0;
+    *length = infos[id].shown - skip;
+    return symbol + skip;
+}
+
+/* The real function, looked up now if need be; NULL when no loaded object has it. */
+static void *find_real(enum hook_id id, const void *caller)
+{
+    struct hook_slot *slot = &hook_slots[id];
+    void *real = atomic_load_explicit(&slot->real, memory_order_relaxed);
+    if (real)
+        return real;
+    uint64_t generation = resolve_generation() + 1;
+    if (atomic_load_explicit(&slot->missed, memory_order_relaxed) == generation)
+        return NULL;
+    real = resolve_next(infos[id].symbol, &libraries[infos[id].node], caller);
+    if (real)
+        atomic_store_explicit(&slot->real, real, memory_order_relaxed);
+    else
+        atomic_store_explicit(&slot->missed, generation, memory_order_relaxed);
+    return real;
+}
+
+/* Nothing is left to be learnt from calls that are not recorded. */
+static bool settled(void)
+{
+    return atomic_load_explicit(&cuda_alive, memory_order_relaxed) ||
+           atomic_load_explicit(&cprof_life, memory_order_relaxed) == LIFE_OVER;
+}
+
+static struct thread_log *open_span(const struct hook_call *call, enum hook_id id)
+{
+    struct thread_log *log = gate_open(GATE_SPANS) ? thread_log_get() : NULL;
+    if (!log)
+        return NULL;
+    uint32_t length;
+    const char *name = hook_shown(id, &length);
+    span_open(log, call, infos[id].category, name, length);
+    return log;
+}
+
+void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
+{
+    int saved = errno;
+    bool entered = guard_enter();
+    call->log = NULL;
+    call->real = find_real(id, caller);
+    if (entered) {
+        cprof_wake_once(WAKE_CUDA);
+        if (call->real) {
+            call->log = open_span(call, id);
+            if (settled())
+                atomic_store_explicit(&hook_slots[id].fast, call->real, memory_order_relaxed);
+        }
+        guard_leave();
+    }
+    errno = saved;
+}
+
+void hook_end(struct hook_call *call, bool succeeded)
+{
+    int saved = errno;
+    if (guard_enter()) {
+        if (call->log)
+            span_close(call->log, call);
+        if (succeeded && !settled()) {
+            atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
+            cprof_cuda_alive();
+        }
+        guard_leave();
+    }
+    errno = saved;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which process this is among its relatives and its launch: rank, run name, paths of its traces. Read on application threads at wake-up
+ * and at the first recorded step; handed to the cprof thread through the functions below. */
+#ifndef PRELOAD_IDENTITY_H
+#define PRELOAD_IDENTITY_H
+
+#include <stdbool.h>
+
+#include "preload/config.h"
+#include "writer/writer.h"
+
+/* Reads rank, run name and working directory. Once, at wake-up, on the waking thread. */
+void identity_start(const struct config *config);
+
+/* Reads the rank again. Stepping thread. */
+void identity_refresh(void);
+
+/* True when an ancestor of this process has a thread named `cprof`: it is traced, and this process is one of its helpers unless it marks
+ * steps. Reads /proc; application thread. */
+bool identity_below_traced(void);
+
+/* The three that writer_options takes; see writer.h. cprof thread. */
+void identity_fill(struct trace_identity *out);
+bool identity_trace_path(const struct train_time *time, char *path, unsigned long size); /* see writer.h */
+bool identity_trace_pattern(char *pattern, unsigned long size);                          /* see writer.h */
+
+/* True when traces get names that end in .gz. */
+bool identity_gzip(void);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start and stop, in this order.
+ *
+ *   constructor   every process the job starts runs it: copy settings, read the affinity mask, set three variables. No thread,
+ *                 no file, no output.
+ *   wake-up       first CUDA call, driver injection, marker or tensor allocation: settings, clock, rank, fork handlers, exit
+ *                 handler, then torch's callbacks and step 0. The cprof thread starts when the first step needs it.
+ *   exit          stop calling torch, last edge, let the cprof thread finish its files, one line.
+ *   forked child  inert for good. */
+#define _GNU_SOURCE
+#include "preload/init.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/config.h"
+#include "preload/fork.h"
+#include "preload/identity.h"
+#include "preload/names.h"
+#include "preload/python.h"
+#include "preload/steps.h"
+#include "preload/torch.h"
+#include "writer/writer.h"
+
+#define HOLD_BYTES (64u << 20)
+
+_Atomic int cprof_life;
+
+static _Atomic int owner;
+static _Atomic bool exit_begun;
+static cpu_set_t affinity;
+static bool affinity_known;
+
+/* Marks a step at the end of each outermost module call. Runs in the main thread; needs the interpreter, because torch opens no range
+ * around a module call. */
+static const char forward_glue[] =
+    "def _cprof_forward_glue():\n"
+    "    import ctypes, inspect, threading\n"
+    "    from torch.nn.modules import module as m\n"
+    "    mark = ctypes.PyDLL(None).cprof_forward_ended\n"
+    "    depth = threading.local()\n"
+    "    def before(module, inputs):\n"
+    "        depth.n = getattr(depth, 'n', 0) + 1\n"
+    "    def after(module, inputs, output):\n"
+    "        depth.n = getattr(depth, 'n', 1) - 1\n"
+    "        if depth.n == 0:\n"
+    "            mark()\n"
+    "    m.register_module_forward_pre_hook(before)\n"
+    "    more = {}\n"
+    "    if 'always_call' in inspect.signature(m.register_module_forward_hook).parameters:\n"
+    "        more['always_call'] = True\n"
+    "    m.register_module_forward_hook(after, **more)\n"
+    "try:\n"
+    "    _cprof_forward_glue()\n"
+    "except Exception as e:\n"
+    "    import sys\n"
+    "    print('cprof: CPROF_STEP=forward: cannot hook module calls:', e, file=sys.stderr)\n"
+    "del _cprof_forward_glue\n";
+
+/* Gives the driver, NVTX and ITT this library's path, so that they call it when they come alive; only where the user has not. */
+static void inject_all(const char *path)
+{
+    setenv("CUDA_INJECTION64_PATH", path, 0);
+    setenv("NVTX_INJECTION64_PATH", path, 0);
+    setenv("INTEL_LIBITTNOTIFY64", path, 0);
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    int saved = errno;
+    config_capture();
+    const char *preload = config_env("LD_PRELOAD");
+    if (!config_enabled() || !preload || !strstr(preload, "cprof")) {
+        atomic_store(&cprof_life, LIFE_OVER); /* off, or opened late through one of the three variables: inert */
+        errno = saved;
+        return;
+    }
+    names_capture();
+    affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
+    Dl_info self;
+    if (dladdr((const void *)(uintptr_t)&cprof_life, &self) && self.dli_fname && self.dli_fname[0] == '/')
+        inject_all(self.dli_fname);
+    errno = saved;
+}
+
+static bool start_writer(const struct config *config)
+{
+    struct writer_options options = {
+        .gzip = identity_gzip(),
+        .overwrite = config->overwrite,
+        .record_shapes = config->record_shapes,
+        .profile_memory = config->profile_memory,
+        .continuous = config->schedule_scope == 2,
+        .ring_bytes = (uint64_t)config->ring_kb << 10,
+        .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
+        .hold_bytes = HOLD_BYTES,
+        .exit_deadline_ms = config->drain_deadline_ms,
+        .run_started_ns = names_start_time() * 1000000000,
+        .affinity = affinity_known ? &affinity : NULL,
+        .affinity_size = sizeof affinity,
+        .identity = identity_fill,
+        .trace_path = identity_trace_path,
+        .trace_pattern = identity_trace_pattern,
+    };
+    options.dtype_names = torch_dtype_names(&options.n_dtypes);
+    return writer_start(&options);
+}
+
+static void start_parts(enum wake_reason reason)
+{
+    config_load();
+    const struct config *config = config_get();
+    identity_start(config);
+    if (!start_writer(config)) {
+        atomic_store(&cprof_life, LIFE_OVER);
+        return;
+    }
+    fork_start();
+    atexit(cprof_at_exit);
+    torch_start(config);
+    bool helper = identity_below_traced() && !config->trace_children;
+    steps_start(config, !helper);
+    if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
+        log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
+    atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
+    (void)reason;
+}
+
+void cprof_wake(enum wake_reason reason)
+{
+    int asleep = LIFE_ASLEEP;
+    if (!atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_WAKING))
+        return;
+    int saved = errno;
+    atomic_store(&owner, (int)getpid());
+    start_parts(reason);
+    errno = saved;
+}
+
+int cprof_owner_pid(void)
+{
+    return atomic_load_explicit(&owner, memory_order_relaxed);
+}
+
+void cprof_cuda_alive(void)
+{
+    static _Atomic bool registered;
+    if (!atomic_load_explicit(&registered, memory_order_relaxed) && !atomic_exchange(&registered, true))
+        atexit(cprof_at_exit);
+}
+
+void cprof_at_exit(void)
+{
+    if (atomic_load(&cprof_life) != LIFE_AWAKE || (int)getpid() != cprof_owner_pid() ||
+        atomic_exchange(&exit_begun, true))
+        return;
+    int saved = errno;
+    torch_stop();
+    steps_finish();
+    atomic_store(&cprof_life, LIFE_OVER);
+    writer_finish();
+    errno = saved;
+}
+
+void cprof_in_child(void)
+{
+    atomic_store(&cprof_life, LIFE_OVER);
+    torch_stop();
+    writer_abandon();
+}
+
+/* Called by the glue above, holding the GIL. */
+__attribute__((visibility("default"))) void cprof_forward_ended(void);
+void cprof_forward_ended(void)
+{
+    steps_mark(STEP_FORWARD, 0);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPython of this process, read by layout without the GIL: a thread's own frames do not change while it is in C. And the one way
+ * to run a piece of Python, for what cannot be seen from C. */
+#ifndef PRELOAD_PYTHON_H
+#define PRELOAD_PYTHON_H
+
+#include <stdbool.h>
+
+/* The object that is the first positional argument of the calling thread's innermost frame whose code is named `function` in a
+ * file whose path ends in `file`, looked for in the innermost few frames: an identity, not a reference. The function must take
+ * *args. NULL: no such frame, no Python, or an interpreter whose layout is not known (3.9 to 3.13 are). Any thread, no GIL. */
+const void *python_first_argument(const char *function, const char *file);
+
+/* Runs `code` (static text) in the main thread at the interpreter's next chance. false: there is no Python. Any thread. */
+bool python_run_later(const char *code);
+
+#endif

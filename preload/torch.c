@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding torch and registering with it. Runs on the thread that wakes cprof or marks a step. */
+#define _GNU_SOURCE
+#include "preload/torch.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/fork.h"
+#include "preload/resolve.h"
+#include "writer/writer.h"
+
+struct torch_api torch_api;
+
+static uint64_t range_handle, operator_handle;
+static _Atomic bool registered; /* the callbacks stand in torch's list; written under the torch lock */
+static _Atomic bool stopped;    /* exit or fork: torch must not be called any more */
+static bool operators_on;       /* under the torch lock */
+static _Atomic bool broken;     /* operators are off for good */
+
+/* at::RecordFunctionCallback is passed by value; this struct has its size and is passed as the ABI passes such a class. */
+struct callback {
+    unsigned char bytes[40];
+};
+
+/* The torch package's version: version.py beside _C.so, or build-version of a libtorch archive. */
+static bool read_version(char *text, size_t size)
+{
+    char path[4096], line[1024];
+    const char *file = "/version.py";
+    if (!resolve_path_containing("/torch/_C.", path, sizeof path)) {
+        if (!resolve_object("libtorch_cpu.so", path, sizeof path))
+            return false;
+        file = "/../build-version";
+    }
+    char *slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) + strlen(file) >= sizeof path)
+        return false;
+    strcpy(slash, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, line, sizeof line - 1);
+    close(fd);
+    if (n <= 0)
+        return false;
+    line[n] = '\0';
+    const char *digits = strstr(line, "__version__");
+    digits = strpbrk(digits ? digits : line, "0123456789");
+    if (!digits)
+        return false;
+    size_t used = strspn(digits, "0123456789.");
+    snprintf(text, size, "%.*s", (int)used, digits);
+    return true;
+}
+
+static const struct torch_layout *find_layout(void)
+{
+    int major = 0, minor = 0;
+    if (!read_version(torch_api.version, sizeof torch_api.version)) {
+        strcpy(torch_api.version, "of unknown version");
+        return NULL;
+    }
+    if (sscanf(torch_api.version, "%d.%d", &major, &minor) != 2)
+        return NULL;
+    bool new_abi = resolve_in("libtorch_cpu.so", TORCH_SYM_ABI_CXX11) != NULL;
+    bool old_abi = resolve_in("libtorch_cpu.so", TORCH_SYM_ABI_OLD) != NULL;
+    return new_abi == old_abi ? NULL : torch_layout_find(major, minor, new_abi);
+}
+
+/* All or nothing: a name that is missing means another torch than the ones known. */
+static bool find_functions(void)
+{
+    static const char object[] = "libtorch_cpu.so";
+    *(void **)&torch_api.add = resolve_in(object, TORCH_SYM_ADD_GLOBAL);
+    *(void **)&torch_api.disable = resolve_in(object, TORCH_SYM_DISABLE);
+    *(void **)&torch_api.reenable = resolve_in(object, TORCH_SYM_REENABLE);
+    *(void **)&torch_api.name = resolve_in(object, TORCH_SYM_NAME);
+    torch_api.undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
+    return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
+}
+
+static uint64_t add(void **(*start)(void **, const void *), void (*end)(const void *, void *), bool ranges,
+                    bool inputs)
+{
+    const struct torch_layout *l = torch_api.layout;
+    struct callback callback = {{0}};
+    double always = 1.0;
+    memcpy(callback.bytes + l->cb_start, &start, sizeof start);
+    memcpy(callback.bytes + l->cb_end, &end, sizeof end);
+    memcpy(callback.bytes + l->cb_sampling_prob, &always, sizeof always);
+    for (unsigned scope = 0; scope < TORCH_SCOPE_COUNT; scope++)
+        callback.bytes[l->cb_scopes + scope] = (scope == TORCH_SCOPE_USER_SCOPE) == ranges;
+    callback.bytes[l->cb_needs_inputs] = inputs;
+    uint64_t (*by_value)(struct callback);
+    memcpy(&by_value, &torch_api.add, sizeof by_value);
+    return by_value(callback);
+}
+
+void torch_start(const struct config *config)
+{
+    char path[4096];
+    if (atomic_load(&registered) || !(config->activities & CONFIG_ACTIVITY_CPU) ||
+        !resolve_object("libtorch_cpu.so", path, sizeof path))
+        return;
+    bool known = find_functions();
+    torch_api.layout = find_layout();
+    if (!known || !torch_api.layout || torch_api.layout->cb_size != sizeof(struct callback)) {
+        torch_operators_broken("its layout is not known to this version of cprof");
+        return;
+    }
+    fork_torch_lock();
+    operator_handle = add(torch_operator_start, torch_operator_end, false, config->record_shapes);
+    range_handle = add(torch_range_start, torch_range_end, true, false);
+    torch_api.disable(operator_handle);
+    atomic_store(&registered, true);
+    fork_torch_unlock();
+}
+
+void torch_operators(bool on)
+{
+    if (!atomic_load(&registered) || atomic_load(&stopped) || atomic_load(&broken))
+        return;
+    fork_torch_lock();
+    if (on != operators_on && !atomic_load(&stopped)) {
+        if (on)
+            torch_api.reenable(operator_handle);
+        else
+            torch_api.disable(operator_handle);
+        operators_on = on;
+    }
+    fork_torch_unlock();
+}
+
+void torch_stop(void)
+{
+    atomic_store(&stopped, true);
+}
+
+void torch_operators_broken(const char *why)
+{
+    if (atomic_exchange(&broken, true))
+        return;
+    char note[160];
+    snprintf(note, sizeof note, "operators are not recorded: torch %s: %s", torch_api.version, why);
+    log_warn("%s; all else is", note);
+    writer_note(note);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor memory. CPU: c10::alloc_cpu and c10::free_cpu are interposed (they pass through the PLT of libc10 itself) and sizes are kept
+ * in a table of our own, because forcing torch's own reporter serialises every thread (T5). CUDA: the caching allocator
+ * reports through c10::reportMemoryUsageToProfiler, which is interposed and forwarded. Application threads; no lock, no
+ * allocation. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+
+#include "preload/init.h"
+#include "preload/resolve.h"
+#include "preload/torch.h"
+#include "writer/writer.h"
+
+#define TABLE (1u << 17)  /* live tensor allocations of one window that can be told apart: 2 MB */
+#define PROBES 64u        /* longest search; beyond it the allocation is counted as lost */
+#define DELETED 1u        /* key of an entry that was taken out: no allocation has this address */
+#define BUSY 2u           /* key of an entry whose size is being written */
+
+/* One live allocation. Written with atomics by whichever thread allocates or frees; an address is alive once, so no two threads
+ * ever work on one entry with the same key. */
+struct entry {
+    _Atomic uint64_t key;  /* address, 0 = never used, DELETED */
+    _Atomic uint64_t size; /* bytes << 16 | window */
+};
+
+static struct entry table[TABLE];
+static _Atomic uint32_t window = 1;      /* 16 bits are kept with each entry: entries of earlier windows are void */
+static _Atomic int64_t allocated;        /* bytes alive on the CPU since the window began, added by all threads */
+
+#define VISIBLE __attribute__((visibility("default")))
+
+void *_ZN3c109alloc_cpuEm(size_t bytes);
+void _ZN3c108free_cpuEPv(void *address);
+
+/* c10::Device in a register: type in the low byte, index above it. */
+struct c10_device {
+    int8_t type, index;
+};
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes, uint64_t total_allocated,
+                                                           uint64_t total_reserved, struct c10_device device);
+void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_t bytes, int64_t total_allocated,
+                                                           int64_t total_reserved, struct c10_device device);
+
+void torch_memory_restart(void)
+{
+    uint32_t next = (atomic_load(&window) + 1) & 0xffff;
+    atomic_store(&window, next ? next : 1);
+    atomic_store(&allocated, 0);
+}
+
+static unsigned slot_of(uint64_t address)
+{
+    return (unsigned)((address >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (TABLE - 1);
+}
+
+/* An entry that may be overwritten: never used, taken out, or of an earlier window. */
+static bool is_void(const struct entry *e, uint64_t key, uint32_t now)
+{
+    if (key <= BUSY)
+        return key != BUSY;
+    return (atomic_load_explicit(&e->size, memory_order_relaxed) & 0xffff) != now;
+}
+
+static bool remember(uint64_t address, uint64_t bytes)
+{
+    uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
+    unsigned at = slot_of(address);
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) & (TABLE - 1)) {
+        struct entry *e = &table[at];
+        uint64_t key = atomic_load_explicit(&e->key, memory_order_relaxed);
+        if (!is_void(e, key, now) ||
+            !atomic_compare_exchange_strong_explicit(&e->key, &key, BUSY, memory_order_acquire,
+                                                     memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&e->size, bytes << 16 | now, memory_order_relaxed);
+        atomic_store_explicit(&e->key, address, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+/* Bytes of an allocation of this window, taken out of the table; 0: not seen being made. */
+static uint64_t forget(uint64_t address)
+{
+    uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
+    unsigned at = slot_of(address);
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) & (TABLE - 1)) {
+        struct entry *e = &table[at];
+        uint64_t key = atomic_load_explicit(&e->key, memory_order_acquire);
+        if (key == 0)
+            return 0;
+        if (key != address)
+            continue;
+        uint64_t size = atomic_load_explicit(&e->size, memory_order_relaxed);
+        if ((size & 0xffff) != now)
+            continue;
+        atomic_store_explicit(&e->key, DELETED, memory_order_relaxed);
+        return size >> 16;
+    }
+    return 0;
+}
+
+static void record(uint64_t address, int64_t bytes)
+{
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        return;
+    int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
+    struct record_memory extra = {total, 0, 0, -1};
+    emit_memory(log, address, bytes, &extra);
+}
+
+VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
+{
+    static void *(*_Atomic real)(size_t);
+    void *(*next)(size_t) = atomic_load_explicit(&real, memory_order_relaxed);
+    if (__builtin_expect(!next, 0)) {
+        next = (void *(*)(size_t))resolve_in("libc10.so", "_ZN3c109alloc_cpuEm");
+        atomic_store_explicit(&real, next, memory_order_relaxed);
+    }
+    cprof_wake_once(WAKE_TORCH);
+    void *address = NULL;
+    if (__builtin_expect(next != NULL, 1))
+        address = next(bytes);
+    else if (posix_memalign(&address, 64, bytes) != 0) /* a torch that calls it but does not define it: none is known */
+        address = NULL;
+    if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
+        if (remember((uint64_t)(uintptr_t)address, bytes))
+            record((uint64_t)(uintptr_t)address, (int64_t)bytes);
+        else
+            thread_log_lost(NULL, LOSS_MEMORY_TABLE, 1);
+    }
+    return address;
+}
+
+VISIBLE void _ZN3c108free_cpuEPv(void *address)
+{
+    static void (*_Atomic real)(void *);
+    void (*next)(void *) = atomic_load_explicit(&real, memory_order_relaxed);
+    if (__builtin_expect(!next, 0)) {
+        next = (void (*)(void *))resolve_in("libc10.so", "_ZN3c108free_cpuEPv");
+        atomic_store_explicit(&real, next, memory_order_relaxed);
+    }
+    if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
+        uint64_t bytes = forget((uint64_t)(uintptr_t)address); /* before the address can be given out again */
+        if (bytes)
+            record((uint64_t)(uintptr_t)address, -(int64_t)bytes);
+    }
+    if (__builtin_expect(next != NULL, 1))
+        next(address);
+    else
+        free(address);
+}
+
+/* GPU allocations as the caching allocator reports them, whether or not anybody listens. CPU reports are torch's own profiler's and
+ * only forwarded: ours come from alloc_cpu. */
+static void report(void *address, int64_t bytes, int64_t total_allocated, int64_t total_reserved,
+                   struct c10_device device)
+{
+    cprof_wake_once(WAKE_TORCH);
+    if (device.type == 0 || !gate_open(GATE_MEMORY))
+        return;
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        return;
+    struct record_memory extra = {total_allocated, total_reserved, device.type, device.index};
+    emit_memory(log, (uint64_t)(uintptr_t)address, bytes, &extra);
+}
+
+VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes,
+                                                                   uint64_t total_allocated,
+                                                                   uint64_t total_reserved,
+                                                                   struct c10_device device)
+{
+    static void (*_Atomic real)(void *, int64_t, uint64_t, uint64_t, struct c10_device);
+    void (*next)(void *, int64_t, uint64_t, uint64_t, struct c10_device) = atomic_load(&real);
+    if (!next) {
+        *(void **)&next = resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+        atomic_store(&real, next);
+    }
+    report(address, bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
+    if (next)
+        next(address, bytes, total_allocated, total_reserved, device);
+}
+
+VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_t bytes,
+                                                                   int64_t total_allocated,
+                                                                   int64_t total_reserved,
+                                                                   struct c10_device device)
+{
+    static void (*_Atomic real)(void *, int64_t, int64_t, int64_t, struct c10_device);
+    void (*next)(void *, int64_t, int64_t, int64_t, struct c10_device) = atomic_load(&real);
+    if (!next) {
+        *(void **)&next = resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
+        atomic_store(&real, next);
+    }
+    report(address, bytes, total_allocated, total_reserved, device);
+    if (next)
+        next(address, bytes, total_allocated, total_reserved, device);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch's RecordFunction callbacks to spans, and the ranges that mark steps. Application threads, inside torch; no lock, no
+ * allocation. Nothing here may throw or keep a pointer into torch. */
+#include "preload/torch.h"
+
+#include <string.h>
+
+#include "preload/python.h"
+#include "preload/steps.h"
+#include "writer/writer.h"
+
+#define CHECKS 64           /* callbacks that are looked at closely before the layout is trusted */
+#define SHAPES_MAX 4096u    /* bytes of shapes of one operator */
+#define STEP_RANGE "Optimizer.step#"
+#define BATCH_RANGE "enumerate(DataLoader)#"
+#define EVALUATE "autograd::engine::evaluate_function: "
+
+static _Atomic int checks_left = CHECKS;
+
+/* Optimizer ranges open on this thread: a step() that calls super().step() is one step. */
+static __thread uint32_t optimizer_depth;
+static __thread bool optimizer_counts; /* the outermost one is of the optimizer that marks steps */
+
+static const void *_Atomic first_optimizer; /* identity of the optimizer that marks steps; set by the first one's end */
+
+static int64_t sequence_of(const void *function)
+{
+    int64_t n;
+    memcpy(&n, (const char *)function + torch_api.layout->rf_sequence_nr, sizeof n);
+    return n;
+}
+
+static uint64_t number_at(const void *function, uint16_t offset)
+{
+    uint64_t n;
+    memcpy(&n, (const char *)function + offset, sizeof n);
+    return n;
+}
+
+static uint8_t scope_of(const void *function)
+{
+    return ((const uint8_t *)function)[torch_api.layout->rf_scope];
+}
+
+/* The passive self-test (an operator run by us would run inside torch's allocator, T3): what the layout yields on the first real
+ * callbacks must make sense, else operators are off. */
+static bool makes_sense(const void *function, const char *name)
+{
+    const struct torch_layout *l = torch_api.layout;
+    size_t len = name ? strnlen(name, 4096) : 0;
+    bool printable = len > 0;
+    for (size_t i = 0; i < len && i < 64; i++)
+        printable = printable && (unsigned char)name[i] >= 0x20;
+    int64_t sequence = sequence_of(function);
+    uint64_t inputs = number_at(function, l->rf_inputs_size);
+    return printable && scope_of(function) < TORCH_SCOPE_COUNT &&
+           scope_of(function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 && sequence < INT64_C(1) << 48 &&
+           number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
+           number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
+}
+
+static bool trusted(const void *function, const char *name)
+{
+    if (__builtin_expect(atomic_load_explicit(&checks_left, memory_order_relaxed) == 0, 1))
+        return true;
+    if (atomic_load(&checks_left) < 0)
+        return false;
+    if (makes_sense(function, name)) {
+        int left = atomic_load(&checks_left);
+        if (left > 0)
+            atomic_compare_exchange_strong(&checks_left, &left, left - 1);
+        return true;
+    }
+    atomic_store(&checks_left, -1);
+    torch_operators_broken("its operators do not look as their layout says");
+    return false;
+}
+
+/* Kineto gives the engine's range around a node the node's numbers. */
+static void tell_engine_range(struct thread_log *log, const struct open_span *node)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    if (depth < 2)
+        return;
+    struct open_span *range = &log->spans[depth - 2];
+    bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + 1 ==
+                              atomic_load_explicit(&node->id, memory_order_relaxed);
+    if (!opened_just_before || range->text_len < sizeof EVALUATE - 1 ||
+        memcmp(log->text + range->text_at, EVALUATE, sizeof EVALUATE - 1) != 0)
+        return;
+    range->sequence = node->sequence;
+    range->forward_thread = node->forward_thread;
+}
+
+void **torch_operator_start(void **context, const void *function)
+{
+    *context = NULL;
+    if (!gate_open(GATE_SPANS))
+        return context;
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        return context;
+    const char *name = torch_api.name(function);
+    if (!trusted(function, name))
+        return context;
+    struct open_span *span = span_open(log, function, CAT_CPU_OP, name, (uint32_t)strlen(name));
+    if (!span)
+        return context;
+    const struct torch_layout *l = torch_api.layout;
+    span->sequence = sequence_of(function);
+    span->forward_thread = number_at(function, l->rf_fwd_thread_id);
+    log->torch_thread = number_at(function, l->rf_thread_id);
+    if (scope_of(function) == TORCH_SCOPE_BACKWARD_FUNCTION)
+        tell_engine_range(log, span);
+    if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
+        return context;
+    uint8_t *room = span_data_room(log, span, SHAPES_MAX);
+    if (room)
+        span_data_done(log, span, DATA_SHAPES, torch_shapes(function, room, SHAPES_MAX));
+    return context;
+}
+
+void torch_operator_end(const void *function, void *context)
+{
+    (void)context;
+    struct thread_log *log = thread_log_self;
+    if (log)
+        span_close(log, function);
+}
+
+static bool starts_with(const char *text, const char *prefix, size_t len)
+{
+    return strncmp(text, prefix, len) == 0;
+}
+
+/* Who steps: the optimizer object where the interpreter's frames can be read, else the range's name. */
+static const void *optimizer_identity(const char *name)
+{
+    const void *object = python_first_argument("wrapper", "optimizer.py");
+    if (object)
+        return object;
+    uint64_t hash = 14695981039346656037u;
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    return (const void *)(uintptr_t)(hash | 1);
+}
+
+static void optimizer_began(const char *name)
+{
+    if (optimizer_depth++ != 0 || !steps_listen_to(STEP_OPTIMIZER))
+        return;
+    const void *self = optimizer_identity(name);
+    const void *none = NULL;
+    atomic_compare_exchange_strong(&first_optimizer, &none, self);
+    optimizer_counts = atomic_load(&first_optimizer) == self;
+}
+
+static void optimizer_ended(uint64_t ticks)
+{
+    if (optimizer_depth == 0 || --optimizer_depth != 0 || !optimizer_counts)
+        return;
+    optimizer_counts = false;
+    steps_mark(STEP_OPTIMIZER, ticks);
+}
+
+/* A batch is fetched: the one before is done with. The first fetch ends nothing. */
+static void batch_began(void)
+{
+    static _Atomic bool fetched;
+    if (steps_listen_to(STEP_DATALOADER) && atomic_exchange(&fetched, true))
+        steps_mark(STEP_DATALOADER, 0);
+}
+
+void **torch_range_start(void **context, const void *function)
+{
+    *context = NULL;
+    const char *name = torch_api.name(function);
+    if (!name)
+        return context;
+    if (starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
+        batch_began(); /* before the range opens: it belongs to the new step */
+    else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
+        optimizer_began(name);
+    if (!gate_open(GATE_SPANS))
+        return context;
+    struct thread_log *log = thread_log_get();
+    if (log)
+        span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name));
+    return context;
+}
+
+void torch_range_end(const void *function, void *context)
+{
+    (void)context;
+    struct thread_log *log = thread_log_self;
+    uint64_t ticks = log ? span_close(log, function) : 0;
+    if (optimizer_depth == 0)
+        return;
+    const char *name = torch_api.name(function);
+    if (name && starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
+        optimizer_ended(ticks);
+}
