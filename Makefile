@@ -92,7 +92,7 @@ test: setup
 .PHONY: unit
 unit: $(BUILD)/unit
 	$(SAY) "  RUN     $<"
-	$(Q)CPROF_ENABLED=0 $<
+	$(Q)$<
 
 ## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
 .PHONY: e2e

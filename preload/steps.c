@@ -40,11 +40,11 @@ static uint32_t gate_for(enum action next, bool kept)
 {
     uint32_t gate = 0;
     if (next >= ACTION_ACTIVE || kept)
-        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY : 0u);
+        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY | GATE_SIZES : 0u);
     if (next >= ACTION_ACTIVE && config->record_shapes)
         gate |= GATE_SHAPES;
     if (next == ACTION_WARMUP)
-        gate |= GATE_MARKERS;
+        gate |= GATE_MARKERS | (config->profile_memory ? GATE_SIZES : 0u);
     return gate;
 }
 
@@ -70,14 +70,14 @@ static void cross(struct step_edge *edge, uint64_t ticks)
     if (record && !recorded)
         torch_operators(true);
     writer_edge_begin();
-    bool opens = record && (edge->ended != ACTION_ACTIVE || keep);
-    if (opens && config->profile_memory)
+    uint32_t gate = edge->last ? 0 : gate_for(edge->begun, edge->keep);
+    if ((gate & GATE_SIZES) && !gate_open(GATE_SIZES))
         torch_memory_restart();
     uint64_t now_ns = clock_monotonic_ns();
     edge->ticks = ticks ? ticks : clock_ticks();
     edge->time = time_at(now_ns);
     step_ns = now_ns;
-    writer_set_gate(edge->last ? 0 : gate_for(edge->begun, edge->keep));
+    writer_set_gate(gate);
     writer_edge(edge);
     if (!record && recorded && !edge->last) /* at exit torch must not be called any more */
         torch_operators(false);

@@ -56,8 +56,8 @@ const char *const *torch_dtype_names(unsigned *count);
 
 /* ---- torch_memory.c ---- */
 
-/* Forgets the allocations seen so far: a new window begins, and what was freed unseen in between must not be taken for alive.
- * Stepping thread, at the edge. */
+/* Forgets the allocations seen so far: what was freed unseen since must not be taken for alive. Stepping thread, at the edge at
+ * which sizes begin to be remembered again. */
 void torch_memory_restart(void);
 
 #endif

@@ -90,6 +90,7 @@ static void tell_engine_range(struct thread_log *log, const struct open_span *no
         return;
     range->sequence = node->sequence;
     range->forward_thread = node->forward_thread;
+    range->flags |= REC_BORROWED;
 }
 
 void **torch_operator_start(void **context, const void *function)

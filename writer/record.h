@@ -34,6 +34,7 @@ enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY };
 enum record_flags {
     REC_UNFINISHED = 1u << 0, /* the span was still open when its window was written; end = the window's end */
     REC_MARKER = 1u << 1,     /* a marker of a warmup step goes to the head of the next window's file; other records do not */
+    REC_BORROWED = 1u << 2,   /* sequence and forward_thread are those of the operator inside: no arrow ends here */
 };
 
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */

@@ -39,6 +39,7 @@ struct file_sink {
     struct gzip *gzip; /* NULL: plain */
     char *path;        /* the part's name */
     bool made;         /* the file exists, with dev and ino */
+    bool dirty;        /* a failed flush could not be undone yet */
     bool over;         /* finished or discarded */
     dev_t dev;
     ino_t ino;
@@ -174,8 +175,23 @@ static int open_part(struct file_sink *s, int *fd)
     return 0;
 }
 
-/* Says whether the open file is ours and still holds the body; cuts what a failed flush may have left behind its end. 0 or
- * errno, ESTALE for another file. (A trailer that close() could not vouch for may be shorter: it is written anew.) */
+/* Undoes a flush that failed: old head and trailer in their places, then nothing behind them. 0 or errno, and dirty until
+ * it works. */
+static int restore(struct file_sink *s, int fd)
+{
+    int error = write_buf(s, fd, &s->head, 0);
+    if (error == 0) {
+        error = write_buf(s, fd, &s->trailer, s->head.len + s->sink.body_size);
+    }
+    if (error == 0) {
+        error = cut(s, fd, size_of(s));
+    }
+    s->dirty = error != 0;
+    return error;
+}
+
+/* Says whether the open file is ours and still holds the body, and brings it into the state of the last good flush. 0 or
+ * errno, ESTALE for another file. */
 static int check_part(struct file_sink *s, int fd)
 {
     struct stat st;
@@ -187,11 +203,12 @@ static int check_part(struct file_sink *s, int fd)
         s->ino = st.st_ino;
         return 0;
     }
+    uint64_t size = (uint64_t)st.st_size;
     if (!S_ISREG(st.st_mode) || st.st_dev != s->dev || st.st_ino != s->ino ||
-        (uint64_t)st.st_size < s->head.len + s->sink.body_size) {
+        size < s->head.len + s->sink.body_size) {
         return ESTALE;
     }
-    return (uint64_t)st.st_size > size_of(s) ? cut(s, fd, size_of(s)) : 0;
+    return s->dirty || size != size_of(s) ? restore(s, fd) : 0;
 }
 
 /* Says whether the part's name still belongs to our file. */
@@ -236,7 +253,7 @@ static int write_head(struct file_sink *s, int fd)
     }
     int error = write_buf(s, fd, &s->next_head, 0);
     if (error != 0) {
-        write_buf(s, fd, &s->head, 0);
+        restore(s, fd);
         return error;
     }
     swap(&s->head, &s->next_head);
@@ -262,20 +279,19 @@ static int write_body(struct file_sink *s, int fd, const char *body, size_t body
     int error = 0;
     if (length > old) {
         error = write_range(s, fd, &bytes, old, length, at + old);
-    }
-    if (error == 0) {
-        error = write_range(s, fd, &bytes, 0, old, at);
         if (error != 0) {
-            write_buf(s, fd, &s->trailer, at);
+            s->dirty = cut(s, fd, at + old) != 0;
+            return error;
         }
     }
+    error = write_range(s, fd, &bytes, 0, old, at);
     if (error != 0) {
-        cut(s, fd, at + old); /* when this fails too, the next flush cuts */
+        restore(s, fd);
         return error;
     }
     if (length < old) {
         s->next_trailer.len -= old - length;
-        cut(s, fd, at + length); /* the blanks do no harm, and the next flush cuts */
+        cut(s, fd, at + length); /* where that fails, the blanks do no harm until the next flush */
     }
     return 0;
 }
@@ -335,10 +351,10 @@ static int file_flush(struct sink *sink, const char *head, size_t head_len, cons
     if (error == 0) {
         error = write_body(s, fd, body, body_len);
     }
-    /* Network file systems report a full disk here. Nothing is counted as written then, so the next flush writes the
-     * same stretch again. After EINTR Linux has closed the file. */
+    /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
     if (s->ops->close(fd) != 0 && error == 0 && errno != EINTR) {
         error = errno;
+        s->dirty = true;
     }
     if (error == 0) {
         swap(&s->trailer, &s->next_trailer);
@@ -413,6 +429,11 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
     }
     if (!is_ours(s, s->path)) {
         return ESTALE;
+    }
+    int fd;
+    if (s->dirty && open_part(s, &fd) == 0) {
+        check_part(s, fd);
+        s->ops->close(fd);
     }
     int error = name_final(s, final_path, replace);
     if (error == ENOENT) {

@@ -89,7 +89,8 @@ static void link_backward(struct window *w, const struct window_shared *shared,
                           const struct thread_log *log, const struct record *r,
                           const struct json_place *at)
 {
-    if (!shared->flows || r->category != CAT_CPU_OP || r->op.sequence < 0)
+    if (!shared->flows || r->category != CAT_CPU_OP || r->op.sequence < 0 ||
+        (r->flags & REC_BORROWED))
         return;
     if (r->op.forward_thread == 0) {
         flows_forward(shared->flows, w->serial, log->torch_thread, r->op.sequence, at);
@@ -390,6 +391,8 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
     char taken[PATH_MAX];
     memcpy(taken, path, sizeof taken);
     int error = flush_as(w, shared, path);
+    if (error == 0)
+        error = flush_as(w, shared, path); /* only the trailer: now it knows the bytes that the file took */
     for (int n = 2; error == 0 && n < 1000; n++) {
         error = w->sink->finish(w->sink, path, shared->options->overwrite);
         if (error != EEXIST)

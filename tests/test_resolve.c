@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding functions in loaded objects, tried on the C library's own. Runs on the main thread; libcheck
+ * forks one process per test, so what one test loads no other sees.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/resolve.h"
+
+/* A library that every glibc has and that no program links. */
+#define SPARE        "libthread_db.so.1"
+#define SPARE_SYMBOL "td_init"
+
+/* Every symbol of the first release of a platform has this version. */
+#if defined(__x86_64__)
+#define FIRST_VERSION "GLIBC_2.2.5"
+#else
+#define FIRST_VERSION "GLIBC_2.17"
+#endif
+
+static const struct resolve_library nowhere = {NULL, {NULL}, NULL};
+static const struct resolve_library versioned = {FIRST_VERSION, {NULL}, NULL};
+static const struct resolve_library wrong_version = {"NO_SUCH_9", {NULL}, NULL};
+static const struct resolve_library by_soname = {NULL, {"libnone.so.1", SPARE}, NULL};
+static const struct resolve_library by_prefix = {NULL, {"libnone.so.1"}, "libthread_db"};
+static const struct resolve_library by_version = {FIRST_VERSION, {NULL}, "libthread_db"};
+
+static void *load_spare(void)
+{
+    void *handle = dlopen(SPARE, RTLD_LAZY | RTLD_LOCAL);
+    ck_assert_msg(handle != NULL, "no %s", SPARE);
+    return handle;
+}
+
+START_TEST(global_scope_comes_first)
+{
+    void *real = dlsym(RTLD_DEFAULT, "getppid");
+    ck_assert_ptr_eq(resolve_next("getppid", &nowhere, NULL), real);
+    ck_assert_ptr_eq(resolve_next("getppid", &versioned, NULL), real);
+    ck_assert_ptr_null(resolve_next("getppid", &wrong_version, NULL));
+    ck_assert_ptr_null(resolve_next("no_such_function", &nowhere, NULL));
+}
+END_TEST
+
+START_TEST(local_objects_are_found_by_soname_and_by_file_name)
+{
+    ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &by_soname, NULL));
+    ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &by_prefix, NULL));
+    ck_assert_ptr_null(dlopen(SPARE, RTLD_LAZY | RTLD_NOLOAD)); /* it was not loaded by looking */
+    void *real = dlsym(load_spare(), SPARE_SYMBOL);
+    ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &nowhere, NULL));
+    ck_assert_ptr_eq(resolve_next(SPARE_SYMBOL, &by_soname, NULL), real);
+    ck_assert_ptr_eq(resolve_next(SPARE_SYMBOL, &by_prefix, NULL), real);
+    ck_assert_ptr_eq(resolve_next(SPARE_SYMBOL, &by_version, NULL), real);
+}
+END_TEST
+
+START_TEST(scope_of_the_calling_object_is_searched)
+{
+    void *real = dlsym(load_spare(), SPARE_SYMBOL);
+    ck_assert_ptr_eq(resolve_next(SPARE_SYMBOL, &nowhere, real), real);
+}
+END_TEST
+
+START_TEST(what_was_found_stays_loaded)
+{
+    void *handle = load_spare();
+    ck_assert_ptr_nonnull(resolve_next(SPARE_SYMBOL, &by_soname, NULL));
+    for (int i = 0; i < 4; i++)
+        dlclose(handle);
+    ck_assert_ptr_nonnull(dlopen(SPARE, RTLD_LAZY | RTLD_NOLOAD));
+}
+END_TEST
+
+START_TEST(own_functions_are_never_returned)
+{
+    ck_assert(resolve_is_own((const void *)&load_spare));
+    ck_assert(!resolve_is_own(dlsym(RTLD_DEFAULT, "getppid")));
+    ck_assert(!resolve_is_own(NULL));
+}
+END_TEST
+
+START_TEST(errno_and_dlerror_stay_clean)
+{
+    errno = 77;
+    resolve_next("no_such_function", &by_prefix, NULL);
+    ck_assert_int_eq(errno, 77);
+    resolve_in("libnone.so", "no_such_function");
+    ck_assert_int_eq(errno, 77);
+    ck_assert_ptr_null(dlerror());
+}
+END_TEST
+
+START_TEST(generation_changes_when_something_is_loaded)
+{
+    uint64_t before = resolve_generation();
+    ck_assert_uint_eq(resolve_generation(), before);
+    load_spare();
+    ck_assert_uint_ne(resolve_generation(), before);
+}
+END_TEST
+
+START_TEST(objects_are_found_by_file_name)
+{
+    char path[512] = "", small[4];
+    ck_assert(resolve_object("libc.so", path, sizeof path));
+    ck_assert_str_eq(strrchr(path, '/'), "/libc.so.6");
+    ck_assert(!resolve_object("libc.so", small, sizeof small));
+    ck_assert(!resolve_object("ibc.so", path, sizeof path));
+    ck_assert(!resolve_object("libnone.so", path, sizeof path));
+    ck_assert(resolve_path_containing("/libc.so", path, sizeof path));
+    ck_assert(!resolve_path_containing("/no/such/path", path, sizeof path));
+}
+END_TEST
+
+START_TEST(functions_are_found_in_one_object)
+{
+    ck_assert_ptr_eq(resolve_in("libc.so", "getppid"), dlsym(RTLD_DEFAULT, "getppid"));
+    ck_assert_ptr_null(resolve_in("libc.so", "no_such_function"));
+    ck_assert_ptr_null(resolve_in("libthread_db", SPARE_SYMBOL));
+    load_spare();
+    ck_assert_ptr_nonnull(resolve_in("libthread_db", SPARE_SYMBOL));
+}
+END_TEST
+
+Suite *suite_resolve(void)
+{
+    Suite *suite = suite_create("resolve");
+
+    TCase *next = tcase_create("next");
+    tcase_add_test(next, global_scope_comes_first);
+    tcase_add_test(next, local_objects_are_found_by_soname_and_by_file_name);
+    tcase_add_test(next, scope_of_the_calling_object_is_searched);
+    tcase_add_test(next, what_was_found_stays_loaded);
+    tcase_add_test(next, own_functions_are_never_returned);
+    tcase_add_test(next, errno_and_dlerror_stay_clean);
+    tcase_add_test(next, generation_changes_when_something_is_loaded);
+    suite_add_tcase(suite, next);
+
+    TCase *objects = tcase_create("objects");
+    tcase_add_test(objects, objects_are_found_by_file_name);
+    tcase_add_test(objects, functions_are_found_in_one_object);
+    suite_add_tcase(suite, objects);
+    return suite;
+}
