@@ -255,11 +255,9 @@ static void load_setting(const struct setting *setting)
     const char *value = find_captured(setting->name);
 
     keep(setting, setting->fallback);
-    if (parse_is_blank(value)) {
-        /* An empty name is how uploads are refused; everywhere else empty is not set. */
-        if (!value || setting != &settings[AT_remote_file_name])
-            return;
-    }
+    /* Empty is not set, but for the name whose emptiness refuses uploads. */
+    if (!value || (parse_is_blank(value) && setting != &settings[AT_remote_file_name]))
+        return;
     if (parse_value(setting, value, &loaded.config, why, sizeof why)) {
         loaded.text[index] = value;
         loaded.set[index] = true;

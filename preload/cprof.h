@@ -89,6 +89,12 @@
     struct cprof_marker /* takes the semicolon */
 #endif
 
+#if defined(__cplusplus) &&                                                                        \
+    defined(__GNUC__) /* a struct and a function of one name, as the rows below have */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 /* In the rows below: result, name, parameters, the same as arguments, and what the call returns without the library. */
 
 /* ---- library ---------------------------------------------------------------------------------------------- */
@@ -131,13 +137,15 @@ struct cprof_marker;
 
 /* Begin with `struct cprof_marker_options o = CPROF_MARKER_DEFAULTS;` and change what is to differ. */
 struct cprof_marker_options {
-    size_t size;      /* sizeof(struct cprof_marker_options): later versions append fields */
-    unsigned actions; /* steps in which it records: bits of CPROF_ACTION_BIT(). Steps to skip
-                                      are not written to any file */
-    int record_instant_on_start;  /* also an instant at each start */
-    int record_instant_on_finish; /* also an instant at each finish of a start that was recorded */
-    const char *const
-        *categories; /* the events' `cat`, joined by ','; none: "user_annotation". Copied */
+    /* sizeof(struct cprof_marker_options): later versions append fields. */
+    size_t size;
+    /* Steps in which it records: bits of CPROF_ACTION_BIT(). No file is written about steps to skip. */
+    unsigned actions;
+    /* Not 0: an instant of the same name at each start, and at each finish of a start that was recorded. */
+    int record_instant_on_start;
+    int record_instant_on_finish;
+    /* The events' `cat`, joined by ','; "user_annotation" when there are none. Copied. */
+    const char *const *categories;
     size_t n_categories;
 };
 
@@ -192,5 +200,9 @@ CPROF_FUNCTION_(int, cprof_range_pop, (void), (), -1);
 
 /* Marks a moment. The name is copied. */
 CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -40,11 +40,11 @@ static uint32_t gate_for(enum action next, bool kept)
 {
     uint32_t gate = 0;
     if (next >= ACTION_ACTIVE || kept)
-        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY | GATE_SIZES : 0u);
+        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY : 0u);
     if (next >= ACTION_ACTIVE && config->record_shapes)
         gate |= GATE_SHAPES;
     if (next == ACTION_WARMUP)
-        gate |= GATE_MARKERS | (config->profile_memory ? GATE_SIZES : 0u);
+        gate |= GATE_MARKERS;
     return gate;
 }
 
@@ -71,7 +71,7 @@ static void cross(struct step_edge *edge, uint64_t ticks)
         torch_operators(true);
     writer_edge_begin();
     uint32_t gate = edge->last ? 0 : gate_for(edge->begun, edge->keep);
-    if ((gate & GATE_SIZES) && !gate_open(GATE_SIZES))
+    if ((gate & GATE_MEMORY) && (!gate_open(GATE_MEMORY) || keep))
         torch_memory_restart();
     uint64_t now_ns = clock_monotonic_ns();
     edge->ticks = ticks ? ticks : clock_ticks();

@@ -56,8 +56,8 @@ const char *const *torch_dtype_names(unsigned *count);
 
 /* ---- torch_memory.c ---- */
 
-/* Forgets the allocations seen so far: what was freed unseen since must not be taken for alive. Stepping thread, at the edge at
- * which sizes begin to be remembered again. */
+/* Forgets the allocations seen so far: a new window begins, and what was freed unseen since the last one must not be taken for
+ * alive. As in torch.profiler, a release is reported when the allocation was. Stepping thread, at the edge. */
 void torch_memory_restart(void);
 
 #endif

@@ -26,7 +26,7 @@ struct entry {
 
 static struct entry table[TABLE];
 static _Atomic uint32_t window = 1;      /* 16 bits are kept with each entry: entries of earlier windows are void */
-static _Atomic int64_t allocated;        /* bytes alive on the CPU of those allocated since sizes are remembered; all threads add */
+static _Atomic int64_t allocated;        /* bytes alive on the CPU of those allocated since the window began; all threads add */
 
 #define VISIBLE __attribute__((visibility("default")))
 
@@ -101,13 +101,12 @@ static uint64_t forget(uint64_t address)
     return 0;
 }
 
-/* Counts an allocation or a release and, in steps that are recorded, writes it down. */
-static void account(uint64_t address, int64_t bytes)
+static void record(uint64_t address, int64_t bytes)
 {
-    int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
-    struct thread_log *log = gate_open(GATE_MEMORY) ? thread_log_get() : NULL;
+    struct thread_log *log = thread_log_get();
     if (!log)
         return;
+    int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
     struct record_memory extra = {total, 0, 0, -1};
     emit_memory(log, address, bytes, &extra);
 }
@@ -126,9 +125,9 @@ VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
         address = next(bytes);
     else if (posix_memalign(&address, 64, bytes) != 0) /* a torch that calls it but does not define it: none is known */
         address = NULL;
-    if (__builtin_expect(gate_open(GATE_SIZES), 0) && address) {
+    if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
         if (remember((uint64_t)(uintptr_t)address, bytes))
-            account((uint64_t)(uintptr_t)address, (int64_t)bytes);
+            record((uint64_t)(uintptr_t)address, (int64_t)bytes);
         else
             thread_log_lost(NULL, LOSS_MEMORY_TABLE, 1);
     }
@@ -143,10 +142,10 @@ VISIBLE void _ZN3c108free_cpuEPv(void *address)
         next = (void (*)(void *))resolve_in("libc10.so", "_ZN3c108free_cpuEPv");
         atomic_store_explicit(&real, next, memory_order_relaxed);
     }
-    if (__builtin_expect(gate_open(GATE_SIZES), 0) && address) {
+    if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
         uint64_t bytes = forget((uint64_t)(uintptr_t)address); /* before the address can be given out again */
         if (bytes)
-            account((uint64_t)(uintptr_t)address, -(int64_t)bytes);
+            record((uint64_t)(uintptr_t)address, -(int64_t)bytes);
     }
     if (__builtin_expect(next != NULL, 1))
         next(address);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,6 +116,93 @@ START_TEST(children_of_multiprocessing)
     ck_assert(!names_is_multiprocessing(file, sizeof file));
     ck_assert(!names_is_multiprocessing("", 0));
     ck_assert(!names_is_multiprocessing(spawn, 20)); /* cut inside */
+}
+END_TEST
+
+/*
+ * A process has the command line it was started with, so this test program starts itself again: as
+ * train.py, which starts `depth` children of multiprocessing below each other; the last one tells
+ * its script and the start of its launch, and the test's own main never runs.
+ */
+static void start_again(int depth)
+{
+    char number[12];
+    const char *code = depth == 1 ? "from multiprocessing.forkserver import main; main(3)"
+                                  : "from multiprocessing.spawn import spawn_main";
+    snprintf(number, sizeof number, "%d", depth);
+    setenv("NAMES_TEST_DEPTH", number, 1);
+    execl("/proc/self/exe", "python3", "-c", code, "--multiprocessing-fork", (char *)NULL);
+    _exit(1);
+}
+
+__attribute__((constructor)) static void started_again(void)
+{
+    const char *depth = getenv("NAMES_TEST_DEPTH");
+    if (!depth)
+        return;
+    config_capture();
+    names_capture();
+    if (strcmp(depth, "0") != 0) {
+        pid_t pid = fork();
+        if (pid == 0)
+            start_again(atoi(depth) - 1);
+        waitpid(pid, NULL, 0);
+        _exit(0);
+    }
+    char out[NAMES_SCRIPT_SIZE + 32], name[NAMES_SCRIPT_SIZE];
+    names_script(name, sizeof name);
+    int length = snprintf(out, sizeof out, "%s %lld", name, (long long)names_start_time());
+    _exit(write(STDOUT_FILENO, out, (size_t)length) != length);
+}
+
+/* What the last of depth children tells; train.py itself when depth is 0. */
+static const char *told_at_depth(const char *depth)
+{
+    static char told[NAMES_SCRIPT_SIZE + 32];
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        setenv("NAMES_TEST_DEPTH", depth, 1);
+        execl("/proc/self/exe", "python3", "dir/train.py", (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    ssize_t length = read(ends[0], told, sizeof told - 1);
+    told[length < 0 ? 0 : length] = '\0';
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    return told;
+}
+
+START_TEST(children_have_the_scripts_name_and_start)
+{
+    static const char *const depths[] = {"0", "1", "2", "3"};
+    long long started = 0, now = time(NULL);
+    for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+        char name[NAMES_SCRIPT_SIZE] = "";
+        setenv("CPROF_START_TIME", "1000", 1); /* train.py below something: a run of its own */
+        ck_assert_int_eq(sscanf(told_at_depth(depths[i]), "%96s %lld", name, &started), 2);
+        ck_assert_str_eq(name, "train");
+        ck_assert_int_ge(started, now);
+    }
+    /* the launch's start goes down to a child, even when the child starts later */
+    setenv("NAMES_TEST_DEPTH", "0", 1);
+    setenv("CPROF_START_TIME", "1000", 1);
+    int ends[2];
+    char told[64] = "";
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        start_again(0);
+    }
+    close(ends[1]);
+    ck_assert_int_gt(read(ends[0], told, sizeof told - 1), 0);
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    ck_assert_str_eq(strchr(told, ' '), " 1000");
 }
 END_TEST
 
@@ -383,6 +469,7 @@ Suite *suite_names(void)
     tcase_add_test(tcase, scripts_of_other_programs);
     tcase_add_test(tcase, scripts_of_broken_command_lines);
     tcase_add_test(tcase, children_of_multiprocessing);
+    tcase_add_test(tcase, children_have_the_scripts_name_and_start);
     tcase_add_test(tcase, script_of_this_process);
     tcase_add_test(tcase, runs_by_setting);
     tcase_add_test(tcase, long_run_names_are_cut_between_characters);

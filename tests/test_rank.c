@@ -239,6 +239,7 @@ START_TEST(contradictions_are_ignored_with_one_line)
     expect(info, "torchrun", 7, 8, 0, 1, 0);
     ck_assert(!info.world_known);
     ck_assert_str_eq(lines, "cprof: WORLD_SIZE=4 does not fit RANK=7; the size is ignored\n");
+    ck_assert(!READ("RANK=4", "WORLD_SIZE=4").world_known);
     info = READ("RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=2");
     expect(info, "torchrun", 1, 4, 3, 4, 0);
     ck_assert_str_eq(lines,

@@ -402,20 +402,20 @@ START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
     struct sink *s = make(false);
     unsigned torn_allowed = 0;
     fault.after = judge;
-    for (int i = 0; i < 200; i++) {
-        unsigned events = i % 7 == 0 ? 0 : (unsigned)(i * 13 % 700);
+    for (int i = 0; i < 100; i++) {
+        unsigned events = i % 7 == 0 ? 0 : (unsigned)(i * 13 % 250);
         kills.before = kills.after;
         kills.after += events;
         uint64_t at = HEAD_SIZE + s->body_size;
         uint64_t old_end = s->bytes_written;
         /* only a stretch of trailer that crosses a page may be seen half written, and the very first write */
         torn_allowed += i == 0 ? 1 : (unsigned)((old_end - 1) / 4096 - at / 4096);
-        ck_assert_int_eq(flush(s, i / 50, events, (unsigned)(i * 31 % 900)), 0);
-        check_file(part, false, kills.after, i / 50);
+        ck_assert_int_eq(flush(s, i / 25, events, (unsigned)(i * 31 % 900)), 0);
+        check_file(part, false, kills.after, i / 25);
     }
     ck_assert_uint_le(kills.torn, torn_allowed);
-    ck_assert_uint_gt(kills.whole, 200);
-    ck_assert_uint_gt(kills.behind, 200);
+    ck_assert_uint_gt(kills.whole, 100);
+    ck_assert_uint_gt(kills.behind, 100);
     ck_assert_uint_lt(kills.torn, kills.whole / 4);
     sink_free(s);
 }

@@ -208,8 +208,7 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
     struct output output = {.text = out, .size = size, .length = strlen(out)};
     if (gzip && !path_is_gzip(out))
         put(&output, ".gz", 3);
-    if (output.full || output.length + PATH_PART_MAX >= size ||
-        !components_fit(out, PATH_PART_MAX)) {
+    if (output.length + PATH_PART_MAX >= size || !components_fit(out, PATH_PART_MAX)) {
         *out = '\0';
         return fail(error, PATH_TOO_LONG, 0, NULL);
     }

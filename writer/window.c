@@ -300,7 +300,7 @@ static void put_account(struct window *w, const struct window_shared *shared, ui
                (unsigned long long)(w->sink ? w->sink->bytes_written : 0), shared->notes_json);
 }
 
-/* The trailer: what is open, the process's names, the end mark, the account. Replaced by each flush. */
+/* The trailer: what is open, the process's names, the account. Replaced by each flush. */
 static void make_trailer(struct window *w, const struct window_shared *shared, const char *name)
 {
     struct trailer_arg arg = {w, shared, clock_ticks(), 0};
@@ -320,11 +320,9 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     json_meta_text(b, "process_name", shared->pid, shared->pid, "name", comm, strlen(comm));
     json_meta_text(b, "process_labels", shared->pid, shared->pid, "labels", "CPU", 3);
     json_meta_number(b, "process_sort_index", shared->pid, shared->pid, shared->pid);
-    struct json_place end = place(w, shared, shared->pid, arg.now, arg.now);
-    buf_printf(b, "{\"ph\": \"i\", \"s\": \"p\", \"name\": \"Record Window End\", \"pid\": %u, \"tid\": %u, \"ts\": ",
-               shared->pid, shared->pid);
-    json_us(b, end.start_ns);
-    buf_puts(b, "}\n],\n");
+    if (b->len >= 2)
+        b->len -= 2; /* the array's last event has no comma behind it */
+    buf_puts(b, "\n],\n");
     buf_puts(b, shared->user_json);
     put_account(w, shared, arg.count);
     buf_puts(b, ",\n\"traceName\": ");

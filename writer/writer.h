@@ -41,7 +41,6 @@ enum gate {
     GATE_MARKERS = 1u << 1, /* markers: also in warmup steps */
     GATE_MEMORY = 1u << 2,  /* tensor allocations */
     GATE_SHAPES = 1u << 3,  /* operator inputs */
-    GATE_SIZES = 1u << 4,   /* sizes of tensor allocations are remembered: from warmup on, for releases in active steps */
 };
 
 /* Bits of enum gate. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set

@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: running a program under the preload, reading its traces, and a strict validator.
+
+    result = run(python("step()"), tmp_path, ACTIVE=1)       # CPROF_ACTIVE=1, CPROF_FOLDER=tmp_path
+    assert result.rc == 0 and result.said == [] and result.names == ["rank0.5.pt.trace.json"]
+    trace = load(result.traces[0])                            # read strictly and validated
+
+The validator knows nothing of how cprof writes: its rules are those of strict JSON and of what Perfetto's importer drops,
+repairs or hangs on.
+"""
+
+import bisect
+import collections
+import contextlib
+import dataclasses
+import gzip
+import itertools
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from conftest import BUILD
+
+LIBRARY = BUILD / "libcprof.so"
+PROGRAMS = BUILD / "e2e"
+TRAIN = pathlib.Path(__file__).parent / "train_cnn.py"
+TIMEOUT_S = 120  # of one program; only there so that a hang fails
+
+INT64_MAX = 2**63 - 1
+UINT32_MAX = 2**32 - 1
+FIRST_CPU_PID = 4096      # pids below are GPU ordinals to readers
+EXACT_NS = 2**42 * 1000   # beyond, Perfetto's importer loses nanoseconds
+BASE_STEP_NS = 30 * 86400 * 10**9
+MAX_DEPTH = 512
+PHASES = set("XiCMsfbe")
+PROCESS_META = {"process_name", "process_labels", "process_sort_index"}
+THREAD_META = {"thread_name", "thread_sort_index"}
+GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead"}
+
+# What Python test programs begin with. Without the preload every call does nothing.
+PRELUDE = """\
+import ctypes, os, signal, subprocess, sys, threading, time
+_c = ctypes.CDLL(None)
+def _call(name):
+    return getattr(_c, "cprof_" + name, lambda *args: 0)
+step, mark, push, pop = (_call(name) for name in ("step", "mark", "range_push", "range_pop"))
+def steps(n, pause=0.0):
+    for i in range(n):
+        push(b"work"); mark(b"mark"); pop()
+        time.sleep(pause)
+        step()
+"""
+
+
+# ---- running -----------------------------------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Result:
+    """What a program left: exit status as subprocess gives it, output, and files."""
+    rc: int
+    out: str
+    err: str
+    folder: pathlib.Path
+
+    @property
+    def said(self):
+        """cprof's lines on stderr, without the prefix."""
+        return [line[len("cprof: "):] for line in self.err.splitlines() if line.startswith("cprof: ")]
+
+    @property
+    def complaints(self):
+        """cprof's lines but the one at exit that says what was written."""
+        return [line for line in self.said if not re.match(r"rank \d+: [\d,]+ traces?, ", line)]
+
+    @property
+    def others(self):
+        """What the program itself wrote to stderr."""
+        return "".join(line for line in self.err.splitlines(keepends=True) if not line.startswith("cprof: "))
+
+    @property
+    def traces(self):
+        """Finished traces below the folder, in the order of the numbers in their names."""
+        return sorted(files(self.folder, ".json", ".json.gz"), key=natural)
+
+    @property
+    def parts(self):
+        return sorted(files(self.folder, ".part"), key=natural)
+
+    @property
+    def names(self):
+        return [path.name for path in self.traces]
+
+
+def natural(path):
+    """Sorts rank0.12 after rank0.7."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(path))]
+
+
+def files(folder, *endings):
+    """Regular files below the folder; with endings, those whose names end so."""
+    found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+    return [path for path in found if not endings or path.name.endswith(endings)]
+
+
+def python(code, *args):
+    """The command that runs Python code that may call step(), steps(), mark(), push() and pop()."""
+    return [sys.executable, "-c", PRELUDE + code, *map(str, args)]
+
+
+def program(name, *args):
+    """The command that runs a program of tests/e2e/c."""
+    return [str(PROGRAMS / name), *map(str, args)]
+
+
+def environment(folder, preload=True, env=None, **settings):
+    """The environment for a program: settings without their prefix, None to leave one out; env adds other variables."""
+    variables = dict(os.environ, PYTHONUNBUFFERED="1", **(env or {}))
+    if preload:
+        before = variables.get("LD_PRELOAD")
+        variables["LD_PRELOAD"] = f"{before}:{LIBRARY}" if before else str(LIBRARY)
+    for name, value in dict({"FOLDER": folder}, **settings).items():
+        if value is not None:
+            variables["CPROF_" + name] = str(value)
+    return variables
+
+
+def run(command, folder, cwd=None, timeout=TIMEOUT_S, before_exec=None, **more):
+    """Runs a command under the preload to its end; `more` goes to environment()."""
+    done = subprocess.run([str(part) for part in command], env=environment(folder, **more), cwd=cwd, timeout=timeout,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          preexec_fn=before_exec)
+    return Result(done.returncode, done.stdout, done.stderr, pathlib.Path(folder))
+
+
+class Running:
+    """A program that runs beside the test. Its lines on stdout are waited for with wait_for()."""
+
+    def __init__(self, command, folder, cwd=None, **more):
+        self.folder = pathlib.Path(folder)
+        self.process = subprocess.Popen([str(part) for part in command], env=environment(folder, **more), cwd=cwd,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, errors="replace")
+        self._out, self._err = [], []
+        self._new_line = threading.Condition()
+        self._readers = [threading.Thread(target=self._read, args=pair, daemon=True) for pair in
+                         ((self.process.stdout, self._out), (self.process.stderr, self._err))]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            with self._new_line:
+                lines.append(line)
+                self._new_line.notify_all()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def wait_for(self, text, timeout=TIMEOUT_S):
+        """Until a line of stdout holds the text."""
+        end = time.monotonic() + timeout
+        with self._new_line:
+            while not any(text in line for line in self._out):
+                left = end - time.monotonic()
+                assert left > 0 and (self.process.poll() is None or self._readers[0].is_alive()), \
+                    f"no {text!r}; rc {self.process.poll()}\n{''.join(self._out)}{''.join(self._err)}"
+                self._new_line.wait(min(left, 0.2))
+
+    def say(self, line=""):
+        """Writes a line to the program's stdin."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """The program stands still inside, as if it had been killed there."""
+        self.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: status_of(self.process.pid)["State"].startswith("T"), "the program to stop")
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def end(self, number=None):
+        """Sends a signal, if one is given, and waits for the end."""
+        if number is not None:
+            self.process.send_signal(number)
+        rc = self.process.wait(TIMEOUT_S)
+        for reader in self._readers:
+            reader.join(TIMEOUT_S)
+        return Result(rc, "".join(self._out), "".join(self._err), self.folder)
+
+
+def wait_until(true, what, timeout=30.0):
+    """Polls until true() is; the result."""
+    end = time.monotonic() + timeout
+    while True:
+        result = true()
+        if result:
+            return result
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def status_of(pid, thread=None):
+    """/proc/PID/status as a dictionary."""
+    path = f"/proc/{pid}/status" if thread is None else f"/proc/{pid}/task/{thread}/status"
+    return dict(line.split(":\t", 1) for line in pathlib.Path(path).read_text().splitlines() if ":\t" in line)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+class Real(float):
+    """A number with a point, and how it was written."""
+
+    def __new__(cls, text):
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+
+def _unique(pairs):
+    keys = [key for key, _ in pairs]
+    twice = [key for key, n in collections.Counter(keys).items() if n > 1]
+    if twice:
+        raise ValueError(f"a key stands twice in one object: {twice}")
+    return dict(pairs)
+
+
+def _no_constant(text):
+    raise ValueError(f"{text} is no JSON")
+
+
+def read_bytes(path):
+    """A trace's text, unpacked where it is gzip, whatever its name."""
+    data = pathlib.Path(path).read_bytes()
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def parse(data):
+    """Strict JSON: valid UTF-8, no NaN, no key twice, nothing behind the end."""
+    return json.loads(data.decode("utf-8", errors="strict"), parse_float=Real, parse_constant=_no_constant,
+                      object_pairs_hook=_unique)
+
+
+def load(path):
+    """Reads a trace and asserts that it is valid."""
+    data = read_bytes(path)
+    trace = parse(data)
+    problems = text_problems(data) + validate(trace)
+    assert not problems, f"{path}:\n" + "\n".join(problems[:20])
+    return trace
+
+
+def loads_plainly(path):
+    """What users do: json.load, through gzip where it is gzip."""
+    with open(path, "rb") as file:
+        opener = gzip.open if file.read(2) == b"\x1f\x8b" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def events(trace, ph=None, cat=None, name=None):
+    """Events of a phase, category and name (a string, or a compiled pattern that must match at its start)."""
+    def fits(e):
+        return ((ph is None or e["ph"] == ph) and (cat is None or e.get("cat") == cat) and
+                (name is None or (bool(name.match(e["name"])) if isinstance(name, re.Pattern) else e["name"] == name)))
+    return [e for e in trace["traceEvents"] if fits(e)]
+
+
+def step_numbers(trace):
+    """Numbers of the ProfilerStep#N rows, in order of time."""
+    rows = events(trace, ph="X", name=re.compile(r"ProfilerStep#\d+$"))
+    return [int(e["name"].partition("#")[2]) for e in sorted(rows, key=lambda e: float(e["ts"]))]
+
+
+def span_ns(event):
+    """Start and end of an X event in integer nanoseconds."""
+    start = to_ns(event["ts"])
+    return start, start + to_ns(event["dur"])
+
+
+def to_ns(number):
+    """Nanoseconds of a number written with three decimals."""
+    whole, _, decimals = number.text.partition(".")
+    return int(whole) * 1000 + int(decimals)
+
+
+# ---- the validator -----------------------------------------------------------------------------------------
+
+def text_problems(data):
+    """What the parsed form does not show: escapes that Perfetto hangs on, and how the file begins."""
+    problems = []
+    if not re.match(rb'\s*\{\s*"', data):
+        problems.append("the file does not begin with an object that has a key")
+    for match in re.finditer(rb"\\(?:u[0-9a-fA-F]{4}|.)", data, re.S):
+        escape = match.group()
+        if escape.startswith(b"\\u") and int(escape[2:], 16) >= 0x20:
+            problems.append(f"byte {match.start()}: {escape.decode()} should be raw UTF-8")
+    return problems
+
+
+def validate(trace):
+    """The problems of a parsed trace, in words; none for a trace that every reader takes as it is."""
+    problems = []
+    for check in (_check_top, _check_events, _check_rows, _check_flows):
+        check(trace, problems)
+    return problems
+
+
+def _is_int(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_top(trace, problems):
+    for key, kind in (("schemaVersion", int), ("deviceProperties", list), ("distributedInfo", dict),
+                      ("displayTimeUnit", str), ("baseTimeNanoseconds", int), ("traceEvents", list),
+                      ("traceName", str), ("cprof", dict)):
+        if not isinstance(trace.get(key), kind):
+            problems.append(f"{key} is missing, or no {kind.__name__}")
+    if problems:
+        return
+    if trace["displayTimeUnit"] not in ("ms", "ns"):
+        problems.append(f"displayTimeUnit {trace['displayTimeUnit']}")
+    if trace["baseTimeNanoseconds"] % BASE_STEP_NS or trace["baseTimeNanoseconds"] <= 0:
+        problems.append("baseTimeNanoseconds is no multiple of 30 days")
+    info = trace["distributedInfo"]
+    if not all(_is_int(info.get(key)) for key in ("rank", "world_size")):
+        problems.append(f"distributedInfo {info}")
+    lost = dict(trace["cprof"].get("lost", {}))
+    total = lost.pop("total", None)
+    if total is None or total != sum(lost.values()):
+        problems.append(f"cprof.lost does not add up: {trace['cprof'].get('lost')}")
+    for key in ("first_step", "last_step", "records", "events", "unfinished", "writer_cpu_ns", "bytes"):
+        if not _is_int(trace["cprof"].get(key)):
+            problems.append(f"cprof.{key} is missing")
+
+
+def _check_events(trace, problems):
+    for at, e in enumerate(trace.get("traceEvents", [])):
+        for what in _event_problems(e):
+            problems.append(f"event {at}: {what}: {str(e)[:300]}")
+
+
+def _event_problems(e):
+    ph = e.get("ph")
+    if ph not in PHASES:
+        yield f"phase {ph}"
+        return
+    yield from _place_problems(e)
+    if not isinstance(e.get("name"), str) or not e["name"]:
+        yield "no name"
+    if "args" in e:
+        if not isinstance(e["args"], dict):
+            yield "args is no object"
+        else:
+            yield from _number_problems(e["args"])
+    if ph == "X" and not e.get("cat"):
+        yield "no category: readers drop the row"
+    if ph == "X" and not _three_decimals(e.get("dur")):
+        yield f"dur {e.get('dur')}"
+    if ph == "i" and e.get("s") not in ("t", "p", "g"):
+        yield f"scope {e.get('s')}"
+    if ph == "C":
+        values = list(e.get("args", {}).values())
+        if len(values) != 1 or isinstance(values[0], (bool, str)) or not isinstance(values[0], (int, float)):
+            yield "a counter must have one key with a number"
+    if ph == "M" and e.get("name") not in PROCESS_META | THREAD_META:
+        yield "unknown metadata"
+    if ph in "be" and not isinstance(e.get("id2", {}).get("local"), (int, str)):
+        yield "async event without id2.local"
+    if ph in "sf" and not (_is_int(e.get("id")) and 0 <= e["id"] <= INT64_MAX):
+        yield f"flow id {e.get('id')}"
+    if ph == "f" and e.get("bp") != "e":
+        yield "flow end without bp e"
+
+
+def _three_decimals(number):
+    return isinstance(number, Real) and re.fullmatch(r"(0|[1-9]\d*)\.\d{3}", number.text) is not None
+
+
+def _place_problems(e):
+    if not _three_decimals(e.get("ts")):
+        yield f"ts {getattr(e.get('ts'), 'text', e.get('ts'))} is not written with three decimals"
+    elif to_ns(e["ts"]) >= EXACT_NS:
+        yield "ts is so large that readers round it"
+    for key in ("pid", "tid"):
+        if not (_is_int(e.get(key)) and 0 <= e[key] <= UINT32_MAX):
+            yield f"{key} {e.get(key)}"
+            return
+    if e["tid"] == 0:
+        yield "tid 0 means the main thread to readers"
+    on_gpu = e.get("cat") in GPU_CATEGORIES or e["ph"] in "MCsfi"
+    if e["pid"] < FIRST_CPU_PID and not on_gpu:
+        yield f"pid {e['pid']} looks like a GPU's"
+
+
+def _number_problems(value):
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _number_problems(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _number_problems(inner)
+    elif _is_int(value) and not -INT64_MAX - 1 <= value <= INT64_MAX:
+        yield f"{value} does not fit into 64 bits"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{value} is no number"
+
+
+def _rows(trace):
+    rows = collections.defaultdict(list)
+    for e in trace.get("traceEvents", []):
+        if e.get("ph") == "X" and _three_decimals(e.get("ts")) and _three_decimals(e.get("dur")):
+            start, end = span_ns(e)
+            rows[e["pid"], e["tid"]].append((start, -end, e["name"]))
+    for row in rows.values():
+        row.sort()
+    return rows
+
+
+def _check_rows(trace, problems):
+    for place, row in _rows(trace).items():
+        open_ends = []
+        for start, minus_end, name in row:
+            end = -minus_end
+            while open_ends and open_ends[-1][0] <= start:
+                open_ends.pop()
+            if open_ends and end > open_ends[-1][0]:
+                problems.append(f"row {place}: {name!r} [{start}, {end}) crosses {open_ends[-1]}")
+            open_ends.append((end, name))
+            if len(open_ends) > MAX_DEPTH + 1:
+                problems.append(f"row {place}: deeper than {MAX_DEPTH}")
+                break
+
+
+def _check_flows(trace, problems):
+    begun, ends = {}, []
+    rows = collections.defaultdict(list)
+    for e in trace.get("traceEvents", []):
+        if e.get("ph") == "s":
+            if e["id"] in begun:
+                problems.append(f"flow {e['id']} begins twice")
+            begun[e["id"]] = e
+        elif e.get("ph") == "f":
+            ends.append(e)
+        elif e.get("ph") == "X":
+            rows[e["pid"], e["tid"]].append(span_ns(e))
+    for e in ends:
+        start = begun.get(e["id"])
+        if not start:
+            problems.append(f"flow {e['id']} ends without a beginning")
+        elif (start.get("cat"), start["name"]) != (e.get("cat"), e["name"]):
+            problems.append(f"flow {e['id']} changes its category or name")
+        elif to_ns(start["ts"]) > to_ns(e["ts"]):
+            problems.append(f"flow {e['id']} ends before it begins")
+    for key in begun.keys() - {e["id"] for e in ends}:
+        problems.append(f"flow {key} never ends")
+    starts, last_ends = {}, {}
+    for place, spans in rows.items():
+        spans.sort()
+        starts[place] = [start for start, _ in spans]
+        last_ends[place] = list(itertools.accumulate((end for _, end in spans), max))
+    for e in [*begun.values(), *ends]:
+        place = e["pid"], e["tid"]
+        before = bisect.bisect_right(starts.get(place, []), to_ns(e["ts"]))
+        if not before or last_ends[place][before - 1] < to_ns(e["ts"]):
+            problems.append(f"flow {e['id']} ({e['ph']}) stands on no slice")
+
+
+# ---- surroundings ------------------------------------------------------------------------------------------
+
+def no_mounts_reason():
+    """Why this machine cannot mount a file system for a test; None when it can."""
+    if not shutil.which("unshare"):
+        return "no unshare on this machine"
+    done = subprocess.run([*own_mounts(), "mount -t tmpfs -o size=64k none /mnt"], capture_output=True, text=True)
+    return None if done.returncode == 0 else f"cannot mount here: {done.stderr.strip()}"
+
+
+def own_mounts():
+    """The beginning of a command line that runs shell text with mounts of its own, which end with it."""
+    return ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "sh", "-ec"]
+
+
+def bound_by_permissions():
+    """For before_exec: root, too, is refused by a folder's mode (CAP_DAC_OVERRIDE is dropped)."""
+    if os.geteuid() == 0:
+        import ctypes
+        PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+        libc = ctypes.CDLL(None)
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)

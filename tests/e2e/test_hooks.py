@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interposed CUDA calls in real processes: which real function a call reaches when one, two or no CUDA runtimes are
+loaded, and that the caller sees the same with and without the preload. The runtimes are stand-ins (libfakecudart.c)
+with the real sonames and version nodes; the prototypes of hooks.def are compared with the CUDA headers where those
+are."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from conftest import BUILD, ROOT
+
+CC = os.environ.get("CC", "cc")
+SOURCES = ROOT / "tests/e2e/c"
+NODES = {11: "libcudart.so.11.0", 12: "libcudart.so.12", 13: "libcudart.so.13"}
+
+# What libfakecudart.c answers to the calls of libfakeclient.c, without the number of the library.
+ANSWERS = {
+    "client_malloc": lambda size: size,
+    "client_copy": lambda: 1 + 2 * 2 + 4 * 3 + 8 * 4 + 16 * 5,
+    "client_copy_twin": lambda: 500000 + 1 + 2 * 2 + 4 * 3 + 8 * 4 + 16 * 5,
+    "client_launch": lambda: 1 + 4 + 9 + 20 + 35 + 66 + 91 + 17 * 8 + 19 * 9 + 23 * 10,
+    "client_fill": lambda: 1 + 4 + 9 + 20 + 35 + 66 + 91 + 17 * 8,
+}
+
+
+def compile_shared(source, output, *options):
+    subprocess.run([CC, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-fPIC", "-shared", "-o", str(output),
+                    str(SOURCES / source), f"-Wl,-soname,{pathlib.Path(output).name}", *options], check=True)
+    return output
+
+
+def make_cudart(folder, number, name=None, node=None):
+    """A stand-in for the CUDA runtime `number`; node=False leaves the version nodes out."""
+    folder.mkdir(exist_ok=True)
+    options = [f"-DFAKE={number}"]
+    if node is not False:
+        script = folder / f"{number}.map"
+        script.write_text(f"{node or NODES[number]} {{ global: cuda*; fake*; local: *; }};\n")
+        options.append(f"-Wl,--version-script={script}")
+    return compile_shared("libfakecudart.c", folder / (name or NODES[number]), *options)
+
+
+def make_client(folder, name, *link, define=()):
+    folder.mkdir(exist_ok=True)
+    return compile_shared("libfakeclient.c", folder / f"lib{name}.so", *define, *map(str, link),
+                          f"-Wl,-rpath,{folder}")
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory):
+    """Stand-ins for three runtimes and the driver, and a client linked to each."""
+    folder = tmp_path_factory.mktemp("cuda")
+    for number in NODES:
+        make_client(folder, f"client{number}", make_cudart(folder, number))
+    driver = compile_shared("libfakecudart.c", folder / "libcuda.so.1", "-DFAKE=1")
+    make_client(folder, "clientdriver", driver, define=["-DDRIVER"])
+    make_client(folder, "clientown", define=["-DDRIVER", "-DOWN"])
+    make_client(folder, "clientweak", define=["-DWEAK"])
+    return folder
+
+
+PRELUDE = """
+import ctypes, json, os
+def load(name, mode=ctypes.DEFAULT_MODE):
+    return ctypes.CDLL(os.path.join(os.environ["STUBS"], name), mode)
+def call(client, name, *args):
+    return [getattr(client, name)(*args), client.client_errno()]
+"""
+
+
+def run(library, folder, script, preload=True, **environment):
+    """What the Python code `script` leaves in `result`, run with or without the preload."""
+    env = dict(os.environ, STUBS=str(folder), **environment)
+    if preload:
+        env["LD_PRELOAD"] = str(library)
+    code = PRELUDE + textwrap.dedent(script) + "\nprint(json.dumps(result))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60,
+                          cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def run_both(library, folder, script):
+    """The result under the preload, which must equal the one without."""
+    with_preload, _ = run(library, folder, script)
+    without, _ = run(library, folder, script, preload=False)
+    assert with_preload == without
+    return with_preload
+
+
+def expect(number):
+    """All answers of one stand-in: [result, errno] by name."""
+    return {name: [number * 1000000 + (answer(100) if name == "client_malloc" else answer()), number]
+            for name, answer in ANSWERS.items()}
+
+
+ALL_CALLS = """
+def all_calls(client):
+    return {name: call(client, name, *([100] if name == "client_malloc" else []))
+            for name in ("client_malloc", "client_copy", "client_copy_twin", "client_launch", "client_fill")}
+"""
+
+
+@pytest.mark.parametrize("order", [(12, 13), (13, 12), (11, 13, 12)])
+def test_each_caller_reaches_its_own_runtime(library, stubs, order):
+    result = run_both(library, stubs, ALL_CALLS + f"""
+clients = {{n: load(f"libclient{{n}}.so") for n in {order}}}
+result = {{n: all_calls(c) for n, c in clients.items()}}
+result["again"] = [all_calls(clients[{order[0]}]), all_calls(clients[{order[1]}])]
+""")
+    for number in order:
+        assert result[str(number)] == expect(number)
+    assert result["again"] == [expect(order[0]), expect(order[1])]
+
+
+def test_calls_are_bound_to_the_wrapper_of_their_version(library, stubs):
+    _, log = run(library, stubs, ALL_CALLS + """
+result = [all_calls(load("libclient12.so")), all_calls(load("libclient13.so"))]
+""", LD_DEBUG="bindings")
+    for number in (12, 13):
+        for name in ("cudaMalloc", "cudaMemcpyAsync_ptsz", "cudaLaunchKernel"):
+            pattern = rf"file \S*libclient{number}\.so \[0\] to {re.escape(str(library))} \[0\]: normal symbol `{name}'"
+            assert re.search(rf"{pattern} \[{re.escape(NODES[number])}\]", log), (number, name)
+
+
+def test_runtimes_in_the_global_scope(library, stubs):
+    result = run_both(library, stubs, ALL_CALLS + """
+clients = [load(f"libclient{n}.so", ctypes.RTLD_GLOBAL) for n in (13, 12)]
+result = [all_calls(c) for c in clients]
+""")
+    assert result == [expect(13), expect(12)]
+
+
+def test_program_linked_to_two_runtimes(library, stubs, tmp_path):
+    source = tmp_path / "main.c"
+    source.write_text("""#include <dlfcn.h>
+        #include <stdio.h>
+        int main(int argc, char **argv)
+        {
+            for (int i = 1; i < argc; i++) {
+                void *client = dlopen(argv[i], RTLD_NOW);
+                int (*call)(unsigned long) = (int (*)(unsigned long))dlsym(client, "client_malloc");
+                printf("%d ", call(100));
+            }
+            return 0;
+        }""")
+    clients = [str(stubs / f"libclient{n}.so") for n in (13, 12)]
+    program = tmp_path / "main"
+    subprocess.run([CC, "-o", str(program), str(source), "-Wl,--no-as-needed", *clients, f"-Wl,-rpath,{stubs}"],
+                   check=True)
+    done = subprocess.run([str(program), *clients], env=dict(os.environ, LD_PRELOAD=str(library)),
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["13000100", "12000100"]
+
+
+def test_weak_probe_without_a_runtime(library, stubs):
+    script = """
+    client = load("libclientweak.so")
+    result = [client.client_has_malloc()] + (call(client, "client_malloc", 1) if client.client_has_malloc() else [])
+    """
+    assert run(library, stubs, script, preload=False)[0] == [0]
+    # Our export makes the probe succeed: the call then says that CUDA is not initialised, and leaves errno alone.
+    assert run(library, stubs, script)[0] == [1, 3, 5]
+
+
+def test_a_runtime_that_is_loaded_later_is_found(library, stubs):
+    result, _ = run(library, stubs, """
+    weak = load("libclientweak.so")
+    result = [call(weak, "client_malloc", 7), call(weak, "client_malloc", 7)]
+    load("libcudart.so.12")
+    result += [call(weak, "client_malloc", 7), call(weak, "client_copy_twin")]
+    """)
+    assert result == [[3, 5], [3, 5], [12000007, 12], expect(12)["client_copy_twin"]]
+
+
+def test_functions_looked_up_by_name(library, stubs):
+    result, _ = run(library, stubs, """
+    direct = load("libcudart.so.13")
+    pointer = ctypes.c_void_p()
+    default = ctypes.CDLL(None)
+    result = [f(ctypes.byref(pointer), ctypes.c_size_t(9)) for f in (direct.cudaMalloc, default.cudaMalloc)]
+    result.append(ctypes.cast(direct.cudaMalloc, ctypes.c_void_p).value ==
+                  ctypes.cast(default.cudaMalloc, ctypes.c_void_p).value)
+    """)
+    # From the handle comes the runtime's own function; the name alone gives the wrapper.
+    assert result == [13000009, 13000009, False]
+
+
+def test_runtime_under_another_file_name(library, tmp_path):
+    """Wheels carry runtimes as libcudart-<hash>.so.12: the version node inside tells which one it is."""
+    renamed = make_cudart(tmp_path, 12, name="libcudart-1a2b3c4d.so.12")
+    make_client(tmp_path, "renamed", renamed)
+    make_client(tmp_path, "client13", make_cudart(tmp_path, 13))
+    result = run_both(library, tmp_path, ALL_CALLS + """
+result = [all_calls(load("libclient13.so")), all_calls(load("librenamed.so"))]
+""")
+    assert result == [expect(13), expect(12)]
+
+
+def test_runtime_without_version_nodes(library, tmp_path):
+    make_client(tmp_path, "client12", make_cudart(tmp_path, 12, node=False))
+    result = run_both(library, tmp_path, ALL_CALLS + 'result = all_calls(load("libclient12.so"))')
+    assert result == expect(12)
+
+
+def test_runtime_of_an_unknown_version_is_left_alone(library, tmp_path):
+    make_client(tmp_path, "client14", make_cudart(tmp_path, 14, name="libcudart.so.14", node="libcudart.so.14"))
+    result = run_both(library, tmp_path, ALL_CALLS + 'result = all_calls(load("libclient14.so"))')
+    assert result == expect(14)
+
+
+def test_driver_calls(library, stubs):
+    result = run_both(library, stubs, """
+    client = load("libclientdriver.so")
+    result = [call(client, "client_alloc", 100), call(client, "client_alloc", 101)]
+    """)
+    assert result == [[1000100, 1], [1000101, 1]]
+
+
+def test_driver_functions_defined_by_the_caller_itself(library, stubs):
+    result = run_both(library, stubs, """
+    client = load("libclientown.so")
+    result = [call(client, "client_alloc", 100), call(client, "client_alloc", 101)]
+    """)
+    assert result == [[42000100, 42], [42000101, 42]]
+
+
+def test_calls_from_many_threads_at_once(library, stubs):
+    result = run_both(library, stubs, """
+    import threading
+    client = load("libclient12.so")
+    barrier, seen = threading.Barrier(8), []
+    def work():
+        barrier.wait()
+        seen.append([client.client_malloc(n) for n in range(200)])
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    result = [len(seen), all(s == [12000000 + n for n in range(200)] for s in seen), load("libcudart.so.12").fake_calls()]
+    """)
+    assert result == [8, True, 1600]
+
+
+def test_recorded_calls_stand_in_the_trace(library, stubs, tmp_path):
+    """Two runtimes and the driver, recorded from start to exit: names without suffixes, the right categories."""
+    run(library, stubs, ALL_CALLS + """
+clients = [load("libclient12.so"), load("libclient13.so")]
+result = clients[0].client_free()  # wakes cprof
+for _ in range(10):
+    [all_calls(c) for c in clients]
+    load("libclientdriver.so").client_alloc(1)
+""", CPROF_SCHEDULE_SCOPE="none", CPROF_FOLDER=str(tmp_path), CPROF_FILENAME="t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    counts = {}
+    for event in events:
+        if event.get("cat") in ("cuda_runtime", "cuda_driver"):
+            assert event["ph"] == "X" and event["dur"] >= 0
+            counts[event["cat"], event["name"]] = counts.get((event["cat"], event["name"]), 0) + 1
+    assert counts == {("cuda_runtime", "cudaMalloc"): 20, ("cuda_runtime", "cudaMemcpyAsync"): 40,
+                      ("cuda_runtime", "cudaLaunchKernel"): 20, ("cuda_runtime", "cudaMemset3D"): 20,
+                      ("cuda_driver", "cuMemAlloc_v2"): 10} | {
+                          key: n for key, n in counts.items() if key[1] == "cudaFree"}
+
+
+# ---- the rows against the CUDA headers ----
+
+
+def header_folders():
+    """Folders of the CUDA headers, as scripts/setup.sh found them."""
+    for path in (BUILD / "cuda.mk", ROOT / "build/cuda.mk"):
+        if path.is_file():
+            found = re.search(r"^CUDA_INC := (.+)$", path.read_text(), re.M)
+            if found:
+                return found[1].split()
+    return []
+
+
+def rows():
+    """(node, symbol, shown, types) of every row, expanded by the preprocessor."""
+    source = '#define HOOK(node, symbol, shown, r, m, c, ...) ROW node symbol shown {__VA_ARGS__}\n' \
+             '#include "preload/hooks.def"\n'
+    text = subprocess.run([CC, "-I.", "-E", "-P", "-x", "c", "-"], input=source, cwd=ROOT, capture_output=True,
+                          text=True, check=True).stdout
+    return re.findall(r"ROW (\w+) (\w+) (\w+) \{(.*?)\}", re.sub(r"\s+", " ", text))
+
+
+ABI_CHECK = r"""
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <cstdint>
+#include <type_traits>
+
+struct cuda_dim3 { unsigned x, y, z; };
+struct cuda_extent { size_t width, height, depth; };
+struct cuda_pitched { void *pointer; size_t pitch, width, height; };
+
+// Passed alike by the C ABIs of Linux: the same size and alignment, and both in integer registers or both as a struct.
+template <class A, class B> constexpr bool alike =
+    sizeof(A) == sizeof(B) && alignof(A) == alignof(B) && std::is_class<A>::value == std::is_class<B>::value &&
+    !std::is_floating_point<A>::value && !std::is_floating_point<B>::value;
+
+template <class A, class B> struct same_abi : std::false_type {};
+template <class R, class... A, class S, class... B> struct same_abi<R (*)(A...), S (*)(B...)> {
+    static constexpr bool value = [] {
+        if constexpr (sizeof...(A) == sizeof...(B))
+            return alike<R, S> && (alike<A, B> && ...);
+        else
+            return false;
+    }();
+};
+#define CHECK(function, ...) \
+    static_assert(same_abi<decltype(&function), int (*)(__VA_ARGS__)>::value, "hooks.def: " #function)
+"""
+
+
+# The wheels with the headers leave out crt/, which comes with the compiler.
+HOST_DEFINES = """
+#define __host__
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __align__(n)
+#define __device_builtin__
+#define __device_builtin_texture_type__
+#define __device_builtin_surface_type__
+#define __cudart_builtin__
+#define __specialization_static static
+#define CUDARTAPI
+#define CUDARTAPI_CDECL
+#define CUDA_CB
+"""
+
+
+def test_rows_have_the_abi_of_the_headers(tmp_path, capsys):
+    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
+    folders = header_folders()
+    if not folders or not (pathlib.Path(folders[0]) / "cuda.h").is_file():
+        pytest.skip("no CUDA headers (scripts/setup.sh looks for them)")
+    if not compiler:
+        pytest.skip("no C++ compiler")
+    if not any((pathlib.Path(folder) / "crt/host_defines.h").is_file() for folder in folders):
+        (tmp_path / "crt").mkdir()
+        (tmp_path / "crt/host_defines.h").write_text(HOST_DEFINES)
+        folders.append(str(tmp_path))
+    includes = [option for folder in folders for option in ("-isystem", folder)]
+    (tmp_path / "version.cpp").write_text("#include <cuda.h>\nCUDA_IS CUDA_VERSION\n")
+    expanded = subprocess.run([compiler, "-E", "-P", *includes, str(tmp_path / "version.cpp")],
+                              capture_output=True, text=True, check=True).stdout
+    major = int(re.search(r"CUDA_IS (\d+)", expanded)[1]) // 1000
+    if f"V{major}" not in ("V11", "V12", "V13"):
+        pytest.skip(f"headers of CUDA {major}, for which hooks.def has no rows")
+
+    is_clang = "clang" in subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    limit = "-ferror-limit=0" if is_clang else "-fmax-errors=0"
+    wanted = {symbol: types for node, symbol, shown, types in rows()
+              if node in (f"V{major}", "DRIVER") and symbol == shown}
+    checks = {symbol: f"CHECK({symbol}, {types});" for symbol, types in wanted.items()}
+    # Old names stand in the libraries and no longer in the headers: those cannot be compared.
+    undeclared = []
+    for _ in range(3):
+        source = tmp_path / "abi.cpp"
+        source.write_text("#define __CUDA_API_VERSION_INTERNAL\n" + ABI_CHECK + "\n".join(checks.values()))
+        done = subprocess.run([compiler, "-std=c++17", "-fsyntax-only", "-w", limit, *includes, str(source)],
+                              capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
+        missing = set(re.findall(r"'(\w+)' was not declared|undeclared identifier '(\w+)'", done.stderr))
+        missing = {gcc or clang for gcc, clang in missing} & set(checks)
+        if not missing:
+            break
+        undeclared += sorted(missing)
+        for symbol in missing:
+            del checks[symbol]
+    assert done.returncode == 0, done.stderr[-4000:]
+    with capsys.disabled():
+        print(f"\n  CUDA {major} headers: {len(checks)} rows compared, not declared: {', '.join(undeclared) or 'none'}")
+    assert len(checks) > 100
