@@ -17,7 +17,6 @@
 #include "preload/names.h"
 #include "preload/parse.h"
 #include "preload/schedule.h"
-#include "writer/path.h"
 #include "writer/writer.h"
 
 enum {

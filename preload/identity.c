@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See identity.h. */
+/* Rank, run name and paths of this process, and whether an ancestor of it is traced; threads as in identity.h. */
 #define _GNU_SOURCE
 #include "preload/identity.h"
 
@@ -14,14 +14,15 @@
 
 #include "preload/names.h"
 #include "preload/rank.h"
-#include "writer/path.h"
+#include "writer/writer.h"
 
 #define ANCESTORS 32 /* looked at */
 
 static const struct config *config;
 static char run_name[NAMES_RUN_SIZE];
 static char working_directory[PATH_MAX];
-static pthread_mutex_t rank_lock = PTHREAD_MUTEX_INITIALIZER; /* application thread writes, cprof thread reads; neither on a hot path */
+static pthread_mutex_t rank_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* application thread writes, cprof thread reads; neither on a hot path */
 static struct rank_info rank;
 static bool pid_in_name;
 
@@ -31,7 +32,8 @@ void identity_start(const struct config *given)
     char script[NAMES_SCRIPT_SIZE];
     names_script(script, sizeof script);
     rank_read(&rank, config_env, true);
-    names_run(run_name, sizeof run_name, config->run_name, config_env, &rank, script, names_start_time());
+    names_run(run_name, sizeof run_name, config->run_name, config_env, &rank, script,
+              names_start_time());
     if (!getcwd(working_directory, sizeof working_directory))
         working_directory[0] = '\0';
     pid_in_name = config->trace_children && identity_below_traced();
@@ -102,7 +104,8 @@ static bool has_cprof_thread(long pid)
     while (!found && (entry = readdir(tasks))) {
         char file[sizeof path + 300];
         snprintf(file, sizeof file, "%s/%s/comm", path, entry->d_name);
-        found = entry->d_name[0] != '.' && read_small(file, name, sizeof name) && strcmp(name, "cprof\n") == 0;
+        found = entry->d_name[0] != '.' && read_small(file, name, sizeof name) &&
+                strcmp(name, "cprof\n") == 0;
     }
     closedir(tasks);
     return found;
@@ -120,7 +123,8 @@ bool identity_below_traced(void)
 /* Puts `path` below the working directory of wake-up (programs change theirs). */
 static bool absolute(const char *path, char *out, size_t size)
 {
-    int n = path[0] == '/' ? snprintf(out, size, "%s", path) : snprintf(out, size, "%s/%s", working_directory, path);
+    int n = path[0] == '/' ? snprintf(out, size, "%s", path)
+                           : snprintf(out, size, "%s/%s", working_directory, path);
     return n > 0 && (size_t)n < size;
 }
 
@@ -128,8 +132,8 @@ static bool expand(struct names_values *values, char *out, size_t size)
 {
     char path[PATH_MAX];
     struct path_error error;
-    if (path_trace(config->folder, config->filename, values->vars, NAMES_VARIABLES, config->use_gzip, path, sizeof path,
-                   NULL, &error) == PATH_OK &&
+    if (path_trace(config->folder, config->filename, values->vars, NAMES_VARIABLES,
+                   config->use_gzip, path, sizeof path, NULL, &error) == PATH_OK &&
         absolute(path, out, size))
         return true;
     char why[512];

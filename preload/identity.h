@@ -21,8 +21,9 @@ bool identity_below_traced(void);
 
 /* The three that writer_options takes; see writer.h. cprof thread. */
 void identity_fill(struct trace_identity *out);
-bool identity_trace_path(const struct train_time *time, char *path, unsigned long size); /* see writer.h */
-bool identity_trace_pattern(char *pattern, unsigned long size);                          /* see writer.h */
+bool identity_trace_path(const struct train_time *time, char *path,
+                         unsigned long size);                   /* see writer.h */
+bool identity_trace_pattern(char *pattern, unsigned long size); /* see writer.h */
 
 /* True when traces get names that end in .gz. */
 bool identity_gzip(void);

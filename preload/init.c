@@ -22,6 +22,7 @@
 #include "preload/identity.h"
 #include "preload/names.h"
 #include "preload/python.h"
+#include "preload/schedule.h"
 #include "preload/steps.h"
 #include "preload/torch.h"
 #include "writer/writer.h"
@@ -75,14 +76,16 @@ __attribute__((constructor)) static void loaded(void)
     config_capture();
     const char *preload = config_env("LD_PRELOAD");
     if (!config_enabled() || !preload || !strstr(preload, "cprof")) {
-        atomic_store(&cprof_life, LIFE_OVER); /* off, or opened late through one of the three variables: inert */
+        atomic_store(&cprof_life,
+                     LIFE_OVER); /* off, or opened late through one of the three variables: inert */
         errno = saved;
         return;
     }
     names_capture();
     affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
     Dl_info self;
-    if (dladdr((const void *)(uintptr_t)&cprof_life, &self) && self.dli_fname && self.dli_fname[0] == '/')
+    if (dladdr((const void *)(uintptr_t)&cprof_life, &self) && self.dli_fname &&
+        self.dli_fname[0] == '/')
         inject_all(self.dli_fname);
     errno = saved;
 }
@@ -94,7 +97,7 @@ static bool start_writer(const struct config *config)
         .overwrite = config->overwrite,
         .record_shapes = config->record_shapes,
         .profile_memory = config->profile_memory,
-        .continuous = config->schedule_scope == 2,
+        .continuous = config->schedule_scope == SCHEDULE_NONE,
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
         .hold_bytes = HOLD_BYTES,
@@ -149,7 +152,8 @@ int cprof_owner_pid(void)
 void cprof_cuda_alive(void)
 {
     static _Atomic bool registered;
-    if (!atomic_load_explicit(&registered, memory_order_relaxed) && !atomic_exchange(&registered, true))
+    if (!atomic_load_explicit(&registered, memory_order_relaxed) &&
+        !atomic_exchange(&registered, true))
         atexit(cprof_at_exit);
 }
 

@@ -9,10 +9,10 @@
 enum wake_reason { WAKE_CUDA, WAKE_INJECTION, WAKE_MARKER, WAKE_TORCH };
 
 enum life {
-    LIFE_ASLEEP,  /* loaded, nothing asked for cprof yet */
-    LIFE_WAKING,  /* one thread is starting the parts */
-    LIFE_AWAKE,   /* parts run */
-    LIFE_OVER,    /* exit began, cprof is disabled, or this is a forked child: inert for good */
+    LIFE_ASLEEP, /* loaded, nothing asked for cprof yet */
+    LIFE_WAKING, /* one thread is starting the parts */
+    LIFE_AWAKE,  /* parts run */
+    LIFE_OVER,   /* exit began, cprof is disabled, or this is a forked child: inert for good */
 };
 
 /* enum life. Written by the waking thread, at exit and in a forked child; read by every hook. */

@@ -43,7 +43,8 @@ struct itt_function {
 VISIBLE void __itt_api_init(void *global, int groups)
 {
     (void)groups;
-    struct itt_function *f = global ? *(struct itt_function **)((char *)global + ITT_FUNCTIONS_AT) : NULL;
+    struct itt_function *f =
+        global ? *(struct itt_function **)((char *)global + ITT_FUNCTIONS_AT) : NULL;
     for (; f && f->name; f++)
         if (f->pointer && f->null)
             *f->pointer = f->null;

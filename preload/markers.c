@@ -51,6 +51,7 @@ struct cprof_marker {
     uint32_t name_len;
     uint32_t category_len; /* bytes of the DATA_ARGS item behind the name; 0 = none */
     bool instant_on_start, instant_on_finish;
+    bool plain;  /* the usual actions, a bit, and nothing besides the name */
     char text[]; /* name, then item */
 };
 
@@ -73,8 +74,10 @@ static __thread struct {
 static inline int flags_now(uint32_t actions)
 {
     uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
-    if (__builtin_expect(!(gate & GATE_MARKERS), 1))
+    if (!(gate & GATE_MARKERS))
         return -1;
+    if ((actions & USUAL_ACTIONS) == USUAL_ACTIONS)
+        return REC_MARKER; /* the gate is open in no other step, and what is kept of a step to skip goes with it */
     unsigned action = (unsigned)steps_action();
     if (actions >> action & 1)
         return REC_MARKER;
@@ -89,15 +92,18 @@ static void misuse(struct thread_log *log)
         thread_log_lost(log, LOSS_MARKER, 1);
 }
 
-static struct thread_log *log_of_thread(void)
+static __attribute__((noinline)) struct thread_log *attach(void)
 {
-    struct thread_log *log = thread_log_self;
-    if (__builtin_expect(log != NULL, 1))
-        return log;
     int saved = errno;
-    log = thread_log_attach();
+    struct thread_log *log = thread_log_attach();
     errno = saved;
     return log;
+}
+
+static inline struct thread_log *log_of_thread(void)
+{
+    struct thread_log *log = thread_log_self;
+    return __builtin_expect(log != NULL, 1) ? log : attach();
 }
 
 /* Keys of spans are odd here, so that they are never the address of somebody else's object: a marker's is the address of
@@ -120,6 +126,13 @@ static bool is_ours(const void *key)
 static bool is_range(const void *key)
 {
     return (uintptr_t)key <= (uintptr_t)range_key(INT_MAX);
+}
+
+/* True when the innermost open span has this key. */
+static inline bool is_top(const struct thread_log *log, const void *key)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    return depth > 0 && log->spans[depth - 1].key == key;
 }
 
 /* 1 + the place of the span with this key on the thread's stack; 0 = it is not there. */
@@ -154,7 +167,8 @@ static void put_instant(struct thread_log *log, const struct cprof_marker *m, in
 }
 
 /* Ends the span with this key; false when it is not on the stack. finish: the marker that has an instant there, or NULL. */
-static bool close_key(struct thread_log *log, const void *key, const struct cprof_marker *finish)
+static __attribute__((noinline)) bool close_key(struct thread_log *log, const void *key,
+                                                const struct cprof_marker *finish)
 {
     uint32_t at = find(log, key);
     if (at == 0)
@@ -198,30 +212,51 @@ static bool open_marker(struct cprof_marker *m, int flags)
     return true;
 }
 
-void cprof_marker_start(struct cprof_marker *marker)
+static __attribute__((noinline)) void start_any(struct cprof_marker *m)
 {
-    if (!marker)
-        return;
-    int flags = flags_now(marker->actions);
+    int flags = flags_now(m->actions);
     bool opened = false;
     if (flags >= 0 && guard_enter()) {
-        opened = open_marker(marker, flags);
+        opened = open_marker(m, flags);
         guard_leave();
     }
     if (!opened)
         here.unrecorded++;
 }
 
-void cprof_marker_finish(struct cprof_marker *marker)
+void cprof_marker_start(struct cprof_marker *marker)
 {
     if (!marker)
         return;
+    if (!gate_open(GATE_MARKERS)) {
+        here.unrecorded++;
+        return;
+    }
     struct thread_log *log = thread_log_self;
-    uint64_t bit = here.open & marker->bit;
+    if (!marker->plain || !log || (here.open & marker->bit) || !guard_enter()) {
+        start_any(marker);
+        return;
+    }
+    /* the usual case again, without a register to save */
+    struct open_span *span =
+        span_open(log, marker_key(marker), CAT_USER_ANNOTATION, marker->text, marker->name_len);
+    guard_leave();
+    if (!span) {
+        here.unrecorded++;
+        return;
+    }
+    span->flags = REC_MARKER;
+    here.open |= marker->bit;
+}
+
+static __attribute__((noinline)) void finish_any(struct cprof_marker *m)
+{
+    struct thread_log *log = thread_log_self;
+    uint64_t bit = here.open & m->bit;
     bool closed = false;
-    if (log && (bit || !marker->bit) && guard_enter()) {
+    if (log && (bit || !m->bit) && guard_enter()) {
         here.open &= ~bit;
-        closed = close_key(log, marker_key(marker), marker->instant_on_finish ? marker : NULL);
+        closed = close_key(log, marker_key(m), m->instant_on_finish ? m : NULL);
         guard_leave();
     }
     if (closed)
@@ -232,14 +267,28 @@ void cprof_marker_finish(struct cprof_marker *marker)
         misuse(log);
 }
 
+void cprof_marker_finish(struct cprof_marker *marker)
+{
+    if (!marker)
+        return;
+    struct thread_log *log = thread_log_self;
+    if (!marker->plain || !log || !(here.open & marker->bit) || !is_top(log, marker_key(marker)) ||
+        !guard_enter()) {
+        finish_any(marker);
+        return;
+    }
+    here.open &= ~marker->bit;
+    span_close(log, marker_key(marker));
+    guard_leave();
+}
+
 int cprof_range_push(const char *name)
 {
     cprof_wake_once(WAKE_MARKER);
     int depth = here.depth;
     if (depth < INT_MAX)
         here.depth = depth + 1;
-    int flags = flags_now(USUAL_ACTIONS);
-    if (flags < 0 || !guard_enter())
+    if (!gate_open(GATE_MARKERS) || !guard_enter())
         return depth;
     struct thread_log *log = log_of_thread();
     struct open_span *span = NULL;
@@ -247,7 +296,7 @@ int cprof_range_push(const char *name)
         span = span_open(log, range_key(depth), CAT_USER_ANNOTATION, name ? name : "",
                          name ? (uint32_t)strnlen(name, NAME_MOST) : 0);
     if (span)
-        span->flags = (uint8_t)flags;
+        span->flags = REC_MARKER;
     guard_leave();
     return depth;
 }
@@ -261,10 +310,13 @@ int cprof_range_pop(void)
         return -1;
     }
     int depth = --here.depth;
-    if (log && guard_enter()) {
+    if (!log || !guard_enter())
+        return depth;
+    if (is_top(log, range_key(depth)))
+        span_close(log, range_key(depth));
+    else
         close_key(log, range_key(depth), NULL);
-        guard_leave();
-    }
+    guard_leave();
     return depth;
 }
 
@@ -284,12 +336,11 @@ void cprof_marker_instant(struct cprof_marker *marker)
 void cprof_mark(const char *name)
 {
     cprof_wake_once(WAKE_MARKER);
-    int flags = flags_now(USUAL_ACTIONS);
-    if (flags < 0 || !guard_enter())
+    if (!gate_open(GATE_MARKERS) || !guard_enter())
         return;
     struct thread_log *log = log_of_thread();
     if (log)
-        emit_instant(log, CAT_USER_ANNOTATION, (uint8_t)flags, name ? name : "",
+        emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name ? name : "",
                      name ? (uint32_t)strnlen(name, NAME_MOST) : 0, DATA_NONE, NULL, 0);
     guard_leave();
 }
@@ -452,6 +503,8 @@ static struct cprof_marker *make(const char *name, size_t len,
     m->category_len = item;
     m->instant_on_start = o.record_instant_on_start != 0;
     m->instant_on_finish = o.record_instant_on_finish != 0;
+    m->plain = (m->actions & USUAL_ACTIONS) == USUAL_ACTIONS && m->bit && !item &&
+               !m->instant_on_start && !m->instant_on_finish;
     memcpy(m->text, name, len);
     if (item) { /* the item with an empty key: json.c takes it for the event's category */
         char *to = m->text + len;
@@ -533,5 +586,5 @@ int64_t cprof_step_number(void)
 
 int cprof_is_recording(void)
 {
-    return awake() && flags_now(USUAL_ACTIONS) >= 0;
+    return awake() && gate_open(GATE_MARKERS);
 }

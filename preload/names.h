@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 #include "preload/rank.h"
-#include "writer/path.h"
-#include "writer/train_time.h"
+#include "writer/writer.h"
 
 enum {
     NAMES_RUN_VARIABLES = 6, /* what CPROF_FOLDER takes: run_name to node_rank */

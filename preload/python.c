@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FRAMES 8 /* looked at: the range is opened two or three calls below the function that is searched */
+#define FRAMES                                                                                     \
+    8 /* looked at: the range is opened two or three calls below the function that is searched */
 
 /* Offsets in bytes. */
 struct python_layout {
@@ -18,21 +19,21 @@ struct python_layout {
     uint16_t thread_frame; /* PyThreadState: the frame, or what points to it */
     int16_t cframe;        /* where the frame is in that (_PyCFrame); -1: it is the frame */
     uint16_t frame_code, frame_back, frame_locals;
-    int16_t frame_owner;   /* char: frames of 3 and more hold no code; -1: no such field */
+    int16_t frame_owner; /* char: frames of 3 and more hold no code; -1: no such field */
     uint16_t code_file, code_name;
     uint16_t text; /* characters of a compact ASCII string */
 };
 
 static const struct python_layout layouts[] = {
-    {9, 24, -1, 32, 24, 360, -1, 104, 112, 48},  {10, 24, -1, 32, 24, 352, -1, 104, 112, 48},
-    {11, 56, 8, 32, 48, 72, 69, 112, 120, 48},   {12, 56, 0, 0, 8, 72, 70, 112, 120, 40},
+    {9, 24, -1, 32, 24, 360, -1, 104, 112, 48}, {10, 24, -1, 32, 24, 352, -1, 104, 112, 48},
+    {11, 56, 8, 32, 48, 72, 69, 112, 120, 48},  {12, 56, 0, 0, 8, 72, 70, 112, 120, 40},
     {13, 72, -1, 0, 8, 72, 70, 112, 120, 40},
 };
 
-#define TYPE_OF 8u     /* PyObject.ob_type */
+#define TYPE_OF     8u  /* PyObject.ob_type */
 #define TEXT_LENGTH 16u /* PyASCIIObject.length */
-#define TEXT_STATE 32u /* PyASCIIObject.state: compact is bit 5, ascii bit 6 */
-#define TUPLE_SIZE 16u
+#define TEXT_STATE  32u /* PyASCIIObject.state: compact is bit 5, ascii bit 6 */
+#define TUPLE_SIZE  16u
 #define TUPLE_ITEMS 24u
 
 static void *(*this_thread)(void);
@@ -52,8 +53,9 @@ static const struct python_layout *look(void)
     *(void **)&this_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
     int major = 0, minor = 0;
-    if (!version || !this_thread || !tuple_type || sscanf(version(), "%d.%d", &major, &minor) != 2 ||
-        major != 3 || dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount")) /* free-threaded builds have it */
+    if (!version || !this_thread || !tuple_type ||
+        sscanf(version(), "%d.%d", &major, &minor) != 2 || major != 3 ||
+        dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount")) /* free-threaded builds have it */
         return NULL;
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
         if (layouts[i].minor == minor)
@@ -117,7 +119,8 @@ const void *python_first_argument(const char *function, const char *file)
 
 static int run_now(void *code)
 {
-    int (*run)(const char *, void *) = (int (*)(const char *, void *))dlsym(RTLD_DEFAULT, "PyRun_SimpleStringFlags");
+    int (*run)(const char *, void *) =
+        (int (*)(const char *, void *))dlsym(RTLD_DEFAULT, "PyRun_SimpleStringFlags");
     if (run)
         run(code, NULL);
     return 0;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/action.h"
+#include "writer/writer.h"
 
 /* What the schedule counts. The order is that of CPROF_SCHEDULE_SCOPE's values in config.def. */
 enum schedule_scope {

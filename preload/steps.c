@@ -98,7 +98,8 @@ void steps_start(const struct config *given, bool keep_unmarked)
     enum action first = schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);
     bool hold = keep_unmarked && first < ACTION_ACTIVE;
-    struct step_edge edge = {.step = 0, .ended = ACTION_SKIP, .begun = first, .first = true, .keep = hold};
+    struct step_edge edge = {
+        .step = 0, .ended = ACTION_SKIP, .begun = first, .first = true, .keep = hold};
     if ((first != ACTION_SKIP || hold) && !writer_run())
         hold = edge.keep = false;
     cross(&edge, 0);

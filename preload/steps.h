@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/action.h"
+#include "writer/writer.h"
 #include "preload/config.h"
 
 /* What can mark a step. */
 enum step_source {
-    STEP_CALL,       /* cprof_step(): counts from now on and silences every other source for the rest of the run */
+    STEP_CALL, /* cprof_step(): counts from now on and silences every other source for the rest of the run */
     STEP_OPTIMIZER,  /* the end of torch's Optimizer.step range */
     STEP_DATALOADER, /* a batch is fetched from a DataLoader */
     STEP_FORWARD,    /* the end of an outermost module call */

@@ -17,10 +17,11 @@
 struct torch_api torch_api;
 
 static uint64_t range_handle, operator_handle;
-static _Atomic bool registered; /* the callbacks stand in torch's list; written under the torch lock */
-static _Atomic bool stopped;    /* exit or fork: torch must not be called any more */
-static bool operators_on;       /* under the torch lock */
-static _Atomic bool broken;     /* operators are off for good */
+static _Atomic bool
+    registered;              /* the callbacks stand in torch's list; written under the torch lock */
+static _Atomic bool stopped; /* exit or fork: torch must not be called any more */
+static bool operators_on;    /* under the torch lock */
+static _Atomic bool broken;  /* operators are off for good */
 
 /* at::RecordFunctionCallback is passed by value; this struct has its size and is passed as the ABI passes such a class. */
 struct callback {
@@ -84,8 +85,8 @@ static bool find_functions(void)
     return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
 }
 
-static uint64_t add(void **(*start)(void **, const void *), void (*end)(const void *, void *), bool ranges,
-                    bool inputs)
+static uint64_t add(void **(*start)(void **, const void *), void (*end)(const void *, void *),
+                    bool ranges, bool inputs)
 {
     const struct torch_layout *l = torch_api.layout;
     struct callback callback = {{0}};

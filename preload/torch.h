@@ -41,7 +41,7 @@ void torch_operators_broken(const char *why);
 /* The start and end callbacks for operators and for ranges; C functions with the C++ calling convention of torch_layout.h. Any
  * application thread, inside torch. */
 void **torch_operator_start(void **context, const void *function);
-void torch_operator_end(const void *function, void *context); /* as above */
+void torch_operator_end(const void *function, void *context);   /* as above */
 void **torch_range_start(void **context, const void *function); /* as above */
 void torch_range_end(const void *function, void *context);      /* as above */
 

@@ -202,7 +202,7 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
      object,                                                                                       \
      tensor,                                                                                       \
      .dtype_undefined = undefined},
-#include "torch_layout.def"
+#include "preload/torch_layout.def"
 #undef TORCH_LAYOUT
     };
     if (major < 0 || minor < 0 || minor > 999) {
@@ -227,7 +227,7 @@ static inline const char *torch_layout_dtype(const struct torch_layout *row, uns
 {
     static const char *const names[] = {
 #define TORCH_DTYPE(value, name, text) text,
-#include "torch_layout.def"
+#include "preload/torch_layout.def"
 #undef TORCH_DTYPE
     };
     if (dtype >= row->dtype_undefined || dtype >= sizeof(names) / sizeof(names[0])) {

@@ -12,10 +12,10 @@
 #include "preload/torch.h"
 #include "writer/writer.h"
 
-#define TABLE (1u << 17)  /* live tensor allocations that can be told apart: 2 MB */
-#define PROBES 64u        /* longest search; beyond it the allocation is counted as lost */
-#define DELETED 1u        /* key of an entry that was taken out: no allocation has this address */
-#define BUSY 2u           /* key of an entry whose size is being written */
+#define TABLE   (1u << 17) /* live tensor allocations that can be told apart: 2 MB */
+#define PROBES  64u        /* longest search; beyond it the allocation is counted as lost */
+#define DELETED 1u         /* key of an entry that was taken out: no allocation has this address */
+#define BUSY    2u         /* key of an entry whose size is being written */
 
 /* One live allocation. Written with atomics by whichever thread allocates or frees; an address is alive once, so no two threads
  * ever work on one entry with the same key. */
@@ -25,8 +25,10 @@ struct entry {
 };
 
 static struct entry table[TABLE];
-static _Atomic uint32_t window = 1;      /* 16 bits are kept with each entry: entries of earlier windows are void */
-static _Atomic int64_t allocated;        /* bytes alive on the CPU of those allocated since the window began; all threads add */
+static _Atomic uint32_t window =
+    1; /* 16 bits are kept with each entry: entries of earlier windows are void */
+static _Atomic int64_t
+    allocated; /* bytes alive on the CPU of those allocated since the window began; all threads add */
 
 #define VISIBLE __attribute__((visibility("default")))
 
@@ -37,10 +39,14 @@ void _ZN3c108free_cpuEPv(void *address);
 struct c10_device {
     int8_t type, index;
 };
-void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes, uint64_t total_allocated,
-                                                           uint64_t total_reserved, struct c10_device device);
-void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_t bytes, int64_t total_allocated,
-                                                           int64_t total_reserved, struct c10_device device);
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes,
+                                                           uint64_t total_allocated,
+                                                           uint64_t total_reserved,
+                                                           struct c10_device device);
+void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_t bytes,
+                                                           int64_t total_allocated,
+                                                           int64_t total_reserved,
+                                                           struct c10_device device);
 
 void torch_memory_restart(void)
 {
@@ -123,7 +129,8 @@ VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
     void *address = NULL;
     if (__builtin_expect(next != NULL, 1))
         address = next(bytes);
-    else if (posix_memalign(&address, 64, bytes) != 0) /* a torch that calls it but does not define it: none is known */
+    else if (posix_memalign(&address, 64, bytes) !=
+             0) /* a torch that calls it but does not define it: none is known */
         address = NULL;
     if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
         if (remember((uint64_t)(uintptr_t)address, bytes))
@@ -143,7 +150,8 @@ VISIBLE void _ZN3c108free_cpuEPv(void *address)
         atomic_store_explicit(&real, next, memory_order_relaxed);
     }
     if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
-        uint64_t bytes = forget((uint64_t)(uintptr_t)address); /* before the address can be given out again */
+        uint64_t bytes =
+            forget((uint64_t)(uintptr_t)address); /* before the address can be given out again */
         if (bytes)
             record((uint64_t)(uintptr_t)address, -(int64_t)bytes);
     }
@@ -176,7 +184,8 @@ VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address
     static void (*_Atomic real)(void *, int64_t, uint64_t, uint64_t, struct c10_device);
     void (*next)(void *, int64_t, uint64_t, uint64_t, struct c10_device) = atomic_load(&real);
     if (!next) {
-        *(void **)&next = resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+        *(void **)&next =
+            resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
         atomic_store(&real, next);
     }
     report(address, bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
@@ -192,7 +201,8 @@ VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address
     static void (*_Atomic real)(void *, int64_t, int64_t, int64_t, struct c10_device);
     void (*next)(void *, int64_t, int64_t, int64_t, struct c10_device) = atomic_load(&real);
     if (!next) {
-        *(void **)&next = resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
+        *(void **)&next =
+            resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
         atomic_store(&real, next);
     }
     report(address, bytes, total_allocated, total_reserved, device);

@@ -9,11 +9,11 @@
 #include "preload/steps.h"
 #include "writer/writer.h"
 
-#define CHECKS 64           /* callbacks that are looked at closely before the layout is trusted */
-#define SHAPES_MAX 4096u    /* bytes of shapes of one operator */
-#define STEP_RANGE "Optimizer.step#"
+#define CHECKS      64    /* callbacks that are looked at closely before the layout is trusted */
+#define SHAPES_MAX  4096u /* bytes of shapes of one operator */
+#define STEP_RANGE  "Optimizer.step#"
 #define BATCH_RANGE "enumerate(DataLoader)#"
-#define EVALUATE "autograd::engine::evaluate_function: "
+#define EVALUATE    "autograd::engine::evaluate_function: "
 
 static _Atomic int checks_left = CHECKS;
 
@@ -21,7 +21,8 @@ static _Atomic int checks_left = CHECKS;
 static __thread uint32_t optimizer_depth;
 static __thread bool optimizer_counts; /* the outermost one is of the optimizer that marks steps */
 
-static const void *_Atomic first_optimizer; /* identity of the optimizer that marks steps; set by the first one's end */
+static const void *_Atomic
+    first_optimizer; /* identity of the optimizer that marks steps; set by the first one's end */
 
 static int64_t sequence_of(const void *function)
 {
@@ -54,8 +55,8 @@ static bool makes_sense(const void *function, const char *name)
     int64_t sequence = sequence_of(function);
     uint64_t inputs = number_at(function, l->rf_inputs_size);
     return printable && scope_of(function) < TORCH_SCOPE_COUNT &&
-           scope_of(function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 && sequence < INT64_C(1) << 48 &&
-           number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
+           scope_of(function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 &&
+           sequence < INT64_C(1) << 48 && number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
            number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "writer/record.h"
+#include "writer/writer.h"
 
 #define DIMS_MAX 64u /* torch's own limit */
 #define LIST_MAX 30u /* Kineto writes no longer list */
@@ -71,8 +71,8 @@ static bool put_tensor(struct out *o, const void *tensor)
     uint64_t dims = word(tensor, l->ti_ndim);
     if (!room(o, 2 + dims * sizeof(int64_t)))
         return false;
-    const void *sizes = dims > l->ti_inline_max ? pointer(tensor, l->ti_sizes)
-                                                : (const char *)tensor + l->ti_sizes;
+    const void *sizes =
+        dims > l->ti_inline_max ? pointer(tensor, l->ti_sizes) : (const char *)tensor + l->ti_sizes;
     *o->at++ = ((const uint8_t *)tensor)[l->ti_dtype];
     *o->at++ = (uint8_t)dims;
     memcpy(o->at, sizes, dims * sizeof(int64_t));
@@ -83,8 +83,9 @@ static bool put_tensor(struct out *o, const void *tensor)
 static bool is_scalar(uint32_t tag)
 {
     const struct torch_layout *l = torch_api.layout;
-    return tag == l->tag_double || tag == l->tag_int || tag == l->tag_complex_double || tag == l->tag_bool ||
-           tag == l->tag_sym_int || tag == l->tag_sym_float || tag == l->tag_sym_bool;
+    return tag == l->tag_double || tag == l->tag_int || tag == l->tag_complex_double ||
+           tag == l->tag_bool || tag == l->tag_sym_int || tag == l->tag_sym_float ||
+           tag == l->tag_sym_bool;
 }
 
 static bool put_tag(struct out *o, enum shape_tag tag)

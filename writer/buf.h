@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 struct buf {
-    char *data;  /* owned; NULL while empty */
-    size_t len;  /* bytes used */
-    size_t cap;  /* bytes allocated */
-    bool failed; /* an allocation failed or `limit` was reached since buf_reset() */
+    char *data;   /* owned; NULL while empty */
+    size_t len;   /* bytes used */
+    size_t cap;   /* bytes allocated */
+    bool failed;  /* an allocation failed or `limit` was reached since buf_reset() */
     size_t limit; /* most bytes this may hold; 0 = no limit */
 };
 

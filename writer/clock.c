@@ -10,8 +10,9 @@
 
 bool clock_uses_tsc;
 
-#define KNOTS 4096u /* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
-#define BEND_NS 250e6 /* time in which an error of the map is walked off */
+#define KNOTS                                                                                      \
+    4096u /* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
+#define BEND_NS       250e6 /* time in which an error of the map is walked off */
 #define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
 
 static struct clock_map map;

@@ -68,7 +68,8 @@ struct clock_map {
 /* Adds the paired sample (ticks, wall_ns). The map stays continuous and monotone: the new segment starts where the old one
  * predicts and bends so as to meet the wall clock a quarter of a second later; a step of the wall clock is walked off that way too,
  * never taken as a jump. false: no memory, the old slope goes on. */
-bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, double nominal_ns_per_tick);
+bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns,
+                   double nominal_ns_per_tick);
 
 /* Wall nanoseconds of `ticks`; before the first knot by its slope. */
 int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks);

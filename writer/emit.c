@@ -67,7 +67,8 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     /* The cprof thread may be reading this entry: id first goes to 0, and comes last. */
     atomic_store_explicit(&span->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    span->parent = depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
+    span->parent =
+        depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
     span->key = key;
     span->sequence = -1;
     span->forward_thread = 0;
@@ -178,7 +179,8 @@ void spans_abandon(struct thread_log *log)
 }
 
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
-                  uint32_t text_len, enum record_data data_kind, const void *data, uint32_t data_len)
+                  uint32_t text_len, enum record_data data_kind, const void *data,
+                  uint32_t data_len)
 {
     struct record *r = put_point(log, REC_INSTANT, text, text_len, data_kind, data, data_len);
     if (!r)

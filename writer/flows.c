@@ -11,8 +11,8 @@ void flows_forward(struct flows *f, uint64_t window, uint64_t torch_thread, int6
                    const struct json_place *at)
 {
     struct flow_source *source = &f->sources[slot(torch_thread, sequence)];
-    bool same = source->window == window && source->sequence == sequence &&
-                source->thread == torch_thread;
+    bool same =
+        source->window == window && source->sequence == sequence && source->thread == torch_thread;
     if (same && source->at.start_ns >= at->start_ns)
         return;
     *source = (struct flow_source){window, sequence, torch_thread, *at};

@@ -6,10 +6,11 @@
 
 #include "writer/json.h"
 
-#define FLOWS_SLOTS (1u << 16) /* forward operators remembered: direct-mapped by sequence number, the newest win */
+#define FLOWS_SLOTS                                                                                \
+    (1u << 16) /* forward operators remembered: direct-mapped by sequence number, the newest win */
 
 struct flow_source {
-    uint64_t window;  /* serial of the window whose file holds the operator; 0 = empty */
+    uint64_t window; /* serial of the window whose file holds the operator; 0 = empty */
     int64_t sequence;
     uint64_t thread;
     struct json_place at;

@@ -71,7 +71,8 @@ bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bo
     return true;
 }
 
-void hold_each(const struct hold *h, void (*each)(struct thread_log *, const struct record *, void *), void *arg)
+void hold_each(const struct hold *h,
+               void (*each)(struct thread_log *, const struct record *, void *), void *arg)
 {
     for (const struct hold_chunk *chunk = h->first; chunk; chunk = chunk->next) {
         for (uint64_t at = 0; at < chunk->used;) {

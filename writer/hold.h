@@ -10,9 +10,9 @@
 struct hold_chunk;
 
 struct hold {
-    uint64_t from;   /* ticks: takes records that start at or after this */
-    uint64_t limit;  /* most bytes of records */
-    uint64_t bytes;  /* bytes of records held */
+    uint64_t from;  /* ticks: takes records that start at or after this */
+    uint64_t limit; /* most bytes of records */
+    uint64_t bytes; /* bytes of records held */
     struct hold_chunk *first, *last;
     bool on;
 };
@@ -24,7 +24,8 @@ void hold_begin(struct hold *h, uint64_t from, uint64_t limit);
 bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bool bare);
 
 /* Calls each() for every record held, in the order in which they came. */
-void hold_each(const struct hold *h, void (*each)(struct thread_log *, const struct record *, void *), void *arg);
+void hold_each(const struct hold *h,
+               void (*each)(struct thread_log *, const struct record *, void *), void *arg);
 
 /* Forgets everything and stops holding. */
 void hold_drop(struct hold *h);

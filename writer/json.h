@@ -11,9 +11,9 @@
 /* Where and when an event stands in the file. */
 struct json_place {
     uint32_t pid;
-    uint32_t tid;      /* never 0 */
-    int64_t start_ns;  /* relative to baseTimeNanoseconds, >= 0 */
-    int64_t end_ns;    /* >= start_ns */
+    uint32_t tid;     /* never 0 */
+    int64_t start_ns; /* relative to baseTimeNanoseconds, >= 0 */
+    int64_t end_ns;   /* >= start_ns */
 };
 
 /* Appends `text` as a JSON string with quotes: escapes `"`, `\\` and bytes below 0x20 (\\u00xx, \\n, \\t …) and replaces
@@ -38,15 +38,18 @@ void json_record(struct buf *b, const struct record *r, const struct json_place 
                  const char *const *dtype_names, unsigned n_dtypes);
 
 /* Appends a flow: `s` at `from`, `f` (bp "e") at `to`, both at their start_ns; name and cat are `kind` ("fwdbwd"). */
-void json_flow(struct buf *b, const char *kind, uint64_t id, const struct json_place *from, const struct json_place *to);
+void json_flow(struct buf *b, const char *kind, uint64_t id, const struct json_place *from,
+               const struct json_place *to);
 
 /* Appends an M event (process_name, thread_name, process_labels with text; the two sort_index kinds with number). */
-void json_meta_text(struct buf *b, const char *kind, uint32_t pid, uint32_t tid, const char *key, const char *text,
-                    size_t len);
-void json_meta_number(struct buf *b, const char *kind, uint32_t pid, uint32_t tid, int64_t sort_index);
+void json_meta_text(struct buf *b, const char *kind, uint32_t pid, uint32_t tid, const char *key,
+                    const char *text, size_t len);
+void json_meta_number(struct buf *b, const char *kind, uint32_t pid, uint32_t tid,
+                      int64_t sort_index);
 
 /* Appends a span that is not from a ring (ProfilerStep#N, the `PyTorch Profiler (0)` window): args is raw JSON text
  * without braces or "". */
-void json_span(struct buf *b, enum category category, const char *name, const struct json_place *at, const char *args);
+void json_span(struct buf *b, enum category category, const char *name, const struct json_place *at,
+               const char *args);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINES_MAX 100u /* in the life of the process: a host's log is not ours to fill */
+#define LINES_MAX  100u /* in the life of the process: a host's log is not ours to fill */
 #define LINE_BYTES 2048u
 
 static _Atomic int level = LOG_INFO;
@@ -40,13 +40,13 @@ static void put(enum log_level at, const char *format, va_list args)
     errno = saved;
 }
 
-#define LOG_FUNCTION(name, at)                                                                                         \
-    void name(const char *format, ...)                                                                                 \
-    {                                                                                                                  \
-        va_list args;                                                                                                  \
-        va_start(args, format);                                                                                        \
-        put(at, format, args);                                                                                         \
-        va_end(args);                                                                                                  \
+#define LOG_FUNCTION(name, at)                                                                     \
+    void name(const char *format, ...)                                                             \
+    {                                                                                              \
+        va_list args;                                                                              \
+        va_start(args, format);                                                                    \
+        put(at, format, args);                                                                     \
+        va_end(args);                                                                              \
     }
 
 LOG_FUNCTION(log_error, LOG_ERROR)

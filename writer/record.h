@@ -21,20 +21,25 @@ enum loss {
 };
 
 enum record_kind {
-    REC_PAD,     /* fills the ring up to its end; `slots` is all that counts */
-    REC_SPAN,    /* name, start, end; one record holds both ends, so a loss never unbalances a file */
+    REC_PAD,  /* fills the ring up to its end; `slots` is all that counts */
+    REC_SPAN, /* name, start, end; one record holds both ends, so a loss never unbalances a file */
     REC_INSTANT, /* name, start */
     REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
-    REC_MEMORY,  /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0) or release (bytes < 0) */
+    REC_MEMORY, /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0) or release (bytes < 0) */
 };
 
 /* What the `data` bytes behind the text are. */
 enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY };
 
 enum record_flags {
-    REC_UNFINISHED = 1u << 0, /* the span was still open when its window was written; end = the window's end */
-    REC_MARKER = 1u << 1,     /* a marker of a warmup step goes to the head of the next window's file; other records do not */
-    REC_BORROWED = 1u << 2,   /* sequence and forward_thread are those of the operator inside: no arrow ends here */
+    REC_UNFINISHED =
+        1u << 0, /* the span was still open when its window was written; end = the window's end */
+    REC_MARKER =
+        1u
+        << 1, /* a marker of a warmup step goes to the head of the next window's file; other records do not */
+    REC_BORROWED =
+        1u
+        << 2, /* sequence and forward_thread are those of the operator inside: no arrow ends here */
 };
 
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
@@ -47,12 +52,14 @@ struct record {
     uint32_t slots;    /* length in slots, this header included */
     uint64_t start;    /* clock_ticks() */
     uint64_t end;      /* clock_ticks(); == start where there is no duration */
-    uint64_t id;       /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
-    uint64_t parent;   /* id of the span that was open on this thread; 0 = none */
+    uint64_t
+        id; /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
+    uint64_t parent; /* id of the span that was open on this thread; 0 = none */
     union {
         struct {
-            int64_t sequence;        /* autograd sequence number, -1 = none */
-            uint64_t forward_thread; /* torch's logical id of the forward thread, 0 = not a backward operator */
+            int64_t sequence; /* autograd sequence number, -1 = none */
+            uint64_t
+                forward_thread; /* torch's logical id of the forward thread, 0 = not a backward operator */
         } op;
         struct {
             uint64_t address;

@@ -13,17 +13,20 @@
 
 struct ring {
     /* producer's line */
-    _Atomic uint64_t head; /* written by the producer (release), read by the consumer (acquire): first slot not committed */
-    uint64_t reserved;     /* producer only: where the record being filled starts */
-    uint64_t tail_seen;    /* producer only: the consumer's tail as last read */
-    uint64_t slots;        /* capacity, a power of two; constant */
-    struct record *base;   /* slots x 64 bytes, mapped; constant */
+    _Atomic uint64_t
+        head; /* written by the producer (release), read by the consumer (acquire): first slot not committed */
+    uint64_t reserved;   /* producer only: where the record being filled starts */
+    uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
+    uint64_t slots;      /* capacity, a power of two; constant */
+    struct record *base; /* slots x 64 bytes, mapped; constant */
     char pad[24];
     /* consumer's line */
-    _Atomic uint64_t tail; /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
+    _Atomic uint64_t
+        tail; /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
     char pad2[56];
 };
-_Static_assert(offsetof(struct ring, tail) == 64, "producer and consumer must not share a cache line");
+_Static_assert(offsetof(struct ring, tail) == 64,
+               "producer and consumer must not share a cache line");
 
 /* Maps a ring of at least `bytes` (rounded up to a power of two of slots). false: no memory. */
 bool ring_make(struct ring *r, uint64_t bytes);

@@ -18,8 +18,8 @@ struct sink {
      * NULL = unchanged after the first call) is rewritten in place; its length must be the same each time. Returns 0 or an
      * errno value; after an error the file is as the last successful flush left it, as far as the file system allows, and
      * the same body may be given again. */
-    int (*flush)(struct sink *, const char *head, size_t head_len, const char *body, size_t body_len,
-                 const char *trailer, size_t trailer_len);
+    int (*flush)(struct sink *, const char *head, size_t head_len, const char *body,
+                 size_t body_len, const char *trailer, size_t trailer_len);
     /* Gives the finished file its final name: link + unlink, never replacing unless `replace`. EEXIST is returned when the
      * name is taken and replace is false. 0 or errno. */
     int (*finish)(struct sink *, const char *final_path, bool replace);

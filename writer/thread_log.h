@@ -10,17 +10,19 @@
 
 #include "writer/ring.h"
 
-#define SPAN_DEPTH 512u           /* open spans per thread; Perfetto draws no more either */
-#define SPAN_TEXT (64u * 1024u)   /* bytes of names and shapes of the open spans of one thread */
-#define SPAN_ID_THREAD_SHIFT 36   /* id = thread number << 36 | count: unique in the process, below 2^53 */
+#define SPAN_DEPTH 512u          /* open spans per thread; Perfetto draws no more either */
+#define SPAN_TEXT  (64u * 1024u) /* bytes of names and shapes of the open spans of one thread */
+#define SPAN_ID_THREAD_SHIFT                                                                       \
+    36 /* id = thread number << 36 | count: unique in the process, below 2^53 */
 #define THREADS_MAX (1u << 16)
 
 /* One open span. Written by its thread only; the cprof thread reads it to show what is still open, and checks `id` before and
  * after because the owner does not wait for it. */
 struct open_span {
-    _Atomic uint64_t id; /* owner writes, cprof thread reads; 0 = not recorded (begun while nothing was recorded) */
-    uint64_t start;      /* ticks */
-    const void *key;     /* who opened it: the RecordFunction, marker …; matched at the end */
+    _Atomic uint64_t
+        id; /* owner writes, cprof thread reads; 0 = not recorded (begun while nothing was recorded) */
+    uint64_t start;  /* ticks */
+    const void *key; /* who opened it: the RecordFunction, marker …; matched at the end */
     int64_t sequence;
     uint64_t forward_thread;
     uint32_t text_at; /* offset of text, then data, in thread_log.text */
@@ -42,7 +44,8 @@ struct thread_log {
     uint64_t torch_thread;  /* owner only: torch's logical thread id, 0 = not asked yet */
     uint32_t number;        /* 1, 2 … in order of making; constant */
     _Atomic uint32_t tid;   /* gettid() of the owner; set at attach */
-    _Atomic int state;      /* enum thread_state; attach and thread end write, cprof thread reads and frees */
+    _Atomic int
+        state; /* enum thread_state; attach and thread end write, cprof thread reads and frees */
     _Atomic uint64_t losses[LOSS_COUNT]; /* owner adds (relaxed), cprof thread reads */
     _Atomic uint64_t records;            /* owner adds (relaxed): records committed */
     struct thread_log *next;             /* all logs, newest first; constant once published */
@@ -57,7 +60,8 @@ struct thread_log {
 enum thread_state { THREAD_FREE, THREAD_LIVE, THREAD_ENDED };
 
 /* The calling thread's log; NULL before its first event. initial-exec: one load. */
-extern __thread struct thread_log *thread_log_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct thread_log *thread_log_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* The calling thread's log, made now if need be. NULL when that is not possible (no memory: counted; the thread is past its
  * end; cprof is off). Slow path: maps memory, takes no lock. Any application thread. */

@@ -11,10 +11,12 @@
 
 #include "writer/path.h"
 
-#define HEAD_BYTES 8192u     /* fixed, so that it can be rewritten in place when rank or groups become known */
-#define GZIP_LEVEL 1         /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
-#define STEP_TID 4194305u    /* above the kernel's largest pid: no thread has it */
-#define GPU_PIDS 4096u       /* pids below are GPU ordinals to readers */
+#define HEAD_BYTES                                                                                 \
+    8192u /* fixed, so that it can be rewritten in place when rank or groups become known */
+#define GZIP_LEVEL                                                                                 \
+    1 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
+#define STEP_TID  4194305u /* above the kernel's largest pid: no thread has it */
+#define GPU_PIDS  4096u    /* pids below are GPU ordinals to readers */
 #define PID_SHIFT 1000000u
 
 static uint64_t thread_cpu_ns(void)
@@ -58,8 +60,8 @@ struct window *window_open(const struct window_shared *shared, uint64_t serial, 
 }
 
 /* A thread's row gets its names with the first event it has in this window. */
-static void name_thread(struct window *w, const struct window_shared *shared, struct thread_log *log,
-                        uint32_t tid)
+static void name_thread(struct window *w, const struct window_shared *shared,
+                        struct thread_log *log, uint32_t tid)
 {
     log->named = w->serial << 32 | tid;
     char path[64], comm[32] = "", name[64];
@@ -76,8 +78,8 @@ static void name_thread(struct window *w, const struct window_shared *shared, st
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
-static struct json_place place(const struct window *w, const struct window_shared *shared, uint32_t tid,
-                               uint64_t start, uint64_t end)
+static struct json_place place(const struct window *w, const struct window_shared *shared,
+                               uint32_t tid, uint64_t start, uint64_t end)
 {
     struct json_place at = {shared->pid, tid, clock_wall_ns(start) - w->base_ns, 0};
     at.end_ns = end == start ? at.start_ns : clock_wall_ns(end) - w->base_ns;
@@ -120,8 +122,8 @@ void window_add(struct window *w, const struct window_shared *shared, struct thr
     w->events++;
 }
 
-void window_add_step(struct window *w, const struct window_shared *shared, int64_t step, uint64_t start,
-                     uint64_t end)
+void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
+                     uint64_t start, uint64_t end)
 {
     char name[64];
     if (w->last_step < w->first_step) { /* the first one */
@@ -154,9 +156,9 @@ static bool copy_open(const struct thread_log *log, uint32_t at, struct open_spa
 }
 
 /* Calls each() for every span of the window that is open now. Spans of a thread that has ended never will be closed. */
-static void each_open(const struct window *w, void (*each)(const struct open_span *, const char *text,
-                                                           uint32_t tid, void *),
-                      void *arg)
+static void
+each_open(const struct window *w,
+          void (*each)(const struct open_span *, const char *text, uint32_t tid, void *), void *arg)
 {
     char text[1024];
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
@@ -231,10 +233,13 @@ static void make_head(struct window *w, const struct window_shared *shared)
     gethostname(host, sizeof host - 1);
     struct buf *b = &w->head;
     buf_reset(b);
-    buf_puts(b, "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n\"distributedInfo\": {\n\"backend\": ");
+    buf_puts(b, "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n\"distributedInfo\": "
+                "{\n\"backend\": ");
     const char *backend = id.backend ? id.backend : "";
     json_string(b, backend, strlen(backend));
-    buf_printf(b, ",\n\"rank\": %lld,\n\"world_size\": %lld,\n\"local_rank\": %lld,\n\"node_rank\": %lld\n},\n",
+    buf_printf(b,
+               ",\n\"rank\": %lld,\n\"world_size\": %lld,\n\"local_rank\": %lld,\n\"node_rank\": "
+               "%lld\n},\n",
                (long long)id.rank, (long long)id.world_size, (long long)id.local_rank,
                (long long)id.node_rank);
     buf_puts(b, "\"host_name\": ");
@@ -245,7 +250,8 @@ static void make_head(struct window *w, const struct window_shared *shared)
     put_flag(b, "with_stack", o->with_stack);
     put_flag(b, "with_modules", o->with_modules);
     put_flag(b, "with_flops", o->with_flops);
-    buf_printf(b, "\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %lld,\n", (long long)w->base_ns);
+    buf_printf(b, "\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %lld,\n",
+               (long long)w->base_ns);
     static const char array[] = "\"traceEvents\": [\n";
     size_t tail = sizeof array - 1;
     char *room = buf_room(b, HEAD_BYTES);
@@ -287,9 +293,12 @@ static void put_account(struct window *w, const struct window_shared *shared, ui
     buf_puts(b, "\"cprof\": {\"version\": \"" CPROF_VERSION "\", \"rank_from\": ");
     const char *source = id.source ? id.source : "default";
     json_string(b, source, strlen(source));
-    buf_printf(b, ", \"first_step\": %lld, \"last_step\": %lld, \"complete\": %s, \"partial\": %s, \"marked\": %s",
-               (long long)w->first_step, (long long)w->last_step, w->end != UINT64_MAX ? "true" : "false",
-               w->partial ? "true" : "false", w->markless ? "false" : "true");
+    buf_printf(b,
+               ", \"first_step\": %lld, \"last_step\": %lld, \"complete\": %s, \"partial\": %s, "
+               "\"marked\": %s",
+               (long long)w->first_step, (long long)w->last_step,
+               w->end != UINT64_MAX ? "true" : "false", w->partial ? "true" : "false",
+               w->markless ? "false" : "true");
     buf_printf(b, ", \"records\": %llu, \"events\": %llu, \"unfinished\": %llu, ",
                (unsigned long long)w->records, (unsigned long long)w->events,
                (unsigned long long)open_spans);
@@ -390,7 +399,8 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
     memcpy(taken, path, sizeof taken);
     int error = flush_as(w, shared, path);
     if (error == 0)
-        error = flush_as(w, shared, path); /* only the trailer: now it knows the bytes that the file took */
+        error = flush_as(w, shared,
+                         path); /* only the trailer: now it knows the bytes that the file took */
     for (int n = 2; error == 0 && n < 1000; n++) {
         error = w->sink->finish(w->sink, path, shared->options->overwrite);
         if (error != EEXIST)

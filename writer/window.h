@@ -14,19 +14,20 @@
 struct window {
     struct window *next; /* later window */
     uint64_t serial;     /* 1, 2 … */
-    uint64_t from;       /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
-    uint64_t start;      /* ticks of its first step's edge */
-    uint64_t end;        /* ticks; UINT64_MAX while open */
-    uint64_t closed_at;  /* ticks when the end became known */
+    uint64_t
+        from; /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
+    uint64_t start;                /* ticks of its first step's edge */
+    uint64_t end;                  /* ticks; UINT64_MAX while open */
+    uint64_t closed_at;            /* ticks when the end became known */
     int64_t first_step, last_step; /* last_step: the last whole one; first - 1 = none */
     struct train_time time;        /* at the end */
-    bool partial;        /* cut short by exit */
-    bool markless;       /* a program without step marks */
-    bool full;           /* reached max_trace_bytes */
-    unsigned passes;     /* drains since the end became known */
-    int64_t base_ns;     /* baseTimeNanoseconds */
+    bool partial;                  /* cut short by exit */
+    bool markless;                 /* a program without step marks */
+    bool full;                     /* reached max_trace_bytes */
+    unsigned passes;               /* drains since the end became known */
+    int64_t base_ns;               /* baseTimeNanoseconds */
     struct sink *sink;
-    struct buf body;     /* not yet flushed */
+    struct buf body;          /* not yet flushed */
     struct buf head, trailer; /* scratch */
     uint64_t events, records, unfinished;
     uint64_t losses_before[LOSS_COUNT];
@@ -56,8 +57,8 @@ void window_add(struct window *w, const struct window_shared *shared, struct thr
                 const struct record *r);
 
 /* Adds the row of a completed step [start, end) in ticks. */
-void window_add_step(struct window *w, const struct window_shared *shared, int64_t step, uint64_t start,
-                     uint64_t end);
+void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
+                     uint64_t start, uint64_t end);
 
 /* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside (w->full). Makes the file at the
  * first call. */

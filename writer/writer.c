@@ -22,24 +22,28 @@
 #include "writer/hold.h"
 #include "writer/window.h"
 
-#define EDGES 1024u               /* posted and not yet taken; a power of two */
-#define POLL_MS 10                /* between passes while something is recorded */
-#define FLUSH_MS 250              /* what a kill -9 costs at most */
-#define FLUSH_BYTES (4u << 20)    /* or earlier, so that the buffer stays small */
-#define GRACE_MS 500              /* for spans that are open at a window's end */
+#define EDGES        1024u      /* posted and not yet taken; a power of two */
+#define POLL_MS      10         /* between passes while something is recorded */
+#define FLUSH_MS     250        /* what a kill -9 costs at most */
+#define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
+#define GRACE_MS     500        /* for spans that are open at a window's end */
 #define THREAD_STACK (512u << 10)
-#define PATHS_SHOWN 2             /* in the exit line */
+#define PATHS_SHOWN  2 /* in the exit line */
 
 enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREAD_ABANDONED };
 
 /* Shared with application threads. */
 static struct step_edge edges[EDGES];
-static _Atomic uint64_t edges_announced; /* stepping thread adds before it reads the clock; cprof thread reads */
-static _Atomic uint64_t edges_posted;    /* stepping thread adds (release) after filling; cprof thread reads */
-static _Atomic uint64_t edges_taken;     /* cprof thread adds; stepping thread reads to see a full queue */
-static _Atomic uint32_t wake_word;       /* futex: counts wake-ups */
-static _Atomic uint32_t life;            /* futex: enum thread_life; start, exit and the cprof thread write */
-static _Atomic bool failed;              /* recording is off for good; cprof thread writes, stepping thread reads */
+static _Atomic uint64_t
+    edges_announced; /* stepping thread adds before it reads the clock; cprof thread reads */
+static _Atomic uint64_t
+    edges_posted; /* stepping thread adds (release) after filling; cprof thread reads */
+static _Atomic uint64_t
+    edges_taken; /* cprof thread adds; stepping thread reads to see a full queue */
+static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
+static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
+static _Atomic bool
+    failed; /* recording is off for good; cprof thread writes, stepping thread reads */
 
 /* The cprof thread's own. */
 static struct writer_options options;
@@ -115,8 +119,9 @@ void writer_edge(const struct step_edge *edge)
         atomic_fetch_sub_explicit(&edges_announced, 1, memory_order_seq_cst);
         if (full && !atomic_load(&failed)) {
             fail();
-            log_error("the cprof thread has not run for %u steps; recording is off, the program goes on",
-                      EDGES);
+            log_error(
+                "the cprof thread has not run for %u steps; recording is off, the program goes on",
+                EDGES);
         }
         return;
     }
@@ -259,7 +264,8 @@ static void take_edge(const struct step_edge *edge)
 {
     if (!edge->first && current && edge->ended >= ACTION_ACTIVE && !edge->last)
         window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks);
-    if (current && (edge->ended == ACTION_ACTIVE_AND_SAVE || edge->begun < ACTION_ACTIVE || edge->last))
+    if (current &&
+        (edge->ended == ACTION_ACTIVE_AND_SAVE || edge->begun < ACTION_ACTIVE || edge->last))
         close_current(edge);
     if (edge->last) {
         if (hold.on && edge->keep)
@@ -348,7 +354,8 @@ static bool earlier_run_in_the_way(void)
         int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
         in_the_way = changed < options.run_started_ns;
         if (in_the_way)
-            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing is recorded. "
+            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
+                      "is recorded. "
                       "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
                       found.gl_pathv[i]);
     }
@@ -412,7 +419,8 @@ static void check_disk(const struct window *w)
     if (!sink_disk_low(w->part_path))
         return;
     fail();
-    log_error("%s: the file system is nearly full; recording is off, the program goes on", w->part_path);
+    log_error("%s: the file system is nearly full; recording is off, the program goes on",
+              w->part_path);
 }
 
 /* A file of a continuous recording that is full is followed by the next one. */
@@ -469,7 +477,8 @@ static void finish_window(struct window *w)
             traces++;
             events_written += w->events;
             if (w->markless)
-                log_info("no step was marked: the trace holds the whole run (cprof_step(), an optimizer, or "
+                log_info("no step was marked: the trace holds the whole run (cprof_step(), an "
+                         "optimizer, or "
                          "CPROF_STEP=dataloader|forward mark steps)");
         }
     }
@@ -547,7 +556,8 @@ static void *run(void *unused)
     prctl(PR_SET_NAME, "cprof", 0, 0, 0);
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = measure_record();
-    futex_wait(&life, THREAD_RUNS, 1); /* the clock's rate is measured between its start and the first knot */
+    futex_wait(&life, THREAD_RUNS,
+               1); /* the clock's rate is measured between its start and the first knot */
     clock_knot();
     shared.flows = calloc(1, sizeof *shared.flows);
     shared.pid = window_pid((uint32_t)getpid());
@@ -665,7 +675,8 @@ void writer_finish(void)
         say_what_was_written();
         return;
     }
-    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk opens as it is",
+    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "
+             "opens as it is",
              (long long)options.exit_deadline_ms);
 }
 

@@ -15,6 +15,7 @@
 
 #include "writer/action.h"
 #include "writer/clock.h"
+#include "writer/path.h"
 #include "writer/record.h"
 #include "writer/thread_log.h"
 #include "writer/train_time.h"
@@ -37,7 +38,9 @@ void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /
 /* ---- what is recorded now ---- */
 
 enum gate {
-    GATE_SPANS = 1u << 0,   /* operators, API calls, ranges: an active step, or step 0 that may become the trace */
+    GATE_SPANS =
+        1u
+        << 0, /* operators, API calls, ranges: an active step, or step 0 that may become the trace */
     GATE_MARKERS = 1u << 1, /* markers: also in warmup steps */
     GATE_MEMORY = 1u << 2,  /* tensor allocations */
     GATE_SHAPES = 1u << 3,  /* operator inputs */
@@ -60,15 +63,16 @@ void writer_set_gate(uint32_t bits);
 
 /* Opens a span on this thread at now. `key` names it for span_close(); text is copied. Returns the open span so that data can
  * be added, or NULL when it could not be kept (counted). Call only with the gate open. */
-struct open_span *span_open(struct thread_log *log, const void *key, enum category category, const char *text,
-                            uint32_t text_len);
+struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
+                            const char *text, uint32_t text_len);
 
 /* Room for up to `most` data bytes of the span just opened; NULL when there is no room (counted as text_cut). Finish with
  * span_data_done(). */
 uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most);
 
 /* Takes the first `used` bytes of the room as the span's data. */
-void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind, uint32_t used);
+void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
+                    uint32_t used);
 
 /* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted.
  * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
@@ -82,26 +86,28 @@ void spans_abandon(struct thread_log *log);
 
 /* Records an instant. data as record.h; data may be NULL. flags: enum record_flags. */
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
-                  uint32_t text_len, enum record_data data_kind, const void *data, uint32_t data_len);
+                  uint32_t text_len, enum record_data data_kind, const void *data,
+                  uint32_t data_len);
 
 /* Records one sample of a counter; data is DATA_ARGS, one item per series. flags: enum record_flags. */
 void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
                   const void *data, uint32_t data_len);
 
 /* Records an allocation (bytes > 0) or a release (bytes < 0). */
-void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes, const struct record_memory *extra);
+void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
+                 const struct record_memory *extra);
 
 /* ---- steps ---- */
 
 struct step_edge {
-    uint64_t ticks;          /* when; set by the caller, after writer_edge_begin() */
-    int64_t step;            /* the step that begins here */
-    enum action ended;       /* action of the step that ends here; ACTION_SKIP at the first edge */
-    enum action begun;       /* action of the step that begins here; ACTION_SKIP at the last edge */
-    bool first;              /* waking up: nothing ends here */
-    bool last;               /* exit: nothing begins here */
-    bool keep;               /* first edge only: hold what comes, for a program that never marks a step */
-    struct train_time time;  /* counters at the edge */
+    uint64_t ticks;    /* when; set by the caller, after writer_edge_begin() */
+    int64_t step;      /* the step that begins here */
+    enum action ended; /* action of the step that ends here; ACTION_SKIP at the first edge */
+    enum action begun; /* action of the step that begins here; ACTION_SKIP at the last edge */
+    bool first;        /* waking up: nothing ends here */
+    bool last;         /* exit: nothing begins here */
+    bool keep;         /* first edge only: hold what comes, for a program that never marks a step */
+    struct train_time time; /* counters at the edge */
 };
 
 /* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair with writer_edge(). One
@@ -122,7 +128,8 @@ struct trace_identity {
 
 struct writer_options {
     bool gzip, overwrite;
-    bool record_shapes, profile_memory, with_stack, with_modules, with_flops; /* stand in the trace's head */
+    bool record_shapes, profile_memory, with_stack, with_modules,
+        with_flops;           /* stand in the trace's head */
     bool continuous;          /* CPROF_SCHEDULE_SCOPE=none: a full file is followed by another */
     uint64_t ring_bytes;      /* per thread */
     uint64_t max_trace_bytes; /* on disk per file */

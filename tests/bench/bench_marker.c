@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a pair of marker calls costs the thread that makes them, next to a bare pair of clock reads: idle (a step that is
- * skipped), and recording. Runs on the main thread under LD_PRELOAD=libcprof.so with CPROF_SCHEDULE_SCOPE=run
- * CPROF_WAIT=1 CPROF_WARMUP=0 CPROF_ACTIVE=1; without the library it shows what calls cost that reach nothing. Prints
+ * skipped), and recording. Runs on the main thread under LD_PRELOAD=libcprof.so with CPROF_WAIT=2
+ * CPROF_WARMUP=0 CPROF_ACTIVE=1; without the library it shows what calls cost that reach nothing. Prints
  * `name value unit` lines for scripts/bench.sh. Usage: bench_marker [rounds] */
 #include "preload/cprof.h"
 
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAIRS 2000 /* in a round; far fewer than a ring takes */
+#define PAIRS 1000 /* in a round; far fewer than a ring takes */
 
 static double now_ns(void)
 {
@@ -56,7 +56,7 @@ static double measure(void (*pair)(struct cprof_marker *), struct cprof_marker *
         for (int i = 0; i < PAIRS; i++)
             pair(m);
         times[r] = (now_ns() - begin) / PAIRS;
-        usleep(500);
+        usleep(3000);
     }
     qsort(times, (size_t)rounds, sizeof *times, by_value);
     return times[rounds / 2];

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of PyTorch scripts for the tests of steps, ranks and harmlessness: with or without the preload, under any Python
-that has torch, and what their traces say."""
+"""What the tests of steps, ranks and harmlessness add to support.py: scripts under any Python that has torch, and what a trace
+says about steps, threads and memory."""
 
 import functools
 import json
@@ -13,160 +13,108 @@ import sys
 
 import pytest
 
-from conftest import BUILD
+import support
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
-LIBRARY = BUILD / "libcprof.so"
+ALWAYS = {"WARMUP": 0, "ACTIVE": 1000}  # one window from start to exit
 
 
 class Trace:
-    """One trace file. Times are integer nanoseconds."""
+    """A trace, read strictly and validated, in integer nanoseconds."""
 
     def __init__(self, path):
-        self.path = pathlib.Path(path)
-        self.data = json.loads(self.path.read_text())
-        self.events = self.data["traceEvents"]
-        self.account = self.data["cprof"]
-        self.info = self.data["distributedInfo"]
+        self.path = path
+        self.data = support.load(path)
+        self.account, self.info = self.data["cprof"], self.data["distributedInfo"]
         self.lost = self.account["lost"]["total"]
-        self.notes = self.account["notes"]
 
-    @staticmethod
-    def edges(event):
-        """First and last nanosecond of an X event."""
-        start = round(event["ts"] * 1000)
-        return start, start + round(event["dur"] * 1000)
+    def spans(self, category, name=""):
+        """X events of this category in which this pattern is found, in order of start."""
+        found = [e for e in support.events(self.data, ph="X", cat=category) if re.search(name, e["name"])]
+        return sorted(found, key=lambda e: (support.span_ns(e)[0], -support.span_ns(e)[1]))
 
-    def spans(self, category=None, name=None):
-        """X events of this category whose name matches this pattern, in order of start."""
-        found = [e for e in self.events if e["ph"] == "X" and category in (None, e["cat"])]
-        if name:
-            found = [e for e in found if re.search(name, e["name"])]
-        return sorted(found, key=lambda e: (self.edges(e)[0], -self.edges(e)[1]))
-
-    def ops(self, name=None):
+    def ops(self, name=""):
         return self.spans("cpu_op", name)
 
+    def ranges(self, name=""):
+        return self.spans("user_annotation", name)
+
+    @functools.cached_property
     def steps(self):
         """{number: (start, end)} of the ProfilerStep rows."""
-        return {int(e["name"].partition("#")[2]): self.edges(e) for e in self.spans(name=r"^ProfilerStep#\d+$")}
+        return {int(e["name"].partition("#")[2]): support.span_ns(e) for e in self.ranges(r"^ProfilerStep#\d+$")}
 
-    def step_of(self, event):
-        """The step in which the whole event lies, or None."""
-        start, end = self.edges(event)
-        return next((n for n, (a, b) in self.steps().items() if a <= start and end <= b), None)
-
-    def in_steps(self, events):
-        """{step: [names in order]} of events; key None holds what is in no step as a whole."""
-        steps, found = list(self.steps().items()), {}
+    def by_step(self, events):
+        """{step: [names in order]}; under None stands what lies in no step as a whole."""
+        found = {}
         for event in events:
-            start, end = self.edges(event)
-            at = next((n for n, (a, b) in steps if a <= start and end <= b), None)
+            start, end = support.span_ns(event)
+            at = next((n for n, (a, b) in self.steps.items() if a <= start and end <= b), None)
             found.setdefault(at, []).append(event["name"])
         return found
 
     def memory(self):
         """`[memory]` instants in order of time."""
-        return sorted((e for e in self.events if e.get("name") == "[memory]"), key=lambda e: e["ts"])
-
-    def assert_nested(self):
-        """No two rows of one thread overlap without one holding the other."""
-        rows = {}
-        for event in self.spans():
-            rows.setdefault(event["tid"], []).append(event)
-        for tid, row in rows.items():
-            open_ends = []
-            for event in row:
-                start, end = self.edges(event)
-                while open_ends and open_ends[-1] <= start:
-                    open_ends.pop()
-                assert not open_ends or end <= open_ends[-1], f"{event} sticks out of its parent on row {tid}"
-                open_ends.append(end)
+        return sorted(support.events(self.data, name="[memory]"), key=lambda e: float(e["ts"]))
 
 
-class Run:
-    """A finished program."""
-
-    def __init__(self, done, folder):
-        self.rc, self.out, self.err, self.folder = done.returncode, done.stdout, done.stderr, folder
-
-    @property
-    def said(self):
-        """cprof's lines on stderr."""
-        return [line for line in self.err.splitlines() if line.startswith("cprof:")]
-
-    @property
-    def files(self):
-        """Everything that is in the folder of the traces, as names."""
-        return sorted(p.name for p in self.folder.rglob("*") if p.is_file())
-
-    @property
-    def traces(self):
-        """The traces in order of their first step."""
-        found = [Trace(p) for p in self.folder.rglob("*.pt.trace.json")]
-        return sorted(found, key=lambda t: (t.info["rank"], t.account["first_step"], t.path))
-
-    @property
-    def trace(self):
-        traces = self.traces
-        assert len(traces) == 1, f"{len(traces)} traces where one is expected; stderr:\n{self.err}"
-        return traces[0]
-
-    @property
-    def result(self):
-        """The JSON that the script printed in its last line."""
-        return json.loads(self.out.splitlines()[-1])
-
-    def assert_good(self):
-        assert self.rc == 0, f"rc {self.rc}\n{self.out[-2000:]}\n{self.err[-4000:]}"
-        return self
+def traces(result):
+    """The traces of a run in the order of their names."""
+    return [Trace(path) for path in result.traces]
 
 
-def environment(folder, preload=True, **settings):
-    """The environment of a traced program. settings without a lower-case prefix: SKIP_FIRST=1 is CPROF_SKIP_FIRST=1, and
-    env_NAME=x is NAME=x."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("CPROF_")}
-    env["PYTHONDONTWRITEBYTECODE"] = "1"
-    env["PYTHONPATH"] = str(SCRIPTS)
-    if preload:
-        env["LD_PRELOAD"] = str(LIBRARY)
-        env["CPROF_FOLDER"] = str(folder)
-    for name, value in settings.items():
-        env[name[4:] if name.startswith("env_") else "CPROF_" + name] = str(value)
-    return env
+def trace(result):
+    """The one trace of a run that went well: nothing lost, and one line on stderr that names it."""
+    assert_good(result)
+    assert len(result.traces) == 1, f"{result.names}\n{result.err}"
+    assert_told(result)
+    one = Trace(result.traces[0])
+    assert one.lost == 0, one.account["lost"]
+    return one
 
 
-def run_command(command, folder, preload=True, timeout=100, **settings):
-    """Runs a command whose processes are all traced, below `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout,
-                          cwd=folder, stdin=subprocess.DEVNULL, env=environment(folder / "traces", preload, **settings))
-    return Run(done, folder / "traces")
+def assert_good(result):
+    assert result.rc == 0, f"rc {result.rc}\n{result.out[-2000:]}\n{result.err[-4000:]}"
 
 
-def run(script, folder, *args, python=sys.executable, **more):
-    """Runs scripts/<script> under `python`; keywords as run_command()."""
-    return run_command([python, SCRIPTS / script, *args], folder, **more)
+def assert_told(result):
+    """cprof said nothing but one line, which counts the traces and names the first two."""
+    assert result.complaints == [] and len(result.said) == 1, result.err
+    assert re.match(rf"rank \d+: {len(result.traces)} traces?, [\d,]+ events, \d+ lost: ", result.said[0]), result.said
+    # the first two written, whatever their rank in the names' order
+    paths = re.findall(r"/\S+", result.said[0])
+    assert len(paths) == min(2, len(result.traces)) and set(paths) <= set(map(str, result.traces)), result.said
 
 
-@functools.cache
-def torch_of(python):
-    """Version of this interpreter's torch, or None."""
-    if not python:
-        return None
-    done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else None
+def printed(result):
+    """What the script printed as JSON in its last line."""
+    assert_good(result)
+    return json.loads(result.out.splitlines()[-1])
 
 
-# The interpreters that the step tests run on: the one of the tests, and the system's if it has a torch of its own.
+def run(script, folder, *args, python=sys.executable, env=None, **more):
+    """Runs scripts/<script>; keywords as support.run()."""
+    env = dict({"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}, **(env or {}))
+    return support.run([python, SCRIPTS / script, *args], folder, env=env, **more)
+
+
+# The interpreters that tests run under: the one of the tests, and the system's if that has a torch of its own.
 PYTHONS = {"own": sys.executable, "system": shutil.which("python3", path=os.defpath)}
 
 
+@functools.cache
+def torch_version(which):
+    """Version of this interpreter's torch, None without."""
+    if not PYTHONS[which]:
+        return None
+    done = subprocess.run([PYTHONS[which], "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 def python_or_skip(which):
-    """The interpreter called `which`; skips, saying why, when it has no torch."""
-    if torch_of(PYTHONS[which]) is None:
+    if torch_version(which) is None:
         pytest.skip(f"the {which} Python ({PYTHONS[which]}) has no torch: nothing to trace")
     return PYTHONS[which]
 
 
-both_pythons = pytest.mark.parametrize("python", list(PYTHONS), indirect=True)
+both_pythons = pytest.mark.parametrize("which", list(PYTHONS))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training loops of every shape that finds its own steps. Each marks iteration i with a range `probe i` in front of what ends
-the step, so that the trace tells whether the edges lie where they should. Knows cprof only where it calls cprof_step()."""
+"""Loops of every shape whose steps cprof must find. Each marks iteration i with a range `probe i` in front of what ends the step,
+so that the trace tells whether the edges lie where they should. Knows cprof only where it calls cprof_step()."""
 
 import ctypes
 import json
@@ -13,6 +13,7 @@ from torch.autograd.profiler import record_function
 torch.manual_seed(0)
 torch.set_num_threads(1)
 ITERATIONS = 6
+SURVIVED = "the failure that a script survives"
 
 
 def model():
@@ -31,10 +32,18 @@ def probe(i):
         torch.ones(3)
 
 
-def sgd():
-    """One optimizer with a scheduler, gradients accumulated over three batches, a range around the whole iteration."""
+class Own(torch.optim.SGD):
+    def step(self, closure=None):
+        with record_function("own step"):
+            return super().step(closure)
+
+
+def one():
+    """A user's optimizer whose step calls super().step(), which torch has wrapped too; a scheduler; gradients accumulated over three
+    batches; a range around the whole iteration."""
     net = model()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    torch.optim.SGD(net.parameters(), lr=0.01)  # torch wraps SGD.step when the first SGD is made
+    optimizer = Own(net.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
     for i in range(ITERATIONS):
         with record_function("whole iteration"):
@@ -46,21 +55,27 @@ def sgd():
 
 
 def two_classes():
-    """Like a GAN: two optimizers, of which the one that steps first counts."""
+    """Two optimizers, of which the one that steps first counts: it evaluates the loss several times in a step, and fails once."""
     a, b = model(), model()
-    first = torch.optim.SGD(a.parameters(), lr=0.01)
+    first = torch.optim.LBFGS(a.parameters(), max_iter=3)
     second = torch.optim.Adam(b.parameters(), lr=0.01)
+
+    def fail():
+        raise ValueError(SURVIVED)
+
     for i in range(ITERATIONS):
-        backward(a)
         probe(i)
-        first.step()
+        try:
+            first.step(fail if i == 2 else lambda: backward(a))
+        except ValueError as error:
+            assert str(error) == SURVIVED
         for _ in range(2):
             backward(b)
             second.step()
 
 
 def two_of_one():
-    """Two optimizers of one class: their ranges have one name."""
+    """Two optimizers of one class, whose ranges have one name. Only the first counts."""
     a, b = model(), model()
     first = torch.optim.Adam(a.parameters(), lr=0.01)
     second = torch.optim.Adam(b.parameters(), lr=0.01)
@@ -73,39 +88,6 @@ def two_of_one():
             second.step()
 
 
-class Own(torch.optim.SGD):
-    def step(self, closure=None):
-        with record_function("own step"):
-            return super().step(closure)
-
-
-def subclass():
-    """A step that calls super().step(), which torch has wrapped too: one range inside the other."""
-    net = model()
-    torch.optim.SGD(net.parameters(), lr=0.01)  # torch wraps SGD.step when the first SGD is made
-    optimizer = Own(net.parameters(), lr=0.01)
-    for i in range(ITERATIONS):
-        backward(net)
-        probe(i)
-        optimizer.step()
-
-
-def lbfgs():
-    """An optimizer that evaluates the loss several times in one step; one step fails, which the script survives."""
-    net = model()
-    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=3)
-
-    def fails():
-        raise ValueError("no loss today")
-
-    for i in range(ITERATIONS):
-        probe(i)
-        try:
-            optimizer.step(fails if i == 2 else lambda: backward(net))
-        except ValueError:
-            pass
-
-
 def explicit():
     """cprof_step() after each second optimizer step, from iteration 2 on."""
     mark = ctypes.CDLL(None).cprof_step
@@ -115,8 +97,9 @@ def explicit():
         backward(net)
         if i < 2:
             probe(i)
-        optimizer.step()
-        if i >= 2:
+            optimizer.step()
+        else:
+            optimizer.step()
             backward(net)
             optimizer.step()
             probe(i)
@@ -124,42 +107,47 @@ def explicit():
 
 
 def infer():
-    """Two epochs of batches through a model, without an optimizer."""
+    """Two epochs of batches through a model, without an optimizer; the first is left early. Validation data comes from a second loader."""
     net = model().eval()
-    loader = torch.utils.data.DataLoader([torch.ones(8)] * (ITERATIONS // 2), batch_size=1)
+    loader = torch.utils.data.DataLoader([torch.ones(8)] * 3, batch_size=1)
     i = 0
     with torch.no_grad():
-        for _ in range(2):
-            for batch in loader:
+        for stop in (2, 3, 3):
+            for n, batch in enumerate(loader):
                 net(batch)
                 probe(i)
                 i += 1
+                if n + 1 == stop:
+                    break
+            if stop == 3:
+                torch.zeros(5)
 
 
 class Outer(nn.Module):
-    """A model whose call makes more calls, and which fails once."""
+    """A model whose call makes more calls, and which fails once where it is told to."""
 
-    def __init__(self):
+    def __init__(self, failing):
         super().__init__()
         self.inner = model()
+        self.failing = failing
 
     def forward(self, x, i):
         probe(i)
-        if i == 2:
-            raise ValueError("no answer today")
+        if i == self.failing:
+            raise ValueError(SURVIVED)
         return self.inner(self.inner(x).repeat(1, 2))
 
 
-def forward():
-    """Module calls, one of which fails, which the script survives."""
-    net = Outer().eval()
+def forward(failing):
+    """Module calls."""
+    net = Outer(int(failing)).eval()
     with torch.no_grad():
         for i in range(ITERATIONS):
             try:
                 net(torch.ones(2, 8), i)
-            except ValueError:
-                pass
+            except ValueError as error:
+                assert str(error) == SURVIVED
 
 
-globals()[sys.argv[1]]()
+globals()[sys.argv[1]](*sys.argv[2:])
 print(json.dumps({"iterations": ITERATIONS}))

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which traces a program leaves: the schedule, step 0, programs without marks, file names, and what CPROF_OVERWRITE allows."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support import (TRAIN, Running, events, files, load, loads_plainly, parse, program, python, read_bytes, run,
+                     span_ns, step_numbers, to_ns)
+
+EVERY_STEP = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
+
+
+def work_in(trace):
+    """How many work ranges and marks of steps() a trace holds."""
+    return len(events(trace, ph="X", name="work")), len(events(trace, ph="i", name="mark"))
+
+
+# ---- the schedule ------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    """20 steps of a CNN, unprofiled and under the schedule of the README."""
+    folder = tmp_path_factory.mktemp("training")
+    command = [sys.executable, TRAIN, "--workers", 0, "--batch", 2, "--steps", 20]
+    plain = run(command, folder / "none", preload=False)
+    traced = run(command, folder, SKIP_FIRST=2, WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=2)
+    return plain, traced
+
+
+def test_training_run_leaves_two_windows(training):
+    plain, traced = training
+    assert (traced.rc, traced.out) == (plain.rc, plain.out)
+    assert traced.names == ["rank0.7.pt.trace.json", "rank0.12.pt.trace.json"]
+    assert sorted(files(traced.folder)) == sorted(traced.traces), "something else was left behind"
+    assert [step_numbers(load(path)) for path in traced.traces] == [[4, 5, 6], [9, 10, 11]]
+    assert traced.complaints == []
+
+
+def test_operators_lie_inside_the_steps(training):
+    for path in training[1].traces:
+        trace = load(path)
+        steps = sorted(span_ns(e) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
+        first, last = steps[0][0], steps[-1][1]
+        operators = events(trace, ph="X", cat="cpu_op")
+        assert operators
+        assert all(first <= span_ns(e)[0] < last for e in operators)
+        for start, end in steps:
+            inside = [e["name"] for e in operators if start <= span_ns(e)[0] < end]
+            assert inside.count("aten::conv2d") == 2, "each step makes two convolutions"
+        assert trace["cprof"]["lost"]["total"] == 0
+        assert trace["cprof"]["first_step"], trace["cprof"]["last_step"]
+
+
+def test_exit_line_names_count_and_paths(training):
+    _, traced = training
+    total = sum(load(path)["cprof"]["events"] for path in traced.traces)
+    assert traced.said == [f"rank 0: 2 traces, {total:,} events, 0 lost: " + " ".join(map(str, traced.traces))]
+
+
+def test_default_schedule(tmp_path):
+    result = run(python("steps(20)"), tmp_path)
+    assert result.names == ["rank0.5.pt.trace.json"]
+    assert step_numbers(load(result.traces[0])) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("settings, steps, expected", [
+    # one file per step, for ever; step 0 is recorded because the schedule says so
+    (EVERY_STEP, 4, {1: [0], 2: [1], 3: [2], 4: [3]}),
+    # repeat=0: the cycle goes on until the program ends, the last one cut short
+    (dict(WAIT=1, WARMUP=1, ACTIVE=2, REPEAT=0), 11, {4: [2, 3], 8: [6, 7], 11: [10]}),
+    # the first cycle without its wait
+    (dict(WAIT=2, WARMUP=1, ACTIVE=2, REPEAT=2, SKIP_FIRST_WAIT=1), 20, {3: [1, 2], 8: [6, 7]}),
+    (dict(SKIP_FIRST=3, WAIT=2, WARMUP=0, ACTIVE=1, REPEAT=2, SKIP_FIRST_WAIT=1), 20, {4: [3], 7: [6]}),
+    # step 0 is active
+    (dict(WARMUP=0, ACTIVE=2), 5, {2: [0, 1]}),
+    # more repeats than the program has steps
+    (dict(WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=9), 4, {2: [1], 4: [3]}),
+    # the partial cycle of torch: steps 4 to 6 of an active 6, and no almost empty ProfilerStep#7
+    (dict(WAIT=2, WARMUP=2, ACTIVE=6), 7, {7: [4, 5, 6]}),
+])
+def test_schedule(tmp_path, settings, steps, expected):
+    result = run(python(f"steps({steps})"), tmp_path, **settings)
+    assert result.rc == 0 and result.complaints == []
+    assert result.names == [f"rank0.{batch}.pt.trace.json" for batch in expected]
+    for path, numbers in zip(result.traces, expected.values()):
+        trace = load(path)
+        assert step_numbers(trace) == numbers
+        partial = len(numbers) < settings["ACTIVE"]
+        assert trace["cprof"]["partial"] == partial and trace["cprof"]["complete"]
+        warm = settings["WARMUP"]  # markers of warmup steps stand at the head of the file
+        assert work_in(trace) == (len(numbers) + warm, len(numbers) + warm)
+        rows = sorted(span_ns(e) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
+        assert all(a[1] == b[0] for a, b in zip(rows, rows[1:])), "a gap between steps"
+    assert result.parts == []
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_exit_before_the_first_active_step_leaves_nothing(tmp_path, steps):
+    result = run(python(f"steps(1); steps({steps}); mark(b'on'); push(b'open')"), tmp_path, WAIT=1, WARMUP=2, ACTIVE=2)
+    assert (result.rc, result.err) == (0, "")
+    assert files(tmp_path) == []
+
+
+def test_step_zero_is_thrown_away_at_the_first_mark(tmp_path):
+    result = run(python("push(b'before'); pop(); steps(3)"), tmp_path, WAIT=1, WARMUP=0, ACTIVE=1)
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [1] and work_in(trace) == (1, 1)
+    assert events(trace, name="before") == []
+
+
+def test_run_without_marks_becomes_one_trace(tmp_path):
+    result = run(python("for i in range(5): push(b'work'); mark(b'mark'); pop()"), tmp_path, SKIP_FIRST=50)
+    assert result.names == ["rank0.0.pt.trace.json"]
+    trace = load(result.traces[0])
+    assert work_in(trace) == (5, 5) and step_numbers(trace) == []
+    assert trace["cprof"]["marked"] is False and trace["cprof"]["partial"] is False
+    assert [line for line in result.said if "no step was marked" in line] == result.complaints
+    assert len(result.complaints) == 1
+
+
+def test_torch_run_without_optimizer_becomes_one_trace(tmp_path):
+    code = "import torch; torch.set_num_threads(1); x = torch.ones(8, 8)\nfor i in range(3): x = x @ x\nprint(x.sum())"
+    plain = run([sys.executable, "-c", code], tmp_path, preload=False)
+    result = run([sys.executable, "-c", code], tmp_path)
+    assert (result.rc, result.out) == (plain.rc, plain.out)
+    trace = load(result.traces[0])
+    assert len(events(trace, ph="X", cat="cpu_op", name="aten::matmul")) == 3
+    assert len(result.complaints) == 1 and len(result.traces) == 1
+
+
+# ---- no schedule -------------------------------------------------------------------------------------------
+
+def test_scope_none_records_from_start_to_exit(tmp_path):
+    result = run(python("push(b'before'); pop(); steps(3); push(b'after'); pop()"), tmp_path, SCHEDULE_SCOPE="none")
+    assert result.names == ["rank0.3.pt.trace.json"]
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [0, 1, 2] and work_in(trace) == (3, 3)
+    assert len(events(trace, name="before")) == len(events(trace, name="after")) == 1
+
+
+def test_scope_none_rolls_over_without_loss(tmp_path):
+    """Three bursts of more than 1 MB each, then a quiet end: several whole files, and each event in one of them."""
+    result = run(python("""
+for burst in range(3):
+    for i in range(6000):
+        push(b"range %d" % (burst * 6000 + i)); pop()
+    time.sleep(0.4)
+steps(2)
+"""), tmp_path, SCHEDULE_SCOPE="none", MAX_TRACE_MB=1)
+    assert result.rc == 0 and result.complaints == [] and result.parts == []
+    traces = [load(path) for path in result.traces]
+    assert len(traces) >= 3
+    names = [e["name"] for trace in traces for e in events(trace, ph="X", name=re.compile("range "))]
+    assert sorted(names) == sorted(f"range {i}" for i in range(18000))
+    assert sum(trace["cprof"]["lost"]["total"] for trace in traces) == 0
+    assert sorted(n for trace in traces for n in step_numbers(trace)) == [0, 1]
+
+
+def test_a_burst_during_rollover_is_not_lost(tmp_path):
+    """More than the limit arrives at once, with more behind it in the ring."""
+    result = run(program("burst", 2, 20000, 300), tmp_path, SCHEDULE_SCOPE="none", MAX_TRACE_MB=1)
+    assert result.out == "made 80000\n" and result.complaints == []
+    traces = [load(path) for path in result.traces]
+    assert len(traces) >= 2
+    assert sum(len(events(trace, name="burst")) for trace in traces) == 80000
+    assert sum(trace["cprof"]["lost"]["total"] for trace in traces) == 0
+
+
+def test_a_full_file_of_a_schedule_counts_what_it_leaves_out(tmp_path):
+    result = run(program("burst", 1, 20000, 400), tmp_path, WARMUP=1, ACTIVE=1, MAX_TRACE_MB=1)
+    trace = load(result.traces[0])
+    assert result.names == ["rank0.2.pt.trace.json"] and step_numbers(trace) == [1]
+    kept, lost = len(events(trace, name="burst")), trace["cprof"]["lost"]
+    assert kept + lost["total"] == 40000 and lost["file_limit"] == lost["total"] > 0
+    assert f"{lost['total']:,} lost" in result.said[0]
+
+
+# ---- names -------------------------------------------------------------------------------------------------
+
+VARIABLES = ("run_name rank local_rank world_size local_world_size node_rank epoch batch batch_in_epoch sample "
+             "sample_in_epoch token token_in_epoch total_wct epoch_wct batch_wct").split()
+
+
+def test_all_variables_of_a_name(tmp_path):
+    template = ",".join(f"{name}={{{name}}}" for name in VARIABLES) + ".json"
+    ranks = dict(RANK="3", LOCAL_RANK="1", WORLD_SIZE="8", LOCAL_WORLD_SIZE="2", GROUP_RANK="1")
+    result = run(python("steps(2); time.sleep(1.1); steps(1)"), tmp_path, env=ranks, WARMUP=0, ACTIVE=3,
+                 RUN_NAME="my run", FILENAME=template, FOLDER=f"{tmp_path}/{{run_name}}-{{rank}}-{{local_rank}}-"
+                 "{world_size}-{local_world_size}-{node_rank}")
+    assert [path.parent.name for path in result.traces] == ["my run-3-1-8-2-1"]
+    values = dict(pair.split("=") for pair in result.names[0].removesuffix(".json").split(","))
+    assert list(values) == VARIABLES
+    expected = dict(run_name="my run", rank="3", local_rank="1", world_size="8", local_world_size="2", node_rank="1",
+                    epoch="0", batch="3", batch_in_epoch="3")
+    assert {name: values[name] for name in expected} == expected
+    assert all(values[name].isdigit() for name in VARIABLES[1:])
+    assert int(values["total_wct"]) >= 1 and int(values["batch_wct"]) >= 1
+    trace = load(result.traces[0])
+    assert trace["distributedInfo"]["rank"] == 3 and trace["distributedInfo"]["world_size"] == 8
+    assert trace["traceName"] == str(result.traces[0])
+
+
+def test_default_folder_is_named_after_the_run(tmp_path):
+    """Script name and start time, below the working directory; two runs in a row both leave their traces."""
+    script = tmp_path / "my_training.py"
+    script.write_text("import ctypes\nc = ctypes.CDLL(None)\nfor i in range(6): c.cprof_mark(b'x'); c.cprof_step()\n")
+    for _ in range(2):
+        result = run([sys.executable, script], tmp_path, cwd=tmp_path, FOLDER=None)
+        assert result.rc == 0 and result.complaints == []
+    assert len(result.traces) == 2
+    for path in result.traces:
+        assert re.fullmatch(r"my_training-\d{8}-\d{6}/torch_traces/rank0\.5(-2)?\.pt\.trace\.json",
+                            str(path.relative_to(tmp_path)))
+        assert load(path)["traceName"] == str(path)
+
+
+@pytest.mark.parametrize("settings, name", [
+    (dict(USE_GZIP=1), "rank0.2.pt.trace.json.gz"),
+    (dict(USE_GZIP=1, FILENAME="r{rank}.json.gz"), "r0.json.gz"),
+    (dict(USE_GZIP=0, FILENAME="r{rank}.json.gz"), "r0.json.gz"),
+    (dict(USE_GZIP=0, FILENAME="r{rank}.json"), "r0.json"),
+])
+def test_gzip_by_setting_and_by_name(tmp_path, settings, name):
+    result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=2, **settings)
+    assert result.names == [name]
+    packed = result.traces[0].read_bytes()[:2] == b"\x1f\x8b"
+    assert packed == name.endswith(".gz")
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [0, 1] and work_in(trace) == (2, 2)
+    assert trace["traceName"] == str(result.traces[0])
+    assert len(loads_plainly(result.traces[0])["traceEvents"]) == len(trace["traceEvents"])
+
+
+def test_relative_folder_of_a_program_that_changes_its_own(tmp_path):
+    result = run(python("steps(1); os.chdir('/'); steps(3)"), tmp_path, cwd=tmp_path, FOLDER="here/{run_name}",
+                 RUN_NAME="r", WARMUP=0, ACTIVE=2)
+    assert result.traces == [tmp_path / "here/r/rank0.2.pt.trace.json"]
+    assert load(result.traces[0])["traceName"] == str(result.traces[0])
+
+
+def test_open_file_says_whose_it_is_and_is_whole(tmp_path):
+    """While recording: one file, named after process and first step, that opens as it is and is no trace by its name."""
+    with Running(python("steps(3); print('ready', flush=True); sys.stdin.readline(); steps(2)"), tmp_path, WARMUP=1,
+                 ACTIVE=4) as running:
+        running.wait_for("ready")
+        time.sleep(0.5)
+        with running.stopped():
+            found = files(tmp_path)
+            assert [path.name for path in found] == [f"rank0.1.pt.trace.json.{running.process.pid}.1.part"]
+            trace = load(found[0])
+        assert step_numbers(trace) == [1, 2] and trace["cprof"]["complete"] is False
+        running.say()
+        result = running.end()
+    assert result.names == ["rank0.5.pt.trace.json"] and result.parts == []
+    assert step_numbers(load(result.traces[0])) == [1, 2, 3, 4]
+
+
+# ---- earlier files -----------------------------------------------------------------------------------------
+
+def trace_of_yesterday(folder, name="rank0.99.pt.trace.json"):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("{}")
+    os.utime(path, (time.time() - 86400,) * 2)
+    return path
+
+
+@pytest.mark.parametrize("name", ["rank0.99.pt.trace.json", "rank0.2.pt.trace.json"])
+def test_traces_of_an_earlier_run_stop_the_recording(tmp_path, name):
+    old = trace_of_yesterday(tmp_path, name)
+    result = run(python("steps(4); print('done')"), tmp_path, WARMUP=0, ACTIVE=2)
+    assert (result.rc, result.out) == (0, "done\n")
+    assert files(tmp_path) == [old] and old.read_text() == "{}"
+    assert len(result.said) == 1 and str(old) in result.said[0] and "CPROF_OVERWRITE" in result.said[0]
+
+
+def test_other_ranks_traces_do_not(tmp_path):
+    trace_of_yesterday(tmp_path, "rank1.99.pt.trace.json")
+    trace_of_yesterday(tmp_path, "rank0.notes.txt")
+    result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=2)
+    assert "rank0.2.pt.trace.json" in result.names and result.complaints == []
+
+
+def test_overwrite_replaces_a_trace_of_the_same_name(tmp_path):
+    same, other = trace_of_yesterday(tmp_path, "rank0.2.pt.trace.json"), trace_of_yesterday(tmp_path)
+    result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=2, OVERWRITE=1)
+    assert result.complaints == [] and sorted(files(tmp_path)) == sorted([same, other])
+    assert step_numbers(load(same)) == [0, 1] and other.read_text() == "{}"
+
+
+def test_elastic_restart_keeps_the_traces_of_the_first_attempt(tmp_path):
+    """A launcher starts its only worker of a node again: the same run, so both attempts leave their trace."""
+    worker = "import ctypes\nc = ctypes.CDLL(None)\nfor i in range(4): c.cprof_mark(b'x'); c.cprof_step()\n"
+    launcher = python("""
+import time
+for attempt in range(2):
+    subprocess.run([sys.executable, "-c", sys.argv[1]], check=True,
+                   env=dict(os.environ, RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1"))
+    time.sleep(1.1)
+""", worker)
+    result = run(launcher, tmp_path, WARMUP=0, ACTIVE=2, FOLDER=f"{tmp_path}/{{run_name}}")
+    assert result.rc == 0 and result.complaints == []
+    assert result.names == ["rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
+    assert len({path.parent for path in result.traces}) == 1, "the two attempts are one run"
+    assert all(step_numbers(load(path)) == [0, 1] for path in result.traces)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cprof does to processes: nothing to those that never use it, no harm to forked and vforked children, and finished
+traces however a process ends. CUDA calls go to the stand-ins of test_hooks.py."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import support
+from test_hooks import make_client, make_cudart
+from torch_runs import both_pythons, python_or_skip
+
+CALLS = """
+client = ctypes.CDLL(os.environ["CLIENT"])
+def calls(n):
+    for i in range(n):
+        client.client_malloc(i)
+"""
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A library that makes CUDA calls, linked to a stand-in for libcudart.so.12."""
+    folder = tmp_path_factory.mktemp("cuda")
+    return make_client(folder, "client12", make_cudart(folder, 12))
+
+
+def run(code, folder, client, **more):
+    """Runs Python code that may call calls(n), recorded from start to exit."""
+    return support.run(support.python(CALLS + textwrap.dedent(code)), folder, SCHEDULE_SCOPE="none",
+                       FILENAME="t.json", env={"CLIENT": str(client)}, **more)
+
+
+def mallocs(result):
+    """How many calls stand in the one finished trace."""
+    assert result.names == ["t.json"] and not result.parts, (result.names, result.parts, result.err)
+    return len(support.events(support.load(result.traces[0]), name="cudaMalloc"))
+
+
+# ---- processes that never use it ----
+
+
+def test_tools_run_as_if_nothing_was_there(tmp_path, library):
+    script = f"'{sys.executable}' -c pass; ls /; cc --version; cat /proc/self/comm; echo >&2 done"
+    plain = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True)
+    for _ in range(100):
+        done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True,
+                              env=dict(os.environ, LD_PRELOAD=str(library)))
+        assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_idle_process_has_no_thread_and_no_file_of_ours(tmp_path, library):
+    code = "import os; print(len(os.listdir('/proc/self/task')), sorted(os.listdir('/proc/self/fd')))"
+    plain = support.run([sys.executable, "-c", code], tmp_path, preload=False)
+    loaded = support.run([sys.executable, "-c", code], tmp_path)
+    assert (loaded.rc, loaded.out, loaded.err) == (plain.rc, plain.out, plain.err)
+    assert support.files(tmp_path) == []
+
+
+@pytest.mark.parametrize("call", ["os._exit(7)", "_c._exit(7)", "_c._Exit(7)", "sys.exit(7)", "_c.abort()",
+                                  "os.kill(os.getpid(), signal.SIGTERM)"])
+def test_exit_status_of_an_idle_process(tmp_path, call):
+    plain = support.run(support.python(call), tmp_path, preload=False)
+    loaded = support.run(support.python(call), tmp_path)
+    assert (loaded.rc, loaded.out, loaded.err) == (plain.rc, plain.out, plain.err)
+    assert support.files(tmp_path) == []
+
+
+# ---- ends ----
+
+
+@pytest.mark.parametrize("call", ["os._exit(7)", "_c._exit(7)", "_c._Exit(7)", "sys.exit(7)", "_c.exit(7)",
+                                  "threading.Thread(target=os._exit, args=(7,)).start(); time.sleep(60)"])
+def test_every_way_to_exit_finishes_the_trace(tmp_path, client, call):
+    result = run(f"calls(1000)\n{call}", tmp_path, client)
+    assert result.rc == 7
+    assert mallocs(result) >= 999  # the first call woke cprof
+    assert result.others == ""
+
+
+def test_exit_from_a_signal_handler(tmp_path, client):
+    """_exit is what signal handlers may call: it must end the process wherever the signal came, and the trace is whole."""
+    for at in range(10):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        result = run(f"""
+            _c.signal(signal.SIGALRM, _c._exit)
+            signal.setitimer(signal.ITIMER_REAL, {0.05 + 0.007 * at})
+            while True:
+                calls(100)
+                [str(i) * 3 for i in range(100)]
+        """, folder, client)
+        assert result.rc == 14, result.err
+        [trace] = result.traces + result.parts
+        support.load(trace)
+
+
+# ---- children ----
+
+
+def test_failing_vfork_child_leaves_the_parent_alone(tmp_path, client):
+    """subprocess uses vfork: the child that cannot exec calls _exit in its parent's memory."""
+    result = run("""
+        calls(100)
+        for _ in range(20):
+            try:
+                subprocess.Popen(["/no/such/command"])
+            except FileNotFoundError:
+                pass
+            calls(100)
+        assert subprocess.run(["true"]).returncode == 0
+        time.sleep(0.3)
+        calls(100)
+    """, tmp_path, client)
+    assert result.rc == 0 and result.others == ""
+    assert mallocs(result) >= 2199
+    assert len(result.said) == 1
+
+
+def test_vfork_child_calls_no_exit_work(tmp_path, client):
+    """A child in its parent's memory, made by hand, leaves by every kind of _exit."""
+    source = tmp_path / "child.c"
+    source.write_text("""#define _GNU_SOURCE
+        #include <stdlib.h>
+        #include <unistd.h>
+        int child(int c99)
+        {
+            pid_t pid = vfork();
+            if (pid == 0 && c99)
+                _Exit(5);
+            if (pid == 0)
+                _exit(5);
+            return pid;
+        }""")
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-o", str(tmp_path / "child.so"), str(source)],
+                   check=True)
+    result = run(f"""
+        lib = ctypes.CDLL({str(tmp_path / "child.so")!r})
+        for c99 in (0, 1) * 10:
+            calls(10)
+            pid = lib.child(c99)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+        calls(10)
+    """, tmp_path / "traces", client)
+    assert result.rc == 0 and result.others == ""
+    assert mallocs(result) >= 209
+
+
+@pytest.mark.parametrize("end", ["os._exit(3)", "sys.exit(3)", "calls(10); _c._Exit(3)"])
+def test_forked_children_are_inert(tmp_path, client, end):
+    result = run(f"""
+        calls(100)
+        time.sleep(0.3)  # the cprof thread is there and the file is open
+        for _ in range(10):
+            pid = os.fork()
+            if pid == 0:
+                calls(1000)
+                threads = [open(f"/proc/self/task/{{t}}/comm").read().strip() for t in os.listdir("/proc/self/task")]
+                if len(threads) != 1:
+                    os.write(1, repr(threads).encode())
+                {end}
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+            calls(100)
+    """, tmp_path, client)
+    assert result.rc == 0 and result.out == "" and result.others == ""
+    assert 1099 <= mallocs(result) <= 1100
+    assert len(result.said) == 1
+
+
+def test_grandchildren_and_programs_started_by_children(tmp_path, client):
+    result = run("""
+        calls(10)
+        pid = os.fork()
+        if pid == 0:
+            subprocess.run([sys.executable, "-c", "print('from a program')"])
+            if os.fork() == 0:
+                calls(10)
+                os._exit(0)
+            os.wait()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        calls(10)
+    """, tmp_path, client)
+    assert result.rc == 0 and result.out == "from a program\n" and result.others == ""
+    assert mallocs(result) >= 19
+
+
+def test_forks_from_many_threads_while_recording(tmp_path, client):
+    result = run("""
+        def work():
+            for _ in range(30):
+                calls(50)
+                pid = os.fork()
+                if pid == 0:
+                    calls(5)
+                    os._exit(0)
+                os.waitpid(pid, 0)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+    """, tmp_path, client)
+    assert result.rc == 0 and result.others == ""
+    assert 5999 <= mallocs(result) <= 6000
+
+
+@both_pythons
+def test_forks_while_operators_are_switched_on_and_off(tmp_path, which):
+    """A fork while another thread holds torch's callback lock leaves it locked in the child for ever: each step here flips
+    the callbacks, and each child runs an operator, which takes that lock."""
+    python = python_or_skip(which)
+    result = support.run([python, "-c", support.PRELUDE + """
+import torch
+torch.set_num_threads(1)
+parameter = torch.nn.Parameter(torch.ones(2))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+stop = threading.Event()
+def train():
+    while not stop.is_set():
+        parameter.grad = torch.ones(2)
+        optimizer.step()
+def churn():
+    a = torch.ones(2)
+    while not stop.is_set():
+        a.neg()
+threads = [threading.Thread(target=f) for f in (train, churn, churn)]
+for t in threads: t.start()
+hung = 0
+for _ in range(150):
+    pid = os.fork()
+    if pid == 0:
+        torch.ones(2).neg()
+        os._exit(0)
+    end = time.monotonic() + 20
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            hung += 1
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            break
+        time.sleep(0.0005)
+    if hung:
+        break
+stop.set()
+for t in threads: t.join()
+print("hung", hung)
+"""], tmp_path, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0, NUM_TRACES_TO_KEEP=2)
+    assert result.rc == 0, result.err
+    assert result.out == "hung 0\n"
