@@ -61,8 +61,12 @@ E2E_SRC := $(wildcard tests/e2e/c/*.c)
 E2E_LIB := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%.so,$(filter tests/e2e/c/lib%,$(E2E_SRC)))
 E2E_BIN := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%,$(filter-out tests/e2e/c/lib%,$(E2E_SRC)))
 
-# Programs of `make bench`, linked with the modules they measure.
+# Programs of `make bench` and `make fuzz`. They link the modules as an archive, so that each gets only what it
+# calls, and one that includes nothing but cprof.h is a plain program to run under the library.
+ARCHIVE := $(BUILD)/libmodules.a
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
+FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SECONDS ?= 20
 
 FORMATTED = $(shell find preload cupti writer tests -name '*.[ch]')
 
@@ -107,10 +111,25 @@ e2e-programs: $(E2E_BIN) $(E2E_LIB)
 .PHONY: bench
 bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
-	$(Q)BUILD=$(abspath $(BUILD)) bash scripts/bench.sh
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench.py $(BENCH_ARGS)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_BIN)
+
+## fuzz: each target of tests/fuzz for FUZZ_SECONDS=20, under ASan and UBSan (needs clang)
+.PHONY: fuzz fuzz-programs
+fuzz:
+	$(Q)$(MAKE) CC=clang BUILD=build-fuzz CFLAGS="-O1 -g" SANITIZE="-fsanitize=fuzzer-no-link,address,undefined" \
+		fuzz-programs
+	$(Q)for target in $(notdir $(FUZZ_BIN)); do \
+		corpus=build-fuzz/corpus/$$target; mkdir -p $$corpus; \
+		echo "  FUZZ    $$target"; \
+		build-fuzz/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build-fuzz/ $$corpus \
+			tests/fuzz/$${target#fuzz_} >build-fuzz/$$target.log 2>&1 || { tail -n 60 build-fuzz/$$target.log; exit 1; }; \
+		grep '^Done' build-fuzz/$$target.log; \
+	done
+
+fuzz-programs: $(FUZZ_BIN)
 
 ## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
 .PHONY: lint
@@ -130,9 +149,10 @@ format:
 .PHONY: asan ubsan tsan
 asan: SANITIZER := address
 ubsan: SANITIZER := undefined -fno-sanitize-recover=all
-tsan: SANITIZER := thread
+# gcc warns that its TSan does not see fences; clang's does not either, and knows no such warning.
+tsan: SANITIZER := thread $(if $(findstring clang,$(shell $(CC) --version)),,-Wno-tsan)
 asan ubsan tsan:
-	$(Q)$(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 		SANITIZE="-fsanitize=$(SANITIZER)"
 
 ## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/
@@ -195,10 +215,19 @@ $(BUILD)/unit: $(OBJ) $(TEST_OBJ)
 	$(SAY) "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(LIBS) $(CHECK_LIBS) -lm
 
-$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(OBJ)
+$(ARCHIVE): $(OBJ)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(ARCHIVE)
 	$(SAY) "  LINK    $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(LIBS) -lm
+
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(ARCHIVE)
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lm
 
 $(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h)
 	$(SAY) "  CC      $@"
@@ -230,4 +259,4 @@ $(BUILD)/suites.def: .always
 .PHONY: .always
 .always:
 
--include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/bench/*.c))
+-include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/bench/*.c tests/fuzz/*.c))

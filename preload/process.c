@@ -29,15 +29,17 @@ void process_start(void)
     *(void **)&next_c99_exit = dlsym(RTLD_NEXT, "_Exit");
 }
 
+/* In a signal handler the interrupted code may be cprof's own: cprof_at_exit() waits for no lock
+ * without a limit, and a record that was being written is not yet committed. */
 static void finish_traces(void)
 {
     int owner = cprof_owner_pid();
     if (owner == 0 || owner != (int)syscall(SYS_getpid))
         return; /* not awake, a forked child, or a vfork child in its parent's memory */
-    if (!guard_enter())
-        return; /* cprof itself was interrupted: its state is not whole */
+    bool entered = guard_enter();
     cprof_at_exit();
-    guard_leave();
+    if (entered)
+        guard_leave();
 }
 
 static _Noreturn void leave(exit_function *next, int status)

@@ -37,7 +37,7 @@ static const struct python_layout layouts[] = {
 #define TUPLE_ITEMS 24u
 
 static void *(*this_thread)(void);
-static const void *tuple_type;
+static const void *tuple_type, *none;
 static const struct python_layout *layout;
 
 static const void *at(const void *object, int offset)
@@ -52,6 +52,7 @@ static const struct python_layout *look(void)
     const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
     *(void **)&this_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
+    none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
     int major = 0, minor = 0;
     if (!version || !this_thread || !tuple_type ||
         sscanf(version(), "%d.%d", &major, &minor) != 2 || major != 3 ||
@@ -92,17 +93,8 @@ static bool has_code(const void *frame)
     return layout->frame_owner < 0 || ((const char *)frame)[layout->frame_owner] < 3;
 }
 
-static const void *first_of_args(const void *frame)
-{
-    const void *args = at(frame, layout->frame_locals);
-    int64_t n = 0;
-    if (!args || at(args, TYPE_OF) != tuple_type)
-        return NULL;
-    memcpy(&n, (const char *)args + TUPLE_SIZE, sizeof n);
-    return n > 0 ? at(args, TUPLE_ITEMS) : NULL;
-}
-
-const void *python_first_argument(const char *function, const char *file)
+/* The calling thread's innermost frame of this function, or NULL. */
+static const void *find_frame(const char *function, const char *file)
 {
     const void *thread = known() ? this_thread() : NULL;
     const void *frame = thread ? at(thread, layout->thread_frame) : NULL;
@@ -112,9 +104,27 @@ const void *python_first_argument(const char *function, const char *file)
         const void *code = has_code(frame) ? at(frame, layout->frame_code) : NULL;
         if (code && ends_in(at(code, layout->code_name), function) &&
             ends_in(at(code, layout->code_file), file))
-            return first_of_args(frame);
+            return frame;
     }
     return NULL;
+}
+
+const void *python_first_argument(const char *function, const char *file)
+{
+    const void *frame = find_frame(function, file);
+    const void *args = frame ? at(frame, layout->frame_locals) : NULL;
+    int64_t n = 0;
+    if (!args || at(args, TYPE_OF) != tuple_type)
+        return NULL;
+    memcpy(&n, (const char *)args + TUPLE_SIZE, sizeof n);
+    return n > 0 ? at(args, TUPLE_ITEMS) : NULL;
+}
+
+bool python_left_by_exception(const char *file)
+{
+    const void *frame = find_frame("__exit__", file);
+    const void *type = frame ? at(frame, layout->frame_locals + (int)sizeof type) : NULL; /* behind self */
+    return type && type != none;
 }
 
 static int run_now(void *code)

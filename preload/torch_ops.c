@@ -165,12 +165,21 @@ static void optimizer_ended(uint64_t ticks)
     steps_mark(STEP_OPTIMIZER, ticks);
 }
 
-/* A batch is fetched: the one before is done with. The first fetch ends nothing. */
-static void batch_began(void)
+/* A batch was fetched and the next fetch ends its step. Any thread. */
+static _Atomic bool batch_in_work;
+
+static void fetch_began(void)
 {
-    static _Atomic bool fetched;
-    if (steps_listen_to(STEP_DATALOADER) && atomic_exchange(&fetched, true))
+    if (atomic_exchange(&batch_in_work, false))
         steps_mark(STEP_DATALOADER, 0);
+}
+
+/* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the next epoch's first fetch ends
+ * nothing. */
+static void fetch_ended(void)
+{
+    if (!python_left_by_exception("profiler.py"))
+        atomic_store(&batch_in_work, true);
 }
 
 void **torch_range_start(void **context, const void *function)
@@ -180,7 +189,7 @@ void **torch_range_start(void **context, const void *function)
     if (!name)
         return context;
     if (starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
-        batch_began(); /* before the range opens: it belongs to the new step */
+        fetch_began(); /* before the range opens: it belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_began(name);
     if (!gate_open(GATE_SPANS))
@@ -196,9 +205,12 @@ void torch_range_end(const void *function, void *context)
     (void)context;
     struct thread_log *log = thread_log_self;
     uint64_t ticks = log ? span_close(log, function) : 0;
-    if (optimizer_depth == 0)
+    bool batches = steps_listen_to(STEP_DATALOADER);
+    if (optimizer_depth == 0 && !batches)
         return;
     const char *name = torch_api.name(function);
     if (name && starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_ended(ticks);
+    else if (name && batches && starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
+        fetch_ended();
 }

@@ -113,9 +113,11 @@ def check_prototypes(path, lines, bare_lines):
     def same_block(code):
         return not code.rstrip().endswith(("{", "}")) and not code.lstrip().startswith("#")
 
-    depth, start, statement = 0, None, ""
+    depth, start, statement, in_directive = 0, None, "", False
     for number, line in enumerate(bare_lines, 1):
-        if line.lstrip().startswith("#") or re.match(r"\s*extern\s+\{", line):  # extern "C", its string blanked
+        directive = in_directive or line.lstrip().startswith("#")
+        in_directive = directive and line.endswith("\\")
+        if directive or re.match(r"\s*extern\s+\{", line):  # extern "C", its string blanked
             continue
         if depth == 0 and line.strip():
             start = start or number
@@ -173,7 +175,7 @@ def check_makefile():
     for group in re.findall(r"^\.PHONY: (.*)$", text, re.M):
         for target in group.split():
             # Helpers of other targets have no text of their own.
-            if target not in named and target not in (".always", "e2e-programs", "bench-programs"):
+            if target not in named and target not in (".always", "e2e-programs", "bench-programs", "fuzz-programs"):
                 problem("Makefile", 1, f"target {target} has no `## {target}: text`")
 
 

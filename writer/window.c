@@ -107,7 +107,7 @@ static void link_backward(struct window *w, const struct window_shared *shared,
 void window_add(struct window *w, const struct window_shared *shared, struct thread_log *log,
                 const struct record *r)
 {
-    if (w->full) {
+    if (w->full && !shared->options->continuous) { /* a continuous recording goes on in the next file */
         thread_log_lost(NULL, LOSS_FILE_FULL, 1);
         return;
     }

@@ -52,7 +52,7 @@ static struct window_shared shared = {.options = &options, .user_json = "", .not
 static struct window *windows; /* oldest first; all but the last are closed */
 static struct window *current; /* the open one, or NULL */
 static struct hold hold;
-static uint64_t serial, last_flush_ns;
+static uint64_t serial, last_flush_ns, flush_bytes;
 static uint64_t step_start; /* ticks of the edge at which the step being run began */
 static bool hold_said;
 static uint64_t traces, events_written;
@@ -132,13 +132,6 @@ void writer_edge(const struct step_edge *edge)
         wake();
 }
 
-static void say_write_error(const char *path, int error)
-{
-    fail();
-    log_error("%s: cannot write the trace: %s; recording is off, the program goes on", path,
-              strerror(error));
-}
-
 /* ---- texts ---- */
 
 static void join_users(void)
@@ -193,6 +186,83 @@ void writer_note(const char *text)
     pthread_mutex_unlock(&texts_lock);
 }
 
+/* ---- files ---- */
+
+/* CPROF_OVERWRITE=0: traces of this rank from an earlier run stop the recording; files of this run do not (an elastic
+ * restart finds its own). Asked once, before the first file is made. */
+static bool earlier_run_in_the_way(void)
+{
+    static bool asked;
+    char pattern[PATH_MAX];
+    if (asked || options.overwrite || !options.trace_pattern ||
+        !options.trace_pattern(pattern, sizeof pattern))
+        return false;
+    asked = true;
+    glob_t found;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return false;
+    bool in_the_way = false;
+    for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
+        struct stat st;
+        if (stat(found.gl_pathv[i], &st) != 0)
+            continue;
+        int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        in_the_way = changed < options.run_started_ns;
+        if (in_the_way)
+            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
+                      "is recorded. "
+                      "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
+                      found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return in_the_way;
+}
+
+static bool disk_low(const char *path)
+{
+    if (!sink_disk_low(path))
+        return false;
+    fail();
+    log_error("%s: the file system is nearly full; recording is off, the program goes on", path);
+    return true;
+}
+
+/* Asked before a window makes its file. */
+static bool may_make_file(const struct window *w)
+{
+    char path[PATH_MAX];
+    struct train_time time = {.batch = w->first_step};
+    if (!earlier_run_in_the_way() && options.trace_path(&time, path, sizeof path))
+        return !disk_low(path);
+    fail();
+    return false;
+}
+
+/* A write that failed: what had come until then is lost. */
+static void write_failed(const struct window *w, const char *path, int error)
+{
+    thread_log_lost(NULL, LOSS_WRITE_FAILED, w->events);
+    fail();
+    log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
+              w->part_path[0] ? w->part_path : path, strerror(error));
+}
+
+static bool flush_window(struct window *w)
+{
+    if (!w->sink && !may_make_file(w))
+        return false;
+    int error = window_flush(w, &shared);
+    if (error)
+        write_failed(w, "trace", error);
+    return !error && !disk_low(w->part_path);
+}
+
+/* Between flushes, so that a burst does not fill the memory. False: could not be written, or need not be. */
+static bool flush_long(struct window *w)
+{
+    return w->body.len > flush_bytes && flush_window(w);
+}
+
 /* ---- windows ---- */
 
 static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step)
@@ -212,12 +282,13 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
 static void replay(struct thread_log *log, const struct record *r, void *w)
 {
     window_add(w, &shared, log, r);
+    flush_long(w);
 }
 
 static void replay_marker(struct thread_log *log, const struct record *r, void *w)
 {
     if (r->flags & REC_MARKER)
-        window_add(w, &shared, log, r);
+        replay(log, r, w);
 }
 
 static void close_current(const struct step_edge *edge)
@@ -225,8 +296,21 @@ static void close_current(const struct step_edge *edge)
     current->end = edge->ticks;
     current->closed_at = edge->ticks;
     current->time = edge->time;
-    current->partial = edge->last && edge->ended != ACTION_ACTIVE_AND_SAVE;
+    current->partial = edge->last && !options.continuous; /* no step ended here: the program did */
     current = NULL;
+}
+
+/* A file of a continuous recording that is full is followed by the next one. What began before now still goes into the old one. */
+static void roll_over(void)
+{
+    if (!options.continuous || !current || !current->full)
+        return;
+    uint64_t now = clock_ticks();
+    int64_t step = current->last_step + 1;
+    struct step_edge edge = {.ticks = now, .time = current->time};
+    edge.time.batch = step;
+    close_current(&edge);
+    current = open_window(now, now, step);
 }
 
 /* A program that ends without a mark gets what was held as its trace. */
@@ -323,6 +407,8 @@ static void take_record(struct thread_log *log, const struct record *r)
     if (w) {
         if (r->start >= w->start || (r->flags & REC_MARKER))
             window_add(w, &shared, log, r);
+        if (flush_long(w))
+            roll_over();
     } else if (hold.on && r->start >= hold.from) {
         if (!hold_put(&hold, log, r, true))
             hold_is_full();
@@ -331,51 +417,7 @@ static void take_record(struct thread_log *log, const struct record *r)
     }
 }
 
-/* ---- files ---- */
-
-/* CPROF_OVERWRITE=0: traces of this rank from an earlier run stop the recording; files of this run do not (an elastic
- * restart finds its own). Asked once, before the first file is made. */
-static bool earlier_run_in_the_way(void)
-{
-    static bool asked;
-    char pattern[PATH_MAX];
-    if (asked || options.overwrite || !options.trace_pattern ||
-        !options.trace_pattern(pattern, sizeof pattern))
-        return false;
-    asked = true;
-    glob_t found;
-    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
-        return false;
-    bool in_the_way = false;
-    for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
-        struct stat st;
-        if (stat(found.gl_pathv[i], &st) != 0)
-            continue;
-        int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-        in_the_way = changed < options.run_started_ns;
-        if (in_the_way)
-            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
-                      "is recorded. "
-                      "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
-                      found.gl_pathv[i]);
-    }
-    globfree(&found);
-    return in_the_way;
-}
-
-static bool flush_window(struct window *w)
-{
-    if (!w->sink && earlier_run_in_the_way()) {
-        fail();
-        return false;
-    }
-    int error = window_flush(w, &shared);
-    if (!error)
-        return true;
-    thread_log_lost(NULL, LOSS_WRITE_FAILED, w->events);
-    say_write_error(w->part_path[0] ? w->part_path : "trace", error);
-    return false;
-}
+/* ---- passes ---- */
 
 /* The ring's first pages are touched here, so that the application thread does not fault them in one by one. */
 static void populate(struct thread_log *log)
@@ -406,34 +448,10 @@ static void drain_rings(void)
             if (!atomic_load_explicit(&failed, memory_order_relaxed))
                 take_record(log, r);
             ring_take(&log->ring, r);
-            if (current && current->body.len > FLUSH_BYTES)
-                flush_window(current);
         }
         if (ended)
             thread_log_recycle(log);
     }
-}
-
-static void check_disk(const struct window *w)
-{
-    if (!sink_disk_low(w->part_path))
-        return;
-    fail();
-    log_error("%s: the file system is nearly full; recording is off, the program goes on",
-              w->part_path);
-}
-
-/* A file of a continuous recording that is full is followed by the next one. */
-static void roll_over(void)
-{
-    if (!options.continuous || !current || !current->full)
-        return;
-    uint64_t now = clock_ticks();
-    int64_t step = current->last_step + 1;
-    struct step_edge edge = {.ticks = now, .ended = ACTION_ACTIVE_AND_SAVE, .time = current->time};
-    edge.time.batch = step;
-    close_current(&edge);
-    current = open_window(now, now, step);
 }
 
 static void flush_windows(bool force)
@@ -448,42 +466,40 @@ static void flush_windows(bool force)
     last_flush_ns = now;
     join_users();
     for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
-        if (!w->events && !w->sink)
-            continue;
-        if (flush_window(w))
-            check_disk(w);
+        if (w->events || w->sink)
+            flush_window(w);
     }
     roll_over();
 }
 
-static void finish_window(struct window *w)
+/* The last flush, the name, and what the exit line will say. */
+static void save(struct window *w)
 {
     char path[PATH_MAX];
-    join_users();
-    if (!w->events) {
-        window_free(w);
+    if (!w->sink && !may_make_file(w))
+        return;
+    int error = window_finish(w, &shared, path);
+    if (error) {
+        write_failed(w, path, error);
         return;
     }
-    if (!w->sink && earlier_run_in_the_way()) {
-        fail();
-    } else {
-        int error = window_finish(w, &shared, path);
-        if (error) {
-            thread_log_lost(NULL, LOSS_WRITE_FAILED, w->events);
-            say_write_error(w->part_path[0] ? w->part_path : path, error);
-        } else {
-            if (traces < PATHS_SHOWN)
-                memcpy(shown[traces], path, sizeof path);
-            traces++;
-            events_written += w->events;
-            if (w->markless)
-                log_info("no step was marked: the trace holds the whole run (cprof_step(), an "
-                         "optimizer, or "
-                         "CPROF_STEP=dataloader|forward mark steps)");
-        }
+    if (traces < PATHS_SHOWN)
+        memcpy(shown[traces], path, sizeof path);
+    traces++;
+    events_written += w->events;
+    if (w->markless)
+        log_info("no step was marked: the trace holds the whole run (cprof_step(), an optimizer, "
+                 "or CPROF_STEP=dataloader|forward mark steps)");
+}
+
+static void finish_window(struct window *w)
+{
+    if (w->events) {
+        join_users();
+        save(w);
+        late_from = w->start;
+        late_end = w->end;
     }
-    late_from = w->start;
-    late_end = w->end;
     window_free(w);
 }
 
@@ -503,7 +519,7 @@ static bool complete(struct window *w, bool stopping)
 
 static void finish_windows(bool stopping)
 {
-    while (windows && complete(windows, stopping)) {
+    while (windows && !atomic_load(&failed) && complete(windows, stopping)) {
         struct window *w = windows;
         windows = w->next;
         finish_window(w);
@@ -582,6 +598,7 @@ static void *run(void *unused)
 bool writer_start(const struct writer_options *given)
 {
     options = *given;
+    flush_bytes = options.max_trace_bytes / 4 < FLUSH_BYTES ? options.max_trace_bytes / 4 : FLUSH_BYTES;
     if (given->affinity && given->affinity_size <= sizeof affinity) {
         memcpy(&affinity, given->affinity, given->affinity_size);
         options.affinity = &affinity;

@@ -1,30 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps without a code change: what marks them, where their edges lie, and that the operators of a step are all there."""
+"""Steps without a code change: what marks them, where their edges lie, and that each step's operators are all there."""
+
+import collections
 
 import pytest
 
-from torch_runs import both_pythons, python_or_skip, run
-
-ALL = {"WARMUP": 0, "ACTIVE": 1000}  # one window from start to exit
-
-
-@pytest.fixture
-def python(request):
-    return python_or_skip(request.param)
+import support
+from torch_runs import ALWAYS, assert_told, both_pythons, printed, python_or_skip, run, torch_version, trace, traces
 
 
-def assert_one_probe_each(trace, count):
-    """Step i holds probe i, and there are `count` of them."""
-    probes = trace.in_steps(trace.spans("user_annotation", r"^probe \d+$"))
-    assert probes == {i: [f"probe {i}"] for i in range(count)}
+def assert_one_probe_each(one, count):
+    """Step i holds probe i, and there are as many steps as probes."""
+    assert one.by_step(one.ranges(r"^probe \d+$")) == {i: [f"probe {i}"] for i in range(count)}
+    assert sorted(one.steps) == list(range(count))
+    edges = [edge for n in sorted(one.steps) for edge in one.steps[n]]
+    assert edges[1:-1:2] == edges[2::2], "a step begins where the one before ends"
 
 
 @both_pythons
-@pytest.mark.parametrize("loop", ["sgd", "two_classes", "two_of_one", "subclass", "lbfgs"])
-def test_optimizer_marks_steps(loop, python, tmp_path):
-    done = run("steps.py", tmp_path, loop, python=python, **ALL).assert_good()
-    trace = done.trace
-    assert_one_probe_each(trace, done.result["iterations"])
-    trace.assert_nested()
-    assert trace.lost == 0
-    assert len(done.said) == 1
+@pytest.mark.parametrize("loop", ["one", "two_classes", "two_of_one"])
+def test_optimizer_marks_steps(loop, which, tmp_path):
+    """The end of the first optimizer's outermost step(), and nothing else, ends a step."""
+    done = run("steps.py", tmp_path, loop, python=python_or_skip(which), **ALWAYS)
+    one = trace(done)
+    assert_one_probe_each(one, printed(done)["iterations"])
+    whole = one.ranges("^whole iteration$")
+    assert len(whole) == (printed(done)["iterations"] if loop == "one" else 0), "no range is cut by a step's edge"
+
+
+@both_pythons
+def test_dataloader_marks_steps(which, tmp_path):
+    """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left early."""
+    done = run("steps.py", tmp_path, "infer", python=python_or_skip(which), STEP="dataloader", **ALWAYS)
+    one = trace(done)
+    assert_one_probe_each(one, 8)
+    fetches = one.by_step(one.ranges(r"^enumerate\(DataLoader\)#"))
+    assert [len(fetches[i]) for i in range(8)] == [1, 1, 1, 1, 1, 2, 1, 1] and len(fetches[None]) == 1
+
+
+@both_pythons
+def test_forward_marks_steps(which, tmp_path):
+    """Each outermost module call is a step; where torch can tell (2.1 and later), also one that raises."""
+    python = python_or_skip(which)
+    tells = torch_version(which) >= "2"
+    done = run("steps.py", tmp_path, "forward", 2 if tells else -1, python=python, STEP="forward", **ALWAYS)
+    assert_one_probe_each(trace(done), printed(done)["iterations"])
+
+
+def test_explicit_steps_win(tmp_path):
+    """From the first cprof_step() on no optimizer marks a step."""
+    done = run("steps.py", tmp_path, "explicit", **ALWAYS)
+    assert_one_probe_each(trace(done), printed(done)["iterations"])
+
+
+def test_manual_ignores_optimizers(tmp_path):
+    """Without a mark there is one trace without steps."""
+    one = trace(run("steps.py", tmp_path, "one", STEP="manual", **ALWAYS))
+    assert one.steps == {}
+    assert len(one.ranges("^probe")) == 6
+
+
+def counts(events, edges):
+    """How often each operator with its shapes runs within the edges, and which ones cross them."""
+    inside, across = collections.Counter(), []
+    for e in events:
+        start, end = support.span_ns(e)
+        if edges[0] <= start and end <= edges[1]:
+            inside[e["name"], str(e["args"].get("Input Dims")), str(e["args"].get("Input type"))] += 1
+        elif start < edges[0] < end or start < edges[1] < end:
+            across.append(e["name"])
+    return inside, across
+
+
+def test_every_step_is_whole(tmp_path):
+    """In 20 windows of very short steps, every step has the operators that torch.profiler finds in it: none is missing at a
+    window's beginning (T9), none at its end, none crosses an edge."""
+    reference = printed(run("fast_steps.py", tmp_path, 7, tmp_path / "torch.json", preload=False))
+    wanted = support.parse((tmp_path / "torch.json").read_bytes())
+    step = next(e for e in wanted["traceEvents"] if e["name"] == "ProfilerStep#4")
+    wanted, _ = counts(support.events(wanted, ph="X", cat="cpu_op"), support.span_ns(step))
+    assert sum(wanted.values()) > 40
+
+    done = run("fast_steps.py", tmp_path / "cprof", 20 * 6 + 3, WAIT=2, WARMUP=1, ACTIVE=3, REPEAT=20, RECORD_SHAPES=1)
+    print(reference, printed(done))
+    windows = traces(done)
+    assert_told(done)
+    assert len(windows) == 20
+    for window, one in enumerate(windows):
+        assert one.lost == 0 and one.account["complete"], one.account
+        assert sorted(one.steps) == [6 * window + 3, 6 * window + 4, 6 * window + 5]
+        for number, edges in one.steps.items():
+            found, across = counts(one.ops(), edges)
+            assert across == [] and found == wanted, f"step {number}: {found - wanted} too many, {wanted - found} missing"
+        assert sum(wanted.values()) * 3 == len(one.ops())

@@ -160,7 +160,7 @@ static void misuses(void)
 static void crossing(void)
 {
     struct cprof_marker *in = cprof_marker("in", NULL), *out = cprof_marker("out", NULL);
-    for (int step = 0; step < 2 * STEPS; step++) {
+    for (int step = 0; step <= 2 * STEPS; step++) {
         if (cprof_action() == CPROF_SKIP)
             cprof_marker_start(in);
         if (cprof_action() == CPROF_ACTIVE_AND_SAVE)
@@ -169,11 +169,23 @@ static void crossing(void)
         usleep(2000);
         cprof_step();
         cprof_range_pop();
-        if (cprof_action() == CPROF_WARMUP)
+        if (cprof_action() == CPROF_WARMUP && step > STEPS - 1)
             cprof_marker_finish(out);
         if (cprof_action() == CPROF_ACTIVE)
             cprof_marker_finish(in);
     }
+}
+
+/* A marker that is open at exit, around a range that crosses the window's end. */
+static void open_at_exit(void)
+{
+    cprof_step();
+    cprof_marker_start(cprof_marker("around", NULL));
+    cprof_step();
+    cprof_range_push("crosses");
+    cprof_step();
+    usleep(1000);
+    cprof_range_pop();
 }
 
 static void *pairs_on_thread(void *barrier)
@@ -291,7 +303,7 @@ int main(int argc, char **argv)
     } modes[] = {{"all", all_calls},        {"null", null_markers},       {"names", awkward_names},
                  {"long", long_names},      {"misuse", misuses},          {"crossing", crossing},
                  {"threads", many_threads}, {"open", open_at_thread_end}, {"many", many_markers},
-                 {"fork", forked},          {"nostep", no_step}};
+                 {"fork", forked},          {"nostep", no_step},          {"exit", open_at_exit}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

@@ -89,7 +89,7 @@ def two_of_one():
 
 
 def explicit():
-    """cprof_step() after each second optimizer step, from iteration 2 on."""
+    """From iteration 2 on, the script's first cprof_step() included, two optimizer steps lie in each step of its own."""
     mark = ctypes.CDLL(None).cprof_step
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -99,28 +99,26 @@ def explicit():
             probe(i)
             optimizer.step()
         else:
-            optimizer.step()
-            backward(net)
-            optimizer.step()
             probe(i)
             mark()
+            for _ in range(2):
+                backward(net)
+                optimizer.step()
 
 
 def infer():
-    """Two epochs of batches through a model, without an optimizer; the first is left early. Validation data comes from a second loader."""
+    """Three epochs of batches through a model, without an optimizer; the first is left early."""
     net = model().eval()
     loader = torch.utils.data.DataLoader([torch.ones(8)] * 3, batch_size=1)
     i = 0
     with torch.no_grad():
-        for stop in (2, 3, 3):
-            for n, batch in enumerate(loader):
+        for most in (2, 4, 4):
+            for n, batch in enumerate(loader, 1):
                 net(batch)
                 probe(i)
                 i += 1
-                if n + 1 == stop:
+                if n == most:
                     break
-            if stop == 3:
-                torch.zeros(5)
 
 
 class Outer(nn.Module):

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`make bench`: the budgets of cprof, measured as ratios or differences within one run, best of several rounds.
+
+    bench.py [--json] [--readme] [--quick]     --readme writes the table into README.md
+
+Each round measures all variants one after the other, so that a machine that gets slower slows all of them. A figure over
+its budget is marked; nothing fails, because a busy machine is no bug.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+LIBRARY = BUILD / "libcprof.so"
+BENCH = ROOT / "tests/bench"
+PYTHON = ROOT / ".venv/bin/python"
+MARKS = ("<!-- bench -->", "<!-- bench end -->")
+
+
+def environment(preload, **settings):
+    """The caller's environment without its own CPROF_ settings, with ours and the library."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CPROF_") and k != "LD_PRELOAD"}
+    env.update({f"CPROF_{name}": str(value) for name, value in settings.items()})
+    if preload:
+        env.update(LD_PRELOAD=str(LIBRARY), CPROF_LOG="warn")
+    return env
+
+
+def output(command, env):
+    done = subprocess.run([str(c) for c in command], env=env, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        sys.exit(f"bench: {command} failed:\n{done.stdout}{done.stderr}")
+    if preload_complains := [line for line in done.stderr.splitlines() if line.startswith("cprof:")]:
+        sys.exit(f"bench: {command}: {preload_complains[0]}")
+    return done.stdout
+
+
+def values(text):
+    """`name value unit` lines as a dictionary."""
+    return {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if len(line.split()) == 3}
+
+
+def least(rounds, measure):
+    """The smallest value of each key over the rounds."""
+    best = {}
+    for _ in range(rounds):
+        for key, value in measure().items():
+            best[key] = min(best.get(key, value), value)
+    return best
+
+
+def compile_program(name, *options):
+    target = BUILD / "bench" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", str(target),
+                    str(BENCH / f"{name}.c"), *options], check=True)
+    return target
+
+
+def exec_cost(n=300):
+    """CPU microseconds of one process that runs /bin/true, without and with the library."""
+    result = {}
+    for name, preload in (("bare", False), ("preload", True)):
+        env = environment(preload)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(n):
+            os.waitpid(os.posix_spawn("/bin/true", ["true"], env), 0)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        result[name] = spent * 1e6 / n
+    return result
+
+
+def bench_exec(rounds):
+    best = least(rounds, exec_cost)
+    return [("/bin/true with the library, whole added CPU", best["preload"] - best["bare"], "us", None,
+             f"/bin/true {best['bare']:.0f} us -> {best['preload']:.0f} us CPU")]
+
+
+def bench_constructor():
+    program = compile_program("constructor", "-ldl")
+
+    def measure():
+        return {**values(output([program, LIBRARY], environment(False))),
+                **values(output([program, LIBRARY, "inert"], environment(False)))}
+
+    best = least(20, measure)
+    return [("constructor in an unrelated process, CPU", best["constructor"] - best["load"], "us", 50,
+             f"mapping and relocating the library: {best['load']:.0f} us")]
+
+
+def bench_hook(folder, rounds):
+    stub = BUILD / "bench" / "libcudart.so.12"
+    version = BUILD / "bench" / "stub.map"
+    stub.parent.mkdir(parents=True, exist_ok=True)
+    version.write_text("libcudart.so.12 { global: *; };\n")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", str(stub), "-xc", "-",
+                    "-Wl,-soname,libcudart.so.12", f"-Wl,--version-script={version}"],
+                   input="int cudaStreamSynchronize(void *s) { return s != 0; }\n", text=True, check=True)
+    program = compile_program("hook_call", str(stub), f"-Wl,-rpath,{stub.parent}")
+
+    def measure():
+        bare = values(output([program], environment(False)))["call"]
+        idle = values(output([program], environment(True, SKIP_FIRST=1000000)))["call"]
+        on = values(output([program], environment(True, WARMUP=0, ACTIVE=1000000, FOLDER=fresh(folder))))["call"]
+        return {"bare": bare, "idle": idle, "on": on}
+
+    best = least(rounds, measure)
+    return [("hooked call while not recording", best["idle"] - best["bare"], "ns", 5, f"over the bare call of {best['bare']:.1f} ns"),
+            ("hooked call while recording", best["on"] - best["bare"], "ns", 40, "over the bare call")]
+
+
+def fresh(folder):
+    """A new folder for traces, so that no run is in the way of the next."""
+    return tempfile.mkdtemp(dir=folder)
+
+
+def bench_marker(folder, rounds):
+    program = compile_program("bench_marker")
+    best = least(rounds, lambda: values(output([program, 100], environment(
+        True, WAIT=2, WARMUP=0, ACTIVE=1, FOLDER=fresh(folder)))))
+    rows = [(key, "ns", best[key]) for key in best]
+    return [(name.replace("_", " "), value, unit, 25 if "record" in name and "marker" in name else None, "")
+            for name, unit, value in rows]
+
+
+def bench_operator(folder, rounds):
+    script = BENCH / "operator_cost.py"
+    record = dict(WARMUP=1, ACTIVE=100000000, MAX_TRACE_MB=100000)
+
+    def one(preload, *args, **settings):
+        return float(output([PYTHON, script, *args], environment(preload, **settings)).split()[-1])
+
+    def measure():
+        return {"bare": one(False),
+                "idle": one(True, "record", SKIP_FIRST=1000000),
+                "on": one(True, "record", FOLDER=fresh(folder), **record),
+                "shapes": one(True, "record", FOLDER=fresh(folder), RECORD_SHAPES=1, **record),
+                "torch": one(False, "torch"), "torch_shapes": one(False, "torch-shapes")}
+
+    best = least(rounds, measure)
+    per = 2  # torch.relu_ is two operators: aten::relu_ and the aten::clamp_min_ inside
+    added = {key: (best[key] - best["bare"]) / per for key in best}
+    return [("operator between windows", added["idle"], "ns", 5, "over unprofiled"),
+            ("operator, no shapes", added["on"], "ns", 80, f"torch.profiler: {added['torch']:.0f} ns"),
+            ("operator, with shapes", added["shapes"], "ns", 150, f"torch.profiler: {added['torch_shapes']:.0f} ns")]
+
+
+def bench_step(folder, rounds, steps):
+    script = BENCH / "train_step.py"
+
+    def one(mode, preload, **settings):
+        row = json.loads(output([PYTHON, script, mode, steps, fresh(folder)], environment(preload, **settings)).splitlines()[-1])
+        return {f"{mode}_{key}": value for key, value in row.items()}
+
+    def measure():
+        return {**one("none", False),
+                **one("cprof", True, WAIT=30, WARMUP=1, ACTIVE=steps, RECORD_SHAPES=1, FOLDER=fresh(folder)),
+                **one("torch", False)}
+
+    b = least(rounds, measure)
+    step_c, step_t = b["cprof_step"] - b["none_step"], b["torch_step"] - b["none_step"]
+    whole_c, whole_t = b["cprof_whole"] - b["none_whole"], b["torch_whole"] - b["none_whole"]
+    return [("training step between windows", b["cprof_idle"] / b["none_idle"], "x", 1.05, f"unprofiled {b['none_idle']:.0f} us"),
+            ("training step while recording", b["cprof_step"] / b["none_step"], "x", None,
+             f"torch.profiler: {b['torch_step'] / b['none_step']:.2f} x"),
+            ("time added to a step, torch.profiler / cprof", step_t / step_c, "x", None, f"{step_t:.0f} us / {step_c:.0f} us"),
+            ("the same with the window's end (trace saved), torch.profiler / cprof", whole_t / whole_c, "x", -10,
+             f"{whole_t:.0f} us / {whole_c:.0f} us a step, {steps} steps a window")]
+
+
+def bench_window_end(folder):
+    program = compile_program("window_end")
+    v = values(output([program, 300, 2000], environment(True, WAIT=0, WARMUP=1, ACTIVE=1, REPEAT=0, FOLDER=fresh(folder))))
+    return [("CPU time of the training thread at a window's end, p99", v["window_end_p99"], "us", 100,
+             f"median {v['window_end_p50']:.1f} us")]
+
+
+def bench_json():
+    v = values(output([BUILD / "bench" / "bench_json"], environment(False)))
+    rows = []
+    for name, value in v.items():
+        budget = -4 if "plain" in name or "json_rate" in name else None
+        rows.append((name.replace("_", " "), value, "", budget, ""))
+    return rows
+
+
+def verdict(value, budget):
+    if budget is None:
+        return ""
+    return "yes" if (value >= -budget if budget < 0 else value <= budget) else "NO"
+
+
+def table(rows):
+    lines = ["| what | measured | budget | within | |", "| --- | --- | --- | --- | --- |"]
+    for name, value, unit, budget, remark in rows:
+        text = "" if budget is None else f"{'>=' if budget < 0 else '<='} {abs(budget)} {unit}".strip()
+        lines.append(f"| {name} | {value:.2f} {unit} | {text} | {verdict(value, budget)} | {remark} |".replace("  ", " "))
+    return "\n".join(lines)
+
+
+def machine():
+    model = "unknown CPU"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    torch = subprocess.run([str(PYTHON), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout.strip()
+    return f"{model}, {os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, torch {torch}"
+
+
+def write_readme(text):
+    readme = ROOT / "README.md"
+    old = readme.read_text()
+    begin, end = old.index(MARKS[0]) + len(MARKS[0]), old.index(MARKS[1])
+    readme.write_text(old[:begin] + "\n" + text + "\n" + old[end:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--readme", action="store_true", help="write the table into README.md")
+    parser.add_argument("--quick", action="store_true", help="one short round, to see that everything runs")
+    args = parser.parse_args()
+    rounds = 1 if args.quick else 5
+    folder = tempfile.mkdtemp(prefix="cprof-bench-")
+    try:
+        rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
+        rows += bench_operator(folder, 1 if args.quick else 3) + bench_step(folder, 1 if args.quick else 3, 100)
+        rows += bench_window_end(folder) + bench_json()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if args.json:
+        print(json.dumps({"machine": machine(), "rows": [dict(zip(("what", "value", "unit", "budget", "remark"), r)) for r in rows]}))
+        return
+    text = f"On {machine()}:\n\n{table(rows)}"
+    print(text)
+    if args.readme:
+        write_readme(text)
+
+
+main()

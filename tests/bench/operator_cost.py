@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one torch operator costs, in ns: the best of many short loops, so that a busy machine does not count.
+
+Usage: operator_cost.py [record]. With `record` one step is marked first, which the settings of scripts/bench.py make the
+edge from warmup to active. Prints the number of nanoseconds of one call of torch.relu_ (one operator) on four floats.
+"""
+
+import ctypes
+import sys
+import time
+
+import torch
+
+torch.set_num_threads(1)
+values = torch.zeros(4)
+relu = torch.relu_
+clock = time.perf_counter_ns
+
+
+def best(loops, calls):
+    """Nanoseconds of one call, the least of `loops` loops."""
+    least = None
+    for _ in range(loops):
+        begin = clock()
+        for _ in range(calls):
+            relu(values)
+        took = clock() - begin
+        least = took if least is None or took < least else least
+    return least / calls
+
+
+best(5, 500)
+if "record" in sys.argv[1:]:
+    ctypes.CDLL(None).cprof_step()
+if "torch" in sys.argv[1:] or "torch-shapes" in sys.argv[1:]:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                record_shapes="torch-shapes" in sys.argv[1:]):
+        print(best(60, 500))
+else:
+    print(best(400, 500))

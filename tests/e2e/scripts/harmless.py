@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that a profiler in their process may disturb. What each prints must be the same with and without cprof; what it prints as
+JSON in its last line tells the test what to look for in the trace."""
+
+import gc
+import json
+import os
+import sys
+import threading
+import warnings
+import weakref
+
+import torch
+from torch import nn
+from torch.autograd.profiler import record_function
+from torch.utils.data import DataLoader
+
+warnings.simplefilter("ignore")
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def show(*values):
+    """Floats with every bit."""
+    print(*(v.hex() if isinstance(v, float) else v for v in values))
+
+
+def train(net, steps, before_step=lambda i: None):
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    for i in range(steps):
+        optimizer.zero_grad()
+        loss = net(torch.randn(5, 8)).float().square().mean()
+        loss.backward()
+        before_step(i)
+        optimizer.step()
+        show("loss", i, loss.item())
+
+
+def references(i):
+    """Who holds a tensor while its operators are recorded with shapes: nobody but the program."""
+    t, u = torch.ones(1000), torch.ones(1000)
+    v = t + u
+    w = torch.cat([t, u, v])
+    storage = weakref.ref(t.storage())
+    tensor = weakref.ref(t)
+    show("references", sys.getrefcount(t), sys.getrefcount(v), t._use_count() if hasattr(t, "_use_count") else "")
+    with record_function(f"del {i}"):
+        del t
+    show("alive", tensor() is not None, storage() is not None, w.sum().item())
+
+
+def raises(i):
+    """Operators that end in an exception, at several depths."""
+    for x in (torch.ones(2, 3), torch.ones(7)):
+        try:
+            with record_function("fails"):
+                nn.functional.linear(x, torch.ones(5, 5))
+        except RuntimeError as error:
+            show("error", str(error))
+
+
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        raise ValueError("wrong in backward")
+
+
+def raises_in_backward(i):
+    try:
+        Wrong.apply(torch.ones(3, requires_grad=True)).sum().backward()
+    except ValueError as error:
+        show("error", str(error))
+
+
+def autocast(i):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        show("autocast", (torch.ones(4, 8) @ torch.ones(8, 4)).dtype)
+
+
+def results():
+    """Eager and scripted training with all of the above in each step."""
+    torch.set_num_threads(1)
+
+    def extra(i):
+        references(i)
+        raises(i)
+        raises_in_backward(i)
+        autocast(i)
+
+    net = Net()
+    train(net, 4, extra)
+    train(torch.jit.script(net), 3)
+    show("random", torch.rand(1).item())
+    gc.collect()
+    print(json.dumps({"pid": os.getpid()} if "--pid" in sys.argv else {}))
+
+
+def ends_badly():
+    """An uncaught exception in the middle of a step."""
+    train(Net(), 2)
+    torch.ones(2, 3) @ torch.ones(2, 3)
+
+
+def cprof_threads():
+    """{name: processors it may use} of this process's threads."""
+    found = {}
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as comm:
+            found[comm.read().strip()] = sorted(os.sched_getaffinity(int(task)))
+    return found
+
+
+def threads():
+    """Two Python threads with operators and backward passes of their own, beside one whose operators use OpenMP; tensors made by one
+    thread and freed by another."""
+    at_start = sorted(os.sched_getaffinity(0))
+    torch.set_num_threads(2)
+    handed, tids, turn = [], [], threading.Barrier(3)
+
+    def work(number):
+        tids.append((number, threading.get_native_id()))
+        turn.wait()
+        for _ in range(50):
+            x = torch.ones(number, requires_grad=True)
+            (x * 2).sum().backward()
+        handed.append(torch.empty(1000 * number))
+        turn.wait()
+
+    def before_step(i):
+        pool = [threading.Thread(target=work, args=(n,)) for n in (3, 5)]
+        for t in pool:
+            t.start()
+        turn.wait()
+        with record_function("busy"):
+            big = torch.ones(400, 400)
+            for _ in range(5):
+                big = torch.relu(big + 1)
+        turn.wait()
+        for t in pool:
+            t.join()
+        with record_function("freed by another thread"):
+            handed.clear()
+
+    train(Net(), 2, before_step)
+    print(json.dumps({"tids": tids, "main": threading.get_native_id(), "affinity": cprof_threads(), "all": at_start}))
+
+
+def profiler():
+    """A program that uses torch.profiler itself, over steps that cprof records and over steps that it does not."""
+    torch.set_num_threads(1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True,
+                                profile_memory=True) as prof:
+        train(Net(), 8)
+    rows = sorted((e.key, e.count, getattr(e, "self_cpu_memory_usage", 0)) for e in prof.key_averages())
+    for row in rows:
+        show(*row)
+    train(Net(), 8)
+
+
+def forks():
+    """Forks in the middle of a step: a child that leaves at once, one that runs operators to its end, one that trains."""
+    torch.set_num_threads(1)
+
+    def before_step(i):
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            if i == 0:
+                os._exit(7)
+            if i == 1:
+                with record_function("in the child"):
+                    torch.ones(12345).sum().item()
+            if i == 2:
+                train(Net(), 3)
+                sys.stdout.flush()
+            sys.exit(9)
+        show("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    train(Net(), 4, before_step)
+
+
+def loaders():
+    """Many DataLoader workers, while the schedule switches operators on and off at every step; fork and then spawn and forkserver."""
+    torch.set_num_threads(1)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    data = [torch.full((8,), float(i)) for i in range(12)]
+    steps = 0
+    for method, epochs, workers in (("fork", 30, 4), ("spawn", 1, 1), ("forkserver", 1, 1)):
+        for _ in range(epochs):
+            for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method):
+                loss = net(batch).mean()
+                loss.backward()
+                optimizer.step()
+                steps += 1
+        show(method, loss.item())
+    print(json.dumps({"steps": steps}))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

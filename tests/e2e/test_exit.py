@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How programs end, fork and misbehave: the trace is whole whatever happens, and the program is as if cprof were not there."""
+
+import json
+import os
+import re
+import resource
+import signal
+import time
+
+import pytest
+
+from support import (Running, bound_by_permissions, events, files, load, loads_plainly, natural, program, python, run,
+                     status_of, step_numbers, wait_until)
+
+ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
+
+
+# ---- killed in the middle of a window ----------------------------------------------------------------------
+
+@pytest.mark.parametrize("gzip", [0, 1])
+@pytest.mark.parametrize("death", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+def test_killed_inside_a_window(tmp_path, death, gzip):
+    """What was flushed, at most 250 ms ago, opens as it is; the range that was open stands in it as unfinished."""
+    number = signal.Signals[death]
+    code = "steps(6); push(b'open range'); mark(b'last'); print('ready', flush=True); sys.stdin.readline()"
+    with Running(python(code), tmp_path, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
+        running.wait_for("ready")
+        time.sleep(0.6)
+        result = running.end(number)
+    assert result.rc == -number and result.err == ""
+    assert result.traces == [] and len(result.parts) == 1
+    assert loads_plainly(result.parts[0])["cprof"]["complete"] is False
+    trace = load(result.parts[0])
+    assert step_numbers(trace) == [1, 2, 3, 4, 5]
+    assert len(events(trace, ph="X", name="work")) == 6 and len(events(trace, name="last")) == 1
+    unfinished, = events(trace, ph="X", name="open range")
+    assert unfinished["args"]["finished"] == "false" and trace["cprof"]["unfinished"] == 1
+
+
+def test_killed_at_any_moment(tmp_path):
+    """Also while the cprof thread writes: what is left opens every time."""
+    for attempt in range(4):
+        folder = tmp_path / str(attempt)
+        code = "print('ready', flush=True); steps(100000, 0.0005)"
+        with Running(python(code), folder, USE_GZIP=attempt % 2, WARMUP=0, ACTIVE=100000) as running:
+            running.wait_for("ready")
+            wait_until(lambda: files(folder, ".part"), "the first flush")
+            time.sleep(0.2 + 0.11 * attempt)
+            result = running.end(signal.SIGKILL)
+        trace = load(result.parts[0])
+        assert step_numbers(trace) == list(range(len(step_numbers(trace)))) and step_numbers(trace)
+
+
+def test_trailer_that_gets_shorter(tmp_path):
+    """200 open ranges make the end of the file long; when they close, what is behind the new end must go."""
+    for gzip in (0, 1):
+        folder = tmp_path / str(gzip)
+        with Running(program("deep_and_back"), folder, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
+            for where, unfinished in (("deep", 200), ("back", 0)):
+                running.wait_for(where)
+                time.sleep(0.6)
+                with running.stopped():
+                    trace = load(running_part(running))
+                assert trace["cprof"]["unfinished"] == unfinished
+                assert len(events(trace, ph="X", name=re.compile("nnn"))) == 200
+                if where == "deep":
+                    running.say()
+            result = running.end(signal.SIGKILL)
+        assert loads_plainly(result.parts[0])["cprof"]["unfinished"] == 0
+
+
+def running_part(running):
+    part, = files(running.folder, ".part")
+    return part
+
+
+# ---- ends of all kinds -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("end, finished", [
+    ("", True),
+    ("sys.exit(3)", True),
+    ("raise ValueError('boom')", True),
+    ("os._exit(5)", True),
+    ("ctypes.CDLL(None)._Exit(6)", True),
+    ("threading.Thread(target=lambda: os._exit(7)).start(); time.sleep(20)", True),
+    ("ctypes.CDLL(None).quick_exit(8)", False),
+    ("os.abort()", False),
+    ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)", False),
+    ("ctypes.string_at(0)", False),
+    ("os.execv('/bin/sh', ['sh', '-c', 'echo shell; exit 9'])", False),
+])
+def test_end_is_that_of_the_unprofiled_run(tmp_path, end, finished):
+    """Where the process gets to its exit the trace is finished; elsewhere the open file is whole."""
+    code = f"print('begin', flush=True); steps(4); time.sleep(0.4); {end}"
+    plain = run(python(code), tmp_path, preload=False)
+    result = run(python(code), tmp_path, WARMUP=1, ACTIVE=9)
+    assert (result.rc, result.out) == (plain.rc, plain.out)
+    assert re.sub("0x[0-9a-f]+", "", result.others) == re.sub("0x[0-9a-f]+", "", plain.err)
+    assert result.complaints == []
+    assert (result.names, len(result.parts)) == ((["rank0.4.pt.trace.json"], 0) if finished else ([], 1))
+    trace = load((result.traces + result.parts)[0])
+    assert step_numbers(trace) == [1, 2, 3]
+    assert trace["cprof"]["complete"] is finished and trace["cprof"]["partial"] is finished
+
+
+def test_exit_is_quick(tmp_path):
+    """Nothing waits for a deadline or a poll."""
+    began = time.monotonic()
+    run(python(""), tmp_path, preload=False)
+    middle = time.monotonic()
+    run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=9)
+    assert time.monotonic() - middle < middle - began + 1.0
+
+
+def test_exit_deadline_of_zero_waits_for_nothing(tmp_path):
+    result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=9, DRAIN_DEADLINE_MS=0)
+    assert result.rc == 0
+    assert result.traces or len([line for line in result.said if "CPROF_DRAIN_DEADLINE_MS" in line]) == 1
+    for path in result.traces + result.parts:
+        load(path)
+
+
+# ---- open spans --------------------------------------------------------------------------------------------
+
+def test_spans_of_64_threads_open_at_exit(tmp_path):
+    result = run(program("open_spans", "stay", 64), tmp_path, **ACTIVE_FROM_1)
+    assert result.rc == 0 and result.complaints == []
+    trace = load(result.traces[0])
+    assert trace["cprof"]["unfinished"] == 3 * 64
+    for name in ("outer", "middle", "inner"):
+        found = events(trace, ph="X", name=name)
+        assert len({e["tid"] for e in found}) == len(found) == 64
+        assert all(e["args"]["finished"] == "false" for e in found)
+
+
+def test_thread_that_ends_with_open_spans(tmp_path):
+    result = run(program("open_spans", "end", 4), tmp_path, **ACTIVE_FROM_1)
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [1] and len(events(trace, name="one step later")) == 1
+    for name in ("outer", "middle", "inner"):
+        found = events(trace, ph="X", name=name)
+        assert len(found) == 4 and all(e["args"]["finished"] == "false" for e in found)
+    assert trace["cprof"]["lost"]["total"] == 0
+
+
+def test_range_that_stays_open_over_several_windows(tmp_path):
+    """It belongs to the window in which it began, and its file does not wait for it for ever."""
+    result = run(python("push(b'whole run'); steps(3, 0.35)"), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=0)
+    traces = [load(path) for path in result.traces]
+    assert [step_numbers(trace) for trace in traces] == [[0], [1], [2]]
+    assert [len(events(trace, name="whole run")) for trace in traces] == [1, 0, 0]
+    assert events(traces[0], name="whole run")[0]["args"]["finished"] == "false"
+
+
+# ---- losses ------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_overrun_ring_counts_what_it_loses(tmp_path, threads):
+    result = run(program("burst", threads, 50000, 50), tmp_path, RING_KB=64, **ACTIVE_FROM_1)
+    trace = load(result.traces[0])
+    kept, lost = len(events(trace, name="burst")), trace["cprof"]["lost"]
+    assert lost["ring_full"] == lost["total"] > 0, "the ring was not made small enough for the test"
+    assert kept + lost["total"] == int(result.out.split()[1]) == threads * 100000
+    assert f"{lost['total']:,} lost" in result.said[0]
+    assert trace["cprof"]["records"] == kept
+
+
+def test_nothing_is_lost_at_a_usual_rate(tmp_path):
+    result = run(program("burst", 2, 10000, 20), tmp_path, **ACTIVE_FROM_1)
+    trace = load(result.traces[0])
+    assert trace["cprof"]["lost"]["total"] == 0 and len(events(trace, name="burst")) == 40000
+
+
+# ---- many windows ------------------------------------------------------------------------------------------
+
+def test_memory_and_files_stay_flat_over_1000_windows(tmp_path):
+    result = run(program("many_windows", 1000, 1000), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=0, RING_KB=64)
+    assert result.rc == 0 and result.complaints == []
+    (kb, fds, threads), (kb_end, fds_end, threads_end) = (
+        map(int, re.findall(r": (\d+) KB (\d+) fds (\d+) threads", line)[0]) for line in result.out.splitlines())
+    assert (fds_end, threads_end) == (fds, threads)
+    assert kb_end - kb < 1024, "900 windows of 20 events must not cost a megabyte"
+    assert len(result.traces) == 1000
+    for at in (0, 499, 999):
+        trace = load(result.traces[at])
+        assert step_numbers(trace) == [at] and len(events(trace, name="work")) == 10
+    assert result.parts == []
+
+
+def test_steps_faster_than_files_can_be_written(tmp_path):
+    """Either all files come out, or one line says that recording stopped; the program never waits."""
+    result = run(program("many_windows", 5000, 0), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=0)
+    assert result.rc == 0
+    assert len(result.traces) == 5000 or len(result.complaints) == 1
+    for path in result.traces[:3] + result.traces[-3:] + result.parts[:3]:
+        load(path)
+
+
+# ---- fork, vfork, exec -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("leave", ["os._exit(0)", "sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_forked_children_are_inert(tmp_path, leave):
+    code = f"""
+steps(3)
+for i in range(3):
+    child = os.fork()
+    if child == 0:
+        steps(20)
+        mark(b"child")
+        threading.Thread(target=lambda: mark(b"thread of the child")).start()
+        time.sleep(0.05)
+        print("threads", len(os.listdir("/proc/self/task")), flush=True)
+        {leave}
+    os.waitpid(child, 0)
+    steps(1)
+"""
+    result = run(python(code), tmp_path, **ACTIVE_FROM_1)
+    assert result.rc == 0 and result.complaints == [] and len(result.said) == 1
+    assert result.out == "threads 1\n" * 3
+    assert [path.name for path in files(tmp_path)] == ["rank0.6.pt.trace.json"]
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [1, 2, 3, 4, 5]
+    assert len(events(trace, name="work")) == 6 and events(trace, name=re.compile(".*child")) == []
+
+
+def test_forked_grandchild_that_outlives_its_parents(tmp_path):
+    """A daemon: the rank itself is the child of a launcher that forks and leaves."""
+    code = """
+steps(2)
+if os.fork():
+    os._exit(0)
+os.setsid(); time.sleep(0.3); steps(5); open(sys.argv[1], "w").write("done")
+"""
+    done = tmp_path / "done"
+    result = run(python(code, done), tmp_path / "traces", **ACTIVE_FROM_1)
+    wait_until(done.exists, "the daemon")
+    assert result.rc == 0 and result.names == ["rank0.2.pt.trace.json"]
+    assert len(files(tmp_path / "traces")) == 1
+
+
+def test_vfork_children_do_not_finish_the_trace(tmp_path):
+    result = run(program("vfork_exit"), tmp_path, **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "sum 12\n")
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [1, 2, 3, 4, 5] and len(events(trace, name="work")) == 6
+    assert files(tmp_path) == result.traces
+
+
+def test_failing_subprocess_does_not_finish_the_trace(tmp_path):
+    """Python's subprocess forks by vfork; the child that cannot exec leaves by _exit in the parent's memory."""
+    code = """
+for i in range(5):
+    try:
+        subprocess.run(["/nowhere/to/be/found"])
+    except FileNotFoundError:
+        print("not found")
+    subprocess.run(["/bin/true"], check=True)
+    steps(1)
+"""
+    result = run(python(code), tmp_path, **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "not found\n" * 5)
+    assert step_numbers(load(result.traces[0])) == [1, 2, 3, 4]
+    assert files(tmp_path) == result.traces
+
+
+def test_programs_below_a_traced_one(tmp_path):
+    """They load the library too. Without marks of steps they leave nothing; with them they are ranks of their own."""
+    code = """
+child = sys.argv[1]
+steps(2)
+subprocess.run([sys.executable, "-c", child, "0"], check=True)
+subprocess.run([sys.executable, "-c", child, "3"], check=True, env=dict(os.environ, RANK="1", WORLD_SIZE="2"))
+subprocess.run(["/bin/sh", "-c", "true | cat; ls / | wc -l >/dev/null"], check=True)
+steps(2)
+"""
+    child = """
+import ctypes, sys
+c = ctypes.CDLL(None)
+c.cprof_range_push(b"of the child"); c.cprof_mark(b"x"); c.cprof_range_pop()
+for i in range(int(sys.argv[1])):
+    c.cprof_mark(b"x"); c.cprof_step()
+"""
+    result = run(python(code, child), tmp_path, **ACTIVE_FROM_1)
+    assert result.rc == 0 and result.complaints == []
+    assert result.names == ["rank0.4.pt.trace.json", "rank1.3.pt.trace.json"] and len(files(tmp_path)) == 2
+    parent, rank1 = map(load, result.traces)
+    assert step_numbers(parent) == [1, 2, 3] and events(parent, name="of the child") == []
+    assert step_numbers(rank1) == [1, 2] and rank1["distributedInfo"]["rank"] == 1
+
+
+def test_children_are_traced_when_asked_for(tmp_path):
+    code = "steps(2); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+    child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
+    result = run(python(code, child), tmp_path, TRACE_CHILDREN=1, **ACTIVE_FROM_1)
+    pids = [re.search(r"pid(\d+)", path.name) for path in result.traces]
+    assert len(result.traces) == 2 and sum(match is not None for match in pids) == 1
+    of_child = load(next(path for path, match in zip(result.traces, pids) if match))
+    assert len(events(of_child, name="of the child")) == 1
+
+
+# ---- what belongs to the program ---------------------------------------------------------------------------
+
+def test_program_that_closes_all_files(tmp_path):
+    """Daemons close every descriptor and open their own; a kept one of ours would then write into their file."""
+    code = """
+steps(2); time.sleep(0.3)
+for i in range(30):
+    os.closerange(3, 256)
+    fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR | os.O_TRUNC)
+    os.write(fd, b"checkpoint")
+    steps(1); time.sleep(0.02)
+    assert os.pread(fd, 1 << 20, 0) == b"checkpoint", "somebody wrote into the program's file"
+print(open(sys.argv[1]).read())
+"""
+    result = run(python(code, tmp_path / "own"), tmp_path / "traces", **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "checkpoint\n"), result.err
+    assert step_numbers(load(result.traces[0])) == list(range(1, 32))
+
+
+def test_no_file_is_kept_open(tmp_path):
+    with Running(python("steps(3); print('ready', flush=True); sys.stdin.readline()"), tmp_path,
+                 **ACTIVE_FROM_1) as running:
+        running.wait_for("ready")
+        wait_until(lambda: files(tmp_path, ".part"), "the first flush")
+        with running.stopped():
+            links = [os.readlink(entry) for entry in fd_entries(running.process.pid)]
+    assert not [link for link in links if ".part" in link or str(tmp_path) in link]
+    assert len(links) == 3, links
+
+
+def fd_entries(pid):
+    return [entry.path for entry in os.scandir(f"/proc/{pid}/fd")]
+
+
+def test_signals_are_for_the_program(tmp_path):
+    """cprof's thread takes none; masks of the program's threads and of its children are as without cprof."""
+    code = """
+steps(2)
+print("child", subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True).stdout)
+got = []
+signal.signal(signal.SIGTERM, lambda *args: got.append("SIGTERM"))
+print("ready", flush=True); sys.stdin.readline()
+print("got", got, flush=True)
+steps(1)
+"""
+    with Running(python(code), tmp_path, **ACTIVE_FROM_1) as running:
+        running.wait_for("ready")
+        pid = running.process.pid
+        masks = {}
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            status = status_of(pid, thread)
+            masks[status["Name"]] = int(status["SigBlk"], 16)
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        running.say()
+        result = running.end()
+    assert result.rc == 0 and "got ['SIGTERM']" in result.out
+    ours = masks.pop("cprof")
+    unblockable = {signal.SIGKILL, signal.SIGSTOP, 32, 33}  # the last two are the C library's own
+    assert all(ours >> number - 1 & 1 for number in range(1, 65) if number not in unblockable)
+    assert masks and all(mask == 0 for mask in masks.values())
+    assert re.search(r"^SigBlk:\s*0+$", result.out, re.M), "a child inherited blocked signals"
+    assert re.search(r"^SigIgn:\s*[0-9a-f]+$", result.out, re.M)
+
+
+def test_child_processes_of_the_program_are_its_own(tmp_path):
+    """wait(-1) finds the program's children only."""
+    code = """
+steps(3)
+child = os.fork()
+if child == 0: os._exit(7)
+pid, status = os.waitpid(-1, 0)
+print(pid == child, os.waitstatus_to_exitcode(status))
+try: os.waitpid(-1, os.WNOHANG)
+except ChildProcessError: print("no more")
+"""
+    result = run(python(code), tmp_path, **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "True 7\nno more\n")
+
+
+def test_environment_of_children(tmp_path):
+    """Without cprof's own variables a child has what the program's own environment holds; nothing of the user's changes."""
+    code = """
+steps(2)
+print(sorted(set(subprocess.run(["env"], capture_output=True, text=True).stdout.splitlines()) -
+             {f"{k}={v}" for k, v in os.environ.items()}))
+print(os.environ["CUDA_INJECTION64_PATH"])
+"""
+    result = run(python(code), tmp_path, env=dict(CUDA_INJECTION64_PATH="/the/users/own.so"), **ACTIVE_FROM_1)
+    assert result.out == "[]\n/the/users/own.so\n"
+
+
+def test_side_files_are_no_traces_by_name(tmp_path):
+    """Readers load every .json and .gz of a folder: only traces may end so, also while recording and after a kill."""
+    seen = set()
+    code = "print('ready', flush=True); steps(400, 0.002); sys.stdin.readline()"
+    with Running(python(code), tmp_path, WARMUP=0, ACTIVE=40, REPEAT=0) as running:
+        running.wait_for("ready")
+        for _ in range(60):
+            seen |= {path for path in files(tmp_path)}
+            time.sleep(0.015)
+        running.end(signal.SIGKILL)
+    seen |= set(files(tmp_path))
+    for path in sorted(seen, key=natural):
+        if path.name.endswith((".json", ".gz")):
+            load(path)
+        else:
+            assert path.name.endswith(".part")
+    assert any(path.name.endswith(".json") for path in seen)
+
+
+def test_part_file_of_somebody_else_is_not_touched(tmp_path):
+    """A symbolic link under the name of the open file is not followed."""
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    code = """
+os.symlink(sys.argv[1], f"{sys.argv[2]}/rank0.1.pt.trace.json.{os.getpid()}.1.part")
+steps(4); time.sleep(0.4); print("done")
+"""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    result = run(python(code, target, folder), folder, **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "done\n") and target.read_text() == "precious"
+    assert len(result.said) == 1 and "symbolic link" in result.said[0]
+
+
+def test_open_file_that_somebody_removes(tmp_path):
+    """The program's clean-up takes the folder away in the middle of a window: one line, nothing else."""
+    code = """
+import shutil
+steps(3); time.sleep(0.4)
+shutil.rmtree(sys.argv[1])
+steps(2); time.sleep(0.4); steps(1); print("done")
+"""
+    result = run(python(code, tmp_path / "traces"), tmp_path / "traces", **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "done\n")
+    assert len(result.said) == 1 and "recording is off" in result.said[0]
+    assert not (tmp_path / "traces").exists()

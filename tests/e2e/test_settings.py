@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings and surroundings that are wrong: one clear line each, and a program that does not notice."""
+
+import re
+import resource
+import shutil
+import subprocess
+
+import pytest
+
+from support import (LIBRARY, Result, bound_by_permissions, environment, events, files, load, no_mounts_reason,
+                     own_mounts, program, python, run, step_numbers)
+
+TWO_STEPS = dict(WARMUP=0, ACTIVE=2)
+
+
+def one_line(result, *parts):
+    """Asserts that the program was not harmed and that one line of cprof holds all the parts."""
+    assert (result.rc, result.out, result.others) == (0, "done\n", "")
+    assert len(result.complaints) == 1, result.err
+    for part in parts:
+        assert part in result.complaints[0], result.complaints[0]
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name, value, parts", [
+    ("ACTIVE", "0", ("from 1 to", "default 4")),
+    ("WAIT", "-1", ("from 0 to", "default 0")),
+    ("WARMUP", "two", ("whole number", "default 1")),
+    ("WARMUP", "1.5", ("whole number", "default 1")),
+    ("REPEAT", "99999999999999999999", ("whole number", "default 1")),
+    ("USE_GZIP", "maybe", ("0 or 1", "default 0")),
+    ("SCHEDULE_SCOPE", "year", ("run, epoch, none", "default run")),
+    ("LOG", "loud", ("error, warn, info, debug", "default info")),
+    ("FILENAME", "{nope}", ("unknown variable {nope}", "{batch}", "default rank{rank}.{batch}.pt.trace.json")),
+    ("FILENAME", "rank{rank", ("default rank{rank}",)),
+    ("RING_KB", "1", ("from 64", "default 8192")),
+    ("ACTIVITIES", "cpu,quantum", ("cpu", "default cpu,cuda")),
+])
+def test_bad_value(tmp_path, name, value, parts):
+    result = run(python("steps(6); print('done')"), tmp_path, **{name: value})
+    one_line(result, f"CPROF_{name}={value}", *parts)
+    assert result.names == ["rank0.5.pt.trace.json"], "the default is in force"
+
+
+def test_bad_folder_template(tmp_path):
+    result = run(python("steps(6); print('done')"), tmp_path, cwd=tmp_path, FOLDER="{batch}/x", RUN_NAME="r")
+    one_line(result, "CPROF_FOLDER={batch}/x", "{batch}", "default {run_name}/torch_traces")
+    assert result.traces == [tmp_path / "r/torch_traces/rank0.5.pt.trace.json"]
+
+
+@pytest.mark.parametrize("name, nearest", [("ACTIVEE", "CPROF_ACTIVE"), ("GZIP", "CPROF_USE_GZIP"),
+                                           ("SKIPFIRST", "CPROF_SKIP_FIRST")])
+def test_unknown_name(tmp_path, name, nearest):
+    result = run(python("steps(6); print('done')"), tmp_path, **{name: "3"})
+    one_line(result, f"CPROF_{name}", nearest)
+    assert result.names == ["rank0.5.pt.trace.json"]
+
+
+def test_several_bad_settings_have_a_line_each(tmp_path):
+    result = run(python("steps(6)"), tmp_path, ACTIVE="x", WAIT="y", NOPE="z")
+    assert len(result.complaints) == 3 and result.rc == 0
+
+
+def test_a_program_that_never_wakes_says_nothing(tmp_path):
+    """Neither a file nor a word, also when settings are wrong: every tool of a job loads the library."""
+    for command in (["/bin/true"], ["/bin/sh", "-c", "echo a | cat"], python("print('hello')")):
+        plain = run(command, tmp_path, preload=False)
+        result = run(command, tmp_path, ACTIVE="bad", NOPE=1)
+        assert (result.rc, result.out, result.err) == (plain.rc, plain.out, plain.err)
+    assert files(tmp_path) == []
+
+
+def test_the_constructor_starts_nothing(tmp_path):
+    code = ("fds = sorted(os.listdir('/proc/self/fd')); print(len(os.listdir('/proc/self/task')), len(fds), "
+            "[signal.getsignal(n) for n in range(1, 32)], signal.pthread_sigmask(signal.SIG_BLOCK, []))")
+    assert run(python(code), tmp_path).out == run(python(code), tmp_path, preload=False).out
+
+
+def test_switched_off(tmp_path):
+    result = run(python("steps(6); print('done', os.environ.get('CUDA_INJECTION64_PATH'))"), tmp_path, ENABLED=0)
+    assert (result.rc, result.out, result.err) == (0, "done None\n", "")
+    assert files(tmp_path) == []
+
+
+def test_log_levels(tmp_path):
+    for level, lines in (("debug", 1), ("info", 1), ("warn", 0), ("error", 0)):
+        result = run(python("steps(6); print('done')"), tmp_path / level, LOG=level)
+        assert (result.rc, result.out) == (0, "done\n") and len(result.traces) == 1
+        if level == "debug":
+            assert any("rank 0: 1 trace" in line for line in result.said)
+        else:
+            assert len(result.said) == lines
+    result = run(python("steps(6)"), tmp_path / "x", LOG="error", ACTIVE="bad")
+    assert result.said == []
+    result = run(python("steps(6)"), tmp_path / "y", LOG="warn", ACTIVE="bad")
+    assert len(result.said) == 1
+
+
+def test_closed_stdout_and_stderr(tmp_path):
+    """What the program closed stays closed, and nothing is written into what it opens instead."""
+    code = """
+os.close(1); os.close(2)
+for name in sys.argv[1:3]: os.open(name, os.O_CREAT | os.O_RDWR)
+steps(6); time.sleep(0.3)
+"""
+    result = run(python(code, tmp_path / "one", tmp_path / "two"), tmp_path / "traces", LOG="warn")
+    assert (result.rc, result.out, result.err) == (0, "", "")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == b""
+    assert len(result.traces) == 1
+
+
+# ---- folders and disks -------------------------------------------------------------------------------------
+
+def test_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("x")
+    result = run(python("steps(6); print('done')"), tmp_path / "file")
+    one_line(result, str(tmp_path / "file"), "Not a directory")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("sleep", [0, 0.4])
+def test_folder_without_permission(tmp_path, sleep):
+    """At the first flush and, for a short window, at its only one."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    result = run(python(f"steps(1); time.sleep({sleep}); steps(5); print('done')"), folder, **TWO_STEPS,
+                 before_exec=bound_by_permissions)
+    one_line(result, "Permission denied", "recording is off")
+    assert files(tmp_path) == []
+
+
+def test_read_only_file_system(tmp_path):
+    reason = no_mounts_reason()
+    if reason:
+        pytest.skip(reason)
+    result = in_mounts(tmp_path, 'mount -t tmpfs -o ro,size=64k none "$M"', "steps(6); print('done')", **TWO_STEPS)
+    one_line(result, "Read-only file system", "recording is off")
+
+
+def in_mounts(tmp_path, mounts, code, **settings):
+    """Runs Python code in a file system of its own at tmp_path/fs; what is left there goes to tmp_path/left."""
+    (tmp_path / "fs").mkdir()
+    (tmp_path / "left").mkdir()
+    shell = f'{mounts}; rc=0; "$@" || rc=$?; cp -r "$M"/. "$LEFT"; exit $rc'
+    command = [*own_mounts(), shell, "sh", "env", f"LD_PRELOAD={LIBRARY}", *python(code)]
+    done = run(command, tmp_path / "fs", preload=False, env=dict(M=str(tmp_path / "fs"), LEFT=str(tmp_path / "left")),
+               **settings)
+    return Result(done.rc, done.out, done.err, tmp_path / "left")
+
+
+def test_full_disk(tmp_path):
+    """One flush does not fit: what was there before is whole, and the program's own last bytes are not taken."""
+    reason = no_mounts_reason()
+    if reason:
+        pytest.skip(reason)
+    code = """
+steps(1); time.sleep(0.6); mark(b"before")
+time.sleep(0.6)
+for i in range(30000): mark(b"flood")
+time.sleep(0.6); steps(1); print("done")
+"""
+    result = in_mounts(tmp_path, 'mount -t tmpfs -o size=256k none "$M"', code, WARMUP=1, ACTIVE=9)
+    one_line(result, "No space left on device", "recording is off", ".part")
+    assert result.traces == [] and len(result.parts) == 1
+    trace = load(result.parts[0])
+    assert len(events(trace, name="before")) == 1 and events(trace, name="flood") == []
+
+
+def test_nearly_full_disk(tmp_path):
+    """Recording stops while 5 % are still free for the program."""
+    reason = no_mounts_reason()
+    if reason:
+        pytest.skip(reason)
+    code = """
+steps(1)
+for i in range(200): steps(10); time.sleep(0.01)
+s = os.statvfs(os.environ["M"])
+print("done" if s.f_bavail * 100 > s.f_blocks * 3 else f"only {s.f_bavail} of {s.f_blocks} blocks are left")
+"""
+    result = in_mounts(tmp_path, 'mount -t tmpfs -o size=512k none "$M"', code, WARMUP=1, ACTIVE=99999)
+    one_line(result, "nearly full", "recording is off")
+    trace = load(result.parts[0])
+    assert step_numbers(trace)[0] == 1 and trace["cprof"]["complete"] is False
+
+
+def test_nearly_full_disk_stops_short_windows_too(tmp_path):
+    """Each window is written by its only flush, at its end."""
+    reason = no_mounts_reason()
+    if reason:
+        pytest.skip(reason)
+    code = "steps(200, 0.004); print('done')"
+    result = in_mounts(tmp_path, 'mount -t tmpfs -o size=256k none "$M"', code, WARMUP=0, ACTIVE=1, REPEAT=0)
+    one_line(result, "nearly full", "recording is off")
+    assert 5 < len(result.traces) < 100
+    for path in result.traces:
+        load(path)
+
+
+def test_file_size_limit_of_the_process(tmp_path):
+    """RLIMIT_FSIZE would kill the program by SIGXFSZ if our thread took signals."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
+    code = "steps(1); time.sleep(0.6)\nfor i in range(3000): mark(b'flood')\ntime.sleep(0.6); steps(1); print('done')"
+    result = run(python(code), tmp_path, before_exec=limit, WARMUP=1, ACTIVE=9)
+    one_line(result, "File too large", "recording is off")
+    load(result.parts[0])
+
+
+def test_no_thread_to_be_had(tmp_path):
+    """RLIMIT_NPROC of a user without privileges; root is not bound by it."""
+    code = """
+import resource
+if os.geteuid() == 0: os.setresgid(54321, 54321, 54321); os.setresuid(54321, 54321, 54321)
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+try: threading.Thread(target=print).start(); print("a thread was started")
+except RuntimeError: pass
+steps(6); print("done")
+"""
+    result = run(python(code), tmp_path)
+    if "a thread was started" in result.out:
+        pytest.skip("RLIMIT_NPROC does not bind here")
+    one_line(result, "cannot start a thread", "nothing is recorded")
+    assert files(tmp_path) == []
+
+
+def test_no_descriptor_to_be_had(tmp_path):
+    """The program uses all descriptors that it may have: no file can be opened, and that is said once."""
+    code = """
+import resource
+steps(1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+taken = []
+try:
+    while True: taken.append(os.open("/dev/null", os.O_RDONLY))
+except OSError: pass
+time.sleep(0.6); steps(3)
+for fd in taken: os.close(fd)
+print("done")
+"""
+    result = run(python(code), tmp_path, WARMUP=1, ACTIVE=9)
+    one_line(result, "Too many open files", "recording is off")
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="no nm on this machine")
+def test_the_library_needs_libc_only():
+    needed = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"NEEDED.*\[(.*?)\]", needed)) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
