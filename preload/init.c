@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,23 +71,35 @@ static void inject_all(const char *path)
     setenv("INTEL_LIBITTNOTIFY64", path, 0);
 }
 
+/* True when the library came with the program (LD_PRELOAD, ld.so.preload, linked): the C library stands behind it in the loader's
+ * list, or LD_PRELOAD names it. One that was opened late, through one of the three variables, stays inert. */
+static bool loaded_first(const struct link_map *self)
+{
+    const char *name = strrchr(self->l_name, '/') + 1;
+    const char *preload = config_env("LD_PRELOAD");
+    if (preload && strstr(preload, name))
+        return true;
+    for (const struct link_map *before = self->l_prev; before; before = before->l_prev)
+        if (strstr(before->l_name, "/libc.so"))
+            return false;
+    return true;
+}
+
 __attribute__((constructor)) static void loaded(void)
 {
     int saved = errno;
+    struct link_map *self = NULL;
+    Dl_info info;
     config_capture();
-    const char *preload = config_env("LD_PRELOAD");
-    if (!config_enabled() || !preload || !strstr(preload, "cprof")) {
-        atomic_store(&cprof_life,
-                     LIFE_OVER); /* off, or opened late through one of the three variables: inert */
-        errno = saved;
-        return;
+    if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
+        self = NULL;
+    if (config_enabled() && self && self->l_name[0] == '/' && loaded_first(self)) {
+        names_capture();
+        affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
+        inject_all(self->l_name);
+    } else {
+        atomic_store(&cprof_life, LIFE_OVER);
     }
-    names_capture();
-    affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
-    Dl_info self;
-    if (dladdr((const void *)(uintptr_t)&cprof_life, &self) && self.dli_fname &&
-        self.dli_fname[0] == '/')
-        inject_all(self.dli_fname);
     errno = saved;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "preload/fork.h"
+#include "preload/init.h"
 #include "preload/resolve.h"
 #include "writer/writer.h"
 
@@ -115,11 +116,28 @@ void torch_start(const struct config *config)
         return;
     }
     fork_torch_lock();
+    if (atomic_load(&registered)) {
+        fork_torch_unlock();
+        return;
+    }
     operator_handle = add(torch_operator_start, torch_operator_end, false, config->record_shapes);
     range_handle = add(torch_range_start, torch_range_end, true, false);
     torch_api.disable(operator_handle);
     atomic_store(&registered, true);
     fork_torch_unlock();
+}
+
+bool torch_here(void)
+{
+    cprof_wake_once(WAKE_TORCH);
+    if (atomic_load(&registered) || atomic_load(&broken) || atomic_load(&cprof_life) == LIFE_OVER)
+        return true;
+    if (atomic_load(&cprof_life) != LIFE_AWAKE)
+        return false;
+    torch_start(config_get());
+    if (gate_open(GATE_SPANS))
+        torch_operators(true);
+    return atomic_load(&registered) || !(config_get()->activities & CONFIG_ACTIVITY_CPU);
 }
 
 void torch_operators(bool on)

@@ -27,6 +27,10 @@ extern struct torch_api torch_api;
  * waking thread, and again by a later wake-up source if torch was not there yet. Says one line when operators must stay off. */
 void torch_start(const struct config *config);
 
+/* torch's allocator is being used: wakes cprof, or registers the callbacks if cprof was woken before torch was there. The allocator's hook
+ * calls it until it answers true. */
+bool torch_here(void);
+
 /* Switches the operator callback. Called by the thread that marks a step, at its edge; takes the lock that fork waits for. */
 void torch_operators(bool on);
 

@@ -120,12 +120,14 @@ static void record(uint64_t address, int64_t bytes)
 VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
 {
     static void *(*_Atomic real)(size_t);
+    static _Atomic bool settled;
     void *(*next)(size_t) = atomic_load_explicit(&real, memory_order_relaxed);
     if (__builtin_expect(!next, 0)) {
         next = (void *(*)(size_t))resolve_in("libc10.so", "_ZN3c109alloc_cpuEm");
         atomic_store_explicit(&real, next, memory_order_relaxed);
     }
-    cprof_wake_once(WAKE_TORCH);
+    if (__builtin_expect(!atomic_load_explicit(&settled, memory_order_relaxed), 0))
+        atomic_store_explicit(&settled, torch_here(), memory_order_relaxed);
     void *address = NULL;
     if (__builtin_expect(next != NULL, 1))
         address = next(bytes);

@@ -443,10 +443,10 @@ START_TEST(any_call_may_fail)
     bool gzip = (_i & 1) != 0;
     static const int errors[] = {ENOSPC, EIO, EDQUOT, EFBIG, 0};
     fault.error = errors[_i / 2];
-    unsigned events = 0;
     unsigned failures = 0;
-    struct sink *s = make(gzip);
-    for (int at = 1; at < 60; at++) {
+    for (int at = 1; at < 16; at++) {
+        struct sink *s = make(gzip);
+        unsigned events = 0;
         for (unsigned trailer_size = 1; trailer_size < 9000;
              trailer_size = trailer_size * 3 + at % 5) {
             bool made = s->bytes_written != 0;
@@ -480,9 +480,10 @@ START_TEST(any_call_may_fail)
             events += 60;
             check_file(part, gzip, events, 7);
         }
+        s->discard(s);
+        sink_free(s);
     }
     ck_assert_uint_gt(failures, 10);
-    sink_free(s);
 }
 END_TEST
 
@@ -501,6 +502,24 @@ START_TEST(a_full_disk_stays_full_for_a_while)
     }
     ck_assert_int_eq(flush(s, 2, 5, 10), 0);
     check_file(part, false, 15, 2);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(close_that_fails_is_a_flush_that_failed)
+{
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 500), 0);
+    fault.at = 3; /* tail, commit, close */
+    fault.times = 1;
+    fault.error = EIO;
+    ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
+    fault.at = 1; /* and the write that would undo it */
+    fault.times = 1;
+    ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
+    check_file(part, false, 20, 1); /* what close() could not vouch for */
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    check_file(final, false, 10, 1); /* undone: the caller was told that it had failed */
     sink_free(s);
 }
 END_TEST
@@ -592,11 +611,13 @@ START_TEST(foreign_files_are_left_alone)
     ck_assert_int_eq(flush(s, 1, 1, 1), ENOENT);
     int fd = open(part, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
     ck_assert_int_eq((int)write(fd, "checkpoint", 10), 10);
+    ck_assert_int_eq(ftruncate(fd, 1000000), 0);
     close(fd);
     ck_assert_int_eq(flush(s, 1, 1, 1), ESTALE);
     ck_assert_int_eq(s->finish(s, final, true), ESTALE);
     s->discard(s);
-    ck_assert_uint_eq(contents(part)->len, 10);
+    ck_assert_uint_eq(contents(part)->len, 1000000);
+    ck_assert_int_eq(memcmp(contents(part)->data, "checkpoint", 11), 0);
     sink_free(s);
 
     unlink(part);
@@ -733,6 +754,7 @@ Suite *suite_sink(void)
     tcase_add_loop_test(all, short_and_interrupted_writes, 0, 2);
     tcase_add_loop_test(all, any_call_may_fail, 0, 10);
     tcase_add_test(all, a_full_disk_stays_full_for_a_while);
+    tcase_add_test(all, close_that_fails_is_a_flush_that_failed);
     tcase_add_loop_test(all, file_size_limit_of_the_process, 0, 2);
     tcase_add_test(all, missing_folders_are_made);
     tcase_add_test(all, folder_that_is_a_file);

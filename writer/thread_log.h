@@ -53,6 +53,7 @@ struct thread_log {
     char text[SPAN_TEXT];
     /* cprof thread only */
     uint64_t until; /* position up to which this pass drains */
+    bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
     uint64_t named; /* window serial << 32 | tid that last got a thread_name event */
     bool populated; /* the ring's first pages were touched for the owner */
 };

@@ -434,6 +434,7 @@ static void look_at_rings(void)
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
         if (!log->populated)
             populate(log);
+        log->ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
         log->until = ring_head(&log->ring);
     }
 }
@@ -441,16 +442,16 @@ static void look_at_rings(void)
 static void drain_rings(void)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        bool ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
-        uint64_t until = ended ? ring_head(&log->ring) : log->until;
         const struct record *r;
-        while ((r = ring_peek(&log->ring, until))) {
+        while ((r = ring_peek(&log->ring, log->until))) {
             if (!atomic_load_explicit(&failed, memory_order_relaxed))
                 take_record(log, r);
             ring_take(&log->ring, r);
         }
-        if (ended)
+        if (log->ended) {
+            log->ended = false;
             thread_log_recycle(log);
+        }
     }
 }
 
