@@ -68,7 +68,7 @@ BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 20
 
-FORMATTED = $(shell find preload cupti writer tests -name '*.[ch]')
+FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
 
 # ---- what people call -------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "preload/init.h"
+#include "preload/resolve.h"
 
 #define SETTLE_NS                                                                                  \
     2000000 /* how long after a switch of callbacks other threads may hold torch's lock */
@@ -17,6 +18,11 @@ static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it. */
 static _Atomic(pthread_t) holder; /* 0 = nobody; relaxed */
 static int64_t switched_ns;       /* CLOCK_MONOTONIC of the last unlock; 0 = never */
+
+/* at::hasGlobalCallbacks, which only reads, but under torch's own lock: when it returns, no thread that
+ * lost its CPU inside that lock is still there. Written at the first fork_torch_lock(), before any
+ * switch; NULL: this torch has none. */
+static bool (*_Atomic pass_through_lock)(void);
 
 static int64_t now_ns(void)
 {
@@ -44,6 +50,11 @@ static void give(void)
 
 void fork_torch_lock(void)
 {
+    static _Atomic bool looked;
+    if (!atomic_exchange(&looked, true)) {
+        void *found = resolve_in("libtorch_cpu.so", "_ZN2at18hasGlobalCallbacksEv");
+        atomic_store(&pass_through_lock, (bool (*)(void))found);
+    }
     take();
 }
 
@@ -53,15 +64,18 @@ void fork_torch_unlock(void)
     give();
 }
 
-/* Waits out what is left of the moment after the last switch. */
+/* Lets the other threads finish what the last switch made them do. */
 static void wait_until_settled(void)
 {
-    int64_t left = switched_ns ? switched_ns + SETTLE_NS - now_ns() : 0;
-    if (left <= 0 || left > SETTLE_NS)
+    if (!switched_ns)
         return;
+    int64_t left = switched_ns + SETTLE_NS - now_ns();
     struct timespec wait = {.tv_nsec = left};
-    while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
+    while (left > 0 && left <= SETTLE_NS && nanosleep(&wait, &wait) != 0 && errno == EINTR)
         ;
+    bool (*pass)(void) = atomic_load(&pass_through_lock);
+    if (pass)
+        pass();
 }
 
 /* A fork from inside the lock can only come from a signal handler that interrupted a switch: there is

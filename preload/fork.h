@@ -17,8 +17,9 @@ bool fork_start(void);
  * under it. Waits for a fork in progress, at most some milliseconds. Not recursive. Any thread. */
 void fork_torch_lock(void);
 
-/* Gives it back and notes the time: for a moment after a switch, other threads rebuild their callback
- * lists under torch's own lock, and a fork waits until that moment has passed. The thread that locked. */
+/* Gives it back and notes the time: after a switch, each other thread rebuilds its callback list under
+ * torch's own lock at its next operator, and a fork waits until that should be over. A thread that does
+ * so at the very instant of the fork is not excluded. The thread that locked. */
 void fork_torch_unlock(void);
 
 #endif

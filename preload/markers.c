@@ -154,7 +154,7 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
             continue;
         if (!is_range(span->key))
             here.unrecorded++; /* its finish will come */
-        span->flags |= REC_UNFINISHED;
+        span_add_flags(span, REC_UNFINISHED);
         thread_log_lost(log, LOSS_MARKER, 1);
         span_close(log, span->key);
     }
@@ -198,7 +198,7 @@ static bool open_marker(struct cprof_marker *m, int flags)
     struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, m->text, m->name_len);
     if (!span)
         return false;
-    span->flags = (uint8_t)flags;
+    span_add_flags(span, (uint8_t)flags);
     if (m->category_len) {
         uint8_t *room = span_data_room(log, span, m->category_len);
         if (room) {
@@ -245,7 +245,7 @@ void cprof_marker_start(struct cprof_marker *marker)
         here.unrecorded++;
         return;
     }
-    span->flags = REC_MARKER;
+    span_add_flags(span, REC_MARKER);
     here.open |= marker->bit;
 }
 
@@ -296,7 +296,7 @@ int cprof_range_push(const char *name)
         span = span_open(log, range_key(depth), CAT_USER_ANNOTATION, name ? name : "",
                          name ? (uint32_t)strnlen(name, NAME_MOST) : 0);
     if (span)
-        span->flags = REC_MARKER;
+        span_add_flags(span, REC_MARKER);
     guard_leave();
     return depth;
 }

@@ -12,6 +12,7 @@
 
 #include "preload/fork.h"
 #include "preload/init.h"
+#include "preload/python.h"
 #include "preload/resolve.h"
 #include "writer/writer.h"
 
@@ -51,7 +52,7 @@ static bool read_version(char *text, size_t size)
     if (n <= 0)
         return false;
     line[n] = '\0';
-    const char *digits = strstr(line, "__version__");
+    const char *digits = strstr(line, "__version__ ="); /* it also stands in __all__ */
     digits = strpbrk(digits ? digits : line, "0123456789");
     if (!digits)
         return false;
@@ -103,16 +104,46 @@ static uint64_t add(void **(*start)(void **, const void *), void (*end)(const vo
     return by_value(callback);
 }
 
+/* Steps of a torch whose callbacks are not to be touched: its own hook behind each optimizer's step (2.0 and later). A step() that
+ * calls super().step() runs the hook twice; the inner one is told by the outer one's frame. */
+static const char optimizer_glue[] =
+    "def _cprof_optimizer_glue():\n"
+    "    import ctypes, sys\n"
+    "    from torch.optim.optimizer import register_optimizer_step_post_hook\n"
+    "    ended = ctypes.PyDLL(None).cprof_optimizer_ended\n"
+    "    ended.argtypes, ended.restype = [ctypes.c_void_p], None\n"
+    "    def after(optimizer, args, kwargs):\n"
+    "        wrapper = sys._getframe(1)\n"
+    "        outer = wrapper.f_back\n"
+    "        while outer and outer.f_code is not wrapper.f_code:\n"
+    "            outer = outer.f_back\n"
+    "        if not outer:\n"
+    "            ended(id(optimizer))\n"
+    "    register_optimizer_step_post_hook(after)\n"
+    "try:\n"
+    "    _cprof_optimizer_glue()\n"
+    "except Exception as e:\n"
+    "    import sys\n"
+    "    print('cprof: cannot follow optimizers, only cprof_step() marks steps:', e, file=sys.stderr)\n"
+    "del _cprof_optimizer_glue\n";
+
+static void do_without_callbacks(const struct config *config)
+{
+    torch_operators_broken("operators and ranges", "its layout is not known to this version of cprof");
+    if (config->step == CONFIG_STEP_AUTO)
+        python_run_later(optimizer_glue);
+}
+
 void torch_start(const struct config *config)
 {
     char path[4096];
-    if (atomic_load(&registered) || !(config->activities & CONFIG_ACTIVITY_CPU) ||
+    if (atomic_load(&registered) || atomic_load(&broken) ||
         !resolve_object("libtorch_cpu.so", path, sizeof path))
         return;
     bool known = find_functions();
     torch_api.layout = find_layout();
     if (!known || !torch_api.layout || torch_api.layout->cb_size != sizeof(struct callback)) {
-        torch_operators_broken("its layout is not known to this version of cprof");
+        do_without_callbacks(config);
         return;
     }
     fork_torch_lock();
@@ -137,12 +168,13 @@ bool torch_here(void)
     torch_start(config_get());
     if (gate_open(GATE_SPANS))
         torch_operators(true);
-    return atomic_load(&registered) || !(config_get()->activities & CONFIG_ACTIVITY_CPU);
+    return atomic_load(&registered);
 }
 
 void torch_operators(bool on)
 {
-    if (!atomic_load(&registered) || atomic_load(&stopped) || atomic_load(&broken))
+    if (!atomic_load(&registered) || atomic_load(&stopped) || atomic_load(&broken) ||
+        !(config_get()->activities & CONFIG_ACTIVITY_CPU))
         return;
     fork_torch_lock();
     if (on != operators_on && !atomic_load(&stopped)) {
@@ -160,12 +192,17 @@ void torch_stop(void)
     atomic_store(&stopped, true);
 }
 
-void torch_operators_broken(const char *why)
+bool torch_stopped(void)
+{
+    return atomic_load_explicit(&stopped, memory_order_relaxed);
+}
+
+void torch_operators_broken(const char *what, const char *why)
 {
     if (atomic_exchange(&broken, true))
         return;
     char note[160];
-    snprintf(note, sizeof note, "operators are not recorded: torch %s: %s", torch_api.version, why);
+    snprintf(note, sizeof note, "%s are not recorded: torch %s: %s", what, torch_api.version, why);
     log_warn("%s; all else is", note);
     writer_note(note);
 }

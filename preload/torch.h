@@ -37,8 +37,11 @@ void torch_operators(bool on);
 /* From now on no callback is switched any more (exit, forked child). */
 void torch_stop(void);
 
-/* Turns operators off for good with one line that names the reason. Any thread. */
-void torch_operators_broken(const char *why);
+/* True after torch_stop(). Any thread. */
+bool torch_stopped(void);
+
+/* Turns operators off for good with one line that says what is missing ("operators") and why. Any thread. */
+void torch_operators_broken(const char *what, const char *why);
 
 /* ---- torch_ops.c ---- */
 

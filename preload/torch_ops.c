@@ -4,7 +4,9 @@
 #include "preload/torch.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#include "preload/init.h"
 #include "preload/python.h"
 #include "preload/steps.h"
 #include "writer/writer.h"
@@ -21,8 +23,11 @@ static _Atomic int checks_left = CHECKS;
 static __thread uint32_t optimizer_depth;
 static __thread bool optimizer_counts; /* the outermost one is of the optimizer that marks steps */
 
-static const void *_Atomic
-    first_optimizer; /* identity of the optimizer that marks steps; set by the first one's end */
+/* Which optimizer marks steps: the first one that steps, until it has rested for so many steps of others that the program must have
+ * gone on to another model. Any thread. */
+#define REST 100u
+static const void *_Atomic counting_optimizer; /* its identity, NULL = none yet */
+static _Atomic unsigned resting;               /* steps of others since its last one */
 
 static int64_t sequence_of(const void *function)
 {
@@ -73,7 +78,7 @@ static bool trusted(const void *function, const char *name)
         return true;
     }
     atomic_store(&checks_left, -1);
-    torch_operators_broken("its operators do not look as their layout says");
+    torch_operators_broken("operators", "its operators do not look as their layout says");
     return false;
 }
 
@@ -87,11 +92,10 @@ static void tell_engine_range(struct thread_log *log, const struct open_span *no
     bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + 1 ==
                               atomic_load_explicit(&node->id, memory_order_relaxed);
     if (!opened_just_before || range->text_len < sizeof EVALUATE - 1 ||
-        memcmp(log->text + range->text_at, EVALUATE, sizeof EVALUATE - 1) != 0)
+        memcmp(span_text(log, range), EVALUATE, sizeof EVALUATE - 1) != 0)
         return;
-    range->sequence = node->sequence;
-    range->forward_thread = node->forward_thread;
-    range->flags |= REC_BORROWED;
+    span_set_node(range, node->sequence, node->forward_thread);
+    span_add_flags(range, REC_BORROWED);
 }
 
 void **torch_operator_start(void **context, const void *function)
@@ -109,9 +113,9 @@ void **torch_operator_start(void **context, const void *function)
     if (!span)
         return context;
     const struct torch_layout *l = torch_api.layout;
-    span->sequence = sequence_of(function);
-    span->forward_thread = number_at(function, l->rf_fwd_thread_id);
-    log->torch_thread = number_at(function, l->rf_thread_id);
+    span_set_node(span, sequence_of(function), number_at(function, l->rf_fwd_thread_id));
+    atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
+                          memory_order_relaxed);
     if (scope_of(function) == TORCH_SCOPE_BACKWARD_FUNCTION)
         tell_engine_range(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
@@ -147,14 +151,21 @@ static const void *optimizer_identity(const char *name)
     return (const void *)(uintptr_t)(hash | 1);
 }
 
+static bool marks_steps(const void *optimizer)
+{
+    const void *counting = NULL;
+    if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer) && counting != optimizer &&
+        atomic_fetch_add(&resting, 1) < REST)
+        return false;
+    atomic_store(&counting_optimizer, optimizer);
+    atomic_store(&resting, 0);
+    return true;
+}
+
 static void optimizer_began(const char *name)
 {
-    if (optimizer_depth++ != 0 || !steps_listen_to(STEP_OPTIMIZER))
-        return;
-    const void *self = optimizer_identity(name);
-    const void *none = NULL;
-    atomic_compare_exchange_strong(&first_optimizer, &none, self);
-    optimizer_counts = atomic_load(&first_optimizer) == self;
+    if (optimizer_depth++ == 0 && steps_listen_to(STEP_OPTIMIZER))
+        optimizer_counts = marks_steps(optimizer_identity(name));
 }
 
 static void optimizer_ended(uint64_t ticks)
@@ -163,6 +174,14 @@ static void optimizer_ended(uint64_t ticks)
         return;
     optimizer_counts = false;
     steps_mark(STEP_OPTIMIZER, ticks);
+}
+
+/* Called by the glue of torch.c, where the ranges cannot be seen; the interpreter holds its lock. */
+__attribute__((visibility("default"))) void cprof_optimizer_ended(const void *optimizer);
+void cprof_optimizer_ended(const void *optimizer)
+{
+    if (!torch_stopped() && steps_listen_to(STEP_OPTIMIZER) && marks_steps(optimizer))
+        steps_mark(STEP_OPTIMIZER, 0);
 }
 
 /* A batch was fetched and the next fetch ends its step. Any thread. */
@@ -182,12 +201,26 @@ static void fetch_ended(void)
         atomic_store(&batch_in_work, true);
 }
 
+/* The callbacks stay in torch's list in a forked child. One that trains is told, once, that nobody looks. */
+static void say_not_traced(const char *name)
+{
+    static _Atomic bool said;
+    if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1) && (int)getpid() != cprof_owner_pid() &&
+        !atomic_exchange(&said, true))
+        log_warn("process %d was forked from a traced one: its steps are not traced (start ranks with torchrun or spawn)",
+                 (int)getpid());
+}
+
 void **torch_range_start(void **context, const void *function)
 {
     *context = NULL;
     const char *name = torch_api.name(function);
     if (!name)
         return context;
+    if (torch_stopped()) {
+        say_not_traced(name);
+        return context;
+    }
     if (starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
         fetch_began(); /* before the range opens: it belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
@@ -206,7 +239,7 @@ void torch_range_end(const void *function, void *context)
     struct thread_log *log = thread_log_self;
     uint64_t ticks = log ? span_close(log, function) : 0;
     bool batches = steps_listen_to(STEP_DATALOADER);
-    if (optimizer_depth == 0 && !batches)
+    if ((optimizer_depth == 0 && !batches) || torch_stopped())
         return;
     const char *name = torch_api.name(function);
     if (name && starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))

@@ -35,9 +35,9 @@ headers_alone() {
 }
 
 formatted() {
-    find preload cupti writer tests -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run -Werror 2>&1 |
-        grep -E 'error:' | cut -d: -f1,2 | sort -u | head -n 20
-    return "$((PIPESTATUS[0] | PIPESTATUS[1]))"
+    git ls-files -z --cached --others --exclude-standard '*.c' '*.h' |
+        xargs -0 clang-format --dry-run -Werror 2>&1 | grep -E 'error:' | cut -d: -f1,2 | sort -u | head -n 20
+    return "${PIPESTATUS[1]}"
 }
 
 python_compiles() {

@@ -158,15 +158,15 @@ def check_text(path, lines, private):
             problem(path, number, "left-over mark")
         if PACKAGE_HOST.search(line):
             problem(path, number, "names a package host")
-        if any(folder in line for folder in private):
+        if private.search(line):
             problem(path, number, "names a path of this machine")
 
 
-def private_folders():
-    """Folders that only this machine has: the home folder, and where the checkout is."""
-    shared = {"/", "/tmp/", "/home/", "/opt/", "/srv/", "/usr/", "/usr/src/", "/usr/local/src/", "/var/tmp/", "/mnt/"}
-    folders = {os.path.expanduser("~") + "/", f"{ROOT}/", f"{ROOT.parent}/"}
-    return sorted(folders - shared)
+def private_paths():
+    """Finds paths that only this machine has: below the home folder, the checkout, or the folder it stands in."""
+    shared = {"/", "/tmp/", "/home/", "/opt/", "/src/", "/srv/", "/usr/", "/usr/src/", "/usr/local/src/", "/var/tmp/", "/mnt/"}
+    folders = {os.path.expanduser("~") + "/", f"{ROOT}/", f"{ROOT.parent}/"} - shared
+    return re.compile(r"(?<![\w.~*$}-])(" + "|".join(map(re.escape, sorted(folders))) + ")")
 
 
 def check_makefile():
@@ -180,7 +180,7 @@ def check_makefile():
 
 
 def main():
-    private = private_folders()
+    private = private_paths()
     for path in project_files():
         data = (ROOT / path).read_bytes()
         if b"\0" in data:

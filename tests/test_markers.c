@@ -380,6 +380,8 @@ START_TEST(start_that_was_not_recorded)
     mock_marker_start(a); /* and what follows is whole again */
     mock_marker_finish(a);
     expect(REC_SPAN, "a", REC_MARKER);
+    mock_marker_finish(a);
+    ck_assert_uint_eq(lost(LOSS_MARKER), 2);
 }
 END_TEST
 
@@ -457,6 +459,11 @@ START_TEST(more_markers_than_bits)
     ck_assert_uint_eq(lost(LOSS_MARKER), 1);
     mock_marker_finish(m[128]);
     ck_assert_uint_eq(lost(LOSS_MARKER), 2);
+    mock_marker_start(m[128]);
+    mock_marker_start(m[129]);
+    mock_marker_finish(m[128]); /* cuts the other, which is counted once */
+    mock_marker_finish(m[129]);
+    ck_assert_uint_eq(lost(LOSS_MARKER), 3);
 }
 END_TEST
 

@@ -37,8 +37,17 @@ static struct record *reserve(struct thread_log *log, uint32_t text_len, uint32_
     return r;
 }
 
+/* Fetches the lines that records will fill a few records from now: the cprof thread had them last. */
+static void prefetch(const struct ring *ring)
+{
+    const struct record *ahead = &ring->base[(ring->reserved + 12) & (ring->slots - 1)];
+    __builtin_prefetch(ahead, 1);
+    __builtin_prefetch((const char *)ahead + RECORD_SLOT, 1);
+}
+
 static void commit(struct thread_log *log, const struct record *r)
 {
+    prefetch(&log->ring);
     ring_commit(&log->ring, r->slots);
     count(&log->records);
 }
@@ -49,6 +58,45 @@ uint64_t span_top(const struct thread_log *log)
     return depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
 }
 
+/* The last `len` (1 to 7) bytes of a name as a word, without reading past them. */
+static inline uint64_t last_word(const char *text, uint32_t len)
+{
+    uint32_t low = 0, high = 0;
+    if (len >= 4) {
+        memcpy(&low, text, 4);
+        memcpy(&high, text + len - 4, 4);
+        return low | (uint64_t)high << (8 * (len - 4));
+    }
+    low = (uint8_t)text[0] | (uint32_t)(uint8_t)text[len / 2] << (8 * (len / 2));
+    return low | (uint32_t)(uint8_t)text[len - 1] << (8 * (len - 1));
+}
+
+/* Puts a name on the stack of names, word by word and atomically, because the cprof thread may be reading. */
+static inline void push_name(struct thread_log *log, const char *text, uint32_t len)
+{
+    _Atomic uint64_t *to = &log->text[log->text_used];
+    uint64_t word;
+    for (; len >= sizeof word; len -= (uint32_t)sizeof word, text += sizeof word) {
+        memcpy(&word, text, sizeof word);
+        atomic_store_explicit(to++, word, memory_order_relaxed);
+    }
+    if (len)
+        atomic_store_explicit(to++, last_word(text, len), memory_order_relaxed);
+    log->text_used = (uint32_t)(to - log->text);
+}
+
+/* Copies the span's name behind the header, in words as it was written: wider loads would wait for those stores. Fills up to a
+ * whole word; the slot has room. */
+static inline void copy_name(struct record *r, const struct thread_log *log,
+                             const struct open_span *span)
+{
+    const _Atomic uint64_t *from =
+        &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
+    uint64_t *to = (uint64_t *)(r + 1);
+    for (uint32_t done = 0; done < r->text_len; done += 8)
+        *to++ = atomic_load_explicit(from++, memory_order_relaxed);
+}
+
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t text_len)
 {
@@ -57,7 +105,7 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
         lost(log, LOSS_DEPTH);
         return NULL;
     }
-    uint32_t room = SPAN_TEXT - log->text_used;
+    uint32_t room = SPAN_TEXT - log->text_used * 8;
     if (__builtin_expect(text_len > room, 0)) {
         lost(log, LOSS_TEXT);
         text_len = room;
@@ -67,20 +115,18 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     /* The cprof thread may be reading this entry: id first goes to 0, and comes last. */
     atomic_store_explicit(&span->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    span->parent =
-        depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
+    atomic_store_explicit(&span->parent, span_top(log), memory_order_relaxed);
     span->key = key;
-    span->sequence = -1;
-    span->forward_thread = 0;
-    span->text_at = log->text_used;
-    span->text_len = text_len;
+    span_set_node(span, -1, 0);
+    atomic_store_explicit(&span->text_at, log->text_used, memory_order_relaxed);
+    atomic_store_explicit(&span->text_len, text_len, memory_order_relaxed);
+    span->data_at = (uint16_t)log->data_used;
     span->data_len = 0;
-    span->category = (uint8_t)category;
+    atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
     span->data_kind = DATA_NONE;
-    span->flags = 0;
-    memcpy(log->text + log->text_used, text, text_len);
-    log->text_used += text_len;
-    span->start = clock_ticks();
+    atomic_store_explicit(&span->flags, 0, memory_order_relaxed);
+    push_name(log, text, text_len);
+    atomic_store_explicit(&span->start, clock_ticks(), memory_order_relaxed);
     atomic_store_explicit(&span->id, id, memory_order_release);
     atomic_store_explicit(&log->depth, depth + 1, memory_order_release);
     return span;
@@ -89,37 +135,40 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
 uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most)
 {
     (void)span;
-    if (most > SPAN_TEXT - log->text_used) {
+    if (most > SPAN_DATA - log->data_used) {
         lost(log, LOSS_TEXT);
         return NULL;
     }
-    return (uint8_t *)log->text + log->text_used;
+    return log->data + log->data_used;
 }
 
 void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
                     uint32_t used)
 {
     span->data_kind = (uint8_t)kind;
-    span->data_len = used;
-    log->text_used += used;
+    span->data_len = (uint16_t)used;
+    log->data_used += used;
 }
 
 static void put_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
-    struct record *r = reserve(log, span->text_len, span->data_len);
+    uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
+    struct record *r = reserve(log, text_len, span->data_len);
     if (!r)
         return;
     r->kind = REC_SPAN;
-    r->category = span->category;
+    r->category = atomic_load_explicit(&span->category, memory_order_relaxed);
     r->data_kind = span->data_kind;
-    r->flags = span->flags;
-    r->start = span->start;
+    r->flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    r->start = atomic_load_explicit(&span->start, memory_order_relaxed);
     r->end = end;
     r->id = atomic_load_explicit(&span->id, memory_order_relaxed);
-    r->parent = span->parent;
-    r->op.sequence = span->sequence;
-    r->op.forward_thread = span->forward_thread;
-    memcpy(r + 1, log->text + span->text_at, span->text_len + span->data_len);
+    r->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
+    r->op.sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    copy_name(r, log, span);
+    if (span->data_len)
+        memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
     commit(log, r);
 }
 
@@ -136,7 +185,8 @@ uint64_t span_close(struct thread_log *log, const void *key)
         lost(log, LOSS_UNMATCHED);
     struct open_span *span = &log->spans[at - 1];
     put_span(log, span, end);
-    log->text_used = span->text_at;
+    log->text_used = atomic_load_explicit(&span->text_at, memory_order_relaxed);
+    log->data_used = span->data_at;
     atomic_store_explicit(&log->depth, at - 1, memory_order_release);
     return end;
 }
@@ -171,10 +221,10 @@ void spans_abandon(struct thread_log *log)
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     while (depth > 0) {
         struct open_span *span = &log->spans[--depth];
-        span->flags |= REC_UNFINISHED;
+        span_add_flags(span, REC_UNFINISHED);
         put_span(log, span, end);
     }
-    log->text_used = 0;
+    log->text_used = log->data_used = 0;
     atomic_store_explicit(&log->depth, 0, memory_order_release);
 }
 

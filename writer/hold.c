@@ -15,7 +15,7 @@ struct hold_chunk {
 
 /* What stands before each record in a chunk. */
 struct hold_entry {
-    struct thread_log *log;
+    struct record_owner owner;
     uint64_t size; /* bytes of the record that follows */
 };
 
@@ -46,18 +46,19 @@ static struct hold_chunk *chunk_for(struct hold *h, uint64_t size)
     return chunk;
 }
 
-bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bool bare)
+bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r, bool bare)
 {
     bool strip = bare && r->data_kind == DATA_SHAPES;
     uint32_t data_len = strip ? 0 : r->data_len;
     uint64_t slots = record_slots(r->text_len, data_len);
-    struct hold_entry entry = {log, slots * RECORD_SLOT};
+    struct hold_entry entry = {*owner, slots * RECORD_SLOT};
     uint64_t size = sizeof entry + entry.size;
-    if (h->bytes + size > h->limit)
+    struct hold_chunk *chunk = h->bytes + size > h->limit ? NULL : chunk_for(h, size);
+    if (!chunk) {
+        h->refused++;
+        h->refused_markers += (r->flags & REC_MARKER) != 0;
         return false;
-    struct hold_chunk *chunk = chunk_for(h, size);
-    if (!chunk)
-        return false;
+    }
     char *to = chunk->bytes + chunk->used;
     memcpy(to, &entry, sizeof entry);
     struct record *copy = (struct record *)(to + sizeof entry);
@@ -72,13 +73,13 @@ bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bo
 }
 
 void hold_each(const struct hold *h,
-               void (*each)(struct thread_log *, const struct record *, void *), void *arg)
+               void (*each)(const struct record_owner *, const struct record *, void *), void *arg)
 {
     for (const struct hold_chunk *chunk = h->first; chunk; chunk = chunk->next) {
         for (uint64_t at = 0; at < chunk->used;) {
             struct hold_entry entry;
             memcpy(&entry, chunk->bytes + at, sizeof entry);
-            each(entry.log, (const struct record *)(chunk->bytes + at + sizeof entry), arg);
+            each(&entry.owner, (const struct record *)(chunk->bytes + at + sizeof entry), arg);
             at += sizeof entry + entry.size;
         }
     }

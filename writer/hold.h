@@ -13,6 +13,7 @@ struct hold {
     uint64_t from;  /* ticks: takes records that start at or after this */
     uint64_t limit; /* most bytes of records */
     uint64_t bytes; /* bytes of records held */
+    uint64_t refused, refused_markers; /* records for which there was no room; those of them that are markers */
     struct hold_chunk *first, *last;
     bool on;
 };
@@ -20,12 +21,12 @@ struct hold {
 /* Begins to hold what starts at `from` or later, at most `limit` bytes. */
 void hold_begin(struct hold *h, uint64_t from, uint64_t limit);
 
-/* Keeps a copy; false when the limit is reached or memory is short (the caller counts). Shapes are left out when `bare`. */
-bool hold_put(struct hold *h, struct thread_log *log, const struct record *r, bool bare);
+/* Keeps a copy; false when the limit is reached or memory is short (counted). Shapes are left out when `bare`. */
+bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r, bool bare);
 
 /* Calls each() for every record held, in the order in which they came. */
 void hold_each(const struct hold *h,
-               void (*each)(struct thread_log *, const struct record *, void *), void *arg);
+               void (*each)(const struct record_owner *, const struct record *, void *), void *arg);
 
 /* Forgets everything and stops holding. */
 void hold_drop(struct hold *h);

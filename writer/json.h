@@ -33,7 +33,9 @@ void json_us(struct buf *b, int64_t ns);
 void json_real(struct buf *b, double value);
 
 /* Appends the event(s) for one record: X for spans, i for instants and memory, one C per series for counters (names and
- * args as Kineto; a counter has one key each). dtype_names: names by c10::ScalarType, NULL entries allowed; n of them. */
+ * args as Kineto; a counter has one key each, `value` when its only key is empty or the name). All or nothing: when b has no
+ * room, b->failed is set and no part of the record is left in it; that holds for every function below too. dtype_names: names
+ * by c10::ScalarType, NULL entries allowed; n of them. */
 void json_record(struct buf *b, const struct record *r, const struct json_place *at,
                  const char *const *dtype_names, unsigned n_dtypes);
 
@@ -41,7 +43,8 @@ void json_record(struct buf *b, const struct record *r, const struct json_place 
 void json_flow(struct buf *b, const char *kind, uint64_t id, const struct json_place *from,
                const struct json_place *to);
 
-/* Appends an M event (process_name, thread_name, process_labels with text; the two sort_index kinds with number). */
+/* Appends an M event (process_name, thread_name, process_labels with text; the two sort_index kinds with number). Nothing
+ * for an empty text: Perfetto counts an import error for such a name. */
 void json_meta_text(struct buf *b, const char *kind, uint32_t pid, uint32_t tid, const char *key,
                     const char *text, size_t len);
 void json_meta_number(struct buf *b, const char *kind, uint32_t pid, uint32_t tid,

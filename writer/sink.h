@@ -14,20 +14,23 @@
 #include <stdint.h>
 
 struct sink {
-    /* Adds `body` and puts `trailer` over the old trailer in one write, truncating when the file got shorter. head (may be
-     * NULL = unchanged after the first call) is rewritten in place; its length must be the same each time. Returns 0 or an
-     * errno value; after an error the file is as the last successful flush left it, as far as the file system allows, and
-     * the same body may be given again. */
+    /* Adds `body` and puts `trailer` in place of the old trailer: first what lies behind the old end of the file, then one
+     * write over the old trailer (sink_file.c says what a kill leaves), then a cut when the file got shorter. head (NULL =
+     * unchanged) is rewritten in place; its length must be the same each time (EINVAL). Returns 0 or an errno value: EEXIST,
+     * ELOOP when the name is taken at the first flush, ESTALE when the file is no longer ours, EBADF after finish or discard.
+     * After an error the file is as the last successful flush left it, as far as the file system allows (a rewritten head
+     * stays), and the same body may be given again. */
     int (*flush)(struct sink *, const char *head, size_t head_len, const char *body,
                  size_t body_len, const char *trailer, size_t trailer_len);
     /* Gives the finished file its final name: link + unlink, never replacing unless `replace`. EEXIST is returned when the
-     * name is taken and replace is false. 0 or errno. */
+     * name is taken and replace is false, ENOENT when there was no flush yet. 0 or errno; after an error it may be called
+     * again with another name. */
     int (*finish)(struct sink *, const char *final_path, bool replace);
     /* Removes the unfinished file (a window that turned out not to be wanted). */
     void (*discard)(struct sink *);
     /* Frees the sink. The file stays as it is. NULL is allowed for the sink itself via sink_free(). */
     void (*free)(struct sink *);
-    uint64_t bytes_written; /* on disk in all, for the trace's own cost */
+    uint64_t bytes_written; /* size of the file after the last flush, for the trace's own cost */
     uint64_t body_size;     /* bytes of body on disk (compressed when gzip) */
 };
 

@@ -100,8 +100,8 @@ struct thread_log *thread_log_first(void)
 void thread_log_recycle(struct thread_log *log)
 {
     atomic_store_explicit(&log->depth, 0, memory_order_relaxed);
-    log->text_used = 0;
-    log->torch_thread = 0;
+    log->text_used = log->data_used = 0;
+    atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     log->named = 0;
     atomic_store_explicit(&log->state, THREAD_FREE, memory_order_release);
 }

@@ -11,52 +11,93 @@
 #include "writer/ring.h"
 
 #define SPAN_DEPTH 512u          /* open spans per thread; Perfetto draws no more either */
-#define SPAN_TEXT  (64u * 1024u) /* bytes of names and shapes of the open spans of one thread */
+#define SPAN_TEXT  (64u * 1024u) /* bytes of names of the open spans of one thread */
+#define SPAN_DATA  (32u * 1024u) /* bytes of their shapes and args */
 #define SPAN_ID_THREAD_SHIFT                                                                       \
     36 /* id = thread number << 36 | count: unique in the process, below 2^53 */
 #define THREADS_MAX (1u << 16)
 
-/* One open span. Written by its thread only; the cprof thread reads it to show what is still open, and checks `id` before and
- * after because the owner does not wait for it. */
+/* One open span. Its thread alone writes. The atomic fields are also read by the cprof thread, which shows what is still open:
+ * all relaxed but `id`, which it checks before and after because the owner does not wait for it. */
 struct open_span {
-    _Atomic uint64_t
-        id; /* owner writes, cprof thread reads; 0 = not recorded (begun while nothing was recorded) */
-    uint64_t start;  /* ticks */
-    const void *key; /* who opened it: the RecordFunction, marker …; matched at the end */
-    int64_t sequence;
-    uint64_t forward_thread;
-    uint32_t text_at; /* offset of text, then data, in thread_log.text */
-    uint32_t text_len;
-    uint32_t data_len;
-    uint8_t category;
-    uint8_t data_kind;
-    uint8_t flags; /* enum record_flags, for the record that it becomes */
+    _Atomic uint64_t id;    /* 0 while the rest is written */
+    _Atomic uint64_t start; /* ticks */
+    const void
+        *key; /* owner only: who opened it, the RecordFunction, marker …; matched at the end */
+    _Atomic int64_t sequence;        /* as in struct record */
+    _Atomic uint64_t forward_thread; /* as in struct record */
+    _Atomic uint32_t text_at;        /* first word of its name in thread_log.text */
+    _Atomic uint32_t text_len;       /* bytes */
+    uint16_t data_at, data_len;      /* owner only: bytes in thread_log.data */
+    _Atomic uint8_t category;        /* enum category */
+    uint8_t data_kind;               /* owner only: enum record_data */
+    _Atomic uint8_t flags;           /* enum record_flags, for the record that it becomes */
     uint8_t pad;
-    uint64_t parent;
+    _Atomic uint64_t parent; /* as in struct record */
 };
 _Static_assert(sizeof(struct open_span) == 64, "an open span is one cache line");
 
 struct thread_log {
     struct ring ring;
     _Atomic uint32_t depth; /* owner writes (release), cprof thread reads (acquire) */
-    uint32_t text_used;     /* owner only: bytes of `text` in use */
+    uint32_t text_used;     /* owner only: words of `text` in use */
+    uint32_t data_used;     /* owner only: bytes of `data` in use */
     uint64_t next_id;       /* owner only */
-    uint64_t torch_thread;  /* owner only: torch's logical thread id, 0 = not asked yet */
-    uint32_t number;        /* 1, 2 … in order of making; constant */
-    _Atomic uint32_t tid;   /* gettid() of the owner; set at attach */
+    _Atomic uint64_t
+        torch_thread; /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
+    uint32_t number;      /* 1, 2 … in order of making; constant */
+    _Atomic uint32_t tid; /* gettid() of the owner; set at attach */
     _Atomic int
         state; /* enum thread_state; attach and thread end write, cprof thread reads and frees */
     _Atomic uint64_t losses[LOSS_COUNT]; /* owner adds (relaxed), cprof thread reads */
     _Atomic uint64_t records;            /* owner adds (relaxed): records committed */
     struct thread_log *next;             /* all logs, newest first; constant once published */
     struct open_span spans[SPAN_DEPTH];
-    char text[SPAN_TEXT];
+    _Atomic uint64_t text[SPAN_TEXT / 8]; /* names; owner writes, cprof thread reads; relaxed */
+    uint8_t data[SPAN_DATA];              /* owner only */
     /* cprof thread only */
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
     uint64_t named; /* window serial << 32 | tid that last got a thread_name event */
-    bool populated; /* the ring's first pages were touched for the owner */
+    uint64_t
+        last_span; /* id of the last span taken out of the ring: its owner may not yet have popped it */
+    uint64_t populated; /* slots of the ring whose pages are present */
 };
+
+/* The name of an open span, not terminated. Its own thread. */
+static inline const char *span_text(const struct thread_log *log, const struct open_span *span)
+{
+    return (const char *)&log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
+}
+
+/* Numbers of the autograd node, once they are known. Its own thread. */
+static inline void span_set_node(struct open_span *span, int64_t sequence, uint64_t forward_thread)
+{
+    atomic_store_explicit(&span->sequence, sequence, memory_order_relaxed);
+    atomic_store_explicit(&span->forward_thread, forward_thread, memory_order_relaxed);
+}
+
+/* Adds enum record_flags. Its own thread. */
+static inline void span_add_flags(struct open_span *span, uint8_t flags)
+{
+    uint8_t before = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    atomic_store_explicit(&span->flags, (uint8_t)(before | flags), memory_order_relaxed);
+}
+
+/* Whose record it is: a log may have passed to another thread by the time that a held record is used. */
+struct record_owner {
+    struct thread_log *log;
+    uint64_t torch_thread;
+    uint32_t tid;
+};
+
+/* The owner of what is in the log's ring now. cprof thread. */
+static inline struct record_owner thread_log_owner(struct thread_log *log)
+{
+    return (struct record_owner){log,
+                                 atomic_load_explicit(&log->torch_thread, memory_order_relaxed),
+                                 atomic_load_explicit(&log->tid, memory_order_relaxed)};
+}
 
 enum thread_state { THREAD_FREE, THREAD_LIVE, THREAD_ENDED };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "writer/path.h"
@@ -18,6 +19,7 @@
 #define STEP_TID  4194305u /* above the kernel's largest pid: no thread has it */
 #define GPU_PIDS  4096u    /* pids below are GPU ordinals to readers */
 #define PID_SHIFT 1000000u
+#define OPEN_TEXT 1024u /* bytes of the name of a span that is open; a longer one is cut */
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -31,22 +33,40 @@ uint32_t window_pid(uint32_t pid)
     return pid < GPU_PIDS ? pid + PID_SHIFT : pid;
 }
 
-void window_sum_losses(uint64_t out[LOSS_COUNT])
+static uint64_t lost_by_writer; /* in all windows, and what belonged to none */
+
+void window_lost(struct window *w, enum loss cause, uint64_t n)
 {
-    for (int i = 0; i < LOSS_COUNT; i++)
-        out[i] = atomic_load_explicit(&process_losses[i], memory_order_relaxed);
-    for (struct thread_log *log = thread_log_first(); log; log = log->next)
-        for (int i = 0; i < LOSS_COUNT; i++)
-            out[i] += atomic_load_explicit(&log->losses[i], memory_order_relaxed);
+    lost_by_writer += n;
+    if (w)
+        w->lost.n[cause] += n;
 }
 
-struct window *window_open(const struct window_shared *shared, uint64_t serial, uint64_t from,
-                           uint64_t start, int64_t first_step)
+void window_losses(struct losses *out)
+{
+    for (int i = 0; i < LOSS_COUNT; i++)
+        out->n[i] = atomic_load_explicit(&process_losses[i], memory_order_relaxed);
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        for (int i = 0; i < LOSS_COUNT; i++)
+            out->n[i] += atomic_load_explicit(&log->losses[i], memory_order_relaxed);
+}
+
+uint64_t window_all_losses(void)
+{
+    struct losses threads;
+    window_losses(&threads);
+    uint64_t sum = lost_by_writer;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        sum += threads.n[i];
+    return sum;
+}
+
+struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
+                           const struct losses *before)
 {
     struct window *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    (void)shared;
     w->serial = serial;
     w->from = from;
     w->start = start;
@@ -55,7 +75,7 @@ struct window *window_open(const struct window_shared *shared, uint64_t serial, 
     w->last_step = first_step - 1;
     w->base_ns = clock_base_ns(clock_wall_ns(from));
     w->cpu_before_ns = thread_cpu_ns();
-    window_sum_losses(w->losses_before);
+    w->before = *before;
     return w;
 }
 
@@ -88,14 +108,14 @@ static struct json_place place(const struct window *w, const struct window_share
 
 /* The arrow between a forward operator and its backward node. */
 static void link_backward(struct window *w, const struct window_shared *shared,
-                          const struct thread_log *log, const struct record *r,
+                          const struct record_owner *owner, const struct record *r,
                           const struct json_place *at)
 {
     if (!shared->flows || r->category != CAT_CPU_OP || r->op.sequence < 0 ||
         (r->flags & REC_BORROWED))
         return;
     if (r->op.forward_thread == 0) {
-        flows_forward(shared->flows, w->serial, log->torch_thread, r->op.sequence, at);
+        flows_forward(shared->flows, w->serial, owner->torch_thread, r->op.sequence, at);
         return;
     }
     const struct json_place *from =
@@ -104,20 +124,26 @@ static void link_backward(struct window *w, const struct window_shared *shared,
         json_flow(&w->body, "fwdbwd", r->id, from, at);
 }
 
-void window_add(struct window *w, const struct window_shared *shared, struct thread_log *log,
-                const struct record *r)
+bool window_takes(const struct window *w, uint64_t start, uint8_t flags)
 {
+    return start < w->end && start >= (flags & REC_MARKER ? w->from : w->start);
+}
+
+void window_add(struct window *w, const struct window_shared *shared,
+                const struct record_owner *owner, const struct record *r)
+{
+    if (w->settled && window_left_open(&w->open_ids, r->id))
+        return; /* it ended after the window was settled, and stands there as unfinished */
     if (w->full && !shared->options->continuous) { /* a continuous recording goes on in the next file */
-        thread_log_lost(NULL, LOSS_FILE_FULL, 1);
+        window_lost(w, LOSS_FILE_FULL, 1);
         return;
     }
-    uint32_t tid = atomic_load_explicit(&log->tid, memory_order_relaxed);
-    if (log->named != (w->serial << 32 | tid))
-        name_thread(w, shared, log, tid);
-    struct json_place at = place(w, shared, tid, r->start, r->end);
+    if (owner->log->named != (w->serial << 32 | owner->tid))
+        name_thread(w, shared, owner->log, owner->tid);
+    struct json_place at = place(w, shared, owner->tid, r->start, r->end);
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
     if (r->kind == REC_SPAN)
-        link_backward(w, shared, log, r, &at);
+        link_backward(w, shared, owner, r, &at);
     w->records++;
     w->events++;
 }
@@ -137,45 +163,64 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     w->events++;
 }
 
-/* Copies an open span out of a thread's stack; false when the owner changed it meanwhile. */
-static bool copy_open(const struct thread_log *log, uint32_t at, struct open_span *span, char *text,
-                      size_t size)
+/* An open span, copied out of its thread's stack. */
+struct open_copy {
+    uint64_t id, parent, start, forward_thread;
+    int64_t sequence;
+    uint32_t text_len;
+    uint8_t category, flags;
+    _Alignas(8) char text[OPEN_TEXT];
+};
+
+static void copy_name(const struct thread_log *log, uint32_t at, uint32_t len,
+                      struct open_copy *copy)
 {
-    uint64_t id = atomic_load_explicit(&log->spans[at].id, memory_order_acquire);
-    if (id == 0)
-        return false;
-    memcpy(span, &log->spans[at], sizeof *span);
-    uint32_t len = span->text_len;
-    if (span->text_at > SPAN_TEXT || len > SPAN_TEXT - span->text_at || len > size)
+    if (at >= SPAN_TEXT / 8 || len > SPAN_TEXT - at * 8)
         len = 0;
-    memcpy(text, log->text + span->text_at, len);
-    span->text_len = len;
-    span->data_len = 0;
+    copy->text_len = len < OPEN_TEXT ? len : OPEN_TEXT;
+    for (uint32_t i = 0; i < copy->text_len; i += 8) {
+        uint64_t word = atomic_load_explicit(&log->text[at + i / 8], memory_order_relaxed);
+        memcpy(copy->text + i, &word, sizeof word);
+    }
+}
+
+/* False when the owner has begun to change the entry or has closed the span meanwhile. */
+static bool copy_open(const struct thread_log *log, uint32_t at, struct open_copy *copy)
+{
+    const struct open_span *span = &log->spans[at];
+    copy->id = atomic_load_explicit(&span->id, memory_order_acquire);
+    copy->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
+    copy->start = atomic_load_explicit(&span->start, memory_order_relaxed);
+    copy->sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    copy->forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    copy->category = atomic_load_explicit(&span->category, memory_order_relaxed);
+    copy->flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    copy_name(log, atomic_load_explicit(&span->text_at, memory_order_relaxed),
+              atomic_load_explicit(&span->text_len, memory_order_relaxed), copy);
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&log->spans[at].id, memory_order_relaxed) == id;
+    return copy->id != 0 && copy->id == atomic_load_explicit(&span->id, memory_order_relaxed) &&
+           at < atomic_load_explicit(&log->depth, memory_order_relaxed);
 }
 
 /* Calls each() for every span of the window that is open now. Spans of a thread that has ended never will be closed. */
-static void
-each_open(const struct window *w,
-          void (*each)(const struct open_span *, const char *text, uint32_t tid, void *), void *arg)
+static void each_open(const struct window *w,
+                      void (*each)(const struct open_copy *, uint32_t tid, void *), void *arg)
 {
-    char text[1024];
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
         uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
         for (uint32_t i = 0; i < depth && i < SPAN_DEPTH; i++) {
-            struct open_span span;
-            if (!copy_open(log, i, &span, text, sizeof text))
-                break;
-            if (span.start >= w->from && span.start < w->end)
-                each(&span, text, atomic_load_explicit(&log->tid, memory_order_relaxed), arg);
+            struct open_copy span;
+            if (!copy_open(log, i, &span) || span.id == log->last_span)
+                break; /* its record is out already: so are those of the spans above it */
+            if (window_takes(w, span.start, span.flags))
+                each(&span, atomic_load_explicit(&log->tid, memory_order_relaxed), arg);
         }
     }
 }
 
-static void count_one(const struct open_span *span, const char *text, uint32_t tid, void *count)
+static void count_one(const struct open_copy *span, uint32_t tid, void *count)
 {
-    (void)span, (void)text, (void)tid;
+    (void)span, (void)tid;
     ++*(uint64_t *)count;
 }
 
@@ -186,34 +231,58 @@ bool window_has_open_spans(const struct window *w)
     return n != 0;
 }
 
-struct trailer_arg {
+struct put_arg {
     struct window *w;
     const struct window_shared *shared;
     uint64_t now;
-    uint64_t count;
 };
 
 /* An open span as an event that is cut at now, or at the window's end. */
-static void put_open(const struct open_span *span, const char *text, uint32_t tid, void *arg)
+static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 {
-    struct trailer_arg *t = arg;
+    struct put_arg *put = arg;
     struct {
         struct record r;
-        char text[1024];
+        char text[OPEN_TEXT];
     } copy = {.r = {.kind = REC_SPAN,
                     .category = span->category,
-                    .flags = REC_UNFINISHED,
+                    .flags = span->flags | REC_UNFINISHED,
                     .start = span->start,
-                    .end = t->now > span->start ? t->now : span->start,
-                    .id = atomic_load_explicit(&span->id, memory_order_relaxed),
+                    .end = put->now > span->start ? put->now : span->start,
+                    .id = span->id,
                     .parent = span->parent,
                     .text_len = span->text_len}};
     copy.r.op.sequence = span->sequence;
     copy.r.op.forward_thread = span->forward_thread;
-    memcpy(copy.text, text, span->text_len);
-    struct json_place at = place(t->w, t->shared, tid, copy.r.start, copy.r.end);
-    json_record(&t->w->trailer, &copy.r, &at, NULL, 0);
-    t->count++;
+    memcpy(copy.text, span->text, span->text_len);
+    struct json_place at = place(put->w, put->shared, tid, copy.r.start, copy.r.end);
+    json_record(&put->w->open, &copy.r, &at, NULL, 0);
+    buf_put(&put->w->open_ids, &span->id, sizeof span->id);
+}
+
+static void look_at_open(struct window *w, const struct window_shared *shared)
+{
+    struct put_arg put = {w, shared, clock_ticks()};
+    if (put.now > w->end)
+        put.now = w->end;
+    buf_reset(&w->open);
+    buf_reset(&w->open_ids);
+    each_open(w, put_open, &put);
+    w->unfinished = w->open_ids.len / sizeof(uint64_t);
+}
+
+void window_settle(struct window *w, const struct window_shared *shared)
+{
+    look_at_open(w, shared);
+    w->settled = true;
+}
+
+bool window_left_open(const struct buf *open_ids, uint64_t id)
+{
+    for (size_t i = 0; i < open_ids->len; i += sizeof id)
+        if (memcmp(open_ids->data + i, &id, sizeof id) == 0)
+            return true;
+    return false;
 }
 
 static void put_flag(struct buf *b, const char *key, bool on)
@@ -272,11 +341,13 @@ static void put_losses(struct buf *b, const struct window *w)
 #include "writer/losses.def"
 #undef LOSS
     };
-    uint64_t now[LOSS_COUNT], total = 0;
-    window_sum_losses(now);
+    struct losses until = w->at_end;
+    uint64_t total = 0;
+    if (w->end == UINT64_MAX)
+        window_losses(&until);
     buf_puts(b, "\"lost\": {");
     for (int i = 0; i < LOSS_COUNT; i++) {
-        uint64_t n = now[i] - w->losses_before[i];
+        uint64_t n = until.n[i] - w->before.n[i] + w->lost.n[i];
         total += n;
         buf_printf(b, "\"%s\": %llu, ", keys[i], (unsigned long long)n);
     }
@@ -284,7 +355,7 @@ static void put_losses(struct buf *b, const struct window *w)
 }
 
 /* The `cprof` object: what this file holds, what it lost, and what recording it cost. */
-static void put_account(struct window *w, const struct window_shared *shared, uint64_t open_spans)
+static void put_account(struct window *w, const struct window_shared *shared)
 {
     struct buf *b = &w->trailer;
     struct trace_identity id = {.world_size = 1};
@@ -301,7 +372,7 @@ static void put_account(struct window *w, const struct window_shared *shared, ui
                w->markless ? "false" : "true");
     buf_printf(b, ", \"records\": %llu, \"events\": %llu, \"unfinished\": %llu, ",
                (unsigned long long)w->records, (unsigned long long)w->events,
-               (unsigned long long)open_spans);
+               (unsigned long long)w->unfinished);
     put_losses(b, w);
     buf_printf(b, ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"bytes\": %llu, \"notes\": [%s]}",
                (double)w->records * shared->record_ns,
@@ -312,13 +383,11 @@ static void put_account(struct window *w, const struct window_shared *shared, ui
 /* The trailer: what is open, the process's names, the account. Replaced by each flush. */
 static void make_trailer(struct window *w, const struct window_shared *shared, const char *name)
 {
-    struct trailer_arg arg = {w, shared, clock_ticks(), 0};
-    if (arg.now > w->end)
-        arg.now = w->end;
+    if (!w->settled)
+        look_at_open(w, shared);
     struct buf *b = &w->trailer;
     buf_reset(b);
-    each_open(w, put_open, &arg);
-    w->unfinished = arg.count;
+    buf_put(b, w->open.data, w->open.len);
     char comm[32] = "";
     int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
@@ -333,7 +402,7 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
         b->len -= 2; /* the array's last event has no comma behind it */
     buf_puts(b, "\n],\n");
     buf_puts(b, shared->user_json);
-    put_account(w, shared, arg.count);
+    put_account(w, shared);
     buf_puts(b, ",\n\"traceName\": ");
     json_string(b, name, strlen(name));
     buf_puts(b, "\n}\n");
@@ -360,7 +429,7 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     }
     make_head(w, shared);
     make_trailer(w, shared, name ? name : w->part_path);
-    if (w->body.failed || w->head.failed || w->trailer.failed)
+    if (w->body.failed || w->head.failed || w->trailer.failed || w->open.failed)
         return ENOMEM;
     int error = w->sink->flush(w->sink, w->head.data, w->head.len, w->body.data, w->body.len,
                                w->trailer.data, w->trailer.len);
@@ -391,6 +460,15 @@ static bool numbered(const char *taken, int n, char path[PATH_MAX])
     return used > 0 && used < PATH_MAX;
 }
 
+/* A file that this run wrote is never replaced: at exit the cut window may have the batch of the one before it. */
+static bool may_replace(const struct writer_options *options, const char *path)
+{
+    struct stat st;
+    if (!options->overwrite || stat(path, &st) != 0)
+        return options->overwrite;
+    return (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec < options->run_started_ns;
+}
+
 int window_finish(struct window *w, const struct window_shared *shared, char *path)
 {
     if (!shared->options->trace_path(&w->time, path, PATH_MAX))
@@ -402,7 +480,7 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
         error = flush_as(w, shared,
                          path); /* only the trailer: now it knows the bytes that the file took */
     for (int n = 2; error == 0 && n < 1000; n++) {
-        error = w->sink->finish(w->sink, path, shared->options->overwrite);
+        error = w->sink->finish(w->sink, path, may_replace(shared->options, path));
         if (error != EEXIST)
             break;
         if (!numbered(taken, n, path))
@@ -420,5 +498,7 @@ void window_free(struct window *w)
     buf_free(&w->body);
     buf_free(&w->head);
     buf_free(&w->trailer);
+    buf_free(&w->open);
+    buf_free(&w->open_ids);
     free(w);
 }

@@ -8,6 +8,7 @@
 
 #include "writer/buf.h"
 #include "writer/flows.h"
+#include "writer/hold.h"
 #include "writer/sink.h"
 #include "writer/writer.h"
 
@@ -24,13 +25,16 @@ struct window {
     bool partial;                  /* cut short by exit */
     bool markless;                 /* a program without step marks */
     bool full;                     /* reached max_trace_bytes */
-    unsigned passes;               /* drains since the end became known */
+    uint64_t closed_pass; /* number of the writer's pass in which the end became known */
     int64_t base_ns;               /* baseTimeNanoseconds */
     struct sink *sink;
     struct buf body;          /* not yet flushed */
     struct buf head, trailer; /* scratch */
+    struct buf open, open_ids; /* the spans that were open when last looked: their events, their ids */
+    bool settled;              /* `open` is final */
     uint64_t events, records, unfinished;
-    uint64_t losses_before[LOSS_COUNT];
+    struct losses before, at_end;  /* what application threads had lost at its start, and at its end once it has one */
+    struct losses lost;            /* what the writer itself left out of it */
     uint64_t cpu_before_ns; /* CPU time of the cprof thread at the start */
     char part_path[PATH_MAX];
 };
@@ -48,13 +52,16 @@ struct window_shared {
 /* The pid as written: in containers pids are small, and a CPU row must not be taken for a GPU's (T21). */
 uint32_t window_pid(uint32_t pid);
 
-/* A new, open window; NULL: no memory. */
-struct window *window_open(const struct window_shared *shared, uint64_t serial, uint64_t from,
-                           uint64_t start, int64_t first_step);
+/* A new, open window; NULL: no memory. before: window_losses() at `from`. */
+struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
+                           const struct losses *before);
 
-/* Adds the event for a record of `log`'s thread. */
-void window_add(struct window *w, const struct window_shared *shared, struct thread_log *log,
-                const struct record *r);
+/* True when a record that starts then and has these flags (enum record_flags) belongs to the window. */
+bool window_takes(const struct window *w, uint64_t start, uint8_t flags);
+
+/* Adds the event for a record, unless the settled window has it as unfinished. */
+void window_add(struct window *w, const struct window_shared *shared,
+                const struct record_owner *owner, const struct record *r);
 
 /* Adds the row of a completed step [start, end) in ticks. */
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
@@ -67,13 +74,26 @@ int window_flush(struct window *w, const struct window_shared *shared);
 /* True while a span that began in the window is open on some thread. */
 bool window_has_open_spans(const struct window *w);
 
+/* Decides which spans stand in the file as unfinished: those that are open now. What closed before this call is in the rings: drain
+ * them once more before window_finish(). */
+void window_settle(struct window *w, const struct window_shared *shared);
+
+/* True when a window was settled with this span open; open_ids is that window's. */
+bool window_left_open(const struct buf *open_ids, uint64_t id);
+
 /* Last flush, then the final name, which is written to `path` (PATH_MAX). 0 or errno; the .part file stays after an error. */
 int window_finish(struct window *w, const struct window_shared *shared, char *path);
 
 /* Frees; the file stays. NULL is allowed. */
 void window_free(struct window *w);
 
-/* Sum of the losses of all threads and of the process, by cause. */
-void window_sum_losses(uint64_t out[LOSS_COUNT]);
+/* Counts what the writer itself leaves out, of a window or (NULL) of none. */
+void window_lost(struct window *w, enum loss cause, uint64_t n);
+
+/* Sum of the losses of all application threads. Any thread. */
+void window_losses(struct losses *out);
+
+/* The same and what the writer left out, in one number. cprof thread, or after its end. */
+uint64_t window_all_losses(void);
 
 #endif

@@ -22,13 +22,18 @@
 #include "writer/hold.h"
 #include "writer/window.h"
 
-#define EDGES        1024u      /* posted and not yet taken; a power of two */
+#define EDGES        4096u      /* posted and not yet taken; a power of two */
 #define POLL_MS      10         /* between passes while something is recorded */
 #define FLUSH_MS     250        /* what a kill -9 costs at most */
 #define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
 #define GRACE_MS     500        /* for spans that are open at a window's end */
 #define THREAD_STACK (512u << 10)
 #define PATHS_SHOWN  2 /* in the exit line */
+
+#define POPULATE_SLOTS ((1u << 20) / RECORD_SLOT) /* of a ring, made present ahead of its owner */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREAD_ABANDONED };
 
@@ -42,8 +47,8 @@ static _Atomic uint64_t
     edges_taken; /* cprof thread adds; stepping thread reads to see a full queue */
 static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
-static _Atomic bool
-    failed; /* recording is off for good; cprof thread writes, stepping thread reads */
+static _Atomic bool stopped; /* recording is off for good; any thread writes, all read */
+static _Atomic bool failed;  /* so is writing; cprof thread writes and reads */
 
 /* The cprof thread's own. */
 static struct writer_options options;
@@ -52,11 +57,15 @@ static struct window_shared shared = {.options = &options, .user_json = "", .not
 static struct window *windows; /* oldest first; all but the last are closed */
 static struct window *current; /* the open one, or NULL */
 static struct hold hold;
+static struct losses held_losses; /* when the hold began */
+static uint32_t held_gate;        /* as the step that is held set it */
 static uint64_t serial, last_flush_ns, flush_bytes;
+static struct train_time time_taken; /* of the last edge taken */
 static uint64_t step_start; /* ticks of the edge at which the step being run began */
-static bool hold_said;
+static uint64_t passes; /* begun so far */
 static uint64_t traces, events_written;
 static uint64_t late_from, late_end; /* the last finished window */
+static struct buf late_open;         /* ids of the spans that stand there as unfinished */
 static char shown[PATHS_SHOWN][PATH_MAX];
 static uint64_t thread_started_ns;
 
@@ -69,11 +78,18 @@ static unsigned notes;
 
 /* ---- failing ---- */
 
-/* Any thread that finds that recording cannot go on. */
+/* Nothing more is recorded; what has been is finished. Any thread. */
+static void stop_recording(void)
+{
+    atomic_store(&stopped, true);
+    atomic_store(&writer_gate, 0);
+}
+
+/* Nothing more is written, either. Any thread. */
 static void fail(void)
 {
     atomic_store(&failed, true);
-    atomic_store(&writer_gate, 0);
+    stop_recording();
 }
 
 /* ---- waking and waiting ---- */
@@ -99,9 +115,12 @@ static void wake(void)
 
 void writer_set_gate(uint32_t bits)
 {
-    if (!atomic_load_explicit(&failed, memory_order_acquire))
+    static uint32_t times; /* set open: makes each time another value, for hold_is_full() */
+    if (bits)
+        bits |= ++times << GATE_BITS;
+    if (!atomic_load_explicit(&stopped, memory_order_acquire))
         atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
-    if (atomic_load_explicit(&failed, memory_order_acquire)) /* it may have failed meanwhile */
+    if (atomic_load_explicit(&stopped, memory_order_acquire)) /* meanwhile */
         atomic_store_explicit(&writer_gate, 0, memory_order_seq_cst);
 }
 
@@ -115,17 +134,20 @@ void writer_edge(const struct step_edge *edge)
     bool idle = edge->ended == ACTION_SKIP && edge->begun == ACTION_SKIP && edge->step > 1;
     uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
     bool full = at - atomic_load_explicit(&edges_taken, memory_order_acquire) >= EDGES;
-    if ((idle && !edge->last) || full) {
+    bool off = atomic_load(&stopped);
+    if ((idle && !edge->last) || full || off) {
         atomic_fetch_sub_explicit(&edges_announced, 1, memory_order_seq_cst);
-        if (full && !atomic_load(&failed)) {
-            fail();
-            log_error(
-                "the cprof thread has not run for %u steps; recording is off, the program goes on",
-                EDGES);
+        if (full && !off) {
+            stop_recording();
+            log_error("%u steps wait to be written; recording is off, the program goes on", EDGES);
         }
         return;
     }
-    edges[at % EDGES] = *edge;
+    struct step_edge *posted = &edges[at % EDGES];
+    *posted = *edge;
+    posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
+    if (edge->ended != ACTION_ACTIVE || edge->begun < ACTION_ACTIVE)
+        window_losses(&posted->losses); /* a window may begin or end here */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
     bool was = edge->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
     if (edge->first || edge->last || edge->step == 1 || was != is || edge->begun == ACTION_WARMUP)
@@ -239,9 +261,9 @@ static bool may_make_file(const struct window *w)
 }
 
 /* A write that failed: what had come until then is lost. */
-static void write_failed(const struct window *w, const char *path, int error)
+static void write_failed(struct window *w, const char *path, int error)
 {
-    thread_log_lost(NULL, LOSS_WRITE_FAILED, w->events);
+    window_lost(w, LOSS_WRITE_FAILED, w->events);
     fail();
     log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
               w->part_path[0] ? w->part_path : path, strerror(error));
@@ -265,11 +287,12 @@ static bool flush_long(struct window *w)
 
 /* ---- windows ---- */
 
-static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step)
+static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step,
+                                  const struct losses *before)
 {
-    struct window *w = window_open(&shared, ++serial, from, start, first_step);
+    struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
-        thread_log_lost(NULL, LOSS_NO_MEMORY, 1);
+        window_lost(NULL, LOSS_NO_MEMORY, 1);
         return NULL;
     }
     struct window **at = &windows;
@@ -279,22 +302,33 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     return w;
 }
 
-static void replay(struct thread_log *log, const struct record *r, void *w)
+static void replay(const struct record_owner *owner, const struct record *r, void *w)
 {
-    window_add(w, &shared, log, r);
+    window_add(w, &shared, owner, r);
     flush_long(w);
 }
 
-static void replay_marker(struct thread_log *log, const struct record *r, void *w)
+static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
 {
     if (r->flags & REC_MARKER)
-        replay(log, r, w);
+        replay(owner, r, w);
+}
+
+/* What had no room in the hold is a loss of the window that wants it; of nobody when the hold is thrown away. */
+static void count_refused(struct window *w, uint64_t n)
+{
+    if (n == 0)
+        return;
+    window_lost(w, LOSS_HOLD_FULL, n);
+    writer_note("more came before the first step mark than is kept; the rest was not recorded");
 }
 
 static void close_current(const struct step_edge *edge)
 {
     current->end = edge->ticks;
     current->closed_at = edge->ticks;
+    current->closed_pass = passes;
+    current->at_end = edge->losses;
     current->time = edge->time;
     current->partial = edge->last && !options.continuous; /* no step ended here: the program did */
     current = NULL;
@@ -309,17 +343,19 @@ static void roll_over(void)
     int64_t step = current->last_step + 1;
     struct step_edge edge = {.ticks = now, .time = current->time};
     edge.time.batch = step;
+    window_losses(&edge.losses);
     close_current(&edge);
-    current = open_window(now, now, step);
+    current = open_window(now, now, step, &edge.losses);
 }
 
 /* A program that ends without a mark gets what was held as its trace. */
 static void open_markless(const struct step_edge *edge)
 {
-    struct window *w = open_window(hold.from, hold.from, 0);
+    struct window *w = open_window(hold.from, hold.from, 0, &held_losses);
     if (!w)
         return;
     w->markless = true;
+    count_refused(w, hold.refused);
     hold_each(&hold, replay, w);
     current = w;
     close_current(edge);
@@ -331,16 +367,22 @@ static void begin_step(const struct step_edge *edge)
 {
     bool active = edge->begun >= ACTION_ACTIVE;
     if (active && !current) {
-        current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step);
-        if (current && hold.on)
+        current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step,
+                              hold.on ? &held_losses : &edge->losses);
+        if (current && hold.on) {
+            count_refused(current, hold.refused_markers);
             hold_each(&hold, replay_marker, current);
+        }
     }
-    if (edge->keep)
+    time_taken = edge->time;
+    bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
+    if (edge->keep || (warmup && !hold.on)) {
         hold_begin(&hold, edge->ticks, options.hold_bytes);
-    else if (edge->begun != ACTION_WARMUP)
+        held_losses = edge->losses;
+        held_gate = edge->gate;
+    } else if (!warmup) {
         hold_drop(&hold);
-    else if (!hold.on)
-        hold_begin(&hold, edge->ticks, options.hold_bytes); /* the markers of warmup steps */
+    }
     step_start = edge->ticks;
 }
 
@@ -392,50 +434,51 @@ static struct window *window_of(uint64_t ticks)
 /* Step 0 of a program that does not mark steps has grown too long to keep. Nothing more is recorded before the first mark. */
 static void hold_is_full(void)
 {
-    thread_log_lost(NULL, LOSS_HOLD_FULL, 1);
-    uint32_t gate = atomic_load(&writer_gate);
-    if (hold_said || !gate)
-        return;
-    hold_said = true;
-    atomic_compare_exchange_strong(&writer_gate, &gate, 0); /* unless a mark has just changed it */
-    writer_note("more came before the first step mark than is kept; the rest was not recorded");
+    uint32_t gate = held_gate; /* a mark may have changed it just now */
+    if (hold.refused == 1)
+        atomic_compare_exchange_strong(&writer_gate, &gate, 0);
 }
 
 static void take_record(struct thread_log *log, const struct record *r)
 {
     struct window *w = window_of(r->start);
+    struct record_owner owner = thread_log_owner(log);
+    if (r->kind == REC_SPAN)
+        log->last_span = r->id;
     if (w) {
-        if (r->start >= w->start || (r->flags & REC_MARKER))
-            window_add(w, &shared, log, r);
+        if (window_takes(w, r->start, r->flags))
+            window_add(w, &shared, &owner, r);
         if (flush_long(w))
             roll_over();
     } else if (hold.on && r->start >= hold.from) {
-        if (!hold_put(&hold, log, r, true))
+        if (!hold_put(&hold, &owner, r, true))
             hold_is_full();
-    } else if (r->start >= late_from && r->start < late_end && r->kind != REC_SPAN) {
-        thread_log_lost(NULL, LOSS_LATE, 1); /* a late span stands in the file as unfinished */
+    } else if (r->start >= late_from && r->start < late_end &&
+               !window_left_open(&late_open, r->id)) {
+        window_lost(NULL, LOSS_LATE, 1);
     }
 }
 
 /* ---- passes ---- */
 
-/* The ring's first pages are touched here, so that the application thread does not fault them in one by one. */
-static void populate(struct thread_log *log)
+/* Makes the ring's next pages present before the owner comes to them, so that it does not fault them in one by one. An old kernel
+ * refuses; then it does. */
+static void populate(struct thread_log *log, uint64_t head)
 {
-#ifdef MADV_POPULATE_WRITE
-    uint64_t bytes = log->ring.slots * RECORD_SLOT;
-    madvise(log->ring.base, bytes < (1u << 20) ? bytes : 1u << 20, MADV_POPULATE_WRITE);
-#endif
-    log->populated = true;
+    uint64_t most = log->ring.slots;
+    while (log->populated < most && log->populated < head + POPULATE_SLOTS) {
+        uint64_t n = most - log->populated < POPULATE_SLOTS ? most - log->populated : POPULATE_SLOTS;
+        madvise(log->ring.base + log->populated, n * RECORD_SLOT, MADV_POPULATE_WRITE);
+        log->populated += n;
+    }
 }
 
 static void look_at_rings(void)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        if (!log->populated)
-            populate(log);
         log->ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
         log->until = ring_head(&log->ring);
+        populate(log, log->until);
     }
 }
 
@@ -455,6 +498,30 @@ static void drain_rings(void)
     }
 }
 
+/* Moves what has come until now from the rings to where it belongs. */
+static void collect(void)
+{
+    look_at_rings();
+    take_edges();
+    drain_rings();
+}
+
+/* Recording was stopped in the middle of a window: it ends here. */
+static void end_stopped(void)
+{
+    struct step_edge edge = {.ticks = clock_ticks(), .last = true, .time = time_taken};
+    if (!atomic_load(&stopped) || !current)
+        return;
+    window_losses(&edge.losses);
+    close_current(&edge);
+}
+
+/* An empty window leaves no file; a span that is open may be all there is. */
+static bool has_content(const struct window *w)
+{
+    return w->events || w->sink || window_has_open_spans(w);
+}
+
 static void flush_windows(bool force)
 {
     uint64_t now = clock_monotonic_ns();
@@ -467,7 +534,7 @@ static void flush_windows(bool force)
     last_flush_ns = now;
     join_users();
     for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
-        if (w->events || w->sink)
+        if (has_content(w))
             flush_window(w);
     }
     roll_over();
@@ -495,22 +562,23 @@ static void save(struct window *w)
 
 static void finish_window(struct window *w)
 {
-    if (w->events) {
+    if (w->events || w->sink || w->unfinished) {
         join_users();
         save(w);
         late_from = w->start;
         late_end = w->end;
+        struct buf before = late_open;
+        late_open = w->open_ids;
+        w->open_ids = before;
     }
     window_free(w);
 }
 
 /* A closed window is complete when each ring was drained once after its end was known and the spans that it opened are closed;
  * a span that stays open longer stands in the file as unfinished. */
-static bool complete(struct window *w, bool stopping)
+static bool complete(const struct window *w, bool stopping)
 {
-    if (w->end == UINT64_MAX)
-        return false;
-    if (w->passes++ == 0)
+    if (w->end == UINT64_MAX || w->closed_pass == passes)
         return false;
     if (stopping || !window_has_open_spans(w))
         return true;
@@ -521,6 +589,8 @@ static bool complete(struct window *w, bool stopping)
 static void finish_windows(bool stopping)
 {
     while (windows && !atomic_load(&failed) && complete(windows, stopping)) {
+        window_settle(windows, &shared);
+        collect(); /* what closed just before */
         struct window *w = windows;
         windows = w->next;
         finish_window(w);
@@ -541,9 +611,9 @@ static void drop_windows(void)
 
 static void pass(bool stopping)
 {
-    look_at_rings();
-    take_edges();
-    drain_rings();
+    passes++;
+    collect();
+    end_stopped();
     flush_windows(false);
     finish_windows(stopping);
     if (atomic_load(&failed))
@@ -561,9 +631,10 @@ static double measure_record(void)
     for (int i = 0; i < N; i++) {
         span_open(log, &before, CAT_CPU_OP, "aten::measure", 13);
         span_close(log, &before);
+        if (i % 100 == 99) /* the smallest ring holds 512 */
+            atomic_store(&log->ring.tail, ring_head(&log->ring));
     }
     uint64_t after = clock_monotonic_ns();
-    atomic_store(&log->ring.tail, ring_head(&log->ring));
     atomic_store(&log->records, 0);
     return (double)(after - before) / N;
 }
@@ -658,10 +729,6 @@ static const char *grouped(uint64_t n, char *text, size_t size)
 /* The one line for the user; a process that wrote nothing and lost nothing says nothing. */
 static void say_what_was_written(void)
 {
-    uint64_t losses[LOSS_COUNT], lost = 0;
-    window_sum_losses(losses);
-    for (int i = 0; i < LOSS_COUNT; i++)
-        lost += losses[i];
     if (!traces)
         return;
     struct trace_identity id = {0};
@@ -672,7 +739,7 @@ static void say_what_was_written(void)
         snprintf(more, sizeof more, " and %llu more", (unsigned long long)(traces - PATHS_SHOWN));
     log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
              (unsigned long long)traces, traces == 1 ? "" : "s",
-             grouped(events_written, events, sizeof events), grouped(lost, losts, sizeof losts),
+             grouped(events_written, events, sizeof events), grouped(window_all_losses(), losts, sizeof losts),
              shown[0], traces > 1 ? " " : "", traces > 1 ? shown[1] : "", more);
 }
 
@@ -700,8 +767,7 @@ void writer_finish(void)
 
 void writer_abandon(void)
 {
-    atomic_store(&writer_gate, 0);
-    atomic_store(&failed, true);
+    fail();
     atomic_store(&life, THREAD_ABANDONED);
     thread_log_abandon();
 }

@@ -44,9 +44,10 @@ enum gate {
     GATE_MARKERS = 1u << 1, /* markers: also in warmup steps */
     GATE_MEMORY = 1u << 2,  /* tensor allocations */
     GATE_SHAPES = 1u << 3,  /* operator inputs */
+    GATE_BITS = 8,          /* what lies above counts the settings */
 };
 
-/* Bits of enum gate. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set
+/* Bits of enum gate; 0 when none is on. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set
  * again then); read relaxed by every hook: 0 is the idle path. */
 extern _Atomic uint32_t writer_gate;
 
@@ -99,6 +100,11 @@ void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
 
 /* ---- steps ---- */
 
+/* How much was lost, by enum loss. */
+struct losses {
+    uint64_t n[LOSS_COUNT];
+};
+
 struct step_edge {
     uint64_t ticks;    /* when; set by the caller, after writer_edge_begin() */
     int64_t step;      /* the step that begins here */
@@ -108,14 +114,16 @@ struct step_edge {
     bool last;         /* exit: nothing begins here */
     bool keep;         /* first edge only: hold what comes, for a program that never marks a step */
     struct train_time time; /* counters at the edge */
+    struct losses losses;   /* of all threads until here; writer_edge() fills it in */
+    uint32_t gate; /* writer_gate in the step that begins here; writer_edge() fills it in */
 };
 
 /* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair with writer_edge(). One
  * thread at a time (the caller serialises). */
 void writer_edge_begin(void);
 
-/* Posts the edge: a copy into a queue, and a wake-up of the cprof thread when a window opens or closes. < 10 us. A full queue
- * (the cprof thread has not run for a thousand steps) turns recording off, with a line. */
+/* Posts the edge: a copy into a queue; where a window opens or closes also the losses so far and a wake-up of the cprof thread. < 10 us. A full queue
+ * (steps come faster than they can be written) turns recording off, with a line; what came before is finished. */
 void writer_edge(const struct step_edge *edge);
 
 /* ---- life ---- */

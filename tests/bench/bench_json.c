@@ -17,8 +17,14 @@ static const char *const dtypes[] = {"unsigned char", "signed char", "short", "i
                                      "long int",      "c10::Half",   "float", "double"};
 
 static const char *const names[] = {
-    "aten::addmm_backward", "aten::convolution_1d", "aten::layer_norm_op", "aten::native_dropout",
-    "aten::transpose_int",  "aten::as_strided_cp",  "aten::empty_strided", "aten::reshape_alias",
+    "aten::addmm_backward",  "aten::convolution_1d",  "aten::layer_norm_op1",
+    "aten::native_dropout",  "aten::transpose_int1",  "aten::as_strided_copy",
+    "aten::empty_strided_",  "aten::_reshape_alias",  "aten::resolve_conj_1",
+    "aten::_softmax_data1",  "aten::embedding_dense", "aten::max_pool2d_with",
+    "aten::threshold_back",  "aten::_to_copy_double", "aten::native_batchnm",
+    "aten::scaled_dot_prod", "aten::cross_entropy_l", "aten::nll_loss_forwar",
+    "aten::_foreach_add_ls", "aten::_fused_adamw_1",  "aten::lift_fresh_copy",
+    "aten::unsafe_view_op1", "aten::select_backward", "aten::index_put_impl_",
 };
 
 static double seconds(clockid_t clock)
@@ -50,7 +56,7 @@ static uint8_t *put_tensor(uint8_t *p, int64_t rows, int64_t columns)
 
 static void fill_operator(struct record *r, unsigned i, unsigned kind)
 {
-    const char *name = names[next_random() % 8];
+    const char *name = names[next_random() % (sizeof(names) / sizeof(*names))];
     r->kind = REC_SPAN;
     r->category = CAT_CPU_OP;
     r->id = 1000 + i;

@@ -25,3 +25,9 @@ def library():
     if not path.is_file():
         pytest.fail(f"{path} is missing: run make")
     return path
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Each test runs in a folder of its own: traces with default names go to the current one."""
+    monkeypatch.chdir(tmp_path)

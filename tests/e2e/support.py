@@ -26,6 +26,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 from conftest import BUILD
 
@@ -52,6 +53,11 @@ _c = ctypes.CDLL(None)
 def _call(name):
     return getattr(_c, "cprof_" + name, lambda *args: 0)
 step, mark, push, pop = (_call(name) for name in ("step", "mark", "range_push", "range_pop"))
+def flushed(text):
+    # until the open file holds the text (not in gzip)
+    while hasattr(_c, "cprof_step") and not any(text in open(os.path.join(folder, name), "rb").read()
+            for folder, _, names in os.walk(os.environ["CPROF_FOLDER"]) for name in names if name.endswith(".part")):
+        time.sleep(0.02)
 def steps(n, pause=0.0):
     for i in range(n):
         push(b"work"); mark(b"mark"); pop()
@@ -181,6 +187,17 @@ class Running:
                 assert left > 0 and (self.process.poll() is None or self._readers[0].is_alive()), \
                     f"no {text!r}; rc {self.process.poll()}\n{''.join(self._out)}{''.join(self._err)}"
                 self._new_line.wait(min(left, 0.2))
+
+    def wait_flushed(self, *texts):
+        """Until the open file, gzip or not, is whole and holds the texts; its path."""
+        def holds():
+            for path in files(self.folder, ".part"):
+                with contextlib.suppress(OSError, EOFError, ValueError, zlib.error):
+                    data = read_bytes(path)
+                    if all(text.encode() in data for text in texts) and parse(data):
+                        return path
+            return None
+        return wait_until(holds, f"{texts} in an open file")
 
     def say(self, line=""):
         """Writes a line to the program's stdin."""

@@ -3,14 +3,12 @@
 
 import os
 import re
-import subprocess
 import sys
 import time
 
 import pytest
 
-from support import (TRAIN, Running, events, files, load, loads_plainly, parse, program, python, read_bytes, run,
-                     span_ns, step_numbers, to_ns)
+from support import TRAIN, Running, events, files, load, loads_plainly, program, python, run, span_ns, step_numbers
 
 EVERY_STEP = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
 
@@ -248,7 +246,7 @@ def test_open_file_says_whose_it_is_and_is_whole(tmp_path):
     with Running(python("steps(3); print('ready', flush=True); sys.stdin.readline(); steps(2)"), tmp_path, WARMUP=1,
                  ACTIVE=4) as running:
         running.wait_for("ready")
-        time.sleep(0.5)
+        running.wait_flushed("ProfilerStep#2")
         with running.stopped():
             found = files(tmp_path)
             assert [path.name for path in found] == [f"rank0.1.pt.trace.json.{running.process.pid}.1.part"]
@@ -291,6 +289,19 @@ def test_overwrite_replaces_a_trace_of_the_same_name(tmp_path):
     result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=2, OVERWRITE=1)
     assert result.complaints == [] and sorted(files(tmp_path)) == sorted([same, other])
     assert step_numbers(load(same)) == [0, 1] and other.read_text() == "{}"
+
+
+def test_overwrite_spares_the_traces_of_this_run(tmp_path):
+    """What follows the last step has the batch of the window before it; so have all windows without {batch} in their name."""
+    result = run(python("steps(2); push(b'evaluation'); pop()"), tmp_path / "a", OVERWRITE=1, **EVERY_STEP)
+    assert result.names == ["rank0.1.pt.trace.json", "rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
+    assert [step_numbers(load(path)) for path in result.traces] == [[0], [], [1]]
+    for _ in range(2):
+        result = run(python("steps(3)"), tmp_path / "b", OVERWRITE=1, FILENAME="trace.json", **EVERY_STEP)
+        assert result.names == ["trace-2.json", "trace-3.json", "trace.json"]
+        assert [step_numbers(load(path)) for path in result.traces] == [[1], [2], [0]]
+        for path in result.traces:
+            os.utime(path, (time.time() - 86400,) * 2)
 
 
 def test_elastic_restart_keeps_the_traces_of_the_first_attempt(tmp_path):

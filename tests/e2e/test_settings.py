@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from support import (LIBRARY, Result, bound_by_permissions, environment, events, files, load, no_mounts_reason,
+from support import (LIBRARY, Result, bound_by_permissions, events, files, load, no_mounts_reason,
                      own_mounts, program, python, run, step_numbers)
 
 TWO_STEPS = dict(WARMUP=0, ACTIVE=2)
@@ -156,8 +156,7 @@ def test_full_disk(tmp_path):
     if reason:
         pytest.skip(reason)
     code = """
-steps(1); time.sleep(0.6); mark(b"before")
-time.sleep(0.6)
+steps(1); mark(b"before"); flushed(b'"before"')
 for i in range(30000): mark(b"flood")
 time.sleep(0.6); steps(1); print("done")
 """
@@ -175,11 +174,12 @@ def test_nearly_full_disk(tmp_path):
         pytest.skip(reason)
     code = """
 steps(1)
-for i in range(200): steps(10); time.sleep(0.01)
+for i in range(150): steps(4); time.sleep(0.01)
 s = os.statvfs(os.environ["M"])
 print("done" if s.f_bavail * 100 > s.f_blocks * 3 else f"only {s.f_bavail} of {s.f_blocks} blocks are left")
 """
-    result = in_mounts(tmp_path, 'mount -t tmpfs -o size=512k none "$M"', code, WARMUP=1, ACTIVE=99999)
+    mounts = 'mount -t tmpfs -o size=4m none "$M"; head -c 3800000 /dev/zero >"$M/other"'
+    result = in_mounts(tmp_path, mounts, code, WARMUP=1, ACTIVE=99999)
     one_line(result, "nearly full", "recording is off")
     trace = load(result.parts[0])
     assert step_numbers(trace)[0] == 1 and trace["cprof"]["complete"] is False
@@ -202,10 +202,14 @@ def test_file_size_limit_of_the_process(tmp_path):
     """RLIMIT_FSIZE would kill the program by SIGXFSZ if our thread took signals."""
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
-    code = "steps(1); time.sleep(0.6)\nfor i in range(3000): mark(b'flood')\ntime.sleep(0.6); steps(1); print('done')"
+    code = """
+steps(1); mark(b"before"); flushed(b'"before"')
+for i in range(3000): mark(b"flood")
+time.sleep(0.6); steps(1); print("done")
+"""
     result = run(python(code), tmp_path, before_exec=limit, WARMUP=1, ACTIVE=9)
     one_line(result, "File too large", "recording is off")
-    load(result.parts[0])
+    assert len(events(load(result.parts[0]), name="before")) == 1
 
 
 def test_no_thread_to_be_had(tmp_path):

@@ -28,6 +28,12 @@ def test_optimizer_marks_steps(loop, which, tmp_path):
     assert len(whole) == (printed(done)["iterations"] if loop == "one" else 0), "no range is cut by a step's edge"
 
 
+def test_next_optimizer_takes_over(tmp_path):
+    """A program that goes on to another model is followed after 100 steps of the new optimizer."""
+    one = trace(run("steps.py", tmp_path, "one_after_another", **ALWAYS))
+    assert sorted(one.steps) == list(range(110 + 10))
+
+
 @both_pythons
 def test_dataloader_marks_steps(which, tmp_path):
     """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left early."""
@@ -93,3 +99,9 @@ def test_every_step_is_whole(tmp_path):
             found, across = counts(one.ops(), edges)
             assert across == [] and found == wanted, f"step {number}: {found - wanted} too many, {wanted - found} missing"
         assert sum(wanted.values()) * 3 == len(one.ops())
+
+
+def test_steps_without_operators(tmp_path):
+    """CPROF_ACTIVITIES=cuda records no operators, but finds the steps."""
+    one = trace(run("steps.py", tmp_path, "infer", STEP="dataloader", ACTIVITIES="cuda", **ALWAYS))
+    assert one.ops() == [] and sorted(one.steps) == list(range(8))

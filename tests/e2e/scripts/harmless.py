@@ -2,7 +2,7 @@
 """Programs that a profiler in their process may disturb. What each prints must be the same with and without cprof; what it prints as
 JSON in its last line tells the test what to look for in the trace."""
 
-import gc
+import contextlib
 import json
 import os
 import sys
@@ -13,6 +13,7 @@ import weakref
 import torch
 from torch import nn
 from torch.autograd.profiler import record_function
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.data import DataLoader
 
 warnings.simplefilter("ignore")
@@ -33,8 +34,11 @@ def show(*values):
     print(*(v.hex() if isinstance(v, float) else v for v in values))
 
 
-def train(net, steps, before_step=lambda i: None):
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+def adam(net):
+    return torch.optim.Adam(net.parameters(), lr=0.01)
+
+
+def train(net, optimizer, steps, before_step=lambda i: None):
     for i in range(steps):
         optimizer.zero_grad()
         loss = net(torch.randn(5, 8)).float().square().mean()
@@ -49,12 +53,12 @@ def references(i):
     t, u = torch.ones(1000), torch.ones(1000)
     v = t + u
     w = torch.cat([t, u, v])
-    storage = weakref.ref(t.storage())
-    tensor = weakref.ref(t)
-    show("references", sys.getrefcount(t), sys.getrefcount(v), t._use_count() if hasattr(t, "_use_count") else "")
-    with record_function(f"del {i}"):
+    tensor, storage = weakref.ref(t), StorageWeakRef(t.untyped_storage())
+    show("references", sys.getrefcount(t), sys.getrefcount(v), t._use_count(),
+         torch._C._storage_Use_Count(t.untyped_storage()._cdata))
+    with record_function("del"):
         del t
-    show("alive", tensor() is not None, storage() is not None, w.sum().item())
+    show("alive", tensor() is not None, not storage.expired(), w.sum().item())
 
 
 def raises(i):
@@ -90,7 +94,7 @@ def autocast(i):
 
 
 def results():
-    """Eager and scripted training with all of the above in each step."""
+    """Eager and scripted training with all of the above in each step, and at last an uncaught exception in the middle of one."""
     torch.set_num_threads(1)
 
     def extra(i):
@@ -100,22 +104,16 @@ def results():
         autocast(i)
 
     net = Net()
-    train(net, 4, extra)
-    train(torch.jit.script(net), 3)
+    optimizer = adam(net)
+    train(net, optimizer, 4, extra)
+    train(torch.jit.script(net), optimizer, 3)
     show("random", torch.rand(1).item())
-    gc.collect()
-    print(json.dumps({"pid": os.getpid()} if "--pid" in sys.argv else {}))
-
-
-def ends_badly():
-    """An uncaught exception in the middle of a step."""
-    train(Net(), 2)
     torch.ones(2, 3) @ torch.ones(2, 3)
 
 
-def cprof_threads():
-    """{name: processors it may use} of this process's threads."""
-    found = {}
+def affinities():
+    """Processors that each thread may use, by the thread's name; the main thread's under main."""
+    found = {"main": sorted(os.sched_getaffinity(0))}
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/comm") as comm:
             found[comm.read().strip()] = sorted(os.sched_getaffinity(int(task)))
@@ -125,7 +123,6 @@ def cprof_threads():
 def threads():
     """Two Python threads with operators and backward passes of their own, beside one whose operators use OpenMP; tensors made by one
     thread and freed by another."""
-    at_start = sorted(os.sched_getaffinity(0))
     torch.set_num_threads(2)
     handed, tids, turn = [], [], threading.Barrier(3)
 
@@ -153,25 +150,30 @@ def threads():
         with record_function("freed by another thread"):
             handed.clear()
 
-    train(Net(), 2, before_step)
-    print(json.dumps({"tids": tids, "main": threading.get_native_id(), "affinity": cprof_threads(), "all": at_start}))
+    net = Net()
+    train(net, adam(net), 2, before_step)
+    print(json.dumps({"tids": tids, "main": threading.get_native_id(), "affinities": affinities()}))
 
 
 def profiler():
     """A program that uses torch.profiler itself, over steps that cprof records and over steps that it does not."""
     torch.set_num_threads(1)
+    net = Net()
+    optimizer = adam(net)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True,
                                 profile_memory=True) as prof:
-        train(Net(), 8)
+        train(net, optimizer, 6)
     rows = sorted((e.key, e.count, getattr(e, "self_cpu_memory_usage", 0)) for e in prof.key_averages())
     for row in rows:
         show(*row)
-    train(Net(), 8)
+    train(net, optimizer, 6)
 
 
 def forks():
     """Forks in the middle of a step: a child that leaves at once, one that runs operators to its end, one that trains."""
     torch.set_num_threads(1)
+    net = Net()
+    optimizer = adam(net)
 
     def before_step(i):
         sys.stdout.flush()
@@ -183,29 +185,65 @@ def forks():
                 with record_function("in the child"):
                     torch.ones(12345).sum().item()
             if i == 2:
-                train(Net(), 3)
+                train(net, optimizer, 3)
                 sys.stdout.flush()
             sys.exit(9)
         show("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
-    train(Net(), 4, before_step)
+    train(net, optimizer, 4, before_step)
+
+
+@contextlib.contextmanager
+def busy_threads():
+    """Other threads in operators all the time: compiled loops, which do not hold the interpreter's lock."""
+    @torch.jit.script
+    def loop(x: torch.Tensor, n: int):
+        for _ in range(n):
+            x = torch.neg(x)
+        return x
+
+    done = threading.Event()
+
+    def work():
+        while not done.is_set():
+            loop(torch.ones(1), 30)
+            done.wait(0.0002)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for t in threads:
+            t.join()
 
 
 def loaders():
-    """Many DataLoader workers, while the schedule switches operators on and off at every step; fork and then spawn and forkserver."""
+    """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators: 60
+    plain children, and then DataLoader workers made by fork, spawn and forkserver."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     data = [torch.full((8,), float(i)) for i in range(12)]
     steps = 0
-    for method, epochs, workers in (("fork", 30, 4), ("spawn", 1, 1), ("forkserver", 1, 1)):
-        for _ in range(epochs):
-            for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method):
-                loss = net(batch).mean()
-                loss.backward()
-                optimizer.step()
-                steps += 1
-        show(method, loss.item())
+    with busy_threads():
+        for _ in range(60):
+            net(data[0]).mean().backward()
+            optimizer.step()
+            steps += 1
+            child = os.fork()
+            if child == 0:
+                os._exit(int(torch.neg(torch.ones(3)).sum().item() != -3))
+            assert os.waitpid(child, 0)[1] == 0
+        for method, epochs, workers in (("fork", 30, 4), ("spawn", 1, 1), ("forkserver", 1, 1)):
+            for _ in range(epochs):
+                for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method):
+                    net(batch).mean().backward()
+                    optimizer.step()
+                    steps += 1
+            show(method, steps)
     print(json.dumps({"steps": steps}))
 
 

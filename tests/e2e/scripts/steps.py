@@ -88,6 +88,15 @@ def two_of_one():
             second.step()
 
 
+def one_after_another():
+    """Two models, trained one after the other, each with an Adam of its own."""
+    for _ in range(2):
+        net = model()
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        for _ in range(110):
+            optimizer.step()
+
+
 def explicit():
     """From iteration 2 on, the script's first cprof_step() included, two optimizer steps lie in each step of its own."""
     mark = ctypes.CDLL(None).cprof_step

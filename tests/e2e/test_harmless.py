@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program is never harmed: the same results, output and end with cprof as without, in each of the ways of being disturbed that are
+known (T items of the design's list of what was tried)."""
+
+import os
+import re
+
+import pytest
+
+import support
+import torch_runs
+from torch_runs import ALWAYS, Trace, assert_good, assert_told, printed, run, trace, traces
+
+SHAPES = dict(ALWAYS, RECORD_SHAPES=1)
+
+
+def assert_same(with_it, without):
+    """Output and end are those of the program; on stderr stands one line more."""
+    assert (with_it.rc, with_it.out) == (without.rc, without.out)
+    assert mask(with_it.others) == mask(without.others)
+    assert_told(with_it)
+
+
+def mask(text):
+    """Without what differs from run to run: times, and numbers of processes and lines in other programs' messages."""
+    return re.sub(r"\d+", "N", text)
+
+
+def test_results_are_the_same(tmp_path):
+    """Losses bit by bit, random numbers, messages of failing operators, reference counts; eager, scripted, autocast; exit code and traceback
+    of the exception that ends it. In a recorded step with shapes, `del` gives a tensor's memory back there and then."""
+    without = run("harmless.py", tmp_path, "results", preload=False)
+    assert "error mat1 and mat2 shapes cannot be multiplied (2x3 and 5x5)" in without.out
+    assert "error wrong in backward" in without.out and "alive False False" in without.out
+    assert without.rc == 1 and "shapes cannot be multiplied (2x3 and 2x3)" in without.err
+    done = run("harmless.py", tmp_path, "results", **SHAPES)
+    assert_same(done, without)
+    one, = traces(done)
+    assert sorted(one.steps) == list(range(7)) and one.lost == 0
+    assert len(one.ranges("^fails$")) == 8, "ranges that end by an exception are closed"
+    assert one.account["unfinished"] == 0
+    names = {e["name"] for e in one.ops()}
+    assert {"aten::linear", "aten::_to_copy", "WrongBackward", "forward"} <= names, names
+    assert len(one.ranges("^del$")) == 4
+    for e in one.ranges("^del$"):
+        start, end = support.span_ns(e)
+        assert -4000 in [m["args"]["Bytes"] for m in one.memory() if start <= support.to_ns(m["ts"]) <= end]
+
+
+def test_threads(tmp_path):
+    """Each thread's operators on its own row, all of them, beside OpenMP; memory by size, also where one thread frees what another made;
+    the cprof thread may use every processor although OpenMP has pinned the main thread (T10)."""
+    pinned = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
+    done = run("harmless.py", tmp_path, "threads", env=pinned, **ALWAYS)
+    one, result = trace(done), printed(done)
+    for number, tid in result["tids"]:
+        row = [e for e in one.ops() if e["tid"] == tid]
+        names = [e["name"] for e in row]
+        assert names.count("aten::ones") == 50 and names.count("MulBackward0") == 50, (number, names.count("aten::ones"))
+    rows = {e["tid"] for e in one.ops()}
+    assert rows <= {tid for _, tid in result["tids"]} | {result["main"]}
+    for number in (3, 5):
+        made = [m for m in one.memory() if m["args"]["Bytes"] == 4000 * number]
+        freed = [m for m in one.memory() if m["args"]["Bytes"] == -4000 * number]
+        assert len(made) == len(freed) == 2
+        assert {m["tid"] for m in freed} == {result["main"]} and result["main"] not in {m["tid"] for m in made}
+        assert {m["args"]["Addr"] for m in made} == {m["args"]["Addr"] for m in freed}
+    where = result["affinities"]
+    assert where["cprof"] == sorted(os.sched_getaffinity(0))
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("one processor: the affinity of the cprof thread shows nothing")
+    assert where["main"] != where["cprof"], "OpenMP has not pinned the main thread: the test shows nothing"
+
+
+def test_program_uses_torch_profiler(tmp_path):
+    """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on afterwards."""
+    without = run("harmless.py", tmp_path, "profiler", preload=False)
+    done = run("harmless.py", tmp_path, "profiler", SKIP_FIRST=1, WAIT=0, WARMUP=1, ACTIVE=2, REPEAT=3)
+    assert "aten::addmm 12 " in without.out
+    assert_same(done, without)
+    assert [sorted(one.steps) for one in traces(done)] == [[2, 3], [5, 6], [8, 9]]
+    assert [len(one.ops("^aten::addmm$")) for one in traces(done)] == [4, 4, 4]
+
+
+def test_forks_in_a_window(tmp_path):
+    """Forked children leave nothing in the trace and no file; one that trains is told so in one line."""
+    done = run("harmless.py", tmp_path, "forks", **ALWAYS)
+    assert_good(done)
+    assert re.findall("child (.*)", done.out) == ["7", "9", "9", "9"] and done.others == ""
+    assert len(re.findall("loss", done.out)) == 4 + 3
+    assert [re.sub(r"\d+", "N", line) for line in done.complaints] == \
+        ["process N was forked from a traced one: its steps are not traced (start ranks with torchrun or spawn)"]
+    assert len(support.files(tmp_path)) == 1
+    one = Trace(done.traces[0])
+    assert one.lost == 0 and sorted(one.steps) == [0, 1, 2, 3]
+    assert one.ranges("in the child") == [] and len({(e["pid"], e["tid"]) for e in one.ops()}) == 1
+    assert not any(m["args"]["Bytes"] == 4 * 12345 for m in one.memory())
+
+
+def test_dataloader_workers(tmp_path):
+    """120 forked workers beside a busy thread, while every step switches operators (T3): none hangs, none leaves anything. The same for
+    workers made by spawn and forkserver, which load the library themselves."""
+    done = run("harmless.py", tmp_path, "loaders", WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
+    assert_told(done)
+    assert done.others == ""
+    recorded = printed(done)["steps"] // 2
+    assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
+        [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
+    assert {len(one.ops("^aten::addmm$")) for one in traces(done)} == {2}
+
+
+def package_of_version(folder, version):
+    """A torch package that says it has another version: links to the real one's parts, and its own version.py."""
+    import torch
+    real = os.path.dirname(torch.__file__)
+    (folder / "torch").mkdir()
+    for entry in os.listdir(real):
+        if entry not in ("version.py", "__pycache__"):
+            os.symlink(os.path.join(real, entry), folder / "torch" / entry)
+    text = open(os.path.join(real, "version.py")).read()
+    changed = re.sub(r"^(__version__ = ')[\d.]+", rf"\g<1>{version}", text, flags=re.M)
+    assert changed != text
+    (folder / "torch" / "version.py").write_text(changed)
+    return str(folder)
+
+
+def test_unknown_torch(tmp_path):
+    """A torch whose layout cprof does not know is left alone: one line, no operators; steps and memory are there all the same."""
+    (tmp_path / "package").mkdir()
+    path = package_of_version(tmp_path / "package", "99.1.0")
+    env = {"PYTHONPATH": f"{path}:{torch_runs.SCRIPTS}"}
+    done = run("steps.py", tmp_path / "traces", "one", env=env, **SHAPES)
+    assert_good(done)
+    why = "operators and ranges are not recorded: torch 99.1.0: its layout is not known to this version of cprof"
+    assert done.complaints == [why + "; all else is"]
+    one = Trace(done.traces[0])
+    assert one.ops() == [] and len(one.memory()) > 100 and one.account["notes"] == [why]
+    assert sorted(one.steps) == list(range(printed(done)["iterations"]))
+
+

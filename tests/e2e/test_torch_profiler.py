@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cprof and torch.profiler on the same script, each in a process of its own: the same operators with the same shapes in the same
+steps, the same arrows, the same tensor memory.
+
+Excused: nothing but the two events with which torch.profiler marks its own window. cprof writes no `Ev Idx`, no `Concrete
+Inputs` and no strides; ids differ.
+"""
+
+import collections
+import json
+import subprocess
+import sys
+
+import pytest
+
+import support
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+
+SCRIPT = support.pathlib.Path(__file__).parent / "scripts" / "zoo.py"
+SETTINGS = {"SKIP_FIRST": 2, "WAIT": 1, "WARMUP": 1, "ACTIVE": 3, "REPEAT": 2, "RECORD_SHAPES": 1}
+
+
+@pytest.fixture(scope="module", params=[[], ["--wrap"]], ids=["plain", "in a record_function"])
+def pair(request, tmp_path_factory):
+    """torch.profiler's traces, cprof's traces, paths of cprof's: two each."""
+    theirs, ours = tmp_path_factory.mktemp("torch"), tmp_path_factory.mktemp("cprof")
+    plain = subprocess.run([sys.executable, SCRIPT, *request.param, "--torch", theirs], capture_output=True, text=True,
+                           timeout=300, check=True)
+    run = support.run([sys.executable, SCRIPT, *request.param], ours, **SETTINGS)
+    assert run.rc == 0, run.err
+    assert run.out == plain.stdout
+    assert run.names == ["rank0.7.pt.trace.json", "rank0.12.pt.trace.json"]
+    return [[json.loads((theirs / f"{n}.json").read_text()) for n in (0, 1)],
+            [json.loads(path.read_text()) for path in run.traces], run.traces]
+
+
+def events(trace, **wanted):
+    return [e for e in trace["traceEvents"] if all(e.get(k) == v for k, v in wanted.items())]
+
+
+def steps(trace):
+    """{number: (begin, end)} in microseconds."""
+    return {int(e["name"].split("#")[1]): (e["ts"], e["ts"] + e["dur"])
+            for e in events(trace, ph="X", cat="user_annotation") if e["name"].startswith("ProfilerStep#")}
+
+
+def spans(trace):
+    found = events(trace, ph="X", cat="cpu_op") + events(trace, ph="X", cat="user_annotation")
+    return [e for e in found if not e["name"].startswith("ProfilerStep#")]
+
+
+def by_step(trace, some, key):
+    """{step: Counter of key(event)} by where events start; None: in no step."""
+    edges = steps(trace)
+    found = collections.defaultdict(collections.Counter)
+    for event in some:
+        at = next((n for n, (begin, end) in edges.items() if begin <= event["ts"] < end), None)
+        found[at][key(event)] += 1
+    return found
+
+
+def compare(pair, select, key):
+    for theirs, ours in zip(*pair[:2]):
+        a, b = by_step(theirs, select(theirs), key), by_step(ours, select(ours), key)
+        for step in steps(theirs):
+            assert a[step], "torch.profiler saw nothing: the comparison is void"
+            assert a[step] - b[step] == {}, f"only torch.profiler has these in step {step}"
+            assert b[step] - a[step] == {}, f"only cprof has these in step {step}"
+
+
+def test_steps(pair):
+    for theirs, ours, numbers in zip(*pair[:2], ([4, 5, 6], [9, 10, 11])):
+        assert sorted(steps(theirs)) == sorted(steps(ours)) == numbers
+
+
+def test_operators_and_ranges(pair):
+    compare(pair, spans, lambda e: (e["cat"], e["name"]))
+
+
+def test_no_operator_of_another_step(pair):
+    for ours in pair[1]:
+        assert None not in by_step(ours, spans(ours), lambda e: e["name"])
+
+
+def test_shapes_types_and_numbers(pair):
+    def key(e):
+        args = e["args"]
+        return e["name"], json.dumps([args.get("Input Dims"), args.get("Input type"), args.get("Fwd thread id")])
+    compare(pair, lambda trace: events(trace, ph="X", cat="cpu_op"), key)
+
+
+def test_nested_lists_are_among_the_shapes(pair):
+    """The comparison above would also pass on a model without lists of tensors."""
+    dims = [e["args"].get("Input Dims") for e in events(pair[1][0], ph="X", name="aten::cat")]
+    assert [[[8, 10], [8, 10]], []] in dims
+
+
+def arrows(trace):
+    """(name at the start, name at the end) of each forward-backward arrow, with its ends' times."""
+    at = collections.defaultdict(list)
+    for e in events(trace, ph="X", cat="cpu_op"):
+        at[e["tid"], e["ts"]].append(e["name"])
+    starts = {e["id"]: e for e in events(trace, ph="s", cat="fwdbwd")}
+    for end in events(trace, ph="f", cat="fwdbwd"):
+        begin = starts[end["id"]]
+        yield {"ts": end["ts"], "names": (tuple(at[begin["tid"], begin["ts"]]), tuple(at[end["tid"], end["ts"]]))}
+
+
+def test_arrows(pair):
+    compare(pair, lambda trace: list(arrows(trace)), lambda e: e["names"])
+
+
+def test_memory(pair):
+    def memory(trace):
+        return events(trace, name="[memory]")
+    compare(pair, memory, lambda e: (e["args"]["Bytes"], e["args"]["Device Type"], e["args"]["Device Id"]))
+    for theirs, ours in zip(*pair[:2]):
+        totals = [[e["args"]["Total Allocated"] for e in sorted(memory(t), key=lambda e: e["ts"])] for t in (theirs, ours)]
+        rises = [[b - a for a, b in zip(total, total[1:])] for total in totals]
+        assert rises[0] == rises[1], "totals move differently"
+        assert sum(e["args"]["Bytes"] for e in memory(theirs)) == sum(e["args"]["Bytes"] for e in memory(ours))
+
+
+def test_counter_follows_the_total(pair):
+    for ours in pair[1]:
+        counters = {e["ts"]: e["args"] for e in events(ours, ph="C", name="Memory CPU")}
+        for e in events(ours, name="[memory]"):
+            assert counters[e["ts"]] == {"allocated bytes": e["args"]["Total Allocated"]}
+
+
+def test_strict_rules(pair):
+    for path in pair[2]:
+        support.validate(support.load(path))
