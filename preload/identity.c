@@ -145,11 +145,8 @@ static bool expand(struct names_values *values, char *out, size_t size)
 /* The pid goes before the ending, so that readers still know the file by it. */
 static bool add_pid(char *path, size_t size)
 {
-    char *base = strrchr(path, '/');
-    char *ending = strstr(base ? base : path, ".pt.trace.json");
-    if (!ending)
-        ending = path + strlen(path);
-    char rest[64], pid[24];
+    char *ending = path + (path_ending(path) - path);
+    char rest[32], pid[24];
     snprintf(rest, sizeof rest, "%s", ending);
     int n = snprintf(pid, sizeof pid, "-pid%ld", (long)getpid());
     if ((size_t)(ending - path) + (size_t)n + strlen(rest) >= size)

@@ -33,6 +33,7 @@ def environment(preload, **settings):
     env.update({f"CPROF_{name}": str(value) for name, value in settings.items()})
     if preload:
         env.update(LD_PRELOAD=str(LIBRARY), CPROF_LOG="warn")
+        env.setdefault("CPROF_FOLDER", tempfile.gettempdir() + "/cprof-bench-none")
     return env
 
 

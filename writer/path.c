@@ -261,3 +261,15 @@ size_t path_describe(const struct path_error *error, const char *const *names, s
 
 _Static_assert(sizeof ".2147483647.-9223372036854775808.part" - 1 <= PATH_PART_MAX,
                "the longest addition to an open file's name fits");
+
+const char *path_ending(const char *path)
+{
+    static const char *const endings[] = {".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json", ".gz"};
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t n = strlen(endings[i]);
+        if (length > n && strcasecmp(path + length - n, endings[i]) == 0)
+            return path + length - n;
+    }
+    return path + length;
+}

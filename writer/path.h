@@ -70,6 +70,10 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
 /* True when name ends in ".gz" (any case) after at least one other byte of the last component. */
 bool path_is_gzip(const char *name);
 
+/* Where the ending begins by which readers know a trace: .pt.trace.json, .json, either with .gz, or .gz alone. The end of the
+ * path when it has none of them. */
+const char *path_ending(const char *path);
+
 /*
  * The name of the open file into out[0..size): "<path>.<pid>.<step>.part", beside the final name
  * and never ending in .json or .gz. step is the first step of the window. False when it does not

@@ -18,6 +18,7 @@
     1 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
 #define STEP_TID  4194305u /* above the kernel's largest pid: no thread has it */
 #define GPU_PIDS  4096u    /* pids below are GPU ordinals to readers */
+#define NAMES_TRIED 100000
 #define PID_SHIFT 1000000u
 #define OPEN_TEXT 1024u /* bytes of the name of a span that is open; a longer one is cut */
 
@@ -408,27 +409,21 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     buf_puts(b, "\n}\n");
 }
 
-/* Chooses the name under which the file grows; false: the template gave none. */
-static bool name_part(struct window *w, const struct window_shared *shared)
+/* PATH as it is for n = 1, else with "-n" before its ending: for a name that is taken. */
+static bool numbered(const char *path, int n, char out[PATH_MAX])
 {
-    char path[PATH_MAX];
-    struct train_time time = {.batch = w->first_step};
-    if (!shared->options->trace_path(&time, path, sizeof path))
-        return false;
-    return path_part_name(path, getpid(), w->first_step, w->part_path, sizeof w->part_path);
+    const char *ending = path_ending(path);
+    char number[16] = "";
+    if (n > 1)
+        snprintf(number, sizeof number, "-%d", n);
+    int used = snprintf(out, PATH_MAX, "%.*s%s%s", (int)(ending - path), path, number, ending);
+    return used > 0 && used < PATH_MAX;
 }
 
 static int flush_as(struct window *w, const struct window_shared *shared, const char *name)
 {
-    if (!w->sink) {
-        if (!name_part(w, shared))
-            return ENAMETOOLONG;
-        w->sink = sink_file(w->part_path, shared->options->gzip, GZIP_LEVEL);
-        if (!w->sink)
-            return ENOMEM;
-    }
     make_head(w, shared);
-    make_trailer(w, shared, name ? name : w->part_path);
+    make_trailer(w, shared, name);
     if (w->body.failed || w->head.failed || w->trailer.failed || w->open.failed)
         return ENOMEM;
     int error = w->sink->flush(w->sink, w->head.data, w->head.len, w->body.data, w->body.len,
@@ -441,53 +436,62 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     return 0;
 }
 
+/* Makes the file under the name with which it grows. In a container a killed run may have left one with the same pid; a
+ * continuous recording has several in one step. */
+static int make_file(struct window *w, const struct window_shared *shared)
+{
+    char path[PATH_MAX], free_path[PATH_MAX];
+    struct train_time time = {.batch = w->first_step};
+    if (!shared->options->trace_path(&time, path, sizeof path))
+        return ENAMETOOLONG;
+    int error = EEXIST;
+    for (int n = 1; error == EEXIST && n < NAMES_TRIED; n++) {
+        if (!numbered(path, n, free_path) ||
+            !path_part_name(free_path, getpid(), w->first_step, w->part_path, sizeof w->part_path))
+            return ENAMETOOLONG;
+        sink_free(w->sink);
+        w->sink = sink_file(w->part_path, shared->options->gzip, GZIP_LEVEL);
+        error = w->sink ? flush_as(w, shared, w->part_path) : ENOMEM;
+    }
+    return error;
+}
+
 int window_flush(struct window *w, const struct window_shared *shared)
 {
-    return flush_as(w, shared, NULL);
+    return w->sink ? flush_as(w, shared, w->part_path) : make_file(w, shared);
 }
 
-/* PATH with "-n" before its ending, for a name that is taken: an elastic restart writes the same batch again. */
-static bool numbered(const char *taken, int n, char path[PATH_MAX])
-{
-    const char *base = strrchr(taken, '/');
-    base = base ? base + 1 : taken;
-    const char *ending = strstr(base, ".pt.trace.json");
-    if (!ending)
-        ending = strrchr(base, '.');
-    if (!ending)
-        ending = base + strlen(base);
-    int used = snprintf(path, PATH_MAX, "%.*s-%d%s", (int)(ending - taken), taken, n, ending);
-    return used > 0 && used < PATH_MAX;
-}
-
-/* A file that this run wrote is never replaced: at exit the cut window may have the batch of the one before it. */
-static bool may_replace(const struct writer_options *options, const char *path)
+/* Whether the trace can have this name. A file that this run wrote is never replaced: at exit the cut window may have the
+ * batch of the one before it. */
+static bool may_have(const struct writer_options *options, const char *path)
 {
     struct stat st;
-    if (!options->overwrite || stat(path, &st) != 0)
-        return options->overwrite;
-    return (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec < options->run_started_ns;
+    if (lstat(path, &st) != 0)
+        return true;
+    return options->overwrite &&
+           (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec < options->run_started_ns;
 }
 
 int window_finish(struct window *w, const struct window_shared *shared, char *path)
 {
-    if (!shared->options->trace_path(&w->time, path, PATH_MAX))
+    char wanted[PATH_MAX];
+    if (!shared->options->trace_path(&w->time, wanted, sizeof wanted))
         return ENAMETOOLONG;
-    char taken[PATH_MAX];
-    memcpy(taken, path, sizeof taken);
-    int error = flush_as(w, shared, path);
-    if (error == 0)
-        error = flush_as(w, shared,
-                         path); /* only the trailer: now it knows the bytes that the file took */
-    for (int n = 2; error == 0 && n < 1000; n++) {
-        error = w->sink->finish(w->sink, path, may_replace(shared->options, path));
-        if (error != EEXIST)
-            break;
-        if (!numbered(taken, n, path))
+    int error = window_flush(w, shared);
+    for (int n = 1; error == 0 && n < NAMES_TRIED; n++) {
+        if (!numbered(wanted, n, path))
             return ENAMETOOLONG;
-        error = flush_as(w, shared, path); /* the trace names itself */
+        if (!may_have(shared->options, path))
+            continue;
+        error = flush_as(w, shared, path); /* the trailer: it holds the name and the bytes that the file took */
+        if (error)
+            return error;
+        error = w->sink->finish(w->sink, path, shared->options->overwrite);
+        if (error != EEXIST)
+            return error;
+        error = 0; /* taken meanwhile */
     }
-    return error;
+    return error ? error : EEXIST;
 }
 
 void window_free(struct window *w)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from support import (Running, events, files, load, loads_plainly, natural, program, python, run,
+from support import (LIBRARY, PROGRAMS, Running, events, files, load, loads_plainly, natural, program, python, run,
                      status_of, step_numbers, wait_until)
 
 ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
@@ -92,6 +92,16 @@ def test_end_is_that_of_the_unprofiled_run(tmp_path, end, finished):
     trace = load((result.traces + result.parts)[0])
     assert step_numbers(trace) == [1, 2, 3]
     assert trace["cprof"]["complete"] is finished and trace["cprof"]["partial"] is finished
+
+
+@pytest.mark.parametrize("enabled", [1, 0])
+def test_exit_hook_of_another_preload_is_called(tmp_path, enabled):
+    """Ours comes first in LD_PRELOAD, and hands on to the next, also when it is switched off."""
+    preload = f"{LIBRARY} {PROGRAMS / 'libnextexit.so'}"
+    result = run(python("steps(4); os._exit(5)"), tmp_path, preload=False, env=dict(LD_PRELOAD=preload),
+                 ENABLED=enabled, **ACTIVE_FROM_1)
+    assert (result.rc, result.others) == (5, "the next _exit was called\n")
+    assert len(result.traces) == enabled
 
 
 def test_exit_is_quick(tmp_path):
@@ -308,12 +318,14 @@ for i in range(int(sys.argv[1])):
 
 def test_children_are_traced_when_asked_for(tmp_path):
     code = "steps(2); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
-    child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
-    result = run(python(code, child), tmp_path, TRACE_CHILDREN=1, **ACTIVE_FROM_1)
-    pids = [re.search(r"pid(\d+)", path.name) for path in result.traces]
-    assert len(result.traces) == 2 and sum(match is not None for match in pids) == 1
-    of_child = load(next(path for path, match in zip(result.traces, pids) if match))
-    assert len(events(of_child, name="of the child")) == 1
+    child = "import ctypes, os; ctypes.CDLL(None).cprof_mark(b'of the child'); print(os.getpid())"
+    for name, plain, with_pid in ((None, "rank0.2.pt.trace.json", "rank0.0-pid{}.pt.trace.json"),
+                                  ("trace.json.gz", "trace.json.gz", "trace-pid{}.json.gz")):
+        folder = tmp_path / str(name)
+        result = run(python(code, child), folder, TRACE_CHILDREN=1, FILENAME=name, **ACTIVE_FROM_1)
+        assert result.rc == 0 and sorted(result.names) == sorted([plain, with_pid.format(int(result.out))])
+        of_child = load(folder / with_pid.format(int(result.out)))
+        assert len(events(of_child, name="of the child")) == 1
 
 
 # ---- what belongs to the program ---------------------------------------------------------------------------
@@ -443,6 +455,20 @@ steps(4); time.sleep(0.6); print("done")
     result = run(python(code, target, folder), folder, **ACTIVE_FROM_1)
     assert (result.rc, result.out) == (0, "done\n") and target.read_text() == "precious"
     assert len(result.said) == 1 and "symbolic link" in result.said[0]
+
+
+def test_open_file_of_a_killed_run_is_kept(tmp_path):
+    """In a container that starts again the pid is the same, and so would be the name of the open file."""
+    code = """
+os.makedirs(sys.argv[1])
+for n in ("1", "1-2"):
+    open(f"{sys.argv[1]}/rank0.{n}.pt.trace.json.{os.getpid()}.1.part", "w").write("of a killed run")
+steps(3); flushed(b"ProfilerStep#2")
+"""
+    result = run(python(code, tmp_path / "traces"), tmp_path / "traces", **ACTIVE_FROM_1)
+    assert result.complaints == [] and result.names == ["rank0.3.pt.trace.json"]
+    assert [path.read_text() for path in result.parts] == ["of a killed run"] * 2
+    assert step_numbers(load(result.traces[0])) == [1, 2]
 
 
 def test_open_file_that_somebody_removes(tmp_path):

@@ -297,8 +297,8 @@ def test_overwrite_spares_the_traces_of_this_run(tmp_path):
     assert result.names == ["rank0.1.pt.trace.json", "rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
     assert [step_numbers(load(path)) for path in result.traces] == [[0], [], [1]]
     for _ in range(2):
-        result = run(python("steps(3)"), tmp_path / "b", OVERWRITE=1, FILENAME="trace.json", **EVERY_STEP)
-        assert result.names == ["trace-2.json", "trace-3.json", "trace.json"]
+        result = run(python("steps(3)"), tmp_path / "b", OVERWRITE=1, FILENAME="trace.json.gz", **EVERY_STEP)
+        assert result.names == ["trace-2.json.gz", "trace-3.json.gz", "trace.json.gz"]
         assert [step_numbers(load(path)) for path in result.traces] == [[1], [2], [0]]
         for path in result.traces:
             os.utime(path, (time.time() - 86400,) * 2)

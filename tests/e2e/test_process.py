@@ -229,6 +229,7 @@ def churn():
         a.neg()
 threads = [threading.Thread(target=f) for f in (train, churn, churn)]
 for t in threads: t.start()
+time.sleep(0.3)  # a thread's very first operator takes that lock, too, and asks for memory under it
 hung = 0
 for _ in range(150):
     pid = os.fork()

@@ -5,6 +5,7 @@ JSON in its last line tells the test what to look for in the trace."""
 import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -221,7 +222,7 @@ def busy_threads():
 
 
 def loaders():
-    """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators: 60
+    """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators: 120
     plain children, and then DataLoader workers made by fork, spawn and forkserver."""
     torch.set_num_threads(1)
     net = Net()
@@ -229,17 +230,19 @@ def loaders():
     data = [torch.full((8,), float(i)) for i in range(12)]
     steps = 0
     with busy_threads():
-        for _ in range(60):
+        for _ in range(120):
             net(data[0]).mean().backward()
             optimizer.step()
             steps += 1
             child = os.fork()
             if child == 0:
+                signal.alarm(30)  # a child that hangs ends by a signal
                 os._exit(int(torch.neg(torch.ones(3)).sum().item() != -3))
             assert os.waitpid(child, 0)[1] == 0
         for method, epochs, workers in (("fork", 30, 4), ("spawn", 1, 1), ("forkserver", 1, 1)):
             for _ in range(epochs):
-                for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method):
+                for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method,
+                                        timeout=60):
                     net(batch).mean().backward()
                     optimizer.step()
                     steps += 1

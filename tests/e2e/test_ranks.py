@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes that belong together: each rank leaves its traces under its own name, and nobody else leaves anything."""
+
+import re
+import shutil
+import sys
+
+import pytest
+
+import support
+from torch_runs import SCRIPTS, Trace, assert_good, run
+
+STEPS = "steps(8)"  # of Python without torch
+CYCLES = {"WAIT": 1, "WARMUP": 1, "ACTIVE": 2, "REPEAT": 2}  # two traces: of steps 2 and 3, and of 6 and 7
+TEMPLATE = "{run_name}/torch_traces"
+
+
+def assert_ranks(folder, world, source, local=None, files=("4", "8")):
+    """The folder holds what `world` ranks left, and nothing else. Returns {name: trace}."""
+    found = {p.name: Trace(p) for p in folder.iterdir()}
+    assert sorted(found) == sorted(f"rank{r}.{n}.pt.trace.json" for r in range(world) for n in files)
+    for name, one in found.items():
+        rank = int(re.match(r"rank(\d+)", name)[1])
+        info = {key: one.info[key] for key in ("rank", "world_size", "local_rank", "node_rank")}
+        assert info == {"rank": rank, "world_size": world, "local_rank": rank, "node_rank": 0}
+        assert one.account["rank_from"] == source and one.lost == 0
+    return found
+
+
+def torchrun(folder, *arguments, **settings):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", *arguments]
+    env = {"PYTHONPATH": str(SCRIPTS), "OMP_NUM_THREADS": "1"}
+    return support.run(command, TEMPLATE, cwd=folder, env=env, **dict(CYCLES, **settings))
+
+
+def test_torchrun(tmp_path):
+    """Two launches in a row with the default folder: DistributedDataParallel over gloo with DataLoader workers under torchrun, and a
+    launch whose ranks fail and are started again, which loses nothing of either life."""
+    done = torchrun(tmp_path, "--standalone", SCRIPTS / "ranks.py")
+    assert_good(done)
+    assert [re.sub(r"rank \d", "rank N", line)[:17] for line in done.said] == ["rank N: 2 traces,"] * 2
+    first, = tmp_path.iterdir()
+    traces = assert_ranks(first / "torch_traces", 2, "torchrun")
+    for one in traces.values():
+        per_step = {n: names for n, names in one.by_step(one.ops("^c10d::allreduce_$")).items()}
+        assert {n: len(names) for n, names in per_step.items()} == {n: 3 for n in one.steps}, per_step
+        assert one.ranges("^gloo:all_reduce$")
+
+    done = torchrun(tmp_path, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--max-restarts=1",
+                    SCRIPTS / "ranks.py", "fail-once", tmp_path.parent / (tmp_path.name + "-failed"))
+    assert_good(done)
+    second, = set(tmp_path.iterdir()) - {first}
+    assert re.fullmatch(r"ranks-\d{8}-\d{6}", second.name), "the script's name and the launch's start"
+    files = {p.name for p in (second / "torch_traces").iterdir()}
+    for rank in range(2):
+        mine = {name for name in files if name.startswith(f"rank{rank}.")}
+        assert mine == {f"rank{rank}.4.pt.trace.json", f"rank{rank}.4-2.pt.trace.json", f"rank{rank}.8.pt.trace.json"}
+        for name in mine:
+            one = Trace(second / "torch_traces" / name)
+            assert one.info["rank"] == rank and one.info["world_size"] == 2
+    assert len(files) == 6
+
+
+def test_mpirun(tmp_path):
+    """Open MPI's ranks; mpirun itself leaves nothing."""
+    mpirun = shutil.which("mpirun")
+    if not mpirun or "Open MPI" not in support.run([mpirun, "--version"], tmp_path, preload=False).out:
+        pytest.skip("no Open MPI on this machine: nothing starts the ranks")
+    command = [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", 2, *support.python(STEPS)]
+    done = support.run(command, TEMPLATE, cwd=tmp_path, **CYCLES)
+    assert_good(done)
+    run_folder, = tmp_path.iterdir()
+    assert_ranks(run_folder / "torch_traces", 2, "Open MPI")
+    assert len(done.said) == 2
+
+
+LAUNCHERS = {
+    "Slurm": ({"SLURM_PROCID": 5, "SLURM_STEP_NUM_TASKS": 8, "SLURM_LOCALID": 1, "SLURM_NODEID": 1, "SLURM_JOB_ID": 77,
+               "SLURM_STEP_ID": 2, "SLURM_STEP_TASKS_PER_NODE": "4(x2)"},
+              {"rank": 5, "world_size": 8, "local_rank": 1, "node_rank": 1}, "77.2"),
+    "PMI": ({"PMI_RANK": 2, "PMI_SIZE": 3, "MPI_LOCALRANKID": 2, "MPI_LOCALNRANKS": 3, "PMI_JOBID": "job-9"},
+            {"rank": 2, "world_size": 3, "local_rank": 2, "node_rank": 0}, "job-9"),
+}
+
+
+@pytest.mark.parametrize("launcher", list(LAUNCHERS))
+def test_launcher_environments(launcher, tmp_path):
+    """Ranks and run names from the variables that srun and Hydra (MPICH, Intel MPI) set."""
+    variables, info, run_name = LAUNCHERS[launcher]
+    env = {name: str(value) for name, value in variables.items()}
+    done = support.run(support.python(STEPS), TEMPLATE, cwd=tmp_path, env=env, **CYCLES)
+    assert_good(done)
+    names = sorted(p.name for p in (tmp_path / run_name / "torch_traces").iterdir())
+    assert names == [f"rank{info['rank']}.{n}.pt.trace.json" for n in (4, 8)]
+    one = Trace(tmp_path / run_name / "torch_traces" / names[0])
+    assert {key: one.info[key] for key in info} == info and one.account["rank_from"] == launcher
+
+
+def test_spawned_ranks(tmp_path):
+    """Children of torch.multiprocessing.spawn that set RANK in their own environment, after their first tensors."""
+    done = run("spawned.py", tmp_path, WARMUP=1, ACTIVE=2, REPEAT=2)
+    assert_good(done)
+    assert_ranks(tmp_path, 2, "torchrun", files=("3", "6"))
+    assert len(done.said) == 2
