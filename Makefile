@@ -159,10 +159,11 @@ asan ubsan tsan:
 .PHONY: coverage
 coverage:
 	$(Q)$(MAKE) unit BUILD=build-coverage CFLAGS="-O0 -g --coverage" SANITIZE=--coverage
-	$(Q)cd build-coverage && find . -path ./tests -prune -o -name '*.gcda' -print0 \
-		| xargs -0 gcov -r -n -s "$(CURDIR)" 2>/dev/null \
-		| awk -F"'" '/^File/ {file = $$2} /^Lines/ && file {sub("Lines executed:", ""); print file ": " $$0; file = ""}' \
-		| grep -E '^(preload|cupti|writer)/.*\.c:' | sort
+	$(Q)cd build-coverage && find . -name '*.gcda' -print0 | xargs -0 gcov -r -n -s "$(CURDIR)" 2>/dev/null \
+		| awk -F"'" '/^File/ {file = $$2} \
+			/^Lines executed/ && file ~ /^(preload|cupti|writer)\/.*\.c$$/ {split($$0, part, /[:%]/); \
+				if (!(file in best) || part[2] > best[file]) best[file] = part[2] + 0; file = ""} \
+			END {for (f in best) printf "%6.1f %%  %s\n", best[f], f}' | sort -k3
 
 ## install: library, header and command into PREFIX (default /usr/local), below DESTDIR
 .PHONY: install

@@ -5,30 +5,39 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <time.h>
 
 #include "preload/init.h"
+#include "preload/lock_spy.h"
 #include "preload/resolve.h"
 
+#define OWN_LOCK_S                                                                                 \
+    1 /* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
 #define SETTLE_NS                                                                                  \
-    2000000 /* how long after a switch of callbacks other threads may hold torch's lock */
+    2000000 /* where that lock is not known: how long other threads get to be done with it */
 
 static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it. */
 static _Atomic(pthread_t) holder; /* 0 = nobody; relaxed */
-static int64_t switched_ns;       /* CLOCK_MONOTONIC of the last unlock; 0 = never */
+static bool switched;             /* cprof has called into torch: no fork needs to wait before */
 
-/* at::hasGlobalCallbacks, which only reads, but under torch's own lock: when it returns, no thread that
- * lost its CPU inside that lock is still there. Written at the first fork_torch_lock(), before any
- * switch; NULL: this torch has none. */
-static bool (*_Atomic pass_through_lock)(void);
+/*
+ * torch's own lock. After a switch each other thread rebuilds its callback list under it, at its next
+ * operator. Holding our lock does not keep those threads out, and while the kernel copies the process
+ * they are stopped at their first write, which is easily inside. Both are written at the first
+ * fork_torch_lock(), before any switch.
+ */
+static pthread_mutex_t *_Atomic own_lock; /* NULL: could not be found */
+static bool (*_Atomic pass_own_lock)(
+    void); /* at::hasGlobalCallbacks: takes it, reads, gives it back */
 
-static int64_t now_ns(void)
+static void find_own_lock(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    bool (*pass)(void) =
+        (bool (*)(void))resolve_in("libtorch_cpu.so", "_ZN2at18hasGlobalCallbacksEv");
+    atomic_store(&pass_own_lock, pass);
+    if (pass)
+        atomic_store(&own_lock, lock_spy("libtorch_cpu.so", pass));
 }
 
 static bool held_here(void)
@@ -51,56 +60,70 @@ static void give(void)
 void fork_torch_lock(void)
 {
     static _Atomic bool looked;
-    if (!atomic_exchange(&looked, true)) {
-        void *found = resolve_in("libtorch_cpu.so", "_ZN2at18hasGlobalCallbacksEv");
-        atomic_store(&pass_through_lock, (bool (*)(void))found);
-    }
+    if (!atomic_exchange(&looked, true))
+        find_own_lock();
     take();
 }
 
 void fork_torch_unlock(void)
 {
-    switched_ns = now_ns();
+    switched = true;
     give();
 }
 
-/* Lets the other threads finish what the last switch made them do. */
+/* The lock is not known: lets the other threads finish what the last switch made them do. */
 static void wait_until_settled(void)
 {
-    if (!switched_ns)
-        return;
-    int64_t left = switched_ns + SETTLE_NS - now_ns();
-    struct timespec wait = {.tv_nsec = left};
-    while (left > 0 && left <= SETTLE_NS && nanosleep(&wait, &wait) != 0 && errno == EINTR)
+    struct timespec wait = {.tv_nsec = SETTLE_NS};
+    while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
         ;
-    bool (*pass)(void) = atomic_load(&pass_through_lock);
+    bool (*pass)(void) = atomic_load(&pass_own_lock);
     if (pass)
-        pass();
+        pass(); /* a thread that lost its CPU inside the lock is out of it when this returns */
 }
 
-/* A fork from inside the lock can only come from a signal handler that interrupted a switch: there is
- * nothing to wait for, and waiting would never end. */
-static _Atomic bool nested; /* written in prepare, read in parent and child; same thread */
+/* Keeps all threads out of torch's own lock; false: not held. */
+static bool take_own_lock(void)
+{
+    pthread_mutex_t *own = atomic_load(&own_lock);
+    struct timespec end;
+    if (!switched)
+        return false;
+    if (!own) {
+        wait_until_settled();
+        return false;
+    }
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += OWN_LOCK_S;
+    return pthread_mutex_timedlock(own, &end) == 0;
+}
+
+/* What before_fork() took; written there, read in parent and child, by the forking thread that holds
+ * torch_mutex. */
+static bool took_ours, took_own;
 
 static void before_fork(void)
 {
     int saved = errno;
+    /* A fork from inside the lock can only come from a signal handler that interrupted a switch: there
+     * is nothing to wait for, and waiting would never end. */
     bool inside = held_here();
-    if (!inside) {
+    if (!inside)
         take();
-        wait_until_settled();
-    }
-    atomic_store_explicit(&nested, inside, memory_order_relaxed);
+    took_ours = !inside;
+    took_own = !inside && take_own_lock();
     errno = saved;
 }
 
 static void in_parent(void)
 {
-    if (!atomic_load_explicit(&nested, memory_order_relaxed))
+    if (took_own)
+        pthread_mutex_unlock(atomic_load(&own_lock));
+    if (took_ours)
         give();
 }
 
-/* One thread is left, and it holds the lock. */
+/* One thread is left, and it holds the locks. */
 static void in_child(void)
 {
     in_parent();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork: the one lock under which cprof calls into torch, held across every fork, and children that
- * are inert. A fork while some thread is inside torch's callback lock would leave that lock locked in
- * the child for ever. Application threads and the cprof thread.
+ * fork: the one lock under which cprof calls into torch, and torch's own behind it, held across every
+ * fork; and children that are inert. A fork while some thread is inside torch's callback lock would
+ * leave that lock locked in the child for ever. Application threads and the cprof thread.
  */
 #ifndef PRELOAD_FORK_H
 #define PRELOAD_FORK_H
@@ -17,9 +17,7 @@ bool fork_start(void);
  * under it. Waits for a fork in progress, at most some milliseconds. Not recursive. Any thread. */
 void fork_torch_lock(void);
 
-/* Gives it back and notes the time: after a switch, each other thread rebuilds its callback list under
- * torch's own lock at its next operator, and a fork waits until that should be over. A thread that does
- * so at the very instant of the fork is not excluded. The thread that locked. */
+/* Gives it back. The thread that locked. */
 void fork_torch_unlock(void);
 
 #endif

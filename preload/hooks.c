@@ -82,7 +82,7 @@ static bool settled(void)
 
 static struct thread_log *open_span(const struct hook_call *call, enum hook_id id)
 {
-    struct thread_log *log = gate_open(GATE_SPANS) ? thread_log_get() : NULL;
+    struct thread_log *log = gate_open(GATE_CALLS) ? thread_log_get() : NULL;
     if (!log)
         return NULL;
     uint32_t length;

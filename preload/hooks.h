@@ -6,7 +6,7 @@
  * A wrapper is a load, a test and a jump while nothing is recorded:
  *
  *     real = slot.fast;
- *     if (real && !gate_open(GATE_SPANS)) return real(args);    <- published by hook_begin()
+ *     if (real && !gate_open(GATE_CALLS)) return real(args);    <- published by hook_begin()
  *     hook_begin(); result = call.real(args); hook_end();
  */
 #ifndef PRELOAD_HOOKS_H

@@ -22,6 +22,7 @@
 #include "preload/fork.h"
 #include "preload/identity.h"
 #include "preload/names.h"
+#include "preload/process.h"
 #include "preload/python.h"
 #include "preload/schedule.h"
 #include "preload/steps.h"
@@ -91,6 +92,7 @@ __attribute__((constructor)) static void loaded(void)
     struct link_map *self = NULL;
     Dl_info info;
     config_capture();
+    process_start(); /* its wrappers forward also where cprof is off */
     if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
         self = NULL;
     if (config_enabled() && self && self->l_name[0] == '/' && loaded_first(self)) {

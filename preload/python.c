@@ -123,7 +123,8 @@ const void *python_first_argument(const char *function, const char *file)
 bool python_left_by_exception(const char *file)
 {
     const void *frame = find_frame("__exit__", file);
-    const void *type = frame ? at(frame, layout->frame_locals + (int)sizeof type) : NULL; /* behind self */
+    const void *type =
+        frame ? at(frame, layout->frame_locals + (int)sizeof type) : NULL; /* behind self */
     return type && type != none;
 }
 

@@ -40,7 +40,8 @@ static uint32_t gate_for(enum action next, bool kept)
 {
     uint32_t gate = 0;
     if (next >= ACTION_ACTIVE || kept)
-        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY : 0u);
+        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY : 0u) |
+                (config->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u);
     if (next >= ACTION_ACTIVE && config->record_shapes)
         gate |= GATE_SHAPES;
     if (next == ACTION_WARMUP)

@@ -124,12 +124,14 @@ static const char optimizer_glue[] =
     "    _cprof_optimizer_glue()\n"
     "except Exception as e:\n"
     "    import sys\n"
-    "    print('cprof: cannot follow optimizers, only cprof_step() marks steps:', e, file=sys.stderr)\n"
+    "    print('cprof: cannot follow optimizers, only cprof_step() marks steps:', e, "
+    "file=sys.stderr)\n"
     "del _cprof_optimizer_glue\n";
 
 static void do_without_callbacks(const struct config *config)
 {
-    torch_operators_broken("operators and ranges", "its layout is not known to this version of cprof");
+    torch_operators_broken("operators and ranges",
+                           "its layout is not known to this version of cprof");
     if (config->step == CONFIG_STEP_AUTO)
         python_run_later(optimizer_glue);
 }

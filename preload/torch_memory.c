@@ -101,8 +101,10 @@ static uint64_t forget(uint64_t address)
         uint64_t size = atomic_load_explicit(&e->size, memory_order_relaxed);
         if ((size & 0xffff) != now)
             continue;
-        atomic_store_explicit(&e->key, DELETED, memory_order_relaxed);
-        return size >> 16;
+        /* a window that has just begun may have given the entry to another allocation */
+        bool taken = atomic_compare_exchange_strong_explicit(
+            &e->key, &key, DELETED, memory_order_relaxed, memory_order_relaxed);
+        return taken ? size >> 16 : 0;
     }
     return 0;
 }

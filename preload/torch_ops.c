@@ -154,8 +154,8 @@ static const void *optimizer_identity(const char *name)
 static bool marks_steps(const void *optimizer)
 {
     const void *counting = NULL;
-    if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer) && counting != optimizer &&
-        atomic_fetch_add(&resting, 1) < REST)
+    if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer) &&
+        counting != optimizer && atomic_fetch_add(&resting, 1) < REST)
         return false;
     atomic_store(&counting_optimizer, optimizer);
     atomic_store(&resting, 0);
@@ -205,9 +205,10 @@ static void fetch_ended(void)
 static void say_not_traced(const char *name)
 {
     static _Atomic bool said;
-    if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1) && (int)getpid() != cprof_owner_pid() &&
-        !atomic_exchange(&said, true))
-        log_warn("process %d was forked from a traced one: its steps are not traced (start ranks with torchrun or spawn)",
+    if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1) &&
+        (int)getpid() != cprof_owner_pid() && !atomic_exchange(&said, true))
+        log_warn("process %d was forked from a traced one: its steps are not traced (start ranks "
+                 "with torchrun or spawn)",
                  (int)getpid());
 }
 

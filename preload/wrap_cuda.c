@@ -33,7 +33,7 @@
         struct hook_slot *slot = &hook_slots[HOOK_##node##_##symbol];                              \
         ret(*go) HOOK_PARAMS(__VA_ARGS__) =                                                        \
             atomic_load_explicit(&slot->fast, memory_order_relaxed);                               \
-        if (__builtin_expect(!go || gate_open(GATE_SPANS), 0))                                     \
+        if (__builtin_expect(!go || gate_open(GATE_CALLS), 0))                                     \
             go = slow_##node##_##symbol;                                                           \
         return go HOOK_ARGS(__VA_ARGS__);                                                          \
     }

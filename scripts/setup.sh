@@ -23,10 +23,11 @@ note() {
 
 # ---- fast way out -------------------------------------------------------------------------------------
 
-key=$(cat scripts/setup.sh scripts/requirements.txt | cksum; command -v "$PYTHON"; echo "${CUDA_HOME:-}")
+key=$(cat scripts/setup.sh scripts/requirements.txt | cksum; command -v "$PYTHON"; echo "$(id -u) ${CUDA_HOME:-}")
 if [ "${1:-}" != --force ] && [ -x $VENV/bin/python ] && [ -f "$STAMP" ] &&
     [ "$(sed '/^--$/,$d' "$STAMP")" = "$key" ]; then
     sed '1,/^--$/d; s/^/setup: /' "$STAMP"
+    [ -z "$(sed '1,/^--$/d' "$STAMP")" ] || say "(scripts/setup.sh --force tries again)"
     exit 0
 fi
 

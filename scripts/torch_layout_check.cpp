@@ -2,7 +2,7 @@
 /*
  * Compares cprof's row of preload/torch_layout.def with the torch headers this is compiled against.
  *
- *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I preload \
+ *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I . \
  *         -I <torch>/include -I <torch>/include/torch/csrc/api/include \
  *         scripts/torch_layout_check.cpp -o check -no-pie -Wl,--unresolved-symbols=ignore-all
  *     ./check            exit 0: the row is right; 1: it differs, or there is none: each field is named
@@ -68,7 +68,7 @@
 #undef private
 #undef protected
 
-#include "torch_layout.h"
+#include "preload/torch_layout.h"
 
 namespace
 {

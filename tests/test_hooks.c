@@ -177,7 +177,7 @@ START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
 {
     begin();
     ck_assert(thread_log_start(1 << 20));
-    atomic_store(&writer_gate, GATE_SPANS);
+    atomic_store(&writer_gate, GATE_CALLS);
     for (int id = 0; id < HOOK_COUNT; id++) {
         atomic_store(&hook_slots[id].fast, rows[id].stub);
         atomic_store(&hook_slots[id].real, rows[id].stub);
@@ -203,7 +203,7 @@ START_TEST(call_from_inside_cprof_is_only_forwarded)
     begin();
     ck_assert(thread_log_start(1 << 20));
     atomic_store(&hook_slots[0].real, rows[0].stub);
-    atomic_store(&writer_gate, GATE_SPANS);
+    atomic_store(&writer_gate, GATE_CALLS);
     ck_assert(guard_enter());
     ck_assert(!guard_enter());
     drive(0);

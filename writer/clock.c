@@ -12,12 +12,12 @@ bool clock_uses_tsc;
 
 #define KNOTS                                                                                      \
     4096u /* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
-#define BEND_NS       250e6 /* time in which an error of the map is walked off */
+#define BEND_NS 250e6 /* time in which an error of the map is walked off */
+#define RATE_NS                                                                                    \
+    250000000u /* shortest time over which the rate is measured, once so much has passed */
 #define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
 
 static struct clock_map map;
-static uint64_t first_ticks;
-static uint64_t first_mono_ns;
 
 static bool tsc_is_invariant(void)
 {
@@ -63,20 +63,13 @@ static void sample(uint64_t *ticks, int64_t *wall, uint64_t *mono)
     }
 }
 
-/* Nominal nanoseconds per tick, against CLOCK_MONOTONIC since the start: it has the rate of the wall clock without its
- * steps. */
-static double nominal(uint64_t ticks, uint64_t mono)
-{
-    if (!clock_uses_tsc || ticks <= first_ticks)
-        return 1.0;
-    return (double)(mono - first_mono_ns) / (double)(ticks - first_ticks);
-}
-
 void clock_start(void)
 {
     clock_uses_tsc = tsc_is_invariant();
+    uint64_t ticks = 0, mono = 0;
     int64_t wall = 0;
-    sample(&first_ticks, &wall, &first_mono_ns);
+    sample(&ticks, &wall, &mono);
+    clock_map_start(&map, ticks, mono);
 }
 
 void clock_knot(void)
@@ -84,7 +77,7 @@ void clock_knot(void)
     uint64_t ticks = 0, mono = 0;
     int64_t wall = 0;
     sample(&ticks, &wall, &mono);
-    clock_map_add(&map, ticks, wall, nominal(ticks, mono));
+    clock_map_add(&map, ticks, wall, mono);
 }
 
 int64_t clock_wall_ns(uint64_t ticks)
@@ -94,12 +87,7 @@ int64_t clock_wall_ns(uint64_t ticks)
 
 double clock_ticks_per_second(void)
 {
-    if (!clock_uses_tsc || !map.count)
-        return 1e9;
-    uint64_t ticks = 0, mono = 0;
-    int64_t wall = 0;
-    sample(&ticks, &wall, &mono);
-    return 1e9 / nominal(ticks, mono);
+    return 1e9 / (map.count ? map.rate : 1.0);
 }
 
 static struct clock_knot *knot(const struct clock_map *m, unsigned i)
@@ -123,15 +111,36 @@ static void append(struct clock_map *m, struct clock_knot k)
     m->count++;
 }
 
-bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, double nominal_ns_per_tick)
+void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
 {
+    m->base_ticks = m->next_ticks = ticks;
+    m->base_mono_ns = m->next_mono_ns = mono_ns;
+    m->rate = 1.0;
+}
+
+static void measure_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
+{
+    if (ticks <= m->next_ticks || mono_ns <= m->next_mono_ns)
+        return;
+    if (mono_ns - m->next_mono_ns >= RATE_NS) {
+        m->base_ticks = m->next_ticks;
+        m->base_mono_ns = m->next_mono_ns;
+        m->next_ticks = ticks;
+        m->next_mono_ns = mono_ns;
+    }
+    m->rate = (double)(mono_ns - m->base_mono_ns) / (double)(ticks - m->base_ticks);
+}
+
+bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns)
+{
+    measure_rate(m, ticks, mono_ns);
     if (!m->knots) {
         m->knots = calloc(KNOTS, sizeof *m->knots);
         if (!m->knots)
             return false;
         m->cap = KNOTS;
     }
-    struct clock_knot next = {ticks, wall_ns, nominal_ns_per_tick};
+    struct clock_knot next = {ticks, wall_ns, m->rate};
     while (m->count && knot(m, m->count - 1)->ticks >= ticks && m->count > 1)
         m->count--; /* the planned end of the last bend: a new sample came first */
     if (m->count) {
@@ -139,13 +148,12 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, double 
         if (ticks <= last->ticks)
             return true;
         next.wall_ns = along(last, ticks);
-        double bend = (double)(wall_ns - next.wall_ns) * nominal_ns_per_tick / BEND_NS;
-        double most = nominal_ns_per_tick / 2; /* never back, never a jump */
+        double bend = (double)(wall_ns - next.wall_ns) * m->rate / BEND_NS;
+        double most = m->rate / 2; /* never back, never a jump */
         next.ns_per_tick += bend > most ? most : bend < -most ? -most : bend;
     }
     append(m, next);
-    struct clock_knot end = {ticks + (uint64_t)(BEND_NS / nominal_ns_per_tick), 0,
-                             nominal_ns_per_tick};
+    struct clock_knot end = {ticks + (uint64_t)(BEND_NS / m->rate), 0, m->rate};
     end.wall_ns = along(&next, end.ticks);
     append(m, end);
     return true;

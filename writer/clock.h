@@ -37,8 +37,8 @@ static inline uint64_t clock_ticks(void)
 /* Chooses the tick source and takes the first sample. Once, at wake-up (CPUID traps in virtual machines). */
 void clock_start(void);
 
-/* Lays a knot at now. cprof thread, once per flush; the first one some milliseconds after clock_start(), because the rate is
- * measured between the two. */
+/* Lays a knot at now. cprof thread, once per flush; the first one a millisecond or more after clock_start(), because the rate
+ * is measured between the two. */
 void clock_knot(void);
 
 /* Wall-clock nanoseconds since 1970 of a tick, by the map. cprof thread (and the exiting thread once it has stopped). */
@@ -47,7 +47,7 @@ int64_t clock_wall_ns(uint64_t ticks);
 /* Wall-clock nanoseconds now, straight from the system. Any thread. */
 int64_t clock_wall_now(void);
 
-/* Nominal ticks per second, as measured so far; for turning a span of ticks into seconds roughly. cprof thread. */
+/* Ticks per second as last measured, for turning a span of ticks into seconds. cprof thread. */
 double clock_ticks_per_second(void);
 
 /* The floor of `wall_ns` to 30 days, which is a trace's baseTimeNanoseconds (design.md section 6, T12). */
@@ -63,13 +63,19 @@ struct clock_knot {
 struct clock_map {
     struct clock_knot *knots; /* ring of the newest, owned */
     unsigned count, first, cap;
+    uint64_t base_ticks, base_mono_ns; /* the sample from which on the rate is measured */
+    uint64_t next_ticks, next_mono_ns; /* the one that takes its place */
+    double rate;                       /* nanoseconds per tick as last measured */
 };
 
-/* Adds the paired sample (ticks, wall_ns). The map stays continuous and monotone: the new segment starts where the old one
+/* The first sample, from which on the rate is measured. */
+void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns);
+
+/* Adds a sample of the three clocks at one time. The map stays continuous and monotone: the new segment starts where the old one
  * predicts and bends so as to meet the wall clock a quarter of a second later; a step of the wall clock is walked off that way too,
- * never taken as a jump. false: no memory, the old slope goes on. */
-bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns,
-                   double nominal_ns_per_tick);
+ * never taken as a jump. The rate is that of CLOCK_MONOTONIC, which is slewed as the wall clock is and never steps, over the last
+ * quarter to half of a second. false: no memory, the old slope goes on. */
+bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns);
 
 /* Wall nanoseconds of `ticks`; before the first knot by its slope. */
 int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks);

@@ -3,6 +3,7 @@
 #include "writer/writer.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,20 @@ static _Atomic uint32_t lines;
 void log_set_level(enum log_level new_level)
 {
     atomic_store(&level, (int)new_level);
+}
+
+/* Writes to stderr. Its reader may be gone, and the SIGPIPE of that is not the program's. */
+static void write_line(const char *line, size_t size)
+{
+    sigset_t pipe, before, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    ssize_t done = write(STDERR_FILENO, line, size);
+    if (done < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void put(enum log_level at, const char *format, va_list args)
@@ -33,9 +48,11 @@ static void put(enum log_level at, const char *format, va_list args)
     int more = vsnprintf(line + used, sizeof line - used - 1, format, args);
     if (more > 0) {
         used += (size_t)more < sizeof line - used - 1 ? (size_t)more : sizeof line - used - 2;
+        for (size_t i = 0; i < used; i++)
+            if ((unsigned char)line[i] < ' ')
+                line[i] = ' '; /* a path may hold anything: it stays one line */
         line[used++] = '\n';
-        ssize_t done = write(STDERR_FILENO, line, used);
-        (void)done; /* a closed stderr is the program's business */
+        write_line(line, used);
     }
     errno = saved;
 }

@@ -264,7 +264,8 @@ _Static_assert(sizeof ".2147483647.-9223372036854775808.part" - 1 <= PATH_PART_M
 
 const char *path_ending(const char *path)
 {
-    static const char *const endings[] = {".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json", ".gz"};
+    static const char *const endings[] = {".pt.trace.json.gz", ".pt.trace.json", ".json.gz",
+                                          ".json", ".gz"};
     size_t length = strlen(path);
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         size_t n = strlen(endings[i]);

@@ -16,11 +16,11 @@
     8192u /* fixed, so that it can be rewritten in place when rank or groups become known */
 #define GZIP_LEVEL                                                                                 \
     1 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
-#define STEP_TID  4194305u /* above the kernel's largest pid: no thread has it */
-#define GPU_PIDS  4096u    /* pids below are GPU ordinals to readers */
+#define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
+#define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
 #define NAMES_TRIED 100000
-#define PID_SHIFT 1000000u
-#define OPEN_TEXT 1024u /* bytes of the name of a span that is open; a longer one is cut */
+#define PID_SHIFT   1000000u
+#define OPEN_TEXT   1024u /* bytes of the name of a span that is open; a longer one is cut */
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -34,15 +34,6 @@ uint32_t window_pid(uint32_t pid)
     return pid < GPU_PIDS ? pid + PID_SHIFT : pid;
 }
 
-static uint64_t lost_by_writer; /* in all windows, and what belonged to none */
-
-void window_lost(struct window *w, enum loss cause, uint64_t n)
-{
-    lost_by_writer += n;
-    if (w)
-        w->lost.n[cause] += n;
-}
-
 void window_losses(struct losses *out)
 {
     for (int i = 0; i < LOSS_COUNT; i++)
@@ -50,16 +41,6 @@ void window_losses(struct losses *out)
     for (struct thread_log *log = thread_log_first(); log; log = log->next)
         for (int i = 0; i < LOSS_COUNT; i++)
             out->n[i] += atomic_load_explicit(&log->losses[i], memory_order_relaxed);
-}
-
-uint64_t window_all_losses(void)
-{
-    struct losses threads;
-    window_losses(&threads);
-    uint64_t sum = lost_by_writer;
-    for (int i = 0; i < LOSS_COUNT; i++)
-        sum += threads.n[i];
-    return sum;
 }
 
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
@@ -135,8 +116,9 @@ void window_add(struct window *w, const struct window_shared *shared,
 {
     if (w->settled && window_left_open(&w->open_ids, r->id))
         return; /* it ended after the window was settled, and stands there as unfinished */
-    if (w->full && !shared->options->continuous) { /* a continuous recording goes on in the next file */
-        window_lost(w, LOSS_FILE_FULL, 1);
+    if (w->full &&
+        !shared->options->continuous) { /* a continuous recording goes on in the next file */
+        w->lost.n[LOSS_FILE_FULL]++;
         return;
     }
     if (owner->log->named != (w->serial << 32 | owner->tid))
@@ -335,7 +317,7 @@ static void make_head(struct window *w, const struct window_shared *shared)
     buf_puts(b, array);
 }
 
-static void put_losses(struct buf *b, const struct window *w)
+static void put_losses(struct buf *b, struct window *w)
 {
     static const char *const keys[] = {
 #define LOSS(id, key, what) key,
@@ -343,16 +325,16 @@ static void put_losses(struct buf *b, const struct window *w)
 #undef LOSS
     };
     struct losses until = w->at_end;
-    uint64_t total = 0;
+    w->lost_total = 0;
     if (w->end == UINT64_MAX)
         window_losses(&until);
     buf_puts(b, "\"lost\": {");
     for (int i = 0; i < LOSS_COUNT; i++) {
         uint64_t n = until.n[i] - w->before.n[i] + w->lost.n[i];
-        total += n;
+        w->lost_total += n;
         buf_printf(b, "\"%s\": %llu, ", keys[i], (unsigned long long)n);
     }
-    buf_printf(b, "\"total\": %llu}", (unsigned long long)total);
+    buf_printf(b, "\"total\": %llu}", (unsigned long long)w->lost_total);
 }
 
 /* The `cprof` object: what this file holds, what it lost, and what recording it cost. */
@@ -431,6 +413,7 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     if (error)
         return error;
     buf_reset(&w->body);
+    w->flushed = w->events;
     if (w->sink->body_size >= shared->options->max_trace_bytes)
         w->full = true;
     return 0;
@@ -483,7 +466,8 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
             return ENAMETOOLONG;
         if (!may_have(shared->options, path))
             continue;
-        error = flush_as(w, shared, path); /* the trailer: it holds the name and the bytes that the file took */
+        error = flush_as(
+            w, shared, path); /* the trailer: it holds the name and the bytes that the file took */
         if (error)
             return error;
         error = w->sink->finish(w->sink, path, shared->options->overwrite);

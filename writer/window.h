@@ -25,16 +25,20 @@ struct window {
     bool partial;                  /* cut short by exit */
     bool markless;                 /* a program without step marks */
     bool full;                     /* reached max_trace_bytes */
-    uint64_t closed_pass; /* number of the writer's pass in which the end became known */
+    uint64_t closed_pass;          /* number of the writer's pass in which the end became known */
     int64_t base_ns;               /* baseTimeNanoseconds */
     struct sink *sink;
     struct buf body;          /* not yet flushed */
     struct buf head, trailer; /* scratch */
-    struct buf open, open_ids; /* the spans that were open when last looked: their events, their ids */
-    bool settled;              /* `open` is final */
+    struct buf open,
+        open_ids; /* the spans that were open when last looked: their events, their ids */
+    bool settled; /* `open` is final */
     uint64_t events, records, unfinished;
-    struct losses before, at_end;  /* what application threads had lost at its start, and at its end once it has one */
-    struct losses lost;            /* what the writer itself left out of it */
+    struct losses before,
+        at_end; /* what application threads had lost at its start, and at its end once it has one */
+    struct losses lost;     /* what the writer itself left out of it */
+    uint64_t lost_total;    /* as the trailer made last says */
+    uint64_t flushed;       /* of `events`, those that stand in the file */
     uint64_t cpu_before_ns; /* CPU time of the cprof thread at the start */
     char part_path[PATH_MAX];
 };
@@ -87,13 +91,7 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
 /* Frees; the file stays. NULL is allowed. */
 void window_free(struct window *w);
 
-/* Counts what the writer itself leaves out, of a window or (NULL) of none. */
-void window_lost(struct window *w, enum loss cause, uint64_t n);
-
 /* Sum of the losses of all application threads. Any thread. */
 void window_losses(struct losses *out);
-
-/* The same and what the writer left out, in one number. cprof thread, or after its end. */
-uint64_t window_all_losses(void);
 
 #endif

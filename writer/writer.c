@@ -47,8 +47,8 @@ static _Atomic uint64_t
     edges_taken; /* cprof thread adds; stepping thread reads to see a full queue */
 static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
-static _Atomic bool stopped; /* recording is off for good; any thread writes, all read */
-static _Atomic bool failed;  /* so is writing; cprof thread writes and reads */
+static _Atomic bool stopped;  /* recording is off for good; any thread writes, all read */
+static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
 
 /* The cprof thread's own. */
 static struct writer_options options;
@@ -61,9 +61,10 @@ static struct losses held_losses; /* when the hold began */
 static uint32_t held_gate;        /* as the step that is held set it */
 static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
-static uint64_t step_start; /* ticks of the edge at which the step being run began */
-static uint64_t passes; /* begun so far */
-static uint64_t traces, events_written;
+static uint64_t step_start;          /* ticks of the edge at which the step being run began */
+static uint64_t passes;              /* begun so far */
+static uint64_t traces, events_written,
+    events_lost; /* events_lost: what the traces say, and what came too late for one */
 static uint64_t late_from, late_end; /* the last finished window */
 static struct buf late_open;         /* ids of the spans that stand there as unfinished */
 static char shown[PATHS_SHOWN][PATH_MAX];
@@ -263,7 +264,7 @@ static bool may_make_file(const struct window *w)
 /* A write that failed: what had come until then is lost. */
 static void write_failed(struct window *w, const char *path, int error)
 {
-    window_lost(w, LOSS_WRITE_FAILED, w->events);
+    events_lost += w->lost_total + w->events - w->flushed;
     fail();
     log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
               w->part_path[0] ? w->part_path : path, strerror(error));
@@ -292,7 +293,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
 {
     struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
-        window_lost(NULL, LOSS_NO_MEMORY, 1);
+        events_lost++; /* at least: all that would have been in it */
         return NULL;
     }
     struct window **at = &windows;
@@ -319,7 +320,7 @@ static void count_refused(struct window *w, uint64_t n)
 {
     if (n == 0)
         return;
-    window_lost(w, LOSS_HOLD_FULL, n);
+    w->lost.n[LOSS_HOLD_FULL] += n;
     writer_note("more came before the first step mark than is kept; the rest was not recorded");
 }
 
@@ -455,7 +456,7 @@ static void take_record(struct thread_log *log, const struct record *r)
             hold_is_full();
     } else if (r->start >= late_from && r->start < late_end &&
                !window_left_open(&late_open, r->id)) {
-        window_lost(NULL, LOSS_LATE, 1);
+        ++*(current ? &current->lost.n[LOSS_LATE] : &events_lost); /* its own file is written */
     }
 }
 
@@ -467,7 +468,8 @@ static void populate(struct thread_log *log, uint64_t head)
 {
     uint64_t most = log->ring.slots;
     while (log->populated < most && log->populated < head + POPULATE_SLOTS) {
-        uint64_t n = most - log->populated < POPULATE_SLOTS ? most - log->populated : POPULATE_SLOTS;
+        uint64_t n =
+            most - log->populated < POPULATE_SLOTS ? most - log->populated : POPULATE_SLOTS;
         madvise(log->ring.base + log->populated, n * RECORD_SLOT, MADV_POPULATE_WRITE);
         log->populated += n;
     }
@@ -555,6 +557,7 @@ static void save(struct window *w)
         memcpy(shown[traces], path, sizeof path);
     traces++;
     events_written += w->events;
+    events_lost += w->lost_total;
     if (w->markless)
         log_info("no step was marked: the trace holds the whole run (cprof_step(), an optimizer, "
                  "or CPROF_STEP=dataloader|forward mark steps)");
@@ -670,7 +673,8 @@ static void *run(void *unused)
 bool writer_start(const struct writer_options *given)
 {
     options = *given;
-    flush_bytes = options.max_trace_bytes / 4 < FLUSH_BYTES ? options.max_trace_bytes / 4 : FLUSH_BYTES;
+    flush_bytes =
+        options.max_trace_bytes / 4 < FLUSH_BYTES ? options.max_trace_bytes / 4 : FLUSH_BYTES;
     if (given->affinity && given->affinity_size <= sizeof affinity) {
         memcpy(&affinity, given->affinity, given->affinity_size);
         options.affinity = &affinity;
@@ -739,8 +743,9 @@ static void say_what_was_written(void)
         snprintf(more, sizeof more, " and %llu more", (unsigned long long)(traces - PATHS_SHOWN));
     log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
              (unsigned long long)traces, traces == 1 ? "" : "s",
-             grouped(events_written, events, sizeof events), grouped(window_all_losses(), losts, sizeof losts),
-             shown[0], traces > 1 ? " " : "", traces > 1 ? shown[1] : "", more);
+             grouped(events_written, events, sizeof events),
+             grouped(events_lost, losts, sizeof losts), shown[0], traces > 1 ? " " : "",
+             traces > 1 ? shown[1] : "", more);
 }
 
 void writer_finish(void)

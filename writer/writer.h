@@ -38,12 +38,11 @@ void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /
 /* ---- what is recorded now ---- */
 
 enum gate {
-    GATE_SPANS =
-        1u
-        << 0, /* operators, API calls, ranges: an active step, or step 0 that may become the trace */
+    GATE_SPANS = 1u << 0,   /* operators, ranges: an active step, or step 0 that may be the trace */
     GATE_MARKERS = 1u << 1, /* markers: also in warmup steps */
     GATE_MEMORY = 1u << 2,  /* tensor allocations */
     GATE_SHAPES = 1u << 3,  /* operator inputs */
+    GATE_CALLS = 1u << 4,   /* CUDA runtime and driver calls, as GATE_SPANS */
     GATE_BITS = 8,          /* what lies above counts the settings */
 };
 

@@ -174,7 +174,7 @@ def test_nothing_is_lost_at_a_usual_rate(tmp_path):
 
 def test_program_that_records_much_and_marks_no_step(tmp_path):
     """What is kept for a run without marks is limited to 64 MB. The rest is not recorded, and the trace says so."""
-    result = run(python(MUCH), tmp_path, PROFILE_MEMORY=0)
+    result = run(python(MUCH), tmp_path, RING_KB=1 << 18)
     assert result.rc == 0 and len(result.complaints) == 1
     trace = load(result.traces[0])
     assert 10000 < len(events(trace, ph="i")) < 18000
@@ -183,7 +183,7 @@ def test_program_that_records_much_and_marks_no_step(tmp_path):
 
 
 def test_what_is_thrown_away_at_the_first_mark_is_no_loss(tmp_path):
-    result = run(python(MUCH + "steps(4)"), tmp_path, SKIP_FIRST=1, WARMUP=0, ACTIVE=2)
+    result = run(python(MUCH + "steps(4)"), tmp_path, SKIP_FIRST=1, WARMUP=0, ACTIVE=2, RING_KB=256)
     trace = load(result.traces[0])
     assert step_numbers(trace) == [1, 2] and len(events(trace, name="work")) == 2
     assert trace["cprof"]["lost"]["total"] == 0 and trace["cprof"]["notes"] == []
@@ -205,7 +205,7 @@ def test_memory_and_files_stay_flat_over_1000_windows(tmp_path):
     (kb, fds, threads), (kb_end, fds_end, threads_end) = (
         map(int, re.findall(r": (\d+) KB (\d+) fds (\d+) threads", line)[0]) for line in result.out.splitlines())
     assert (fds_end, threads_end) == (fds, threads)
-    assert kb_end - kb < 1024, "900 windows of 20 events must not cost a megabyte"
+    assert kb_end - kb < 4096, "what 900 windows need must be given back"
     assert len(result.traces) == 1000
     for at in (0, 499, 999):
         trace = load(result.traces[at])

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from support import TRAIN, Running, events, files, load, loads_plainly, program, python, run, span_ns, step_numbers
+from support import (TRAIN, Real, Running, events, files, load, loads_plainly, parse, program, python, run, span_ns,
+                     step_numbers, text_problems, validate)
 
 EVERY_STEP = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
 
@@ -319,3 +320,54 @@ for attempt in range(2):
     assert result.names == ["rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
     assert len({path.parent for path in result.traces}) == 1, "the two attempts are one run"
     assert all(step_numbers(load(path)) == [0, 1] for path in result.traces)
+
+
+# ---- the validator itself ----------------------------------------------------------------------------------
+
+def span(**changes):
+    return dict(dict(ph="X", cat="cpu_op", name="x", pid=9999, tid=7, ts=Real("5.000"), dur=Real("9.000")), **changes)
+
+
+def flow(ph, **changes):
+    return dict(dict(ph=ph, cat="fwdbwd", name="fwdbwd", id=5, pid=9999, tid=7, ts=Real("6.000")), **changes)
+
+
+@pytest.mark.parametrize("added, problem", [
+    ([span()], None),
+    ([span(), span(ts=Real("14.000"))], None),
+    ([span(), flow("s"), flow("f", ts=Real("7.000"), bp="e")], None),
+    ([span(), span(ts=Real("13.999"))], "crosses"),
+    ([span(tid=0)], "tid 0"),
+    ([span(tid=-1)], "tid -1"),
+    ([span(pid=12)], "looks like a GPU's"),
+    ([span(pid=2**32)], "pid 4294967296"),
+    ([span(ts=5)], "three decimals"),
+    ([span(ts=Real("5.00"))], "three decimals"),
+    ([span(ts=Real("1763633123456789.123"))], "round it"),
+    ([span(cat="")], "no category"),
+    ([span(name="")], "no name"),
+    ([span(args=dict(n=2**63))], "64 bits"),
+    ([span(ph="Q")], "phase Q"),
+    ([span(), flow("f", bp="e")], "without a beginning"),
+    ([span(), flow("s")], "never ends"),
+    ([span(), flow("s"), flow("f", bp="e", ts=Real("5.500"))], "ends before it begins"),
+    ([span(), flow("s"), flow("f")], "without bp e"),
+    ([span(), flow("s"), flow("f", bp="e", tid=8)], "stands on no slice"),
+    ([span(ph="C", args=dict(a=1, b=2))], "one key"),
+    ([span(ph="i")], "scope None"),
+    ([span(ph="M")], "unknown metadata"),
+])
+def test_the_validator_finds(added, problem):
+    trace = dict(schemaVersion=1, deviceProperties=[], distributedInfo=dict(rank=0, world_size=1), displayTimeUnit="ms",
+                 baseTimeNanoseconds=30 * 86400 * 10**9 * 600, traceName="x", traceEvents=added,
+                 cprof=dict(lost=dict(late=1, total=1), first_step=0, last_step=0, records=0, events=0, unfinished=0,
+                            writer_cpu_ns=0, bytes=0))
+    problems = validate(trace)
+    assert problems == [] if problem is None else any(problem in line for line in problems), problems
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1, "a": 2}', '{"a": 1} x', '{"a": "\x01"}', '{"a": 01}', '[1,]'])
+def test_the_reader_is_strict(text):
+    with pytest.raises(ValueError):
+        parse(text.encode())
+    assert text_problems(b'{"a": "\\ud83d\\ude00"}') and text_problems(b"[]") and not text_problems(b'{"a": "\\u0001"}')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program is never harmed: the same results, output and end with cprof as without, in each of the ways of being disturbed that are
-known (T items of the design's list of what was tried)."""
+"""The program is never harmed: the same results, output and end with cprof as without, in each of the ways of being
+disturbed that are known (T items of the design's list of what was tried)."""
 
 import os
 import re
@@ -27,8 +27,9 @@ def mask(text):
 
 
 def test_results_are_the_same(tmp_path):
-    """Losses bit by bit, random numbers, messages of failing operators, reference counts; eager, scripted, autocast; exit code and traceback
-    of the exception that ends it. In a recorded step with shapes, `del` gives a tensor's memory back there and then."""
+    """Losses bit by bit, random numbers, messages of failing operators, reference counts; eager, scripted, autocast;
+    exit code and traceback of the exception that ends it. In a recorded step with shapes, `del` gives a tensor's
+    memory back there and then."""
     without = run("harmless.py", tmp_path, "results", preload=False)
     assert "error mat1 and mat2 shapes cannot be multiplied (2x3 and 5x5)" in without.out
     assert "error wrong in backward" in without.out and "alive False False" in without.out
@@ -48,8 +49,8 @@ def test_results_are_the_same(tmp_path):
 
 
 def test_threads(tmp_path):
-    """Each thread's operators on its own row, all of them, beside OpenMP; memory by size, also where one thread frees what another made;
-    the cprof thread may use every processor although OpenMP has pinned the main thread (T10)."""
+    """Each thread's operators on its own row, all of them, beside OpenMP; memory by size, also where one thread frees
+    what another made; the cprof thread may use every processor although OpenMP has pinned the main thread (T10)."""
     pinned = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
     done = run("harmless.py", tmp_path, "threads", env=pinned, **ALWAYS)
     one, result = trace(done), printed(done)
@@ -73,7 +74,8 @@ def test_threads(tmp_path):
 
 
 def test_program_uses_torch_profiler(tmp_path):
-    """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on afterwards."""
+    """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on
+    afterwards."""
     without = run("harmless.py", tmp_path, "profiler", preload=False)
     done = run("harmless.py", tmp_path, "profiler", SKIP_FIRST=1, WAIT=0, WARMUP=1, ACTIVE=2, REPEAT=3)
     assert "aten::addmm 12 " in without.out
@@ -98,8 +100,8 @@ def test_forks_in_a_window(tmp_path):
 
 
 def test_dataloader_workers(tmp_path):
-    """120 forked workers beside a busy thread, while every step switches operators (T3): none hangs, none leaves anything. The same for
-    workers made by spawn and forkserver, which load the library themselves."""
+    """120 forked workers beside a busy thread, while every step switches operators (T3): none hangs, none leaves
+    anything. The same for workers made by spawn and forkserver, which load the library themselves."""
     done = run("harmless.py", tmp_path, "loaders", WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
     assert_told(done)
     assert done.others == ""
@@ -125,7 +127,8 @@ def package_of_version(folder, version):
 
 
 def test_unknown_torch(tmp_path):
-    """A torch whose layout cprof does not know is left alone: one line, no operators; steps and memory are there all the same."""
+    """A torch whose layout cprof does not know is left alone: one line, no operators; steps and memory are there all
+    the same."""
     (tmp_path / "package").mkdir()
     path = package_of_version(tmp_path / "package", "99.1.0")
     env = {"PYTHONPATH": f"{path}:{torch_runs.SCRIPTS}"}

@@ -38,7 +38,7 @@ def build(folder, includes, abi, extra=()):
     """Compile the check in folder against these headers; the program's path."""
     program = folder / "check"
     args = ["g++", "-std=c++20", "-w", "-O0", "-DNDEBUG", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
-    for path in [*extra, ROOT / "preload", *includes]:
+    for path in [*extra, ROOT, *includes]:
         args += ["-I", str(path)]
     args += [str(CHECK), "-o", str(program), "-no-pie", "-Wl,--unresolved-symbols=ignore-all"]
     done = subprocess.run(args, capture_output=True, text=True, timeout=300)
@@ -70,13 +70,13 @@ def test_row_equals_headers(which, abi, tmp_path):
 def test_check_names_a_wrong_field(tmp_path):
     """A shifted offset fails the check, which names the field: it does compare."""
     includes = includes_or_skip("venv")
-    folder = tmp_path / "table"
+    folder = tmp_path / "preload"  # found before the real one
     folder.mkdir()
     shutil.copy(ROOT / "preload" / "torch_layout.h", folder)
     text, count = re.subn(r"\.ti_numel = \(sizes\) \+ 96", ".ti_numel = (sizes) + 104", TABLE.read_text())
     assert count == 1
     (folder / TABLE.name).write_text(text)
-    program = build(tmp_path, includes, 1, extra=[folder])
+    program = build(tmp_path, includes, 1, extra=[folder.parent])
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "WRONG ti_numel" in done.stdout
@@ -90,7 +90,7 @@ def test_table_has_one_row_for_every_version(tmp_path):
         pytest.skip("no C compiler: the table cannot be compiled")
     source = tmp_path / "rows.c"
     source.write_text(
-        '#include "torch_layout.h"\n#include <stdio.h>\n'
+        '#include "preload/torch_layout.h"\n#include <stdio.h>\n'
         "int main(void)\n{\n"
         "    for (int major = 0; major < 4; major++)\n"
         "        for (int minor = 0; minor < 40; minor++)\n"
@@ -102,7 +102,7 @@ def test_table_has_one_row_for_every_version(tmp_path):
         "    return 0;\n}\n"
     )
     program = tmp_path / "rows"
-    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "preload")]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT)]
     subprocess.run([compiler, *flags, str(source), "-o", str(program)], check=True, timeout=60)
     lines = subprocess.run([str(program)], capture_output=True, text=True, timeout=60).stdout.split("\n")
     versions = ["1.13", *(f"2.{minor}" for minor in range(16))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of steps, ranks and harmlessness add to support.py: scripts under any Python that has torch, and what a trace
-says about steps, threads and memory."""
+"""What the tests of steps, ranks and harmlessness add to support.py: scripts under any Python that has torch, and
+what a trace says about steps, threads and memory."""
 
 import functools
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a profiler in their process may disturb. What each prints must be the same with and without cprof; what it prints as
-JSON in its last line tells the test what to look for in the trace."""
+"""Programs that a profiler in their process may disturb. What each prints must be the same with and without cprof;
+what it prints as JSON in its last line tells the test what to look for in the trace."""
 
 import contextlib
 import json
@@ -95,7 +95,8 @@ def autocast(i):
 
 
 def results():
-    """Eager and scripted training with all of the above in each step, and at last an uncaught exception in the middle of one."""
+    """Eager and scripted training with all of the above in each step, and at last an uncaught exception in the middle
+    of one."""
     torch.set_num_threads(1)
 
     def extra(i):
@@ -122,8 +123,8 @@ def affinities():
 
 
 def threads():
-    """Two Python threads with operators and backward passes of their own, beside one whose operators use OpenMP; tensors made by one
-    thread and freed by another."""
+    """Two Python threads with operators and backward passes of their own, beside one whose operators use OpenMP;
+    tensors made by one thread and freed by another."""
     torch.set_num_threads(2)
     handed, tids, turn = [], [], threading.Barrier(3)
 
@@ -171,7 +172,8 @@ def profiler():
 
 
 def forks():
-    """Forks in the middle of a step: a child that leaves at once, one that runs operators to its end, one that trains."""
+    """Forks in the middle of a step: a child that leaves at once, one that runs operators to its end, one that
+    trains."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = adam(net)
@@ -222,8 +224,8 @@ def busy_threads():
 
 
 def loaders():
-    """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators: 120
-    plain children, and then DataLoader workers made by fork, spawn and forkserver."""
+    """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads
+    run operators: 120 plain children, and then DataLoader workers made by fork, spawn and forkserver."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of every shape whose steps cprof must find. Each marks iteration i with a range `probe i` in front of what ends the step,
-so that the trace tells whether the edges lie where they should. Knows cprof only where it calls cprof_step()."""
+"""Loops of every shape whose steps cprof must find. Each marks iteration i with a range `probe i` in front of what
+ends the step, so that the trace tells whether the edges lie where they should. Knows cprof only where it calls
+cprof_step()."""
 
 import ctypes
 import json
@@ -13,6 +14,7 @@ from torch.autograd.profiler import record_function
 torch.manual_seed(0)
 torch.set_num_threads(1)
 ITERATIONS = 6
+ALONE = 110
 SURVIVED = "the failure that a script survives"
 
 
@@ -39,8 +41,8 @@ class Own(torch.optim.SGD):
 
 
 def one():
-    """A user's optimizer whose step calls super().step(), which torch has wrapped too; a scheduler; gradients accumulated over three
-    batches; a range around the whole iteration."""
+    """A user's optimizer whose step calls super().step(), which torch has wrapped too; a scheduler; gradients
+    accumulated over three batches; a range around the whole iteration."""
     net = model()
     torch.optim.SGD(net.parameters(), lr=0.01)  # torch wraps SGD.step when the first SGD is made
     optimizer = Own(net.parameters(), lr=0.01)
@@ -55,7 +57,8 @@ def one():
 
 
 def two_classes():
-    """Two optimizers, of which the one that steps first counts: it evaluates the loss several times in a step, and fails once."""
+    """Two optimizers, of which the one that steps first counts: it evaluates the loss several times in a step, and
+    fails once."""
     a, b = model(), model()
     first = torch.optim.LBFGS(a.parameters(), max_iter=3)
     second = torch.optim.Adam(b.parameters(), lr=0.01)
@@ -75,7 +78,8 @@ def two_classes():
 
 
 def two_of_one():
-    """Two optimizers of one class, whose ranges have one name. Only the first counts."""
+    """Two optimizers of one class, whose ranges have one name. The first counts; after its end the second goes on
+    alone."""
     a, b = model(), model()
     first = torch.optim.Adam(a.parameters(), lr=0.01)
     second = torch.optim.Adam(b.parameters(), lr=0.01)
@@ -86,19 +90,13 @@ def two_of_one():
         for _ in range(2):
             backward(b)
             second.step()
-
-
-def one_after_another():
-    """Two models, trained one after the other, each with an Adam of its own."""
-    for _ in range(2):
-        net = model()
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-        for _ in range(110):
-            optimizer.step()
+    for _ in range(ALONE):
+        second.step()
 
 
 def explicit():
-    """From iteration 2 on, the script's first cprof_step() included, two optimizer steps lie in each step of its own."""
+    """From iteration 2 on, the script's first cprof_step() included, two optimizer steps lie in each step of its
+    own."""
     mark = ctypes.CDLL(None).cprof_step
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)

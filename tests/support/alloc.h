@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unit binary's own malloc: counts what each thread asks for and fails on demand. With a sanitizer that brings its own
+ * allocator there is nothing to count, and alloc_is_ours is false. */
+#ifndef TESTS_SUPPORT_ALLOC_H
+#define TESTS_SUPPORT_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* False: the two functions below see and do nothing. */
+extern const bool alloc_is_ours;
+
+/* Calls of malloc, calloc and realloc that this thread has made. */
+uint64_t alloc_count(void);
+
+/* From now on requests for `size` bytes or more fail, on every thread; 0: none fails. */
+void alloc_fail_from(size_t size);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See trace.h. Any thread. */
+#include "tests/support/trace.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/json_valid.h"
+
+struct trace trace_read(const char *path)
+{
+    struct trace t = {0};
+    FILE *file = fopen(path, "rbe");
+    ck_assert_msg(file != NULL, "there is no %s", path);
+    fseek(file, 0, SEEK_END);
+    t.len = (size_t)ftell(file);
+    rewind(file);
+    t.text = malloc(t.len + 1);
+    ck_assert_ptr_nonnull(t.text);
+    ck_assert_uint_eq(fread(t.text, 1, t.len, file), t.len);
+    fclose(file);
+    t.text[t.len] = '\0';
+    ck_assert_msg(json_valid(t.text, t.len), "%s is not JSON", path);
+    return t;
+}
+
+void trace_free(struct trace *t)
+{
+    free(t->text);
+    *t = (struct trace){0};
+}
+
+/* The next line from *at that is such an event; NULL at the end. */
+static const char *next_event(const char **at, char ph, const char *part, size_t *length)
+{
+    char head[] = "{\"ph\": \"?\"";
+    head[8] = ph;
+    while (**at != '\0') {
+        const char *line = *at;
+        *length = strcspn(line, "\n");
+        *at += *length + (line[*length] == '\n');
+        if (strncmp(line, head, sizeof head - 1) == 0 &&
+            (part == NULL || memmem(line, *length, part, strlen(part)) != NULL))
+            return line;
+    }
+    return NULL;
+}
+
+unsigned trace_count(const struct trace *t, char ph, const char *part)
+{
+    unsigned n = 0;
+    size_t length;
+    for (const char *at = t->text; next_event(&at, ph, part, &length) != NULL;)
+        n++;
+    return n;
+}
+
+const char *trace_event(const struct trace *t, char ph, const char *part)
+{
+    static char line[8192];
+    size_t length;
+    const char *at = t->text;
+    const char *found = next_event(&at, ph, part, &length);
+    if (found == NULL)
+        return NULL;
+    snprintf(line, sizeof line, "%.*s", (int)length, found);
+    return line;
+}
+
+double trace_number(const char *text, const char *key)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\"%s\": ", key);
+    const char *at = text != NULL ? strstr(text, wanted) : NULL;
+    return at != NULL ? strtod(at + strlen(wanted), NULL) : -1;
+}
+
+unsigned trace_named(const struct trace *t, char ph, const char *name)
+{
+    char part[128];
+    snprintf(part, sizeof part, "\"name\": \"%s\"", name);
+    return trace_count(t, ph, part);
+}

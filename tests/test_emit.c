@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the recording half of writer/writer.h: nesting and ids, ends without beginnings, what is cut or lost and how that is
+ * counted, and that the hot path neither allocates nor enters the kernel. The test reads its own ring. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/alloc.h"
+#include "tests/support/sandbox.h"
+
+#define RING_BYTES 65536u /* 1024 slots: a record has at most 256 */
+
+static struct thread_log *log_;
+
+static void setup(void)
+{
+    clock_start();
+    ck_assert(thread_log_start(RING_BYTES));
+    log_ = thread_log_get();
+    ck_assert_ptr_nonnull(log_);
+}
+
+static const void *key(uintptr_t n)
+{
+    return (const void *)(n << 4 | 2);
+}
+
+static struct open_span *begin(uintptr_t k, const char *text)
+{
+    return span_open(log_, key(k), CAT_CPU_OP, text, (uint32_t)strlen(text));
+}
+
+/* The next record of the ring as a copy; NULL when it is empty. */
+static const struct record *next(void)
+{
+    static struct {
+        struct record r;
+        char bytes[RING_BYTES / 4];
+    } copy;
+    const struct record *r = ring_peek(&log_->ring, ring_head(&log_->ring));
+    if (!r)
+        return NULL;
+    memcpy(&copy, r, r->slots * RECORD_SLOT);
+    ring_take(&log_->ring, r);
+    return &copy.r;
+}
+
+static void check_name(const struct record *r, const char *name)
+{
+    ck_assert_ptr_nonnull(r);
+    ck_assert_uint_eq(r->text_len, strlen(name));
+    ck_assert(memcmp(record_text(r), name, r->text_len) == 0);
+}
+
+static uint64_t lost(enum loss cause)
+{
+    return atomic_load(&log_->losses[cause]);
+}
+
+/* Fails unless these are all the losses. */
+static void check_only_loss(enum loss cause, uint64_t n)
+{
+    for (int i = 0; i < LOSS_COUNT; i++)
+        ck_assert_uint_eq(lost((enum loss)i), i == (int)cause ? n : 0);
+}
+
+/* ---- spans ---- */
+
+START_TEST(spans_nest)
+{
+    uint64_t before = clock_ticks();
+    struct open_span *outer = begin(1, "outer");
+    uint64_t outer_id = atomic_load(&outer->id);
+    ck_assert_uint_eq(span_top(log_), outer_id);
+    struct open_span *inner = begin(2, "inner");
+    uint64_t inner_id = atomic_load(&inner->id);
+    ck_assert_uint_eq(span_top(log_), inner_id);
+    ck_assert_ptr_null(next()); /* nothing before an end */
+    uint64_t inner_end = span_close(log_, key(2));
+    ck_assert_uint_eq(span_top(log_), outer_id);
+    uint64_t outer_end = span_close(log_, key(1));
+    ck_assert_uint_eq(span_top(log_), 0);
+
+    const struct record *r = next();
+    check_name(r, "inner");
+    ck_assert_uint_eq(r->kind, REC_SPAN);
+    ck_assert_uint_eq(r->category, CAT_CPU_OP);
+    ck_assert_uint_eq(r->data_kind, DATA_NONE);
+    ck_assert_uint_eq(r->flags, 0);
+    ck_assert_uint_eq(r->id, inner_id);
+    ck_assert_uint_eq(r->parent, outer_id);
+    ck_assert_uint_eq(r->end, inner_end);
+    ck_assert_int_eq(r->op.sequence, -1);
+    ck_assert_uint_eq(r->op.forward_thread, 0);
+    uint64_t inner_start = r->start;
+    r = next();
+    check_name(r, "outer");
+    ck_assert_uint_eq(r->id, outer_id);
+    ck_assert_uint_eq(r->parent, 0);
+    ck_assert_uint_eq(r->end, outer_end);
+    ck_assert(before <= r->start && r->start <= inner_start && inner_start <= inner_end &&
+              inner_end <= outer_end);
+    ck_assert_uint_lt(outer_id, UINT64_C(1) << 53);
+    ck_assert_ptr_null(next());
+    ck_assert_uint_eq(atomic_load(&log_->records), 2);
+    check_only_loss(LOSS_COUNT, 0);
+}
+END_TEST
+
+START_TEST(ids_are_unique_and_parents_are_open)
+{
+    static uint64_t open[64];
+    uint64_t last = 0;
+    unsigned depth = 0, made = 0, seen = 0;
+    srand(7);
+    while (made < 20000 || depth > 0) {
+        if (depth < 64 && made < 20000 && (depth == 0 || rand() % 2)) {
+            struct open_span *span = begin(depth, "span");
+            open[depth] = atomic_load(&span->id);
+            if (open[depth] <= last)
+                ck_abort_msg("id %lx after %lx", open[depth], last);
+            last = open[depth++];
+            made++;
+            continue;
+        }
+        depth--;
+        span_close(log_, key(depth));
+        const struct record *r = next();
+        seen++;
+        if (!r || r->id != open[depth] || r->parent != (depth ? open[depth - 1] : 0))
+            ck_abort_msg("span %u at depth %u has the wrong id or parent", seen, depth);
+    }
+    ck_assert_uint_eq(seen, made);
+    ck_assert_uint_eq(log_->text_used, 0);
+    check_only_loss(LOSS_COUNT, 0);
+}
+END_TEST
+
+START_TEST(names_of_every_length)
+{
+    char name[64];
+    for (unsigned i = 0; i < sizeof name; i++)
+        name[i] = (char)(0x80 + i * 7);
+    for (unsigned around = 0; around < 2; around++) {
+        if (around)
+            begin(1, "a name of 19 bytes.");
+        for (uint32_t len = 0; len <= sizeof name; len++) {
+            char *exact = malloc(len ? len : 1); /* a byte read too far is found by ASan */
+            memcpy(exact, name, len);
+            span_open(log_, key(2), CAT_USER_ANNOTATION, exact, len);
+            free(exact);
+            span_close(log_, key(2));
+            const struct record *r = next();
+            ck_assert_ptr_nonnull(r);
+            ck_assert_uint_eq(r->text_len, len);
+            ck_assert_uint_eq(r->slots, record_slots(len, 0));
+            ck_assert(memcmp(record_text(r), name, len) == 0);
+        }
+    }
+    span_close(log_, key(1));
+    check_name(next(), "a name of 19 bytes.");
+}
+END_TEST
+
+START_TEST(data_follows_the_text)
+{
+    struct open_span *span = begin(1, "with data");
+    uint8_t *room = span_data_room(log_, span, 4096);
+    ck_assert_ptr_nonnull(room);
+    memset(room, 0xab, 200);
+    span_data_done(log_, span, DATA_SHAPES, 200);
+    span_set_node(span, 42, 3);
+    span_add_flags(span, REC_MARKER);
+    begin(2, "inside");
+    room = span_data_room(log_, span, 10);
+    memset(room, 0xcd, 10); /* a room that is not taken */
+    span_close(log_, key(2));
+    span_close(log_, key(1));
+    check_name(next(), "inside");
+    const struct record *r = next();
+    check_name(r, "with data");
+    ck_assert_uint_eq(r->data_kind, DATA_SHAPES);
+    ck_assert_uint_eq(r->data_len, 200);
+    ck_assert_uint_eq(r->flags, REC_MARKER);
+    ck_assert_int_eq(r->op.sequence, 42);
+    ck_assert_uint_eq(r->op.forward_thread, 3);
+    for (unsigned i = 0; i < 200; i++)
+        ck_assert_uint_eq(record_data(r)[i], 0xab);
+    ck_assert_uint_eq(log_->data_used, 0);
+}
+END_TEST
+
+START_TEST(an_end_without_a_beginning_is_ignored)
+{
+    ck_assert_uint_eq(span_close(log_, key(1)), 0);
+    begin(1, "open");
+    ck_assert_uint_eq(span_close(log_, key(2)), 0);
+    ck_assert_uint_ne(span_close(log_, key(1)), 0);
+    ck_assert_uint_eq(span_close(log_, key(1)), 0);
+    check_name(next(), "open");
+    ck_assert_ptr_null(next());
+    check_only_loss(LOSS_COUNT, 0);
+}
+END_TEST
+
+START_TEST(spans_above_an_end_are_popped_and_counted)
+{
+    begin(1, "outer");
+    begin(2, "lost");
+    begin(3, "lost too");
+    ck_assert_uint_ne(span_close(log_, key(1)), 0);
+    check_name(next(), "outer");
+    ck_assert_ptr_null(next());
+    check_only_loss(LOSS_UNMATCHED, 2);
+    ck_assert_uint_eq(log_->text_used, 0);
+    ck_assert_uint_eq(span_close(log_, key(3)), 0); /* its end comes after all */
+    check_only_loss(LOSS_UNMATCHED, 2);
+}
+END_TEST
+
+START_TEST(one_key_twice_closes_the_inner_first)
+{
+    begin(1, "outer");
+    begin(1, "inner");
+    span_close(log_, key(1));
+    check_name(next(), "inner");
+    span_close(log_, key(1));
+    check_name(next(), "outer");
+}
+END_TEST
+
+/* ---- limits ---- */
+
+START_TEST(too_deep)
+{
+    for (unsigned i = 0; i < SPAN_DEPTH; i++)
+        ck_assert_ptr_nonnull(begin(i, "level"));
+    uint64_t top = span_top(log_);
+    for (unsigned i = 0; i < 10; i++) {
+        ck_assert_ptr_null(begin(9000 + i, "too deep"));
+        ck_assert_uint_eq(span_top(log_), top);
+    }
+    for (unsigned i = 10; i-- > 0;)
+        ck_assert_uint_eq(span_close(log_, key(9000 + i)), 0);
+    check_only_loss(LOSS_DEPTH, 10);
+    for (unsigned i = SPAN_DEPTH; i-- > 0;) {
+        ck_assert_uint_ne(span_close(log_, key(i)), 0);
+        check_name(next(), "level");
+    }
+    check_only_loss(LOSS_DEPTH, 10);
+}
+END_TEST
+
+START_TEST(names_that_do_not_fit_are_cut)
+{
+    static char name[SPAN_TEXT];
+    memset(name, 'n', sizeof name);
+    unsigned depth = 0;
+    while (log_->text_used * 8 + 10000 <= SPAN_TEXT)
+        ck_assert_ptr_nonnull(span_open(log_, key(depth++), CAT_CPU_OP, name, 10000));
+    check_only_loss(LOSS_COUNT, 0);
+    uint32_t left = SPAN_TEXT - log_->text_used * 8;
+    ck_assert_ptr_nonnull(span_open(log_, key(100), CAT_CPU_OP, name, 10000));
+    ck_assert_ptr_nonnull(span_open(log_, key(101), CAT_CPU_OP, name, 1));
+    check_only_loss(LOSS_TEXT, 2);
+    span_close(log_, key(101));
+    ck_assert_uint_eq(next()->text_len, 0);
+    span_close(log_, key(100));
+    const struct record *r = next();
+    ck_assert_uint_eq(r->text_len, left);
+    ck_assert(memcmp(record_text(r), name, left) == 0);
+    while (depth-- > 0) {
+        span_close(log_, key(depth));
+        ck_assert_uint_eq(next()->text_len, 10000);
+    }
+    ck_assert_ptr_nonnull(begin(1, "fits again"));
+    check_only_loss(LOSS_TEXT, 2);
+}
+END_TEST
+
+START_TEST(data_that_does_not_fit_is_left_out)
+{
+    struct open_span *span = NULL;
+    unsigned depth = 0;
+    for (uint32_t used = 0; used + 4096 <= SPAN_DATA; used += 4096) {
+        span = begin(depth++, "deep");
+        ck_assert_ptr_nonnull(span_data_room(log_, span, 4096));
+        span_data_done(log_, span, DATA_ARGS, 4096);
+    }
+    ck_assert_ptr_null(span_data_room(log_, begin(depth++, "none"), 1));
+    check_only_loss(LOSS_TEXT, 1);
+    while (depth-- > 0) {
+        span_close(log_, key(depth));
+        const struct record *r = next();
+        ck_assert_ptr_nonnull(r);
+        ck_assert_uint_eq(r->data_len, r->text_len == 4 && memcmp(record_text(r), "deep", 4) == 0 ? 4096 : 0);
+    }
+    ck_assert_ptr_nonnull(span_data_room(log_, begin(1, "again"), SPAN_DATA));
+}
+END_TEST
+
+START_TEST(a_full_ring_is_counted_and_goes_on)
+{
+    enum { SLOTS = RING_BYTES / RECORD_SLOT };
+    for (unsigned i = 0; i < SLOTS / 2 + 25; i++) {
+        begin(1, "x");
+        ck_assert_uint_ne(span_close(log_, key(1)), 0); /* it did end */
+    }
+    check_only_loss(LOSS_RING_FULL, 25);
+    ck_assert_uint_eq(atomic_load(&log_->records), SLOTS / 2);
+    emit_instant(log_, CAT_CPU_OP, 0, "x", 1, DATA_NONE, NULL, 0);
+    emit_counter(log_, 0, "x", 1, NULL, 0);
+    emit_memory(log_, 1, 1, &(struct record_memory){0});
+    check_only_loss(LOSS_RING_FULL, 28);
+    unsigned seen = 0;
+    while (next())
+        seen++;
+    ck_assert_uint_eq(seen, SLOTS / 2);
+    begin(2, "later");
+    span_close(log_, key(2));
+    check_name(next(), "later");
+    ck_assert_uint_eq(atomic_load(&log_->records), SLOTS / 2 + 1);
+}
+END_TEST
+
+START_TEST(a_record_above_a_quarter_of_the_ring_is_counted)
+{
+    static char text[RING_BYTES];
+    memset(text, 't', sizeof text);
+    uint32_t most = RING_BYTES / 4 - RECORD_SLOT;
+    emit_instant(log_, CAT_CPU_OP, 0, text, most, DATA_NONE, NULL, 0);
+    check_only_loss(LOSS_COUNT, 0);
+    emit_instant(log_, CAT_CPU_OP, 0, text, most + 1, DATA_NONE, NULL, 0);
+    check_only_loss(LOSS_TOO_BIG, 1);
+    span_open(log_, key(1), CAT_CPU_OP, text, most + 1);
+    ck_assert_uint_ne(span_close(log_, key(1)), 0);
+    check_only_loss(LOSS_TOO_BIG, 2);
+    ck_assert_uint_eq(next()->text_len, most);
+    ck_assert_ptr_null(next());
+}
+END_TEST
+
+/* ---- the rest ---- */
+
+START_TEST(abandoned_spans_are_unfinished)
+{
+    begin(1, "outer");
+    span_add_flags(begin(2, "marker"), REC_MARKER);
+    begin(3, "inner");
+    spans_abandon(log_);
+    static const char *const names[] = {"inner", "marker", "outer"};
+    for (unsigned i = 0; i < 3; i++) {
+        const struct record *r = next();
+        check_name(r, names[i]);
+        ck_assert_uint_eq(r->flags, REC_UNFINISHED | (i == 1 ? REC_MARKER : 0));
+        ck_assert_uint_ge(r->end, r->start);
+    }
+    ck_assert_ptr_null(next());
+    ck_assert_uint_eq(span_top(log_), 0);
+    spans_abandon(log_); /* none is open */
+    ck_assert_ptr_null(next());
+    check_only_loss(LOSS_COUNT, 0);
+}
+END_TEST
+
+START_TEST(points)
+{
+    uint64_t parent = atomic_load(&begin(1, "around")->id);
+    emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "now", 3, DATA_ARGS, "args", 4);
+    const struct record *r = next();
+    check_name(r, "now");
+    ck_assert_uint_eq(r->kind, REC_INSTANT);
+    ck_assert_uint_eq(r->flags, REC_MARKER);
+    ck_assert_uint_eq(r->start, r->end);
+    ck_assert_uint_eq(r->id, 0);
+    ck_assert_uint_eq(r->parent, parent);
+    ck_assert_uint_eq(r->data_kind, DATA_ARGS);
+    ck_assert(r->data_len == 4 && memcmp(record_data(r), "args", 4) == 0);
+
+    emit_counter(log_, 0, "loss", 4, "items", 5);
+    r = next();
+    check_name(r, "loss");
+    ck_assert_uint_eq(r->kind, REC_COUNTER);
+    ck_assert_uint_eq(r->data_kind, DATA_ARGS);
+    ck_assert(r->data_len == 5 && memcmp(record_data(r), "items", 5) == 0);
+
+    struct record_memory extra = {11, 22, 1, 3}, seen;
+    emit_memory(log_, 0xdeadbeef, -64, &extra);
+    r = next();
+    ck_assert_uint_eq(r->kind, REC_MEMORY);
+    ck_assert_uint_eq(r->category, CAT_MEMORY);
+    ck_assert_uint_eq(r->memory.address, 0xdeadbeef);
+    ck_assert_int_eq(r->memory.bytes, -64);
+    ck_assert_uint_eq(r->text_len, 0);
+    ck_assert_uint_eq(r->data_len, sizeof seen);
+    memcpy(&seen, record_data(r), sizeof seen);
+    ck_assert(memcmp(&seen, &extra, sizeof seen) == 0);
+    ck_assert_uint_eq(r->parent, parent);
+}
+END_TEST
+
+START_TEST(gate_bits)
+{
+    ck_assert(!gate_open(GATE_SPANS | GATE_MARKERS | GATE_MEMORY | GATE_SHAPES));
+    writer_set_gate(GATE_MARKERS);
+    ck_assert(gate_open(GATE_MARKERS));
+    ck_assert(gate_open(GATE_MARKERS | GATE_SPANS)); /* any of them */
+    ck_assert(!gate_open(GATE_SPANS));
+    writer_set_gate(0);
+    ck_assert(!gate_open(GATE_MARKERS));
+}
+END_TEST
+
+/* ---- what the hot path may not do ---- */
+
+static void touch(void)
+{
+    memset(log_->ring.base, 0, RING_BYTES); /* page faults are not what is tested */
+    memset((char *)log_->data, 0, sizeof log_->data);
+}
+
+static void record_everything(void)
+{
+    struct record_memory extra = {0};
+    for (unsigned i = 0; i < 5000; i++) {
+        struct open_span *span = begin(1, "aten::addmm");
+        uint8_t *room = span_data_room(log_, span, 4096);
+        memset(room, 1, 40);
+        span_data_done(log_, span, DATA_SHAPES, 40);
+        begin(2, "aten::empty");
+        emit_memory(log_, i, 64, &extra);
+        emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "here", 4, DATA_NONE, NULL, 0);
+        emit_counter(log_, 0, "loss", 4, "data", 4);
+        span_close(log_, key(3));
+        begin(4, "lost");
+        span_close(log_, key(2));
+        span_close(log_, key(1));
+        thread_log_lost(log_, LOSS_MARKER, 1);
+        if (i < 4000) /* then the ring fills up */
+            atomic_store(&log_->ring.tail, ring_head(&log_->ring));
+    }
+}
+
+START_TEST(nothing_is_allocated)
+{
+    uint64_t before = alloc_count();
+    record_everything();
+    uint64_t after = alloc_count();
+    void *volatile one = malloc(1);
+    uint64_t counted = alloc_count(); /* libcheck allocates too */
+    free(one);
+    ck_assert_uint_eq(after, before);
+    ck_assert_uint_eq(counted, after + (alloc_is_ours ? 1 : 0));
+    ck_assert_uint_gt(lost(LOSS_RING_FULL), 0);
+}
+END_TEST
+
+static void ask_the_kernel(void)
+{
+    log_error("a system call");
+}
+
+START_TEST(the_kernel_is_not_entered)
+{
+    int how = sandbox_run(touch, record_everything);
+    ck_assert(how == 0 || how == -1);
+    how = sandbox_run(touch, ask_the_kernel);
+    ck_assert(how == SIGSYS || how == -1); /* the sandbox does bite */
+}
+END_TEST
+
+Suite *suite_emit(void)
+{
+    Suite *suite = suite_create("emit");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, NULL);
+    tcase_set_timeout(all, 30);
+    tcase_add_test(all, spans_nest);
+    tcase_add_test(all, ids_are_unique_and_parents_are_open);
+    tcase_add_test(all, names_of_every_length);
+    tcase_add_test(all, data_follows_the_text);
+    tcase_add_test(all, an_end_without_a_beginning_is_ignored);
+    tcase_add_test(all, spans_above_an_end_are_popped_and_counted);
+    tcase_add_test(all, one_key_twice_closes_the_inner_first);
+    tcase_add_test(all, too_deep);
+    tcase_add_test(all, names_that_do_not_fit_are_cut);
+    tcase_add_test(all, data_that_does_not_fit_is_left_out);
+    tcase_add_test(all, a_full_ring_is_counted_and_goes_on);
+    tcase_add_test(all, a_record_above_a_quarter_of_the_ring_is_counted);
+    tcase_add_test(all, abandoned_spans_are_unfinished);
+    tcase_add_test(all, points);
+    tcase_add_test(all, gate_bits);
+    tcase_add_test(all, nothing_is_allocated);
+    tcase_add_test(all, the_kernel_is_not_entered);
+    suite_add_tcase(suite, all);
+    return suite;
+}

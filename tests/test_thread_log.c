@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/thread_log.h: one log per thread, its end and reuse, what happens when there is none to be had, forked children.
+ * The test plays the cprof thread. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RING_BYTES 65536u
+
+static unsigned count_logs(void)
+{
+    unsigned n = 0;
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        n++;
+    return n;
+}
+
+static uint64_t lost(enum loss cause)
+{
+    return atomic_load(&process_losses[cause]);
+}
+
+static void in_thread(void *(*body)(void *), void *arg)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, body, arg), 0);
+    pthread_join(thread, NULL);
+}
+
+static int state_of(struct thread_log *log)
+{
+    return atomic_load(&log->state);
+}
+
+static void *get(void *out)
+{
+    *(struct thread_log **)out = thread_log_get();
+    return NULL;
+}
+
+START_TEST(none_before_the_start)
+{
+    ck_assert_ptr_null(thread_log_get());
+    ck_assert_ptr_null(thread_log_first());
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), 0); /* nobody asked for recording */
+}
+END_TEST
+
+START_TEST(each_thread_has_its_own)
+{
+    ck_assert(thread_log_start(RING_BYTES));
+    struct thread_log *mine = thread_log_get(), *other = NULL;
+    ck_assert_ptr_nonnull(mine);
+    ck_assert_ptr_eq(thread_log_get(), mine);
+    ck_assert_ptr_eq(thread_log_self, mine);
+    ck_assert_uint_eq(atomic_load(&mine->tid), (uint32_t)syscall(SYS_gettid));
+    ck_assert_int_eq(state_of(mine), THREAD_LIVE);
+    ck_assert_uint_ge(mine->ring.slots * RECORD_SLOT, RING_BYTES);
+    in_thread(get, &other);
+    ck_assert_ptr_nonnull(other);
+    ck_assert_ptr_ne(other, mine);
+    ck_assert_uint_ne(other->number, mine->number);
+    ck_assert_int_eq(state_of(other), THREAD_ENDED);
+    ck_assert_uint_eq(count_logs(), 2);
+}
+END_TEST
+
+START_TEST(an_ended_log_is_kept_until_it_is_given_back)
+{
+    ck_assert(thread_log_start(RING_BYTES));
+    struct thread_log *first = NULL, *second = NULL, *third = NULL;
+    in_thread(get, &first);
+    in_thread(get, &second);
+    ck_assert_ptr_ne(first, second);
+    uint64_t ids = first->next_id;
+    thread_log_recycle(first);
+    in_thread(get, &third);
+    ck_assert_ptr_eq(third, first);
+    ck_assert_uint_eq(count_logs(), 2);
+    ck_assert_uint_ge(third->next_id, ids); /* ids are never given twice */
+    ck_assert_int_eq(state_of(third), THREAD_ENDED);
+}
+END_TEST
+
+static void *leave_open(void *out)
+{
+    struct thread_log *log = thread_log_get();
+    static const char data[] = "data";
+    struct open_span *span = span_open(log, &log, CAT_CPU_OP, "outer", 5);
+    memcpy(span_data_room(log, span, 4), data, 4);
+    span_data_done(log, span, DATA_ARGS, 4);
+    span_open(log, log, CAT_USER_ANNOTATION, "inner", 5);
+    atomic_store(&log->torch_thread, 7);
+    *(struct thread_log **)out = log;
+    return NULL;
+}
+
+START_TEST(spans_that_are_open_at_the_end_are_unfinished)
+{
+    ck_assert(thread_log_start(RING_BYTES));
+    struct thread_log *log = NULL;
+    in_thread(leave_open, &log);
+    const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
+    ck_assert_ptr_nonnull(r);
+    ck_assert_int_eq(strncmp(record_text(r), "inner", 5), 0); /* children first */
+    ck_assert_uint_eq(r->flags, REC_UNFINISHED);
+    uint64_t parent = r->parent;
+    ring_take(&log->ring, r);
+    r = ring_peek(&log->ring, ring_head(&log->ring));
+    ck_assert_int_eq(strncmp(record_text(r), "outerdata", 9), 0);
+    ck_assert_uint_eq(r->flags, REC_UNFINISHED);
+    ck_assert_uint_eq(r->id, parent);
+    ring_take(&log->ring, r);
+    ck_assert_ptr_null(ring_peek(&log->ring, ring_head(&log->ring)));
+    thread_log_recycle(log);
+    ck_assert_int_eq(state_of(log), THREAD_FREE);
+    ck_assert_uint_eq(atomic_load(&log->depth), 0);
+    ck_assert_uint_eq(log->text_used, 0);
+    ck_assert_uint_eq(log->data_used, 0);
+    ck_assert_uint_eq(atomic_load(&log->torch_thread), 0);
+}
+END_TEST
+
+/* ---- destructors of others that run after ours ---- */
+
+static pthread_key_t late_key;
+static struct thread_log *late_log;
+static unsigned late_rounds;
+
+static void late(void *log)
+{
+    late_log = thread_log_get();
+    if (late_rounds++ == 0)
+        pthread_setspecific(late_key, log); /* once more, in the next round of destructors */
+}
+
+static void *with_late_destructor(void *unused)
+{
+    pthread_setspecific(late_key, thread_log_get());
+    return unused;
+}
+
+START_TEST(a_destructor_that_runs_later_gets_none)
+{
+    ck_assert(thread_log_start(RING_BYTES));
+    pthread_key_create(&late_key, late);
+    in_thread(with_late_destructor, NULL);
+    ck_assert_uint_eq(late_rounds, 2);
+    ck_assert_ptr_null(late_log);
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), 0);
+}
+END_TEST
+
+START_TEST(no_memory_is_counted_each_time)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return; /* their shadow memory is above any limit */
+#endif
+    ck_assert(thread_log_start(UINT64_C(1) << 45));
+    uint64_t before = lost(LOSS_NO_THREAD);
+    struct rlimit limit = {1u << 30, 1u << 30};
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    ck_assert_ptr_null(thread_log_get());
+    ck_assert_ptr_null(thread_log_get());
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), before + 2);
+    ck_assert_uint_eq(count_logs(), 0);
+}
+END_TEST
+
+/* ---- many threads at once ---- */
+
+static _Atomic unsigned mistakes;
+
+static void *come_and_go(void *unused)
+{
+    struct thread_log *log = thread_log_get();
+    if (!log || atomic_load(&log->tid) != (uint32_t)syscall(SYS_gettid) ||
+        state_of(log) != THREAD_LIVE)
+        atomic_fetch_add(&mistakes, 1);
+    span_open(log, &log, CAT_CPU_OP, "span", 4);
+    if (span_close(log, &log) == 0)
+        atomic_fetch_add(&mistakes, 1);
+    return unused;
+}
+
+/* What the cprof thread does with logs: empties those that have ended and gives them back. */
+static unsigned collect(void)
+{
+    unsigned records = 0;
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        bool ended = state_of(log) == THREAD_ENDED;
+        uint64_t until = ring_head(&log->ring);
+        const struct record *r;
+        while ((r = ring_peek(&log->ring, until))) {
+            records++;
+            ring_take(&log->ring, r);
+        }
+        if (ended)
+            thread_log_recycle(log);
+    }
+    return records;
+}
+
+START_TEST(threads_come_and_go)
+{
+    enum { WAVES = 40, THREADS = 16 };
+    ck_assert(thread_log_start(RING_BYTES));
+    unsigned records = 0;
+    for (unsigned wave = 0; wave < WAVES; wave++) {
+        pthread_t threads[THREADS];
+        for (unsigned i = 0; i < THREADS; i++)
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+        records += collect();
+        for (unsigned i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        records += collect();
+    }
+    ck_assert_uint_eq(atomic_load(&mistakes), 0);
+    ck_assert_uint_eq(records, WAVES * THREADS);
+    ck_assert_uint_le(count_logs(), THREADS); /* reused, not made anew */
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), 0);
+}
+END_TEST
+
+START_TEST(a_forked_child_gets_none)
+{
+    ck_assert(thread_log_start(RING_BYTES));
+    ck_assert_ptr_nonnull(thread_log_get());
+    pid_t child = fork();
+    if (child == 0) {
+        thread_log_abandon();
+        struct thread_log *later = thread_log_first();
+        bool good = !thread_log_get();
+        pthread_t thread;
+        good = good && pthread_create(&thread, NULL, get, &later) == 0;
+        good = good && pthread_join(thread, NULL) == 0;
+        _exit(good && !later ? 0 : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(state_of(thread_log_self), THREAD_LIVE);
+}
+END_TEST
+
+START_TEST(losses_go_where_they_belong)
+{
+    ck_assert(thread_log_start(RING_BYTES));
+    struct thread_log *log = thread_log_get();
+    thread_log_lost(log, LOSS_MARKER, 3);
+    thread_log_lost(log, LOSS_MARKER, 4);
+    thread_log_lost(NULL, LOSS_MARKER, 5);
+    ck_assert_uint_eq(atomic_load(&log->losses[LOSS_MARKER]), 7);
+    ck_assert_uint_eq(lost(LOSS_MARKER), 5);
+}
+END_TEST
+
+Suite *suite_thread_log(void)
+{
+    Suite *suite = suite_create("thread_log");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 30);
+    tcase_add_test(all, none_before_the_start);
+    tcase_add_test(all, each_thread_has_its_own);
+    tcase_add_test(all, an_ended_log_is_kept_until_it_is_given_back);
+    tcase_add_test(all, spans_that_are_open_at_the_end_are_unfinished);
+    tcase_add_test(all, a_destructor_that_runs_later_gets_none);
+    tcase_add_test(all, no_memory_is_counted_each_time);
+    tcase_add_test(all, threads_come_and_go);
+    tcase_add_test(all, a_forked_child_gets_none);
+    tcase_add_test(all, losses_go_where_they_belong);
+    suite_add_tcase(suite, all);
+    return suite;
+}
