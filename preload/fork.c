@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork: prepare, parent and child handlers; see fork.h. They run on the forking application thread. */
+/* fork: prepare, parent and child handlers; see fork.h. They run on the forking application thread.
+ * */
 #include "preload/fork.h"
 
 #include <errno.h>
@@ -17,15 +18,16 @@
     2000000 /* where that lock is not known: how long other threads get to be done with it */
 
 static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
-/* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it. */
+/* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it.
+ * */
 static _Atomic(pthread_t) holder; /* 0 = nobody; relaxed */
 static bool switched;             /* cprof has called into torch: no fork needs to wait before */
 
 /*
- * torch's own lock. After a switch each other thread rebuilds its callback list under it, at its next
- * operator. Holding our lock does not keep those threads out, and while the kernel copies the process
- * they are stopped at their first write, which is easily inside. Both are written at the first
- * fork_torch_lock(), before any switch.
+ * torch's own lock. After a switch each other thread rebuilds its callback list under it, at its
+ * next operator. Holding our lock does not keep those threads out, and while the kernel copies the
+ * process they are stopped at their first write, which is easily inside. Both are written at the
+ * first fork_torch_lock(), before any switch.
  */
 static pthread_mutex_t *_Atomic own_lock; /* NULL: could not be found */
 static bool (*_Atomic pass_own_lock)(
@@ -98,15 +100,15 @@ static bool take_own_lock(void)
     return pthread_mutex_timedlock(own, &end) == 0;
 }
 
-/* What before_fork() took; written there, read in parent and child, by the forking thread that holds
- * torch_mutex. */
+/* What before_fork() took; written there, read in parent and child, by the forking thread that
+ * holds torch_mutex. */
 static bool took_ours, took_own;
 
 static void before_fork(void)
 {
     int saved = errno;
-    /* A fork from inside the lock can only come from a signal handler that interrupted a switch: there
-     * is nothing to wait for, and waiting would never end. */
+    /* A fork from inside the lock can only come from a signal handler that interrupted a switch:
+     * there is nothing to wait for, and waiting would never end. */
     bool inside = held_here();
     if (!inside)
         take();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every interposed call shares: slots, names, and what happens around the real call. Application
- * threads; no lock. The real function is looked up at a wrapper's first call, outside of everything. */
+/* What every interposed call shares: slots, names, and what happens around the real call.
+ * Application threads; no lock. The real function is looked up at a wrapper's first call, outside
+ * of everything. */
 #include "preload/hooks.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@ __thread volatile uint8_t guard_inside;
 
 struct hook_slot hook_slots[HOOK_COUNT];
 
-/* Set by the first hooked call that succeeded; any thread writes, relaxed: cprof_cuda_alive() may be
- * called twice. */
+/* Set by the first hooked call that succeeded; any thread writes, relaxed: cprof_cuda_alive() may
+ * be called twice. */
 static _Atomic bool cuda_alive;
 
 /* Arrays, not pointers: nothing for the loader to relocate in each process that has the preload. */

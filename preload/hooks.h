@@ -31,8 +31,8 @@ struct cuda_pitched {
 };
 
 /* The libraries that hooks.def knows: each cudart by its version node, since two can live in one
- * process and each then needs wrappers and real pointers of its own. ANY serves callers that name no
- * version. */
+ * process and each then needs wrappers and real pointers of its own. ANY serves callers that name
+ * no version. */
 enum hook_node {
     HOOK_NODE_V11,
     HOOK_NODE_V12,
@@ -71,13 +71,13 @@ struct hook_call {
 };
 
 /*
- * Before a call that cannot just be forwarded: finds the real function, wakes cprof, opens a span when
- * spans are recorded. `caller` is the wrapper's return address. Keeps errno. Any thread.
+ * Before a call that cannot just be forwarded: finds the real function, wakes cprof, opens a span
+ * when spans are recorded. `caller` is the wrapper's return address. Keeps errno. Any thread.
  */
 void hook_begin(struct hook_call *call, enum hook_id id, const void *caller);
 
-/* After the real call: closes the span and notes the first call that `succeeded`. Keeps errno as the
- * real call left it. The same thread as hook_begin(). */
+/* After the real call: closes the span and notes the first call that `succeeded`. Keeps errno as
+ * the real call left it. The same thread as hook_begin(). */
 void hook_end(struct hook_call *call, bool succeeded);
 
 /* The exported name, "cudaMemcpyAsync_ptsz". Any thread. */
@@ -90,7 +90,8 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_PARAMS(...) HOOK_PICK(HOOK_PARAMS_, HOOK_ARITY(__VA_ARGS__))(__VA_ARGS__)
 #define HOOK_ARGS(...)   HOOK_PICK(HOOK_ARGS_, HOOK_ARITY(__VA_ARGS__))
 
-#define HOOK_ARITY(...)                                         HOOK_ARITY_(_, ##__VA_ARGS__, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define HOOK_ARITY(...) HOOK_ARITY_(_, ##__VA_ARGS__, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+
 #define HOOK_ARITY_(_, a, b, c, d, e, f, g, h, i, j, k, n, ...) n
 #define HOOK_PICK(stem, n)                                      HOOK_PICK_(stem, n)
 #define HOOK_PICK_(stem, n)                                     stem##n

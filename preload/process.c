@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lint: ends the process on behalf of the program */
 /*
- * _exit and _Exit; see process.h. They run on any application thread, in signal handlers, and in vfork
- * children, which share the memory of a parent that goes on: what they look at first is whose process
- * this is.
+ * _exit and _Exit; see process.h. They run on any application thread, in signal handlers, and in
+ * vfork children, which share the memory of a parent that goes on: what they look at first is whose
+ * process this is.
  */
 #include "preload/process.h"
 

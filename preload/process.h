@@ -7,8 +7,8 @@
 #define PRELOAD_PROCESS_H
 
 /* Looks up the next _exit and _Exit (another preload's, or the C library's), because the wrappers
- * themselves may run in a vfork child, in the memory of its parent, where nothing should be looked up.
- * In the constructor; a few hundred nanoseconds. */
+ * themselves may run in a vfork child, in the memory of its parent, where nothing should be looked
+ * up. In the constructor; a few hundred nanoseconds. */
 void process_start(void);
 
 #endif

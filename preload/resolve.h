@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding the real functions behind our exports. Any application thread; no state, so no lock of
- * ours. All of it takes the loader's lock and may allocate: look up once, keep the pointer, and hold
- * no lock while calling. errno and dlerror() state are left clean.
+ * ours. All of it takes the loader's lock and may allocate: look up once, keep the pointer, and
+ * hold no lock while calling. errno and dlerror() state are left clean.
  */
 #ifndef PRELOAD_RESOLVE_H
 #define PRELOAD_RESOLVE_H
@@ -38,8 +38,8 @@ bool resolve_object(const char *prefix, char *path, size_t size);
 /* Path of the first loaded object whose path contains `text` ("/torch/_C."); false as above. */
 bool resolve_path_containing(const char *text, char *path, size_t size);
 
-/* `symbol` as defined by a loaded object whose file name begins with `prefix`, or by what that object
- * depends on; pinned. NULL: none. */
+/* `symbol` as defined by a loaded object whose file name begins with `prefix`, or by what that
+ * object depends on; pinned. NULL: none. */
 void *resolve_in(const char *prefix, const char *symbol);
 
 /* True when `address` lies in this library (or, in unit tests, in the same program). */

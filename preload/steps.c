@@ -12,6 +12,8 @@
 #include "preload/torch.h"
 #include "writer/writer.h"
 
+#define EXIT_WAIT_NS 50000000u /* many times what an edge takes */
+
 static atomic_flag edge_lock = ATOMIC_FLAG_INIT;
 
 /* Under edge_lock; step and action are also read without it. */
@@ -28,6 +30,18 @@ static void lock(void)
 {
     while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire))
         sched_yield();
+}
+
+/* At exit: a signal handler that calls _exit may have interrupted the holder, for which there is no waiting. */
+static bool lock_for_exit(void)
+{
+    uint64_t end = clock_monotonic_ns() + EXIT_WAIT_NS;
+    while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire)) {
+        if (clock_monotonic_ns() > end)
+            return false;
+        sched_yield();
+    }
+    return true;
 }
 
 static void unlock(void)
@@ -151,7 +165,8 @@ enum action steps_action(void)
 
 void steps_finish(void)
 {
-    lock();
+    if (!lock_for_exit())
+        return;
     if (running) {
         struct step_edge edge = {.step = atomic_load(&step),
                                  .ended = (enum action)atomic_load(&action),

@@ -85,16 +85,17 @@ static inline void push_name(struct thread_log *log, const char *text, uint32_t 
     log->text_used = (uint32_t)(to - log->text);
 }
 
-/* Copies the span's name behind the header, in words as it was written: wider loads would wait for those stores. Fills up to a
- * whole word; the slot has room. */
-static inline void copy_name(struct record *r, const struct thread_log *log,
+/* Copies the span's name to where its record wants it, in words as it was written: wider loads would wait for those stores. Fills
+ * up to a whole word; the slot has room. */
+static inline void copy_name(char *to, uint32_t len, const struct thread_log *log,
                              const struct open_span *span)
 {
     const _Atomic uint64_t *from =
         &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
-    uint64_t *to = (uint64_t *)(r + 1);
-    for (uint32_t done = 0; done < r->text_len; done += 8)
-        *to++ = atomic_load_explicit(from++, memory_order_relaxed);
+    for (uint32_t done = 0; done < len; done += 8) {
+        uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
+        memcpy(to + done, &word, sizeof word);
+    }
 }
 
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
@@ -153,9 +154,12 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
 static void put_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
     uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
-    struct record *r = reserve(log, text_len, span->data_len);
+    int64_t sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    bool is_short = text_len <= sizeof((struct record *)NULL)->short_text && sequence < 0;
+    struct record *r = reserve(log, is_short ? 0 : text_len, span->data_len);
     if (!r)
         return;
+    r->text_len = text_len;
     r->kind = REC_SPAN;
     r->category = atomic_load_explicit(&span->category, memory_order_relaxed);
     r->data_kind = span->data_kind;
@@ -164,11 +168,16 @@ static void put_span(struct thread_log *log, const struct open_span *span, uint6
     r->end = end;
     r->id = atomic_load_explicit(&span->id, memory_order_relaxed);
     r->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
-    r->op.sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
-    r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
-    copy_name(r, log, span);
+    if (is_short) {
+        r->flags |= REC_SHORT;
+        copy_name(r->short_text, text_len, log, span);
+    } else {
+        r->op.sequence = sequence;
+        r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+        copy_name((char *)(r + 1), text_len, log, span);
+    }
     if (span->data_len)
-        memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
+        memcpy((char *)(r + 1) + record_text_behind(r), log->data + span->data_at, span->data_len);
     commit(log, r);
 }
 

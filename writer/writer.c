@@ -508,11 +508,11 @@ static void collect(void)
     drain_rings();
 }
 
-/* Recording was stopped in the middle of a window: it ends here. */
-static void end_stopped(void)
+/* Recording was stopped in the middle of a window, or the process ends without a last edge: the window ends here. */
+static void end_stopped(bool stopping)
 {
     struct step_edge edge = {.ticks = clock_ticks(), .last = true, .time = time_taken};
-    if (!atomic_load(&stopped) || !current)
+    if (!current || !(stopping || atomic_load(&stopped)))
         return;
     window_losses(&edge.losses);
     close_current(&edge);
@@ -616,7 +616,7 @@ static void pass(bool stopping)
 {
     passes++;
     collect();
-    end_stopped();
+    end_stopped(stopping);
     flush_windows(false);
     finish_windows(stopping);
     if (atomic_load(&failed))

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 import support
+from conftest import ROOT
 from test_hooks import make_client, make_cudart
 from torch_runs import both_pythons, python_or_skip
 
@@ -208,6 +209,56 @@ def test_forks_from_many_threads_while_recording(tmp_path, client):
     assert 5999 <= mallocs(result) <= 6000
 
 
+SPY_LIBRARY = """
+#include <pthread.h>
+#include <stdbool.h>
+static pthread_mutex_t other, hidden = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t *address(void) { return &hidden; }
+bool locks(void)
+{
+    pthread_mutex_lock(&hidden);
+    pthread_mutex_lock(&other);
+    pthread_mutex_unlock(&other);
+    pthread_mutex_unlock(&hidden);
+    return true;
+}
+bool locks_nothing(void) { return true; }
+bool locks_on_the_stack(void)
+{
+    pthread_mutex_t local = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&local);
+    pthread_mutex_unlock(&local);
+    return true;
+}
+"""
+SPY_MAIN = """
+#include "preload/lock_spy.h"
+#include <stdio.h>
+pthread_mutex_t *address(void);
+bool locks(void), locks_nothing(void), locks_on_the_stack(void);
+int main(void)
+{
+    bool first = lock_spy("libspied.so", locks) == address(), again = lock_spy("libspied.so", locks) == address();
+    bool free = pthread_mutex_trylock(address()) == 0;
+    printf("%d%d%d%d%d%d", first, again, free, lock_spy("libspied.so", locks_nothing) == NULL,
+           lock_spy("libspied.so", locks_on_the_stack) == NULL, lock_spy("libnone.so", locks_nothing) == NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [["-Wl,-z,now,-z,relro"], ["-Wl,-z,lazy"], ["-fno-plt", "-Wl,-z,now"]])
+def test_a_lock_inside_another_library_is_found(tmp_path, options):
+    cc = [os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-w"]
+    (tmp_path / "spied.c").write_text(SPY_LIBRARY)
+    (tmp_path / "main.c").write_text(SPY_MAIN)
+    library, program = str(tmp_path / "libspied.so"), str(tmp_path / "main")
+    subprocess.run([*cc, "-fPIC", "-shared", *options, "-o", library, str(tmp_path / "spied.c"), "-lpthread"], check=True)
+    subprocess.run([*cc, f"-I{ROOT}", "-o", program, str(tmp_path / "main.c"), str(ROOT / "preload/lock_spy.c"), library,
+                    f"-Wl,-rpath,{tmp_path}", "-ldl", "-lpthread"], check=True)
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "111111"
+
+
 @both_pythons
 def test_forks_while_operators_are_switched_on_and_off(tmp_path, which):
     """A fork while another thread holds torch's callback lock leaves it locked in the child for ever: each step here flips
@@ -229,7 +280,6 @@ def churn():
         a.neg()
 threads = [threading.Thread(target=f) for f in (train, churn, churn)]
 for t in threads: t.start()
-time.sleep(0.3)  # a thread's very first operator takes that lock, too, and asks for memory under it
 hung = 0
 for _ in range(150):
     pid = os.fork()

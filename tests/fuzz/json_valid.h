@@ -97,6 +97,19 @@ static inline const uint8_t *skip_blank(const uint8_t *p, const uint8_t *end)
     return p;
 }
 
+/* End of true, false or null at p, NULL when it is none. */
+static inline const uint8_t *word_end(const uint8_t *p, const uint8_t *end)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (unsigned i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(end - p) >= n && memcmp(p, words[i], n) == 0) {
+            return p + n;
+        }
+    }
+    return NULL;
+}
+
 /* End of the JSON value at p, NULL when it is none. */
 static inline const uint8_t *value_end(const uint8_t *p, const uint8_t *end)
 {
@@ -106,6 +119,9 @@ static inline const uint8_t *value_end(const uint8_t *p, const uint8_t *end)
     }
     if (*p == '"') {
         return string_end(p, end);
+    }
+    if (*p == 't' || *p == 'f' || *p == 'n') {
+        return word_end(p, end);
     }
     if (*p != '{' && *p != '[') {
         return number_end(p, end);

@@ -225,12 +225,20 @@ def busy_threads():
 
 def loaders():
     """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads
-    run operators: 120 plain children, and then DataLoader workers made by fork, spawn and forkserver."""
+    run operators: 120 plain children, and then DataLoader workers. At last workers made by spawn and forkserver."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     data = [torch.full((8,), float(i)) for i in range(12)]
     steps = 0
+
+    def epoch(method, workers):
+        nonlocal steps
+        for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method, timeout=60):
+            net(batch).mean().backward()
+            optimizer.step()
+            steps += 1
+
     with busy_threads():
         for _ in range(120):
             net(data[0]).mean().backward()
@@ -241,14 +249,10 @@ def loaders():
                 signal.alarm(30)  # a child that hangs ends by a signal
                 os._exit(int(torch.neg(torch.ones(3)).sum().item() != -3))
             assert os.waitpid(child, 0)[1] == 0
-        for method, epochs, workers in (("fork", 30, 4), ("spawn", 1, 1), ("forkserver", 1, 1)):
-            for _ in range(epochs):
-                for batch in DataLoader(data, batch_size=3, num_workers=workers, multiprocessing_context=method,
-                                        timeout=60):
-                    net(batch).mean().backward()
-                    optimizer.step()
-                    steps += 1
-            show(method, steps)
+        for _ in range(30):
+            epoch("fork", 4)
+    epoch("spawn", 1)
+    epoch("forkserver", 1)
     print(json.dumps({"steps": steps}))
 
 

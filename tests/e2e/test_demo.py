@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job as a newcomer meets it: `make demo`, and its trace in Perfetto's own UI.
+
+The picture goes to build/e2e/pictures; with UPDATE=1 to tests/e2e/pictures, where the README shows it from.
+"""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+import perfetto
+import support
+from conftest import BUILD, ROOT
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """What `make demo` prints, after set-up and build."""
+    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=dict(os.environ, BUILD=os.path.relpath(BUILD, ROOT)),
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def trace(demo):
+    """Path of the one trace that the demo names."""
+    found = re.findall(r"^  (\S+\.pt\.trace\.json)$", demo.stdout, re.MULTILINE)
+    assert len(found) == 1, demo.stdout
+    return ROOT / found[0]
+
+
+def test_says_how_to_open_it(demo):
+    assert "ui.perfetto.dev" in demo.stdout
+    assert re.fullmatch(r"cprof: rank 0: 1 trace, [\d,]+ events, 0 lost: \S+rank0\.5\.pt\.trace\.json\n", demo.stderr)
+
+
+def test_training_went_through(demo):
+    assert len(re.findall(r"^step \d+ loss", demo.stdout, re.MULTILINE)) == 20
+
+
+def test_only_the_scheduled_steps(trace):
+    loaded = support.load(trace)
+    support.validate(loaded)
+    names = [e["name"] for e in support.events(loaded, ph="X", cat="user_annotation")]
+    assert [n for n in names if n.startswith("ProfilerStep")] == [f"ProfilerStep#{n}" for n in (1, 2, 3, 4)]
+    assert names.count("Optimizer.step#SGD.step") == 4
+    assert sum(n.startswith("enumerate(DataLoader)#") for n in names) == 4
+
+
+@perfetto.needed
+def test_no_import_error(trace):
+    assert perfetto.import_errors(trace) == []
+
+
+@perfetto.needed
+def test_rows_are_named(trace):
+    threads = {row["name"] for row in perfetto.query(trace, "select name from thread where name is not null")}
+    assert "steps" in threads
+    assert any(re.fullmatch(r"thread \d+ \(.+\)", name) for name in threads)
+    rows = perfetto.query(trace, "select t.name as row, count(*) as n from slice s join thread_track tt on s.track_id = tt.id "
+                                 "join thread t using (utid) where s.name glob 'ProfilerStep#*' group by 1")
+    assert [(row["row"], row["n"]) for row in rows] == [("steps", 4)]
+
+
+@perfetto.needed
+def test_operators_nest_and_arrows_arrive(trace):
+    below = perfetto.query(trace, "select p.name as parent from slice s join slice p on s.parent_id = p.id "
+                                  "where s.name = 'aten::mkldnn_convolution' or s.name = 'aten::cudnn_convolution'")
+    assert below and {row["parent"] for row in below} == {"aten::_convolution"}
+    arrows = perfetto.query(trace, "select o.name as name from flow f join slice i on f.slice_in = i.id "
+                                   "join slice o on f.slice_out = o.id where i.name = 'AddmmBackward0'")
+    assert len(arrows) == 4 and {row["name"] for row in arrows} == {"aten::addmm"}
+
+
+@perfetto.needed
+def test_picture(trace, tmp_path):
+    folder = ROOT / "tests/e2e/pictures" if os.environ.get("UPDATE") else BUILD / "e2e/pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    spans = perfetto.query(trace, "select ts, dur from slice where name glob 'ProfilerStep#*' order by ts")
+    picture = folder / "demo.png"
+    perfetto.screenshot(trace, picture, start=spans[1]["ts"], end=spans[2]["ts"] + spans[2]["dur"])
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert picture.stat().st_size > 20000, "an empty page compresses to less"

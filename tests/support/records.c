@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See records.h. Any thread. */
+#include "tests/support/records.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct record *record_new(enum record_kind kind, enum category category, const char *text,
+                          enum record_data data_kind, const void *data, size_t n)
+{
+    size_t text_len = strlen(text);
+    struct record *r = calloc(1, sizeof *r + text_len + n);
+    ck_assert_ptr_nonnull(r);
+    r->kind = (uint8_t)kind;
+    r->category = (uint8_t)category;
+    r->data_kind = (uint8_t)data_kind;
+    r->slots = (uint32_t)record_slots(text_len, n);
+    r->op.sequence = -1;
+    r->text_len = (uint32_t)text_len;
+    r->data_len = (uint32_t)n;
+    memcpy(r + 1, text, text_len);
+    if (n)
+        memcpy((char *)(r + 1) + text_len, data, n);
+    return r;
+}

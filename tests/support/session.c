@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See session.h. Main thread, but for the last two functions. */
+#include "tests/support/session.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/capture.h"
+
+struct writer_options session_options;
+char session_folder[128];
+
+static char made_folder[64];
+static int64_t step;
+static enum action action;
+static bool kept;
+
+static bool path_of(const struct train_time *time, char *path, unsigned long size)
+{
+    int n = snprintf(path, size, "%s/t%lld.json", session_folder, (long long)time->batch);
+    return n > 0 && (unsigned long)n < size;
+}
+
+void session_setup(void)
+{
+    strcpy(made_folder, "/tmp/cprof-writer-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(made_folder));
+    strcpy(session_folder, made_folder);
+    session_options = (struct writer_options){
+        .ring_bytes = 8u << 20,
+        .max_trace_bytes = 1u << 30,
+        .hold_bytes = 64u << 20,
+        .exit_deadline_ms = 60000,
+        .trace_path = path_of,
+    };
+    capture_start();
+}
+
+void session_teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", made_folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static uint64_t cross(struct step_edge edge)
+{
+    uint32_t gate = 0;
+    if (!edge.last && (edge.begun >= ACTION_ACTIVE || edge.keep))
+        gate = SESSION_GATE;
+    else if (!edge.last && edge.begun == ACTION_WARMUP)
+        gate = GATE_MARKERS;
+    writer_edge_begin();
+    edge.ticks = clock_ticks();
+    edge.time.batch = edge.step;
+    writer_set_gate(gate);
+    writer_edge(&edge);
+    action = edge.begun;
+    return edge.ticks;
+}
+
+void session_start(enum action first, bool keep)
+{
+    ck_assert(writer_start(&session_options));
+    ck_assert(writer_run());
+    kept = keep;
+    cross((struct step_edge){.begun = first, .first = true, .keep = keep});
+}
+
+uint64_t session_step(enum action next)
+{
+    kept = false;
+    return cross((struct step_edge){.step = ++step, .ended = action, .begun = next});
+}
+
+uint64_t session_end(void)
+{
+    uint64_t ticks =
+        cross((struct step_edge){.step = step, .ended = action, .last = true, .keep = kept});
+    writer_finish();
+    return ticks;
+}
+
+struct trace session_trace(int64_t batch)
+{
+    char path[PATH_SIZE];
+    ck_assert(path_of(&(struct train_time){.batch = batch}, path, sizeof path));
+    return trace_read(path);
+}
+
+unsigned session_files(const char *part)
+{
+    unsigned n = 0;
+    DIR *folder = opendir(session_folder);
+    ck_assert_ptr_nonnull(folder);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        n += entry->d_name[0] != '.' && strstr(entry->d_name, part) != NULL;
+    closedir(folder);
+    return n;
+}
+
+void session_span(const char *name)
+{
+    struct thread_log *log = thread_log_get();
+    if (log && span_open(log, &log, CAT_CPU_OP, name, (uint32_t)strlen(name)))
+        span_close(log, &log);
+}
+
+void session_instant(const char *name, uint8_t flags)
+{
+    struct thread_log *log = thread_log_get();
+    if (log)
+        emit_instant(log, CAT_USER_ANNOTATION, flags, name, (uint32_t)strlen(name), DATA_NONE, NULL,
+                     0);
+}

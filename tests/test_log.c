@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the messages of writer/writer.h: level, one line each, a limit on their number, and nothing done to the program: errno,
+ * stdout, signals. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/alloc.h"
+#include "tests/support/capture.h"
+
+static void say_all(void)
+{
+    log_error("error %d", 1);
+    log_warn("warn %d", 2);
+    log_info("info %d", 3);
+    log_debug("debug %d", 4);
+}
+
+START_TEST(levels)
+{
+    capture_start();
+    say_all();
+    ck_assert_str_eq(capture_stderr(), "cprof: error 1\ncprof: warn 2\ncprof: info 3\n");
+    log_set_level(LOG_OFF);
+    say_all();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 3);
+    log_set_level(LOG_WARN);
+    say_all();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 5);
+    log_set_level(LOG_DEBUG);
+    say_all();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "debug 4"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 9);
+    ck_assert_str_eq(capture_stdout(), "");
+}
+END_TEST
+
+START_TEST(one_line_each)
+{
+    static char text[5000];
+    memset(text, 'x', sizeof text - 1);
+    capture_start();
+    log_error("%s: two\nlines\tand\x1b[31m colour", "/tmp/a\nb");
+    ck_assert_str_eq(capture_stderr(), "cprof: /tmp/a b: two lines and [31m colour\n");
+    log_error("%s", text);
+    log_error("%s", "");
+    log_error("after");
+    const char *all = capture_stderr();
+    ck_assert_uint_eq(capture_lines(all, ""), capture_lines(all, "cprof: "));
+    ck_assert_uint_eq(capture_lines(all, "after"), 1);
+    ck_assert_uint_gt(strlen(all), 2000); /* cut, not lost */
+    ck_assert_uint_lt(strlen(all), 2300);
+}
+END_TEST
+
+START_TEST(at_most_a_hundred)
+{
+    capture_start();
+    for (unsigned i = 0; i < 1000; i++) {
+        log_debug("not counted");
+        log_info("line %u", i);
+    }
+    const char *all = capture_stderr();
+    ck_assert_uint_eq(capture_lines(all, ""), 101);
+    ck_assert_uint_eq(capture_lines(all, "cprof: line 99"), 1);
+    ck_assert_uint_eq(capture_lines(all, "no more are written"), 1);
+}
+END_TEST
+
+START_TEST(errno_is_kept_and_nothing_allocated)
+{
+    capture_start();
+    uint64_t before = alloc_count();
+    errno = 4711;
+    log_error("%s %d %.3f", "text", 5, 1.5);
+    int kept = errno;
+    uint64_t after = alloc_count();
+    close(STDERR_FILENO);
+    errno = 4712;
+    log_error("nobody reads this");
+    ck_assert_int_eq(errno, 4712);
+    ck_assert_int_eq(kept, 4711);
+    ck_assert_uint_eq(after, before);
+}
+END_TEST
+
+/* ---- a stderr whose reader is gone ---- */
+
+static void break_stderr(void)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    close(ends[0]);
+    ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    close(ends[1]);
+}
+
+static volatile sig_atomic_t pipes;
+
+static void count_pipe(int signal)
+{
+    (void)signal;
+    pipes++;
+}
+
+START_TEST(a_broken_pipe_is_not_the_programs)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        break_stderr();
+        log_error("nobody reads this");
+        _exit(5);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 5);
+
+    signal(SIGPIPE, count_pipe);
+    break_stderr();
+    log_error("nor this");
+    ck_assert_int_eq(pipes, 0);
+    ck_assert_int_eq(write(STDERR_FILENO, "x", 1), -1); /* the program's own does come */
+    ck_assert_int_eq(pipes, 1);
+    sigset_t pipe, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &pipe, NULL);
+    raise(SIGPIPE); /* and one that waits goes on waiting */
+    log_error("nor this");
+    sigpending(&pending);
+    ck_assert(sigismember(&pending, SIGPIPE));
+    sigprocmask(SIG_UNBLOCK, &pipe, NULL);
+    ck_assert_int_eq(pipes, 2);
+}
+END_TEST
+
+/* ---- many threads ---- */
+
+static void *say_some(void *name)
+{
+    for (unsigned i = 0; i < 50; i++)
+        log_info("%s%s%s%s", (char *)name, (char *)name, (char *)name, (char *)name);
+    return NULL;
+}
+
+START_TEST(lines_of_threads_do_not_mix)
+{
+    static char names[] = "a\0b\0c\0d";
+    capture_start();
+    pthread_t threads[4];
+    for (unsigned i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, say_some, names + 2 * i);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    const char *all = capture_stderr();
+    unsigned whole = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        char line[] = "cprof: xxxx";
+        memset(line + 7, names[2 * i], 4);
+        whole += capture_lines(all, line);
+    }
+    ck_assert_uint_eq(whole, 100);
+    ck_assert_uint_eq(capture_lines(all, ""), 101);
+}
+END_TEST
+
+Suite *suite_log(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, levels);
+    tcase_add_test(all, one_line_each);
+    tcase_add_test(all, at_most_a_hundred);
+    tcase_add_test(all, errno_is_kept_and_nothing_allocated);
+    tcase_add_test(all, a_broken_pipe_is_not_the_programs);
+    tcase_add_test(all, lines_of_threads_do_not_mix);
+    suite_add_tcase(suite, all);
+    return suite;
+}
