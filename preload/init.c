@@ -137,7 +137,11 @@ static void start_parts(enum wake_reason reason)
         atomic_store(&cprof_life, LIFE_OVER);
         return;
     }
-    fork_start();
+    if (!fork_start()) {
+        log_error("no memory for the fork handlers; nothing is recorded");
+        atomic_store(&cprof_life, LIFE_OVER);
+        return;
+    }
     atexit(cprof_at_exit);
     torch_start(config);
     bool helper = identity_below_traced() && !config->trace_children;

@@ -151,7 +151,9 @@ void writer_edge(const struct step_edge *edge)
         window_losses(&posted->losses); /* a window may begin or end here */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
     bool was = edge->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
-    if (edge->first || edge->last || edge->step == 1 || was != is || edge->begun == ACTION_WARMUP)
+    bool filling = at - atomic_load_explicit(&edges_taken, memory_order_relaxed) == EDGES / 2;
+    if (edge->first || edge->last || edge->step == 1 || was != is || filling ||
+        edge->begun == ACTION_WARMUP)
         wake();
 }
 
