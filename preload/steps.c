@@ -16,9 +16,9 @@
 
 static atomic_flag edge_lock = ATOMIC_FLAG_INIT;
 
-/* Under edge_lock; step and action are also read without it. */
+/* Under edge_lock; the atomic ones are also read without it. */
 static struct schedule schedule;
-static const struct config *config;
+static const struct config *_Atomic config; /* set once; NULL while cprof sleeps */
 static _Atomic int64_t step;
 static _Atomic int action;
 static bool running, keep, ranked;
@@ -52,11 +52,12 @@ static void unlock(void)
 /* What is recorded in a step with this action. kept: step 0 that may become the trace of a program without marks. */
 static uint32_t gate_for(enum action next, bool kept)
 {
+    const struct config *c = config;
     uint32_t gate = 0;
     if (next >= ACTION_ACTIVE || kept)
-        gate |= GATE_SPANS | GATE_MARKERS | (config->profile_memory ? GATE_MEMORY : 0u) |
-                (config->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u);
-    if (next >= ACTION_ACTIVE && config->record_shapes)
+        gate |= GATE_SPANS | GATE_MARKERS | (c->profile_memory ? GATE_MEMORY : 0u) |
+                (c->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u);
+    if (next >= ACTION_ACTIVE && c->record_shapes)
         gate |= GATE_SHAPES;
     if (next == ACTION_WARMUP)
         gate |= GATE_MARKERS;
@@ -102,13 +103,13 @@ void steps_start(const struct config *given, bool keep_unmarked)
 {
     lock();
     config = given;
-    schedule = (struct schedule){.skip_first = config->skip_first,
-                                 .wait = config->wait,
-                                 .warmup = config->warmup,
-                                 .active = config->active,
-                                 .repeat = config->repeat,
-                                 .skip_first_wait = config->skip_first_wait,
-                                 .scope = (enum schedule_scope)config->schedule_scope};
+    schedule = (struct schedule){.skip_first = given->skip_first,
+                                 .wait = given->wait,
+                                 .warmup = given->warmup,
+                                 .active = given->active,
+                                 .repeat = given->repeat,
+                                 .skip_first_wait = given->skip_first_wait,
+                                 .scope = (enum schedule_scope)given->schedule_scope};
     started_ns = step_ns = clock_monotonic_ns();
     enum action first = schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);
@@ -127,11 +128,12 @@ bool steps_listen_to(enum step_source source)
 {
     if (source == STEP_CALL)
         return true;
-    if (!config || atomic_load_explicit(&called, memory_order_relaxed))
+    const struct config *c = config;
+    if (!c || atomic_load_explicit(&called, memory_order_relaxed))
         return false;
-    return (source == STEP_OPTIMIZER && config->step == CONFIG_STEP_AUTO) ||
-           (source == STEP_DATALOADER && config->step == CONFIG_STEP_DATALOADER) ||
-           (source == STEP_FORWARD && config->step == CONFIG_STEP_FORWARD);
+    return (source == STEP_OPTIMIZER && c->step == CONFIG_STEP_AUTO) ||
+           (source == STEP_DATALOADER && c->step == CONFIG_STEP_DATALOADER) ||
+           (source == STEP_FORWARD && c->step == CONFIG_STEP_FORWARD);
 }
 
 void steps_mark(enum step_source source, uint64_t ticks)

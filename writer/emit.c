@@ -154,12 +154,9 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
 static void put_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
     uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
-    int64_t sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
-    bool is_short = text_len <= sizeof((struct record *)NULL)->short_text && sequence < 0;
-    struct record *r = reserve(log, is_short ? 0 : text_len, span->data_len);
+    struct record *r = reserve(log, text_len, span->data_len);
     if (!r)
         return;
-    r->text_len = text_len;
     r->kind = REC_SPAN;
     r->category = atomic_load_explicit(&span->category, memory_order_relaxed);
     r->data_kind = span->data_kind;
@@ -168,16 +165,11 @@ static void put_span(struct thread_log *log, const struct open_span *span, uint6
     r->end = end;
     r->id = atomic_load_explicit(&span->id, memory_order_relaxed);
     r->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
-    if (is_short) {
-        r->flags |= REC_SHORT;
-        copy_name(r->short_text, text_len, log, span);
-    } else {
-        r->op.sequence = sequence;
-        r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
-        copy_name((char *)(r + 1), text_len, log, span);
-    }
+    r->op.sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    copy_name((char *)(r + 1), text_len, log, span);
     if (span->data_len)
-        memcpy((char *)(r + 1) + record_text_behind(r), log->data + span->data_at, span->data_len);
+        memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
     commit(log, r);
 }
 

@@ -357,7 +357,7 @@ static char *put_operator(char *p, const struct record *r)
         p = put_id(p, r->id);
         p = put_literal(p, ", ");
     }
-    if (record_sequence(r) >= 0) {
+    if (r->op.sequence >= 0) {
         p = put_literal(p, "\"Sequence number\": ");
         p = put_i64(p, r->op.sequence);
         p = put_literal(p, ", \"Fwd thread id\": ");

@@ -32,15 +32,12 @@ enum record_kind {
 enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY };
 
 enum record_flags {
-    REC_UNFINISHED =
-        1u << 0, /* the span was still open when its window was written; end = the window's end */
-    REC_MARKER =
-        1u
-        << 1, /* a marker of a warmup step goes to the head of the next window's file; other records do not */
-    REC_BORROWED =
-        1u
-        << 2, /* sequence and forward_thread are those of the operator inside: no arrow ends here */
-    REC_SHORT = 1u << 3,      /* a span without sequence number and with a short name, which stands in the header */
+    /* the span was still open when its window was written; end = the window's end */
+    REC_UNFINISHED = 1u << 0,
+    /* a marker: one of a warmup step goes to the head of the next window's file, other records do not */
+    REC_MARKER = 1u << 1,
+    /* sequence and forward_thread are those of the operator inside: no arrow ends here */
+    REC_BORROWED = 1u << 2,
 };
 
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
@@ -57,7 +54,6 @@ struct record {
         id; /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
     uint64_t parent; /* id of the span that was open on this thread; 0 = none */
     union {
-        char short_text[16]; /* REC_SHORT: the name, and then none behind the header */
         struct {
             int64_t sequence; /* autograd sequence number, -1 = none */
             uint64_t
@@ -68,7 +64,7 @@ struct record {
             int64_t bytes; /* signed: negative when released */
         } memory;
     };
-    uint32_t text_len; /* bytes of name, directly behind the header but for REC_SHORT; not terminated, any bytes */
+    uint32_t text_len; /* bytes of name directly behind the header, not terminated, any bytes */
     uint32_t data_len; /* bytes of `data` directly behind the text, not aligned */
 };
 _Static_assert(sizeof(struct record) == RECORD_SLOT, "a record header is one slot");
@@ -92,28 +88,16 @@ enum shape_tag { SHAPE_OTHER, SHAPE_TENSOR, SHAPE_LIST, SHAPE_SCALAR, SHAPE_SCAL
  * ARG_REAL double) or uint32 length + bytes (ARG_TEXT). */
 enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT };
 
-/* Address of a record's name. */
+/* Address of the name behind a record's header. */
 static inline const char *record_text(const struct record *r)
 {
-    return r->flags & REC_SHORT ? r->short_text : (const char *)(r + 1);
-}
-
-/* Bytes of the name that stand behind the header. */
-static inline uint32_t record_text_behind(const struct record *r)
-{
-    return r->flags & REC_SHORT ? 0 : r->text_len;
-}
-
-/* Autograd sequence number of a span, -1 = none. */
-static inline int64_t record_sequence(const struct record *r)
-{
-    return r->flags & REC_SHORT ? -1 : r->op.sequence;
+    return (const char *)(r + 1);
 }
 
 /* Address of the data bytes behind a record's text. */
 static inline const uint8_t *record_data(const struct record *r)
 {
-    return (const uint8_t *)(r + 1) + record_text_behind(r);
+    return (const uint8_t *)(r + 1) + r->text_len;
 }
 
 /* Slots that a record with so many bytes of text and data behind its header takes. */

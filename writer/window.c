@@ -93,7 +93,7 @@ static void link_backward(struct window *w, const struct window_shared *shared,
                           const struct record_owner *owner, const struct record *r,
                           const struct json_place *at)
 {
-    if (!shared->flows || r->category != CAT_CPU_OP || record_sequence(r) < 0 ||
+    if (!shared->flows || r->category != CAT_CPU_OP || r->op.sequence < 0 ||
         (r->flags & REC_BORROWED))
         return;
     if (r->op.forward_thread == 0) {

@@ -108,7 +108,10 @@ def test_dataloader_workers(tmp_path):
     recorded = printed(done)["steps"] // 2
     assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
         [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
-    assert {len(one.ops("^aten::addmm$")) for one in traces(done)} == {2}
+    for one in traces(done):
+        assert len(one.ops("^aten::addmm$")) == 2
+        lost = {cause for cause, n in one.account["lost"].items() if n}
+        assert lost <= {"ring_full", "total"}, "on a busy machine the writer may fall behind the busy threads"
 
 
 def package_of_version(folder, version):

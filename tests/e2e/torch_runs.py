@@ -80,7 +80,7 @@ def assert_good(result):
 def assert_told(result):
     """cprof said nothing but one line, which counts the traces and names the first two."""
     assert result.complaints == [] and len(result.said) == 1, result.err
-    assert re.match(rf"rank \d+: {len(result.traces)} traces?, [\d,]+ events, \d+ lost: ", result.said[0]), result.said
+    assert re.match(rf"rank \d+: {len(result.traces)} traces?, [\d,]+ events, [\d,]+ lost: ", result.said[0]), result.said
     # the first two written, whatever their rank in the names' order
     paths = re.findall(r"/\S+", result.said[0])
     assert len(paths) == min(2, len(result.traces)) and set(paths) <= set(map(str, result.traces)), result.said
