@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "preload/names.h"
+#include "preload/schedule.h"
 #include "preload/parse.h"
 #include "preload/schedule.h"
 #include "writer/writer.h"
@@ -338,6 +339,9 @@ static void check_missing_parts(void)
         else
             keep(setting, setting->off);
     }
+    if (loaded.config.schedule_scope == SCHEDULE_EPOCH)
+        ignore(&settings[AT_schedule_scope], settings[AT_schedule_scope].fallback,
+               "epoch is not available yet in this version");
     if (loaded.config.step > CONFIG_STEP_FORWARD)
         ignore(&settings[AT_step], settings[AT_step].fallback, "not available yet in this version");
 }

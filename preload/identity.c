@@ -5,11 +5,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "preload/names.h"
@@ -25,10 +28,12 @@ static pthread_mutex_t rank_lock =
     PTHREAD_MUTEX_INITIALIZER; /* application thread writes, cprof thread reads; neither on a hot path */
 static struct rank_info rank;
 static bool pid_in_name;
+static time_t started; /* this process woke; ranks that it starts write later */
 
 void identity_start(const struct config *given)
 {
     config = given;
+    started = time(NULL);
     char script[NAMES_SCRIPT_SIZE];
     names_script(script, sizeof script);
     rank_read(&rank, config_env, true);
@@ -172,6 +177,28 @@ bool identity_trace_pattern(char *pattern, unsigned long size)
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
         values.vars[i].value = "*";
     return expand(&values, pattern, size);
+}
+
+bool identity_ranks_wrote(void)
+{
+    struct names_values values;
+    struct rank_info now = rank_now();
+    char pattern[PATH_MAX];
+    if (now.known)
+        return false; /* a rank itself, in a launch of several without marks */
+    names_fill(&values, run_name, &now, NULL);
+    for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
+        values.vars[i].value = "*";
+    glob_t found;
+    if (!expand(&values, pattern, sizeof pattern) || glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return false;
+    bool wrote = false;
+    for (size_t i = 0; i < found.gl_pathc && !wrote; i++) {
+        struct stat st;
+        wrote = stat(found.gl_pathv[i], &st) == 0 && st.st_mtim.tv_sec >= started;
+    }
+    globfree(&found);
+    return wrote;
 }
 
 bool identity_gzip(void)

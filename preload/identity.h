@@ -19,6 +19,10 @@ void identity_refresh(void);
  * steps. Reads /proc; application thread. */
 bool identity_below_traced(void);
 
+/* True when ranks of this launch have left traces: a process without step marks beside them is their launcher, and its trace would pass
+ * for that of rank 0. Reads the folder; exiting thread. */
+bool identity_ranks_wrote(void);
+
 /* The three that writer_options takes; see writer.h. cprof thread. */
 void identity_fill(struct trace_identity *out);
 bool identity_trace_path(const struct train_time *time, char *path,

@@ -138,6 +138,8 @@ bool steps_listen_to(enum step_source source)
 
 void steps_mark(enum step_source source, uint64_t ticks)
 {
+    if (atomic_load(&cprof_life) == LIFE_OVER)
+        return; /* in a forked child the lock may be held by a thread that is not there */
     if (source == STEP_CALL)
         atomic_store(&called, true);
     lock();
@@ -174,7 +176,7 @@ void steps_finish(void)
                                  .ended = (enum action)atomic_load(&action),
                                  .begun = ACTION_SKIP,
                                  .last = true,
-                                 .keep = keep};
+                                 .keep = keep && !identity_ranks_wrote()};
         cross(&edge, 0);
         atomic_store(&action, ACTION_SKIP);
         running = false;

@@ -296,7 +296,8 @@ START_TEST(data_that_does_not_fit_is_left_out)
         span_close(log_, key(depth));
         const struct record *r = next();
         ck_assert_ptr_nonnull(r);
-        ck_assert_uint_eq(r->data_len, r->text_len == 4 && memcmp(record_text(r), "deep", 4) == 0 ? 4096 : 0);
+        ck_assert_uint_eq(r->data_len,
+                          r->text_len == 4 && memcmp(record_text(r), "deep", 4) == 0 ? 4096 : 0);
     }
     ck_assert_ptr_nonnull(span_data_room(log_, begin(1, "again"), SPAN_DATA));
 }

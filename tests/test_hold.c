@@ -31,8 +31,8 @@ static bool put(unsigned n, size_t text_len, uint8_t flags, size_t shapes)
     memset(text, 'a' + (int)(n % 26), text_len);
     text[text_len] = '\0';
     char *data = calloc(1, shapes + 1);
-    struct record *r = record_new(REC_SPAN, CAT_CPU_OP, text, shapes ? DATA_SHAPES : DATA_NONE,
-                                  data, shapes);
+    struct record *r =
+        record_new(REC_SPAN, CAT_CPU_OP, text, shapes ? DATA_SHAPES : DATA_NONE, data, shapes);
     r->start = r->id = n;
     r->flags = flags;
     struct record_owner owner = {logs[n % 3], n + 7, n % 3 + 100};

@@ -72,7 +72,8 @@ START_TEST(one_window)
     trace_free(&t);
     const char *said = capture_stderr();
     ck_assert_uint_eq(capture_lines(said, ""), 1);
-    ck_assert_uint_eq(capture_lines(said, "cprof: rank 0: 1 trace, 1,004 events, 0 lost: /tmp/"), 1);
+    ck_assert_uint_eq(capture_lines(said, "cprof: rank 0: 1 trace, 1,004 events, 0 lost: /tmp/"),
+                      1);
     ck_assert_str_eq(capture_stdout(), "");
     writer_finish(); /* again: nothing */
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
@@ -889,7 +890,8 @@ START_TEST(metadata_and_notes)
         ck_assert_ptr_nonnull(strstr(t.text, "\"model\": \"re\\\"snet\",\n"));
         ck_assert_ptr_null(strstr(t.text, "first\""));
         ck_assert_ptr_nonnull(strstr(t.text, "\"a \\\"key\\\"\\n\": {\"x\": [1, 2]},\n"));
-        ck_assert_ptr_nonnull(strstr(t.text, "\"notes\": [\"operators are \\\"off\\\"\", \"again\""));
+        ck_assert_ptr_nonnull(
+            strstr(t.text, "\"notes\": [\"operators are \\\"off\\\"\", \"again\""));
         trace_free(&t);
     }
     char key[32];

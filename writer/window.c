@@ -127,6 +127,8 @@ void window_add(struct window *w, const struct window_shared *shared,
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
+    if (r->end > w->latest)
+        w->latest = r->end;
     w->records++;
     w->events++;
 }
@@ -246,8 +248,9 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 static void look_at_open(struct window *w, const struct window_shared *shared)
 {
     struct put_arg put = {w, shared, clock_ticks()};
-    if (put.now > w->end)
-        put.now = w->end;
+    uint64_t end = w->latest > w->end ? w->latest : w->end; /* its children may end after the window */
+    if (put.now > end)
+        put.now = end;
     buf_reset(&w->open);
     buf_reset(&w->open_ids);
     each_open(w, put_open, &put);

@@ -111,14 +111,23 @@ def test_arrows(pair):
     compare(pair, lambda trace: list(arrows(trace)), lambda e: e["names"])
 
 
+def memory(trace):
+    """[memory] instants in order, without releases of what was not allocated in this trace: from its second window on
+    torch.profiler takes an address that was given out again for the block of an earlier window, with that one's size."""
+    alive, kept = set(), []
+    for e in sorted(events(trace, name="[memory]"), key=lambda e: e["ts"]):
+        address, allocated = e["args"]["Addr"], e["args"]["Bytes"] > 0
+        if allocated or address in alive:
+            kept.append(e)
+        (alive.add if allocated else alive.discard)(address)
+    return kept
+
+
 def test_memory(pair):
-    def memory(trace):
-        return events(trace, name="[memory]")
+    for ours in pair[1]:
+        assert len(memory(ours)) == len(events(ours, name="[memory]")), "cprof made a release up"
     compare(pair, memory, lambda e: (e["args"]["Bytes"], e["args"]["Device Type"], e["args"]["Device Id"]))
     for theirs, ours in zip(*pair[:2]):
-        totals = [[e["args"]["Total Allocated"] for e in sorted(memory(t), key=lambda e: e["ts"])] for t in (theirs, ours)]
-        rises = [[b - a for a, b in zip(total, total[1:])] for total in totals]
-        assert rises[0] == rises[1], "totals move differently"
         assert sum(e["args"]["Bytes"] for e in memory(theirs)) == sum(e["args"]["Bytes"] for e in memory(ours))
 
 

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of preload/torch_shapes.c on objects laid out by hand as torch 2.13 lays them out; what comes out is what torch_layout.h says
+ * that torch.profiler writes. Each object has exactly its own size on the heap, so that ASan sees a byte read too far. */
+#include "preload/torch.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/writer.h"
+
+#define FLOAT 6u
+#define LONG  4u
+
+static const struct torch_layout *l;
+static void *undefined;
+
+static void *make(size_t size)
+{
+    void *object = calloc(1, size);
+    ck_assert_ptr_nonnull(object);
+    return object;
+}
+
+static void set(void *object, uint16_t offset, const void *value, size_t size)
+{
+    memcpy((char *)object + offset, value, size);
+}
+
+#define SET(object, offset, type, value) set(object, offset, &(type){value}, sizeof(type))
+
+static void setup(void)
+{
+    l = torch_layout_find(2, 13, true);
+    ck_assert_ptr_nonnull(l);
+    undefined = make(l->ti_size);
+    torch_api.layout = l;
+    torch_api.undefined_tensor = undefined;
+}
+
+/* ---- objects ---- */
+
+static void *tensor(uint16_t dtype, uint64_t dims, const int64_t *sizes)
+{
+    void *t = make(l->ti_size);
+    SET(t, l->ti_ndim, uint64_t, dims);
+    SET(t, l->ti_dtype, uint16_t, dtype);
+    if (dims <= l->ti_inline_max) {
+        set(t, l->ti_sizes, sizes, dims * sizeof *sizes);
+        return t;
+    }
+    int64_t *outside = make(2 * dims * sizeof *sizes); /* strides follow */
+    memcpy(outside, sizes, dims * sizeof *sizes);
+    SET(t, l->ti_sizes, const void *, outside);
+    return t;
+}
+
+#define TENSOR(dtype, ...)                                                                         \
+    tensor(dtype, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+
+static _Alignas(16) char inputs[8192];
+static unsigned n_inputs;
+
+static void put_value(void *at, uint16_t tag, const void *payload)
+{
+    SET(at, l->iv_payload, const void *, payload);
+    SET(at, l->iv_tag, uint32_t, tag);
+}
+
+static void add(uint16_t tag, const void *payload)
+{
+    ck_assert_uint_lt((n_inputs + 1) * l->iv_size, sizeof inputs);
+    put_value(inputs + n_inputs++ * l->iv_size, tag, payload);
+}
+
+/* A list whose elements have this tag; `kind` is that of its element type. */
+static void *list(uint16_t kind, uint16_t tag, unsigned n, void *const *payloads)
+{
+    char *elements = make(n ? n * l->iv_size : 1);
+    for (unsigned i = 0; i < n; i++)
+        put_value(elements + i * l->iv_size, tag, payloads ? payloads[i] : NULL);
+    void *type = make(l->type_kind + sizeof(uint32_t));
+    SET(type, l->type_kind, uint32_t, kind);
+    void *made = make(l->list_element_type + sizeof(void *));
+    SET(made, l->list_begin, const void *, elements);
+    SET(made, l->list_end, const void *, elements + n * l->iv_size);
+    SET(made, l->list_element_type, const void *, type);
+    return made;
+}
+
+/* ---- what comes out ---- */
+
+static uint8_t expected[8192];
+static size_t n_expected;
+
+static void expect(uint8_t byte)
+{
+    expected[n_expected++] = byte;
+}
+
+static void expect_body(uint8_t dtype, unsigned dims, const int64_t *sizes)
+{
+    expect(dtype);
+    expect((uint8_t)dims);
+    memcpy(expected + n_expected, sizes, dims * sizeof *sizes);
+    n_expected += dims * sizeof *sizes;
+}
+
+#define EXPECT_BODY(dtype, ...)                                                                    \
+    expect_body(dtype, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+
+/* Runs on an operator with the inputs added so far. */
+static uint32_t run(uint8_t *out, uint32_t size)
+{
+    char *exact = make(n_inputs ? n_inputs * l->iv_size : 1);
+    memcpy(exact, inputs, n_inputs * l->iv_size);
+    void *function = make(l->rf_size);
+    SET(function, l->rf_inputs_data, const void *, exact);
+    SET(function, l->rf_inputs_size, uint64_t, n_inputs);
+    uint32_t used = torch_shapes(function, out, size);
+    free(function);
+    free(exact);
+    return used;
+}
+
+static void check(void)
+{
+    uint8_t out[4096];
+    uint32_t used = run(out, sizeof out);
+    ck_assert_uint_eq(used, n_expected);
+    ck_assert(memcmp(out, expected, used) == 0);
+    n_inputs = 0;
+    n_expected = 0;
+}
+
+START_TEST(tensors)
+{
+    add(l->tag_tensor, TENSOR(FLOAT, 3, 4));
+    expect(SHAPE_TENSOR);
+    EXPECT_BODY(FLOAT, 3, 4);
+    add(l->tag_tensor, tensor(LONG, 0, NULL));
+    expect(SHAPE_TENSOR);
+    expect_body(LONG, 0, NULL);
+    add(l->tag_tensor, TENSOR(FLOAT, 1, 2, 3, 4, 5));
+    expect(SHAPE_TENSOR);
+    EXPECT_BODY(FLOAT, 1, 2, 3, 4, 5);
+    add(l->tag_tensor, TENSOR(45, 1, 2, 3, 4, 5, 6, 7)); /* its sizes stand elsewhere */
+    expect(SHAPE_TENSOR);
+    EXPECT_BODY(45, 1, 2, 3, 4, 5, 6, 7);
+    add(l->tag_tensor, TENSOR(FLOAT, 0, INT64_C(1) << 40, 0));
+    expect(SHAPE_TENSOR);
+    EXPECT_BODY(FLOAT, 0, INT64_C(1) << 40, 0);
+    check();
+}
+END_TEST
+
+START_TEST(tensors_without_sizes)
+{
+    void *nested = TENSOR(FLOAT, 2), *symbolic = TENSOR(FLOAT, 2);
+    void *untyped = TENSOR(l->dtype_undefined, 2);
+    static const int64_t sizes[65];
+    void *subclass = TENSOR(FLOAT, 7);
+    SET(nested, l->ti_key_set, uint64_t, UINT64_C(1) << l->key_nested);
+    SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
+    SET(subclass, l->ti_flags, uint8_t, (uint8_t)(l->mask_policy & ~l->mask_symbolic));
+    SET(subclass, l->ti_key_set, uint64_t, ~(UINT64_C(1) << l->key_nested));
+    add(l->tag_tensor, undefined);
+    add(l->tag_tensor, NULL);
+    add(l->tag_tensor, nested);
+    add(l->tag_tensor, symbolic);
+    add(l->tag_tensor, untyped);
+    add(l->tag_tensor, tensor(FLOAT, 65, sizes)); /* no tensor has so many */
+    for (unsigned i = 0; i < 6; i++)
+        expect(SHAPE_OTHER);
+    add(l->tag_tensor, subclass); /* has the sizes that its wrapper was made with */
+    expect(SHAPE_TENSOR);
+    EXPECT_BODY(FLOAT, 7);
+    add(l->tag_tensor, tensor(FLOAT, 64, sizes));
+    expect(SHAPE_TENSOR);
+    expect_body(FLOAT, 64, sizes);
+    check();
+}
+END_TEST
+
+START_TEST(scalars_and_the_rest)
+{
+    const uint16_t scalars[] = {l->tag_double,  l->tag_int,     l->tag_complex_double,
+                                l->tag_bool,    l->tag_sym_int, l->tag_sym_float,
+                                l->tag_sym_bool};
+    const uint16_t others[] = {l->tag_none,   l->tag_storage,      l->tag_uint,   l->tag_tuple,
+                               l->tag_string, l->tag_generic_dict, l->tag_device, l->tag_stream,
+                               l->tag_object, l->tag_generator};
+    for (unsigned i = 0; i < sizeof scalars / sizeof *scalars; i++) {
+        add(scalars[i], (void *)(uintptr_t)(i * 0x1111));
+        expect(SHAPE_SCALAR);
+    }
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+        add(others[i], (void *)(uintptr_t)0x1); /* never followed */
+        expect(SHAPE_OTHER);
+    }
+    check();
+    check(); /* no inputs at all */
+}
+END_TEST
+
+START_TEST(lists_of_tensors)
+{
+    void *three[] = {TENSOR(FLOAT, 2, 3), tensor(LONG, 0, NULL), TENSOR(FLOAT, 1, 1, 1, 1, 1, 9)};
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 3, three));
+    expect(SHAPE_LIST);
+    expect(3);
+    EXPECT_BODY(FLOAT, 2, 3);
+    expect_body(LONG, 0, NULL);
+    EXPECT_BODY(FLOAT, 1, 1, 1, 1, 1, 9);
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 0, NULL));
+    expect(SHAPE_LIST);
+    expect(0);
+    void *many[31];
+    for (unsigned i = 0; i < 31; i++)
+        many[i] = three[1];
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 30, many));
+    expect(SHAPE_LIST);
+    expect(30);
+    for (unsigned i = 0; i < 30; i++)
+        expect_body(LONG, 0, NULL);
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 31, many));
+    expect(SHAPE_LIST);
+    expect(0);
+    many[29] = undefined; /* one without sizes spoils it */
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 30, many));
+    expect(SHAPE_OTHER);
+    check();
+}
+END_TEST
+
+START_TEST(other_lists)
+{
+    add(l->tag_generic_list, list(9, l->tag_int, 3, NULL));
+    expect(SHAPE_SCALAR_LIST);
+    add(l->tag_generic_list, list(9, l->tag_int, 0, NULL));
+    expect(SHAPE_SCALAR_LIST);
+    add(l->tag_generic_list, list(9, l->tag_bool, 30, NULL));
+    expect(SHAPE_SCALAR_LIST);
+    add(l->tag_generic_list, list(9, l->tag_bool, 31, NULL));
+    expect(SHAPE_OTHER);
+    add(l->tag_generic_list, list(9, l->tag_string, 2, NULL));
+    expect(SHAPE_OTHER);
+    void *one[] = {TENSOR(FLOAT, 2)};
+    add(l->tag_generic_list, list(20, l->tag_tensor, 1, one)); /* Optional[Tensor][] */
+    expect(SHAPE_OTHER);
+    add(l->tag_generic_list, NULL);
+    expect(SHAPE_OTHER);
+    check();
+}
+END_TEST
+
+START_TEST(no_room_ends_at_a_whole_input)
+{
+    void *two[] = {TENSOR(FLOAT, 5, 6), TENSOR(LONG, 7)};
+    add(l->tag_tensor, TENSOR(FLOAT, 3, 4));                               /* 19 bytes */
+    add(l->tag_int, NULL);                                                 /* 1 */
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2, two)); /* 2 + 18 + 10 */
+    add(l->tag_none, NULL);                                                /* 1 */
+    uint8_t whole[64];
+    static const uint32_t ends[] = {0, 19, 20, 50, 51};
+    ck_assert_uint_eq(run(whole, sizeof whole), 51);
+    for (uint32_t size = 0; size <= 51; size++) {
+        uint8_t *out = make(size ? size : 1);
+        uint32_t used = run(out, size), most = 0;
+        for (unsigned i = 0; i < 5; i++)
+            most = ends[i] <= size ? ends[i] : most;
+        ck_assert_uint_eq(used, most);
+        ck_assert(memcmp(out, whole, used) == 0);
+        free(out);
+    }
+}
+END_TEST
+
+START_TEST(names_of_dtypes)
+{
+    unsigned n = 0;
+    const char *const *names = torch_dtype_names(&n);
+    ck_assert_uint_ge(n, l->dtype_undefined);
+    ck_assert_str_eq(names[FLOAT], "float");
+    ck_assert_str_eq(names[LONG], "long int");
+    ck_assert_str_eq(names[15], "c10::BFloat16");
+    for (unsigned i = 0; i < n; i++)
+        ck_assert_ptr_nonnull(names[i]);
+}
+END_TEST
+
+Suite *suite_torch_shapes(void)
+{
+    Suite *suite = suite_create("torch_shapes");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, NULL);
+    tcase_add_test(all, tensors);
+    tcase_add_test(all, tensors_without_sizes);
+    tcase_add_test(all, scalars_and_the_rest);
+    tcase_add_test(all, lists_of_tensors);
+    tcase_add_test(all, other_lists);
+    tcase_add_test(all, no_room_ends_at_a_whole_input);
+    tcase_add_test(all, names_of_dtypes);
+    suite_add_tcase(suite, all);
+    return suite;
+}
