@@ -248,7 +248,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 static void look_at_open(struct window *w, const struct window_shared *shared)
 {
     struct put_arg put = {w, shared, clock_ticks()};
-    uint64_t end = w->latest > w->end ? w->latest : w->end; /* its children may end after the window */
+    uint64_t end =
+        w->latest > w->end ? w->latest : w->end; /* its children may end after the window */
     if (put.now > end)
         put.now = end;
     buf_reset(&w->open);

@@ -19,7 +19,7 @@ struct window {
         from; /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
     uint64_t start;                /* ticks of its first step's edge */
     uint64_t end;                  /* ticks; UINT64_MAX while open */
-    uint64_t latest;     /* ticks: the latest end of a record in it */
+    uint64_t latest;               /* ticks: the latest end of a record in it */
     uint64_t closed_at;            /* ticks when the end became known */
     int64_t first_step, last_step; /* last_step: the last whole one; first - 1 = none */
     struct train_time time;        /* at the end */
