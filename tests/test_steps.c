@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/identity.h"
+#include "preload/init.h"
 #include "preload/schedule.h"
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
@@ -25,7 +27,12 @@ static void setup(void)
                              .repeat = 1,
                              .profile_memory = true,
                              .record_shapes = true,
-                             .activities = CONFIG_ACTIVITY_CPU | CONFIG_ACTIVITY_CUDA};
+                             .activities = CONFIG_ACTIVITY_CPU | CONFIG_ACTIVITY_CUDA,
+                             .run_name = "unit",
+                             .folder = session_folder,
+                             .filename = "rank{rank}.json"};
+    identity_start(&config);
+    atomic_store(&cprof_life, LIFE_AWAKE);
 }
 
 static void start(bool keep)
@@ -306,6 +313,19 @@ START_TEST(a_program_without_marks_gets_its_trace)
 }
 END_TEST
 
+START_TEST(a_launcher_leaves_none_beside_its_ranks)
+{
+    char path[160];
+    start(true);
+    session_span("of the launcher");
+    snprintf(path, sizeof path, "%s/rank3.json", session_folder);
+    fclose(fopen(path, "we")); /* what a rank wrote meanwhile */
+    finish();
+    ck_assert_uint_eq(session_files(""), 1);
+    ck_assert_str_eq(capture_stderr(), "");
+}
+END_TEST
+
 Suite *suite_steps(void)
 {
     Suite *suite = suite_create("steps");
@@ -323,6 +343,7 @@ Suite *suite_steps(void)
     tcase_add_test(all, an_exit_in_the_middle_saves_what_there_is);
     tcase_add_test(all, an_edge_can_be_given_its_time);
     tcase_add_test(all, a_program_without_marks_gets_its_trace);
+    tcase_add_test(all, a_launcher_leaves_none_beside_its_ranks);
     suite_add_tcase(suite, all);
     return suite;
 }

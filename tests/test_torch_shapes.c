@@ -24,7 +24,8 @@ static void *make(size_t size)
 
 static void set(void *object, uint16_t offset, const void *value, size_t size)
 {
-    memcpy((char *)object + offset, value, size);
+    if (size) /* the sizes of no dimensions are NULL */
+        memcpy((char *)object + offset, value, size);
 }
 
 #define SET(object, offset, type, value) set(object, offset, &(type){value}, sizeof(type))
@@ -102,7 +103,8 @@ static void expect_body(uint8_t dtype, unsigned dims, const int64_t *sizes)
 {
     expect(dtype);
     expect((uint8_t)dims);
-    memcpy(expected + n_expected, sizes, dims * sizeof *sizes);
+    if (dims)
+        memcpy(expected + n_expected, sizes, dims * sizeof *sizes);
     n_expected += dims * sizeof *sizes;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session.h. Main thread, but for the last two functions. */
+/* See session.h. Main thread; what records runs on any. */
 #include "tests/support/session.h"
 
 #include <check.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/capture.h"
 
@@ -100,6 +101,21 @@ unsigned session_files(const char *part)
         n += entry->d_name[0] != '.' && strstr(entry->d_name, part) != NULL;
     closedir(folder);
     return n;
+}
+
+void session_sleep(unsigned ms)
+{
+    usleep(ms * 1000);
+}
+
+struct open_span *session_open(const char *name)
+{
+    return span_open(thread_log_get(), name, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name));
+}
+
+void session_close(const char *name)
+{
+    span_close(thread_log_get(), name);
 }
 
 void session_span(const char *name)

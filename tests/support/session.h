@@ -39,6 +39,15 @@ struct trace session_trace(int64_t batch);
 /* Files in the folder whose names hold `part`. */
 unsigned session_files(const char *part);
 
+/* Waits. */
+void session_sleep(unsigned ms);
+
+/* Opens a span on this thread; its name is its key. */
+struct open_span *session_open(const char *name);
+
+/* Closes it. */
+void session_close(const char *name);
+
 /* One span on this thread, from its beginning to its end. */
 void session_span(const char *name);
 

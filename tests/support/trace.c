@@ -77,6 +77,14 @@ double trace_number(const char *text, const char *key)
     return at != NULL ? strtod(at + strlen(wanted), NULL) : -1;
 }
 
+void trace_check_lost(const struct trace *t, const char *cause, unsigned n)
+{
+    const char *account = strstr(t->text, "\"lost\": {");
+    ck_assert_ptr_nonnull(account);
+    ck_assert_int_eq((int)trace_number(account, cause), (int)n);
+    ck_assert_int_eq((int)trace_number(account, "total"), (int)n);
+}
+
 unsigned trace_named(const struct trace *t, char ph, const char *name)
 {
     char part[128];

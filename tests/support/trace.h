@@ -28,6 +28,9 @@ const char *trace_event(const struct trace *t, char ph, const char *part);
 /* The number that follows `"key": ` first in a text; -1 when it is not there. */
 double trace_number(const char *text, const char *key);
 
+/* Fails the test unless the file counts this many losses of a cause, and no others. */
+void trace_check_lost(const struct trace *t, const char *cause, unsigned n);
+
 /* Events of phase `ph` named `name`. */
 unsigned trace_named(const struct trace *t, char ph, const char *name);
 

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/writer.h that count: with many threads through several windows, with rings and files that overflow, each record
+ * stands in one file or among the losses. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/capture.h"
+#include "tests/support/session.h"
+
+/* ---- exact counts ---------------------------------------------------------------------------------------- */
+
+#define THREADS 8u
+#define SPANS   60000u
+
+static struct {
+    _Atomic bool over;
+    uint64_t starts[THREADS][SPANS]; /* of each span made */
+    unsigned made[THREADS];
+    unsigned pause; /* spans between two short sleeps */
+} work;
+
+static void *make_spans(void *number)
+{
+    unsigned t = (unsigned)(uintptr_t)number, n = 0;
+    struct thread_log *log = thread_log_get();
+    while (!atomic_load_explicit(&work.over, memory_order_relaxed) && n < SPANS) {
+        if (!gate_open(GATE_SPANS)) {
+            sched_yield();
+            continue;
+        }
+        struct open_span *span = span_open(log, &work, CAT_CPU_OP, "outer", 5);
+        work.starts[t][n++] = atomic_load(&span->start);
+        if (n < SPANS) {
+            span = span_open(log, &n, CAT_CPU_OP, "inner", 5);
+            work.starts[t][n++] = atomic_load(&span->start);
+            span_close(log, &n);
+        }
+        span_close(log, &work);
+        if (n % work.pause == 0)
+            usleep(500);
+    }
+    work.made[t] = n;
+    return NULL;
+}
+
+static pthread_t workers[THREADS];
+
+static void start_workers(unsigned pause)
+{
+    work.pause = pause;
+    for (uintptr_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&workers[i], NULL, make_spans, (void *)i), 0);
+}
+
+static void join_workers(void)
+{
+    atomic_store(&work.over, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(workers[i], NULL);
+}
+
+static unsigned made_between(uint64_t from, uint64_t to)
+{
+    unsigned n = 0;
+    for (unsigned t = 0; t < THREADS; t++)
+        for (unsigned i = 0; i < work.made[t]; i++)
+            n += work.starts[t][i] >= from && work.starts[t][i] < to;
+    return n;
+}
+
+START_TEST(exactly_what_was_made_stands_in_each_window)
+{
+    enum { WINDOWS = 6 };
+    static const enum action kinds[] = {ACTION_ACTIVE_AND_SAVE, ACTION_SKIP, ACTION_WARMUP};
+    uint64_t from[WINDOWS], to[WINDOWS];
+    int64_t batch[WINDOWS];
+    session_start(ACTION_SKIP, false);
+    start_workers(16);
+    int64_t step = 0;
+    for (unsigned i = 0; i < WINDOWS; i++) {
+        for (unsigned k = 0; i % 2 == 0 && k < 2; k++, step++) /* every other one back to back */
+            session_step(kinds[1 + k]);
+        from[i] = session_step(ACTION_ACTIVE);
+        session_sleep(i == 3 ? 400 : 25);
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        step += 2;
+        session_sleep(25);
+        batch[i] = step + 1;
+        if (i % 2 == 1 || i + 1 == WINDOWS)
+            to[i] = session_step(ACTION_SKIP), step++;
+        else
+            to[i] = 0; /* the next one's edge */
+        session_sleep(i % 2 ? 15 : 0);
+    }
+    join_workers();
+    session_end();
+    for (unsigned i = 0; i < WINDOWS; i++) {
+        struct trace t = session_trace(batch[i]);
+        unsigned made = made_between(from[i], to[i] ? to[i] : from[i + 1]);
+        unsigned seen = trace_named(&t, 'X', "outer") + trace_named(&t, 'X', "inner");
+        ck_assert_uint_gt(made, 0);
+        trace_check_lost(&t, "total", 0);
+        ck_assert_msg(seen == made, "window %u: %u made, %u in the file", i, made, seen);
+        trace_free(&t);
+    }
+    ck_assert_uint_eq(session_files(".part"), 0);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ": 6 traces, "), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 1);
+}
+END_TEST
+
+START_TEST(records_and_losses_make_all)
+{
+    session_options.ring_bytes = 65536;
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE);
+    start_workers(SPANS + 1); /* never pauses: the rings overflow */
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(workers[i], NULL);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    unsigned seen = trace_named(&t, 'X', "outer") + trace_named(&t, 'X', "inner");
+    unsigned made = 0;
+    for (unsigned i = 0; i < THREADS; i++)
+        made += work.made[i];
+    ck_assert_uint_eq(made, THREADS * SPANS);
+    ck_assert_uint_lt(seen, made);
+    trace_check_lost(&t, "ring_full", made - seen);
+    ck_assert_int_eq((int)trace_number(t.text, "records"), (int)seen);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_full_file_counts_the_rest)
+{
+    session_options.max_trace_bytes = 400000;
+    session_start(ACTION_ACTIVE, false);
+    for (unsigned i = 0; i < 20000; i++) {
+        session_span("span");
+        if (i % 2000 == 0)
+            session_sleep(20);
+    }
+    session_end();
+    struct trace t = session_trace(0);
+    unsigned seen = trace_named(&t, 'X', "span");
+    ck_assert_uint_gt(seen, 2000);
+    ck_assert_uint_lt(t.len, 700000);
+    trace_check_lost(&t, "file_limit", 20000 - seen);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_continuous_recording_goes_on_in_the_next_file)
+{
+    session_options.continuous = true;
+    session_options.max_trace_bytes = 400000;
+    session_start(ACTION_ACTIVE, false);
+    unsigned made = 0;
+    while (session_files("") < 4 && made < 1000000) {
+        for (unsigned i = 0; i < 200; i++)
+            session_span("span");
+        made += 200;
+        session_sleep(2);
+    }
+    session_end();
+    unsigned files = session_files(""), seen = 0;
+    ck_assert_uint_ge(files, 4);
+    ck_assert_uint_eq(session_files(".part"), 0);
+    for (unsigned i = 1; i <= files; i++) {
+        char path[256], number[16] = "";
+        if (i > 1)
+            snprintf(number, sizeof number, "-%u", i);
+        snprintf(path, sizeof path, "%s/t0%s.json", session_folder, number);
+        struct trace t = trace_read(path);
+        trace_check_lost(&t, "total", 0);
+        seen += trace_named(&t, 'X', "span");
+        trace_free(&t);
+    }
+    ck_assert_uint_eq(seen, made);
+}
+END_TEST
+
+/* A span that ends just when its file is finished: after the rings were drained, before the thread looks for open spans. */
+static _Atomic int moment; /* 1: wait for the next flush, 2: it has begun, 3: the span has ended */
+
+static void end_in_flush(struct trace_identity *out)
+{
+    *out = (struct trace_identity){.world_size = 1};
+    int armed = 1;
+    if (atomic_compare_exchange_strong(&moment, &armed, 2))
+        while (atomic_load(&moment) != 3)
+            usleep(100);
+}
+
+START_TEST(a_span_that_ends_at_the_last_moment)
+{
+    session_options.identity = end_in_flush;
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_open("across");
+    session_span("inside");
+    session_step(ACTION_SKIP);
+    session_sleep(30);
+    atomic_store(&moment, 1);
+    while (atomic_load(&moment) != 2)
+        usleep(100);
+    session_close("across");
+    atomic_store(&moment, 3);
+    session_sleep(100);
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "across"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+Suite *suite_writer_counts(void)
+{
+    Suite *suite = suite_create("writer_counts");
+    TCase *counts = tcase_create("counts");
+    tcase_add_checked_fixture(counts, session_setup, session_teardown);
+    tcase_set_timeout(counts, 60);
+    tcase_add_test(counts, exactly_what_was_made_stands_in_each_window);
+    tcase_add_test(counts, a_span_that_ends_at_the_last_moment);
+    tcase_add_test(counts, records_and_losses_make_all);
+    tcase_add_test(counts, a_full_file_counts_the_rest);
+    tcase_add_test(counts, a_continuous_recording_goes_on_in_the_next_file);
+    suite_add_tcase(suite, counts);
+    return suite;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/writer.h where something goes wrong: full queues, folders that are none, no memory, names that are taken, forks,
+ * kills; and of what the cprof thread is to its host. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/alloc.h"
+#include "tests/support/capture.h"
+#include "tests/support/session.h"
+
+/* ---- failures -------------------------------------------------------------------------------------------- */
+
+/* Lets the cprof thread wait inside a call of ours. */
+static _Atomic bool held_back;
+static _Atomic unsigned times_held;
+
+static void hold_back(struct trace_identity *out)
+{
+    *out = (struct trace_identity){.world_size = 1};
+    atomic_fetch_add(&times_held, 1);
+    while (atomic_load(&held_back))
+        usleep(1000);
+}
+
+static void wait_until_held(void)
+{
+    while (atomic_load(&times_held) == 0)
+        usleep(1000);
+}
+
+#define MANY_STEPS 100000u
+
+START_TEST(a_full_queue_of_edges_turns_recording_off)
+{
+    session_options.identity = hold_back;
+    atomic_store(&held_back, true);
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    wait_until_held();
+    unsigned steps = 0;
+    while (gate_open(GATE_SPANS) && steps < MANY_STEPS) {
+        session_step(ACTION_ACTIVE);
+        steps++;
+    }
+    ck_assert_uint_gt(steps, 1000);
+    ck_assert_uint_lt(steps, MANY_STEPS);
+    for (unsigned i = 0; i < 50; i++)
+        session_step(ACTION_ACTIVE);
+    ck_assert(!gate_open(GATE_SPANS | GATE_MARKERS));
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
+    atomic_store(&held_back, false);
+    session_end();
+    ck_assert_uint_eq(session_files(".part"), 0); /* what was recorded until then is a trace */
+    ck_assert_uint_eq(session_files(""), 1);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_a_file)
+{
+    char file[160];
+    snprintf(file, sizeof file, "%s/file", session_folder);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    strcat(session_folder, "/file/traces");
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    for (unsigned i = 0; i < 200 && gate_open(GATE_SPANS); i++)
+        session_sleep(20);
+    ck_assert(!gate_open(GATE_SPANS));
+    for (unsigned i = 0; i < 20; i++) { /* the program goes on */
+        session_step(ACTION_ACTIVE);
+        ck_assert(!gate_open(GATE_SPANS));
+        session_span("span");
+    }
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off, the program goes on"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
+}
+END_TEST
+
+START_TEST(no_memory_for_a_window)
+{
+    if (!alloc_is_ours)
+        return;
+    session_start(ACTION_SKIP, false);
+    session_sleep(100);
+    alloc_fail_from(4096);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("lost");
+    session_sleep(100);
+    session_step(ACTION_SKIP);
+    session_sleep(100);
+    alloc_fail_from(0);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert_uint_eq(session_files(""), 1);
+    struct trace t = session_trace(4);
+    ck_assert_uint_eq(trace_named(&t, 'X', "span"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "lost"), 0);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 0);
+}
+END_TEST
+
+START_TEST(the_deadline_at_exit_holds)
+{
+    session_options.identity = hold_back;
+    session_options.exit_deadline_ms = 300;
+    atomic_store(&held_back, true);
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    wait_until_held();
+    uint64_t before = clock_monotonic_ns();
+    session_end();
+    double ms = (double)(clock_monotonic_ns() - before) / 1e6;
+    ck_assert(ms > 250 && ms < 2000);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "CPROF_DRAIN_DEADLINE_MS=300"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
+    atomic_store(&held_back, false);
+}
+END_TEST
+
+static bool pattern(char *text, unsigned long size)
+{
+    snprintf(text, size, "%s/t*.json", session_folder);
+    return true;
+}
+
+START_TEST(traces_of_an_earlier_run_are_in_the_way)
+{
+    char file[160];
+    snprintf(file, sizeof file, "%s/t7.json", session_folder);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    session_options.trace_pattern = pattern;
+    session_options.overwrite = _i == 1;
+    session_options.run_started_ns = clock_wall_now() + INT64_C(3600000000000);
+    if (_i == 2)
+        session_options.run_started_ns = 1; /* it is of this run */
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    session_end();
+    ck_assert_uint_eq(session_files(""), _i == 0 ? 1 : 2);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "in the way"), _i == 0);
+    ck_assert(!_i || capture_lines(capture_stderr(), "1 trace") == 1);
+}
+END_TEST
+
+START_TEST(a_name_that_is_taken)
+{
+    char file[160];
+    struct stat st;
+    snprintf(file, sizeof file, "%s/t0.json", session_folder);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    session_end();
+    ck_assert_int_eq(stat(file, &st), 0);
+    ck_assert_int_eq(st.st_size, 0); /* not ours to touch */
+    snprintf(file, sizeof file, "%s/t0-2.json", session_folder);
+    struct trace t = trace_read(file);
+    ck_assert_uint_eq(trace_named(&t, 'X', "span"), 1);
+    ck_assert_ptr_nonnull(strstr(t.text, "/t0-2.json\"\n}")); /* it knows its name */
+    trace_free(&t);
+}
+END_TEST
+
+/* ---- processes and threads ------------------------------------------------------------------------------- */
+
+START_TEST(a_forked_child_is_inert)
+{
+    session_start(ACTION_ACTIVE, false);
+    session_span("parent");
+    session_open("open");
+    pid_t child = fork();
+    if (child == 0) {
+        writer_abandon();
+        uint64_t before = clock_monotonic_ns();
+        bool quiet = !gate_open(~0u) && !thread_log_get();
+        writer_set_gate(SESSION_GATE);
+        quiet = quiet && !gate_open(~0u);
+        for (unsigned i = 0; i < 3000; i++)
+            session_step(ACTION_ACTIVE);
+        session_span("child");
+        session_end();
+        _exit(quiet && clock_monotonic_ns() - before < 1000000000 ? 0 : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    session_close("open");
+    session_span("parent");
+    session_end();
+    ck_assert_uint_eq(session_files(""), 1);
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "parent"), 2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "open"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "child"), 0);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
+}
+END_TEST
+
+/* Waits for the second flush from now on to be over; the next one is far. */
+static void wait_for_flush(const char *path)
+{
+    struct stat st = {0}, last = {0};
+    for (unsigned changes = 0; changes < 3;) {
+        session_sleep(1);
+        if (stat(path, &st) != 0 || memcmp(&st.st_mtim, &last.st_mtim, sizeof st.st_mtim) == 0)
+            continue;
+        last = st;
+        changes++;
+    }
+    session_sleep(30);
+}
+
+START_TEST(a_killed_process_leaves_a_whole_trace)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        session_start(ACTION_ACTIVE, false);
+        session_open("open");
+        for (unsigned i = 0;; i++) {
+            session_span("span");
+            if (i % 1000 == 0)
+                session_sleep(5);
+        }
+    }
+    char path[256];
+    snprintf(path, sizeof path, "%s/t0.json.%d.0.part", session_folder, (int)child);
+    wait_for_flush(path);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    struct trace t = trace_read(path);
+    ck_assert_uint_gt(trace_named(&t, 'X', "span"), 1000);
+    ck_assert_uint_eq(trace_named(&t, 'X', "open"), 1);
+    ck_assert_ptr_nonnull(strstr(t.text, "\"complete\": false"));
+    trace_free(&t);
+}
+END_TEST
+
+/* A line of /proc/self/task/TID/status of the thread named cprof; the test fails when there is none. */
+static const char *of_the_thread(const char *key)
+{
+    static char line[256];
+    char path[64];
+    for (int tid = (int)getpid(); tid < (int)getpid() + 50; tid++) {
+        bool found = false;
+        snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof line, file)) {
+            found = found || strcmp(line, "Name:\tcprof\n") == 0;
+            if (found && strncmp(line, key, strlen(key)) == 0) {
+                fclose(file);
+                return line + strlen(key);
+            }
+        }
+        if (file)
+            fclose(file);
+    }
+    ck_abort_msg("there is no thread named cprof");
+    return NULL;
+}
+
+START_TEST(the_thread_is_a_good_guest)
+{
+    cpu_set_t mask, one;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof mask, &mask), 0);
+    session_options.affinity = &mask;
+    session_options.affinity_size = sizeof mask;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &mask))
+            CPU_SET(cpu, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0); /* as OpenMP pins */
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    session_start(ACTION_ACTIVE, false);
+    session_sleep(50);
+    uint64_t blocked = strtoull(of_the_thread("SigBlk:"), NULL, 16);
+    static const int signals[] = {SIGINT, SIGTERM, SIGPIPE, SIGPROF, SIGUSR1, SIGCHLD, SIGALRM};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        ck_assert(blocked >> (signals[i] - 1) & 1);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int i = 1; i < 64; i++)
+        ck_assert_int_eq(sigismember(&before, i), sigismember(&after, i));
+    char cpus[64], expected[64];
+    snprintf(cpus, sizeof cpus, "%s", of_the_thread("Cpus_allowed_list:"));
+    FILE *file = fopen("/proc/self/status", "re");
+    while (fgets(expected, sizeof expected, file) &&
+           strncmp(expected, "Cpus_allowed_list:", 18) != 0)
+        ;
+    fclose(file);
+    ck_assert(CPU_COUNT(&mask) == 1 || strcmp(cpus, expected + 18) != 0);
+    session_end();
+}
+END_TEST
+
+START_TEST(a_rest_costs_no_wake_ups)
+{
+    session_start(ACTION_SKIP, false);
+    session_sleep(100);
+    uint64_t before = strtoull(of_the_thread("voluntary_ctxt_switches:"), NULL, 10);
+    for (unsigned i = 0; i < 200; i++)
+        session_step(ACTION_SKIP);
+    session_sleep(300);
+    uint64_t after = strtoull(of_the_thread("voluntary_ctxt_switches:"), NULL, 10);
+    ck_assert_uint_le(after - before, 3);
+    session_end();
+    ck_assert_str_eq(capture_stderr(), "");
+}
+END_TEST
+
+Suite *suite_writer_failures(void)
+{
+    Suite *suite = suite_create("writer_failures");
+    TCase *failures = tcase_create("failures");
+    tcase_add_checked_fixture(failures, session_setup, session_teardown);
+    tcase_set_timeout(failures, 60);
+    tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off);
+    tcase_add_test(failures, a_folder_that_is_a_file);
+    tcase_add_test(failures, no_memory_for_a_window);
+    tcase_add_test(failures, the_deadline_at_exit_holds);
+    tcase_add_loop_test(failures, traces_of_an_earlier_run_are_in_the_way, 0, 3);
+    tcase_add_test(failures, a_name_that_is_taken);
+    tcase_add_test(failures, a_forked_child_is_inert);
+    tcase_add_test(failures, a_killed_process_leaves_a_whole_trace);
+    tcase_add_test(failures, the_thread_is_a_good_guest);
+    tcase_add_test(failures, a_rest_costs_no_wake_ups);
+    suite_add_tcase(suite, failures);
+    return suite;
+}
