@@ -201,12 +201,13 @@ def test_forks_from_many_threads_while_recording(tmp_path, client):
                     calls(5)
                     os._exit(0)
                 os.waitpid(pid, 0)
+        calls(1) # what other threads do while one of them wakes cprof is not recorded
         threads = [threading.Thread(target=work) for _ in range(4)]
         for t in threads: t.start()
         for t in threads: t.join()
     """, tmp_path, client)
     assert result.rc == 0 and result.others == ""
-    assert 5999 <= mallocs(result) <= 6000
+    assert 6000 <= mallocs(result) <= 6001
 
 
 SPY_LIBRARY = """
