@@ -12,10 +12,10 @@
 #include "preload/lock_spy.h"
 #include "preload/resolve.h"
 
-#define OWN_LOCK_S                                                                                 \
-    1 /* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
-#define SETTLE_NS                                                                                  \
-    2000000 /* where that lock is not known: how long other threads get to be done with it */
+/* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
+#define OWN_LOCK_S 1
+/* where that lock is not known: how long other threads get to be done with it */
+#define SETTLE_NS 2000000
 
 static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it.

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FRAMES                                                                                     \
-    8 /* looked at: the range is opened two or three calls below the function that is searched */
+/* looked at: the range is opened two or three calls below the function that is searched */
+#define FRAMES 8
 
 /* Offsets in bytes. */
 struct python_layout {

@@ -27,8 +27,8 @@ struct entry {
 static struct entry table[TABLE];
 static _Atomic uint32_t window =
     1; /* 16 bits are kept with each entry: entries of earlier windows are void */
-static _Atomic int64_t
-    allocated; /* bytes alive on the CPU of those allocated since the window began; all threads add */
+/* bytes alive on the CPU of those allocated since the window began; all threads add */
+static _Atomic int64_t allocated;
 
 #define VISIBLE __attribute__((visibility("default")))
 

@@ -17,6 +17,7 @@
 
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
+#include "tests/support/sandbox.h"
 #include "tests/support/session.h"
 
 /* ---- failures -------------------------------------------------------------------------------------------- */
@@ -112,6 +113,36 @@ START_TEST(no_memory_for_a_window)
     ck_assert_uint_eq(trace_named(&t, 'X', "lost"), 0);
     trace_free(&t);
     ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 0);
+}
+END_TEST
+
+START_TEST(no_thread_to_be_had)
+{
+    if (!sandbox_deny_threads())
+        return;
+    ck_assert(writer_start(&session_options));
+    writer_set_gate(SESSION_GATE);
+    ck_assert(!writer_run());
+    ck_assert(!gate_open(~0u));
+    for (unsigned i = 0; i < 10; i++) { /* steps of a program that goes on */
+        session_step(ACTION_ACTIVE);
+        ck_assert(!gate_open(~0u));
+    }
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "cannot start a thread"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
+    ck_assert_uint_eq(session_files(""), 0);
+}
+END_TEST
+
+START_TEST(no_key_to_be_had)
+{
+    pthread_key_t key;
+    while (pthread_key_create(&key, NULL) == 0)
+        ;
+    ck_assert(!writer_start(&session_options));
+    ck_assert_ptr_null(thread_log_get());
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "nothing is recorded"), 1);
 }
 END_TEST
 
@@ -333,6 +364,8 @@ Suite *suite_writer_failures(void)
     tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off);
     tcase_add_test(failures, a_folder_that_is_a_file);
     tcase_add_test(failures, no_memory_for_a_window);
+    tcase_add_test(failures, no_thread_to_be_had);
+    tcase_add_test(failures, no_key_to_be_had);
     tcase_add_test(failures, the_deadline_at_exit_holds);
     tcase_add_loop_test(failures, traces_of_an_earlier_run_are_in_the_way, 0, 3);
     tcase_add_test(failures, a_name_that_is_taken);

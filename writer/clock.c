@@ -10,11 +10,11 @@
 
 bool clock_uses_tsc;
 
-#define KNOTS                                                                                      \
-    4096u /* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
+/* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
+#define KNOTS   4096u
 #define BEND_NS 250e6 /* time in which an error of the map is walked off */
-#define RATE_NS                                                                                    \
-    250000000u /* shortest time over which the rate is measured, once so much has passed */
+/* shortest time over which the rate is measured, once so much has passed */
+#define RATE_NS       250000000u
 #define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
 
 static struct clock_map map;

@@ -6,8 +6,8 @@
 
 #include "writer/json.h"
 
-#define FLOWS_SLOTS                                                                                \
-    (1u << 16) /* forward operators remembered: direct-mapped by sequence number, the newest win */
+/* forward operators remembered: direct-mapped by sequence number, the newest win */
+#define FLOWS_SLOTS (1u << 16)
 
 struct flow_source {
     uint64_t window; /* serial of the window whose file holds the operator; 0 = empty */

@@ -13,8 +13,8 @@ struct hold {
     uint64_t from;  /* ticks: takes records that start at or after this */
     uint64_t limit; /* most bytes of records */
     uint64_t bytes; /* bytes of records held */
-    uint64_t refused,
-        refused_markers; /* records for which there was no room; those of them that are markers */
+    /* records for which there was no room; those of them that are markers */
+    uint64_t refused, refused_markers;
     struct hold_chunk *first, *last;
     bool on;
 };

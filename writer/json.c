@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #define INLINE_NAME 512u /* names up to here take one look at the buffer's room */
-#define EVENT_ROOM                                                                                 \
-    512u /* most bytes of an event without its name, category text, shapes and args */
+/* most bytes of an event without its name, category text, shapes and args */
+#define EVENT_ROOM 512u
 
 /* ---- args: what stands behind a record ------------------------------------------------------------------- */
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHUNK                                                                                      \
-    512u /* bytes of a long text handled at a time, so that its worst case needs little room */
+/* bytes of a long text handled at a time, so that its worst case needs little room */
+#define CHUNK 512u
 
 const char json_two_digits[200] = {
 #define ROW(t) t, '0', t, '1', t, '2', t, '3', t, '4', t, '5', t, '6', t, '7', t, '8', t, '9'

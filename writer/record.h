@@ -50,14 +50,14 @@ struct record {
     uint32_t slots;    /* length in slots, this header included */
     uint64_t start;    /* clock_ticks() */
     uint64_t end;      /* clock_ticks(); == start where there is no duration */
-    uint64_t
-        id; /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
+    /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
+    uint64_t id;
     uint64_t parent; /* id of the span that was open on this thread; 0 = none */
     union {
         struct {
             int64_t sequence; /* autograd sequence number, -1 = none */
-            uint64_t
-                forward_thread; /* torch's logical id of the forward thread, 0 = not a backward operator */
+            /* torch's logical id of the forward thread, 0 = not a backward operator */
+            uint64_t forward_thread;
         } op;
         struct {
             uint64_t address;

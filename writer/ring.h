@@ -13,16 +13,16 @@
 
 struct ring {
     /* producer's line */
-    _Atomic uint64_t
-        head; /* written by the producer (release), read by the consumer (acquire): first slot not committed */
+    /* written by the producer (release), read by the consumer (acquire): first slot not committed */
+    _Atomic uint64_t head;
     uint64_t reserved;   /* producer only: where the record being filled starts */
     uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
     uint64_t slots;      /* capacity, a power of two; constant */
     struct record *base; /* slots x 64 bytes, mapped; constant */
     char pad[24];
     /* consumer's line */
-    _Atomic uint64_t
-        tail; /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
+    /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
+    _Atomic uint64_t tail;
     char pad2[56];
 };
 _Static_assert(offsetof(struct ring, tail) == 64,

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 __thread struct thread_log *thread_log_self;
-static __thread bool
-    past_end; /* the thread-end hook ran: late calls of other destructors record nothing */
+/* the thread-end hook ran: late calls of other destructors record nothing */
+static __thread bool past_end;
 
 _Atomic uint64_t process_losses[LOSS_COUNT];
 

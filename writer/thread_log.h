@@ -13,9 +13,9 @@
 #define SPAN_DEPTH 512u          /* open spans per thread; Perfetto draws no more either */
 #define SPAN_TEXT  (64u * 1024u) /* bytes of names of the open spans of one thread */
 #define SPAN_DATA  (32u * 1024u) /* bytes of their shapes and args */
-#define SPAN_ID_THREAD_SHIFT                                                                       \
-    36 /* id = thread number << 36 | count: unique in the process, below 2^53 */
-#define THREADS_MAX (1u << 16)
+/* id = thread number << 36 | count: unique in the process, below 2^53 */
+#define SPAN_ID_THREAD_SHIFT 36
+#define THREADS_MAX          (1u << 16)
 
 /* One open span. Its thread alone writes. The atomic fields are also read by the cprof thread, which shows what is still open:
  * all relaxed but `id`, which it checks before and after because the owner does not wait for it. */
@@ -43,12 +43,12 @@ struct thread_log {
     uint32_t text_used;     /* owner only: words of `text` in use */
     uint32_t data_used;     /* owner only: bytes of `data` in use */
     uint64_t next_id;       /* owner only */
-    _Atomic uint64_t
-        torch_thread; /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
+    /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
+    _Atomic uint64_t torch_thread;
     uint32_t number;      /* 1, 2 … in order of making; constant */
     _Atomic uint32_t tid; /* gettid() of the owner; set at attach */
-    _Atomic int
-        state; /* enum thread_state; attach and thread end write, cprof thread reads and frees */
+    /* enum thread_state; attach and thread end write, cprof thread reads and frees */
+    _Atomic int state;
     _Atomic uint64_t losses[LOSS_COUNT]; /* owner adds (relaxed), cprof thread reads */
     _Atomic uint64_t records;            /* owner adds (relaxed): records committed */
     struct thread_log *next;             /* all logs, newest first; constant once published */
@@ -59,8 +59,8 @@ struct thread_log {
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
     uint64_t named; /* window serial << 32 | tid that last got a thread_name event */
-    uint64_t
-        last_span; /* id of the last span taken out of the ring: its owner may not yet have popped it */
+    /* id of the last span taken out of the ring: its owner may not yet have popped it */
+    uint64_t last_span;
     uint64_t populated; /* slots of the ring whose pages are present */
 };
 

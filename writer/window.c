@@ -12,10 +12,10 @@
 
 #include "writer/path.h"
 
-#define HEAD_BYTES                                                                                 \
-    8192u /* fixed, so that it can be rewritten in place when rank or groups become known */
-#define GZIP_LEVEL                                                                                 \
-    1 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
+/* fixed, so that it can be rewritten in place when rank or groups become known */
+#define HEAD_BYTES 8192u
+/* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
+#define GZIP_LEVEL  1
 #define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
 #define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
 #define NAMES_TRIED 100000
@@ -183,8 +183,10 @@ static bool copy_open(const struct thread_log *log, uint32_t at, struct open_cop
     copy_name(log, atomic_load_explicit(&span->text_at, memory_order_relaxed),
               atomic_load_explicit(&span->text_len, memory_order_relaxed), copy);
     atomic_thread_fence(memory_order_acquire);
-    return copy->id != 0 && copy->id == atomic_load_explicit(&span->id, memory_order_relaxed) &&
-           at < atomic_load_explicit(&log->depth, memory_order_relaxed);
+    /* In this order: a closed span keeps its id until the next one opens in its place, and only then is the depth above it again. */
+    bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);
+    return open && copy->id != 0 &&
+           copy->id == atomic_load_explicit(&span->id, memory_order_relaxed);
 }
 
 /* Calls each() for every span of the window that is open now. Spans of a thread that has ended never will be closed. */

@@ -15,8 +15,8 @@
 struct window {
     struct window *next; /* later window */
     uint64_t serial;     /* 1, 2 … */
-    uint64_t
-        from; /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
+    /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
+    uint64_t from;
     uint64_t start;                /* ticks of its first step's edge */
     uint64_t end;                  /* ticks; UINT64_MAX while open */
     uint64_t latest;               /* ticks: the latest end of a record in it */
@@ -31,12 +31,12 @@ struct window {
     struct sink *sink;
     struct buf body;          /* not yet flushed */
     struct buf head, trailer; /* scratch */
-    struct buf open,
-        open_ids; /* the spans that were open when last looked: their events, their ids */
+    /* the spans that were open when last looked: their events, their ids */
+    struct buf open, open_ids;
     bool settled; /* `open` is final */
     uint64_t events, records, unfinished;
-    struct losses before,
-        at_end; /* what application threads had lost at its start, and at its end once it has one */
+    /* what application threads had lost at its start, and at its end once it has one */
+    struct losses before, at_end;
     struct losses lost;     /* what the writer itself left out of it */
     uint64_t lost_total;    /* as the trailer made last says */
     uint64_t flushed;       /* of `events`, those that stand in the file */

@@ -39,12 +39,12 @@ enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREA
 
 /* Shared with application threads. */
 static struct step_edge edges[EDGES];
-static _Atomic uint64_t
-    edges_announced; /* stepping thread adds before it reads the clock; cprof thread reads */
-static _Atomic uint64_t
-    edges_posted; /* stepping thread adds (release) after filling; cprof thread reads */
-static _Atomic uint64_t
-    edges_taken; /* cprof thread adds; stepping thread reads to see a full queue */
+/* stepping thread adds before it reads the clock; cprof thread reads */
+static _Atomic uint64_t edges_announced;
+/* stepping thread adds (release) after filling; cprof thread reads */
+static _Atomic uint64_t edges_posted;
+/* cprof thread adds; stepping thread reads to see a full queue */
+static _Atomic uint64_t edges_taken;
 static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
 static _Atomic bool stopped;  /* recording is off for good; any thread writes, all read */
@@ -63,8 +63,8 @@ static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
 static uint64_t step_start;          /* ticks of the edge at which the step being run began */
 static uint64_t passes;              /* begun so far */
-static uint64_t traces, events_written,
-    events_lost; /* events_lost: what the traces say, and what came too late for one */
+/* events_lost: what the traces say, and what came too late for one */
+static uint64_t traces, events_written, events_lost;
 static uint64_t late_from, late_end; /* the last finished window */
 static struct buf late_open;         /* ids of the spans that stand there as unfinished */
 static char shown[PATHS_SHOWN][PATH_MAX];

@@ -16,6 +16,8 @@ import pytest
 import support
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+pytestmark = pytest.mark.skipif(not torch.autograd.kineto_available(),
+                                reason=f"torch {torch.__version__} was built without Kineto: its profiler records no inputs")
 
 SCRIPT = support.pathlib.Path(__file__).parent / "scripts" / "zoo.py"
 SETTINGS = {"SKIP_FIRST": 2, "WAIT": 1, "WARMUP": 1, "ACTIVE": 3, "REPEAT": 2, "RECORD_SHAPES": 1}

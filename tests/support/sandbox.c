@@ -2,8 +2,10 @@
 /* See sandbox.h. Main thread. */
 #include "tests/support/sandbox.h"
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,21 +16,40 @@
 
 #define NO_FILTER 77
 
-#define ALLOW(name)                                                                                \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                         \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define ANSWER(name, action)                                                                       \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, action)
+#define NUMBER BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
 
-static int forbid_all(void)
+static bool install(struct sock_filter *rows, size_t n)
+{
+    struct sock_fprog filter = {(unsigned short)n, rows};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+}
+
+static bool forbid_all(void)
 {
     struct sock_filter rows[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        ALLOW(clock_gettime),
-        ALLOW(exit_group),
+        NUMBER,
+        ANSWER(clock_gettime, SECCOMP_RET_ALLOW),
+        ANSWER(exit_group, SECCOMP_RET_ALLOW),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
-    struct sock_fprog filter = {sizeof rows / sizeof *rows, rows};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) != 0;
+    return install(rows, sizeof rows / sizeof *rows);
+}
+
+bool sandbox_deny_threads(void)
+{
+    struct sock_filter rows[] = {
+        NUMBER,
+        ANSWER(clone3, SECCOMP_RET_ERRNO | ENOSYS),           /* glibc then takes the older call */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3), /* a fork may pass */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return alloc_is_ours && install(rows, sizeof rows / sizeof *rows);
 }
 
 int sandbox_run(void (*prepare)(void), void (*body)(void))
@@ -38,7 +59,7 @@ int sandbox_run(void (*prepare)(void), void (*body)(void))
     pid_t child = fork();
     if (child == 0) {
         prepare();
-        if (forbid_all() != 0)
+        if (!forbid_all())
             _exit(NO_FILTER);
         body();
         syscall(SYS_exit_group, 0);
