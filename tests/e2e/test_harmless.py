@@ -26,6 +26,7 @@ def mask(text):
     return re.sub(r"\d+", "N", text)
 
 
+@torch_runs.needs_torch_2("the script asks storages for what 1.x has not")
 def test_results_are_the_same(tmp_path):
     """Losses bit by bit, random numbers, messages of failing operators, reference counts; eager, scripted, autocast;
     exit code and traceback of the exception that ends it. In a recorded step with shapes, `del` gives a tensor's
@@ -73,6 +74,7 @@ def test_threads(tmp_path):
     assert where["main"] != where["cprof"], "OpenMP has not pinned the main thread: the test shows nothing"
 
 
+@torch_runs.needs_torch_2("its profiler's memory column differs from run to run")
 def test_program_uses_torch_profiler(tmp_path):
     """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on
     afterwards."""
@@ -109,7 +111,7 @@ def test_dataloader_workers(tmp_path):
     assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
         [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
     for one in traces(done):
-        assert len(one.ops("^aten::addmm$")) == 2
+        assert len(one.ops("^aten::linear$")) == 2
         lost = {cause for cause, n in one.account["lost"].items() if n}
         assert lost <= {"ring_full", "total"}, "on a busy machine the writer may fall behind the busy threads"
 
@@ -129,6 +131,7 @@ def package_of_version(folder, version):
     return str(folder)
 
 
+@torch_runs.needs_torch_2("without a layout it has no hook for optimizers either")
 def test_unknown_torch(tmp_path):
     """A torch whose layout cprof does not know is left alone: one line, no operators; steps and memory are there all
     the same."""

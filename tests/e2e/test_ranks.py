@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import support
-from torch_runs import SCRIPTS, Trace, assert_good, run
+from torch_runs import SCRIPTS, Trace, assert_good, needs_torch_2, run
 
 STEPS = "steps(8)"  # of Python without torch
 CYCLES = {"WAIT": 1, "WARMUP": 1, "ACTIVE": 2, "REPEAT": 2}  # two traces: of steps 2 and 3, and of 6 and 7
@@ -34,6 +34,7 @@ def torchrun(folder, *arguments, **settings):
     return support.run(command, TEMPLATE, cwd=folder, env=env, **dict(CYCLES, **settings))
 
 
+@needs_torch_2("its torchrun does not work with Python 3.11")
 def test_torchrun(tmp_path):
     """DistributedDataParallel over gloo with DataLoader workers: a trace for each rank and cycle, none of the agent,
     the launcher or the workers; collectives and gloo's own threads in it."""
@@ -48,6 +49,7 @@ def test_torchrun(tmp_path):
         assert one.ranges("^gloo:all_reduce$")
 
 
+@needs_torch_2("its torchrun does not work with Python 3.11")
 def test_elastic_restart(tmp_path):
     """Ranks that fail and are started again: nothing of either life is lost or overwritten. A second launch right
     after it has a folder of its own."""

@@ -117,4 +117,10 @@ def python_or_skip(which):
     return PYTHONS[which]
 
 
+def needs_torch_2(why):
+    """Skips a test, printing why, where the tests' own torch is 1.x (Debian 12's)."""
+    version = torch_version("own") or "0"
+    return pytest.mark.skipif(version.startswith("1."), reason=f"torch {version}: {why}")
+
+
 both_pythons = pytest.mark.parametrize("which", list(PYTHONS))
