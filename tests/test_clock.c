@@ -185,6 +185,37 @@ START_TEST(a_step_is_walked_off)
 }
 END_TEST
 
+static void settle(void)
+{
+    ck_assert(clock_map_settle(&map, sim.ticks, sim.wall_ns, sim.mono_ns));
+}
+
+START_TEST(a_step_is_taken_over_between_windows)
+{
+    static const int64_t steps[] = {HOUR, -HOUR, 2 * MS, -2 * MS};
+    run(8, 250 * MS);
+    for (unsigned i = 0; i < 4; i++) {
+        sim.wall_ns += steps[i];
+        sim_pass(10 * MS);
+        settle();
+        ck_assert_int_le(llabs(error_now()), 1);
+        sim_pass(10 * SEC); /* its slope is the clock's, not a bend */
+        ck_assert_int_le(llabs(error_now()), 1000);
+        settle();
+    }
+}
+END_TEST
+
+START_TEST(a_small_error_is_no_step)
+{
+    run(8, 250 * MS);
+    int64_t before = clock_map_ns(&map, sim.ticks);
+    sim.wall_ns += MS / 2;
+    settle();
+    ck_assert_int_le(llabs(clock_map_ns(&map, sim.ticks) - before), 1);
+}
+END_TEST
+
 START_TEST(the_planned_end_of_a_bend_is_replaced)
 {
     run(4, 250 * MS);
@@ -327,6 +358,8 @@ Suite *suite_clock(void)
     tcase_add_test(all, follows_a_slewed_wall_clock);
     tcase_add_test(all, jitter_of_the_samples_does_not_grow);
     tcase_add_loop_test(all, a_step_is_walked_off, 0, 4);
+    tcase_add_test(all, a_step_is_taken_over_between_windows);
+    tcase_add_test(all, a_small_error_is_no_step);
     tcase_add_test(all, the_planned_end_of_a_bend_is_replaced);
     tcase_add_test(all, a_sample_out_of_order_changes_nothing_before_it);
     tcase_add_test(all, old_knots_are_forgotten);

@@ -13,6 +13,8 @@ bool clock_uses_tsc;
 /* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
 #define KNOTS   4096u
 #define BEND_NS 250e6 /* time in which an error of the map is walked off */
+/* an error of the map that no slewing makes: the wall clock was set */
+#define STEP_NS 1000000
 /* shortest time over which the rate is measured, once so much has passed */
 #define RATE_NS       250000000u
 #define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
@@ -78,6 +80,14 @@ void clock_knot(void)
     int64_t wall = 0;
     sample(&ticks, &wall, &mono);
     clock_map_add(&map, ticks, wall, mono);
+}
+
+void clock_settle(void)
+{
+    uint64_t ticks = 0, mono = 0;
+    int64_t wall = 0;
+    sample(&ticks, &wall, &mono);
+    clock_map_settle(&map, ticks, wall, mono);
 }
 
 int64_t clock_wall_ns(uint64_t ticks)
@@ -157,6 +167,13 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
     end.wall_ns = along(&next, end.ticks);
     append(m, end);
     return true;
+}
+
+bool clock_map_settle(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns)
+{
+    if (m->count && llabs(wall_ns - clock_map_ns(m, ticks)) > STEP_NS)
+        m->count = 0;
+    return clock_map_add(m, ticks, wall_ns, mono_ns);
 }
 
 int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks)

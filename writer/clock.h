@@ -41,6 +41,10 @@ void clock_start(void);
  * is measured between the two. */
 void clock_knot(void);
 
+/* Lays a knot at now by clock_map_settle(): a step of the wall clock between two windows does not bend the times of the next. cprof
+ * thread, when a window opens and no other is being written. */
+void clock_settle(void);
+
 /* Wall-clock nanoseconds since 1970 of a tick, by the map. cprof thread (and the exiting thread once it has stopped). */
 int64_t clock_wall_ns(uint64_t ticks);
 
@@ -76,6 +80,10 @@ void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns);
  * never taken as a jump. The rate is that of CLOCK_MONOTONIC, which is slewed as the wall clock is and never steps, over the last
  * quarter to half of a second. false: no memory, the old slope goes on. */
 bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns);
+
+/* As clock_map_add(), but a wall clock that is off by more than a millisecond is taken over at once: the map begins anew. Only while
+ * nothing is being written that a jump could contradict. */
+bool clock_map_settle(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns);
 
 /* Wall nanoseconds of `ticks`; before the first knot by its slope. */
 int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks);

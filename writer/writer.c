@@ -293,6 +293,8 @@ static bool flush_long(struct window *w)
 static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step,
                                   const struct losses *before)
 {
+    if (!windows)
+        clock_settle();
     struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
         events_lost++; /* at least: all that would have been in it */
