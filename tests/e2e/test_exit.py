@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import perfetto
 from support import (LIBRARY, PROGRAMS, Running, events, files, load, loads_plainly, natural, program, python, run,
                      status_of, step_numbers, wait_until)
 
@@ -34,6 +35,19 @@ def test_killed_inside_a_window(tmp_path, death, gzip):
     assert len(events(trace, ph="X", name="work")) == 6 and len(events(trace, name="last")) == 1
     unfinished, = events(trace, ph="X", name="open range")
     assert unfinished["args"]["finished"] == "false" and trace["cprof"]["unfinished"] == 1
+
+
+@perfetto.needed
+@pytest.mark.parametrize("gzip", [0, 1])
+def test_what_a_kill_leaves_opens_in_perfetto(tmp_path, gzip):
+    code = "steps(6); push(b'open range'); mark(b'last'); print('ready', flush=True); sys.stdin.readline()"
+    with Running(python(code), tmp_path, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
+        running.wait_for("ready")
+        running.wait_flushed('"last"', '"open range"')
+        part, = running.end(signal.SIGKILL).parts
+    assert perfetto.import_errors(part) == []
+    rows = perfetto.query(part, "select name, count(*) as n from slice where name in ('work', 'open range') group by name")
+    assert {row["name"]: row["n"] for row in rows} == {"work": 6, "open range": 1}
 
 
 def test_killed_at_any_moment(tmp_path):
