@@ -25,7 +25,7 @@ struct pitched {
     size_t pitch, width, height;
 };
 
-static int calls;
+static _Atomic int calls;
 
 /* How often any function of this library was called. */
 int fake_calls(void);
