@@ -382,3 +382,43 @@ def test_rows_have_the_abi_of_the_headers(tmp_path, capsys):
     with capsys.disabled():
         print(f"\n  CUDA {major} headers: {len(checks)} rows compared, not declared: {', '.join(undeclared) or 'none'}")
     assert len(checks) > 100
+
+
+def test_an_extension_brings_its_own_zlib(library, tmp_path):
+    """T2: a library that is newer than the system's, found by the extension's own run path. A preload that NEEDs libz would
+    have loaded the system's copy first, under the same name, and the extension would not load."""
+    (tmp_path / "z.map").write_text("ZLIB_9.9 { global: *; };\n")
+    (tmp_path / "z.c").write_text("int newer_than_any(void) { return 99; }\n")
+    (tmp_path / "extension.c").write_text("int newer_than_any(void);\nint answer(void) { return newer_than_any(); }\n")
+    newer = tmp_path / "libz.so.1"
+    subprocess.run([CC, "-shared", "-fPIC", "-o", newer, tmp_path / "z.c", "-Wl,-soname,libz.so.1",
+                    f"-Wl,--version-script={tmp_path / 'z.map'}"], check=True)
+    subprocess.run([CC, "-shared", "-fPIC", "-o", tmp_path / "extension.so", tmp_path / "extension.c", newer,
+                    f"-Wl,-rpath,{tmp_path}"], check=True)
+    code = f"import ctypes; print(ctypes.CDLL('{tmp_path}/extension.so').answer())"
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=dict(os.environ, LD_PRELOAD=str(library)),
+                          capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("99\n", "")
+    with_zlib = dict(os.environ, LD_PRELOAD="libz.so.1")
+    control = subprocess.run([sys.executable, "-S", "-c", code], env=with_zlib, capture_output=True, text=True, timeout=60)
+    if control.returncode == 0:
+        pytest.skip("this machine has no libz.so.1 of its own: nothing could have been in the way")
+    assert "ZLIB_9.9" in control.stderr, "the test shows what it is about"
+
+
+def test_doors_wake_and_answer(library, tmp_path):
+    """The driver's, NVTX's and ITT's entry points: found under the variables the constructor sets, and saying yes."""
+    code = """
+import ctypes, os
+for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64"):
+    assert os.path.samefile(os.environ[name], os.environ["LD_PRELOAD"]), name
+me = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
+me.__itt_api_init(None, 0)
+print(me.InitializeInjection(), me.InitializeInjectionNvtx2(None))
+"""
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=dict(os.environ, LD_PRELOAD=str(library)),
+                          capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("1 1\n", "") and list(tmp_path.iterdir()) == []
+    mine = dict(os.environ, LD_PRELOAD=str(library), CUDA_INJECTION64_PATH="/mine.so")
+    done = subprocess.run(["sh", "-c", "echo $CUDA_INJECTION64_PATH"], env=mine, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "/mine.so\n", "what the user has set stays"
