@@ -68,15 +68,6 @@ static void add(const char *name, uint64_t start, uint64_t end)
     free(r);
 }
 
-START_TEST(a_small_pid_is_not_a_gpu)
-{
-    ck_assert_uint_eq(window_pid(1), 1000001); /* in a container; readers take pids from 0 for GPUs */
-    ck_assert_uint_eq(window_pid(4095), 1004095);
-    ck_assert_uint_eq(window_pid(4096), 4096);
-    ck_assert_uint_eq(window_pid(4194304), 4194304);
-}
-END_TEST
-
 START_TEST(takes_by_start)
 {
     window->from = 100;
@@ -319,7 +310,6 @@ Suite *suite_window(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 60);
-    tcase_add_test(all, a_small_pid_is_not_a_gpu);
     tcase_add_test(all, takes_by_start);
     tcase_add_test(all, pids_of_containers_are_moved);
     tcase_add_test(all, the_head_has_one_size);
