@@ -135,7 +135,13 @@ static bool start_writer(const struct config *config)
 
 static void start_parts(enum wake_reason reason)
 {
+    static const char *const wakers[] = {[WAKE_CUDA] = "a CUDA call",
+                                         [WAKE_INJECTION] = "the driver, NVTX or ITT",
+                                         [WAKE_MARKER] = "a marker",
+                                         [WAKE_TORCH] = "torch's allocator"};
     config_load();
+    log_debug("woken by %s", wakers[reason]);
+    config_print();
     const struct config *config = config_get();
     identity_start(config);
     if (!start_writer(config)) {
@@ -154,7 +160,6 @@ static void start_parts(enum wake_reason reason)
     if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
         log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
     atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
-    (void)reason;
 }
 
 void cprof_wake(enum wake_reason reason)

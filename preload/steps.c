@@ -110,6 +110,9 @@ void steps_start(const struct config *given, bool keep_unmarked)
                                  .repeat = given->repeat,
                                  .skip_first_wait = given->skip_first_wait,
                                  .scope = (enum schedule_scope)given->schedule_scope};
+    char text[256];
+    schedule_describe(&schedule, text, sizeof text);
+    log_debug("schedule: %s", text);
     started_ns = step_ns = clock_monotonic_ns();
     enum action first = schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);

@@ -251,3 +251,12 @@ print("done")
 def test_the_library_needs_libc_only():
     needed = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
     assert set(re.findall(r"NEEDED.*\[(.*?)\]", needed)) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+
+
+def test_debug_tells_settings_and_schedule(tmp_path):
+    result = run(python("steps(6)"), tmp_path, LOG="debug", WARMUP=1, ACTIVE=2)
+    assert "woken by a marker" in result.said
+    assert any(line.startswith("CPROF_ACTIVE=2") for line in result.said)
+    schedule, = [line for line in result.said if line.startswith("schedule: ")]
+    assert "warm up 1" in schedule and "record 2" in schedule
+    assert run(python("steps(6)"), tmp_path / "info", WARMUP=1, ACTIVE=2).complaints == []
