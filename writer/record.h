@@ -26,10 +26,12 @@ enum record_kind {
     REC_INSTANT, /* name, start */
     REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
     REC_MEMORY, /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0) or release (bytes < 0) */
+    REC_NODE, /* node: a node of a CUDA graph came into being; the text names the span that made it, `parent` is its id */
+    REC_GPU, /* a struct gpu_record as data: from CUPTI, never in a ring; held with the records of step 0 */
 };
 
 /* What the `data` bytes behind the text are. */
-enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY };
+enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_GPU };
 
 enum record_flags {
     /* the span was still open when its window was written; end = the window's end */
@@ -63,6 +65,10 @@ struct record {
             uint64_t address;
             int64_t bytes; /* signed: negative when released */
         } memory;
+        struct {
+            uint64_t id;       /* as CUPTI numbers it: graph id in the upper half */
+            uint64_t original; /* the node it is a copy of, 0 = of none */
+        } node;
     };
     uint32_t text_len; /* bytes of name directly behind the header, not terminated, any bytes */
     uint32_t data_len; /* bytes of `data` directly behind the text, not aligned */

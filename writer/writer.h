@@ -15,6 +15,7 @@
 
 #include "writer/action.h"
 #include "writer/clock.h"
+#include "writer/gpu_record.h"
 #include "writer/path.h"
 #include "writer/record.h"
 #include "writer/thread_log.h"
@@ -97,6 +98,10 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
                  const struct record_memory *extra);
 
+/* Records that a node of a CUDA graph came into being on this thread: captured, added, or copied from the node `original` (0: from
+ * none) when the graph was instantiated. The name of the innermost open span goes with it. Also outside windows; no gate. */
+void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original);
+
 /* ---- steps ---- */
 
 /* How much was lost, by enum loss. */
@@ -145,6 +150,7 @@ struct writer_options {
     int64_t run_started_ns;   /* wall clock; this rank's files that are newer are of this run */
     const void *affinity;     /* cpu_set_t read in the constructor, or NULL; copied */
     unsigned long affinity_size;
+    const struct gpu_source *gpu;   /* where GPU records come from, or NULL */
     const char *const *dtype_names; /* by c10::ScalarType; static */
     unsigned n_dtypes;
     /* Filled on the cprof thread when a file's head is written. */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public header of cupti/: CUPTI found and bound at run time, its records on their way to the writer.
+ *
+ *     driver or first CUDA call:  gpu_start()          finds CUPTI, subscribes, pays the first enable
+ *     cprof thread:               gpu_source functions  kinds on and off, flush, decode, translate
+ *     CUPTI's threads:            buffers in and out    lock-free, no allocation
+ *
+ * No CUPTI, no driver, no GPU, no privilege, another client: normal states, each with one line; cprof then records hooks only. */
+#ifndef CUPTI_GPU_TRACE_H
+#define CUPTI_GPU_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/writer.h"
+
+struct gpu_options {
+    uint64_t buffer_bytes; /* of one buffer handed to CUPTI, CPROF_GPU_BUFFER_KB */
+    bool whole_graphs;     /* one row per graph launch instead of one per node */
+    bool memory;           /* driver memory too */
+    const char *
+        dump_path; /* folder into which every raw buffer is written (debugging, fixtures), or NULL */
+};
+
+/* Takes the options; touches nothing else. Once, at wake-up, before the functions below. */
+void gpu_configure(const struct gpu_options *options);
+
+/* Finds CUPTI, subscribes, and enables and disables CONCURRENT_KERNEL once, so that modules loaded and graphs made from now on are known
+ * and the seconds this can take belong to start-up; arms the other kinds when `arm`. From InitializeInjection or the first CUDA call
+ * of the process, whichever comes first; later calls do nothing. Application thread. */
+void gpu_start(bool arm);
+
+/* True once gpu_start() has found a CUPTI that works. Any thread. */
+bool gpu_running(void);
+
+/* Switches the kinds on now, when they are not: a step begins to be recorded without a warmup step before it. Stepping thread; cheap
+ * when they are on. */
+void gpu_arm(void);
+
+/* The GPU side for writer_options.gpu; its functions do nothing before gpu_start(). */
+const struct gpu_source *gpu_source(void);
+
+/* Another client of CUPTI in this process, seen by the interposed functions (preload/wrap_cupti.c). Called on its thread before its
+ * call is forwarded; when the other begins to use CUPTI, our kinds are disabled, our buffers taken back and our subscription given up
+ * before this returns. */
+enum gpu_other {
+    GPU_OTHER_SUBSCRIBES,   /* cuptiSubscribe, cuptiSubscribe_v2 */
+    GPU_OTHER_UNSUBSCRIBES, /* cuptiUnsubscribe */
+    GPU_OTHER_BUFFERS,      /* cuptiActivityRegisterCallbacks(_v2) */
+    GPU_OTHER_ENABLES,      /* cuptiActivityEnable… of `kind` */
+    GPU_OTHER_DISABLES,     /* cuptiActivityDisable… of `kind` */
+    GPU_OTHER_FINALIZES,    /* cuptiFinalize */
+};
+void gpu_other_client(enum gpu_other what, int kind);
+
+/* At exit, after the writer has finished its files: kinds off, subscription given up, no further CUPTI call. Never cuptiFinalize. The
+ * exiting thread. */
+void gpu_finish(void);
+
+/* In a forked child: CUPTI's threads are not there; no CUPTI call is ever made again. */
+void gpu_abandon(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU records to Chrome JSON text, in Kineto's keys and units. Pure, as json.h: appends whole events or nothing. cprof thread. */
+#ifndef WRITER_JSON_GPU_H
+#define WRITER_JSON_GPU_H
+
+#include "writer/gpu_record.h"
+#include "writer/json.h"
+
+/* What the join found out about a record. */
+struct json_link {
+    uint64_t external_id;      /* span that made the call; 0 = none */
+    uint64_t captured_by;      /* graph node: span that captured it; 0 = unknown */
+    const char *captured_name; /* and its name, not terminated; NULL = unknown */
+    uint32_t captured_name_len;
+};
+
+/* What a wait waited for; -1 = unknown. */
+struct json_wait {
+    int64_t stream, correlation;
+};
+
+/* cuda_runtime or cuda_driver: the row of a call. args: External id (unless 0), cbid, correlation. */
+void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
+                   uint64_t external_id);
+
+/* kernel, gpu_memcpy, gpu_memset, or a graph as a whole (category kernel, `graph id`). */
+void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_place *at,
+                   const struct json_link *link);
+
+/* cuda_sync. */
+void json_gpu_sync(struct buf *b, const struct gpu_record *r, const struct json_place *at,
+                   uint64_t external_id, const struct json_wait *wait);
+
+/* cuda_event: the recording of an event in a stream. */
+void json_gpu_event(struct buf *b, const struct gpu_record *r, const struct json_place *at,
+                    uint64_t external_id);
+
+/* overhead. */
+void json_gpu_overhead(struct buf *b, const struct gpu_record *r, const struct json_place *at);
+
+/* Driver memory: an instant `[driver memory]` on the caller's row, and a counter of what is allocated, of its own name so that it is
+ * not taken for the tensor level. allocated: bytes of this device and kind alive as far as cprof saw. */
+void json_gpu_memory(struct buf *b, const struct gpu_record *r, const struct json_place *at,
+                     uint64_t external_id, uint64_t allocated);
+
+/* gpu_user_annotation: a user's range where its kernels ran. */
+void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
+                         const struct json_place *at, uint64_t external_id);
+
+/* One end of an arrow from a call to what it caused, cat and name "ac2g": `s` once per id, then any number of `f` (bp "e"). */
+void json_gpu_arrow_start(struct buf *b, uint64_t id, const struct json_place *at);
+void json_gpu_arrow_end(struct buf *b, uint64_t id, const struct json_place *at); /* as above */
+
+#endif

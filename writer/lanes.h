@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of the GPU: which thread id an event of a stream gets, so that no two events of one row overlap in part (Perfetto drops the
+ * later one), whatever order they come in. One per window. cprof thread. */
+#ifndef WRITER_LANES_H
+#define WRITER_LANES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/buf.h"
+
+/* What a row shows; each has its own range of thread ids. */
+enum lane_kind {
+    LANE_WORK,       /* kernels, copies, fills: tid = stream id, "stream 7" */
+    LANE_SYNC,       /* waits: "stream 7 (sync)", or "waits" without a stream */
+    LANE_ANNOTATION, /* user's ranges: "stream 7 context" */
+    LANE_OVERHEAD,   /* of one thread: pid of its own, "overhead" */
+    LANE_CALL_EXTRA, /* of an application thread: call rows that would overlap in part what stands on its own row */
+    LANE_KINDS
+};
+
+struct lanes; /* made by lanes_make() */
+
+/* NULL: no memory. */
+struct lanes *lanes_make(void);
+
+/* Frees; NULL is allowed. */
+void lanes_free(struct lanes *l);
+
+/* The row for an event [start, end) in nanoseconds. owner: device ordinal, or the pid as written for LANE_OVERHEAD and
+ * LANE_CALL_EXTRA; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events share a row; events that nest do too when
+ * `nest` (annotations), else they go to an extra row ("stream 7 (overlap 1)"). Bounded memory: what starts before all that is remembered
+ * of a row goes to an extra row. The names and sort indices (M events) of a row and of its process are appended to `b` when it is first
+ * used: process_name = `process`, process_labels "GPU N" (or "overhead"), process_sort_index 5000000 + N. */
+void lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
+                 int64_t end, bool nest, const char *process, struct buf *b, uint32_t *pid,
+                 uint32_t *tid);
+
+#endif
