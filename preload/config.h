@@ -25,6 +25,9 @@ enum config_activity {
     CONFIG_ACTIVITY_CUDA = 1u << 1,
 };
 
+/* The order of CPROF_GPU_GRAPHS's values in config.def. */
+enum config_graphs { CONFIG_GRAPHS_NODES, CONFIG_GRAPHS_WHOLE };
+
 #define CONFIG_FIELD_BOOL(field)   bool field;
 #define CONFIG_FIELD_INT(field)    int64_t field;
 #define CONFIG_FIELD_CHOICE(field) int field;

@@ -100,6 +100,8 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
     call->real = find_real(id, caller);
     if (entered) {
         cprof_wake_once(WAKE_CUDA);
+        if (!settled() && !cprof_is_injected())
+            cprof_cuda_begins();
         if (call->real) {
             call->log = open_span(call, id);
             if (settled())
@@ -119,6 +121,7 @@ void hook_end(struct hook_call *call, bool succeeded)
         if (succeeded && !settled()) {
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cprof_cuda_alive();
+            cprof_cuda_begins(); /* where the driver did not call us after all */
         }
         guard_leave();
     }

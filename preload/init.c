@@ -5,6 +5,7 @@
  *                 no file, no output.
  *   wake-up       first CUDA call, driver injection, marker or tensor allocation: settings, clock, rank, fork handlers, exit
  *                 handler, then torch's callbacks and step 0. The cprof thread starts when the first step needs it.
+ *   CUDA          the driver calls InitializeInjection at cuInit: the GPU side starts, before the first context.
  *   exit          stop calling torch, last edge, let the cprof thread finish its files, one line.
  *   forked child  inert for good. */
 #define _GNU_SOURCE
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cupti/gpu_trace.h"
 #include "preload/config.h"
 #include "preload/fork.h"
 #include "preload/identity.h"
@@ -37,6 +39,7 @@ static _Atomic int owner;
 static _Atomic bool exit_begun;
 static cpu_set_t affinity;
 static bool affinity_known;
+static bool injected; /* CUDA_INJECTION64_PATH names this library; written in the constructor */
 
 /* Marks a step at the end of each outermost module call. Runs in the main thread; needs the interpreter, because torch opens no range
  * around a module call. */
@@ -73,6 +76,8 @@ static const char forward_glue[] =
 static void inject_all(const char *path)
 {
     setenv("CUDA_INJECTION64_PATH", path, 0);
+    const char *told = config_env("CUDA_INJECTION64_PATH");
+    injected = told && strcmp(told, path) == 0;
     setenv("NVTX_INJECTION64_PATH", path, 0);
     setenv("INTEL_LIBITTNOTIFY64", path, 0);
 }
@@ -125,12 +130,22 @@ static bool start_writer(const struct config *config)
         .run_started_ns = names_start_time() * 1000000000,
         .affinity = affinity_known ? &affinity : NULL,
         .affinity_size = sizeof affinity,
+        .gpu = config->activities & CONFIG_ACTIVITY_CUDA ? gpu_source() : NULL,
         .identity = identity_fill,
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
     };
     options.dtype_names = torch_dtype_names(&options.n_dtypes);
     return writer_start(&options);
+}
+
+static void configure_gpu(const struct config *config)
+{
+    struct gpu_options options = {.buffer_bytes = (uint64_t)config->gpu_buffer_kb << 10,
+                                  .whole_graphs = config->gpu_graphs == CONFIG_GRAPHS_WHOLE,
+                                  .memory = config->profile_memory,
+                                  .dump_path = config->gpu_dump[0] ? config->gpu_dump : NULL};
+    gpu_configure(&options);
 }
 
 static void start_parts(enum wake_reason reason)
@@ -144,6 +159,7 @@ static void start_parts(enum wake_reason reason)
     config_print();
     const struct config *config = config_get();
     identity_start(config);
+    configure_gpu(config);
     if (!start_writer(config)) {
         atomic_store(&cprof_life, LIFE_OVER);
         return;
@@ -173,6 +189,22 @@ void cprof_wake(enum wake_reason reason)
     errno = saved;
 }
 
+bool cprof_is_injected(void)
+{
+    return injected;
+}
+
+void cprof_cuda_begins(void)
+{
+    static _Atomic bool begun;
+    if (atomic_load(&cprof_life) != LIFE_AWAKE || (int)getpid() != cprof_owner_pid() ||
+        !(config_get()->activities & CONFIG_ACTIVITY_CUDA) || atomic_exchange(&begun, true))
+        return;
+    int saved = errno;
+    gpu_start(steps_want_gpu());
+    errno = saved;
+}
+
 int cprof_owner_pid(void)
 {
     return atomic_load_explicit(&owner, memory_order_relaxed);
@@ -195,7 +227,8 @@ void cprof_at_exit(void)
     torch_stop();
     steps_finish();
     atomic_store(&cprof_life, LIFE_OVER);
-    writer_finish();
+    if (writer_finish())
+        gpu_finish();
     errno = saved;
 }
 
@@ -203,6 +236,7 @@ void cprof_in_child(void)
 {
     atomic_store(&cprof_life, LIFE_OVER);
     torch_stop();
+    gpu_abandon();
     writer_abandon();
 }
 

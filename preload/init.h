@@ -29,6 +29,14 @@ static inline void cprof_wake_once(enum wake_reason reason)
         cprof_wake(reason);
 }
 
+/* CUDA comes alive in this process: starts the GPU side, once; does nothing while cprof sleeps or is over, or when the GPU is not to be
+ * recorded. From InitializeInjection, before any context; from a hook only where the driver was told to load another library. Any
+ * application thread. */
+void cprof_cuda_begins(void);
+
+/* True when the driver was told to call this library (CUDA_INJECTION64_PATH). Any thread. */
+bool cprof_is_injected(void);
+
 /* Called after the first CUDA call that succeeded: registers the exit handler again, so that it runs before CUDA's own. Any
  * thread; cheap when repeated. */
 void cprof_cuda_alive(void);

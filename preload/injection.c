@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doors through which the CUDA driver, NVTX clients and ITT clients come in, each of its own accord, because the constructor put
- * this library's path into their variables. Here they only wake cprof: CUPTI, NVTX ranges and ITT tasks are recorded by parts of
- * their own. Application threads, possibly inside dlopen. */
+ * this library's path into their variables. The driver's starts the GPU side; the other two only wake cprof. Application threads, possibly inside dlopen. */
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/guard.h"
 #include "preload/init.h"
 
 #define VISIBLE __attribute__((visibility("default")))
@@ -17,6 +17,10 @@ void __itt_api_init(void *global, int groups);
 VISIBLE int InitializeInjection(void)
 {
     cprof_wake_once(WAKE_INJECTION);
+    bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
+    cprof_cuda_begins();
+    if (entered)
+        guard_leave();
     return 1;
 }
 

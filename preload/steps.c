@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "cupti/gpu_trace.h"
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/schedule.h"
@@ -21,7 +22,8 @@ static struct schedule schedule;
 static const struct config *_Atomic config; /* set once; NULL while cprof sleeps */
 static _Atomic int64_t step;
 static _Atomic int action;
-static bool running, keep, ranked;
+static _Atomic bool keep;
+static bool running, ranked;
 static uint64_t started_ns, step_ns;
 
 static _Atomic bool called; /* cprof_step() was used */
@@ -85,6 +87,8 @@ static void cross(struct step_edge *edge, uint64_t ticks)
     }
     if (record && !recorded)
         torch_operators(true);
+    if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
+        gpu_arm();
     writer_edge_begin();
     uint32_t gate = edge->last ? 0 : gate_for(edge->begun, edge->keep);
     if ((gate & GATE_MEMORY) && (!gate_open(GATE_MEMORY) || keep))
@@ -168,6 +172,11 @@ int64_t steps_current(void)
 enum action steps_action(void)
 {
     return (enum action)atomic_load_explicit(&action, memory_order_relaxed);
+}
+
+bool steps_want_gpu(void)
+{
+    return steps_action() != ACTION_SKIP || atomic_load_explicit(&keep, memory_order_relaxed);
 }
 
 void steps_finish(void)

@@ -33,6 +33,9 @@ void steps_mark(enum step_source source, uint64_t ticks);
 int64_t steps_current(void);
 enum action steps_action(void); /* as steps_current() */
 
+/* True when what the GPU does in the current step is or may be wanted: a warmup or active step, or step 0 while it is kept. Any thread. */
+bool steps_want_gpu(void);
+
 /* Ends the current step for good: the last edge, posted by the exiting thread. */
 void steps_finish(void);
 

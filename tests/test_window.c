@@ -15,7 +15,7 @@
 #include "tests/support/records.h"
 #include "tests/support/session.h"
 
-#define HEAD_BYTES 8192
+#define HEAD_BYTES 16384
 
 static struct window_shared shared;
 static struct window *window;

@@ -192,6 +192,12 @@ uint64_t span_close(struct thread_log *log, const void *key)
     return end;
 }
 
+static bool is_cuda_call(const struct open_span *span)
+{
+    uint8_t category = atomic_load_explicit(&span->category, memory_order_relaxed);
+    return category == CAT_CUDA_RUNTIME || category == CAT_CUDA_DRIVER;
+}
+
 /* Instants, counters and memory share their header. */
 static struct record *put_point(struct thread_log *log, enum record_kind kind, const char *text,
                                 uint32_t text_len, enum record_data data_kind, const void *data,
@@ -251,6 +257,30 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
     commit(log, r);
 }
 
+void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
+    while (top && top > log->spans && is_cuda_call(top))
+        top--; /* the operator, not the call that is being captured */
+    uint32_t text_len = top ? atomic_load_explicit(&top->text_len, memory_order_relaxed) : 0;
+    struct record *r = reserve(log, text_len, 0);
+    if (!r)
+        return;
+    r->kind = REC_NODE;
+    r->category = CAT_CUDA_RUNTIME;
+    r->data_kind = DATA_NONE;
+    r->flags = 0;
+    r->start = r->end = clock_ticks();
+    r->id = 0;
+    r->parent = top ? atomic_load_explicit(&top->id, memory_order_relaxed) : 0;
+    r->node.id = node;
+    r->node.original = original;
+    if (text_len)
+        copy_name((char *)(r + 1), text_len, log, top);
+    commit(log, r);
+}
+
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
                  const struct record_memory *extra)
 {
@@ -262,4 +292,22 @@ void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
     r->memory.address = address;
     r->memory.bytes = bytes;
     commit(log, r);
+}
+
+double emit_measure(void)
+{
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        return 0;
+    enum { N = 2000 };
+    uint64_t before = clock_monotonic_ns();
+    for (int i = 0; i < N; i++) {
+        span_open(log, &before, CAT_CPU_OP, "aten::measure", 13);
+        span_close(log, &before);
+        if (i % 100 == 99) /* the smallest ring holds 512 */
+            atomic_store(&log->ring.tail, ring_head(&log->ring));
+    }
+    uint64_t after = clock_monotonic_ns();
+    atomic_store(&log->records, 0);
+    return (double)(after - before) / N;
 }

@@ -576,6 +576,8 @@ void json_record(struct buf *b, const struct record *r, const struct json_place 
     case REC_MEMORY:
         put_memory(b, r, at);
         break;
+    case REC_NODE:
+    case REC_GPU:
     case REC_PAD:
         break;
     }

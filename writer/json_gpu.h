@@ -19,7 +19,8 @@ struct json_wait {
     int64_t stream, correlation;
 };
 
-/* cuda_runtime or cuda_driver: the row of a call. args: External id (unless 0), cbid, correlation. */
+/* cuda_runtime or cuda_driver: the row of a call. args: External id (unless 0), cbid, correlation (neither for
+ * a correlation of 0: CUPTI did not see the call), failed. */
 void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                    uint64_t external_id);
 

@@ -10,17 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/lanes.h"
+#include "writer/open_copy.h"
 #include "writer/path.h"
 
-/* fixed, so that it can be rewritten in place when rank or groups become known */
-#define HEAD_BYTES 8192u
+/* fixed, so that it can be rewritten in place when rank, groups or devices become known; 16 devices take 8 KB */
+#define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
 #define GZIP_LEVEL  1
 #define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
 #define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
 #define NAMES_TRIED 100000
 #define PID_SHIFT   1000000u
-#define OPEN_TEXT   1024u /* bytes of the name of a span that is open; a longer one is cut */
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -62,10 +63,12 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
 }
 
 /* A thread's row gets its names with the first event it has in this window. */
-static void name_thread(struct window *w, const struct window_shared *shared,
-                        struct thread_log *log, uint32_t tid)
+void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
+                        uint64_t *named)
 {
-    log->named = w->serial << 32 | tid;
+    if (*named == (w->serial << 32 | tid))
+        return;
+    *named = w->serial << 32 | tid;
     char path[64], comm[32] = "", name[64];
     snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -80,7 +83,7 @@ static void name_thread(struct window *w, const struct window_shared *shared,
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
-static struct json_place place(const struct window *w, const struct window_shared *shared,
+struct json_place window_place(const struct window *w, const struct window_shared *shared,
                                uint32_t tid, uint64_t start, uint64_t end)
 {
     struct json_place at = {shared->pid, tid, clock_wall_ns(start) - w->base_ns, 0};
@@ -111,19 +114,23 @@ bool window_takes(const struct window *w, uint64_t start, uint8_t flags)
     return start < w->end && start >= (flags & REC_MARKER ? w->from : w->start);
 }
 
+bool window_room(struct window *w, const struct window_shared *shared)
+{
+    if (!w->full || shared->options->continuous)
+        return true; /* a continuous recording goes on in the next file */
+    w->lost.n[LOSS_FILE_FULL]++;
+    return false;
+}
+
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r)
 {
     if (w->settled && window_left_open(&w->open_ids, r->id))
         return; /* it ended after the window was settled, and stands there as unfinished */
-    if (w->full &&
-        !shared->options->continuous) { /* a continuous recording goes on in the next file */
-        w->lost.n[LOSS_FILE_FULL]++;
+    if (!window_room(w, shared))
         return;
-    }
-    if (owner->log->named != (w->serial << 32 | owner->tid))
-        name_thread(w, shared, owner->log, owner->tid);
-    struct json_place at = place(w, shared, owner->tid, r->start, r->end);
+    window_name_thread(w, shared, owner->tid, &owner->log->named);
+    struct json_place at = window_place(w, shared, owner->tid, r->start, r->end);
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
@@ -142,51 +149,10 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
     }
     snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)step);
-    struct json_place at = place(w, shared, STEP_TID, start, end);
+    struct json_place at = window_place(w, shared, STEP_TID, start, end);
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, "");
     w->last_step = step;
     w->events++;
-}
-
-/* An open span, copied out of its thread's stack. */
-struct open_copy {
-    uint64_t id, parent, start, forward_thread;
-    int64_t sequence;
-    uint32_t text_len;
-    uint8_t category, flags;
-    _Alignas(8) char text[OPEN_TEXT];
-};
-
-static void copy_name(const struct thread_log *log, uint32_t at, uint32_t len,
-                      struct open_copy *copy)
-{
-    if (at >= SPAN_TEXT / 8 || len > SPAN_TEXT - at * 8)
-        len = 0;
-    copy->text_len = len < OPEN_TEXT ? len : OPEN_TEXT;
-    for (uint32_t i = 0; i < copy->text_len; i += 8) {
-        uint64_t word = atomic_load_explicit(&log->text[at + i / 8], memory_order_relaxed);
-        memcpy(copy->text + i, &word, sizeof word);
-    }
-}
-
-/* False when the owner has begun to change the entry or has closed the span meanwhile. */
-static bool copy_open(const struct thread_log *log, uint32_t at, struct open_copy *copy)
-{
-    const struct open_span *span = &log->spans[at];
-    copy->id = atomic_load_explicit(&span->id, memory_order_acquire);
-    copy->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
-    copy->start = atomic_load_explicit(&span->start, memory_order_relaxed);
-    copy->sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
-    copy->forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
-    copy->category = atomic_load_explicit(&span->category, memory_order_relaxed);
-    copy->flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
-    copy_name(log, atomic_load_explicit(&span->text_at, memory_order_relaxed),
-              atomic_load_explicit(&span->text_len, memory_order_relaxed), copy);
-    atomic_thread_fence(memory_order_acquire);
-    /* In this order: a closed span keeps its id until the next one opens in its place, and only then is the depth above it again. */
-    bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);
-    return open && copy->id != 0 &&
-           copy->id == atomic_load_explicit(&span->id, memory_order_relaxed);
 }
 
 /* Calls each() for every span of the window that is open now. Spans of a thread that has ended never will be closed. */
@@ -197,7 +163,7 @@ static void each_open(const struct window *w,
         uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
         for (uint32_t i = 0; i < depth && i < SPAN_DEPTH; i++) {
             struct open_copy span;
-            if (!copy_open(log, i, &span) || span.id == log->last_span)
+            if (!open_copy_take(log, i, &span) || span.id == log->last_span)
                 break; /* its record is out already: so are those of the spans above it */
             if (window_takes(w, span.start, span.flags))
                 each(&span, atomic_load_explicit(&log->tid, memory_order_relaxed), arg);
@@ -242,7 +208,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     copy.r.op.sequence = span->sequence;
     copy.r.op.forward_thread = span->forward_thread;
     memcpy(copy.text, span->text, span->text_len);
-    struct json_place at = place(put->w, put->shared, tid, copy.r.start, copy.r.end);
+    struct json_place at = window_place(put->w, put->shared, tid, copy.r.start, copy.r.end);
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
 }
@@ -291,8 +257,9 @@ static void make_head(struct window *w, const struct window_shared *shared)
     gethostname(host, sizeof host - 1);
     struct buf *b = &w->head;
     buf_reset(b);
-    buf_puts(b, "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n\"distributedInfo\": "
-                "{\n\"backend\": ");
+    buf_puts(b, "{\n\"schemaVersion\": 1,\n\"deviceProperties\": ");
+    buf_puts(b, o->gpu ? o->gpu->devices_json() : "[]");
+    buf_puts(b, ",\n\"distributedInfo\": {\n\"backend\": ");
     const char *backend = id.backend ? id.backend : "";
     json_string(b, backend, strlen(backend));
     buf_printf(b,
@@ -303,6 +270,7 @@ static void make_head(struct window *w, const struct window_shared *shared)
     buf_puts(b, "\"host_name\": ");
     json_string(b, host, strlen(host));
     buf_puts(b, ",\n");
+    buf_puts(b, o->gpu ? o->gpu->versions_json() : "");
     put_flag(b, "record_shapes", o->record_shapes);
     put_flag(b, "profile_memory", o->profile_memory);
     put_flag(b, "with_stack", o->with_stack);
@@ -343,6 +311,19 @@ static void put_losses(struct buf *b, struct window *w)
     buf_printf(b, "\"total\": %llu}", (unsigned long long)w->lost_total);
 }
 
+/* What came from the GPU side; nothing in a trace without it. */
+static void put_gpu(struct buf *b, const struct window_gpu *g)
+{
+    if (g->records == 0 && g->calls_waiting == 0)
+        return;
+    buf_printf(b,
+               "\"gpu\": {\"records\": %llu, \"kernels\": %llu, \"copies\": %llu, \"fills\": %llu, "
+               "\"syncs\": %llu, \"before_call\": %llu}, ",
+               (unsigned long long)g->records, (unsigned long long)g->kernels,
+               (unsigned long long)g->copies, (unsigned long long)g->fills,
+               (unsigned long long)g->syncs, (unsigned long long)g->before_call);
+}
+
 /* The `cprof` object: what this file holds, what it lost, and what recording it cost. */
 static void put_account(struct window *w, const struct window_shared *shared)
 {
@@ -362,11 +343,31 @@ static void put_account(struct window *w, const struct window_shared *shared)
     buf_printf(b, ", \"records\": %llu, \"events\": %llu, \"unfinished\": %llu, ",
                (unsigned long long)w->records, (unsigned long long)w->events,
                (unsigned long long)w->unfinished);
+    put_gpu(b, &w->gpu);
     put_losses(b, w);
     buf_printf(b, ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"bytes\": %llu, \"notes\": [%s]}",
                (double)w->records * shared->record_ns,
                (unsigned long long)(thread_cpu_ns() - w->cpu_before_ns),
                (unsigned long long)(w->sink ? w->sink->bytes_written : 0), shared->notes_json);
+}
+
+/* Read again for each trailer, because programs rename themselves; between flushes it stands still. */
+static char process_name[32];
+
+static void read_process_name(void)
+{
+    int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, process_name, sizeof process_name - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    process_name[n > 0 && process_name[n - 1] == '\n' ? n - 1 : n > 0 ? n : 0] = '\0';
+}
+
+const char *window_process_name(void)
+{
+    if (!process_name[0])
+        read_process_name();
+    return process_name;
 }
 
 /* The trailer: what is open, the process's names, the account. Replaced by each flush. */
@@ -377,13 +378,8 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     struct buf *b = &w->trailer;
     buf_reset(b);
     buf_put(b, w->open.data, w->open.len);
-    char comm[32] = "";
-    int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, comm, sizeof comm - 1);
-        close(fd);
-        comm[n > 0 && comm[n - 1] == '\n' ? n - 1 : n > 0 ? n : 0] = '\0';
-    }
+    read_process_name();
+    const char *comm = process_name;
     json_meta_text(b, "process_name", shared->pid, shared->pid, "name", comm, strlen(comm));
     json_meta_text(b, "process_labels", shared->pid, shared->pid, "labels", "CPU", 3);
     json_meta_number(b, "process_sort_index", shared->pid, shared->pid, shared->pid);
@@ -489,6 +485,7 @@ void window_free(struct window *w)
     if (!w)
         return;
     sink_free(w->sink);
+    lanes_free(w->gpu.lanes);
     buf_free(&w->body);
     buf_free(&w->head);
     buf_free(&w->trailer);

@@ -12,6 +12,19 @@
 #include "writer/sink.h"
 #include "writer/writer.h"
 
+struct lanes;
+
+/* What a window knows of the GPU side. */
+struct window_gpu {
+    struct lanes *lanes;        /* rows; made at the first one */
+    uint64_t records;           /* taken into it */
+    uint64_t calls_waiting;     /* hooked calls without CUPTI's record */
+    uint64_t launches_waiting;  /* launches without their kernel */
+    uint64_t last;              /* ticks of the cprof thread's clock when a record last came for it */
+    uint64_t kernels, copies, fills, syncs; /* rows */
+    uint64_t before_call; /* device records that seem to begin before their call */
+};
+
 struct window {
     struct window *next; /* later window */
     uint64_t serial;     /* 1, 2 … */
@@ -40,6 +53,7 @@ struct window {
     struct losses lost;     /* what the writer itself left out of it */
     uint64_t lost_total;    /* as the trailer made last says */
     uint64_t flushed;       /* of `events`, those that stand in the file */
+    struct window_gpu gpu;
     uint64_t cpu_before_ns; /* CPU time of the cprof thread at the start */
     char part_path[PATH_MAX];
 };
@@ -71,6 +85,21 @@ void window_add(struct window *w, const struct window_shared *shared,
 /* Adds the row of a completed step [start, end) in ticks. */
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
                      uint64_t start, uint64_t end);
+
+/* True when the window can take one more event; counted when it is full. */
+bool window_room(struct window *w, const struct window_shared *shared);
+
+/* Names the row of a thread of this process when it is first used. log: NULL for a thread that recorded nothing itself; *named is where
+ * that is remembered. */
+void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
+                        uint64_t *named);
+
+/* The program's name as its process row shows it. */
+const char *window_process_name(void);
+
+/* Where [start, end) in ticks stands in the window's file. */
+struct json_place window_place(const struct window *w, const struct window_shared *shared,
+                               uint32_t tid, uint64_t start, uint64_t end);
 
 /* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside (w->full). Makes the file at the
  * first call. */

@@ -5,7 +5,6 @@
 #include "writer/writer.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,11 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "writer/gpu_side.h"
 #include "writer/hold.h"
+#include "writer/report.h"
+#include "writer/texts.h"
 #include "writer/window.h"
 
 #define EDGES        4096u      /* posted and not yet taken; a power of two */
@@ -28,7 +29,6 @@
 #define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
 #define GRACE_MS     500        /* for spans that are open at a window's end */
 #define THREAD_STACK (512u << 10)
-#define PATHS_SHOWN  2 /* in the exit line */
 
 #define POPULATE_SLOTS ((1u << 20) / RECORD_SLOT) /* of a ring, made present ahead of its owner */
 #ifndef MADV_POPULATE_WRITE
@@ -67,15 +67,10 @@ static uint64_t passes;              /* begun so far */
 static uint64_t traces, events_written, events_lost;
 static uint64_t late_from, late_end; /* the last finished window */
 static struct buf late_open;         /* ids of the spans that stand there as unfinished */
-static char shown[PATHS_SHOWN][PATH_MAX];
+static char shown[REPORT_PATHS][PATH_MAX];
 static uint64_t thread_started_ns;
-
-/* Metadata, from any thread. */
-static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct buf user_keys[64], user_values[64];
-static unsigned users;
-static struct buf notes_text, user_text, notes_copy;
-static unsigned notes;
+static struct gpu_side gpu;
+static bool hold_is_trace; /* what is held may become the trace; else it is a warmup step's markers */
 
 /* ---- failing ---- */
 
@@ -157,91 +152,7 @@ void writer_edge(const struct step_edge *edge)
         wake();
 }
 
-/* ---- texts ---- */
-
-static void join_users(void)
-{
-    buf_reset(&user_text);
-    buf_reset(&notes_copy);
-    pthread_mutex_lock(&texts_lock);
-    for (unsigned i = 0; i < users; i++) {
-        json_string(&user_text, user_keys[i].data, user_keys[i].len);
-        buf_puts(&user_text, ": ");
-        buf_put(&user_text, user_values[i].data, user_values[i].len);
-        buf_puts(&user_text, ",\n");
-    }
-    if (notes_text.len)
-        buf_put(&notes_copy, notes_text.data, notes_text.len);
-    pthread_mutex_unlock(&texts_lock);
-    buf_put(&user_text, "", 1);
-    buf_put(&notes_copy, "", 1);
-    shared.user_json = user_text.failed ? "" : user_text.data;
-    shared.notes_json = notes_copy.failed ? "" : notes_copy.data;
-}
-
-bool writer_metadata(const char *key, const char *raw_json)
-{
-    size_t len = strlen(key);
-    bool done = false;
-    pthread_mutex_lock(&texts_lock);
-    unsigned at = 0;
-    while (at < users && !(user_keys[at].len == len && memcmp(user_keys[at].data, key, len) == 0))
-        at++;
-    if (at < sizeof user_keys / sizeof user_keys[0]) {
-        buf_reset(&user_keys[at]);
-        buf_reset(&user_values[at]);
-        buf_put(&user_keys[at], key, len);
-        buf_puts(&user_values[at], raw_json);
-        done = !user_keys[at].failed && !user_values[at].failed;
-        if (done && at == users)
-            users++;
-    }
-    pthread_mutex_unlock(&texts_lock);
-    return done;
-}
-
-void writer_note(const char *text)
-{
-    pthread_mutex_lock(&texts_lock);
-    if (notes < 16) {
-        if (notes++)
-            buf_puts(&notes_text, ", ");
-        json_string(&notes_text, text, strlen(text));
-    }
-    pthread_mutex_unlock(&texts_lock);
-}
-
 /* ---- files ---- */
-
-/* CPROF_OVERWRITE=0: traces of this rank from an earlier run stop the recording; files of this run do not (an elastic
- * restart finds its own). Asked once, before the first file is made. */
-static bool earlier_run_in_the_way(void)
-{
-    static bool asked;
-    char pattern[PATH_MAX];
-    if (asked || options.overwrite || !options.trace_pattern ||
-        !options.trace_pattern(pattern, sizeof pattern))
-        return false;
-    asked = true;
-    glob_t found;
-    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
-        return false;
-    bool in_the_way = false;
-    for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
-        struct stat st;
-        if (stat(found.gl_pathv[i], &st) != 0)
-            continue;
-        int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-        in_the_way = changed < options.run_started_ns;
-        if (in_the_way)
-            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
-                      "is recorded. "
-                      "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
-                      found.gl_pathv[i]);
-    }
-    globfree(&found);
-    return in_the_way;
-}
 
 static bool disk_low(const char *path)
 {
@@ -257,7 +168,7 @@ static bool may_make_file(const struct window *w)
 {
     char path[PATH_MAX];
     struct train_time time = {.batch = w->first_step};
-    if (!earlier_run_in_the_way() && options.trace_path(&time, path, sizeof path))
+    if (!earlier_run_in_the_way(&options) && options.trace_path(&time, path, sizeof path))
         return !disk_low(path);
     fail();
     return false;
@@ -307,10 +218,46 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     return w;
 }
 
+/* A hooked call waits for CUPTI's record of it, which says more. */
+static void put_record(struct window *w, const struct record_owner *owner, const struct record *r)
+{
+    bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
+    if (r->kind == REC_SPAN && gpu.source && !left_open &&
+        join_span(&gpu.in, w, owner, r, gpu.calls_since))
+        w->records++;
+    else
+        window_add(w, &shared, owner, r);
+}
+
 static void replay(const struct record_owner *owner, const struct record *r, void *w)
 {
-    window_add(w, &shared, owner, r);
+    struct gpu_record from_gpu;
+    if (r->kind == REC_GPU) {
+        memcpy(&from_gpu, record_data(r), sizeof from_gpu);
+        join_take(&gpu.in, &from_gpu);
+    } else {
+        put_record(w, owner, r);
+    }
     flush_long(w);
+}
+
+/* Of a step 0 that nobody wants: so that what its calls still cause is known to be nobody's loss. */
+static void replay_nothing(const struct record_owner *owner, const struct record *r, void *unused)
+{
+    struct gpu_record from_gpu;
+    (void)owner, (void)unused;
+    if (r->kind != REC_GPU)
+        return;
+    memcpy(&from_gpu, record_data(r), sizeof from_gpu);
+    join_forget(&from_gpu);
+}
+
+static void forget_hold(void)
+{
+    if (hold.on && hold_is_trace)
+        hold_each(&hold, replay_nothing, NULL);
+    hold_drop(&hold);
+    hold_is_trace = false;
 }
 
 static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
@@ -361,8 +308,9 @@ static void open_markless(const struct step_edge *edge)
         return;
     w->markless = true;
     count_refused(w, hold.refused);
-    hold_each(&hold, replay, w);
     current = w;
+    hold_each(&hold, replay, w);
+    hold_drop(&hold);
     close_current(edge);
     current = NULL;
     w->partial = false;
@@ -383,12 +331,14 @@ static void begin_step(const struct step_edge *edge)
     bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
     if (edge->keep || (warmup && !hold.on)) {
         hold_begin(&hold, edge->ticks, options.hold_bytes);
+        hold_is_trace = edge->keep;
         held_losses = edge->losses;
         held_gate = edge->gate;
     } else if (!warmup) {
-        hold_drop(&hold);
+        forget_hold();
     }
     step_start = edge->ticks;
+    gpu_side_step(&gpu, edge->begun, hold.on && hold_is_trace);
 }
 
 static void take_edge(const struct step_edge *edge)
@@ -401,11 +351,12 @@ static void take_edge(const struct step_edge *edge)
     if (edge->last) {
         if (hold.on && edge->keep)
             open_markless(edge);
-        hold_drop(&hold);
+        forget_hold();
+        gpu_side_step(&gpu, ACTION_SKIP, false);
         return;
     }
     if (edge->ended == ACTION_SKIP && !edge->keep)
-        hold_drop(&hold); /* step 0 was kept for a program without marks; here is one */
+        forget_hold(); /* step 0 was kept for a program without marks; here is one */
     begin_step(edge);
 }
 
@@ -450,9 +401,11 @@ static void take_record(struct thread_log *log, const struct record *r)
     struct record_owner owner = thread_log_owner(log);
     if (r->kind == REC_SPAN)
         log->last_span = r->id;
-    if (w) {
+    if (r->kind == REC_NODE) {
+        join_node(&owner, r);
+    } else if (w) {
         if (window_takes(w, r->start, r->flags))
-            window_add(w, &shared, &owner, r);
+            put_record(w, &owner, r);
         if (flush_long(w))
             roll_over();
     } else if (hold.on && r->start >= hold.from) {
@@ -462,6 +415,67 @@ static void take_record(struct thread_log *log, const struct record *r)
                !window_left_open(&late_open, r->id)) {
         ++*(current ? &current->lost.n[LOSS_LATE] : &events_lost); /* its own file is written */
     }
+}
+
+/* ---- the GPU side ---- */
+
+static struct window *window_numbered(uint64_t number)
+{
+    struct window *w = windows;
+    while (w && w->serial != number)
+        w = w->next;
+    return w;
+}
+
+/* While step 0 is held, so is what CUPTI delivers. */
+static bool keep_gpu(const struct gpu_record *from_gpu)
+{
+    if (!hold.on || !hold_is_trace || windows)
+        return false;
+    struct {
+        struct record r;
+        struct gpu_record data;
+    } copy = {.r = {.kind = REC_GPU,
+                    .data_kind = DATA_GPU,
+                    .start = from_gpu->start,
+                    .end = from_gpu->end,
+                    .slots = (uint32_t)record_slots(0, sizeof *from_gpu),
+                    .data_len = sizeof *from_gpu},
+              .data = *from_gpu};
+    static struct record_owner nobody;
+    hold_put(&hold, &nobody, &copy.r, false);
+    return true;
+}
+
+static void relieve_windows(void)
+{
+    for (struct window *w = windows; w; w = w->next)
+        flush_long(w);
+}
+
+static void blame_window(enum loss cause, uint64_t n)
+{
+    struct window *w = windows ? windows : current;
+    if (w)
+        w->lost.n[cause] += n;
+    else if (cause == LOSS_LATE)
+        events_lost += n;
+}
+
+static void start_gpu(void)
+{
+    gpu = (struct gpu_side){.source = options.gpu,
+                            .in = {window_of, window_numbered, &shared},
+                            .keep = keep_gpu,
+                            .relieve = relieve_windows,
+                            .blame = blame_window,
+                            .calls_since = UINT64_MAX};
+}
+
+/* A closed window is there. */
+static bool draining(void)
+{
+    return windows && windows->end != UINT64_MAX;
 }
 
 /* ---- passes ---- */
@@ -508,8 +522,10 @@ static void drain_rings(void)
 static void collect(void)
 {
     look_at_rings();
+    gpu_side_look(&gpu, draining());
     take_edges();
     drain_rings();
+    gpu_side_collect(&gpu, draining());
 }
 
 /* Recording was stopped in the middle of a window, or the process ends without a last edge: the window ends here. */
@@ -538,7 +554,7 @@ static void flush_windows(bool force)
     if (!due)
         return;
     last_flush_ns = now;
-    join_users();
+    texts_collect(&shared.user_json, &shared.notes_json);
     for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
         if (has_content(w))
             flush_window(w);
@@ -557,7 +573,7 @@ static void save(struct window *w)
         write_failed(w, path, error);
         return;
     }
-    if (traces < PATHS_SHOWN)
+    if (traces < REPORT_PATHS)
         memcpy(shown[traces], path, sizeof path);
     traces++;
     events_written += w->events;
@@ -570,7 +586,7 @@ static void save(struct window *w)
 static void finish_window(struct window *w)
 {
     if (w->events || w->sink || w->unfinished) {
-        join_users();
+        texts_collect(&shared.user_json, &shared.notes_json);
         save(w);
         late_from = w->start;
         late_end = w->end;
@@ -585,7 +601,7 @@ static void finish_window(struct window *w)
  * a span that stays open longer stands in the file as unfinished. */
 static bool complete(const struct window *w, bool stopping)
 {
-    if (w->end == UINT64_MAX || w->closed_pass == passes)
+    if (w->end == UINT64_MAX || w->closed_pass == passes || !gpu_side_complete(&gpu, w, stopping))
         return false;
     if (stopping || !window_has_open_spans(w))
         return true;
@@ -593,15 +609,30 @@ static bool complete(const struct window *w, bool stopping)
     return ms > GRACE_MS;
 }
 
+/* Takes the window out of the list and writes its end. */
+static void finish_one(struct window **link)
+{
+    struct window *w = *link;
+    window_settle(w, &shared);
+    collect(); /* what closed just before */
+    join_settle(&gpu.in, w);
+    join_finished(w->serial, w->start, w->end);
+    *link = w->next;
+    finish_window(w);
+}
+
+/* Not in order: a kernel may run on for long after its window, and hold up only that one. */
 static void finish_windows(bool stopping)
 {
-    while (windows && !atomic_load(&failed) && complete(windows, stopping)) {
-        window_settle(windows, &shared);
-        collect(); /* what closed just before */
-        struct window *w = windows;
-        windows = w->next;
-        finish_window(w);
+    struct window **link = &windows;
+    while (*link && !atomic_load(&failed)) {
+        if (complete(*link, stopping))
+            finish_one(link);
+        else
+            link = &(*link)->next;
     }
+    if (!windows)
+        join_idle();
 }
 
 /* After a failure nothing more is written; what stands on disk stays. */
@@ -627,35 +658,33 @@ static void pass(bool stopping)
         drop_windows();
 }
 
-/* What recording one record costs an application thread, measured on a ring of our own. */
-static double measure_record(void)
+/* At exit. The second pass drains what was recorded while the first one ran; then CUPTI is waited for. What has not come when a fifth of
+ * the time is left is written as it is. */
+static void finish_all(void)
 {
-    struct thread_log *log = thread_log_get();
-    if (!log)
-        return 0;
-    enum { N = 2000 };
-    uint64_t before = clock_monotonic_ns();
-    for (int i = 0; i < N; i++) {
-        span_open(log, &before, CAT_CPU_OP, "aten::measure", 13);
-        span_close(log, &before);
-        if (i % 100 == 99) /* the smallest ring holds 512 */
-            atomic_store(&log->ring.tail, ring_head(&log->ring));
+    uint64_t start = clock_monotonic_ns();
+    uint64_t most = (uint64_t)options.exit_deadline_ms * 800000u;
+    pass(true);
+    while (windows) {
+        if (clock_monotonic_ns() - start > most)
+            gpu_side_give_up(&gpu);
+        pass(true);
+        if (windows)
+            futex_wait(&life, THREAD_STOPPING, 2);
     }
-    uint64_t after = clock_monotonic_ns();
-    atomic_store(&log->records, 0);
-    return (double)(after - before) / N;
 }
 
 static void *run(void *unused)
 {
     prctl(PR_SET_NAME, "cprof", 0, 0, 0);
     thread_started_ns = clock_monotonic_ns();
-    shared.record_ns = measure_record();
+    shared.record_ns = emit_measure();
     futex_wait(&life, THREAD_RUNS,
                1); /* the clock's rate is measured between its start and the first knot */
     clock_knot();
     shared.flows = calloc(1, sizeof *shared.flows);
     shared.pid = window_pid((uint32_t)getpid());
+    start_gpu();
     for (;;) {
         uint32_t word = atomic_load_explicit(&wake_word, memory_order_acquire);
         bool stopping = atomic_load(&life) == THREAD_STOPPING;
@@ -665,8 +694,7 @@ static void *run(void *unused)
         bool busy = windows || hold.on || atomic_load(&writer_gate);
         futex_wait(&wake_word, word, busy ? POLL_MS : -1);
     }
-    while (windows) /* the second pass drains what was recorded while the first one ran */
-        pass(true);
+    finish_all();
     atomic_store(&life, THREAD_DONE);
     futex_wake(&life);
     return unused;
@@ -720,43 +748,11 @@ bool writer_run(void)
     return false;
 }
 
-static const char *grouped(uint64_t n, char *text, size_t size)
-{
-    char plain[32];
-    int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)n);
-    size_t used = 0;
-    for (int i = 0; i < digits && used + 2 < size; i++) {
-        if (i && (digits - i) % 3 == 0)
-            text[used++] = ',';
-        text[used++] = plain[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
-/* The one line for the user; a process that wrote nothing and lost nothing says nothing. */
-static void say_what_was_written(void)
-{
-    if (!traces)
-        return;
-    struct trace_identity id = {0};
-    if (options.identity)
-        options.identity(&id);
-    char events[32], losts[32], more[64] = "";
-    if (traces > PATHS_SHOWN)
-        snprintf(more, sizeof more, " and %llu more", (unsigned long long)(traces - PATHS_SHOWN));
-    log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
-             (unsigned long long)traces, traces == 1 ? "" : "s",
-             grouped(events_written, events, sizeof events),
-             grouped(events_lost, losts, sizeof losts), shown[0], traces > 1 ? " " : "",
-             traces > 1 ? shown[1] : "", more);
-}
-
-void writer_finish(void)
+bool writer_finish(void)
 {
     uint32_t expected = THREAD_RUNS;
     if (!atomic_compare_exchange_strong(&life, &expected, THREAD_STOPPING))
-        return;
+        return expected != THREAD_STOPPING;
     atomic_store(&writer_gate, 0);
     uint64_t start = clock_monotonic_ns();
     int64_t left = options.exit_deadline_ms;
@@ -766,12 +762,14 @@ void writer_finish(void)
         left = options.exit_deadline_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
     }
     if (atomic_load(&life) == THREAD_DONE) {
-        say_what_was_written();
-        return;
+        if (traces)
+            report_exit(&options, &(struct report){traces, events_written, events_lost, shown});
+        return true;
     }
     log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "
              "opens as it is",
              (long long)options.exit_deadline_ms);
+    return false;
 }
 
 void writer_abandon(void)

@@ -102,6 +102,10 @@ void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
  * none) when the graph was instantiated. The name of the innermost open span goes with it. Also outside windows; no gate. */
 void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original);
 
+/* Nanoseconds that recording one span costs its thread, measured on the calling thread's empty ring. cprof thread, before it records
+ * anything else. */
+double emit_measure(void);
+
 /* ---- steps ---- */
 
 /* How much was lost, by enum loss. */
@@ -169,8 +173,8 @@ bool writer_start(const struct writer_options *options);
 bool writer_run(void);
 
 /* Exit: waits until the cprof thread has handled the last edge and finished its files, at most exit_deadline_ms. The one line
- * for the user is written here. Safe to call twice; later calls do nothing. */
-void writer_finish(void);
+ * for the user is written here. Safe to call twice; later calls do nothing. False: the thread is still at it. */
+bool writer_finish(void);
 
 /* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op for good. */
 void writer_abandon(void);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/calls.h, writer/nodes.h and writer/events.h: the tables of the join. */
+#include "writer/calls.h"
+
+#include <check.h>
+
+#include "writer/events.h"
+#include "writer/nodes.h"
+
+START_TEST(ids_go_on_behind_the_wrap)
+{
+    ck_assert_uint_eq(calls_extend(5), 5);
+    ck_assert_uint_eq(calls_extend(0x7fffffff), 0x7fffffff);
+    ck_assert_uint_eq(calls_extend(UINT32_MAX - 2), UINT32_MAX - 2);
+    ck_assert_uint_eq(calls_extend(3), ((uint64_t)1 << 32) + 3);
+    ck_assert_uint_eq(calls_extend(UINT32_MAX), UINT32_MAX); /* an old one that comes late */
+    ck_assert_uint_eq(calls_extend(4), ((uint64_t)1 << 32) + 4);
+}
+END_TEST
+
+START_TEST(calls_that_wait_keep_their_place)
+{
+    for (uint64_t i = 1; i <= 100000; i++) {
+        struct call *c = calls_get(i, true);
+        ck_assert_ptr_nonnull(c);
+        ck_assert_uint_eq(c->state, CALL_FREE);
+        c->state = CALL_WRITTEN;
+        c->external = i * 7;
+        c->done = i % 100 != 0; /* one in a hundred waits */
+    }
+    for (uint64_t i = 100; i <= 100000; i += 100) {
+        struct call *c = calls_get(i, false);
+        ck_assert_msg(c && c->external == i * 7, "call %d is gone", (int)i);
+    }
+    ck_assert_ptr_nonnull(calls_get(99999, false));
+    ck_assert_ptr_null(calls_get(100001, false));
+}
+END_TEST
+
+static unsigned given;
+
+static void give(struct call *c, const struct gpu_record *r, void *arg)
+{
+    (void)c, (void)arg;
+    ck_assert_uint_eq(r->correlation, given++);
+}
+
+START_TEST(records_are_held_in_order)
+{
+    struct call *c = calls_get(1, true);
+    c->state = CALL_UNSEEN;
+    for (uint32_t i = 0; i < 200; i++)
+        ck_assert(calls_hold(c, &(struct gpu_record){.correlation = i}));
+    ck_assert_uint_eq(calls_held(), 200);
+    calls_release(c, give, NULL);
+    ck_assert_uint_eq(given, 200);
+    ck_assert_uint_eq(calls_held(), 0);
+    ck_assert(calls_hold(c, &(struct gpu_record){.correlation = 1}));
+    ck_assert_uint_eq(calls_drop(c), 1);
+    ck_assert_uint_eq(calls_held(), 0);
+}
+END_TEST
+
+START_TEST(what_is_held_is_bounded)
+{
+    struct call *c = calls_get(1, true);
+    unsigned n = 0;
+    c->state = CALL_UNSEEN;
+    struct gpu_record r = {0};
+    for (uint64_t id = 1; n < (1u << 20) && calls_hold(c, &r); n++)
+        if (n % 16 == 15) {
+            c = calls_get(++id, true);
+            ck_assert_ptr_nonnull(c);
+            c->state = CALL_UNSEEN;
+        }
+    ck_assert_uint_gt(n, 100000);
+    ck_assert_uint_lt(n, 1u << 20);
+}
+END_TEST
+
+START_TEST(copies_of_nodes_have_the_same_maker)
+{
+    struct node_maker maker = {.span = 12, .name = "op", .name_len = 2};
+    nodes_add(1, 0, &maker);
+    nodes_add(2, 1, &(struct node_maker){0});
+    ck_assert_ptr_nonnull(nodes_find(2));
+    ck_assert_uint_eq(nodes_find(2)->span, 12);
+    ck_assert_ptr_null(nodes_find(3));
+    nodes_add(4, 3, &maker); /* a copy of one that nobody knows */
+    ck_assert_ptr_null(nodes_find(4));
+    for (uint64_t i = 10; i < 20000; i++) {
+        maker.span = i;
+        nodes_add(i << 32 | i, 0, &maker);
+    }
+    for (uint64_t i = 10; i < 20000; i++)
+        if (!nodes_find(i << 32 | i) || nodes_find(i << 32 | i)->span != i)
+            ck_abort_msg("node %d is gone", (int)i);
+}
+END_TEST
+
+static void record_event(uint32_t event, uint32_t stream, uint64_t correlation, uint64_t sync)
+{
+    struct gpu_record r = {.kind = GPU_EVENT, .context = 1, .stream = stream};
+    r.event.event = event;
+    r.event.event_sync = sync;
+    events_note(&r, correlation);
+}
+
+static int64_t waited_for(uint32_t event, uint64_t correlation, uint64_t sync)
+{
+    struct gpu_record r = {.kind = GPU_SYNC, .context = 1};
+    r.sync.event = event;
+    r.sync.event_sync = sync;
+    struct json_wait wait;
+    bool found = events_find(&r, correlation, &wait);
+    ck_assert(found == (wait.correlation >= 0));
+    return wait.correlation;
+}
+
+START_TEST(a_wait_finds_the_last_recording_before_it)
+{
+    ck_assert_int_eq(waited_for(1, 100, 0), -1);
+    record_event(1, 7, 10, 0);
+    record_event(1, 8, 20, 0);
+    record_event(1, 9, 30, 0);
+    ck_assert_int_eq(waited_for(1, 15, 0), 10);
+    ck_assert_int_eq(waited_for(1, 25, 0), 20);
+    ck_assert_int_eq(waited_for(1, 31, 0), 30);
+    ck_assert_int_eq(waited_for(1, 5, 0), -1);
+    ck_assert_int_eq(waited_for(GPU_NONE, 100, 0), -1);
+    record_event(2, 7, 40, 500);
+    record_event(2, 7, 50, 501);
+    ck_assert_int_eq(waited_for(2, 60, 500), 40); /* CUPTI says which */
+    ck_assert_int_eq(waited_for(2, 60, 502), -1);
+    for (uint32_t i = 100; i < 200000; i++)
+        record_event(i, 7, i, 0);
+    ck_assert_int_eq(waited_for(199999, 1000000, 0), 199999);
+}
+END_TEST
+
+Suite *suite_calls(void)
+{
+    Suite *s = suite_create("calls");
+    TCase *c = tcase_create("calls");
+    tcase_add_test(c, ids_go_on_behind_the_wrap);
+    tcase_add_test(c, calls_that_wait_keep_their_place);
+    tcase_add_test(c, records_are_held_in_order);
+    tcase_add_test(c, what_is_held_is_bounded);
+    tcase_add_test(c, copies_of_nodes_have_the_same_maker);
+    tcase_add_test(c, a_wait_finds_the_last_recording_before_it);
+    suite_add_tcase(s, c);
+    return s;
+}

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/join.h and writer/gpu_side.h: a whole recording with the real cprof thread, and a GPU side that delivers what the test
+ * tells it to, when the test tells it to. */
+#include "writer/join.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/capture.h"
+#include "tests/support/session.h"
+
+#define MOST 4096
+
+/* ---- a GPU side ------------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpu_record queue[MOST];
+static unsigned queued, forced;
+static _Atomic uint64_t since;       /* UINT64_MAX: no calls are reported */
+static _Atomic bool kept_back;       /* a buffer is out */
+static _Atomic unsigned wants[3];    /* how often each was asked for */
+static struct gpu_faults to_report;
+
+static void want(enum gpu_want what)
+{
+    atomic_fetch_add(&wants[what], 1);
+}
+
+static uint64_t collect(enum gpu_flush flush, void (*each)(const struct gpu_record *, void *),
+                        void *arg, struct gpu_faults *faults)
+{
+    static struct gpu_record taken[MOST];
+    pthread_mutex_lock(&lock);
+    unsigned n = queued;
+    memcpy(taken, queue, n * sizeof *queue);
+    queued = 0;
+    forced += flush == GPU_FLUSH_FORCED;
+    *faults = to_report;
+    to_report = (struct gpu_faults){0};
+    pthread_mutex_unlock(&lock);
+    for (unsigned i = 0; i < n; i++)
+        each(&taken[i], arg);
+    return n;
+}
+
+static bool returned(uint64_t ticks)
+{
+    (void)ticks;
+    return !atomic_load(&kept_back);
+}
+
+static uint64_t calls_since(void)
+{
+    return atomic_load(&since);
+}
+
+static const char *devices_json(void)
+{
+    return "[{\"id\": 0, \"name\": \"Simulated\"}]";
+}
+
+static const char *versions_json(void)
+{
+    return "\"cupti_version\": 130000,\n";
+}
+
+static const char *device_name(uint32_t device)
+{
+    (void)device;
+    return "Simulated";
+}
+
+static const struct gpu_source source = {.want = want,
+                                         .collect = collect,
+                                         .returned = returned,
+                                         .calls_since = calls_since,
+                                         .devices_json = devices_json,
+                                         .versions_json = versions_json,
+                                         .device_name = device_name};
+
+static void deliver(const struct gpu_record *r)
+{
+    pthread_mutex_lock(&lock);
+    ck_assert_uint_lt(queued, MOST);
+    queue[queued++] = *r;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- what happens in a program --------------------------------------------------------------------------- */
+
+struct happened {
+    uint64_t start, end;
+};
+
+static uint32_t own_tid(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+static struct happened work_a_while(void)
+{
+    struct happened h = {clock_ticks(), 0};
+    for (volatile int i = 0; i < 500; i++)
+        ;
+    h.end = clock_ticks();
+    return h;
+}
+
+/* A call that a hook sees; what CUPTI sees lies inside. */
+static struct happened hooked(const char *name, enum category category)
+{
+    struct thread_log *log = thread_log_get();
+    int key;
+    span_open(log, &key, category, name, (uint32_t)strlen(name));
+    struct happened h = work_a_while();
+    span_close(log, &key);
+    return h;
+}
+
+static struct gpu_record call_record(const char *name, uint32_t correlation, struct happened h,
+                                     uint8_t flags, enum gpu_effect effect)
+{
+    struct gpu_record r = {.kind = GPU_CALL,
+                           .flags = flags,
+                           .name = name,
+                           .name_len = (uint16_t)strlen(name),
+                           .correlation = correlation,
+                           .start = h.start,
+                           .end = h.end,
+                           .device = GPU_NONE,
+                           .stream = GPU_NONE,
+                           .context = GPU_NONE};
+    r.call.tid = own_tid();
+    r.call.cbid = 211;
+    r.call.effect = effect;
+    return r;
+}
+
+static struct gpu_record kernel_record(const char *name, uint32_t correlation, uint64_t start)
+{
+    struct gpu_record r = {.kind = GPU_KERNEL,
+                           .name = name,
+                           .name_len = (uint16_t)strlen(name),
+                           .correlation = correlation,
+                           .start = start,
+                           .end = start + 20000,
+                           .device = 0,
+                           .context = 1,
+                           .stream = 7};
+    r.kernel.grid[0] = r.kernel.block[0] = 1;
+    return r;
+}
+
+/* A hooked launch with its two records. */
+static void launch(const char *kernel, uint32_t correlation)
+{
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", correlation, h, 0, EFFECT_KERNEL);
+    struct gpu_record work = kernel_record(kernel, correlation, h.end + 1000);
+    deliver(&call);
+    deliver(&work);
+}
+
+static double arg_of(const struct trace *t, const char *event, const char *key)
+{
+    return trace_number(trace_event(t, 'X', event), key);
+}
+
+static void setup(void)
+{
+    session_setup();
+    session_options.gpu = &source;
+    atomic_store(&since, 0);
+}
+
+static void begin(void)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+}
+
+/* The trace of the one window, after the program's end. */
+static struct trace finish(void)
+{
+    session_step(ACTION_SKIP);
+    session_end();
+    return session_trace(2);
+}
+
+/* ---- calls and kernels ----------------------------------------------------------------------------------- */
+
+START_TEST(a_launch_is_joined_to_its_operator_and_kernel)
+{
+    begin();
+    session_open("forward");
+    launch("kernel_one", 5);
+    session_close("forward");
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "kernel_one"), 1);
+    double op = arg_of(&t, "\"forward\"", "External id");
+    ck_assert(op > 0);
+    ck_assert(arg_of(&t, "cudaLaunchKernel", "External id") == op);
+    ck_assert(arg_of(&t, "kernel_one", "External id") == op);
+    ck_assert(arg_of(&t, "cudaLaunchKernel", "correlation") == 5);
+    ck_assert(arg_of(&t, "kernel_one", "correlation") == 5);
+    ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 1);
+    trace_check_lost(&t, "total", 0);
+    ck_assert_ptr_nonnull(strstr(t.text, "\"deviceProperties\": [{\"id\": 0"));
+    ck_assert_ptr_nonnull(strstr(t.text, "\"cupti_version\": 130000"));
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(order_of_delivery_does_not_matter)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record work = kernel_record("early", 9, h.end + 10);
+    struct gpu_record call = call_record("cudaLaunchKernel", 9, h, 0, EFFECT_KERNEL);
+    deliver(&work);
+    session_sleep(50);
+    deliver(&call);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "early"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_call_without_a_hook_finds_its_operator_by_time)
+{
+    begin();
+    session_open("outer");
+    session_span("before");
+    session_open("operator");
+    struct happened h = work_a_while();
+    session_close("operator");
+    session_span("after");
+    session_close("outer");
+    struct gpu_record call = call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_KERNEL);
+    struct gpu_record work = kernel_record("unhooked", 3, h.end + 10);
+    deliver(&call);
+    deliver(&work);
+    struct trace t = finish();
+    double op = arg_of(&t, "\"operator\"", "External id");
+    ck_assert(op > 0 && arg_of(&t, "cuLaunchKernel", "External id") == op);
+    ck_assert(arg_of(&t, "unhooked", "External id") == op);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_call_without_a_hook_finds_an_operator_that_is_still_open)
+{
+    begin();
+    session_open("operator");
+    session_span("before");
+    struct happened h = work_a_while();
+    struct gpu_record call = call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_NONE);
+    deliver(&call);
+    session_sleep(1000);
+    session_close("operator");
+    struct trace t = finish();
+    double op = arg_of(&t, "\"operator\"", "External id");
+    ck_assert(op > 0 && arg_of(&t, "cuLaunchKernel", "External id") == op);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_driver_call_inside_a_runtime_call_has_no_row)
+{
+    begin();
+    struct happened inner = {0}, outer;
+    outer.start = clock_ticks();
+    inner = work_a_while();
+    outer.end = clock_ticks();
+    struct gpu_record driver = call_record("cuLaunchKernel", 4, inner, GPU_DRIVER, EFFECT_KERNEL);
+    struct gpu_record runtime = call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
+    struct gpu_record work = kernel_record("k", 4, outer.end);
+    if (_i & 1)
+        deliver(&runtime);
+    deliver(&driver);
+    deliver(&work);
+    if (_i & 2)
+        session_sleep(30);
+    if (!(_i & 1))
+        deliver(&runtime);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "cuLaunchKernel"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_kernel_belongs_to_the_window_of_its_launch)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    atomic_store(&kept_back, true);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call);
+    session_step(ACTION_SKIP);
+    session_sleep(400);
+    ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished */
+    ck_assert_uint_eq(session_files(".part"), 1);
+    struct gpu_record work = kernel_record("outlives", 1, clock_ticks());
+    deliver(&work);
+    atomic_store(&kept_back, false);
+    session_sleep(300);
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "outlives"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    session_end();
+}
+END_TEST
+
+START_TEST(later_windows_do_not_wait_for_earlier_ones)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    launch("second", 2);
+    session_step(ACTION_SKIP);
+    session_sleep(500);
+    struct trace t = session_trace(3);
+    ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
+    trace_free(&t);
+    struct gpu_record work = kernel_record("first", 1, clock_ticks());
+    deliver(&work);
+    session_end();
+    t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "first"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "second"), 0);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(what_was_launched_outside_is_nobodys)
+{
+    session_start(ACTION_SKIP, false);
+    struct happened h = work_a_while();
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    launch("inside", 2);
+    deliver(&call);
+    struct gpu_record work = kernel_record("outside", 1, clock_ticks());
+    deliver(&work);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "outside"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(correlations_wrap)
+{
+    begin();
+    launch("k", UINT32_MAX - 1);
+    launch("k", UINT32_MAX);
+    launch("k", 1);
+    launch("k", 2);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 4);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 4);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* ---- what goes wrong ------------------------------------------------------------------------------------- */
+
+START_TEST(a_hooked_call_that_cupti_does_not_report_stands_alone)
+{
+    begin();
+    hooked("cudaMalloc", CAT_CUDA_RUNTIME);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaMalloc"), 1);
+    ck_assert(arg_of(&t, "cudaMalloc", "correlation") == -1);
+    trace_check_lost(&t, "call_without_record", 1);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(without_cupti_calls_are_written_at_once)
+{
+    atomic_store(&since, UINT64_MAX);
+    begin();
+    hooked("cudaMalloc", CAT_CUDA_RUNTIME);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaMalloc"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_launch_without_kernel_is_counted)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 0);
+    trace_check_lost(&t, "launch_without_kernel", 1);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_failed_launch_waits_for_nothing)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, GPU_FAILED, EFFECT_KERNEL);
+    deliver(&call);
+    struct trace t = finish();
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_kernel_without_call_is_written_and_counted)
+{
+    begin();
+    struct gpu_record work = kernel_record("orphan", 77, clock_ticks());
+    session_span("span");
+    deliver(&work);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "orphan"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 0);
+    trace_check_lost(&t, "gpu_without_call", 1);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_kernel_that_comes_after_its_file_is_counted_as_late)
+{
+    begin();
+    struct happened h = hooked("cudaMemcpyAsync", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaMemcpyAsync", 1, h, 0, EFFECT_COPY);
+    deliver(&call);
+    session_step(ACTION_SKIP);
+    session_sleep(300);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    struct gpu_record work = kernel_record("late", 1, clock_ticks());
+    deliver(&work);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(4);
+    trace_check_lost(&t, "late", 1);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(faults_are_counted)
+{
+    begin();
+    session_span("span");
+    pthread_mutex_lock(&lock);
+    to_report = (struct gpu_faults){.dropped = 3, .untimed = 4};
+    pthread_mutex_unlock(&lock);
+    struct trace t = finish();
+    const char *lost = strstr(t.text, "\"lost\"");
+    ck_assert(trace_number(lost, "gpu_dropped") == 3 && trace_number(lost, "gpu_no_time") == 4);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_kernel_that_seems_to_begin_before_its_launch_has_no_arrow)
+{
+    begin();
+    session_span("span");
+    session_sleep(1);
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct gpu_record work = kernel_record("k", 1, h.start - 100000);
+    deliver(&call);
+    deliver(&work);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
+    ck_assert_uint_eq(trace_count(&t, 's', "ac2g") + trace_count(&t, 'f', "ac2g"), 0);
+    ck_assert(trace_number(t.text, "before_call") == 1);
+    trace_free(&t);
+}
+END_TEST
+
+/* ---- the end of the program ------------------------------------------------------------------------------ */
+
+START_TEST(at_exit_a_running_kernel_is_waited_for)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call);
+    atomic_store(&kept_back, true);
+    session_options.exit_deadline_ms = 500; /* too late to matter: it was handed over */
+    session_step(ACTION_SKIP);
+    struct gpu_record work = kernel_record("k", 1, clock_ticks());
+    deliver(&work);
+    atomic_store(&kept_back, false);
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
+    ck_assert_uint_eq(forced, 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(at_the_deadline_what_is_there_is_written)
+{
+    session_options.exit_deadline_ms = 1000;
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call);
+    atomic_store(&kept_back, true); /* for ever */
+    struct trace t = finish();
+    ck_assert_uint_eq(forced, 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    trace_check_lost(&t, "launch_without_kernel", 1);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(step_0_of_a_program_without_marks)
+{
+    session_start(ACTION_WARMUP, true);
+    session_open("operator");
+    launch("kept", 1);
+    session_close("operator");
+    session_sleep(50);
+    session_end();
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "kept"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert(arg_of(&t, "kept", "External id") == arg_of(&t, "\"operator\"", "External id"));
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(step_0_of_a_program_with_marks_is_forgotten)
+{
+    session_start(ACTION_WARMUP, true);
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call);
+    session_sleep(50);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    launch("wanted", 2);
+    struct gpu_record work = kernel_record("of step 0", 1, clock_ticks());
+    deliver(&work);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "wanted"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "of step 0"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(kinds_are_off_between_windows)
+{
+    session_start(ACTION_SKIP, false);
+    session_sleep(50);
+    ck_assert_uint_eq(atomic_load(&wants[GPU_WANT_ALL]) + atomic_load(&wants[GPU_WANT_SOON]), 0);
+    session_step(ACTION_WARMUP);
+    session_sleep(50);
+    ck_assert_uint_gt(atomic_load(&wants[GPU_WANT_ALL]), 0);
+    ck_assert_uint_eq(atomic_load(&wants[GPU_WANT_SOON]), 0);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    session_sleep(50);
+    ck_assert_uint_gt(atomic_load(&wants[GPU_WANT_SOON]), 0);
+    session_step(ACTION_SKIP);
+    session_sleep(300);
+    atomic_store(&wants[GPU_WANT_SOON], 0);
+    atomic_store(&wants[GPU_WANT_NOTHING], 0);
+    session_step(ACTION_WARMUP);
+    session_sleep(30);
+    session_step(ACTION_SKIP);
+    session_sleep(60);
+    ck_assert_uint_gt(atomic_load(&wants[GPU_WANT_NOTHING]), 0);
+    session_end();
+}
+END_TEST
+
+/* ---- graphs, ranges, waits, memory ----------------------------------------------------------------------- */
+
+START_TEST(graph_nodes_know_who_captured_them)
+{
+    begin();
+    session_open("capturing");
+    struct thread_log *log = thread_log_get();
+    int key;
+    span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
+    struct happened h = work_a_while();
+    emit_graph_node(log, 100, 0);
+    span_close(log, &key);
+    session_close("capturing");
+    emit_graph_node(log, 200, 100); /* instantiated */
+    struct gpu_record captured = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&captured);
+    h = hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaGraphLaunch", 2, h, 0, EFFECT_GRAPH);
+    deliver(&call);
+    for (unsigned i = 0; i < 3; i++) {
+        struct gpu_record work = kernel_record("node", 2, h.end + i * 30000);
+        work.graph = 9;
+        work.node = 200;
+        deliver(&work);
+    }
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "node"), 3);
+    ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 3);
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "\"node\""), "capturing"));
+    trace_check_lost(&t, "total", 0); /* the captured launch is not waited for */
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(ranges_stand_where_their_kernels_ran)
+{
+    begin();
+    session_open("outer");
+    launch("first", 1);
+    session_open("inner");
+    launch("second", 2);
+    session_close("inner");
+    launch("third", 3);
+    session_close("outer");
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_count(&t, 'X', "gpu_user_annotation"), 2);
+    const char *line = trace_event(&t, 'X', "\"cat\": \"gpu_user_annotation\", \"name\": \"outer\"");
+    double outer = trace_number(line, "ts"), outer_end = outer + trace_number(line, "dur");
+    ck_assert(outer == arg_of(&t, "\"first\"", "ts"));
+    line = trace_event(&t, 'X', "\"third\"");
+    double third_end = trace_number(line, "ts") + trace_number(line, "dur");
+    ck_assert(outer_end - third_end < 0.0015 && third_end - outer_end < 0.0015);
+    line = trace_event(&t, 'X', "\"cat\": \"gpu_user_annotation\", \"name\": \"inner\"");
+    ck_assert(trace_number(line, "ts") == arg_of(&t, "\"second\"", "ts"));
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(waits_name_the_recording)
+{
+    begin();
+    struct happened h = hooked("cudaEventRecord", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaEventRecord", 10, h, 0, EFFECT_NONE);
+    deliver(&call);
+    struct gpu_record event = {
+        .kind = GPU_EVENT, .correlation = 10, .context = 1, .device = 0, .stream = 13};
+    event.event.event = 4;
+    h = hooked("cudaStreamWaitEvent", CAT_CUDA_RUNTIME);
+    struct gpu_record waits = call_record("cudaStreamWaitEvent", 11, h, 0, EFFECT_WAIT);
+    deliver(&waits);
+    struct gpu_record sync = {.kind = GPU_SYNC,
+                              .name = "Stream Wait Event",
+                              .name_len = 17,
+                              .correlation = 11,
+                              .start = h.start,
+                              .end = h.end,
+                              .device = 0,
+                              .context = 1,
+                              .stream = 7};
+    sync.sync.type = 2;
+    sync.sync.event = 4;
+    deliver(&sync);
+    deliver(&event); /* after the wait, from another buffer */
+    struct trace t = finish();
+    const char *line = trace_event(&t, 'X', "cuda_sync\"");
+    ck_assert_ptr_nonnull(line);
+    ck_assert(trace_number(line, "wait_on_stream") == 13);
+    ck_assert(trace_number(line, "wait_on_cuda_event_record_corr_id") == 10);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(driver_memory_stands_on_the_caller)
+{
+    begin();
+    struct happened h = hooked("cudaMalloc", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaMalloc", 1, h, 0, EFFECT_NONE);
+    struct gpu_record memory = {.kind = GPU_MEMORY,
+                                .correlation = 1,
+                                .start = h.start,
+                                .end = h.start,
+                                .device = 0,
+                                .context = 1,
+                                .stream = GPU_NONE};
+    memory.memory.address = 0x7000;
+    memory.memory.bytes = 4096;
+    memory.memory.kind = 3;
+    deliver(&memory);
+    deliver(&call);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_count(&t, 'C', "4096"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------------------- */
+
+static void *many_launches(void *from)
+{
+    uint32_t first = (uint32_t)(uintptr_t)from;
+    for (uint32_t i = 0; i < 200; i++) {
+        session_open("operator");
+        launch("k", first + i);
+        session_close("operator");
+    }
+    return NULL;
+}
+
+START_TEST(many_threads)
+{
+    begin();
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        ck_assert_int_eq(
+            pthread_create(&threads[i], NULL, many_launches, (void *)(1 + i * 1000)), 0);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 800);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 800);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 800);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+Suite *suite_join(void)
+{
+    Suite *s = suite_create("join");
+    TCase *c = tcase_create("join");
+    tcase_add_checked_fixture(c, setup, session_teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, a_launch_is_joined_to_its_operator_and_kernel);
+    tcase_add_test(c, order_of_delivery_does_not_matter);
+    tcase_add_test(c, a_call_without_a_hook_finds_its_operator_by_time);
+    tcase_add_test(c, a_call_without_a_hook_finds_an_operator_that_is_still_open);
+    tcase_add_loop_test(c, a_driver_call_inside_a_runtime_call_has_no_row, 0, 4);
+    tcase_add_test(c, a_kernel_belongs_to_the_window_of_its_launch);
+    tcase_add_test(c, later_windows_do_not_wait_for_earlier_ones);
+    tcase_add_test(c, what_was_launched_outside_is_nobodys);
+    tcase_add_test(c, correlations_wrap);
+    tcase_add_test(c, a_hooked_call_that_cupti_does_not_report_stands_alone);
+    tcase_add_test(c, without_cupti_calls_are_written_at_once);
+    tcase_add_test(c, a_launch_without_kernel_is_counted);
+    tcase_add_test(c, a_failed_launch_waits_for_nothing);
+    tcase_add_test(c, a_kernel_without_call_is_written_and_counted);
+    tcase_add_test(c, a_kernel_that_comes_after_its_file_is_counted_as_late);
+    tcase_add_test(c, faults_are_counted);
+    tcase_add_test(c, a_kernel_that_seems_to_begin_before_its_launch_has_no_arrow);
+    tcase_add_test(c, at_exit_a_running_kernel_is_waited_for);
+    tcase_add_test(c, at_the_deadline_what_is_there_is_written);
+    tcase_add_test(c, step_0_of_a_program_without_marks);
+    tcase_add_test(c, step_0_of_a_program_with_marks_is_forgotten);
+    tcase_add_test(c, kinds_are_off_between_windows);
+    tcase_add_test(c, graph_nodes_know_who_captured_them);
+    tcase_add_test(c, ranges_stand_where_their_kernels_ran);
+    tcase_add_test(c, waits_name_the_recording);
+    tcase_add_test(c, driver_memory_stands_on_the_caller);
+    tcase_add_test(c, many_threads);
+    suite_add_tcase(s, c);
+    return s;
+}

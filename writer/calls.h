@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls that CUPTI has reported, by correlation id, and the device records that came before their call did. Ids are handed out one
+ * after the other, so the table is indexed by their low bits; it grows while calls that still wait for something are in each other's
+ * way. cprof thread. */
+#ifndef WRITER_CALLS_H
+#define WRITER_CALLS_H
+
+#include "writer/gpu_record.h"
+#include "writer/json.h"
+
+enum call_state {
+    CALL_FREE,
+    CALL_UNSEEN,  /* only records that it caused have come */
+    CALL_DRIVER,  /* a driver call that may be part of a runtime call with the same id: `held` begins with its record */
+    CALL_WRITTEN, /* its row stands in the file of `window` */
+    CALL_OUTSIDE, /* made while no window was open: nothing of it is shown */
+    CALL_LATE,    /* made in a window whose file is complete */
+};
+
+/* A record that waits for its call. */
+struct held {
+    struct held *next;
+    struct gpu_record r;
+};
+
+struct call {
+    uint64_t correlation; /* with the wraps counted in the upper half: unique in the process */
+    uint64_t window;      /* serial */
+    uint64_t external;    /* id of the span that made it */
+    struct json_place at; /* of its row */
+    struct held *held;
+    uint32_t range; /* innermost user's range around it */
+    uint8_t state;  /* enum call_state */
+    uint8_t effect; /* enum gpu_effect; EFFECT_NONE when it failed or was captured */
+    bool arrow;     /* an arrow starts at its row */
+    bool done;      /* what it must cause has come */
+};
+
+/* Full ids from CUPTI's 32 bits. */
+uint64_t calls_extend(uint32_t correlation);
+
+/* The call with this id; a new one with state CALL_FREE is made when `make`. NULL: not there; or no memory, or the table is as large as
+ * it may be and the place is taken by one that still waits. */
+struct call *calls_get(uint64_t correlation, bool make);
+
+/* Keeps a copy of a record with the call. false: no memory, or too many are kept already. */
+bool calls_hold(struct call *c, const struct gpu_record *r);
+
+/* Takes the oldest kept record off the call and gives it to each(). */
+void calls_release(struct call *c, void (*each)(struct call *, const struct gpu_record *, void *),
+                   void *arg);
+
+/* Throws the kept records away. Returns how many there were. */
+uint64_t calls_drop(struct call *c);
+
+/* Calls each() for every call that is not free. */
+void calls_each(void (*each)(struct call *, void *), void *arg);
+
+/* Records kept now. */
+uint64_t calls_held(void);
+
+#endif

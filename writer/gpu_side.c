@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See gpu_side.h. */
+#include "writer/gpu_side.h"
+
+#define FLUSH_NS    250000000u /* while nothing waits: what a kill -9 costs at most */
+#define DRAIN_NS    15000000u  /* while a closed window waits */
+#define FRESH_NS    300000000u /* after so long without a record none is to be waited for */
+#define QUIET_MS    2000       /* without a record, before what is missing is given up … */
+#define IDLE_MS     30000      /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
+
+static enum action action;
+static bool holding;
+
+void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
+{
+    (void)g;
+    action = begun;
+    holding = hold;
+}
+
+static enum gpu_want wanted(bool draining)
+{
+    if (draining || action == ACTION_ACTIVE_AND_SAVE)
+        return GPU_WANT_SOON;
+    return action != ACTION_SKIP || holding ? GPU_WANT_ALL : GPU_WANT_NOTHING;
+}
+
+void gpu_side_look(struct gpu_side *g, bool draining)
+{
+    if (!g->source)
+        return;
+    g->source->want(wanted(draining));
+    g->calls_since = g->source->calls_since();
+}
+
+static void take(const struct gpu_record *r, void *arg)
+{
+    struct gpu_side *g = arg;
+    if (g->keep(r))
+        return;
+    join_take(&g->in, r);
+    g->relieve();
+}
+
+static void blame(struct gpu_side *g, const struct gpu_faults *faults)
+{
+    const struct {
+        enum loss cause;
+        uint64_t n;
+    } all[] = {{LOSS_GPU_DROPPED, faults->dropped},
+               {LOSS_GPU_UNTIMED, faults->untimed},
+               {LOSS_GPU_UNFINISHED, faults->unfinished},
+               {LOSS_GPU_INVALID, faults->invalid},
+               {LOSS_LATE, join_late()}};
+    for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].n)
+            g->blame(all[i].cause, all[i].n);
+}
+
+static void collect(struct gpu_side *g, enum gpu_flush flush)
+{
+    struct gpu_faults faults = {0};
+    uint64_t now = clock_monotonic_ns();
+    if (flush != GPU_FLUSH_NONE)
+        g->flushed_ns = now;
+    bool fresh = g->source->collect(flush, take, g, &faults) != 0 || now - g->fresh_ns > FRESH_NS;
+    if (fresh)
+        g->fresh_ns = now;
+    join_pass(&g->in, fresh);
+    blame(g, &faults);
+}
+
+void gpu_side_collect(struct gpu_side *g, bool draining)
+{
+    if (!g->source)
+        return;
+    uint64_t since = clock_monotonic_ns() - g->flushed_ns;
+    bool due = since >= (draining ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
+    collect(g, due ? GPU_FLUSH_PLAIN : GPU_FLUSH_NONE);
+}
+
+void gpu_side_give_up(struct gpu_side *g)
+{
+    if (g->source && !g->given_up)
+        collect(g, GPU_FLUSH_FORCED);
+    g->given_up = true;
+}
+
+bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping)
+{
+    if (!g->source || g->given_up || g->calls_since == UINT64_MAX)
+        return true;
+    uint64_t last = w->gpu.last > w->closed_at ? w->gpu.last : w->closed_at;
+    double quiet_ms = (double)(clock_ticks() - last) * 1e3 / clock_ticks_per_second();
+    bool returned = g->source->returned(w->end);
+    if (join_missing(w) == 0)
+        return returned || quiet_ms > (stopping ? QUIET_MS : IDLE_MS);
+    return returned && quiet_ms > QUIET_MS;
+}

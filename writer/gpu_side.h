@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU side of the writer's passes: when CUPTI's kinds are on, when it is flushed, where its records go, and when a window has all of
+ * them. cprof thread. */
+#ifndef WRITER_GPU_SIDE_H
+#define WRITER_GPU_SIDE_H
+
+#include "writer/join.h"
+
+/* How the passes let their windows and their hold be reached. */
+struct gpu_side {
+    const struct gpu_source *source; /* NULL: nothing here does anything */
+    struct join_windows in;
+    /* Takes a record instead of the windows; false: it is for them. NULL result of none. */
+    bool (*keep)(const struct gpu_record *r);
+    /* Writes what has piled up, if it is much. */
+    void (*relieve)(void);
+    /* Adds what went wrong with records to the right window. */
+    void (*blame)(enum loss cause, uint64_t n);
+    uint64_t calls_since; /* of this pass */
+    uint64_t flushed_ns, fresh_ns;
+    bool given_up; /* at exit: what has not come will not */
+};
+
+/* The step that begins has this action; hold: its records are kept aside. */
+void gpu_side_step(struct gpu_side *g, enum action action, bool hold);
+
+/* After the rings were looked at, before they are drained. draining: a closed window waits. */
+void gpu_side_look(struct gpu_side *g, bool draining);
+
+/* After the rings were drained: takes what CUPTI has delivered. */
+void gpu_side_collect(struct gpu_side *g, bool draining);
+
+/* At exit, when the deadline is near: takes what there is, finished or not. Everything is complete from then on. */
+void gpu_side_give_up(struct gpu_side *g);
+
+/* Everything that the closed window caused has come, or will not come. */
+bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping);
+
+#endif

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See join.h. */
+#include "writer/join.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/calls.h"
+#include "writer/events.h"
+#include "writer/gpu_memory.h"
+#include "writer/json_gpu.h"
+#include "writer/lanes.h"
+#include "writer/names.h"
+#include "writer/nodes.h"
+#include "writer/ranges.h"
+#include "writer/timeline.h"
+
+/* Records that wait for the end of a batch. */
+struct queue {
+    struct gpu_record *records;
+    size_t n, room;
+};
+
+static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
+static struct queue drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
+static struct queue waits;   /* GPU_SYNC whose event may have been recorded in a buffer still to come; the same */
+static size_t drivers_old, waits_old;
+static uint64_t late_start, late_end, late;
+static struct gpu_memory memory;
+
+static bool queue_put(struct queue *q, const struct gpu_record *r)
+{
+    if (q->n == q->room) {
+        size_t room = q->room ? q->room * 2 : 256;
+        struct gpu_record *bigger = realloc(q->records, room * sizeof *bigger);
+        if (!bigger)
+            return false;
+        q->records = bigger;
+        q->room = room;
+    }
+    q->records[q->n++] = *r;
+    return true;
+}
+
+/* ---- where things stand ---------------------------------------------------------------------------------- */
+
+static void touched(struct window *w)
+{
+    w->gpu.records++;
+    w->gpu.last = clock_ticks();
+}
+
+static struct json_place place_on_gpu(const struct join_windows *in, struct window *w,
+                                      enum lane_kind kind, uint32_t owner, uint32_t id,
+                                      uint64_t start, uint64_t end)
+{
+    struct json_place at = window_place(w, in->shared, 1, start, end);
+    if (!w->gpu.lanes)
+        w->gpu.lanes = lanes_make();
+    if (w->gpu.lanes)
+        lanes_place(w->gpu.lanes, kind, owner, id, at.start_ns, at.end_ns, kind == LANE_ANNOTATION,
+                    window_process_name(), &w->body, &at.pid, &at.tid);
+    return at;
+}
+
+/* The arrow from a call's row to what it caused. One that would lead back in time has no end in Perfetto: it is left out. */
+static void arrow(struct window *w, struct call *c, const struct json_place *to)
+{
+    if (c->state != CALL_WRITTEN)
+        return;
+    if (to->start_ns < c->at.start_ns) {
+        w->gpu.before_call++;
+        return;
+    }
+    if (!c->arrow)
+        json_gpu_arrow_start(&w->body, c->correlation, &c->at);
+    c->arrow = true;
+    json_gpu_arrow_end(&w->body, c->correlation, to);
+}
+
+/* ---- what runs on the device ----------------------------------------------------------------------------- */
+
+static void count_work(struct window *w, const struct gpu_record *r)
+{
+    uint64_t *n = r->kind == GPU_COPY   ? &w->gpu.copies
+                  : r->kind == GPU_FILL ? &w->gpu.fills
+                                        : &w->gpu.kernels;
+    ++*n;
+}
+
+/* One of a graph's nodes is not all of them. */
+static void caused(struct window *w, struct call *c)
+{
+    if (c->effect == EFFECT_KERNEL && !c->done)
+        w->gpu.launches_waiting--;
+    c->done = c->effect != EFFECT_GRAPH;
+}
+
+/* Whether more will or may come of a call. */
+static bool expects_nothing(const struct call *c)
+{
+    return c->effect == EFFECT_NONE || c->effect == EFFECT_WAIT;
+}
+
+static void write_work(const struct join_windows *in, struct window *w, struct call *c,
+                       const struct gpu_record *r)
+{
+    struct json_link link = {.external_id = c->external};
+    const struct node_maker *maker = r->node ? nodes_find(r->node) : NULL;
+    if (maker) {
+        link.captured_by = maker->span;
+        link.captured_name = maker->name;
+        link.captured_name_len = maker->name_len;
+    }
+    uint32_t device = r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device
+                                                                   : r->device;
+    struct json_place at =
+        place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
+    json_gpu_work(&w->body, r, &at, &link);
+    arrow(w, c, &at);
+    ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
+    count_work(w, r);
+    w->events++;
+}
+
+static void write_sync(const struct join_windows *in, struct window *w, struct call *c,
+                       const struct gpu_record *r)
+{
+    struct json_wait wait;
+    events_find(r, c->correlation, &wait);
+    struct json_place at = place_on_gpu(in, w, LANE_SYNC, r->device, r->stream, r->start, r->end);
+    json_gpu_sync(&w->body, r, &at, c->external, &wait);
+    arrow(w, c, &at);
+    w->gpu.syncs++;
+    w->events++;
+}
+
+static void write_memory(const struct join_windows *in, struct window *w, struct call *c,
+                         const struct gpu_record *r)
+{
+    uint64_t allocated = gpu_memory_note(&memory, r);
+    struct json_place at = window_place(w, in->shared, c->at.tid, r->start, r->end);
+    at.pid = c->at.pid;
+    if (c->at.tid)
+        json_gpu_memory(&w->body, r, &at, c->external, allocated);
+    w->events++;
+}
+
+/* A record whose call is known, into the call's file. */
+static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
+{
+    const struct join_windows *in = arg;
+    if (c->state == CALL_OUTSIDE) {
+        c->done = c->effect != EFFECT_GRAPH;
+        return;
+    }
+    struct window *w = c->state == CALL_WRITTEN ? in->numbered(c->window) : NULL;
+    if (!w) {
+        late++;
+        return;
+    }
+    touched(w);
+    if (!window_room(w, in->shared))
+        return;
+    switch ((enum gpu_kind)r->kind) {
+    case GPU_KERNEL:
+    case GPU_COPY:
+    case GPU_FILL:
+    case GPU_GRAPH:
+        write_work(in, w, c, r);
+        caused(w, c);
+        break;
+    case GPU_SYNC:
+        write_sync(in, w, c, r);
+        break;
+    case GPU_MEMORY:
+        write_memory(in, w, c, r);
+        break;
+    case GPU_EVENT:
+    case GPU_CALL:
+    case GPU_OVERHEAD:
+        break;
+    }
+}
+
+static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (!calls_hold(c, r) && w)
+        w->lost.n[LOSS_GPU_TABLE]++;
+}
+
+/* Something that a call caused: goes where the call went, or waits for it. */
+static void take_caused(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct call *c = calls_get(calls_extend(r->correlation), true);
+    if (!c) {
+        struct window *w = in->at(r->start);
+        if (w)
+            w->lost.n[LOSS_GPU_TABLE]++;
+        return;
+    }
+    if (c->state == CALL_FREE)
+        c->state = CALL_UNSEEN;
+    if (c->state < CALL_WRITTEN)
+        hold(in, c, r);
+    else
+        put_caused(c, r, (void *)(uintptr_t)in);
+}
+
+static void take_overhead(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (!w || !window_room(w, in->shared))
+        return;
+    struct json_place at =
+        place_on_gpu(in, w, LANE_OVERHEAD, 0, r->overhead.tid, r->start, r->end);
+    json_gpu_overhead(&w->body, r, &at);
+    touched(w);
+    w->events++;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+/* What is known of a call: where its row goes, and who made it. */
+struct caller {
+    struct timeline *thread;
+    struct note *hook;       /* the hooked call that it is, or NULL */
+    bool inside;             /* it was made inside a hooked call of another name, whose record is still to come */
+    uint64_t external;       /* id of the span */
+    uint32_t range;
+    uint64_t start, end; /* ticks of its row */
+};
+
+static bool same_name(const struct note *n, const struct gpu_record *r)
+{
+    return n->name && n->name_len == r->name_len && memcmp(n->name, r->name, r->name_len) == 0;
+}
+
+static bool is_call(const struct note *n)
+{
+    return n->category == CAT_CUDA_RUNTIME || n->category == CAT_CUDA_DRIVER;
+}
+
+/* Fits an unhooked call's row in between what stands on its thread's row already: CUPTI's clock may differ from ours by some 100 ns. */
+static void fit(struct caller *who, const struct moment *m, const struct note *around)
+{
+    uint64_t low = m->before, high = m->after;
+    if (around && around->start > low)
+        low = around->start;
+    if (around && around->end < high)
+        high = around->end;
+    who->start = who->start < low ? low : who->start;
+    who->end = who->end > high ? high : who->end;
+    if (who->end < who->start)
+        who->end = who->start;
+}
+
+/* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
+static bool find_caller(const struct gpu_record *r, struct caller *who)
+{
+    *who = (struct caller){.start = r->start, .end = r->end};
+    who->thread = timeline_of(r->call.tid);
+    if (!who->thread)
+        return true;
+    if (!timeline_knows(who->thread, r->end))
+        return false;
+    struct moment m;
+    struct note *around = NULL, above;
+    if (timeline_at(who->thread, r->start + (r->end - r->start) / 2, &m))
+        around = m.note ? m.note : &m.open;
+    if (around && is_call(around) && around->state == NOTE_CALL && same_name(around, r)) {
+        who->hook = around;
+        who->start = around->start;
+        who->end = around->end;
+    } else {
+        who->inside = around && is_call(around) && around->state == NOTE_CALL;
+        fit(who, &m, around);
+    }
+    if (around && is_call(around)) /* the operator is what made the hooked call */
+        around = timeline_span(who->thread, around->parent, &above);
+    if (around) {
+        who->external = around->id;
+        who->range = ranges_of(who->thread, around);
+    }
+    return true;
+}
+
+static void release(const struct join_windows *in, struct call *c)
+{
+    calls_release(c, put_caused, (void *)(uintptr_t)in);
+}
+
+/* A launch into a stream that is being captured makes a node, not a kernel. */
+static bool captured(const struct caller *who)
+{
+    return who->thread && timeline_made_node(who->thread, who->start, who->end);
+}
+
+/* The hooked call has its row now, whoever wrote it. */
+static void hook_is_written(struct window *w, struct timeline *t, struct note *hook)
+{
+    hook->state = NOTE_SPAN;
+    t->calls_waiting--;
+    w->gpu.calls_waiting--;
+}
+
+static void write_call(const struct join_windows *in, struct window *w, struct call *c,
+                       const struct gpu_record *r, const struct caller *who)
+{
+    c->state = CALL_WRITTEN;
+    c->window = w->serial;
+    c->external = who->external;
+    c->range = who->range;
+    c->at = window_place(w, in->shared, r->call.tid, who->start, who->end);
+    if (c->effect == EFFECT_KERNEL)
+        w->gpu.launches_waiting++;
+    if (who->hook)
+        hook_is_written(w, who->thread, who->hook);
+    touched(w);
+    if (!window_room(w, in->shared))
+        return;
+    if (who->thread) {
+        uint64_t *named =
+            who->thread->log ? &who->thread->log->named : &who->thread->named;
+        window_name_thread(w, in->shared, r->call.tid, named);
+    }
+    json_gpu_call(&w->body, r, &c->at, who->external);
+    if (who->end > w->latest)
+        w->latest = who->end;
+    w->events++;
+}
+
+static void finish_call(const struct join_windows *in, struct call *c, const struct gpu_record *r,
+                        const struct caller *who)
+{
+    struct window *w = in->at(who->start);
+    bool is_late = who->start >= late_start && who->start < late_end;
+    c->effect = r->flags & GPU_FAILED || captured(who) ? EFFECT_NONE : r->call.effect;
+    c->done = expects_nothing(c);
+    c->state = is_late ? CALL_LATE : CALL_OUTSIDE;
+    if (w)
+        write_call(in, w, c, r, who);
+    release(in, c);
+}
+
+/* A driver call without a hook of its own: when a runtime call with the same id comes it is part of that and has no row. */
+static bool may_be_part(const struct gpu_record *r, const struct caller *who)
+{
+    return (r->flags & GPU_DRIVER) && !who->hook;
+}
+
+static void take_call(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct call *c = calls_get(calls_extend(r->correlation), true);
+    if (!c)
+        return;
+    if (c->state >= CALL_WRITTEN || (c->state == CALL_DRIVER && (r->flags & GPU_DRIVER)))
+        return; /* one row per id */
+    struct caller who;
+    if (!find_caller(r, &who)) {
+        if (c->state == CALL_FREE)
+            c->state = CALL_UNSEEN;
+        queue_put(&unknown, r);
+        return;
+    }
+    if (may_be_part(r, &who) && queue_put(&drivers, r)) {
+        c->state = CALL_DRIVER;
+        return;
+    }
+    finish_call(in, c, r, &who);
+}
+
+/* Driver calls that no runtime call has claimed until now stand for themselves. */
+static void settle_drivers(const struct join_windows *in, size_t n, bool last)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < drivers.n; i++) {
+        const struct gpu_record *r = &drivers.records[i];
+        struct call *c = calls_get(calls_extend(r->correlation), false);
+        struct caller who;
+        if (!c || c->state != CALL_DRIVER)
+            continue;
+        bool wait = i >= n || !find_caller(r, &who) || (who.inside && !last);
+        if (wait)
+            drivers.records[kept++] = *r;
+        else
+            finish_call(in, c, r, &who);
+    }
+    drivers.n = drivers_old = kept;
+}
+
+static void retry_unknown(const struct join_windows *in)
+{
+    size_t n = unknown.n;
+    struct gpu_record *records = unknown.records;
+    unknown = (struct queue){0};
+    for (size_t i = 0; i < n; i++)
+        take_call(in, &records[i]);
+    free(records);
+}
+
+static void settle_waits(const struct join_windows *in, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        take_caused(in, &waits.records[i]);
+    memmove(waits.records, waits.records + n, (waits.n - n) * sizeof *waits.records);
+    waits.n -= n;
+    waits_old = waits.n;
+}
+
+/* ---- the public functions -------------------------------------------------------------------------------- */
+
+void join_take(const struct join_windows *in, const struct gpu_record *r)
+{
+    switch ((enum gpu_kind)r->kind) {
+    case GPU_CALL:
+        take_call(in, r);
+        break;
+    case GPU_EVENT:
+        events_note(r, calls_extend(r->correlation));
+        break;
+    case GPU_SYNC:
+        queue_put(&waits, r);
+        break;
+    case GPU_OVERHEAD:
+        take_overhead(in, r);
+        break;
+    default:
+        take_caused(in, r);
+    }
+}
+
+void join_forget(const struct gpu_record *r)
+{
+    struct call *c =
+        r->kind == GPU_CALL ? calls_get(calls_extend(r->correlation), true) : NULL;
+    if (!c || c->state >= CALL_WRITTEN)
+        return;
+    calls_drop(c);
+    c->state = CALL_OUTSIDE;
+    c->effect = r->flags & GPU_FAILED ? EFFECT_NONE : r->call.effect;
+    c->done = expects_nothing(c);
+}
+
+/* A hooked call for which CUPTI has no record: its row has no correlation. */
+static void write_hook(const struct join_windows *in, struct window *w, struct timeline *t,
+                       struct note *hook)
+{
+    hook_is_written(w, t, hook);
+    w->lost.n[LOSS_GPU_NO_CALL]++;
+    if (!window_room(w, in->shared))
+        return;
+    struct json_place at = window_place(w, in->shared, t->tid, hook->start, hook->end);
+    struct gpu_record r = {.kind = GPU_CALL,
+                           .flags = hook->category == CAT_CUDA_DRIVER ? GPU_DRIVER : 0,
+                           .name = hook->name,
+                           .name_len = (uint16_t)hook->name_len};
+    window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
+    json_gpu_call(&w->body, &r, &at, hook->parent);
+    w->events++;
+}
+
+bool join_span(const struct join_windows *in, struct window *w, const struct record_owner *owner,
+               const struct record *r, uint64_t calls_since)
+{
+    struct timeline *t = timeline_of(owner->tid);
+    if (!t)
+        return false;
+    struct note *gone = timeline_oldest(t);
+    if (gone && gone->state == NOTE_CALL) {
+        struct window *its = in->at(gone->start);
+        if (its)
+            write_hook(in, its, t, gone);
+    }
+    struct note *n = timeline_add(t, r);
+    if (r->category != CAT_CPU_OP) {
+        n->name = names_keep(record_text(r), r->text_len);
+        n->name_len = n->name ? r->text_len : 0;
+    }
+    if (!is_call(n) || r->start < calls_since || !n->name || (r->flags & REC_UNFINISHED))
+        return false;
+    n->state = NOTE_CALL;
+    t->calls_waiting++;
+    w->gpu.calls_waiting++;
+    w->gpu.last = clock_ticks();
+    return true;
+}
+
+void join_node(const struct record_owner *owner, const struct record *r)
+{
+    struct timeline *t = timeline_of(owner->tid);
+    if (t && r->node.original == 0)
+        timeline_add_node(t, r->start);
+    struct node_maker maker = {.span = r->parent};
+    if (r->text_len) {
+        maker.name = names_keep(record_text(r), r->text_len);
+        maker.name_len = maker.name ? r->text_len : 0;
+    }
+    nodes_add(r->node.id, r->node.original, &maker);
+}
+
+void join_pass(const struct join_windows *in, bool fresh)
+{
+    timeline_new_pass();
+    retry_unknown(in);
+    if (!fresh)
+        return;
+    settle_drivers(in, drivers_old, false);
+    settle_waits(in, waits_old);
+}
+
+uint64_t join_missing(const struct window *w)
+{
+    return w->gpu.calls_waiting + w->gpu.launches_waiting;
+}
+
+struct settling {
+    const struct join_windows *in;
+    struct window *w;
+};
+
+/* A kernel whose call never came stands where it ran. */
+static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
+{
+    const struct settling *s = arg;
+    (void)c;
+    if (r->kind > GPU_GRAPH || r->kind == GPU_CALL)
+        return;
+    struct call nobody = {.state = CALL_UNSEEN, .done = true};
+    s->w->lost.n[LOSS_GPU_UNMATCHED]++;
+    if (window_room(s->w, s->in->shared))
+        write_work(s->in, s->w, &nobody, r);
+}
+
+static void settle_call(struct call *c, void *arg)
+{
+    const struct settling *s = arg;
+    bool of_window = c->state == CALL_WRITTEN && c->window == s->w->serial;
+    if (of_window && !c->done && c->effect == EFFECT_KERNEL) {
+        s->w->lost.n[LOSS_GPU_NO_KERNEL]++;
+        s->w->gpu.launches_waiting--;
+    }
+    c->done |= of_window;
+    if (c->state != CALL_UNSEEN || !c->held)
+        return;
+    struct window *w = s->in->at(c->held->r.start);
+    if (w != s->w)
+        return;
+    calls_release(c, put_orphan, arg);
+    c->state = CALL_OUTSIDE; /* its call, should it still come, is left out: no row points to it */
+    c->done = true;
+}
+
+static void settle_hooks(const struct join_windows *in, struct window *w)
+{
+    for (struct timeline *t = timeline_first(); t; t = t->next) {
+        struct note *n;
+        for (uint64_t at = 0; t->calls_waiting && (n = timeline_note(t, &at)); at++)
+            if (n->state == NOTE_CALL && in->at(n->start) == w)
+                write_hook(in, w, t, n);
+    }
+}
+
+static void put_annotation(const struct range_extent *e, void *arg)
+{
+    const struct settling *s = arg;
+    if (!window_room(s->w, s->in->shared))
+        return;
+    struct json_place at =
+        place_on_gpu(s->in, s->w, LANE_ANNOTATION, e->device, e->stream, e->start, e->end);
+    json_gpu_annotation(&s->w->body, e->name, e->name_len, &at, e->id);
+    s->w->events++;
+}
+
+void join_settle(const struct join_windows *in, struct window *w)
+{
+    struct settling s = {in, w};
+    retry_unknown(in);
+    settle_drivers(in, drivers.n, true);
+    settle_waits(in, waits.n);
+    calls_each(settle_call, &s);
+    if (w->gpu.calls_waiting)
+        settle_hooks(in, w);
+    ranges_take(w->serial, put_annotation, &s);
+}
+
+void join_finished(uint64_t serial, uint64_t start, uint64_t end)
+{
+    (void)serial;
+    late_start = start;
+    late_end = end;
+}
+
+uint64_t join_late(void)
+{
+    uint64_t n = late;
+    late = 0;
+    return n;
+}
+
+void join_idle(void)
+{
+    timeline_forget();
+}

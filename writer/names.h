@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that are kept once each and for ever: names of calls and of ranges whose kernels are still to come. cprof thread. */
+#ifndef WRITER_NAMES_H
+#define WRITER_NAMES_H
+
+#include <stdint.h>
+
+/* The kept copy of a text, not terminated; NULL: no memory, or more than a million different ones. */
+const char *names_keep(const char *text, uint32_t len);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See nodes.h. */
+#include "writer/nodes.h"
+
+#include <stdlib.h>
+
+#define FIRST_NODES (1u << 10)
+#define MOST_NODES  (1u << 20)
+
+struct node {
+    uint64_t id; /* 0: free */
+    struct node_maker maker;
+};
+
+static struct node *table;
+static uint32_t room, used;
+
+static struct node *place(struct node *in, uint32_t n, uint64_t id)
+{
+    uint32_t at = (uint32_t)(id * 0x9e3779b97f4a7c15u >> 32) & (n - 1);
+    while (in[at].id && in[at].id != id)
+        at = (at + 1) & (n - 1);
+    return &in[at];
+}
+
+static bool grow(void)
+{
+    uint32_t n = room ? room * 2 : FIRST_NODES;
+    struct node *bigger = n <= MOST_NODES * 2 ? calloc(n, sizeof *bigger) : NULL;
+    if (!bigger)
+        return false;
+    for (uint32_t i = 0; i < room; i++)
+        if (table[i].id)
+            *place(bigger, n, table[i].id) = table[i];
+    free(table);
+    table = bigger;
+    room = n;
+    return true;
+}
+
+const struct node_maker *nodes_find(uint64_t node)
+{
+    struct node *n = room && node ? place(table, room, node) : NULL;
+    return n && n->id ? &n->maker : NULL;
+}
+
+void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
+{
+    const struct node_maker *from = original ? nodes_find(original) : maker;
+    if (node == 0 || !from || (from->span == 0 && !from->name))
+        return;
+    struct node_maker kept = *from; /* `from` may point into the table that grows */
+    if (used * 2 >= room && !grow())
+        return;
+    struct node *n = place(table, room, node);
+    used += n->id == 0;
+    *n = (struct node){node, kept};
+}

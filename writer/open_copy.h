@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A span that is open on another thread, copied out of that thread's stack while it goes on working. cprof thread. */
+#ifndef WRITER_OPEN_COPY_H
+#define WRITER_OPEN_COPY_H
+
+#include <stdbool.h>
+
+#include "writer/thread_log.h"
+
+#define OPEN_TEXT 1024u /* bytes of the name of a span that is open; a longer one is cut */
+
+struct open_copy {
+    uint64_t id, parent, start, forward_thread;
+    int64_t sequence;
+    uint32_t text_len;
+    uint8_t category, flags;
+    _Alignas(8) char text[OPEN_TEXT];
+};
+
+/* Copies entry `at` of the thread's stack. False when the owner has begun to change the entry or has closed the span meanwhile. */
+bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy *copy);
+
+#endif

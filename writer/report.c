@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See report.h. */
+#include "writer/report.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+bool earlier_run_in_the_way(const struct writer_options *options)
+{
+    static bool asked;
+    char pattern[PATH_MAX];
+    if (asked || options->overwrite || !options->trace_pattern ||
+        !options->trace_pattern(pattern, sizeof pattern))
+        return false;
+    asked = true;
+    glob_t found;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return false;
+    bool in_the_way = false;
+    for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
+        struct stat st;
+        if (stat(found.gl_pathv[i], &st) != 0)
+            continue;
+        int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        in_the_way = changed < options->run_started_ns;
+        if (in_the_way)
+            log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
+                      "is recorded. "
+                      "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
+                      found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return in_the_way;
+}
+
+static const char *grouped(uint64_t n, char *text, size_t size)
+{
+    char plain[32];
+    int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)n);
+    size_t used = 0;
+    for (int i = 0; i < digits && used + 2 < size; i++) {
+        if (i && (digits - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = plain[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+void report_exit(const struct writer_options *options, const struct report *what)
+{
+    struct trace_identity id = {0};
+    if (options->identity)
+        options->identity(&id);
+    char events[32], losts[32], more[64] = "";
+    if (what->traces > REPORT_PATHS)
+        snprintf(more, sizeof more, " and %llu more", (unsigned long long)(what->traces - REPORT_PATHS));
+    log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
+             (unsigned long long)what->traces, what->traces == 1 ? "" : "s",
+             grouped(what->events, events, sizeof events),
+             grouped(what->lost, losts, sizeof losts), what->paths[0], what->traces > 1 ? " " : "",
+             what->traces > 1 ? what->paths[1] : "", more);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked before the first file and said after the last one. */
+#ifndef WRITER_REPORT_H
+#define WRITER_REPORT_H
+
+#include <limits.h>
+
+#include "writer/writer.h"
+
+#define REPORT_PATHS 2 /* in the exit line */
+
+/* What a run has left. */
+struct report {
+    uint64_t traces, events, lost;
+    const char (*paths)[PATH_MAX]; /* of the first REPORT_PATHS traces */
+};
+
+/* Writes the one line for the user. The exiting thread, once the cprof thread is done. */
+void report_exit(const struct writer_options *options, const struct report *what);
+
+/* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
+ * restart finds its own). Asked once, before the first file is made; later calls answer false. cprof thread. */
+bool earlier_run_in_the_way(const struct writer_options *options);
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What writer_metadata() and writer_note() gathered, as it stands in a trace. */
+#ifndef WRITER_TEXTS_H
+#define WRITER_TEXTS_H
+
+/* The metadata as `"key": value,\n` lines and the notes as `"…", "…"`; "" when there are none or memory is short. Valid until the next
+ * call. cprof thread. */
+void texts_collect(const char **user_json, const char **notes_json);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See timeline.h. */
+#include "writer/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "writer/names.h"
+#include "writer/open_copy.h"
+#include "writer/ranges.h"
+
+#define HASH    1024u /* threads by tid */
+#define MASK    (TIMELINE_NOTES - 1)
+
+_Static_assert(sizeof(struct note) == 64, "a note is one cache line");
+
+static struct timeline *first;
+static uint64_t generation; /* of looking for the logs of threads */
+static struct timeline *by_tid[HASH];
+
+static void *map(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void unmap(struct timeline *t)
+{
+    if (t->notes)
+        munmap(t->notes, TIMELINE_NOTES * sizeof *t->notes);
+    if (t->by_id)
+        munmap(t->by_id, TIMELINE_NOTES * sizeof *t->by_id);
+    free(t->node_times);
+    free(t);
+}
+
+struct timeline *timeline_of(uint32_t tid)
+{
+    for (struct timeline *t = by_tid[tid % HASH]; t; t = t->chain)
+        if (t->tid == tid)
+            return t;
+    struct timeline *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->tid = tid;
+    t->notes = map(TIMELINE_NOTES * sizeof *t->notes);
+    t->by_id = map(TIMELINE_NOTES * sizeof *t->by_id);
+    if (!t->notes || !t->by_id) {
+        unmap(t);
+        return NULL;
+    }
+    t->chain = by_tid[tid % HASH];
+    by_tid[tid % HASH] = t;
+    t->next = first;
+    first = t;
+    return t;
+}
+
+struct timeline *timeline_first(void)
+{
+    return first;
+}
+
+static struct note *note_at(const struct timeline *t, uint64_t at)
+{
+    return &t->notes[at & MASK];
+}
+
+static uint64_t oldest(const struct timeline *t)
+{
+    return t->ended > TIMELINE_NOTES ? t->ended - TIMELINE_NOTES : 0;
+}
+
+struct note *timeline_oldest(struct timeline *t)
+{
+    return t->ended >= TIMELINE_NOTES ? note_at(t, t->ended) : NULL;
+}
+
+struct note *timeline_add(struct timeline *t, const struct record *r)
+{
+    struct note *n = note_at(t, t->ended);
+    *n = (struct note){.id = r->id,
+                       .parent = r->parent,
+                       .start = r->start,
+                       .end = r->end,
+                       .range = RANGE_UNKNOWN,
+                       .category = r->category,
+                       .state = NOTE_SPAN};
+    t->by_id[r->id & MASK] = (uint32_t)(t->ended & MASK);
+    t->ended++;
+    return n;
+}
+
+void timeline_new_pass(void)
+{
+    generation++;
+}
+
+/* The log whose owner the thread is now; looked for once in a pass. */
+static struct thread_log *log_of(struct timeline *t)
+{
+    if (t->log && atomic_load_explicit(&t->log->tid, memory_order_relaxed) != t->tid)
+        t->log = NULL; /* it went to another thread */
+    bool look = !t->log && t->looked != generation + 1;
+    t->looked = generation + 1;
+    if (look)
+        for (struct thread_log *log = thread_log_first(); log && !t->log; log = log->next)
+            if (atomic_load_explicit(&log->tid, memory_order_relaxed) == t->tid &&
+                atomic_load_explicit(&log->state, memory_order_acquire) != THREAD_FREE)
+                t->log = log; /* one that has ended may not be emptied yet */
+    return t->log;
+}
+
+/* Copies the innermost open span that `wanted` accepts. False: none, or the owner changed it meanwhile. */
+static bool open_span_where(struct timeline *t, bool (*wanted)(const struct open_copy *, uint64_t),
+                            uint64_t arg, struct note *out)
+{
+    struct thread_log *log = log_of(t);
+    if (!log)
+        return false;
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
+    for (uint32_t i = depth < SPAN_DEPTH ? depth : SPAN_DEPTH; i > 0; i--) {
+        struct open_copy span;
+        if (!open_copy_take(log, i - 1, &span) || !wanted(&span, arg))
+            continue;
+        *out = (struct note){.id = span.id,
+                             .parent = span.parent,
+                             .start = span.start,
+                             .end = UINT64_MAX,
+                             .range = RANGE_UNKNOWN,
+                             .category = span.category,
+                             .state = NOTE_SPAN};
+        if (span.category != CAT_CPU_OP) {
+            out->name = names_keep(span.text, span.text_len);
+            out->name_len = out->name ? span.text_len : 0;
+        }
+        return true;
+    }
+    return false;
+}
+
+static bool has_id(const struct open_copy *span, uint64_t id)
+{
+    return span->id == id;
+}
+
+static bool began_by(const struct open_copy *span, uint64_t ticks)
+{
+    return span->start <= ticks;
+}
+
+static bool is_call_begun_by(const struct open_copy *span, uint64_t ticks)
+{
+    return span->start <= ticks &&
+           (span->category == CAT_CUDA_RUNTIME || span->category == CAT_CUDA_DRIVER);
+}
+
+struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
+{
+    struct note *n = note_at(t, t->by_id[id & MASK]);
+    if (id != 0 && n->id == id)
+        return n;
+    return id != 0 && open_span_where(t, has_id, id, open) ? open : NULL;
+}
+
+bool timeline_knows(const struct timeline *t, uint64_t ticks)
+{
+    if (t->ended && note_at(t, t->ended - 1)->start >= ticks)
+        return true;
+    struct timeline *mutable = (struct timeline *)t;
+    struct thread_log *log = log_of(mutable);
+    if (!log)
+        return true;
+    /* A hook is open until its record is in the ring: look in this order. */
+    struct note open;
+    if (open_span_where(mutable, is_call_begun_by, ticks, &open))
+        return false;
+    return ring_head(&log->ring) == atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
+}
+
+/* Position of the first note that ends after `ticks`; t->ended when there is none. */
+static uint64_t first_ending_after(const struct timeline *t, uint64_t ticks)
+{
+    uint64_t low = oldest(t), high = t->ended;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (note_at(t, middle)->end > ticks)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out)
+{
+    uint64_t at = first_ending_after(t, ticks);
+    *out = (struct moment){.before = at > oldest(t) ? note_at(t, at - 1)->end : 0,
+                           .after = UINT64_MAX};
+    if (at == t->ended)
+        return open_span_where(t, began_by, ticks, &out->open);
+    struct note *n = note_at(t, at);
+    while (n && n->start > ticks) {
+        out->after = n->start;
+        n = timeline_span(t, n->parent, &out->open);
+    }
+    if (!n)
+        out->open.id = 0;
+    else if (n != &out->open)
+        out->note = n;
+    return n != NULL;
+}
+
+struct note *timeline_note(struct timeline *t, uint64_t *at)
+{
+    if (*at < oldest(t))
+        *at = oldest(t);
+    return *at < t->ended ? note_at(t, *at) : NULL;
+}
+
+void timeline_add_node(struct timeline *t, uint64_t ticks)
+{
+    if (!t->node_times)
+        t->node_times = calloc(TIMELINE_NODES, sizeof *t->node_times);
+    if (t->node_times)
+        t->node_times[t->nodes++ % TIMELINE_NODES] = ticks;
+}
+
+bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end)
+{
+    uint64_t kept = t->nodes < TIMELINE_NODES ? t->nodes : TIMELINE_NODES;
+    uint64_t low = t->nodes - kept, high = t->nodes; /* the first at or after start */
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (t->node_times[middle % TIMELINE_NODES] >= start)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < t->nodes && t->node_times[low % TIMELINE_NODES] <= end;
+}
+
+static bool is_over(const struct timeline *t)
+{
+    return t->calls_waiting == 0 && (!t->log || t->log->tid != t->tid ||
+                                     atomic_load(&t->log->state) == THREAD_FREE);
+}
+
+/* Gives the pages back. */
+static void empty(struct timeline *t)
+{
+    if (t->ended == 0 || t->calls_waiting)
+        return;
+    madvise(t->notes, TIMELINE_NOTES * sizeof *t->notes, MADV_DONTNEED);
+    madvise(t->by_id, TIMELINE_NOTES * sizeof *t->by_id, MADV_DONTNEED);
+    t->ended = 0;
+}
+
+void timeline_forget(void)
+{
+    struct timeline **link = &first;
+    while (*link) {
+        struct timeline *t = *link;
+        log_of(t);
+        if (!is_over(t)) {
+            empty(t);
+            link = &t->next;
+            continue;
+        }
+        *link = t->next;
+        struct timeline **chain = &by_tid[t->tid % HASH];
+        while (*chain != t)
+            chain = &(*chain)->chain;
+        *chain = t->chain;
+        unmap(t);
+    }
+}
