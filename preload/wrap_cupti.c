@@ -14,12 +14,12 @@
 #include "preload/init.h"
 #include "preload/resolve.h"
 
-#define EXPORT              __attribute__((visibility("default")))
-#define NOT_INITIALIZED     15 /* CUPTI_ERROR_NOT_INITIALIZED */
-#define CUPTI_SUFFIX_C11    "@libcupti.so.11.8"
-#define CUPTI_SUFFIX_C12    "@libcupti.so.12"
-#define CUPTI_SUFFIX_C13    "@libcupti.so.13"
-#define CUPTI_SUFFIX_CANY   "@@CPROF_1"
+#define EXPORT            __attribute__((visibility("default")))
+#define NOT_INITIALIZED   15 /* CUPTI_ERROR_NOT_INITIALIZED */
+#define CUPTI_SUFFIX_C11  "@libcupti.so.11.8"
+#define CUPTI_SUFFIX_C12  "@libcupti.so.12"
+#define CUPTI_SUFFIX_C13  "@libcupti.so.13"
+#define CUPTI_SUFFIX_CANY "@@CPROF_1"
 
 enum cupti_node { NODE_C11, NODE_C12, NODE_C13, NODE_CANY };
 

@@ -21,9 +21,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpu_record queue[MOST];
 static unsigned queued, forced;
-static _Atomic uint64_t since;       /* UINT64_MAX: no calls are reported */
-static _Atomic bool kept_back;       /* a buffer is out */
-static _Atomic unsigned wants[3];    /* how often each was asked for */
+static _Atomic uint64_t since;    /* UINT64_MAX: no calls are reported */
+static _Atomic bool kept_back;    /* a buffer is out */
+static _Atomic unsigned wants[3]; /* how often each was asked for */
 static struct gpu_faults to_report;
 
 static void want(enum gpu_want what)
@@ -650,7 +650,8 @@ START_TEST(ranges_stand_where_their_kernels_ran)
     session_close("outer");
     struct trace t = finish();
     ck_assert_uint_eq(trace_count(&t, 'X', "gpu_user_annotation"), 2);
-    const char *line = trace_event(&t, 'X', "\"cat\": \"gpu_user_annotation\", \"name\": \"outer\"");
+    const char *line =
+        trace_event(&t, 'X', "\"cat\": \"gpu_user_annotation\", \"name\": \"outer\"");
     double outer = trace_number(line, "ts"), outer_end = outer + trace_number(line, "dur");
     ck_assert(outer == arg_of(&t, "\"first\"", "ts"));
     line = trace_event(&t, 'X', "\"third\"");
@@ -739,8 +740,8 @@ START_TEST(many_threads)
     begin();
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++)
-        ck_assert_int_eq(
-            pthread_create(&threads[i], NULL, many_launches, (void *)(1 + i * 1000)), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, many_launches, (void *)(1 + i * 1000)),
+                         0);
     for (unsigned i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     struct trace t = finish();

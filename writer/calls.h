@@ -10,8 +10,8 @@
 
 enum call_state {
     CALL_FREE,
-    CALL_UNSEEN,  /* only records that it caused have come */
-    CALL_DRIVER,  /* a driver call that may be part of a runtime call with the same id: `held` begins with its record */
+    CALL_UNSEEN, /* only records that it caused have come */
+    CALL_DRIVER, /* a driver call that may be part of a runtime call with the same id: `held` begins with its record */
     CALL_WRITTEN, /* its row stands in the file of `window` */
     CALL_OUTSIDE, /* made while no window was open: nothing of it is shown */
     CALL_LATE,    /* made in a window whose file is complete */

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#define EVENTS   (1u << 14) /* event ids at a time; the newest win */
-#define KEPT     4u         /* recordings of each */
-#define PROBES   8u
+#define EVENTS (1u << 14) /* event ids at a time; the newest win */
+#define KEPT   4u         /* recordings of each */
+#define PROBES 8u
 
 struct recording {
     uint64_t correlation; /* 0: none */
@@ -55,8 +55,7 @@ void events_note(const struct gpu_record *r, uint64_t correlation)
 bool events_find(const struct gpu_record *r, uint64_t correlation, struct json_wait *out)
 {
     *out = (struct json_wait){-1, -1};
-    struct event *e =
-        r->sync.event != GPU_NONE ? entry(r->sync.event, r->context, false) : NULL;
+    struct event *e = r->sync.event != GPU_NONE ? entry(r->sync.event, r->context, false) : NULL;
     const struct recording *best = NULL;
     for (uint32_t i = 0; e && i < KEPT; i++) {
         const struct recording *one = &e->last[i];

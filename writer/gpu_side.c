@@ -2,11 +2,12 @@
 /* See gpu_side.h. */
 #include "writer/gpu_side.h"
 
-#define FLUSH_NS    250000000u /* while nothing waits: what a kill -9 costs at most */
-#define DRAIN_NS    15000000u  /* while a closed window waits */
-#define FRESH_NS    300000000u /* after so long without a record none is to be waited for */
-#define QUIET_MS    2000       /* without a record, before what is missing is given up … */
-#define IDLE_MS     30000      /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
+#define FLUSH_NS 250000000u /* while nothing waits: what a kill -9 costs at most */
+#define DRAIN_NS 15000000u  /* while a closed window waits */
+#define FRESH_NS 300000000u /* after so long without a record none is to be waited for */
+#define QUIET_MS 2000       /* without a record, before what is missing is given up … */
+#define IDLE_MS                                                                                    \
+    30000 /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
 
 static enum action action;
 static bool holding;

@@ -2,6 +2,7 @@
 /* See join.h. */
 #include "writer/join.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,10 @@ struct queue {
 };
 
 static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
-static struct queue drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
-static struct queue waits;   /* GPU_SYNC whose event may have been recorded in a buffer still to come; the same */
+static struct queue
+    drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
+static struct queue
+    waits; /* GPU_SYNC whose event may have been recorded in a buffer still to come; the same */
 static size_t drivers_old, waits_old;
 static uint64_t late_start, late_end, late;
 static struct gpu_memory memory;
@@ -50,6 +53,22 @@ static void touched(struct window *w)
     w->gpu.last = clock_ticks();
 }
 
+/* What the rows of a device are headed with: Perfetto does not show labels. */
+static const char *process_of(const struct join_windows *in, enum lane_kind kind, uint32_t device)
+{
+    static char text[96];
+    static uint32_t last = GPU_NONE;
+    if (kind == LANE_OVERHEAD)
+        return window_process_name();
+    if (device == last)
+        return text;
+    const struct gpu_source *source = in->shared->options->gpu;
+    const char *name = source ? source->device_name(device) : NULL;
+    snprintf(text, sizeof text, "GPU %u%s%s", device, name ? " " : "", name ? name : "");
+    last = name ? device : GPU_NONE; /* it may be known next time */
+    return text;
+}
+
 static struct json_place place_on_gpu(const struct join_windows *in, struct window *w,
                                       enum lane_kind kind, uint32_t owner, uint32_t id,
                                       uint64_t start, uint64_t end)
@@ -58,8 +77,9 @@ static struct json_place place_on_gpu(const struct join_windows *in, struct wind
     if (!w->gpu.lanes)
         w->gpu.lanes = lanes_make();
     if (w->gpu.lanes)
-        lanes_place(w->gpu.lanes, kind, owner, id, at.start_ns, at.end_ns, kind == LANE_ANNOTATION,
-                    window_process_name(), &w->body, &at.pid, &at.tid);
+        lanes_place(w->gpu.lanes, kind, owner, id, at.start_ns, at.end_ns,
+                    kind == LANE_ANNOTATION || kind == LANE_OVERHEAD, process_of(in, kind, owner),
+                    &w->body, &at.pid, &at.tid);
     return at;
 }
 
@@ -112,10 +132,9 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
         link.captured_name = maker->name;
         link.captured_name_len = maker->name_len;
     }
-    uint32_t device = r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device
-                                                                   : r->device;
-    struct json_place at =
-        place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
+    uint32_t device =
+        r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
+    struct json_place at = place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
     json_gpu_work(&w->body, r, &at, &link);
     arrow(w, c, &at);
     ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
@@ -213,8 +232,7 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
     struct window *w = in->at(r->start);
     if (!w || !window_room(w, in->shared))
         return;
-    struct json_place at =
-        place_on_gpu(in, w, LANE_OVERHEAD, 0, r->overhead.tid, r->start, r->end);
+    struct json_place at = place_on_gpu(in, w, LANE_OVERHEAD, 0, r->overhead.tid, r->start, r->end);
     json_gpu_overhead(&w->body, r, &at);
     touched(w);
     w->events++;
@@ -225,9 +243,10 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
 /* What is known of a call: where its row goes, and who made it. */
 struct caller {
     struct timeline *thread;
-    struct note *hook;       /* the hooked call that it is, or NULL */
-    bool inside;             /* it was made inside a hooked call of another name, whose record is still to come */
-    uint64_t external;       /* id of the span */
+    struct note *hook; /* the hooked call that it is, or NULL */
+    bool
+        inside; /* it was made inside a hooked call of another name, whose record is still to come */
+    uint64_t external; /* id of the span */
     uint32_t range;
     uint64_t start, end; /* ticks of its row */
 };
@@ -321,8 +340,7 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     if (!window_room(w, in->shared))
         return;
     if (who->thread) {
-        uint64_t *named =
-            who->thread->log ? &who->thread->log->named : &who->thread->named;
+        uint64_t *named = who->thread->log ? &who->thread->log->named : &who->thread->named;
         window_name_thread(w, in->shared, r->call.tid, named);
     }
     json_gpu_call(&w->body, r, &c->at, who->external);
@@ -433,8 +451,7 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
 
 void join_forget(const struct gpu_record *r)
 {
-    struct call *c =
-        r->kind == GPU_CALL ? calls_get(calls_extend(r->correlation), true) : NULL;
+    struct call *c = r->kind == GPU_CALL ? calls_get(calls_extend(r->correlation), true) : NULL;
     if (!c || c->state >= CALL_WRITTEN)
         return;
     calls_drop(c);

@@ -14,7 +14,7 @@
 
 /* How the join reaches the windows; both may give NULL. */
 struct join_windows {
-    struct window *(*at)(uint64_t ticks);      /* that takes what begins then */
+    struct window *(*at)(uint64_t ticks);        /* that takes what begins then */
     struct window *(*numbered)(uint64_t serial); /* that is not finished yet */
     const struct window_shared *shared;
 };

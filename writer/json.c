@@ -2,11 +2,10 @@
 /* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that its readers (HTA,
  * TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not at all. Pure functions, cprof thread. */
 #include "writer/json.h"
-#include "writer/json_text.h"
+#include "writer/json_event.h"
 
 #include <stdbool.h>
 
-#define INLINE_NAME 512u /* names up to here take one look at the buffer's room */
 /* most bytes of an event without its name, category text, shapes and args */
 #define EVENT_ROOM 512u
 
@@ -249,48 +248,6 @@ static void put_shapes(struct buf *b, const struct record *r, const char *const 
 
 /* ---- events ---------------------------------------------------------------------------------------------- */
 
-/* The constant beginning of an event, padded so that it is copied as one block. */
-struct beginning {
-    char text[63];
-    uint8_t len;
-};
-
-#define BEGINNING(literal)                                                                         \
-    {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
-    }
-
-static const struct beginning span_begin[CAT_COUNT] = {
-#define CATEGORY(id, text)                                                                         \
-    [CAT_##id] = BEGINNING("{\"ph\": \"X\", \"cat\": \"" text "\", \"name\": "),
-#include "writer/categories.def"
-#undef CATEGORY
-};
-
-static const struct beginning instant_begin[CAT_COUNT] = {
-#define CATEGORY(id, text)                                                                         \
-    [CAT_##id] = BEGINNING("{\"ph\": \"i\", \"cat\": \"" text "\", \"s\": \"t\", \"name\": "),
-#include "writer/categories.def"
-#undef CATEGORY
-};
-
-/* Makes sure of room for EVENT_ROOM bytes behind the name, writes the beginning and the name, and returns where the event
- * goes on; the caller adds to len with end_at(). NULL when there is no room. */
-static char *begin_event(struct buf *b, const struct beginning *begin, const char *name, size_t n)
-{
-    if (n > INLINE_NAME) {
-        buf_put(b, begin->text, begin->len);
-        json_string(b, name, n);
-        return buf_room(b, EVENT_ROOM);
-    }
-    char *to = buf_room(b, sizeof(begin->text) + STRING_ROOM(n) + EVENT_ROOM);
-    if (to == NULL) {
-        return NULL;
-    }
-    memcpy(to, begin->text, sizeof(begin->text));
-    return put_string(to + begin->len, name, n);
-}
-
 /* The same for a category that is a text of the program's. instant: ph i instead of X. */
 static char *begin_own_category(struct buf *b, bool instant, const struct arg *category,
                                 const char *name, size_t n)
@@ -300,31 +257,6 @@ static char *begin_own_category(struct buf *b, bool instant, const struct arg *c
     buf_puts(b, instant ? ", \"s\": \"t\", \"name\": " : ", \"name\": ");
     json_string(b, name, n);
     return buf_room(b, EVENT_ROOM);
-}
-
-/* Says that the event has been written up to p. */
-static void end_at(struct buf *b, const char *p)
-{
-    b->len = (size_t)(p - b->data);
-}
-
-/* Writes pid, tid and ts. */
-static char *put_place(char *p, const struct json_place *at)
-{
-    p = put_literal(p, ", \"pid\": ");
-    p = put_u64(p, at->pid);
-    p = put_literal(p, ", \"tid\": ");
-    p = put_u64(p, at->tid);
-    p = put_literal(p, ", \"ts\": ");
-    return put_us(p, at->start_ns);
-}
-
-/* Writes the duration from the two rounded ends, which is what keeps rows nested. */
-static char *put_duration(char *p, const struct json_place *at)
-{
-    int64_t start = at->start_ns > 0 ? at->start_ns : 0;
-    p = put_literal(p, ", \"dur\": ");
-    return put_us(p, at->end_ns > start ? at->end_ns - start : 0);
 }
 
 /* Finds the item of a record's args that names its category. */
@@ -375,7 +307,7 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
     struct arg own;
     char *p = own_category(r, &own)
                   ? begin_own_category(b, false, &own, record_text(r), r->text_len)
-                  : begin_event(b, &span_begin[category], record_text(r), r->text_len);
+                  : begin_event(b, &span_begin[category], record_text(r), r->text_len, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
@@ -412,9 +344,9 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
 static void put_instant(struct buf *b, const struct record *r, const struct json_place *at)
 {
     struct arg own;
-    char *p = own_category(r, &own)
-                  ? begin_own_category(b, true, &own, record_text(r), r->text_len)
-                  : begin_event(b, &instant_begin[category_of(r)], record_text(r), r->text_len);
+    char *p = own_category(r, &own) ? begin_own_category(b, true, &own, record_text(r), r->text_len)
+                                    : begin_event(b, &instant_begin[category_of(r)], record_text(r),
+                                                  r->text_len, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
@@ -426,13 +358,11 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
     buf_put(b, "}},\n", 4);
 }
 
-static const struct beginning counter_begin = BEGINNING("{\"ph\": \"C\", \"name\": ");
-
 /* C: one event with the one series `key`. A key that says nothing more than the name becomes "value". */
 static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
                        const struct arg *series, bool only)
 {
-    char *p = begin_event(b, &counter_begin, record_text(r), r->text_len);
+    char *p = begin_event(b, &counter_begin, record_text(r), r->text_len, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
@@ -515,7 +445,7 @@ static void put_memory(struct buf *b, const struct record *r, const struct json_
         return;
     }
     memcpy(&m, record_data(r), sizeof(m));
-    char *p = begin_event(b, &instant_begin[CAT_MEMORY], "[memory]", 8);
+    char *p = begin_event(b, &instant_begin[CAT_MEMORY], "[memory]", 8, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
@@ -549,14 +479,6 @@ static void put_memory(struct buf *b, const struct record *r, const struct json_
     p = put_literal(p, ", \"args\": {\"allocated bytes\": ");
     p = put_i64(p, m.total_allocated);
     end_at(b, put_literal(p, "}},\n"));
-}
-
-/* Takes back what was appended since `start` when it did not all fit. */
-static void whole_or_nothing(struct buf *b, size_t start)
-{
-    if (b->failed) {
-        b->len = start;
-    }
 }
 
 void json_record(struct buf *b, const struct record *r, const struct json_place *at,
@@ -622,7 +544,7 @@ static void begin_meta(struct buf *b, const char *kind, uint32_t pid, uint32_t t
     struct json_place at = zero;
     at.pid = pid;
     at.tid = tid;
-    char *p = begin_event(b, &begin, kind, strlen(kind));
+    char *p = begin_event(b, &begin, kind, strlen(kind), EVENT_ROOM);
     if (p != NULL) {
         p = put_place(p, &at);
         end_at(b, put_literal(p, ", \"args\": {"));
@@ -660,7 +582,7 @@ void json_span(struct buf *b, enum category category, const char *name, const st
 {
     size_t start = b->len;
     unsigned row = (unsigned)category < CAT_COUNT ? (unsigned)category : CAT_USER_ANNOTATION;
-    char *p = begin_event(b, &span_begin[row], name, strlen(name));
+    char *p = begin_event(b, &span_begin[row], name, strlen(name), EVENT_ROOM);
     if (p != NULL) {
         p = put_place(p, at);
         p = put_duration(p, at);

@@ -55,10 +55,11 @@ void report_exit(const struct writer_options *options, const struct report *what
         options->identity(&id);
     char events[32], losts[32], more[64] = "";
     if (what->traces > REPORT_PATHS)
-        snprintf(more, sizeof more, " and %llu more", (unsigned long long)(what->traces - REPORT_PATHS));
+        snprintf(more, sizeof more, " and %llu more",
+                 (unsigned long long)(what->traces - REPORT_PATHS));
     log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
              (unsigned long long)what->traces, what->traces == 1 ? "" : "s",
-             grouped(what->events, events, sizeof events),
-             grouped(what->lost, losts, sizeof losts), what->paths[0], what->traces > 1 ? " " : "",
-             what->traces > 1 ? what->paths[1] : "", more);
+             grouped(what->events, events, sizeof events), grouped(what->lost, losts, sizeof losts),
+             what->paths[0], what->traces > 1 ? " " : "", what->traces > 1 ? what->paths[1] : "",
+             more);
 }

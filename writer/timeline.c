@@ -10,8 +10,8 @@
 #include "writer/open_copy.h"
 #include "writer/ranges.h"
 
-#define HASH    1024u /* threads by tid */
-#define MASK    (TIMELINE_NOTES - 1)
+#define HASH 1024u /* threads by tid */
+#define MASK (TIMELINE_NOTES - 1)
 
 _Static_assert(sizeof(struct note) == 64, "a note is one cache line");
 
@@ -244,8 +244,8 @@ bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end)
 
 static bool is_over(const struct timeline *t)
 {
-    return t->calls_waiting == 0 && (!t->log || t->log->tid != t->tid ||
-                                     atomic_load(&t->log->state) == THREAD_FREE);
+    return t->calls_waiting == 0 &&
+           (!t->log || t->log->tid != t->tid || atomic_load(&t->log->state) == THREAD_FREE);
 }
 
 /* Gives the pages back. */

@@ -25,7 +25,8 @@ struct note {
     uint64_t start, end; /* ticks */
     const char *name;    /* of calls and ranges, kept for ever; NULL for operators */
     uint32_t name_len;
-    uint32_t range; /* the innermost user's range at or above it (ranges.h); RANGE_UNKNOWN before anyone asked */
+    uint32_t
+        range; /* the innermost user's range at or above it (ranges.h); RANGE_UNKNOWN before anyone asked */
     uint8_t category; /* enum category */
     uint8_t state;    /* enum note_state */
     uint8_t pad[14];
@@ -43,16 +44,19 @@ struct timeline {
     uint64_t ended;         /* notes ever taken; the newest is at (ended - 1) */
     uint64_t calls_waiting; /* notes that are NOTE_CALL */
     uint64_t looked;        /* pass in which the log was last looked for, + 1 */
-    uint64_t *node_times;   /* ticks at which it made graph nodes, a ring of TIMELINE_NODES; NULL: none */
-    uint64_t nodes;         /* made ever */
-    uint64_t named;         /* window serial << 32 | tid that last got a thread_name event, when there is no log */
+    uint64_t
+        *node_times; /* ticks at which it made graph nodes, a ring of TIMELINE_NODES; NULL: none */
+    uint64_t nodes;  /* made ever */
+    uint64_t
+        named; /* window serial << 32 | tid that last got a thread_name event, when there is no log */
 };
 
 /* The innermost span at a time. */
 struct moment {
-    struct note *note;       /* the ended span, or NULL: */
-    struct note open;        /* …then the open one, when open.id != 0 */
-    uint64_t before, after;  /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
+    struct note *note; /* the ended span, or NULL: */
+    struct note open;  /* …then the open one, when open.id != 0 */
+    uint64_t before,
+        after; /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
 };
 
 /* The timeline of a thread; made when it is new. NULL: no memory. */

@@ -16,11 +16,11 @@ struct lanes;
 
 /* What a window knows of the GPU side. */
 struct window_gpu {
-    struct lanes *lanes;        /* rows; made at the first one */
-    uint64_t records;           /* taken into it */
-    uint64_t calls_waiting;     /* hooked calls without CUPTI's record */
-    uint64_t launches_waiting;  /* launches without their kernel */
-    uint64_t last;              /* ticks of the cprof thread's clock when a record last came for it */
+    struct lanes *lanes;       /* rows; made at the first one */
+    uint64_t records;          /* taken into it */
+    uint64_t calls_waiting;    /* hooked calls without CUPTI's record */
+    uint64_t launches_waiting; /* launches without their kernel */
+    uint64_t last; /* ticks of the cprof thread's clock when a record last came for it */
     uint64_t kernels, copies, fills, syncs; /* rows */
     uint64_t before_call; /* device records that seem to begin before their call */
 };
@@ -50,9 +50,9 @@ struct window {
     uint64_t events, records, unfinished;
     /* what application threads had lost at its start, and at its end once it has one */
     struct losses before, at_end;
-    struct losses lost;     /* what the writer itself left out of it */
-    uint64_t lost_total;    /* as the trailer made last says */
-    uint64_t flushed;       /* of `events`, those that stand in the file */
+    struct losses lost;  /* what the writer itself left out of it */
+    uint64_t lost_total; /* as the trailer made last says */
+    uint64_t flushed;    /* of `events`, those that stand in the file */
     struct window_gpu gpu;
     uint64_t cpu_before_ns; /* CPU time of the cprof thread at the start */
     char part_path[PATH_MAX];

@@ -70,7 +70,8 @@ static struct buf late_open;         /* ids of the spans that stand there as unf
 static char shown[REPORT_PATHS][PATH_MAX];
 static uint64_t thread_started_ns;
 static struct gpu_side gpu;
-static bool hold_is_trace; /* what is held may become the trace; else it is a warmup step's markers */
+static bool
+    hold_is_trace; /* what is held may become the trace; else it is a warmup step's markers */
 
 /* ---- failing ---- */
 

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of cupti/buffers.h: order, sizes, zeroes, exhaustion and limits one by one; then many threads that request, fill, complete and
+ * hold, with the cprof thread's side beside them. */
+#include "cupti/buffers.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/writer.h"
+
+#define BIG   (256u << 10)
+#define LIMIT (16u << 20)
+
+static void setup(void)
+{
+    clock_start();
+    ck_assert(buffers_start(BIG, LIMIT, true));
+}
+
+static void teardown(void)
+{
+    buffers_stop();
+}
+
+static uint8_t *request(size_t expected)
+{
+    uint8_t *data = (uint8_t *)1;
+    size_t size = 1, most = 1;
+    buffers_request(&data, &size, &most);
+    ck_assert_uint_eq(size, expected);
+    ck_assert_uint_eq(most, 0);
+    ck_assert((data == NULL) == (expected == 0));
+    ck_assert_uint_eq((uintptr_t)data % 4096, 0);
+    return data;
+}
+
+static void complete(uint8_t *data, size_t valid)
+{
+    buffers_complete(NULL, 0, data, BIG, valid);
+}
+
+static unsigned recycle_all(void)
+{
+    unsigned n = 0;
+    for (struct buffer *b = buffers_take(), *next; b; b = next, n++) {
+        next = b->next;
+        buffers_recycle(b);
+    }
+    return n;
+}
+
+static void all_zero(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (data[i])
+            ck_abort_msg("byte %lu is not zero", (unsigned long)i);
+}
+
+START_TEST(come_back_in_order)
+{
+    uint8_t *data[6];
+    for (int i = 0; i < 6; i++)
+        data[i] = request(BIG);
+    ck_assert_uint_eq(buffers_counts().out, 6);
+    static const int order[] = {3, 0, 5, 1, 4, 2};
+    for (int i = 0; i < 6; i++)
+        complete(data[order[i]], (size_t)i * 100);
+    struct buffer *b = buffers_take();
+    ck_assert_ptr_null(buffers_take());
+    for (int i = 0; i < 6; i++) {
+        struct buffer *next = b->next;
+        ck_assert_ptr_eq(b->data, data[order[i]]);
+        ck_assert_uint_eq(b->valid, (size_t)i * 100);
+        buffers_recycle(b);
+        b = next;
+    }
+    ck_assert_ptr_null(b);
+    ck_assert_uint_eq(buffers_counts().out, 0);
+}
+END_TEST
+
+START_TEST(are_zero_when_handed_out)
+{
+    for (int round = 0; round < 50; round++) {
+        uint8_t *data = request(BIG);
+        all_zero(data, BIG);
+        memset(data, 0xaa, BIG);
+        complete(data, 8); /* whatever is said to be valid */
+        recycle_all();
+    }
+    ck_assert_uint_le(buffers_counts().present, 2 * BIG);
+}
+END_TEST
+
+START_TEST(small_ones_when_asked)
+{
+    buffers_refill();
+    buffers_small(true);
+    uint8_t *small = request(BUFFER_SMALL);
+    memset(small, 0xbb, BUFFER_SMALL);
+    buffers_small(false);
+    uint8_t *big = request(BIG);
+    complete(big, 1);
+    complete(small, 1);
+    ck_assert_uint_eq(recycle_all(), 2);
+    ck_assert_uint_eq(buffers_counts().unprepared, 0);
+    buffers_small(true);
+    all_zero(request(BUFFER_SMALL), BUFFER_SMALL);
+}
+END_TEST
+
+START_TEST(big_requests_take_small_ones_before_making_one)
+{
+    buffers_small(true);
+    buffers_refill();
+    buffers_small(false);
+    for (int i = 0; i < 4; i++)
+        request(BIG);
+    request(BUFFER_SMALL);
+    ck_assert_uint_eq(buffers_counts().unprepared, 0);
+}
+END_TEST
+
+START_TEST(refills_what_is_asked_for)
+{
+    for (int i = 0; i < 10; i++)
+        request(BIG);
+    ck_assert_uint_gt(buffers_counts().unprepared, 0);
+    buffers_refill();
+    uint64_t unprepared = buffers_counts().unprepared;
+    for (int i = 0; i < 10; i++)
+        request(BIG);
+    ck_assert_uint_eq(buffers_counts().unprepared, unprepared);
+    buffers_refill();
+    uint64_t present = buffers_counts().present;
+    buffers_refill();
+    buffers_refill();
+    ck_assert_uint_eq(buffers_counts().present, present); /* nobody asked */
+}
+END_TEST
+
+START_TEST(the_limit_refuses)
+{
+    unsigned n = 0;
+    uint8_t *last = NULL;
+    for (;; n++) {
+        size_t size, most;
+        uint8_t *data;
+        buffers_request(&data, &size, &most);
+        if (!data) {
+            ck_assert_uint_eq(size, 0);
+            break;
+        }
+        last = data;
+    }
+    ck_assert_uint_eq(n, LIMIT / BIG);
+    ck_assert_uint_eq(buffers_counts().refused, 1);
+    ck_assert_uint_le(buffers_counts().present, LIMIT);
+    buffers_refill(); /* does not go beyond it, either */
+    request(0);
+    ck_assert_uint_le(buffers_counts().present, LIMIT);
+    complete(last, 1);
+    recycle_all();
+    request(BIG);
+    request(0);
+}
+END_TEST
+
+START_TEST(where_refusing_is_unsafe_the_limit_is_exceeded)
+{
+    buffers_stop();
+    ck_assert(buffers_start(BIG, LIMIT, false));
+    for (unsigned i = 0; i < 3 * LIMIT / BIG; i++)
+        memset(request(BIG), 1, BIG);
+    ck_assert_uint_eq(buffers_counts().refused, 0);
+    buffers_refill(); /* what is made ahead keeps to it */
+    ck_assert_uint_eq(buffers_counts().present, 3 * LIMIT);
+}
+END_TEST
+
+START_TEST(foreign_buffers_are_ignored)
+{
+    static uint8_t foreign[4096];
+    uint8_t *ours = request(BIG);
+    complete(foreign, 100);
+    complete(NULL, 100);
+    complete(ours + 4096, 100);     /* inside one */
+    complete(ours + 64 * BIG, 100); /* never handed out */
+    complete((uint8_t *)UINT64_MAX, 1);
+    ck_assert_ptr_null(buffers_take());
+    complete(ours, 100);
+    complete(ours, 50); /* twice */
+    struct buffer *b = buffers_take();
+    ck_assert_ptr_eq(b->data, ours);
+    ck_assert_uint_eq(b->valid, 100);
+    ck_assert_ptr_null(b->next);
+    buffers_recycle(b);
+    complete(ours, 50); /* not out any more */
+    ck_assert_ptr_null(buffers_take());
+}
+END_TEST
+
+START_TEST(more_than_fits_is_cut)
+{
+    uint8_t *data = request(BIG);
+    complete(data, BIG + 1);
+    ck_assert_uint_eq(buffers_take()->valid, BIG);
+}
+END_TEST
+
+START_TEST(knows_what_has_returned)
+{
+    ck_assert(buffers_returned(UINT64_MAX));
+    uint8_t *first = request(BIG);
+    uint64_t between = clock_ticks() + 1;
+    while (clock_ticks() <= between)
+        ;
+    uint8_t *second = request(BIG);
+    uint64_t after = clock_ticks() + 1;
+    ck_assert(!buffers_returned(after));
+    ck_assert(!buffers_returned(between));
+    complete(second, 1);
+    complete(first, 1);
+    ck_assert(!buffers_returned(between)); /* it has not been read */
+    struct buffer *b = buffers_take(), *next = b->next;
+    buffers_recycle(next);
+    ck_assert(buffers_returned(between));
+    ck_assert(!buffers_returned(after));
+    buffers_recycle(b);
+    ck_assert(buffers_returned(after));
+}
+END_TEST
+
+START_TEST(what_is_forgotten_is_not_waited_for)
+{
+    uint8_t *data = request(BIG);
+    buffers_forget();
+    ck_assert(buffers_returned(UINT64_MAX));
+    uint8_t *other = request(BIG); /* never the same */
+    ck_assert_ptr_ne(other, data);
+    complete(data, 7); /* it came after all */
+    struct buffer *b = buffers_take();
+    ck_assert_ptr_eq(b->data, data);
+    buffers_recycle(b);
+    ck_assert_ptr_eq(request(BIG), data);
+}
+END_TEST
+
+START_TEST(trimming_gives_memory_back)
+{
+    uint8_t *data[40];
+    for (int i = 0; i < 40; i++)
+        memset(data[i] = request(BIG), 1, BIG);
+    for (int i = 0; i < 40; i++)
+        complete(data[i], 1);
+    recycle_all();
+    uint64_t present = buffers_counts().present;
+    ck_assert_uint_ge(present, 40 * BIG);
+    buffers_trim();
+    ck_assert_uint_le(buffers_counts().present, 8 * BIG);
+    for (int i = 0; i < 40; i++)
+        all_zero(request(BIG), BIG);
+    ck_assert_uint_le(buffers_counts().present, present);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+#define THREADS 6
+#define ROUNDS  4000
+#define HELD    5
+
+static _Atomic unsigned running, handed, refused;
+
+/* Fills a buffer with words of its own, so that two owners of one are seen. */
+static void fill(uint8_t *data, size_t size, uint64_t mark)
+{
+    uint64_t *words = (uint64_t *)data;
+    for (size_t i = 0; i < size / 8; i += 64) {
+        if (words[i])
+            ck_abort_msg("handed out dirty, or twice");
+        words[i] = mark;
+    }
+}
+
+static void *application(void *arg)
+{
+    uint64_t mark = (uint64_t)(uintptr_t)arg << 32, rounds = 0;
+    uint8_t *held[HELD] = {0};
+    while (rounds++ < ROUNDS) {
+        unsigned at = (unsigned)rounds % HELD;
+        if (held[at])
+            complete(held[at], 8);
+        size_t size, most;
+        buffers_request(&held[at], &size, &most);
+        if (held[at]) {
+            fill(held[at], size, mark + rounds);
+            atomic_fetch_add(&handed, 1);
+        } else {
+            atomic_fetch_add(&refused, 1);
+            sched_yield();
+        }
+    }
+    for (unsigned i = 0; i < HELD; i++)
+        if (held[i])
+            complete(held[i], 8);
+    atomic_fetch_sub(&running, 1);
+    return NULL;
+}
+
+/* Words of one buffer must all be of the thread that had it. */
+static void check_one_owner(const struct buffer *b)
+{
+    const uint64_t *words = (const uint64_t *)b->data;
+    for (size_t i = 64; i < b->size / 8; i += 64)
+        if (words[i] != words[0] || !words[0])
+            ck_abort_msg("two threads wrote into one buffer");
+}
+
+static unsigned take_all(void)
+{
+    unsigned n = 0;
+    for (struct buffer *b = buffers_take(), *next; b; b = next, n++) {
+        next = b->next;
+        check_one_owner(b);
+        buffers_recycle(b);
+    }
+    return n;
+}
+
+START_TEST(many_threads_never_share_one)
+{
+    pthread_t threads[THREADS];
+    unsigned taken = 0, passes = 0;
+    atomic_store(&running, THREADS);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, application, (void *)(i + 1));
+    while (atomic_load(&running)) {
+        taken += take_all();
+        buffers_refill();
+        buffers_small(++passes / 8 % 2);
+        if (passes % 16 == 0)
+            buffers_trim();
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    taken += take_all();
+    ck_assert_uint_eq(taken, atomic_load(&handed));
+    ck_assert_uint_eq(handed + refused, THREADS * ROUNDS);
+    ck_assert_uint_eq(buffers_counts().refused, refused);
+    ck_assert_uint_eq(buffers_counts().out, 0);
+    ck_assert_uint_le(buffers_counts().present, LIMIT);
+    ck_assert(buffers_returned(UINT64_MAX));
+}
+END_TEST
+
+Suite *suite_gpu_buffers(void)
+{
+    Suite *s = suite_create("gpu_buffers");
+    TCase *c = tcase_create("buffers");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, come_back_in_order);
+    tcase_add_test(c, are_zero_when_handed_out);
+    tcase_add_test(c, small_ones_when_asked);
+    tcase_add_test(c, big_requests_take_small_ones_before_making_one);
+    tcase_add_test(c, refills_what_is_asked_for);
+    tcase_add_test(c, the_limit_refuses);
+    tcase_add_test(c, where_refusing_is_unsafe_the_limit_is_exceeded);
+    tcase_add_test(c, foreign_buffers_are_ignored);
+    tcase_add_test(c, more_than_fits_is_cut);
+    tcase_add_test(c, knows_what_has_returned);
+    tcase_add_test(c, what_is_forgotten_is_not_waited_for);
+    tcase_add_test(c, trimming_gives_memory_back);
+    tcase_add_test(c, many_threads_never_share_one);
+    suite_add_tcase(s, c);
+    return s;
+}

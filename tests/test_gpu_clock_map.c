@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of cupti/clock_map.h: no pair, one, a few, thousands; between them and beyond; a clock that drifts, is slewed and is set. */
+#include "cupti/clock_map.h"
+
+#include <check.h>
+#include <math.h>
+#include <unistd.h>
+#include <string.h>
+
+#include "writer/writer.h"
+
+#define WALL UINT64_C(1750000000000000000) /* CLOCK_REALTIME these years */
+
+static struct cupti_clock map;
+
+static void setup(void)
+{
+    memset(&map, 0, sizeof map);
+}
+
+static void near(uint64_t got, uint64_t expected, uint64_t most)
+{
+    uint64_t off = got > expected ? got - expected : expected - got;
+    if (off > most)
+        ck_abort_msg("%lu instead of %lu: off by %lu", (unsigned long)got, (unsigned long)expected,
+                     (unsigned long)off);
+}
+
+START_TEST(no_pair_leaves_stamps_alone)
+{
+    ck_assert_ptr_null(cupti_clock_last(&map));
+    ck_assert_uint_eq(cupti_clock_ticks(&map, WALL), WALL);
+}
+END_TEST
+
+START_TEST(one_pair_goes_by_the_given_rate)
+{
+    cupti_clock_add(&map, WALL, 5000000);
+    ck_assert_uint_eq(cupti_clock_ticks(&map, WALL), 5000000);
+    near(cupti_clock_ticks(&map, WALL + 1000), 5001000, 0);
+    map.rate = 2.5;
+    near(cupti_clock_ticks(&map, WALL + 1000), 5002500, 1);
+    near(cupti_clock_ticks(&map, WALL - 1000), 4997500, 1);
+    ck_assert_uint_eq(cupti_clock_ticks(&map, 1), 0); /* never wraps below zero */
+}
+END_TEST
+
+START_TEST(between_two_pairs_is_on_the_line)
+{
+    cupti_clock_add(&map, WALL, 1000);
+    cupti_clock_add(&map, WALL + 1000, 4000);
+    cupti_clock_add(&map, WALL + 2000, 5000);
+    static const struct {
+        uint64_t cupti, ticks;
+    } cases[] = {{0, 1000},    {1, 1003},    {500, 2500},  {999, 3997}, {1000, 4000},
+                 {1001, 4001}, {1500, 4500}, {2000, 5000}, {2500, 6000} /* slope of both */};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        near(cupti_clock_ticks(&map, WALL + cases[i].cupti), cases[i].ticks, 0);
+}
+END_TEST
+
+START_TEST(a_pair_that_is_not_later_is_ignored)
+{
+    cupti_clock_add(&map, WALL, 1000);
+    cupti_clock_add(&map, WALL + 5, 1000);
+    cupti_clock_add(&map, WALL + 5, 999);
+    ck_assert_uint_eq(map.count, 1);
+}
+END_TEST
+
+/* A counter of 2.1 GHz against a wall clock that drifts by 50 ppm and is slewed by up to 500 ppm; pairs each 25 ms with 40 ns of
+ * jitter. Stamps in between come out within a microsecond, and in order. */
+START_TEST(follows_a_slewed_clock)
+{
+    uint64_t ticks = 77000000, before = 0;
+    double wall = 0;
+    for (int i = 0; i < 6000; i++) {
+        uint64_t jitter = (uint64_t)((i * 7919) % 40);
+        cupti_clock_add(&map, WALL + (uint64_t)wall + jitter, ticks);
+        ticks += 52500000;
+        wall += 25e6 * (1 + 50e-6 + 450e-6 * sin(i / 200.0));
+    }
+    ck_assert_uint_eq(map.count, CLOCK_PAIRS);
+    for (unsigned i = 0; i + 1 < map.count; i++) {
+        const struct clock_pair *a = &map.pairs[(map.first + i) % CLOCK_PAIRS];
+        const struct clock_pair *b = &map.pairs[(map.first + i + 1) % CLOCK_PAIRS];
+        uint64_t middle = a->cupti + (b->cupti - a->cupti) / 2;
+        uint64_t got = cupti_clock_ticks(&map, middle);
+        near(got, a->ticks + (b->ticks - a->ticks) / 2, 100);
+        ck_assert_uint_gt(got, before);
+        before = got;
+        if (cupti_clock_ticks(&map, b->cupti) < got)
+            ck_abort_msg("goes back at pair %u", i + 1);
+    }
+}
+END_TEST
+
+START_TEST(beyond_the_ends_goes_on)
+{
+    for (uint64_t i = 0; i < 40; i++) /* jitter of one reading does not tilt what comes after */
+        cupti_clock_add(&map, WALL + i * 25000000 + (i == 39 ? 100 : 0), 1000000000 + i * 52500000);
+    near(cupti_clock_ticks(&map, WALL + 39 * 25000000 + UINT64_C(1000000000)),
+         1000000000 + 39 * UINT64_C(52500000) + 2100000000, 1000);
+    near(cupti_clock_ticks(&map, WALL - 100000000), 1000000000 - 210000000, 1000);
+    uint64_t last = 0;
+    for (uint64_t t = 0; t < 100000000; t += 333333) {
+        uint64_t got = cupti_clock_ticks(&map, WALL + 38 * UINT64_C(25000000) + t);
+        ck_assert_uint_ge(got, last);
+        last = got;
+    }
+}
+END_TEST
+
+/* The wall clock is set back by an hour: stamps of both sides keep their places. */
+START_TEST(survives_a_clock_set_back)
+{
+    uint64_t hour = UINT64_C(3600000000000);
+    for (uint64_t i = 0; i < 20; i++)
+        cupti_clock_add(&map, WALL + i * 25000000 - (i >= 10 ? hour : 0), i * 25000000 + 1);
+    near(cupti_clock_ticks(&map, WALL + 5 * 25000000 + 10000000), 5 * 25000000 + 10000001, 1);
+    near(cupti_clock_ticks(&map, WALL - hour + 15 * 25000000 + 10000000), 15 * 25000000 + 10000001,
+         1);
+    /* after the last pair before the step */
+    near(cupti_clock_ticks(&map, WALL + 9 * 25000000 + 10000000), 9 * 25000000 + 10000001, 1000);
+}
+END_TEST
+
+START_TEST(survives_a_clock_set_forward)
+{
+    uint64_t hour = UINT64_C(3600000000000);
+    for (uint64_t i = 0; i < 20; i++)
+        cupti_clock_add(&map, WALL + i * 25000000 + (i >= 10 ? hour : 0), i * 25000000 + 1);
+    near(cupti_clock_ticks(&map, WALL + 5 * 25000000), 5 * 25000000 + 1, 1);
+    near(cupti_clock_ticks(&map, WALL + hour + 15 * 25000000), 15 * 25000000 + 1, 1);
+}
+END_TEST
+
+static int calls, answer;
+
+static int wall_now(uint64_t *now)
+{
+    calls++;
+    *now = (uint64_t)clock_wall_now();
+    return answer;
+}
+
+START_TEST(reads_real_clocks)
+{
+    clock_start();
+    for (int i = 0; i < 5; i++) {
+        cupti_clock_read(&map, wall_now);
+        usleep(2000);
+    }
+    ck_assert_uint_eq(map.count, 5);
+    ck_assert_int_gt(calls, 5); /* the best of a few */
+    uint64_t before = clock_ticks();
+    uint64_t stamp = (uint64_t)clock_wall_now();
+    uint64_t after = clock_ticks();
+    uint64_t got = cupti_clock_ticks(&map, stamp);
+    near(got, before + (after - before) / 2, (after - before) + 3000000);
+    answer = 999;
+    cupti_clock_read(&map, wall_now);
+    ck_assert_uint_eq(map.count, 5);
+}
+END_TEST
+
+Suite *suite_gpu_clock_map(void)
+{
+    Suite *s = suite_create("gpu_clock_map");
+    TCase *c = tcase_create("map");
+    tcase_add_checked_fixture(c, setup, NULL);
+    tcase_add_test(c, no_pair_leaves_stamps_alone);
+    tcase_add_test(c, one_pair_goes_by_the_given_rate);
+    tcase_add_test(c, between_two_pairs_is_on_the_line);
+    tcase_add_test(c, a_pair_that_is_not_later_is_ignored);
+    tcase_add_test(c, follows_a_slewed_clock);
+    tcase_add_test(c, beyond_the_ends_goes_on);
+    tcase_add_test(c, survives_a_clock_set_back);
+    tcase_add_test(c, survives_a_clock_set_forward);
+    tcase_add_test(c, reads_real_clocks);
+    suite_add_tcase(s, c);
+    return s;
+}
