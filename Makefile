@@ -41,7 +41,10 @@ INCLUDES := -I. $(addprefix -isystem ,$(CUDA_INC))
 ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
-LIBS := -l:libz.a -lpthread -ldl
+# So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
+SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a)),-l:libsupc++.a)
+LIBS := -l:libz.a $(SUPCXX) -lpthread -ldl
+ALL_CFLAGS += $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE)
 LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
 	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
 

@@ -51,7 +51,7 @@ enum gpu_other {
     GPU_OTHER_DISABLES,     /* cuptiActivityDisable… of `kind` */
     GPU_OTHER_FINALIZES,    /* cuptiFinalize */
 };
-void gpu_other_client(enum gpu_other what, int kind);
+void gpu_other_client(enum gpu_other what, int kind); /* as said above */
 
 /* At exit, after the writer has finished its files: kinds off, subscription given up, no further CUPTI call. Never cuptiFinalize. The
  * exiting thread. */

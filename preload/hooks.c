@@ -51,8 +51,10 @@ const char *hook_symbol(enum hook_id id)
 const char *hook_shown(enum hook_id id, uint32_t *length)
 {
     const char *symbol = infos[id].symbol;
-    uint32_t skip = symbol[0] == '_' ? 2 : 0;
-    *length = infos[id].shown - skip;
+    uint32_t skip = symbol[0] == '_' ? 2 : 0, end = infos[id].shown;
+    if (symbol[end - 3] == '_' && symbol[end - 2] == 'v')
+        end -= 3; /* cuMemAlloc_v2: the number is the header's, not the user's */
+    *length = end - skip;
     return symbol + skip;
 }
 

@@ -28,7 +28,7 @@
 #define FLUSH_MS     250        /* what a kill -9 costs at most */
 #define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
 #define GRACE_MS     500        /* for spans that are open at a window's end */
-#define THREAD_STACK (512u << 10)
+#define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
 
 #define POPULATE_SLOTS ((1u << 20) / RECORD_SLOT) /* of a ring, made present ahead of its owner */
 #ifndef MADV_POPULATE_WRITE

@@ -266,7 +266,7 @@ for _ in range(10):
             counts[event["cat"], event["name"]] = counts.get((event["cat"], event["name"]), 0) + 1
     assert counts == {("cuda_runtime", "cudaMalloc"): 20, ("cuda_runtime", "cudaMemcpyAsync"): 40,
                       ("cuda_runtime", "cudaLaunchKernel"): 20, ("cuda_runtime", "cudaMemset3D"): 20,
-                      ("cuda_driver", "cuMemAlloc_v2"): 10} | {
+                      ("cuda_driver", "cuMemAlloc"): 10} | {
                           key: n for key, n in counts.items() if key[1] == "cudaFree"}
 
 

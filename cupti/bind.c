@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/bind.h. In this order: a libcupti that is loaded; one that lies where the loaded CUDA runtime or torch says; the loader's
+ * search path; the conventional folders of a toolkit. */
+#include "cupti/bind.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/writer.h"
+
+#define NEEDED    0xffffffffu
+#define PATHS     8u
+#define ANY_MAJOR 0
+
+/* What dl_iterate_phdr() shows of interest. */
+struct loaded {
+    char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024];
+    unsigned n_cupti, n_cudart, n_torch;
+};
+
+static const int majors[] = {13, 12, 11};
+
+static const char *soname(int major)
+{
+    return major == 13 ? "libcupti.so.13" : major == 12 ? "libcupti.so.12" : "libcupti.so.11.8";
+}
+
+/* ---- what the process has ---- */
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void keep(char (*paths)[1024], unsigned *n, unsigned most, const char *path)
+{
+    if (*n < most && strlen(path) < sizeof *paths)
+        memcpy(paths[(*n)++], path, strlen(path) + 1);
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    struct loaded *l = arg;
+    const char *path = info->dlpi_name, *slash = path ? strrchr(path, '/') : NULL;
+    if (!slash)
+        return 0;
+    if (starts(slash, "/libcupti") && strstr(slash, ".so"))
+        keep(l->cupti, &l->n_cupti, PATHS, path);
+    else if (starts(slash, "/libcudart") && strstr(slash, ".so"))
+        keep(l->cudart, &l->n_cudart, PATHS, path);
+    else if (starts(slash, "/libtorch") && strstr(slash, ".so"))
+        keep(l->torch, &l->n_torch, 1, path);
+    return 0;
+}
+
+/* 12 of libcudart.so.12 and libcudart-9335f6a2.so.12.1; ANY_MAJOR where the name does not tell. */
+static int major_of(const char *path)
+{
+    const char *at = strrchr(path, '/');
+    at = strstr(at ? at : path, ".so.");
+    return at ? atoi(at + 4) : ANY_MAJOR;
+}
+
+/* A version function of a library that is loaded already. */
+static int loaded_version(const char *library, const char *function)
+{
+    int version = 0;
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return 0;
+    int (*get)(int *) = (int (*)(int *))dlsym(handle, function);
+    if (get && get(&version) != 0)
+        version = 0;
+    dlclose(handle);
+    return version;
+}
+
+int bind_driver_version(void)
+{
+    return loaded_version("libcuda.so.1", "cuDriverGetVersion");
+}
+
+int bind_runtime_version(void)
+{
+    struct loaded *l = calloc(1, sizeof *l);
+    if (!l)
+        return 0;
+    dl_iterate_phdr(look_at, l);
+    int version = l->n_cudart ? loaded_version(l->cudart[0], "cudaRuntimeGetVersion") : 0;
+    free(l);
+    return version;
+}
+
+/* ---- where it may lie ---- */
+
+/* Below the folder of libcudart or of torch. */
+static const char *const places[] = {
+    "",                             /* conda; nvidia/cu13/lib; lib64 with links */
+    "../../cuda_cupti/lib/",        /* wheels: nvidia/cuda_runtime/lib */
+    "../extras/CUPTI/lib64/",       /* toolkit: lib64 */
+    "../../../extras/CUPTI/lib64/", /* toolkit: targets/x86_64-linux/lib */
+    "../../nvidia/cuda_cupti/lib/", /* wheels: torch/lib */
+    "../../nvidia/cu13/lib/",       /* the same */
+};
+
+static const char *const toolkits[] = {
+    "/usr/local/cuda/extras/CUPTI/lib64/",
+    "/usr/local/cuda/lib64/",
+    "/usr/local/cuda/targets/x86_64-linux/lib/",
+    "/usr/local/cuda/targets/sbsa-linux/lib/",
+    "/opt/cuda/extras/CUPTI/lib64/",
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+bool bind_place(const char *loaded, int major, unsigned n, char *path, size_t size)
+{
+    const char *slash = strrchr(loaded, '/');
+    if (!slash || n >= COUNT(places))
+        return false;
+    int len =
+        snprintf(path, size, "%.*s/%s%s", (int)(slash - loaded), loaded, places[n], soname(major));
+    if (len < 0 || (size_t)len >= size)
+        path[0] = '\0';
+    return true;
+}
+
+static void *open_at(const char *path)
+{
+    return path[0] ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+}
+
+static void *open_beside(const char *loaded, int major)
+{
+    char path[2048];
+    for (unsigned n = 0; bind_place(loaded, major, n, path, sizeof path); n++) {
+        void *handle = open_at(path);
+        if (handle)
+            return handle;
+    }
+    return NULL;
+}
+
+static void *open_loaded(const struct loaded *l)
+{
+    for (unsigned i = 0; i < COUNT(majors); i++) {
+        void *handle = dlopen(soname(majors[i]), RTLD_LAZY | RTLD_NOLOAD);
+        if (handle)
+            return handle;
+    }
+    for (unsigned i = 0; i < l->n_cupti; i++) {
+        void *handle = dlopen(l->cupti[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (handle && dlsym(handle, "cuptiGetVersion")) /* not one of its helpers */
+            return handle;
+    }
+    return NULL;
+}
+
+/* One major version: beside the runtime and torch, on the loader's path, in a toolkit. */
+static void *open_major(const struct loaded *l, int major)
+{
+    void *handle = NULL;
+    for (unsigned i = 0; !handle && i < l->n_cudart; i++)
+        handle = open_beside(l->cudart[i], major);
+    for (unsigned i = 0; !handle && i < l->n_torch; i++)
+        handle = open_beside(l->torch[i], major);
+    if (!handle)
+        handle = dlopen(soname(major), RTLD_LAZY | RTLD_LOCAL);
+    for (unsigned i = 0; !handle && i < COUNT(toolkits); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s%s", toolkits[i], soname(major));
+        handle = open_at(path);
+    }
+    return handle;
+}
+
+/* The major of the loaded runtime first; never one that is newer than the driver, which would refuse to start. */
+static void *open_new(const struct loaded *l)
+{
+    int newest = bind_driver_version() / 1000;
+    for (unsigned i = 0; i < l->n_cudart; i++) {
+        int major = major_of(l->cudart[i]);
+        void *handle = major >= 11 && major <= 13 && (!newest || major <= newest)
+                           ? open_major(l, major)
+                           : NULL;
+        if (handle)
+            return handle;
+    }
+    for (unsigned i = 0; i < COUNT(majors); i++) {
+        void *handle = !newest || majors[i] <= newest ? open_major(l, majors[i]) : NULL;
+        if (handle)
+            return handle;
+    }
+    return NULL;
+}
+
+/* ---- binding ---- */
+
+/* Takes every function; false when one that is needed is missing. */
+static bool bind_all(struct cupti *c, void *handle)
+{
+    bool whole = true;
+#define CUPTI(field, function, since, parameters)                                                  \
+    c->field = (int(*) parameters)dlsym(handle, #function);                                        \
+    whole = whole && (c->field || (since) != NEEDED);
+#include "cupti/bind.def"
+#undef CUPTI
+    return whole;
+}
+
+/* Forgets what the library exports but does not do well before the version in its row. */
+static void unbind_newer(struct cupti *c)
+{
+#define CUPTI(field, function, since, parameters)                                                  \
+    if ((since) != NEEDED && c->version < (since))                                                 \
+        c->field = NULL;
+#include "cupti/bind.def"
+#undef CUPTI
+}
+
+enum bind_result bind_open(struct cupti *c)
+{
+    struct loaded *l = calloc(1, sizeof *l);
+    if (!l)
+        return BIND_NOT_FOUND;
+    dl_iterate_phdr(look_at, l);
+    void *handle = open_loaded(l);
+    if (!handle)
+        handle = open_new(l);
+    free(l);
+    if (!handle)
+        return BIND_NOT_FOUND;
+    bool whole = bind_all(c, handle);
+    struct link_map *map = NULL;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map)
+        snprintf(c->path, sizeof c->path, "%s", map->l_name);
+    if (!c->get_version)
+        return BIND_BROKEN;
+    c->error = c->get_version(&c->version);
+    if (c->error != CUPTI_OK)
+        return BIND_NO_GPU;
+    if (c->version < CUPTI_OLDEST)
+        return BIND_TOO_OLD;
+    unbind_newer(c);
+    return whole ? BIND_DONE : BIND_BROKEN;
+}
+
+const char *bind_error(const struct cupti *c, int result)
+{
+    const char *text = NULL;
+    if (!c->get_result_string || c->get_result_string(result, &text) != CUPTI_OK || !text)
+        return "unknown error";
+    return text;
+}

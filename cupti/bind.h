@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcupti found at run time: the copy that the process has, or the one that belongs to its CUDA runtime. Functions by dlsym() only: a
+ * NEEDED libcupti would be another copy than the program's. */
+#ifndef CUPTI_BIND_H
+#define CUPTI_BIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cupti/constants.h"
+
+#define CUPTI_OLDEST 18 /* 11.8: the record layouts that translate.c knows begin here */
+
+/* Bound functions; one that this version does not have is NULL, never a NEEDED one. */
+struct cupti {
+#define CUPTI(field, function, since, parameters) int(*field) parameters;
+#include "cupti/bind.def"
+#undef CUPTI
+    uint32_t version; /* cuptiGetVersion() */
+    int error;        /* and its result */
+    char path[1024];  /* of the library */
+};
+
+enum bind_result {
+    BIND_DONE,
+    BIND_NOT_FOUND,
+    BIND_TOO_OLD, /* path and version say which */
+    BIND_BROKEN,  /* it lacks a function that cprof needs */
+    BIND_NO_GPU,  /* it does not tell its version: without a driver 13.5 does not; error says why */
+};
+
+/* Finds, opens and binds libcupti. Once; any thread, inside a dlopen too. */
+enum bind_result bind_open(struct cupti *c);
+
+/* CUPTI's text for a result. Any thread. */
+const char *bind_error(const struct cupti *c, int result);
+
+/* Versions of the loaded driver and runtime as CUDA numbers them (12040), 0 = not loaded. Any thread. */
+int bind_driver_version(void);
+int bind_runtime_version(void); /* as above */
+
+/* For tests: the paths below which a libcupti of `major` would lie, seen from a loaded library at `loaded`: place `n`, false when there
+ * are no more. */
+bool bind_place(const char *loaded, int major, unsigned n, char *path, size_t size);
+
+#endif

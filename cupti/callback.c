@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/callback.h. */
+#include "cupti/callback.h"
+
+#include <stdatomic.h>
+
+#include "writer/writer.h"
+
+#define STATE_SINCE 20 /* 12.2 */
+
+static const struct cupti *api;
+static void (*on_gone)(const char *why);
+static _Atomic bool dead; /* forked child writes, callbacks read; relaxed */
+
+static uint64_t id_of(void *node)
+{
+    uint64_t id = 0;
+    if (!node || api->get_graph_node_id(node, &id) != CUPTI_OK)
+        return 0;
+    return id;
+}
+
+/* A node that instantiation makes is told of twice: created, then cloned from the one that was captured. */
+static void node_made(const struct cupti_graph_data *g, bool cloned)
+{
+    uint64_t node = id_of(g->node);
+    struct thread_log *log = node ? thread_log_get() : NULL;
+    if (log)
+        emit_graph_node(log, node, cloned ? id_of(g->original_node) : 0);
+}
+
+static void called(void *arg, int domain, uint32_t cbid, const void *data)
+{
+    (void)arg;
+    if (atomic_load_explicit(&dead, memory_order_relaxed) || !data)
+        return;
+    if (domain == CUPTI_RESOURCE && (cbid == CUPTI_NODE_CREATED || cbid == CUPTI_NODE_CLONED)) {
+        const struct cupti_resource *r = data;
+        if (r->graph)
+            node_made(r->graph, cbid == CUPTI_NODE_CLONED);
+    } else if (domain == CUPTI_STATE && cbid == CUPTI_FATAL_ERROR) {
+        const struct cupti_state *s = data;
+        on_gone(s->message ? s->message : bind_error(api, s->result));
+    }
+}
+
+int callback_subscribe(const struct cupti *c, void **subscriber, void (*gone)(const char *why))
+{
+    api = c;
+    on_gone = gone;
+    int result = c->subscribe(subscriber, called, NULL);
+    if (result != CUPTI_OK)
+        return result;
+    if (c->get_graph_node_id) {
+        c->enable_callback(1, *subscriber, CUPTI_RESOURCE, CUPTI_NODE_CREATED);
+        c->enable_callback(1, *subscriber, CUPTI_RESOURCE, CUPTI_NODE_CLONED);
+    }
+    if (c->version >= STATE_SINCE)
+        c->enable_callback(1, *subscriber, CUPTI_STATE, CUPTI_FATAL_ERROR);
+    return CUPTI_OK;
+}
+
+void callback_abandon(void)
+{
+    atomic_store(&dead, true);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUPTI's own clock in clock_ticks(): a piecewise-linear map through pairs of readings, for where CUPTI keeps its own time
+ * (CLOCK_REALTIME, which NTP slews and sets). One pair every few tens of milliseconds while records are made. cprof thread. */
+#ifndef CUPTI_CLOCK_MAP_H
+#define CUPTI_CLOCK_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLOCK_PAIRS 4096u /* at 25 ms: the last 100 seconds; older stamps go by the oldest slope */
+
+struct clock_pair {
+    uint64_t cupti; /* cuptiGetTimestamp() */
+    uint64_t ticks; /* clock_ticks() at that moment */
+};
+
+struct cupti_clock {
+    struct clock_pair pairs[CLOCK_PAIRS]; /* ring, oldest at `first` */
+    unsigned first, count;
+    double rate; /* ticks per unit of CUPTI's clock while there is but one pair; 0 = 1 */
+};
+
+/* Adds a pair; its ticks must be later than those of the last, else it is ignored. */
+void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks);
+
+/* Reads both clocks a few times and adds the pair of the shortest reading. now(): 0 = success. */
+void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *));
+
+/* Ticks of a stamp of CUPTI's clock: between the two pairs around it, the newest ones where the clock was set back and it fits
+ * twice; beyond the ends by the slope there. The stamp itself while there is no pair. */
+uint64_t cupti_clock_ticks(const struct cupti_clock *c, uint64_t cupti);
+
+/* The newest pair, or NULL. */
+const struct clock_pair *cupti_clock_last(const struct cupti_clock *c);
+
+#endif

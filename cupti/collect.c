@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/collect.h. */
+#include "cupti/collect.h"
+
+#include <stdlib.h>
+
+#include "cupti/buffers.h"
+#include "cupti/clock_map.h"
+#include "cupti/dump.h"
+#include "cupti/records.h"
+#include "cupti/translate.h"
+
+#define PAIR_NS 25000000u /* between two readings of the clocks */
+#define NEAR                                                                                       \
+    (UINT64_C(1)                                                                                   \
+     << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
+#define KERNELS_LOOKED 16u /* that none of the first ones has a time tells that CUPTI gives none */
+
+static const struct cupti *api;
+static struct translate reader;
+static struct cupti_clock clocks;
+static _Atomic bool
+    own; /* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
+static const char *folder;
+static uint64_t paired_ns, ticks_now;
+static bool apart; /* CUPTI's own clock and ours cannot be taken for each other */
+static unsigned kernels, kernels_untimed;
+static _Atomic bool forced; /* any thread sets, cprof thread reads; relaxed */
+
+/* ---- time ---- */
+
+static bool near(uint64_t a, uint64_t b)
+{
+    return (a > b ? a - b : b - a) < NEAR;
+}
+
+static void read_clocks(void)
+{
+    ticks_now = clock_ticks();
+    cupti_clock_read(&clocks, api->get_timestamp);
+    const struct clock_pair *last = cupti_clock_last(&clocks);
+    apart = last && !near(last->cupti, ticks_now);
+}
+
+void collect_clock(void)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (now - paired_ns < PAIR_NS)
+        return;
+    paired_ns = now;
+    clocks.rate = clock_ticks_per_second() / 1e9;
+    read_clocks();
+}
+
+/* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same counter that cprof does, and after a
+ * cuptiFinalize() it is the system's again. The two differ by decades. */
+uint64_t collect_ticks(uint64_t cupti_time)
+{
+    if ((atomic_load_explicit(&own, memory_order_relaxed) || apart) && near(cupti_time, ticks_now))
+        return cupti_time;
+    return cupti_clock_ticks(&clocks, cupti_time);
+}
+
+/* ---- records ---- */
+
+/* A CUPTI that gives no times with a clock of ours (12.6U2 to 13.0 were seen to) cannot be told to take its own back. */
+static void look_at_kernel(bool untimed)
+{
+    if (kernels >= KERNELS_LOOKED)
+        return;
+    kernels_untimed += untimed;
+    if (++kernels == KERNELS_LOOKED && kernels_untimed == KERNELS_LOOKED) {
+        log_warn("CUPTI %u (%s) gives kernels no times; they are counted and left out",
+                 api->version, api->path);
+        writer_note("CUPTI gave kernels no times");
+    }
+}
+
+static void count(enum translate_result result, struct gpu_faults *faults)
+{
+    faults->untimed += result == TRANSLATE_UNTIMED;
+    faults->unfinished += result == TRANSLATE_UNFINISHED;
+    faults->invalid += result == TRANSLATE_INVALID;
+}
+
+static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_record *r, void *arg),
+                     void *arg, struct gpu_faults *faults)
+{
+    uint64_t records = 0;
+    void *activity = NULL;
+    int result;
+    while ((result = api->get_next_record(b->data, b->valid, &activity)) == CUPTI_OK) {
+        struct gpu_record record;
+        if (folder)
+            dump_record(activity);
+        enum translate_result done = translate(&reader, activity, &record);
+        if (*(const uint32_t *)activity == CUPTI_KIND_CONCURRENT_KERNEL)
+            look_at_kernel(done == TRANSLATE_UNTIMED);
+        count(done, faults);
+        if (done != TRANSLATE_RECORD)
+            continue;
+        records++;
+        each(&record, arg);
+    }
+    if (result != CUPTI_MAX_LIMIT_REACHED) /* at least one more, and no way to step over it */
+        ++*(atomic_load_explicit(&forced, memory_order_relaxed) ? &faults->unfinished
+                                                                : &faults->invalid);
+    return records;
+}
+
+uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
+                         struct gpu_faults *faults)
+{
+    uint64_t records = 0;
+    struct buffer *b = buffers_take();
+    if (!b)
+        return 0;
+    read_clocks(); /* before translating, so that no stamp lies ahead */
+    while (b) {
+        struct buffer *next = b->next;
+        size_t dropped = 0;
+        if (folder)
+            dump_begin(b);
+        if (b->valid)
+            records += walk(b, each, arg, faults);
+        if (folder && b->valid)
+            dump_end(folder, api->version,
+                     atomic_load_explicit(&forced, memory_order_relaxed) ? DUMP_FORCED : 0);
+        if (ours && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
+            faults->dropped += dropped;
+        buffers_recycle(b);
+        b = next;
+    }
+    return records;
+}
+
+void collect_forced(void)
+{
+    atomic_store_explicit(&forced, true, memory_order_relaxed);
+}
+
+void collect_own_clock(bool yes)
+{
+    atomic_store_explicit(&own, yes, memory_order_relaxed);
+}
+
+void collect_start(const struct cupti *c, const char *dump_folder)
+{
+    api = c;
+    folder = dump_folder;
+    reader = (struct translate){c->version, collect_ticks, c->get_callback_name};
+    paired_ns = clock_monotonic_ns();
+    read_clocks();
+}

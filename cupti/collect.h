@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completed buffers to gpu_records: flush, walk, translate, count. cprof thread. */
+#ifndef CUPTI_COLLECT_H
+#define CUPTI_COLLECT_H
+
+#include "cupti/bind.h"
+#include "cupti/gpu_trace.h"
+
+/* What the records of this process are read with. Once, before the cprof thread comes here. dump_folder: NULL or as in gpu_options. */
+void collect_start(const struct cupti *c, const char *dump_folder);
+
+/* Whether CUPTI was given clock_ticks() as its clock. Any thread. */
+void collect_own_clock(bool own);
+
+/* Pairs CUPTI's clock with ours, when the last pair is no longer fresh. */
+void collect_clock(void);
+
+/* Walks and recycles what has been completed. ours: CUPTI's count of dropped records is ours to take. Adds to *faults; returns the
+ * number of records. */
+uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
+                         struct gpu_faults *faults);
+
+/* Buffers completed from now on may hold unfinished records. Any thread. */
+void collect_forced(void);
+
+/* A CUPTI time stamp in clock_ticks(). */
+uint64_t collect_ticks(uint64_t cupti_time);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers and layouts of CUPTI's headers that cprof uses outside of activity records; tests/test_gpu_bind.c compares them with the real
+ * headers. The same in CUDA 11.8 to 13.5. */
+#ifndef CUPTI_CONSTANTS_H
+#define CUPTI_CONSTANTS_H
+
+/* CUptiResult */
+#define CUPTI_OK                   0
+#define CUPTI_MAX_LIMIT_REACHED    12
+#define CUPTI_NOT_INITIALIZED      15
+#define CUPTI_INSUFFICIENT         35
+#define CUPTI_MULTIPLE_SUBSCRIBERS 39
+#define CUPTI_NO_REASON            999 /* CUPTI_ERROR_UNKNOWN */
+
+/* CUpti_CallbackDomain */
+#define CUPTI_DRIVER   1
+#define CUPTI_RUNTIME  2
+#define CUPTI_RESOURCE 3
+#define CUPTI_STATE    6
+
+/* CUpti_CallbackIdResource, CUpti_CallbackIdState */
+#define CUPTI_NODE_CREATED 13
+#define CUPTI_NODE_CLONED  20
+#define CUPTI_FATAL_ERROR  1
+
+/* CUpti_ActivityThreadIdType */
+#define CUPTI_THREAD_DEFAULT 0 /* pthread_self(), cut */
+#define CUPTI_THREAD_SYSTEM  1 /* gettid() */
+
+/* CUpti_ActivityAttribute; both are a uint8_t */
+#define CUPTI_ZEROED_BUFFERS     5
+#define CUPTI_PER_THREAD_BUFFERS 9
+
+/* CUpti_ActivityFlag */
+#define CUPTI_FLUSH_PLAIN  0
+#define CUPTI_FLUSH_FORCED 1
+
+/* CUpti_ResourceData, and CUpti_GraphData for graphs */
+struct cupti_resource {
+    void *context, *handle;
+    const struct cupti_graph_data {
+        void *graph, *original_graph, *node, *original_node;
+    } * graph;
+};
+
+/* CUpti_StateData */
+struct cupti_state {
+    int result;
+    const char *message; /* or NULL */
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPUs of this process as CUPTI's DEVICE and CONTEXT records describe them, and the occupancy that follows from that. cprof thread. */
+#ifndef CUPTI_DEVICES_H
+#define CUPTI_DEVICES_H
+
+#include <stdint.h>
+
+#include "cupti/records.h"
+#include "writer/writer.h"
+
+/* Takes over the properties of a device. One that CUDA_VISIBLE_DEVICES hides is ignored: its number may be that of a visible one. */
+void gpu_device_learn(const struct cupti_device *d);
+
+/* The context lives on the device. Cheap when that is known. */
+void gpu_context_learn(uint32_t context, uint32_t device);
+
+/* The device of a context; GPU_NONE: not known. */
+uint32_t gpu_device_of(uint32_t context);
+
+/* "NVIDIA H200", terminated; NULL: not known. */
+const char *gpu_device_name(uint32_t device);
+
+/* The value of deviceProperties in Kineto's keys, a line per device; "[]" without any. Valid until the next call. */
+const char *gpu_devices_json(void);
+
+/* Fills in blocks_per_sm, warps_per_sm and occupancy of out->kernel: 0, 0 and -1 for an unknown device. */
+void gpu_occupancy(const struct cupti_kernel *k, struct gpu_record *out);
+
+/* Forgets all devices and contexts. For tests. */
+void gpu_devices_forget(void);
+
+#endif

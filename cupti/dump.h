@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Raw buffers to files, for debugging and as fixtures that a machine without a GPU replays. Little-endian, unpadded:
+ *
+ *     8   "CPROFGPU"
+ *     4   format, 1
+ *     4   cuptiGetVersion()
+ *     4   flags: DUMP_FORCED
+ *     8   address that the first byte of the records had
+ *     8   V, bytes of records
+ *     4   N, number of records
+ *     V   the records as CUPTI wrote them
+ *     4N  offset of each record in them
+ *     then until the end, for each text that records point to: 8 its address, 4 its length, its bytes
+ */
+#ifndef CUPTI_DUMP_H
+#define CUPTI_DUMP_H
+
+#include "cupti/buffers.h"
+
+#define DUMP_FORCED 1u /* after a forced flush: records may be unfinished */
+
+/* Begins the file of the next buffer. cprof thread, as the others. */
+void dump_begin(const struct buffer *b);
+
+/* Notes a record of it. */
+void dump_record(const void *record);
+
+/* Writes <folder>/cupti-<version>-<n>.bin. A file that cannot be written is said once. */
+void dump_end(const char *folder, uint32_t version, uint32_t flags);
+
+#endif

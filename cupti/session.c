@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/gpu_trace.h. The state of the session, who may change it, and what other clients of CUPTI do to it.
+ *
+ *   NONE --gpu_start--> READY --the other subscribes or takes the buffers--> LEAVING --> OTHER --next window, it is idle--> READY
+ *                         |                                                    '-- it finalizes: DETACHED --next window--> READY
+ *                         '--CUPTI ends of itself, gpu_finish--> OVER
+ *
+ * The lock guards the state and is held while kinds are switched; never during a flush, which can take long. Every wait for it has an
+ * end, so that a CUPTI that hangs on one thread does not take others along. */
+#include "cupti/gpu_trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "cupti/bind.h"
+#include "cupti/buffers.h"
+#include "cupti/callback.h"
+#include "cupti/collect.h"
+#include "cupti/devices.h"
+#include "cupti/switch.h"
+
+#define PRESENT_BYTES (UINT64_C(1) << 30) /* of buffers at once */
+#define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
+#define WAIT_APP_MS   2000
+#define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
+#define KINDS         128
+
+/* cuptiGetVersion() from which on … */
+#define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
+/* 12.8: … it may be flushed while threads fill buffers of their own; 12.6U2 really, which has no number */
+#define PER_THREAD 26
+/* The versions between give kernels no times with a callback. */
+#define TIMES_WITH_CLOCK(v) (((v) >= 17 && (v) <= 23) || (v) >= 130100)
+
+enum phase { PHASE_NONE, PHASE_READY, PHASE_LEAVING, PHASE_OTHER, PHASE_DETACHED, PHASE_OVER };
+
+static struct gpu_options options;
+static struct cupti api;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* one flush at a time */
+
+static _Atomic bool begun; /* gpu_start() was called; any thread */
+static _Atomic bool dead;  /* forked child; its one thread writes, all read */
+static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
+static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
+/* gpu_source.calls_since; as armed */
+static _Atomic uint64_t calls_from = UINT64_MAX;
+/* ticks of the last gpu_arm() whose step the cprof thread has not come to; 0 = none */
+static _Atomic uint64_t asked;
+/* cupti_now() gives our ticks; written under the lock, read inside CUPTI */
+static _Atomic bool ticking;
+
+/* Under the lock. */
+static void *subscriber; /* NULL: borrowed, another client holds the subscription */
+static bool filtered;    /* since the last arming */
+static bool came_back;   /* at least once: said */
+static bool stood_down;  /* the same */
+static struct {
+    bool subscribed;
+    uint64_t kinds[KINDS / 64]; /* enabled by it */
+} other;
+
+/* The cprof thread's. */
+static enum gpu_want wanted;
+
+/* True while this thread is inside gpu_…: what CUPTI calls from there is not another client. */
+static __thread bool inside;
+
+/* ---- small things ---- */
+
+static bool usable(void)
+{
+    return !atomic_load_explicit(&dead, memory_order_relaxed) &&
+           atomic_load_explicit(&phase, memory_order_acquire) != PHASE_NONE &&
+           atomic_load_explicit(&phase, memory_order_relaxed) != PHASE_OVER;
+}
+
+static bool in_phase(enum phase p)
+{
+    return atomic_load_explicit(&phase, memory_order_acquire) == (int)p;
+}
+
+static void set_phase(enum phase p)
+{
+    atomic_store_explicit(&phase, (int)p, memory_order_release);
+}
+
+static bool lock_within(pthread_mutex_t *mutex, long ms)
+{
+    struct timespec until;
+    if (pthread_mutex_trylock(mutex) == 0)
+        return true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms % 1000 * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_mutex_timedlock(mutex, &until) == 0;
+}
+
+static void set_attribute(int attribute, uint8_t value)
+{
+    size_t size = sizeof value;
+    api.set_attribute(attribute, &size, &value);
+}
+
+static bool other_is_idle(void)
+{
+    for (unsigned i = 0; i < KINDS / 64; i++)
+        if (other.kinds[i])
+            return false;
+    return true;
+}
+
+/* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so without the lock. */
+static void gone(const char *why)
+{
+    set_phase(PHASE_OVER);
+    atomic_store(&armed, false);
+    atomic_store(&calls_from, UINT64_MAX);
+    buffers_forget();
+    log_warn("CUPTI ended: %s; GPU activity is no longer recorded", why);
+    writer_note("CUPTI ended with an error; GPU activity is missing from then on");
+}
+
+/* ---- kinds; under the lock ---- */
+
+static void arm(void)
+{
+    bool calls = false;
+    if (atomic_load(&armed) || !in_phase(PHASE_READY))
+        return;
+    switch_on(&api, &options, &calls);
+    filtered = false;
+    atomic_store(&calls_from, calls ? clock_ticks() : UINT64_MAX);
+    atomic_store(&armed, true);
+}
+
+static void disarm(void)
+{
+    if (!atomic_load(&armed))
+        return;
+    atomic_store(&calls_from, UINT64_MAX);
+    atomic_store(&armed, false);
+    switch_off(&api);
+}
+
+/* ---- beginning; under the lock ---- */
+
+/* CUPTI's clock where it is given one: ours while the session is ours, else the one that CUPTI has by itself. Any thread, in CUPTI. */
+static uint64_t cupti_now(void)
+{
+    struct timespec t;
+    if (__builtin_expect(atomic_load_explicit(&ticking, memory_order_relaxed), 1))
+        return clock_ticks();
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Registered once in the life of the process: a second time spoils the first kernels (kineto.md 4, 2). */
+static void give_clock(void)
+{
+    static bool given;
+    if (given)
+        return;
+    given = true;
+    bool own = TIMES_WITH_CLOCK(api.version) && api.register_timestamp &&
+               api.register_timestamp(cupti_now) == CUPTI_OK;
+    collect_own_clock(own);
+}
+
+/* What is the process's, not the subscriber's; stand_down() sets it back. */
+static int settle_in(void)
+{
+    atomic_store(&ticking, true);
+    api.set_thread_id_type(CUPTI_THREAD_SYSTEM);
+    set_attribute(CUPTI_ZEROED_BUFFERS, 1);
+    give_clock();
+    return api.register_callbacks(buffers_request, buffers_complete);
+}
+
+static void no_gpu(const char *doing, int result)
+{
+    set_phase(PHASE_OVER);
+    log_info("CUPTI (%s) cannot %s: %s (%d); CUDA calls are recorded, GPU activity is not", api.path,
+             doing, bind_error(&api, result), result);
+}
+
+static void say_other(bool from_start)
+{
+    if (!stood_down) {
+        log_warn(
+            "another CUPTI client %s; its GPU activity is not recorded by cprof, CUDA calls are",
+            from_start ? "is at work in this process" : "begins in this process");
+        writer_note("another CUPTI client was at work; GPU activity is missing where it was");
+    }
+    stood_down = true;
+}
+
+/* Subscribes, or borrows CUPTI from a client that holds the subscription and was seen to have nothing enabled: the activity API does
+ * not ask who is subscribed. One that was never seen (a tool outside the process) is left alone. False: not now. */
+static bool join_in(int *result)
+{
+    subscriber = NULL;
+    *result =
+        other_is_idle() ? callback_subscribe(&api, &subscriber, gone) : CUPTI_MULTIPLE_SUBSCRIBERS;
+    if (*result != CUPTI_OK)
+        subscriber = NULL;
+    return *result == CUPTI_OK ||
+           (*result == CUPTI_MULTIPLE_SUBSCRIBERS && other.subscribed && other_is_idle());
+}
+
+static void start(bool arm_now)
+{
+    int result;
+    if (!buffers_start(options.buffer_bytes, PRESENT_BYTES, api.version >= MAY_REFUSE)) {
+        set_phase(PHASE_OVER);
+        log_warn("no memory for CUPTI's buffers; GPU activity is not recorded");
+        return;
+    }
+    switch_learn(&api);
+    collect_start(&api, options.dump_path);
+    bool joined = join_in(&result);
+    if (!joined && result != CUPTI_MULTIPLE_SUBSCRIBERS) {
+        no_gpu("start", result);
+        return;
+    }
+    if (!joined) {
+        set_phase(PHASE_OTHER);
+        say_other(true);
+        return;
+    }
+    if (api.version >= PER_THREAD)
+        set_attribute(CUPTI_PER_THREAD_BUFFERS,
+                      1); /* once: it must not change while buffers are out */
+    result = settle_in();
+    if (result == CUPTI_OK)
+        result = switch_first(&api);
+    if (result == CUPTI_NOT_INITIALIZED || result == CUPTI_NO_REASON) {
+        if (subscriber)
+            api.unsubscribe(subscriber);
+        no_gpu("record", result);
+        return;
+    }
+    set_phase(PHASE_READY);
+    log_debug("CUPTI %u from %s", api.version, api.path);
+    if (arm_now)
+        arm();
+}
+
+/* A window begins: back from another client, if it is done. */
+static void come_back(void)
+{
+    int result;
+    if (!(in_phase(PHASE_OTHER) || in_phase(PHASE_DETACHED)) || !join_in(&result))
+        return;
+    if (settle_in() != CUPTI_OK)
+        return;
+    set_phase(PHASE_READY);
+    if (!came_back)
+        log_info("the other CUPTI client is idle; GPU activity is recorded again");
+    came_back = true;
+}
+
+void gpu_configure(const struct gpu_options *given)
+{
+    options = *given;
+}
+
+void gpu_start(bool arm_now)
+{
+    if (atomic_load(&dead) || atomic_exchange(&begun, true))
+        return;
+    inside = true;
+    switch (bind_open(&api)) {
+    case BIND_NOT_FOUND:
+        log_info("no libcupti is to be found; CUDA calls are recorded, GPU activity is not");
+        break;
+    case BIND_TOO_OLD:
+        log_info("%s: older than CUDA 11.8; CUDA calls are recorded, GPU activity is not",
+                 api.path);
+        break;
+    case BIND_BROKEN:
+        log_warn("%s: not a whole CUPTI; CUDA calls are recorded, GPU activity is not", api.path);
+        break;
+    case BIND_NO_GPU:
+        no_gpu("start", api.error);
+        break;
+    case BIND_DONE:
+        if (lock_within(&lock, WAIT_APP_MS)) {
+            start(arm_now);
+            pthread_mutex_unlock(&lock);
+        }
+        break;
+    }
+    inside = false;
+}
+
+bool gpu_running(void)
+{
+    return usable();
+}
+
+void gpu_arm(void)
+{
+    if (!usable())
+        return;
+    atomic_store(&asked, clock_ticks());
+    if (atomic_load(&armed))
+        return;
+    inside = true;
+    if (lock_within(&lock, WAIT_APP_MS)) {
+        come_back();
+        arm();
+        pthread_mutex_unlock(&lock);
+    }
+    inside = false;
+}
+
+/* ---- other clients ---- */
+
+static void note_other(enum gpu_other what, int kind)
+{
+    uint64_t bit = UINT64_C(1) << (kind & 63);
+    uint64_t *word = kind >= 0 && kind < KINDS ? &other.kinds[kind / 64] : NULL;
+    switch (what) {
+    case GPU_OTHER_SUBSCRIBES:
+        other.subscribed = true;
+        break;
+    case GPU_OTHER_UNSUBSCRIBES:
+        other.subscribed = false;
+        break;
+    case GPU_OTHER_ENABLES:
+        if (word)
+            *word |= bit;
+        break;
+    case GPU_OTHER_DISABLES:
+        if (word)
+            *word &= ~bit;
+        break;
+    case GPU_OTHER_FINALIZES:
+        other.subscribed = false;
+        for (unsigned i = 0; i < KINDS / 64; i++)
+            other.kinds[i] = 0;
+        break;
+    case GPU_OTHER_BUFFERS:
+        break;
+    }
+}
+
+/* Everything as a client expects to find it: no kind of ours on, none of our buffers in use, no subscriber, CUPTI's own defaults. The
+ * lock is held before and after, not during the flush. */
+static void stand_down(enum phase then)
+{
+    set_phase(PHASE_LEAVING);
+    disarm();
+    pthread_mutex_unlock(&lock);
+    if (lock_within(&flush_lock, WAIT_APP_MS)) {
+        collect_forced();
+        api.flush_all(CUPTI_FLUSH_PLAIN);
+        api.flush_all(CUPTI_FLUSH_FORCED);
+        pthread_mutex_unlock(&flush_lock);
+    }
+    pthread_mutex_lock(&lock);
+    if (!in_phase(PHASE_LEAVING))
+        return;                             /* CUPTI ended meanwhile */
+    set_attribute(CUPTI_ZEROED_BUFFERS, 0); /* the other's buffers are not zeroed */
+    api.set_thread_id_type(CUPTI_THREAD_DEFAULT);
+    if (subscriber)
+        api.unsubscribe(subscriber);
+    subscriber = NULL;
+    atomic_store(&ticking, false);
+    buffers_forget();
+    set_phase(then);
+    say_other(false);
+}
+
+void gpu_other_client(enum gpu_other what, int kind)
+{
+    if (inside || atomic_load(&dead) || !lock_within(&lock, WAIT_APP_MS))
+        return;
+    inside = true;
+    int saved = errno;
+    note_other(what, kind);
+    bool takes = what == GPU_OTHER_SUBSCRIBES || what == GPU_OTHER_BUFFERS;
+    if (in_phase(PHASE_READY) && (takes || what == GPU_OTHER_FINALIZES))
+        stand_down(what == GPU_OTHER_FINALIZES ? PHASE_DETACHED : PHASE_OTHER);
+    else if (in_phase(PHASE_OTHER) && what == GPU_OTHER_FINALIZES)
+        set_phase(PHASE_DETACHED);
+    pthread_mutex_unlock(&lock);
+    errno = saved;
+    inside = false;
+}
+
+/* ---- the cprof thread ---- */
+
+/* True while a gpu_arm() holds whose step the cprof thread has not come to yet: it must not switch off what was just switched on. */
+static bool asked_just_now(void)
+{
+    uint64_t since = atomic_load(&asked);
+    return since && (double)(clock_ticks() - since) < clock_ticks_per_second() * ASKED_MS / 1e3;
+}
+
+static void change(enum gpu_want want)
+{
+    if (want == GPU_WANT_NOTHING) {
+        disarm();
+        return;
+    }
+    atomic_store(&asked, 0);
+    if (wanted == GPU_WANT_NOTHING) {
+        come_back();
+        arm();
+    }
+    if (atomic_load(&armed) && !filtered)
+        switch_filter(&api);
+    filtered = true;
+}
+
+static void look(enum gpu_want want)
+{
+    if (atomic_load_explicit(&armed, memory_order_relaxed))
+        collect_clock();
+    if (!in_phase(PHASE_OTHER) && want != GPU_WANT_NOTHING)
+        buffers_refill();
+    if (want == wanted || (want == GPU_WANT_NOTHING && asked_just_now()) ||
+        !lock_within(&lock, WAIT_CPROF_MS))
+        return;
+    buffers_small(want == GPU_WANT_SOON);
+    change(want);
+    pthread_mutex_unlock(&lock);
+    wanted = want;
+    if (want == GPU_WANT_NOTHING)
+        buffers_trim();
+}
+
+static void source_want(enum gpu_want want)
+{
+    if (!usable())
+        return;
+    inside = true;
+    look(want);
+    inside = false;
+}
+
+static uint64_t source_collect(enum gpu_flush flush,
+                               void (*each)(const struct gpu_record *r, void *arg), void *arg,
+                               struct gpu_faults *faults)
+{
+    if (!usable())
+        return 0;
+    inside = true;
+    if (flush != GPU_FLUSH_NONE && in_phase(PHASE_READY) &&
+        pthread_mutex_trylock(&flush_lock) == 0) {
+        if (flush == GPU_FLUSH_FORCED)
+            collect_forced();
+        api.flush_all(flush == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
+        pthread_mutex_unlock(&flush_lock);
+    }
+    uint64_t records = collect_buffers(in_phase(PHASE_READY), each, arg, faults);
+    inside = false;
+    return records;
+}
+
+static bool source_returned(uint64_t ticks)
+{
+    return !usable() || buffers_returned(ticks);
+}
+
+static uint64_t source_calls_since(void)
+{
+    return atomic_load_explicit(&calls_from, memory_order_relaxed);
+}
+
+static const char *source_versions_json(void)
+{
+    static char text[192];
+    int driver = bind_driver_version(), runtime = bind_runtime_version(), used = 0;
+    text[0] = '\0';
+    if (!usable())
+        return text;
+    used = snprintf(text, sizeof text, "\"cupti_version\": %u,\n", api.version);
+    if (runtime)
+        used += snprintf(text + used, sizeof text - (size_t)used, "\"cuda_runtime_version\": %d,\n",
+                         runtime);
+    if (driver)
+        snprintf(text + used, sizeof text - (size_t)used, "\"cuda_driver_version\": %d,\n", driver);
+    return text;
+}
+
+const struct gpu_source *gpu_source(void)
+{
+    static const struct gpu_source source = {
+        .want = source_want,
+        .collect = source_collect,
+        .returned = source_returned,
+        .calls_since = source_calls_since,
+        .devices_json = gpu_devices_json,
+        .versions_json = source_versions_json,
+        .device_name = gpu_device_name,
+    };
+    return &source;
+}
+
+/* ---- ends ---- */
+
+/* A flush that is still under way means that CUPTI hangs: then nothing is called. */
+void gpu_finish(void)
+{
+    if (!usable() || pthread_mutex_trylock(&flush_lock) != 0)
+        return;
+    inside = true;
+    if (lock_within(&lock, WAIT_CPROF_MS)) {
+        disarm();
+        if (subscriber)
+            api.unsubscribe(subscriber);
+        subscriber = NULL;
+        set_phase(PHASE_OVER);
+        pthread_mutex_unlock(&lock);
+    }
+    inside = false;
+    pthread_mutex_unlock(&flush_lock);
+}
+
+void gpu_abandon(void)
+{
+    atomic_store(&dead, true);
+    callback_abandon();
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/switch.h. */
+#include "cupti/switch.h"
+
+#include <stdio.h>
+
+#include "cupti/names.h"
+#include "cupti/records.h"
+
+#define DOMAINS 3
+#define CBIDS   1200u /* 877 in CUDA 13.5 */
+
+enum when { KIND_ALWAYS, KIND_MEMORY, KIND_NODES, KIND_WHOLE };
+
+static const struct row {
+    const char *name;
+    int number;
+    enum when when;
+} rows[] = {
+#define KIND(id, number, when, translator) {#id, number, when},
+#include "cupti/kinds.def"
+#undef KIND
+};
+
+#define ROWS (sizeof rows / sizeof *rows)
+
+static bool on[ROWS];
+static bool said[ROWS]; /* that it was refused */
+static uint16_t hidden[DOMAINS][CBIDS];
+static unsigned n_hidden[DOMAINS];
+
+/* ---- calls ---- */
+
+static void learn(const struct cupti *c, int domain)
+{
+    n_hidden[domain] = 0;
+    for (uint32_t cbid = 1; cbid < CBIDS; cbid++) {
+        const struct gpu_call *call = gpu_call(c->get_callback_name, domain == CUPTI_DRIVER, cbid);
+        if (call->name.text && !call->shown)
+            hidden[domain][n_hidden[domain]++] = (uint16_t)cbid;
+    }
+}
+
+void switch_learn(const struct cupti *c)
+{
+    if (c->enable_runtime_api)
+        learn(c, CUPTI_RUNTIME);
+    if (c->enable_driver_api)
+        learn(c, CUPTI_DRIVER);
+}
+
+static bool is_on(int kind)
+{
+    for (unsigned i = 0; i < ROWS; i++)
+        if (rows[i].number == kind)
+            return on[i];
+    return false;
+}
+
+/* The kinds bring all calls, so the filter comes after them: "an Enable(RUNTIME) afterwards overrides it" (cupti_activity.h). */
+void switch_filter(const struct cupti *c)
+{
+    if (c->enable_runtime_api && is_on(CUPTI_KIND_RUNTIME))
+        for (unsigned i = 0; i < n_hidden[CUPTI_RUNTIME]; i++)
+            c->enable_runtime_api(hidden[CUPTI_RUNTIME][i], 0);
+    if (c->enable_driver_api && is_on(CUPTI_KIND_DRIVER))
+        for (unsigned i = 0; i < n_hidden[CUPTI_DRIVER]; i++)
+            c->enable_driver_api(hidden[CUPTI_DRIVER][i], 0);
+}
+
+/* ---- kinds ---- */
+
+static bool wanted(const struct row *row, const struct gpu_options *options)
+{
+    switch (row->when) {
+    case KIND_MEMORY:
+        return options->memory;
+    case KIND_NODES:
+        return !options->whole_graphs;
+    case KIND_WHOLE:
+        return options->whole_graphs;
+    case KIND_ALWAYS:
+        break;
+    }
+    return true;
+}
+
+/* Devices and contexts that exist are told of, too. */
+static int enable(const struct cupti *c, int kind)
+{
+    bool dump = kind == CUPTI_KIND_DEVICE || kind == CUPTI_KIND_CONTEXT;
+    return dump && c->enable_and_dump ? c->enable_and_dump(kind) : c->enable(kind);
+}
+
+/* One line for all kinds that were refused for the same reason; none for those that a line has named. */
+static void say_refused(const struct cupti *c, const int *results, const bool *asked, bool any)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        char names[512] = "";
+        size_t used = 0;
+        if (!asked[i] || results[i] == CUPTI_OK || said[i])
+            continue;
+        for (unsigned j = i; j < ROWS; j++)
+            if (asked[j] && !said[j] && results[j] == results[i]) {
+                int n = snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                 rows[j].name);
+                used += n > 0 && (size_t)n < sizeof names - used ? (size_t)n : 0;
+                said[j] = true;
+            }
+        log_warn("CUPTI does not record %s: %s%s; %s", names, bind_error(c, results[i]),
+                 results[i] == CUPTI_INSUFFICIENT
+                     ? " (the driver lets administrators profile only: "
+                       "NVreg_RestrictProfilingToAdminUsers)"
+                     : "",
+                 any ? "the rest is recorded" : "CUDA calls are recorded, GPU activity is not");
+    }
+}
+
+unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool *calls)
+{
+    unsigned count = 0;
+    int results[ROWS] = {0};
+    bool asked[ROWS] = {0};
+    if (c->enable_all_sync_records)
+        c->enable_all_sync_records(0); /* no row for each "not ready" of a polling query */
+    for (unsigned i = 0; i < ROWS; i++) {
+        if (!wanted(&rows[i], options))
+            continue;
+        asked[i] = true;
+        results[i] = enable(c, rows[i].number);
+        on[i] = results[i] == CUPTI_OK;
+        count += on[i];
+    }
+    say_refused(c, results, asked, count != 0);
+    *calls = is_on(CUPTI_KIND_RUNTIME) || is_on(CUPTI_KIND_DRIVER);
+    return count;
+}
+
+void switch_off(const struct cupti *c)
+{
+    static const int calls[] = {CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER};
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (is_on(calls[i]))
+            c->disable(calls[i]);
+    for (unsigned i = 0; i < ROWS; i++) {
+        if (on[i] && rows[i].number != CUPTI_KIND_RUNTIME && rows[i].number != CUPTI_KIND_DRIVER)
+            c->disable(rows[i].number);
+        on[i] = false;
+    }
+}
+
+int switch_first(const struct cupti *c)
+{
+    int result = c->enable(CUPTI_KIND_CONCURRENT_KERNEL);
+    if (result == CUPTI_OK)
+        c->disable(CUPTI_KIND_CONCURRENT_KERNEL);
+    return result;
+}
