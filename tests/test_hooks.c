@@ -190,7 +190,10 @@ START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
         ck_assert_int_eq(r->category, rows[id].category);
         ck_assert_uint_le(r->start, r->end);
         const char *plain = rows[id].shown[0] == '_' ? rows[id].shown + 2 : rows[id].shown;
-        ck_assert_uint_eq(r->text_len, strlen(plain));
+        size_t length = strlen(plain);
+        if (length > 3 && strncmp(plain + length - 3, "_v2", 3) == 0)
+            length -= 3;
+        ck_assert_uint_eq(r->text_len, length);
         ck_assert_mem_eq(record_text(r), plain, r->text_len);
         ring_take(&log->ring, r);
         ck_assert_ptr_null(ring_peek(&log->ring, ring_head(&log->ring)));
