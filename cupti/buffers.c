@@ -180,6 +180,7 @@ bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse)
                 munmap(range, range_bytes);
             continue;
         }
+        madvise(range, range_bytes, MADV_DONTDUMP); /* core files need not hold them */
         lay_out(&pools[0], range, big, 0, (uint32_t)n_big, BIG_FREE);
         lay_out(&pools[1], range + n_big * big, small, (uint32_t)n_big, (uint32_t)n_small,
                 SMALL_FREE);

@@ -108,6 +108,18 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
     return records;
 }
 
+/* Devices and contexts first: the kernels of another buffer need them. */
+static void learn(const struct buffer *b)
+{
+    struct gpu_record unused;
+    void *activity = NULL;
+    while (api->get_next_record(b->data, b->valid, &activity) == CUPTI_OK) {
+        uint32_t kind = *(const uint32_t *)activity;
+        if (kind == CUPTI_KIND_DEVICE || kind == CUPTI_KIND_CONTEXT)
+            translate(&reader, activity, &unused);
+    }
+}
+
 uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
                          struct gpu_faults *faults)
 {
@@ -116,6 +128,9 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
     if (!b)
         return 0;
     read_clocks(); /* before translating, so that no stamp lies ahead */
+    for (const struct buffer *each_one = b; each_one; each_one = each_one->next)
+        if (each_one->valid)
+            learn(each_one);
     while (b) {
         struct buffer *next = b->next;
         size_t dropped = 0;

@@ -49,6 +49,8 @@ static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
 static _Atomic uint64_t calls_from = UINT64_MAX;
 /* ticks of the last gpu_arm() whose step the cprof thread has not come to; 0 = none */
 static _Atomic uint64_t asked;
+/* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes, gpu_arm() reads */
+static _Atomic uint64_t flushing_since;
 /* cupti_now() gives our ticks; written under the lock, read inside CUPTI */
 static _Atomic bool ticking;
 
@@ -183,8 +185,8 @@ static int settle_in(void)
 static void no_gpu(const char *doing, int result)
 {
     set_phase(PHASE_OVER);
-    log_info("CUPTI (%s) cannot %s: %s (%d); CUDA calls are recorded, GPU activity is not", api.path,
-             doing, bind_error(&api, result), result);
+    log_info("CUPTI (%s) cannot %s: %s (%d); CUDA calls are recorded, GPU activity is not",
+             api.path, doing, bind_error(&api, result), result);
 }
 
 static void say_other(bool from_start)
@@ -302,12 +304,19 @@ bool gpu_running(void)
     return usable();
 }
 
+/* A flush takes so long that another call might wait for it as long. */
+static bool seems_hung(void)
+{
+    uint64_t since = atomic_load(&flushing_since);
+    return since && clock_monotonic_ns() - since > WAIT_APP_MS * 1000000ull;
+}
+
 void gpu_arm(void)
 {
     if (!usable())
         return;
     atomic_store(&asked, clock_ticks());
-    if (atomic_load(&armed))
+    if (atomic_load(&armed) || seems_hung())
         return;
     inside = true;
     if (lock_within(&lock, WAIT_APP_MS)) {
@@ -349,19 +358,28 @@ static void note_other(enum gpu_other what, int kind)
     }
 }
 
+static void flush(uint32_t flag)
+{
+    atomic_store(&flushing_since, clock_monotonic_ns());
+    api.flush_all(flag);
+    atomic_store(&flushing_since, 0);
+}
+
 /* Everything as a client expects to find it: no kind of ours on, none of our buffers in use, no subscriber, CUPTI's own defaults. The
  * lock is held before and after, not during the flush. */
 static void stand_down(enum phase then)
 {
+    if (!lock_within(&flush_lock, WAIT_APP_MS)) { /* a flush that does not end: no call would */
+        set_phase(PHASE_OVER);
+        return;
+    }
     set_phase(PHASE_LEAVING);
     disarm();
     pthread_mutex_unlock(&lock);
-    if (lock_within(&flush_lock, WAIT_APP_MS)) {
-        collect_forced();
-        api.flush_all(CUPTI_FLUSH_PLAIN);
-        api.flush_all(CUPTI_FLUSH_FORCED);
-        pthread_mutex_unlock(&flush_lock);
-    }
+    collect_forced();
+    flush(CUPTI_FLUSH_PLAIN);
+    flush(CUPTI_FLUSH_FORCED);
+    pthread_mutex_unlock(&flush_lock);
     pthread_mutex_lock(&lock);
     if (!in_phase(PHASE_LEAVING))
         return;                             /* CUPTI ended meanwhile */
@@ -444,18 +462,17 @@ static void source_want(enum gpu_want want)
     inside = false;
 }
 
-static uint64_t source_collect(enum gpu_flush flush,
+static uint64_t source_collect(enum gpu_flush how,
                                void (*each)(const struct gpu_record *r, void *arg), void *arg,
                                struct gpu_faults *faults)
 {
     if (!usable())
         return 0;
     inside = true;
-    if (flush != GPU_FLUSH_NONE && in_phase(PHASE_READY) &&
-        pthread_mutex_trylock(&flush_lock) == 0) {
-        if (flush == GPU_FLUSH_FORCED)
+    if (how != GPU_FLUSH_NONE && in_phase(PHASE_READY) && pthread_mutex_trylock(&flush_lock) == 0) {
+        if (how == GPU_FLUSH_FORCED)
             collect_forced();
-        api.flush_all(flush == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
+        flush(how == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
         pthread_mutex_unlock(&flush_lock);
     }
     uint64_t records = collect_buffers(in_phase(PHASE_READY), each, arg, faults);

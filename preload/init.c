@@ -22,6 +22,7 @@
 #include "cupti/gpu_trace.h"
 #include "preload/config.h"
 #include "preload/fork.h"
+#include "preload/guard.h"
 #include "preload/identity.h"
 #include "preload/names.h"
 #include "preload/process.h"
@@ -115,6 +116,12 @@ __attribute__((constructor)) static void loaded(void)
     errno = saved;
 }
 
+/* What CUPTI does for the cprof thread passes hooked functions: they are only forwarded there, for good. */
+static void cprof_thread_began(void)
+{
+    guard_enter();
+}
+
 static bool start_writer(const struct config *config)
 {
     struct writer_options options = {
@@ -131,6 +138,7 @@ static bool start_writer(const struct config *config)
         .affinity = affinity_known ? &affinity : NULL,
         .affinity_size = sizeof affinity,
         .gpu = config->activities & CONFIG_ACTIVITY_CUDA ? gpu_source() : NULL,
+        .thread_began = cprof_thread_began,
         .identity = identity_fill,
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
@@ -201,7 +209,10 @@ void cprof_cuda_begins(void)
         !(config_get()->activities & CONFIG_ACTIVITY_CUDA) || atomic_exchange(&begun, true))
         return;
     int saved = errno;
+    bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
     gpu_start(steps_want_gpu());
+    if (entered)
+        guard_leave();
     errno = saved;
 }
 
@@ -227,8 +238,11 @@ void cprof_at_exit(void)
     torch_stop();
     steps_finish();
     atomic_store(&cprof_life, LIFE_OVER);
+    bool entered = guard_enter();
     if (writer_finish())
         gpu_finish();
+    if (entered)
+        guard_leave();
     errno = saved;
 }
 

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "cupti/gpu_trace.h"
+#include "preload/guard.h"
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/schedule.h"
@@ -75,6 +76,15 @@ static struct train_time time_at(uint64_t now_ns)
     return t;
 }
 
+/* CUPTI may come back through hooked calls. */
+static void arm_gpu(void)
+{
+    bool entered = guard_enter();
+    gpu_arm();
+    if (entered)
+        guard_leave();
+}
+
 /* The edge. Sources that are to be on in the next step are switched on before its first instant, so that it is whole; those that are
  * to be off are switched off after it. */
 static void cross(struct step_edge *edge, uint64_t ticks)
@@ -88,7 +98,7 @@ static void cross(struct step_edge *edge, uint64_t ticks)
     if (record && !recorded)
         torch_operators(true);
     if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
-        gpu_arm();
+        arm_gpu();
     writer_edge_begin();
     uint32_t gate = edge->last ? 0 : gate_for(edge->begun, edge->keep);
     if ((gate & GATE_MEMORY) && (!gate_open(GATE_MEMORY) || keep))

@@ -78,7 +78,7 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
         if (n > 0)
             comm[n - (comm[n - 1] == '\n')] = '\0';
     }
-    int n = snprintf(name, sizeof name, "thread %u (%s)", tid, comm);
+    int n = snprintf(name, sizeof name, comm[0] ? "thread %u (%s)" : "thread %u", tid, comm);
     json_meta_text(&w->body, "thread_name", shared->pid, tid, "name", name, (size_t)n);
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }

@@ -678,6 +678,8 @@ static void finish_all(void)
 static void *run(void *unused)
 {
     prctl(PR_SET_NAME, "cprof", 0, 0, 0);
+    if (options.thread_began)
+        options.thread_began();
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = emit_measure();
     futex_wait(&life, THREAD_RUNS,

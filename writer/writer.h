@@ -157,6 +157,7 @@ struct writer_options {
     const struct gpu_source *gpu;   /* where GPU records come from, or NULL */
     const char *const *dtype_names; /* by c10::ScalarType; static */
     unsigned n_dtypes;
+    void (*thread_began)(void); /* called first of all on the cprof thread; or NULL */
     /* Filled on the cprof thread when a file's head is written. */
     void (*identity)(struct trace_identity *out);
     /* Absolute final path of a trace that is saved at `time`; false: no path (said already). cprof thread. */
