@@ -67,14 +67,14 @@ START_TEST(what_is_held_is_bounded)
     unsigned n = 0;
     c->state = CALL_UNSEEN;
     struct gpu_record r = {0};
-    for (uint64_t id = 1; n < (1u << 20) && calls_hold(c, &r); n++)
+    for (uint64_t id = 1; n < (1u << 22) && calls_hold(c, &r); n++)
         if (n % 16 == 15) {
             c = calls_get(++id, true);
             ck_assert_ptr_nonnull(c);
             c->state = CALL_UNSEEN;
         }
     ck_assert_uint_gt(n, 100000);
-    ck_assert_uint_lt(n, 1u << 20);
+    ck_assert_uint_lt(n, 1u << 22);
 }
 END_TEST
 

@@ -6,7 +6,7 @@
 
 #define FIRST_CALLS (1u << 12)
 #define MOST_CALLS  (1u << 20) /* 64 MB */
-#define MOST_HELD   (1u << 18)
+#define MOST_HELD   (1u << 20) /* 160 MB, while calls wait for rings that are not drained yet */
 #define HELD_BLOCK  64u
 
 static struct call *table;

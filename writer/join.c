@@ -410,12 +410,13 @@ static void settle_drivers(const struct join_windows *in, size_t n, bool last)
 
 static void retry_unknown(const struct join_windows *in)
 {
-    size_t n = unknown.n;
-    struct gpu_record *records = unknown.records;
-    unknown = (struct queue){0};
-    for (size_t i = 0; i < n; i++)
-        take_call(in, &records[i]);
-    free(records);
+    static struct queue again; /* the other one, so that neither is made anew each time */
+    struct queue now = unknown;
+    unknown = again;
+    unknown.n = 0;
+    for (size_t i = 0; i < now.n; i++)
+        take_call(in, &now.records[i]);
+    again = now;
 }
 
 static void settle_waits(const struct join_windows *in, size_t n)
