@@ -165,6 +165,7 @@ void gpu_occupancy(const struct cupti_kernel *k, struct gpu_record *out)
 {
     const struct device *d = known_device(k->device);
     out->kernel.occupancy = -1;
+    out->kernel.blocks_per_sm = out->kernel.warps_per_sm = -1;
     if (d == NULL || d->sms == 0 || d->warp_size == 0 || d->warps_per_sm == 0) {
         return;
     }

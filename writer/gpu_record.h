@@ -64,7 +64,7 @@ struct gpu_record {
             int32_t shared_memory; /* static + dynamic, bytes per block */
             uint32_t channel, channel_type;
             int32_t priority; /* of the stream; meaningful if has_priority */
-            float blocks_per_sm, warps_per_sm;
+            float blocks_per_sm, warps_per_sm; /* -1 = unknown device */
             int16_t occupancy; /* estimated achieved occupancy, percent; -1 = unknown device */
             bool has_channel, has_priority;
             uint64_t queued_ns; /* time in the queue where CUPTI measured it, else 0 */

@@ -16,6 +16,8 @@
 #include "writer/ranges.h"
 #include "writer/timeline.h"
 
+#define MOST_UNSURE 100000u
+
 /* Records that wait for the end of a batch. */
 struct queue {
     struct gpu_record *records;
@@ -27,6 +29,8 @@ static struct queue
     drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
 static struct queue
     waits; /* GPU_SYNC whose event may have been recorded in a buffer still to come; the same */
+/* Those whose event's recording had not come a batch later: until their window ends. */
+static struct queue unsure;
 static size_t drivers_old, waits_old;
 static uint64_t late_start, late_end, late;
 static struct gpu_memory memory;
@@ -368,13 +372,27 @@ static bool may_be_part(const struct gpu_record *r, const struct caller *who)
     return (r->flags & GPU_DRIVER) && !who->hook;
 }
 
+/* Of several driver calls inside one that CUPTI did not see begin, the row is the one's that caused something. */
+static void prefer_effect(const struct gpu_record *r)
+{
+    size_t i = drivers.n;
+    while (i > 0 && drivers.records[i - 1].correlation != r->correlation)
+        i--;
+    if (i > 0 && drivers.records[i - 1].call.effect == EFFECT_NONE)
+        drivers.records[i - 1] = *r;
+}
+
 static void take_call(const struct join_windows *in, const struct gpu_record *r)
 {
     struct call *c = calls_get(calls_extend(r->correlation), true);
     if (!c)
         return;
-    if (c->state >= CALL_WRITTEN || (c->state == CALL_DRIVER && (r->flags & GPU_DRIVER)))
+    if (c->state >= CALL_WRITTEN)
         return; /* one row per id */
+    if (c->state == CALL_DRIVER && (r->flags & GPU_DRIVER)) {
+        prefer_effect(r);
+        return;
+    }
     struct caller who;
     if (!find_caller(r, &who)) {
         if (c->state == CALL_FREE)
@@ -419,13 +437,33 @@ static void retry_unknown(const struct join_windows *in)
     again = now;
 }
 
+static bool recording_is_known(const struct gpu_record *r)
+{
+    struct json_wait unused;
+    return r->sync.event == GPU_NONE || events_find(r, calls_extend(r->correlation), &unused);
+}
+
+/* The first n have waited for a batch. */
 static void settle_waits(const struct join_windows *in, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        take_caused(in, &waits.records[i]);
-    memmove(waits.records, waits.records + n, (waits.n - n) * sizeof *waits.records);
+    for (size_t i = 0; i < n; i++) {
+        const struct gpu_record *r = &waits.records[i];
+        if (recording_is_known(r) || unsure.n >= MOST_UNSURE || !queue_put(&unsure, r))
+            take_caused(in, r);
+    }
+    if (n)
+        memmove(waits.records, waits.records + n, (waits.n - n) * sizeof *waits.records);
     waits.n -= n;
     waits_old = waits.n;
+}
+
+/* All that wait, now. */
+static void settle_all_waits(const struct join_windows *in)
+{
+    settle_waits(in, waits.n);
+    for (size_t i = 0; i < unsure.n; i++)
+        take_caused(in, &unsure.records[i]);
+    unsure.n = 0;
 }
 
 /* ---- the public functions -------------------------------------------------------------------------------- */
@@ -596,7 +634,7 @@ void join_settle(const struct join_windows *in, struct window *w)
     struct settling s = {in, w};
     retry_unknown(in);
     settle_drivers(in, drivers.n, true);
-    settle_waits(in, waits.n);
+    settle_all_waits(in);
     calls_each(settle_call, &s);
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);

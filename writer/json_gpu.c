@@ -206,7 +206,7 @@ static char *put_kernel(char *p, const struct gpu_record *r)
     p = put_number(p, ", \"registers per thread\": ", r->kernel.registers);
     p = put_literal(p, ", \"shared memory\": ");
     p = put_i64(p, r->kernel.shared_memory);
-    if (r->kernel.blocks_per_sm >= 0) { /* not if it is NaN */
+    if (r->kernel.blocks_per_sm >= 0) { /* -1: the device is not known; not if it is NaN either */
         p = put_literal(p, ", \"blocks per SM\": ");
         p = put_decimal(p, (double)r->kernel.blocks_per_sm);
     }

@@ -388,6 +388,13 @@ static struct window *window_of(uint64_t ticks)
     return NULL;
 }
 
+/* The same without the warmup step, of which a window takes only the markers. */
+static struct window *window_of_gpu(uint64_t ticks)
+{
+    struct window *w = window_of(ticks);
+    return w && ticks >= w->start ? w : NULL;
+}
+
 /* Step 0 of a program that does not mark steps has grown too long to keep. Nothing more is recorded before the first mark. */
 static void hold_is_full(void)
 {
@@ -466,7 +473,7 @@ static void blame_window(enum loss cause, uint64_t n)
 static void start_gpu(void)
 {
     gpu = (struct gpu_side){.source = options.gpu,
-                            .in = {window_of, window_numbered, &shared},
+                            .in = {window_of_gpu, window_numbered, &shared},
                             .keep = keep_gpu,
                             .relieve = relieve_windows,
                             .blame = blame_window,
