@@ -64,6 +64,18 @@ E2E_SRC := $(wildcard tests/e2e/c/*.c)
 E2E_LIB := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%.so,$(filter tests/e2e/c/lib%,$(E2E_SRC)))
 E2E_BIN := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%,$(filter-out tests/e2e/c/lib%,$(E2E_SRC)))
 
+# The simulated GPU (tests/sim) and programs that use a GPU (tests/gpu); needs the CUDA headers, no toolkit, no GPU.
+# tests/gpu/x.c -> build/gpu/x; kernels_sim.c and what lies in lib*.c is linked to them.
+SIM := $(BUILD)/sim
+HAVE_CUDA := $(firstword $(wildcard $(addsuffix /cupti_runtime_cbid.h,$(CUDA_INC))))
+SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti%,$(wildcard tests/sim/*.c))
+SIM_CUDART_SRC := $(wildcard tests/sim/cudart*.c)
+SIM_CUPTI_SRC := $(wildcard tests/sim/cupti*.c)
+SIM_LIB := $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
+	$(if $(SIM_CUPTI_SRC),$(foreach n,13 12 11.8,$(SIM)/libcupti.so.$n))
+GPU_SRC := $(filter-out tests/gpu/kernels% tests/gpu/lib%,$(wildcard tests/gpu/*.c))
+GPU_BIN := $(GPU_SRC:tests/gpu/%.c=$(BUILD)/gpu/%)
+
 # Programs of `make bench` and `make fuzz`. They link the modules as an archive, so that each gets only what it
 # calls, and one that includes nothing but cprof.h is a plain program to run under the library.
 ARCHIVE := $(BUILD)/libmodules.a
@@ -108,7 +120,16 @@ e2e: setup
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -p no:cacheprovider $(E2E)
 
 .PHONY: e2e-programs
-e2e-programs: $(E2E_BIN) $(E2E_LIB)
+e2e-programs: $(E2E_BIN) $(E2E_LIB) $(if $(HAVE_CUDA),sim)
+
+## sim: the simulated GPU (driver, runtimes 12 and 13, CUPTI) and the programs that use it; needs the CUDA headers
+.PHONY: sim
+ifneq ($(HAVE_CUDA),)
+sim: $(SIM_LIB) $(GPU_BIN)
+else
+sim:
+	@echo "make sim: no CUDA headers: $(BUILD)/cuda.mk names no folder with cupti_runtime_cbid.h (make setup)" >&2; exit 1
+endif
 
 ## bench: measure the budgets of the README, as ratios in one run
 .PHONY: bench
@@ -244,6 +265,75 @@ $(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wall -Wextra $(WERROR) -I. -shared -Wl,-soname,lib$*.so \
 		-o $@ $< -ldl -lpthread -lm
 
+# ---- the simulated GPU: real sonames and version nodes, objects of the same sources with other settings ----------
+
+# Function calls inside a library bind inside it, as in the real ones: interposing must not see them.
+SIM_CFLAGS := -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wno-unused-function $(CFLAGS) $(WARNINGS) -Wno-missing-prototypes \
+	$(INCLUDES) $(SANITIZE)
+SIM_LINK = $(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-Bsymbolic-functions -Wl,-rpath,'$$ORIGIN' -Wl,-soname,$(@F) \
+	-Wl,--version-script=$(filter %.map,$^) -o $@ $(filter %.o,$^) -lpthread -ldl
+
+define sim_objects # name, sources, options
+$(SIM)/$(1)/%.o: tests/sim/%.c $(BUILD)/.flags
+	$$(SAY) "  CC      $$@"
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(SIM_CFLAGS) $(3) -MMD -MP -c -o $$@ $$<
+SIM_DEPS += $(2:tests/sim/%.c=$(SIM)/$(1)/%.d)
+endef
+$(eval $(call sim_objects,cuda,$(SIM_CUDA_SRC),))
+$(eval $(call sim_objects,cudart12,$(SIM_CUDART_SRC),-DSIM_CUDART=12))
+$(eval $(call sim_objects,cudart13,$(SIM_CUDART_SRC),-DSIM_CUDART=13))
+$(eval $(call sim_objects,static,$(SIM_CUDART_SRC),-DSIM_CUDART=13 -DSIM_HIDDEN -fvisibility=hidden))
+$(foreach n,13 12 11.8,$(eval $(call sim_objects,cupti$n,$(SIM_CUPTI_SRC),-DSIM_CUPTI_SONAME='"libcupti.so.$n"')))
+
+$(SIM)/libcuda.so.1: $(SIM_CUDA_SRC:tests/sim/%.c=$(SIM)/cuda/%.o) tests/sim/libcuda.map
+	$(SAY) "  LINK    $@"
+	$(Q)$(SIM_LINK)
+	@ln -sf $(@F) $(SIM)/libcuda.so
+
+$(SIM)/libcudart.so.%: tests/sim/cudart_%.map $(SIM)/libcuda.so.1
+	$(SAY) "  LINK    $@"
+	$(Q)$(SIM_LINK)
+$(SIM)/libcudart.so.12: $(SIM_CUDART_SRC:tests/sim/%.c=$(SIM)/cudart12/%.o)
+$(SIM)/libcudart.so.13: $(SIM_CUDART_SRC:tests/sim/%.c=$(SIM)/cudart13/%.o)
+
+$(SIM)/libcudart_static.a: $(SIM_CUDART_SRC:tests/sim/%.c=$(SIM)/static/%.o)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(SIM)/libcupti.so.%: tests/sim/cupti_%.map
+	$(SAY) "  LINK    $@"
+	$(Q)$(SIM_LINK)
+$(foreach n,13 12 11.8,$(eval $(SIM)/libcupti.so.$n: $(SIM_CUPTI_SRC:tests/sim/%.c=$(SIM)/cupti$n/%.o)))
+
+# Programs: the runtime 13 unless said otherwise below. They find the libraries beside them, LD_LIBRARY_PATH first.
+GPU_CC = $(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g $(CFLAGS) $(WARNINGS) -Wno-missing-prototypes $(INCLUDES) $(SANITIZE)
+GPU_RPATH := -Wl,-rpath,'$$ORIGIN/../sim'
+GPU_LINK := $(SIM)/libcudart.so.13
+GPU_KERNELS := $(BUILD)/gpu/obj/kernels_sim.o
+GPU_HEADERS := $(wildcard tests/gpu/*.h) preload/cprof.h tests/sim/sim.h tests/sim/image.h
+
+$(BUILD)/gpu/obj/%.o: tests/gpu/%.c $(GPU_HEADERS) $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(BUILD)/gpu/%: $(BUILD)/gpu/obj/%.o $(GPU_KERNELS) $(SIM_LIB)
+	$(SAY) "  LINK    $@"
+	$(Q)$(GPU_CC) -o $@ $(filter-out $(GPU_WITHOUT),$(filter %.o,$^)) $(GPU_LINK) $(GPU_RPATH) -lpthread -ldl
+
+$(BUILD)/gpu/driver_only $(BUILD)/gpu/two_runtimes: GPU_WITHOUT := $(GPU_KERNELS)
+$(BUILD)/gpu/driver_only: GPU_LINK := $(SIM)/libcuda.so.1
+$(BUILD)/gpu/static_runtime: GPU_LINK := $(SIM)/libcudart_static.a
+$(BUILD)/gpu/two_runtimes: GPU_LINK = $(BUILD)/gpu/libgpu12.so $(BUILD)/gpu/libgpu13.so -Wl,-rpath,'$$ORIGIN'
+$(BUILD)/gpu/two_runtimes: $(BUILD)/gpu/libgpu12.so $(BUILD)/gpu/libgpu13.so
+
+# One library, linked to each of the two runtimes, with kernels of its own.
+$(BUILD)/gpu/libgpu%.so: tests/gpu/libgpu.c tests/gpu/kernels_sim.c $(GPU_HEADERS) $(SIM)/libcudart.so.%
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC) -DRUNTIME=$* -fPIC -fvisibility=hidden -shared -Wl,-soname,libgpu$*.so -o $@ $(filter %.c,$^) \
+		$(SIM)/libcudart.so.$* $(GPU_RPATH)
+
 # Rewritten only when its text changes, so that another compiler, other flags or a new test file rebuild
 # exactly what they touch.
 define keep_if_same
@@ -263,4 +353,5 @@ $(BUILD)/suites.def: .always
 .PHONY: .always
 .always:
 
+-include $(SIM_DEPS)
 -include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/bench/*.c tests/fuzz/*.c))

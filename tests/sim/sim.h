@@ -136,8 +136,23 @@ struct sim_core {
     /* True when the fault is on; *value gets its number if it has one. */
     bool (*fault)(const char *name, long *value);
     /* Figures for tests: "calls" (API calls by the program, all domains), "calls.cudaMalloc", "launched.kernels",
-     * "launched.copies", "launched.fills", "graph.kernels", "device_syncs" …; 0 when unknown. */
+     * "launched.copies", "launched.fills", "graph.kernels", "device_syncs" …; 0 when unknown. All names:
+     *   calls, calls.NAME             API calls by the program (not those that the runtime makes)
+     *   nested.NAME                   API calls made inside another one
+     *   launched.kernels .copies (without peer) .peer_copies .fills .hostfuncs .graphs   queued outside graphs
+     *   launched.bytes                of copies and fills outside graphs
+     *   launched.copies.htod .dtoh .htoa .atoh .atoa .atod .dtoa .dtod .htoh .ptop
+     *   graph.kernels .copies .fills  queued by graph launches
+     *   done.kernels .copies .fills .graphs   finished, in and outside graphs
+     *   sync.event .wait_event .stream, device_syncs   waits reported
+     *   event.records, memory.allocs, memory.frees, contexts, streams */
     uint64_t (*count)(const char *name);
+    /* In a child made by fork after cuInit: every call answers CUDA_ERROR_NOT_INITIALIZED and reports nothing. */
+    bool (*forked)(void);
+    /* For libcudart: makes a context of the device current on this thread (its primary one unless a context of it is)
+     * without any API call; the device of the current context, -1 without one. */
+    int (*use_device)(int device);
+    int (*current_device)(void);
 };
 const struct sim_core *sim_core(void);
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that the programs of tests/gpu launch. kernels.cu has them for nvcc and a real GPU, kernels_sim.c for gcc and
+ * the simulated one (tests/sim); names, arguments and results are the same.
+ *
+ *     make sim                                                                   simulated: build/gpu/<program>
+ *     nvcc -I. -o many tests/gpu/many.c tests/gpu/kernels.cu -cudart shared      real */
+#ifndef TESTS_GPU_KERNELS_H
+#define TESTS_GPU_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each launches one kernel and returns what the launch returned. */
+
+/* Keeps one SM busy for so long: spin_kernel(unsigned long). */
+cudaError_t gpu_spin(cudaStream_t stream, uint64_t nanoseconds);
+/* x[i] += v: add_kernel(float *, float, int). */
+cudaError_t gpu_add(cudaStream_t stream, float *x, float v, int n);
+/* Kernels with the names of known ones, 0 <= which < GPU_NAMED; they take so long as asked. */
+#define GPU_NAMED 6
+cudaError_t gpu_named(cudaStream_t stream, int which, uint64_t nanoseconds);
+enum { GPU_GEMM, GPU_SOFTMAX, GPU_ELEMENTWISE, GPU_ALL_REDUCE, GPU_ADAM, GPU_PLAIN_C };
+/* spin_kernel by cudaLaunchCooperativeKernel, and with clusters of two blocks by cudaLaunchKernelExC. */
+cudaError_t gpu_cooperative(cudaStream_t stream, uint64_t nanoseconds);
+cudaError_t gpu_cluster(cudaStream_t stream, uint64_t nanoseconds);
+/* What cudaKernelNodeParams.func takes for spin_kernel and add_kernel. */
+const void *gpu_spin_function(void);
+const void *gpu_add_function(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time as the client sees it: CLOCK_REALTIME, or the client's timestamp callback.
+ *
+ * The core keeps device times on CLOCK_MONOTONIC. They are mapped as the real CUPTI maps GPU stamps: pairs of both clocks are
+ * sampled now and then, and a time is interpolated linearly between the pairs around it. */
+#include "tests/sim/cupti_sim.h"
+#include <time.h>
+
+#define SAMPLES   512
+#define FRESH_NS  1000000u /* a new pair is taken when the newest is older */
+#define SETTLE_NS 200000u  /* the first two pairs lie so far apart, so that the slope is good */
+
+struct sample {
+    uint64_t mono, tap;
+};
+
+static _Atomic(CUpti_TimestampCallbackFunc) client_clock;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sample samples[SAMPLES];
+static unsigned sample_n;
+static _Atomic uint64_t generation = 1;
+
+uint64_t sim_monotonic(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t sim_now(void)
+{
+    CUpti_TimestampCallbackFunc function =
+        atomic_load_explicit(&client_clock, memory_order_acquire);
+    if (function) {
+        struct thread *self = sim_self();
+        enum inside before = self->inside;
+        self->inside = IN_TIMESTAMP;
+        uint64_t now = function();
+        self->inside = before;
+        return now;
+    }
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool sim_clock_is_clients(void)
+{
+    return atomic_load_explicit(&client_clock, memory_order_relaxed) != NULL;
+}
+
+/* Best of three, because a preempted thread gives a pair that lies far apart. */
+static struct sample take_sample(void)
+{
+    struct sample best = {0, 0};
+    uint64_t width = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = sim_monotonic(), tap = sim_now(), after = sim_monotonic();
+        if (after - before < width) {
+            width = after - before;
+            best = (struct sample){before + width / 2, tap};
+        }
+    }
+    return best;
+}
+
+static void append(struct sample s)
+{
+    if (sample_n && s.mono <= samples[(sample_n - 1) % SAMPLES].mono)
+        return;
+    samples[sample_n++ % SAMPLES] = s;
+}
+
+static void settle(void)
+{
+    append(take_sample());
+    uint64_t until = sim_monotonic() + SETTLE_NS;
+    while (sim_monotonic() < until)
+        ;
+    append(take_sample());
+}
+
+void sim_clock_set(CUpti_TimestampCallbackFunc function)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&client_clock, function, memory_order_release);
+    sample_n = 0;
+    atomic_fetch_add(&generation, 1);
+    settle();
+    pthread_mutex_unlock(&lock);
+}
+
+/* Called with the lock. The segment stays in the thread, so that most times need no lock. */
+static void find_segment(struct thread *self, uint64_t mono)
+{
+    if (sample_n < 2)
+        settle();
+    struct sample last = samples[(sample_n - 1) % SAMPLES];
+    if (mono > last.mono || sim_monotonic() - last.mono > FRESH_NS)
+        if (sim_monotonic() - last.mono > FRESH_NS)
+            append(take_sample());
+    unsigned oldest = sample_n > SAMPLES ? sample_n - SAMPLES : 0, i = sample_n - 1;
+    while (i > oldest + 1 && samples[(i - 1) % SAMPLES].mono > mono)
+        i--;
+    struct sample a = samples[(i - 1) % SAMPLES], b = samples[i % SAMPLES];
+    self->clock_generation = atomic_load(&generation);
+    self->clock_mono[0] = a.mono;
+    /* beyond the newest pair the last slope holds for a while */
+    self->clock_mono[1] = i == sample_n - 1 ? b.mono + FRESH_NS : b.mono;
+    self->clock_tap = a.tap;
+    self->clock_slope = (double)(b.tap - a.tap) / (double)(b.mono - a.mono);
+}
+
+uint64_t sim_on_clock(uint64_t mono)
+{
+    if (!mono)
+        return 0;
+    struct thread *self = sim_self();
+    if (self->clock_generation != atomic_load_explicit(&generation, memory_order_relaxed) ||
+        mono < self->clock_mono[0] || mono > self->clock_mono[1]) {
+        pthread_mutex_lock(&lock);
+        find_segment(self, mono);
+        pthread_mutex_unlock(&lock);
+    }
+    double distance = ((double)mono - (double)self->clock_mono[0]) * self->clock_slope;
+    return (uint64_t)((int64_t)self->clock_tap + (int64_t)distance);
+}
