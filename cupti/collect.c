@@ -14,6 +14,7 @@
 #define NEAR                                                                                       \
     (UINT64_C(1)                                                                                   \
      << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
+#define RECORDS_AT_ONCE 50000u /* then the rings have their turn: CUPTI's buffers can wait, they cannot */
 #define KERNELS_LOOKED 16u /* that none of the first ones has a time tells that CUPTI gives none */
 
 static const struct cupti *api;
@@ -120,19 +121,29 @@ static void learn(const struct buffer *b)
     }
 }
 
+/* The oldest buffer that has come back, or NULL. */
+static struct buffer *next_buffer(void)
+{
+    static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
+    if (!waiting) {
+        waiting = buffers_take();
+        if (waiting)
+            read_clocks(); /* before translating, so that no stamp lies ahead */
+        for (const struct buffer *b = waiting; b; b = b->next)
+            if (b->valid)
+                learn(b);
+    }
+    struct buffer *b = waiting;
+    waiting = b ? b->next : NULL;
+    return b;
+}
+
 uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
                          struct gpu_faults *faults)
 {
     uint64_t records = 0;
-    struct buffer *b = buffers_take();
-    if (!b)
-        return 0;
-    read_clocks(); /* before translating, so that no stamp lies ahead */
-    for (const struct buffer *each_one = b; each_one; each_one = each_one->next)
-        if (each_one->valid)
-            learn(each_one);
-    while (b) {
-        struct buffer *next = b->next;
+    struct buffer *b;
+    while (records < RECORDS_AT_ONCE && (b = next_buffer())) {
         size_t dropped = 0;
         if (folder)
             dump_begin(b);
@@ -144,7 +155,6 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
         if (ours && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
             faults->dropped += dropped;
         buffers_recycle(b);
-        b = next;
     }
     return records;
 }

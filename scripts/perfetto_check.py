@@ -91,7 +91,7 @@ QUERY_JS = """
 """
 
 PICTURE_JS = """
-(async ({start, end, expand, hide}) => {
+(async ({start, end, expand, hide, select}) => {
   const trace = app.trace;
   if (app.sidebar.visible) app.sidebar.toggleVisibility();
   if (!document.getElementById('cprof-picture')) {  // the panel for details below the timeline takes room for nothing
@@ -106,6 +106,7 @@ PICTURE_JS = """
     else track.collapse();
   }
   if (start !== null) trace.scrollTo({time: {start: BigInt(start), end: BigInt(end), viewPercentage: 0.96}});
+  if (select !== null) trace.selection.selectSqlEvent('slice', select, {scrollToSelection: false});
   // Until nothing was loading, asked of the engine or due to be drawn for half a second. (The page's own
   // waitForPerfettoIdle waits for requestIdleCallback, which a resized headless page may never call.)
   for (let quiet = 0; quiet < 10; await new Promise(done => setTimeout(done, 50)))
@@ -335,15 +336,15 @@ class Perfetto:
         self.open(path, timeout)
         return json.loads(self.run(QUERY_JS % json.dumps(sql), timeout))
 
-    def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, timeout=TIMEOUT_S):
+    def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, select=None, timeout=TIMEOUT_S):
         """Writes the timeline as PNG, cut below its last row. start and end are trace times in ns, as in the table
         slice; expand and hide are regular expressions over row names: rows to unfold (all of them by default) and
-        rows to leave out."""
+        rows to leave out; select is the id of a slice, whose arrows are drawn."""
         # Rows removed for one picture must not be missing in the next.
         self.opened = None
         self.open(path, timeout)
         view = {"start": None if start is None else str(int(start)), "end": None if end is None else str(int(end)),
-                "expand": expand, "hide": hide}
+                "expand": expand, "hide": hide, "select": select}
         width, height = self.size
         self.browser.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                              mobile=False)

@@ -105,6 +105,20 @@ START_TEST(more_than_is_remembered)
 }
 END_TEST
 
+START_TEST(room_is_made_for_calls_that_wait)
+{
+    for (uint64_t i = 1; i <= 3 * TIMELINE_NOTES; i++) {
+        ck_assert_ptr_null(timeline_oldest(t));
+        add(i, 0, i * 10, i * 10 + 5)->state = NOTE_CALL;
+    }
+    for (uint64_t i = 1; i <= 3 * TIMELINE_NOTES; i += 1000)
+        if (at(i * 10 + 3) != i)
+            ck_abort_msg("%d is forgotten", (int)i);
+    struct note open;
+    ck_assert_ptr_nonnull(timeline_span(t, 1, &open));
+}
+END_TEST
+
 START_TEST(knows_what_has_been_taken)
 {
     ck_assert(timeline_knows(t, 50)); /* no such thread: nothing more can come */
@@ -224,6 +238,7 @@ Suite *suite_timeline(void)
     tcase_add_test(c, neighbours);
     tcase_add_test(c, a_parent_that_was_lost_ends_the_search);
     tcase_add_test(c, more_than_is_remembered);
+    tcase_add_test(c, room_is_made_for_calls_that_wait);
     tcase_add_test(c, knows_what_has_been_taken);
     tcase_add_test(c, an_open_span_of_a_live_thread);
     tcase_add_test(c, captures_are_found_by_time);

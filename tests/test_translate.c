@@ -422,8 +422,8 @@ START_TEST(call)
     c = make_call(CUPTI_ACTIVITY_KIND_DRIVER, 1);
     c->start = c->end = 0; /* not a loss: it would not have been shown */
     ck_assert_int_eq(take(V12_4), TRANSLATE_SKIPPED);
-    make_call(CUPTI_ACTIVITY_KIND_DRIVER, 77);
-    ck_assert_int_eq(take(V12_4), TRANSLATE_INVALID);
+    make_call(CUPTI_ACTIVITY_KIND_DRIVER, 77); /* an older CUPTI under a newer driver */
+    ck_assert_int_eq(take(V12_4), TRANSLATE_SKIPPED);
 }
 END_TEST
 

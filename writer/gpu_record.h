@@ -63,7 +63,7 @@ struct gpu_record {
             uint32_t registers;    /* per thread */
             int32_t shared_memory; /* static + dynamic, bytes per block */
             uint32_t channel, channel_type;
-            int32_t priority; /* of the stream; meaningful if has_priority */
+            int32_t priority;                  /* of the stream; meaningful if has_priority */
             float blocks_per_sm, warps_per_sm; /* -1 = unknown device */
             int16_t occupancy; /* estimated achieved occupancy, percent; -1 = unknown device */
             bool has_channel, has_priority;
@@ -134,7 +134,8 @@ struct gpu_faults {
 struct gpu_source {
     /* Switches what CUPTI records. Cheap when nothing changes. */
     void (*want)(enum gpu_want want);
-    /* Flushes if told to, then calls each() for every record delivered so far. *faults is added to. Returns the number of records. */
+    /* Flushes if told to, then calls each() for the records delivered so far, or many of them: 0 is returned when there are no more.
+     * *faults is added to. */
     uint64_t (*collect)(enum gpu_flush flush, void (*each)(const struct gpu_record *r, void *arg),
                         void *arg, struct gpu_faults *faults);
     /* True when every buffer that CUPTI got before `ticks` has come back (and was collected). */

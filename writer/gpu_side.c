@@ -2,10 +2,11 @@
 /* See gpu_side.h. */
 #include "writer/gpu_side.h"
 
-#define FLUSH_NS 250000000u /* while nothing waits: what a kill -9 costs at most */
-#define DRAIN_NS 15000000u  /* while a closed window waits */
-#define FRESH_NS 300000000u /* after so long without a record none is to be waited for */
-#define QUIET_MS 2000       /* without a record, before what is missing is given up … */
+#define FLUSH_NS   250000000u /* while nothing waits: what a kill -9 costs at most */
+#define DRAIN_NS   15000000u  /* while a closed window waits */
+#define MANY_CALLS 20000u     /* hooked calls that wait for CUPTI's record */
+#define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
+#define QUIET_MS   2000       /* without a record, before what is missing is given up … */
 #define IDLE_MS                                                                                    \
     30000 /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
 
@@ -40,7 +41,7 @@ static void take(const struct gpu_record *r, void *arg)
     if (g->keep(r))
         return;
     join_take(&g->in, r);
-    g->relieve();
+    g->in.relieve();
 }
 
 static void blame(struct gpu_side *g, const struct gpu_faults *faults)
@@ -64,7 +65,10 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     uint64_t now = clock_monotonic_ns();
     if (flush != GPU_FLUSH_NONE)
         g->flushed_ns = now;
-    bool fresh = g->source->collect(flush, take, g, &faults) != 0 || now - g->fresh_ns > FRESH_NS;
+    bool fresh = g->source->collect(flush, take, g, &faults) != 0;
+    while (flush == GPU_FLUSH_FORCED && g->source->collect(GPU_FLUSH_NONE, take, g, &faults) != 0)
+        ;
+    fresh |= now - g->fresh_ns > FRESH_NS;
     if (fresh)
         g->fresh_ns = now;
     join_pass(&g->in, fresh);
@@ -76,7 +80,8 @@ void gpu_side_collect(struct gpu_side *g, bool draining)
     if (!g->source)
         return;
     uint64_t since = clock_monotonic_ns() - g->flushed_ns;
-    bool due = since >= (draining ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
+    bool soon = draining || join_waiting() > MANY_CALLS;
+    bool due = since >= (soon ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
     collect(g, due ? GPU_FLUSH_PLAIN : GPU_FLUSH_NONE);
 }
 

@@ -12,8 +12,6 @@ struct gpu_side {
     struct join_windows in;
     /* Takes a record instead of the windows; false: it is for them. NULL result of none. */
     bool (*keep)(const struct gpu_record *r);
-    /* Writes what has piled up, if it is much. */
-    void (*relieve)(void);
     /* Adds what went wrong with records to the right window. */
     void (*blame)(enum loss cause, uint64_t n);
     uint64_t calls_since; /* of this pass */

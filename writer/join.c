@@ -32,7 +32,7 @@ static struct queue
 /* Those whose event's recording had not come a batch later: until their window ends. */
 static struct queue unsure;
 static size_t drivers_old, waits_old;
-static uint64_t late_start, late_end, late;
+static uint64_t late_start, late_end, late, hooks_waiting;
 static struct gpu_memory memory;
 
 static bool queue_put(struct queue *q, const struct gpu_record *r)
@@ -324,6 +324,7 @@ static bool captured(const struct caller *who)
 static void hook_is_written(struct window *w, struct timeline *t, struct note *hook)
 {
     hook->state = NOTE_SPAN;
+    hooks_waiting--;
     t->calls_waiting--;
     w->gpu.calls_waiting--;
 }
@@ -422,6 +423,7 @@ static void settle_drivers(const struct join_windows *in, size_t n, bool last)
             drivers.records[kept++] = *r;
         else
             finish_call(in, c, r, &who);
+        in->relieve();
     }
     drivers.n = drivers_old = kept;
 }
@@ -432,8 +434,10 @@ static void retry_unknown(const struct join_windows *in)
     struct queue now = unknown;
     unknown = again;
     unknown.n = 0;
-    for (size_t i = 0; i < now.n; i++)
+    for (size_t i = 0; i < now.n; i++) {
         take_call(in, &now.records[i]);
+        in->relieve();
+    }
     again = now;
 }
 
@@ -461,8 +465,10 @@ static void settle_waits(const struct join_windows *in, size_t n)
 static void settle_all_waits(const struct join_windows *in)
 {
     settle_waits(in, waits.n);
-    for (size_t i = 0; i < unsure.n; i++)
+    for (size_t i = 0; i < unsure.n; i++) {
         take_caused(in, &unsure.records[i]);
+        in->relieve();
+    }
     unsure.n = 0;
 }
 
@@ -537,6 +543,7 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
     if (!is_call(n) || r->start < calls_since || !n->name || (r->flags & REC_UNFINISHED))
         return false;
     n->state = NOTE_CALL;
+    hooks_waiting++;
     t->calls_waiting++;
     w->gpu.calls_waiting++;
     w->gpu.last = clock_ticks();
@@ -569,6 +576,11 @@ void join_pass(const struct join_windows *in, bool fresh)
 uint64_t join_missing(const struct window *w)
 {
     return w->gpu.calls_waiting + w->gpu.launches_waiting;
+}
+
+uint64_t join_waiting(void)
+{
+    return hooks_waiting;
 }
 
 struct settling {
@@ -613,8 +625,10 @@ static void settle_hooks(const struct join_windows *in, struct window *w)
     for (struct timeline *t = timeline_first(); t; t = t->next) {
         struct note *n;
         for (uint64_t at = 0; t->calls_waiting && (n = timeline_note(t, &at)); at++)
-            if (n->state == NOTE_CALL && in->at(n->start) == w)
+            if (n->state == NOTE_CALL && in->at(n->start) == w) {
                 write_hook(in, w, t, n);
+                in->relieve();
+            }
     }
 }
 

@@ -16,6 +16,8 @@
 struct join_windows {
     struct window *(*at)(uint64_t ticks);        /* that takes what begins then */
     struct window *(*numbered)(uint64_t serial); /* that is not finished yet */
+    void (*relieve)(
+        void); /* writes what has piled up and looks after the rings; called between records */
     const struct window_shared *shared;
 };
 
@@ -39,6 +41,9 @@ void join_pass(const struct join_windows *in, bool fresh);
 
 /* Things of the window that must still come: calls without CUPTI's record, launches without their kernel. */
 uint64_t join_missing(const struct window *w);
+
+/* Hooked calls of all windows that wait for CUPTI's record of them. */
+uint64_t join_waiting(void);
 
 /* The window is about to be finished: what still waits is written as it is and counted. */
 void join_settle(const struct join_windows *in, struct window *w);

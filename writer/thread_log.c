@@ -9,6 +9,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define POPULATE_SLOTS ((1u << 20) / RECORD_SLOT) /* of a ring, made present ahead of its owner */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
 __thread struct thread_log *thread_log_self;
 /* the thread-end hook ran: late calls of other destructors record nothing */
 static __thread bool past_end;
@@ -104,6 +109,17 @@ void thread_log_recycle(struct thread_log *log)
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     log->named = 0;
     atomic_store_explicit(&log->state, THREAD_FREE, memory_order_release);
+}
+
+void thread_log_populate(struct thread_log *log, uint64_t head)
+{
+    uint64_t most = log->ring.slots;
+    while (log->populated < most && log->populated < head + POPULATE_SLOTS) {
+        uint64_t n =
+            most - log->populated < POPULATE_SLOTS ? most - log->populated : POPULATE_SLOTS;
+        madvise(log->ring.base + log->populated, n * RECORD_SLOT, MADV_POPULATE_WRITE);
+        log->populated += n;
+    }
 }
 
 void thread_log_abandon(void)

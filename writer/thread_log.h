@@ -118,6 +118,10 @@ struct thread_log *thread_log_first(void);
 /* Gives an ended, emptied log back for reuse. cprof thread. */
 void thread_log_recycle(struct thread_log *log);
 
+/* Makes the ring's next pages behind `head` present before the owner comes to them, so that it does not fault them in one by one. An old
+ * kernel refuses; then it does. cprof thread. */
+void thread_log_populate(struct thread_log *log, uint64_t head);
+
 /* In a forked child: the logs belong to the parent; this thread and all later ones get none. */
 void thread_log_abandon(void);
 

@@ -26,12 +26,33 @@ static void *map(size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-static void unmap(struct timeline *t)
+static void unmap_ring(struct timeline *t)
 {
     if (t->notes)
-        munmap(t->notes, TIMELINE_NOTES * sizeof *t->notes);
+        munmap(t->notes, t->room * sizeof *t->notes);
     if (t->by_id)
-        munmap(t->by_id, TIMELINE_NOTES * sizeof *t->by_id);
+        munmap(t->by_id, t->room * sizeof *t->by_id);
+}
+
+/* False: no memory; the ring is as it was. */
+static bool map_ring(struct timeline *t, uint32_t room)
+{
+    struct note *notes = map(room * sizeof *notes);
+    uint32_t *by_id = notes ? map(room * sizeof *by_id) : NULL;
+    if (!by_id) {
+        if (notes)
+            munmap(notes, room * sizeof *notes);
+        return false;
+    }
+    t->room = room;
+    t->notes = notes;
+    t->by_id = by_id;
+    return true;
+}
+
+static void unmap(struct timeline *t)
+{
+    unmap_ring(t);
     free(t->node_times);
     free(t);
 }
@@ -45,10 +66,8 @@ struct timeline *timeline_of(uint32_t tid)
     if (!t)
         return NULL;
     t->tid = tid;
-    t->notes = map(TIMELINE_NOTES * sizeof *t->notes);
-    t->by_id = map(TIMELINE_NOTES * sizeof *t->by_id);
-    if (!t->notes || !t->by_id) {
-        unmap(t);
+    if (!map_ring(t, TIMELINE_NOTES)) {
+        free(t);
         return NULL;
     }
     t->chain = by_tid[tid % HASH];
@@ -65,17 +84,36 @@ struct timeline *timeline_first(void)
 
 static struct note *note_at(const struct timeline *t, uint64_t at)
 {
-    return &t->notes[at & MASK];
+    return &t->notes[at & (t->room - 1)];
 }
 
 static uint64_t oldest(const struct timeline *t)
 {
-    return t->ended > TIMELINE_NOTES ? t->ended - TIMELINE_NOTES : 0;
+    return t->ended > t->room ? t->ended - t->room : 0;
+}
+
+static void remember(struct timeline *t, uint64_t at)
+{
+    t->by_id[note_at(t, at)->id & (t->room - 1)] = (uint32_t)(at & (t->room - 1));
+}
+
+static bool grow(struct timeline *t)
+{
+    struct timeline before = *t;
+    if (t->room >= TIMELINE_MOST_NOTES || !map_ring(t, t->room * 2))
+        return false;
+    for (uint64_t at = oldest(&before); at < t->ended; at++) {
+        *note_at(t, at) = *note_at(&before, at);
+        remember(t, at);
+    }
+    unmap_ring(&before);
+    return true;
 }
 
 struct note *timeline_oldest(struct timeline *t)
 {
-    return t->ended >= TIMELINE_NOTES ? note_at(t, t->ended) : NULL;
+    struct note *n = t->ended >= oldest(t) + t->room ? note_at(t, t->ended) : NULL;
+    return n && n->state == NOTE_CALL && grow(t) ? NULL : n;
 }
 
 struct note *timeline_add(struct timeline *t, const struct record *r)
@@ -88,7 +126,7 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
                        .range = RANGE_UNKNOWN,
                        .category = r->category,
                        .state = NOTE_SPAN};
-    t->by_id[r->id & MASK] = (uint32_t)(t->ended & MASK);
+    remember(t, t->ended);
     t->ended++;
     return n;
 }
@@ -159,7 +197,7 @@ static bool is_call_begun_by(const struct open_copy *span, uint64_t ticks)
 
 struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
 {
-    struct note *n = note_at(t, t->by_id[id & MASK]);
+    struct note *n = note_at(t, t->by_id[id & (t->room - 1)]);
     if (id != 0 && n->id == id)
         return n;
     return id != 0 && open_span_where(t, has_id, id, open) ? open : NULL;
@@ -253,8 +291,8 @@ static void empty(struct timeline *t)
 {
     if (t->ended == 0 || t->calls_waiting)
         return;
-    madvise(t->notes, TIMELINE_NOTES * sizeof *t->notes, MADV_DONTNEED);
-    madvise(t->by_id, TIMELINE_NOTES * sizeof *t->by_id, MADV_DONTNEED);
+    madvise(t->notes, t->room * sizeof *t->notes, MADV_DONTNEED);
+    madvise(t->by_id, t->room * sizeof *t->by_id, MADV_DONTNEED);
     t->ended = 0;
 }
 

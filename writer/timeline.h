@@ -11,8 +11,10 @@
 
 #include "writer/thread_log.h"
 
-/* spans remembered per thread, a power of two: what a thread does in the time that CUPTI may keep a buffer */
-#define TIMELINE_NOTES (1u << 17)
+/* Spans remembered per thread, powers of two: what a thread does in the time that CUPTI may keep a buffer. More only while the oldest is a
+ * call that waits for its record; 64 bytes each. */
+#define TIMELINE_NOTES      (1u << 17)
+#define TIMELINE_MOST_NOTES (1u << 21)
 
 enum note_state {
     NOTE_SPAN, /* not a call, or a call whose row is written */
@@ -39,7 +41,8 @@ struct timeline {
     struct timeline *next;  /* all of them */
     struct timeline *chain; /* same hash */
     struct thread_log *log; /* of the thread while it is known, or NULL */
-    struct note *notes;     /* ring of TIMELINE_NOTES, mapped */
+    uint32_t room;          /* notes in the ring, a power of two */
+    struct note *notes;     /* the ring, mapped */
     uint32_t *by_id;        /* position of an id in the ring, by its low bits; mapped */
     uint64_t ended;         /* notes ever taken; the newest is at (ended - 1) */
     uint64_t calls_waiting; /* notes that are NOTE_CALL */
@@ -72,7 +75,7 @@ void timeline_new_pass(void);
  * dealt with: timeline_oldest(). */
 struct note *timeline_add(struct timeline *t, const struct record *r);
 
-/* The note that the next timeline_add() will overwrite; NULL while there is room. */
+/* The note that the next timeline_add() will overwrite; NULL while there is room. Makes room, if it can, for a call that waits. */
 struct note *timeline_oldest(struct timeline *t);
 
 /* True when everything that the thread had ended before `ticks` has been taken, so that timeline_at() can be asked. */

@@ -30,11 +30,6 @@
 #define GRACE_MS     500        /* for spans that are open at a window's end */
 #define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
 
-#define POPULATE_SLOTS ((1u << 20) / RECORD_SLOT) /* of a ring, made present ahead of its owner */
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
-
 enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREAD_ABANDONED };
 
 /* Shared with application threads. */
@@ -425,6 +420,33 @@ static void take_record(struct thread_log *log, const struct record *r)
     }
 }
 
+/* ---- passes ---- */
+
+static void look_at_rings(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        log->ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
+        log->until = ring_head(&log->ring);
+        thread_log_populate(log, log->until);
+    }
+}
+
+static void drain_rings(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        const struct record *r;
+        while ((r = ring_peek(&log->ring, log->until))) {
+            if (!atomic_load_explicit(&failed, memory_order_relaxed))
+                take_record(log, r);
+            ring_take(&log->ring, r);
+        }
+        if (log->ended) {
+            log->ended = false;
+            thread_log_recycle(log);
+        }
+    }
+}
+
 /* ---- the GPU side ---- */
 
 static struct window *window_numbered(uint64_t number)
@@ -455,10 +477,26 @@ static bool keep_gpu(const struct gpu_record *from_gpu)
     return true;
 }
 
-static void relieve_windows(void)
+/* Rings overflow in the time that CUPTI's buffers, which can wait, take. */
+static bool a_ring_fills(void)
 {
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        if (ring_head(&log->ring) - atomic_load_explicit(&log->ring.tail, memory_order_relaxed) >
+            log->ring.slots / 4)
+            return true;
+    return false;
+}
+
+static void relieve(void)
+{
+    static unsigned calls;
     for (struct window *w = windows; w; w = w->next)
         flush_long(w);
+    if (++calls % 256 == 0 && a_ring_fills()) {
+        look_at_rings();
+        take_edges();
+        drain_rings();
+    }
 }
 
 static void blame_window(enum loss cause, uint64_t n)
@@ -473,9 +511,8 @@ static void blame_window(enum loss cause, uint64_t n)
 static void start_gpu(void)
 {
     gpu = (struct gpu_side){.source = options.gpu,
-                            .in = {window_of_gpu, window_numbered, &shared},
+                            .in = {window_of_gpu, window_numbered, relieve, &shared},
                             .keep = keep_gpu,
-                            .relieve = relieve_windows,
                             .blame = blame_window,
                             .calls_since = UINT64_MAX};
 }
@@ -484,46 +521,6 @@ static void start_gpu(void)
 static bool draining(void)
 {
     return windows && windows->end != UINT64_MAX;
-}
-
-/* ---- passes ---- */
-
-/* Makes the ring's next pages present before the owner comes to them, so that it does not fault them in one by one. An old kernel
- * refuses; then it does. */
-static void populate(struct thread_log *log, uint64_t head)
-{
-    uint64_t most = log->ring.slots;
-    while (log->populated < most && log->populated < head + POPULATE_SLOTS) {
-        uint64_t n =
-            most - log->populated < POPULATE_SLOTS ? most - log->populated : POPULATE_SLOTS;
-        madvise(log->ring.base + log->populated, n * RECORD_SLOT, MADV_POPULATE_WRITE);
-        log->populated += n;
-    }
-}
-
-static void look_at_rings(void)
-{
-    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        log->ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
-        log->until = ring_head(&log->ring);
-        populate(log, log->until);
-    }
-}
-
-static void drain_rings(void)
-{
-    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        const struct record *r;
-        while ((r = ring_peek(&log->ring, log->until))) {
-            if (!atomic_load_explicit(&failed, memory_order_relaxed))
-                take_record(log, r);
-            ring_take(&log->ring, r);
-        }
-        if (log->ended) {
-            log->ended = false;
-            thread_log_recycle(log);
-        }
-    }
 }
 
 /* Moves what has come until now from the rings to where it belongs. */

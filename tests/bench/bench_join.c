@@ -25,6 +25,10 @@ static struct window *window_numbered(uint64_t serial)
     return serial == window->serial ? window : NULL;
 }
 
+static void nothing(void)
+{
+}
+
 static bool path_of(const struct train_time *time, char *path, unsigned long size)
 {
     (void)time;
@@ -106,7 +110,7 @@ int main(int argc, char **argv)
     static struct writer_options options = {.max_trace_bytes = 1ull << 40, .trace_path = path_of};
     struct window_shared shared = {
         .options = &options, .pid = 31337, .user_json = "", .notes_json = ""};
-    struct join_windows in = {window_at, window_numbered, &shared};
+    struct join_windows in = {window_at, window_numbered, nothing, &shared};
     struct translate t = {.version = CUPTI_12_8, .ticks = same, .callback_name = call_name};
     struct losses none = {{0}};
     clock_start();
