@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -57,6 +58,15 @@ def least(rounds, measure):
     for _ in range(rounds):
         for key, value in measure().items():
             best[key] = min(best.get(key, value), value)
+    return best
+
+
+def most(rounds, measure):
+    """The largest value of each key over the rounds."""
+    best = {}
+    for _ in range(rounds):
+        for key, value in measure().items():
+            best[key] = max(best.get(key, value), value)
     return best
 
 
@@ -195,6 +205,26 @@ def bench_json():
             ("bytes on disk of an event, gzip", v["gzip1_bytes_per_event"], "B", 35, "")]
 
 
+def bench_gpu(folder):
+    """The way of GPU records, and the end of a window of a million of them on the simulated GPU."""
+    best = most(5, lambda: values(output([BUILD / "bench" / "bench_join", 300000, fresh(folder)], environment(False))))
+    rows = [("GPU records from CUPTI to the file, one thread", best["gpu_records_per_s"] / 1e6, "M/s", -1,
+             "translate, join with hook and operator, JSON, write; a hooked span for each two")]
+    json_gpu = most(3, lambda: values(output([BUILD / "bench" / "bench_json_gpu"], environment(False))))
+    rows.append(("kernels to JSON, one thread", json_gpu["json_kernel_events_per_s"] / 1e6, "M/s", None, ""))
+    if not (BUILD / "gpu" / "window_end").exists():
+        return rows
+    env = environment(True, WAIT=0, WARMUP=1, ACTIVE=1, REPEAT=0, FOLDER=fresh(folder))
+    env.update(LD_LIBRARY_PATH=str(BUILD / "sim"), CPROF_LOG="info")
+    done = subprocess.run([str(BUILD / "gpu" / "window_end"), "--launches", "500000", "--windows", "3"], env=env,
+                          capture_output=True, text=True, check=True)
+    v = values("\n".join(line for line in done.stderr.splitlines() if line.startswith("gpu_window")))
+    lost = re.search(r"([\d,]+) lost", done.stderr)
+    rows.append(("training thread held at the end of a window of 10^6 GPU records, most of 3", v["gpu_window_end_wall_most"], "us", 100,
+                 f"simulated GPU, wall clock; CPU {v['gpu_window_end_cpu_most']:.1f} us; {lost.group(1) if lost else '?'} records lost"))
+    return rows
+
+
 def verdict(value, budget):
     if budget is None:
         return ""
@@ -237,7 +267,7 @@ def main():
     try:
         rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_step(folder, 1 if args.quick else 3, 100)
-        rows += bench_window_end(folder) + bench_json()
+        rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if args.json:
