@@ -10,28 +10,24 @@
 #define IDLE_MS                                                                                    \
     30000 /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
 
-static enum action action;
-static bool holding;
-
 void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
 {
-    (void)g;
-    action = begun;
-    holding = hold;
+    g->action = begun;
+    g->holding = hold;
 }
 
-static enum gpu_want wanted(bool draining)
+static enum gpu_want wanted(const struct gpu_side *g, bool draining)
 {
-    if (draining || action == ACTION_ACTIVE_AND_SAVE)
+    if (draining || g->action == ACTION_ACTIVE_AND_SAVE)
         return GPU_WANT_SOON;
-    return action != ACTION_SKIP || holding ? GPU_WANT_ALL : GPU_WANT_NOTHING;
+    return g->action != ACTION_SKIP || g->holding ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 
 void gpu_side_look(struct gpu_side *g, bool draining)
 {
     if (!g->source)
         return;
-    g->source->want(wanted(draining));
+    g->source->want(wanted(g, draining));
     g->calls_since = g->source->calls_since();
 }
 

@@ -14,6 +14,8 @@ struct gpu_side {
     bool (*keep)(const struct gpu_record *r);
     /* Adds what went wrong with records to the right window. */
     void (*blame)(enum loss cause, uint64_t n);
+    enum action action;   /* of the step that is being run */
+    bool holding;         /* that step's records are kept aside */
     uint64_t calls_since; /* of this pass */
     uint64_t flushed_ns, fresh_ns;
     bool given_up; /* at exit: what has not come will not */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the stepping thread is held at the end of a window of --launches kernels: the longest and the median of --windows, CPU and
+/* How long the stepping thread is held at the end of a window of --launches kernels of --ns each: the longest and the median of --windows, CPU and
  * wall-clock time, as `name value unit` lines on stderr. To be run with one warmup and one active step, for ever. */
 #include <time.h>
 
@@ -24,6 +24,8 @@ int main(int argc, char **argv)
 {
     long windows = number(argc, argv, "windows", 9);
     long launches = number(argc, argv, "launches", 100000);
+    long nanoseconds =
+        number(argc, argv, "ns", 5000); /* of a kernel; a full stream holds launches up */
     double *cpu = calloc((size_t)windows, sizeof *cpu),
            *wall = calloc((size_t)windows, sizeof *wall);
     cudaStream_t stream;
@@ -32,7 +34,7 @@ int main(int argc, char **argv)
     for (long w = 0; w < windows; w++) {
         cprof_step(); /* warmup is over, the window opens */
         for (long i = 0; i < launches; i++)
-            CHECK(gpu_spin(stream, 100));
+            CHECK(gpu_spin(stream, (uint64_t)nanoseconds));
         double cpu_before = us(CLOCK_THREAD_CPUTIME_ID), before = us(CLOCK_MONOTONIC);
         cprof_step(); /* the window ends */
         wall[w] = us(CLOCK_MONOTONIC) - before;
