@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `make demo`: traces a small PyTorch training run on the CPU, with default settings, and says where the trace is.
+# `make demo`: traces a small PyTorch training run, on the GPU where there is one, with default settings, and says where the trace is.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}

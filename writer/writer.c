@@ -396,6 +396,7 @@ static void hold_is_full(void)
     uint32_t gate = held_gate; /* a mark may have changed it just now */
     if (hold.refused == 1)
         atomic_compare_exchange_strong(&writer_gate, &gate, 0);
+    gpu.holding = false;
 }
 
 static void take_record(struct thread_log *log, const struct record *r)
@@ -473,7 +474,8 @@ static bool keep_gpu(const struct gpu_record *from_gpu)
                     .data_len = sizeof *from_gpu},
               .data = *from_gpu};
     static struct record_owner nobody;
-    hold_put(&hold, &nobody, &copy.r, false);
+    if (!hold_put(&hold, &nobody, &copy.r, false))
+        hold_is_full();
     return true;
 }
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real PyTorch over the simulated GPU: an operator of the script's own launches kernels in a library that knows nothing of torch, so that
+operators, ranges and steps are real and only the device is not."""
+
+import json
+import sys
+import textwrap
+
+import pytest
+
+import consumers
+import support
+from gpu_runs import PROGRAMS, SIM, lost, needed
+
+pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+pytestmark = needed
+
+SCRIPT = """
+import ctypes, os, torch
+gpu = ctypes.CDLL(os.environ["GPU_LIBRARY"])
+library = torch.library.Library("simulated", "DEF")
+library.define("launch(Tensor x, int n) -> Tensor")
+def launch(x, n):
+    assert gpu.gpu_work_13(n) == 13000
+    return x.clone()
+library.impl("launch", launch, "CompositeExplicitAutograd")
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for step in range(8):
+    with torch.profiler.record_function("train"):
+        with torch.profiler.record_function("forward"):
+            y = torch.ops.simulated.launch(weight.detach(), 3)
+        loss = (weight * y).sum()
+        loss.backward()
+        torch.ops.simulated.launch(y, 2)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.fixture(scope="module", params=["13", "11.8"])
+def trace(request, tmp_path_factory):
+    """Steps 2 to 4 of the script, with CUPTI of two ages."""
+    folder = tmp_path_factory.mktemp("torch")
+    script = folder / "train.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    faults = "" if request.param == "13" else "version=18"
+    result = support.run([sys.executable, script], folder, WARMUP=2, ACTIVE=3,
+                         env={"LD_LIBRARY_PATH": str(SIM), "GPU_LIBRARY": str(PROGRAMS / "libgpu13.so"), "SIM_FAULTS": faults})
+    assert result.rc == 0 and len(result.traces) == 1, result.err
+    return support.load(result.traces[0])
+
+
+def rows(trace, category, name=None):
+    return [e for e in support.events(trace, ph="X", cat=category) if name is None or e["name"] == name]
+
+
+def test_every_kernel_is_there_and_joined(trace):
+    assert consumers.gpu_problems(trace, {"kernels": 15}) == []
+    assert lost(trace) == {}
+
+
+def test_kernels_belong_to_the_operator_that_launched_them(trace):
+    operators = {e["args"]["External id"]: e for e in rows(trace, "cpu_op", "simulated::launch")}
+    assert len(operators) == 6
+    launched = {}
+    for kernel in rows(trace, "kernel"):
+        launched.setdefault(kernel["args"]["External id"], []).append(kernel["name"])
+    assert set(launched) == set(operators)
+    assert sorted(len(names) for names in launched.values()) == [2, 2, 2, 3, 3, 3]
+    for call in rows(trace, "cuda_runtime", "cudaLaunchKernel"):
+        start, end = support.span_ns(call)
+        around = support.span_ns(operators[call["args"]["External id"]])
+        assert around[0] <= start and end <= around[1]
+
+
+def test_ranges_stand_where_their_kernels_ran(trace):
+    names = sorted(e["name"] for e in rows(trace, "gpu_user_annotation"))
+    assert names == ["forward"] * 3 + ["train"] * 3
+    kernels = [support.span_ns(e) for e in rows(trace, "kernel")]
+    for row in rows(trace, "gpu_user_annotation", "forward"):
+        start, end = support.span_ns(row)
+        inside = [k for k in kernels if start <= k[0] and k[1] <= end]
+        assert len(inside) == 3 and inside[0][0] == start and inside[-1][1] == end
+
+
+def test_steps_are_the_optimizers(trace):
+    assert [e["name"] for e in rows(trace, "user_annotation") if e["name"].startswith("ProfilerStep")] == [
+        f"ProfilerStep#{n}" for n in (2, 3, 4)]
+
+
+def test_devices_and_versions_stand_in_the_head(trace):
+    assert [d["id"] for d in trace["deviceProperties"]] == [0, 1] and trace["cupti_version"] in (18, 130000)
+    assert json.dumps(trace["deviceProperties"])
