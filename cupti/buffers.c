@@ -9,7 +9,7 @@
 #include "writer/writer.h"
 
 #define PAGE         4096u
-#define BIG_FREE     4u          /* prepared at least */
+#define BIG_FREE     16u         /* prepared at least */
 #define SMALL_FREE   16u         /* the same */
 #define REFILL_BYTES (32u << 20) /* made present in one pass at most */
 #define UNREFUSED    8u          /* times the limit: addresses where no request may be refused */
@@ -168,7 +168,7 @@ bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse)
     limit_bytes = limit;
     refusing = may_refuse;
     for (;; reach /= 2) { /* less where the addresses of the process are limited */
-        uint64_t n_big = reach / big, n_small = reach / 4 / small;
+        uint64_t n_big = reach / big, n_small = reach / small;
         if (n_big < 2 || n_small < 2)
             return false;
         range_bytes = n_big * big + n_small * small;

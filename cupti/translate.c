@@ -182,8 +182,8 @@ static enum translate_result take_call(const struct translate *t, const void *ac
     const struct cupti_call *c = activity;
     bool driver = c->kind == CUPTI_KIND_DRIVER;
     const struct gpu_call *call = gpu_call(t->callback_name, driver, c->cbid);
-    if (call->name.text ==
-        NULL) { /* newer than this CUPTI: what it causes is counted as without a call */
+    /* Newer than this CUPTI: what it causes is counted as without a call. */
+    if (call->name.text == NULL) {
         return TRANSLATE_SKIPPED;
     }
     if (!call->shown) {

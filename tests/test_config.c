@@ -65,7 +65,7 @@ START_TEST(defaults_are_paritys)
     ck_assert(c->enabled && !c->trace_children);
     ck_assert_int_eq(c->log + LOG_ERROR, LOG_INFO);
     ck_assert_int_eq(c->ring_kb, 8192);
-    ck_assert_int_eq(c->gpu_buffer_kb, 4096);
+    ck_assert_int_eq(c->gpu_buffer_kb, 256);
     ck_assert_int_eq(c->max_trace_mb, 2048);
     ck_assert_int_eq(c->drain_deadline_ms, 10000);
     ck_assert_int_eq(c->num_traces_to_keep, -1);
@@ -276,7 +276,7 @@ START_TEST(missing_parts_that_nobody_needs_are_silent)
 {
     const struct config *c =
         LOAD("CPROF_NUM_TRACES_TO_KEEP=-1", "CPROF_REMOTE_FILE_NAME=None", "CPROF_WITH_STACK=off",
-             "CPROF_WITH_FLOPS=0", "CPROF_WITH_MODULES=false", "CPROF_GPU_BUFFER_KB=04096");
+             "CPROF_WITH_FLOPS=0", "CPROF_WITH_MODULES=false", "CPROF_GPU_BUFFER_KB=0256");
     ck_assert_str_eq(lines, "");
     ck_assert(!c->with_flops);
     /* by default FLOPs are wanted, but nobody asked: no line, and no claim in the trace */

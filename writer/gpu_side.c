@@ -12,6 +12,9 @@
 
 void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
 {
+    if (begun == ACTION_ACTIVE_AND_SAVE)
+        g->flushed_ns =
+            0; /* now, so that the larger buffers have a chance to come back before the window ends */
     g->action = begun;
     g->holding = hold;
 }
@@ -29,6 +32,11 @@ void gpu_side_look(struct gpu_side *g, bool draining)
         return;
     g->source->want(wanted(g, draining));
     g->calls_since = g->source->calls_since();
+}
+
+bool gpu_side_is_on(const struct gpu_side *g)
+{
+    return g->source && g->source->calls_since() != UINT64_MAX;
 }
 
 static void take(const struct gpu_record *r, void *arg)

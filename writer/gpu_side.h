@@ -27,6 +27,9 @@ void gpu_side_step(struct gpu_side *g, enum action action, bool hold);
 /* After the rings were looked at, before they are drained. draining: a closed window waits. */
 void gpu_side_look(struct gpu_side *g, bool draining);
 
+/* CUPTI's kinds are on still: another pass is needed to switch them off. */
+bool gpu_side_is_on(const struct gpu_side *g);
+
 /* After the rings were drained: takes what CUPTI has delivered. */
 void gpu_side_collect(struct gpu_side *g, bool draining);
 

@@ -700,7 +700,7 @@ static void *run(void *unused)
         pass(stopping);
         if (stopping)
             break;
-        bool busy = windows || hold.on || atomic_load(&writer_gate);
+        bool busy = windows || hold.on || atomic_load(&writer_gate) || gpu_side_is_on(&gpu);
         futex_wait(&wake_word, word, busy ? POLL_MS : -1);
     }
     finish_all();
