@@ -226,7 +226,7 @@ START_TEST(kernel_without)
     ck_assert(!out.kernel.has_channel);
     ck_assert_uint_eq(out.kernel.queued_ns, 0);
     ck_assert_int_eq(out.kernel.occupancy, -1);
-    ck_assert_float_eq(out.kernel.blocks_per_sm, 0);
+    ck_assert_float_eq(out.kernel.blocks_per_sm, -1);
 
     clock_start();
     k->queued = k->start - 1000;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See events.h. Per event the last few recordings are kept, because a wait may be delivered after a later recording. */
+/* See events.h. Per event the last recordings are kept, because a wait may be delivered after many later ones; where CUPTI names each
+ * recording (12.8 and newer), they are also found by that name. */
 #include "writer/events.h"
 
 #include <stdlib.h>
 
 #define EVENTS (1u << 14) /* event ids at a time; the newest win */
-#define KEPT   4u         /* recordings of each */
+#define KEPT   32u        /* recordings of each */
+#define NAMED  (1u << 16) /* recordings by their names; the newest win */
 #define PROBES 8u
 
 struct recording {
@@ -21,6 +23,7 @@ struct event {
 };
 
 static struct event *table;
+static struct recording *named;
 
 /* The entry of an event; when it is new and `make`, the place of a free or the least recently recorded one near by. */
 static struct event *entry(uint32_t event, uint32_t context, bool make)
@@ -45,27 +48,45 @@ static struct event *entry(uint32_t event, uint32_t context, bool make)
 
 void events_note(const struct gpu_record *r, uint64_t correlation)
 {
+    struct recording one = {correlation, r->event.event_sync, r->stream};
+    if (one.sync && !named)
+        named = calloc(NAMED, sizeof *named);
+    if (one.sync && named)
+        named[one.sync & (NAMED - 1)] = one;
     struct event *e = entry(r->event.event, r->context, true);
     if (!e)
         return;
-    e->last[e->next] = (struct recording){correlation, r->event.event_sync, r->stream};
+    e->last[e->next] = one;
     e->next = (e->next + 1) % KEPT;
+}
+
+/* The last recording of the event before the wait. */
+static const struct recording *find_by_order(const struct gpu_record *r, uint64_t correlation)
+{
+    struct event *e = entry(r->sync.event, r->context, false);
+    const struct recording *best = NULL;
+    for (uint32_t i = 0; e && i < KEPT; i++) {
+        const struct recording *one = &e->last[i];
+        if (one->correlation && one->correlation < correlation &&
+            (!best || one->correlation > best->correlation))
+            best = one;
+    }
+    return best;
+}
+
+static const struct recording *find_by_name(uint64_t sync)
+{
+    const struct recording *one = named ? &named[sync & (NAMED - 1)] : NULL;
+    return one && one->correlation && one->sync == sync ? one : NULL;
 }
 
 bool events_find(const struct gpu_record *r, uint64_t correlation, struct json_wait *out)
 {
-    *out = (struct json_wait){-1, -1};
-    struct event *e = r->sync.event != GPU_NONE ? entry(r->sync.event, r->context, false) : NULL;
-    const struct recording *best = NULL;
-    for (uint32_t i = 0; e && i < KEPT; i++) {
-        const struct recording *one = &e->last[i];
-        bool exact = r->sync.event_sync && one->sync == r->sync.event_sync;
-        bool earlier = !r->sync.event_sync && one->correlation < correlation;
-        if (one->correlation && (exact || earlier) &&
-            (!best || one->correlation > best->correlation))
-            best = one;
-    }
-    if (best)
-        *out = (struct json_wait){best->stream, (uint32_t)best->correlation};
-    return best != NULL;
+    const struct recording *found = NULL;
+    if (r->sync.event != GPU_NONE)
+        found =
+            r->sync.event_sync ? find_by_name(r->sync.event_sync) : find_by_order(r, correlation);
+    *out = found ? (struct json_wait){found->stream, (uint32_t)found->correlation}
+                 : (struct json_wait){-1, -1};
+    return found != NULL;
 }

@@ -16,7 +16,7 @@
 #include "writer/ranges.h"
 #include "writer/timeline.h"
 
-#define MOST_UNSURE 100000u
+#define MOST_UNSURE 20000u
 
 /* Records that wait for the end of a batch. */
 struct queue {
@@ -183,6 +183,8 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
         return;
     }
     touched(w);
+    if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
+        caused(w, c);
     if (!window_room(w, in->shared))
         return;
     switch ((enum gpu_kind)r->kind) {
@@ -191,7 +193,6 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
     case GPU_FILL:
     case GPU_GRAPH:
         write_work(in, w, c, r);
-        caused(w, c);
         break;
     case GPU_SYNC:
         write_sync(in, w, c, r);
@@ -461,6 +462,19 @@ static void settle_waits(const struct join_windows *in, size_t n)
     waits_old = waits.n;
 }
 
+/* Those whose recording has come since. */
+static void retry_unsure(const struct join_windows *in)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < unsure.n; i++) {
+        if (recording_is_known(&unsure.records[i]))
+            take_caused(in, &unsure.records[i]);
+        else
+            unsure.records[kept++] = unsure.records[i];
+    }
+    unsure.n = kept;
+}
+
 /* All that wait, now. */
 static void settle_all_waits(const struct join_windows *in)
 {
@@ -570,6 +584,7 @@ void join_pass(const struct join_windows *in, bool fresh)
     if (!fresh)
         return;
     settle_drivers(in, drivers_old, false);
+    retry_unsure(in);
     settle_waits(in, waits_old);
 }
 

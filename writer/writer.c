@@ -53,6 +53,7 @@ static struct window *windows; /* oldest first; all but the last are closed */
 static struct window *current; /* the open one, or NULL */
 static struct hold hold;
 static struct losses held_losses; /* when the hold began */
+static struct losses held_faults; /* of CUPTI, since then */
 static uint32_t held_gate;        /* as the step that is held set it */
 static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
@@ -303,6 +304,8 @@ static void open_markless(const struct step_edge *edge)
     if (!w)
         return;
     w->markless = true;
+    for (unsigned i = 0; i < sizeof held_faults.n / sizeof held_faults.n[0]; i++)
+        w->lost.n[i] += held_faults.n[i];
     count_refused(w, hold.refused);
     current = w;
     hold_each(&hold, replay, w);
@@ -329,6 +332,7 @@ static void begin_step(const struct step_edge *edge)
         hold_begin(&hold, edge->ticks, options.hold_bytes);
         hold_is_trace = edge->keep;
         held_losses = edge->losses;
+        memset(&held_faults, 0, sizeof held_faults);
         held_gate = edge->gate;
     } else if (!warmup) {
         forget_hold();
@@ -506,6 +510,8 @@ static void blame_window(enum loss cause, uint64_t n)
     struct window *w = windows ? windows : current;
     if (w)
         w->lost.n[cause] += n;
+    else if (hold.on && hold_is_trace)
+        held_faults.n[cause] += n;
     else if (cause == LOSS_LATE)
         events_lost += n;
 }

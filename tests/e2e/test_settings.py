@@ -191,7 +191,7 @@ def test_nearly_full_disk_stops_short_windows_too(tmp_path):
     if reason:
         pytest.skip(reason)
     code = "steps(200, 0.004); print('done')"
-    result = in_mounts(tmp_path, 'mount -t tmpfs -o size=256k none "$M"', code, WARMUP=0, ACTIVE=1, REPEAT=0)
+    result = in_mounts(tmp_path, 'mount -t tmpfs -o size=1m none "$M"', code, WARMUP=0, ACTIVE=1, REPEAT=0)
     one_line(result, "nearly full", "recording is off")
     assert 5 < len(result.traces) < 100
     for path in result.traces:
