@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of tests/gpu on the simulated GPU (tests/sim), and what the trace must hold of what they say they launched.
+
+    run = gpu_run("many", tmp_path, "--launches", 1000, faults="wrap=1", SCHEDULE_SCOPE="none")
+    trace = run.whole()                          # valid, complete, every kernel once and joined to its call
+    assert run.cupti["forced_flushes"] == 0      # what the simulated CUPTI counted; run.core: what the driver did
+"""
+
+import collections
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import pytest
+
+import consumers
+from conftest import BUILD
+from support import Result, events, load, run
+
+SIM = BUILD / "sim"
+PROGRAMS = BUILD / "gpu"
+needed = pytest.mark.skipif(not (SIM / "libcuda.so.1").is_file() or not (PROGRAMS / "many").is_file(),
+                            reason=f"no simulated GPU in {SIM}: `make sim` needs the CUDA headers (make setup)")
+
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+CALLS = ("cuda_runtime", "cuda_driver")
+DEVICE = (*WORK, "cuda_sync", "gpu_user_annotation")
+
+
+@dataclasses.dataclass
+class GpuRun(Result):
+    """What a program left, what it says it launched, and what the simulation counted."""
+    core: dict = dataclasses.field(default_factory=dict)
+    cupti: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def launched(self):
+        """The tally that the program printed."""
+        return consumers.printed(self.out)
+
+    @property
+    def calls(self):
+        """API calls that the program made, by name."""
+        return {name.partition(".")[2]: n for name, n in self.core.items() if name.startswith("calls.")}
+
+    def trace(self):
+        """The one trace, read strictly."""
+        assert len(self.traces) == 1, f"{self.names}\n{self.err}"
+        return load(self.traces[0])
+
+    def whole(self, excused=None):
+        """The one trace; it holds everything that the program launched, joined, and cprof had nothing to complain of.
+        excused: text of problems that do not count."""
+        assert self.rc == 0, f"exit code {self.rc}\n{self.err}"
+        trace = self.trace()
+        problems = [p for p in consumers.gpu_problems(trace, self.launched) if not (excused and excused in p)]
+        assert not problems, "\n".join([*problems[:20], f"({len(problems)} in all)", self.err])
+        assert lost(trace) == {} and trace["cprof"]["gpu"]["before_call"] == 0
+        assert [line for line in self.complaints if "no step was marked" not in line] == []
+        return trace
+
+    def behaves(self):
+        """CUPTI was used as a guest uses it. Returns its counters."""
+        for name in ("misuse", "kind_kernel", "finalizes", "forced_flushes", "concurrent_flushes"):
+            assert self.cupti.get(name, 0) == 0, f"{name}: {self.cupti}\n{self.err}"
+        assert self.cupti["register_timestamp"] <= 1
+        return self.cupti
+
+
+def lost(trace):
+    """cprof.lost without its zeroes and its total."""
+    return {name: n for name, n in trace["cprof"]["lost"].items() if n and name != "total"}
+
+
+def gpu_run(name, folder, *args, faults="", libraries=SIM, env=None, **more):
+    """Runs a program of tests/gpu on the simulated GPU. faults: SIM_FAULTS of sim.h; libraries: folder of the GPU's
+    libraries; `more` goes to support.run()."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    report = folder / "simulation.txt"
+    report.unlink(missing_ok=True)
+    variables = {"LD_LIBRARY_PATH": str(libraries), "SIM_FAULTS": faults, "SIM_REPORT": str(report), **(env or {})}
+    result = run([PROGRAMS / name, *args], folder, env=variables, **more)
+    core, cupti = figures(report)
+    return GpuRun(result.rc, result.out, result.err, result.folder, core, cupti)
+
+
+def figures(report):
+    """(driver's, CUPTI's) counters of the process that ended last: children end before their parent."""
+    lines = [json.loads(line) for line in report.read_text().splitlines()] if report.is_file() else []
+    last = lines[-1]["pid"] if lines else None
+    result = {"core": collections.Counter(), "cupti": collections.Counter()}
+    for line in lines:
+        if line["pid"] == last:
+            result[line["of"]][line["name"]] += line["value"]
+    return result["core"], result["cupti"]
+
+
+def libraries_without(folder, *names):
+    """A folder with the simulated GPU's libraries but those whose names begin so."""
+    folder.mkdir(parents=True)
+    for library in SIM.iterdir():
+        if library.is_file() and ".so" in library.name and not library.name.startswith(tuple(names)):
+            shutil.copy(library, folder / library.name)
+    return folder
+
+
+def counts(trace):
+    """Rows by category."""
+    return collections.Counter(e["cat"] for e in trace["traceEvents"] if e["ph"] == "X")
+
+
+def by_correlation(trace, *categories):
+    """correlation -> rows of the categories."""
+    found = collections.defaultdict(list)
+    for e in trace["traceEvents"]:
+        if e["ph"] == "X" and e.get("cat") in categories and "correlation" in e["args"]:
+            found[e["args"]["correlation"]].append(e)
+    return found
+
+
+def without_times(trace):
+    """What must be the same however CUPTI lays its records out: rows with their arguments, correlations numbered in order,
+    by category and number."""
+    rows = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] in (*CALLS, *WORK, "cuda_sync")]
+    numbers = {c: n for n, c in enumerate(sorted({e["args"].get("correlation", 0) for e in rows}))}
+    # priority: CUPTI tells it from 13.1 on
+    changing = {"memory bandwidth (GB/s)", "queued", "External id", "wait_on_cuda_event_record_corr_id", "cbid", "priority"}
+    result = []
+    for e in rows:
+        args = {k: v for k, v in e["args"].items() if k not in changing}
+        args["correlation"] = numbers[e["args"].get("correlation", 0)]
+        waited = e["args"].get("wait_on_cuda_event_record_corr_id")
+        if waited is not None:
+            args["waited"] = numbers.get(waited, waited)
+        place = e["pid"] if e["cat"] not in CALLS else "cpu"
+        result.append((e["cat"], args["correlation"], e["name"], place, json.dumps(args, sort_keys=True)))
+    return sorted(result)
+
+
+def spans(trace, name):
+    """X events of one name, by time."""
+    return sorted(events(trace, ph="X", name=name), key=lambda e: float(e["ts"]))
