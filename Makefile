@@ -34,7 +34,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wol
 CODEGEN := -std=gnu11 -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition -fno-plt \
 	-fno-strict-aliasing -D_GNU_SOURCE=
 
-# CUDA_INC (written by scripts/setup.sh) is a list of header folders; empty when there is no toolkit.
+# CUDA_INC (written by scripts/setup.sh) is a list of header folders; empty when there are none of CUDA 13.
 -include $(firstword $(wildcard $(BUILD)/cuda.mk build/cuda.mk))
 INCLUDES := -I. $(addprefix -isystem ,$(CUDA_INC))
 
@@ -96,7 +96,7 @@ all: $(LIB)
 setup:
 	$(Q)BUILD=$(BUILD) bash scripts/setup.sh
 
-## demo: trace a small PyTorch training run on the CPU and say where the trace is
+## demo: trace a small PyTorch training run (on the GPU where there is one) and say where the trace is
 .PHONY: demo
 demo: setup
 	$(Q)$(MAKE) all
@@ -111,7 +111,7 @@ test: setup
 .PHONY: unit
 unit: $(BUILD)/unit
 	$(SAY) "  RUN     $<"
-	$(Q)$<
+	$(Q)CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-30} $<
 
 ## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
 .PHONY: e2e
@@ -136,6 +136,11 @@ endif
 bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench.py $(BENCH_ARGS)
+
+## gpu-check: the acceptance run on a GPU, real where there is one, else simulated (GPU_CHECK="--sim --quick")
+.PHONY: gpu-check
+gpu-check:
+	$(Q)bash scripts/gpu_check.sh $(GPU_CHECK)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_BIN)
@@ -324,6 +329,7 @@ $(BUILD)/gpu/%: $(BUILD)/gpu/obj/%.o $(GPU_KERNELS) $(SIM_LIB)
 $(BUILD)/gpu/driver_only $(BUILD)/gpu/two_runtimes: GPU_WITHOUT := $(GPU_KERNELS)
 $(BUILD)/gpu/driver_only: GPU_LINK := $(SIM)/libcuda.so.1
 $(BUILD)/gpu/static_runtime: GPU_LINK := $(SIM)/libcudart_static.a
+$(BUILD)/gpu/second_client: GPU_LINK := $(SIM)/libcudart.so.13 $(SIM)/libcupti.so.13
 $(BUILD)/gpu/two_runtimes: GPU_LINK = $(BUILD)/gpu/libgpu12.so $(BUILD)/gpu/libgpu13.so -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/gpu/two_runtimes: $(BUILD)/gpu/libgpu12.so $(BUILD)/gpu/libgpu13.so
 

@@ -14,9 +14,8 @@
 #define NEAR                                                                                       \
     (UINT64_C(1)                                                                                   \
      << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
-#define RECORDS_AT_ONCE                                                                            \
-    50000u /* then the rings have their turn: CUPTI's buffers can wait, they cannot */
-#define KERNELS_LOOKED 16u /* that none of the first ones has a time tells that CUPTI gives none */
+#define RECORDS_AT_ONCE 50000u /* then it is the rings' turn: CUPTI's buffers can wait */
+#define KERNELS_LOOKED  16u /* that none of the first ones has a time tells that CUPTI gives none */
 
 static const struct cupti *api;
 static struct translate reader;

@@ -23,7 +23,7 @@ const char *gpu_device_name(uint32_t device);
 /* The value of deviceProperties in Kineto's keys, a line per device; "[]" without any. Valid until the next call. */
 const char *gpu_devices_json(void);
 
-/* Fills in blocks_per_sm, warps_per_sm and occupancy of out->kernel: 0, 0 and -1 for an unknown device. */
+/* Fills in blocks_per_sm, warps_per_sm and occupancy of out->kernel: -1 each for an unknown device. */
 void gpu_occupancy(const struct cupti_kernel *k, struct gpu_record *out);
 
 /* Forgets all devices and contexts. For tests. */

@@ -50,6 +50,7 @@ enum gpu_other {
     GPU_OTHER_ENABLES,      /* cuptiActivityEnable… of `kind` */
     GPU_OTHER_DISABLES,     /* cuptiActivityDisable… of `kind` */
     GPU_OTHER_FINALIZES,    /* cuptiFinalize */
+    GPU_OTHER_FLUSHED,      /* cuptiActivityFlush…; told after it has returned */
 };
 void gpu_other_client(enum gpu_other what, int kind); /* as said above */
 

@@ -26,6 +26,9 @@
 #define WAIT_APP_MS   2000
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
 #define KINDS         128
+#define RECORDED      16
+#define OTHER_QUIET_MS                                                                             \
+    3000 /* another client that has no kind on and does nothing for so long is done, flushed or not */
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
@@ -47,6 +50,11 @@ static _Atomic int phase; /* enum phase; written under the lock or when CUPTI en
 static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
 /* gpu_source.calls_since; as armed */
 static _Atomic uint64_t calls_from = UINT64_MAX;
+/* When CUPTI recorded calls, the latest times: rings are drained after another client has made cprof step aside. As armed. */
+static struct {
+    _Atomic uint64_t from, until; /* until is 0 while from changes */
+} recorded[RECORDED];
+static _Atomic unsigned n_recorded; /* as armed */
 /* ticks of the last gpu_arm() whose step the cprof thread has not come to; 0 = none */
 static _Atomic uint64_t asked;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes, gpu_arm() reads */
@@ -61,7 +69,9 @@ static bool came_back;   /* at least once: said */
 static bool stood_down;  /* the same */
 static struct {
     bool subscribed;
+    bool busy;                  /* between giving its buffers and flushing with no kind on */
     uint64_t kinds[KINDS / 64]; /* enabled by it */
+    uint64_t last_ns;           /* clock_monotonic_ns() of its last call */
 } other;
 
 /* The cprof thread's. */
@@ -112,7 +122,25 @@ static bool other_is_idle(void)
     for (unsigned i = 0; i < KINDS / 64; i++)
         if (other.kinds[i])
             return false;
-    return true;
+    return !other.busy || clock_monotonic_ns() - other.last_ns > OTHER_QUIET_MS * 1000000ull;
+}
+
+static void calls_begin(void)
+{
+    unsigned n = atomic_load(&n_recorded), slot = n % RECORDED;
+    uint64_t now = clock_ticks();
+    atomic_store(&recorded[slot].until, 0);
+    atomic_store(&recorded[slot].from, now);
+    atomic_store(&recorded[slot].until, UINT64_MAX);
+    atomic_store(&n_recorded, n + 1);
+    atomic_store(&calls_from, now);
+}
+
+static void calls_end(void)
+{
+    unsigned n = atomic_load(&n_recorded);
+    if (atomic_exchange(&calls_from, UINT64_MAX) != UINT64_MAX && n)
+        atomic_store(&recorded[(n - 1) % RECORDED].until, clock_ticks());
 }
 
 /* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so without the lock. */
@@ -120,7 +148,7 @@ static void gone(const char *why)
 {
     set_phase(PHASE_OVER);
     atomic_store(&armed, false);
-    atomic_store(&calls_from, UINT64_MAX);
+    calls_end();
     buffers_forget();
     log_warn("CUPTI ended: %s; GPU activity is no longer recorded", why);
     writer_note("CUPTI ended with an error; GPU activity is missing from then on");
@@ -135,7 +163,8 @@ static void arm(void)
         return;
     switch_on(&api, &options, &calls);
     filtered = false;
-    atomic_store(&calls_from, calls ? clock_ticks() : UINT64_MAX);
+    if (calls)
+        calls_begin();
     atomic_store(&armed, true);
 }
 
@@ -143,7 +172,7 @@ static void disarm(void)
 {
     if (!atomic_load(&armed))
         return;
-    atomic_store(&calls_from, UINT64_MAX);
+    calls_end();
     atomic_store(&armed, false);
     switch_off(&api);
 }
@@ -333,12 +362,13 @@ static void note_other(enum gpu_other what, int kind)
 {
     uint64_t bit = UINT64_C(1) << (kind & 63);
     uint64_t *word = kind >= 0 && kind < KINDS ? &other.kinds[kind / 64] : NULL;
+    other.last_ns = clock_monotonic_ns();
     switch (what) {
     case GPU_OTHER_SUBSCRIBES:
         other.subscribed = true;
         break;
     case GPU_OTHER_UNSUBSCRIBES:
-        other.subscribed = false;
+        other.subscribed = other.busy = false;
         break;
     case GPU_OTHER_ENABLES:
         if (word)
@@ -349,11 +379,18 @@ static void note_other(enum gpu_other what, int kind)
             *word &= ~bit;
         break;
     case GPU_OTHER_FINALIZES:
-        other.subscribed = false;
+        other.subscribed = other.busy = false;
         for (unsigned i = 0; i < KINDS / 64; i++)
             other.kinds[i] = 0;
         break;
     case GPU_OTHER_BUFFERS:
+        other.busy = true;
+        break;
+    case GPU_OTHER_FLUSHED:
+        for (unsigned i = 0; i < KINDS / 64; i++)
+            if (other.kinds[i])
+                return;
+        other.busy = false;
         break;
     }
 }
@@ -490,6 +527,14 @@ static uint64_t source_calls_since(void)
     return atomic_load_explicit(&calls_from, memory_order_relaxed);
 }
 
+static bool source_recorded(uint64_t ticks)
+{
+    for (unsigned i = 0; i < RECORDED; i++)
+        if (ticks < atomic_load(&recorded[i].until) && ticks >= atomic_load(&recorded[i].from))
+            return true;
+    return false;
+}
+
 static const char *source_versions_json(void)
 {
     static char text[192];
@@ -513,6 +558,7 @@ const struct gpu_source *gpu_source(void)
         .collect = source_collect,
         .returned = source_returned,
         .calls_since = source_calls_since,
+        .recorded = source_recorded,
         .devices_json = gpu_devices_json,
         .versions_json = source_versions_json,
         .device_name = gpu_device_name,

@@ -40,6 +40,14 @@ static bool is_cupti(const void *caller)
     return strncmp(name ? name + 1 : info.dli_fname, "libcupti", 8) == 0;
 }
 
+static void tell(enum gpu_other what, int kind, const void *caller)
+{
+    if (atomic_load(&cprof_life) != LIFE_OVER && !is_cupti(caller) && guard_enter()) {
+        gpu_other_client(what, kind);
+        guard_leave();
+    }
+}
+
 /* The real function; tells cupti/ about the call first. */
 static void *before(_Atomic(void *) *slot, const char *symbol, enum cupti_node node,
                     enum gpu_other what, int kind, const void *caller)
@@ -49,10 +57,8 @@ static void *before(_Atomic(void *) *slot, const char *symbol, enum cupti_node n
         real = resolve_next(symbol, &libraries[node], caller);
         atomic_store_explicit(slot, real, memory_order_relaxed);
     }
-    if (real && atomic_load(&cprof_life) != LIFE_OVER && !is_cupti(caller) && guard_enter()) {
-        gpu_other_client(what, kind);
-        guard_leave();
-    }
+    if (real && what != GPU_OTHER_FLUSHED)
+        tell(what, kind, caller);
     return real;
 }
 
@@ -64,7 +70,10 @@ static void *before(_Atomic(void *) *slot, const char *symbol, enum cupti_node n
         static _Atomic(void *) slot;                                                               \
         int(*real) HOOK_PARAMS(__VA_ARGS__) =                                                      \
             before(&slot, #symbol, NODE_##node, what, kind, __builtin_return_address(0));          \
-        return real ? real HOOK_ARGS(__VA_ARGS__) : NOT_INITIALIZED;                               \
+        int result = real ? real HOOK_ARGS(__VA_ARGS__) : NOT_INITIALIZED;                         \
+        if ((what) == GPU_OTHER_FLUSHED)                                                           \
+            tell(what, kind, __builtin_return_address(0));                                         \
+        return result;                                                                             \
     }
 
 #define CUPTI(symbol, ...)                                                                         \

@@ -143,6 +143,8 @@ struct gpu_source {
     /* Since when CUPTI records calls: hooked calls that start later than this wait for CUPTI's record of theirs. UINT64_MAX: it does
      * not. */
     uint64_t (*calls_since)(void);
+    /* True when CUPTI recorded calls at `ticks`, which may be before kinds were switched off. NULL: as calls_since. */
+    bool (*recorded)(uint64_t ticks);
     /* JSON text for the head of a trace: the value of deviceProperties ("[]" when there is nothing to say), and
      * `"cupti_version": N,\n` pairs or "". Valid until the next call. */
     const char *(*devices_json)(void);

@@ -34,6 +34,11 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     g->calls_since = g->source->calls_since();
 }
 
+bool gpu_side_recorded(const struct gpu_side *g, uint64_t start)
+{
+    return g->source->recorded ? g->source->recorded(start) : start >= g->calls_since;
+}
+
 bool gpu_side_is_on(const struct gpu_side *g)
 {
     return g->source && g->source->calls_since() != UINT64_MAX;
@@ -98,8 +103,10 @@ void gpu_side_give_up(struct gpu_side *g)
 
 bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping)
 {
-    if (!g->source || g->given_up || g->calls_since == UINT64_MAX)
+    if (!g->source || g->given_up)
         return true;
+    if (g->calls_since == UINT64_MAX && g->source->returned(w->end))
+        return true; /* what another client has ended comes back, too */
     uint64_t last = w->gpu.last > w->closed_at ? w->gpu.last : w->closed_at;
     double quiet_ms = (double)(clock_ticks() - last) * 1e3 / clock_ticks_per_second();
     bool returned = g->source->returned(w->end);

@@ -27,6 +27,9 @@ void gpu_side_step(struct gpu_side *g, enum action action, bool hold);
 /* After the rings were looked at, before they are drained. draining: a closed window waits. */
 void gpu_side_look(struct gpu_side *g, bool draining);
 
+/* A hooked call that began at `start` has a record of CUPTI to wait for. */
+bool gpu_side_recorded(const struct gpu_side *g, uint64_t start);
+
 /* CUPTI's kinds are on still: another pass is needed to switch them off. */
 bool gpu_side_is_on(const struct gpu_side *g);
 

@@ -123,7 +123,7 @@ static void caused(struct window *w, struct call *c)
 /* Whether more will or may come of a call. */
 static bool expects_nothing(const struct call *c)
 {
-    return c->effect == EFFECT_NONE || c->effect == EFFECT_WAIT;
+    return c->effect == EFFECT_NONE;
 }
 
 static void write_work(const struct join_windows *in, struct window *w, struct call *c,
@@ -196,6 +196,7 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
         break;
     case GPU_SYNC:
         write_sync(in, w, c, r);
+        c->done |= c->effect == EFFECT_WAIT;
         break;
     case GPU_MEMORY:
         write_memory(in, w, c, r);

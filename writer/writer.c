@@ -219,8 +219,8 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
 static void put_record(struct window *w, const struct record_owner *owner, const struct record *r)
 {
     bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
-    if (r->kind == REC_SPAN && gpu.source && !left_open &&
-        join_span(&gpu.in, w, owner, r, gpu.calls_since))
+    bool span = r->kind == REC_SPAN && gpu.source && !left_open;
+    if (span && join_span(&gpu.in, w, owner, r, gpu_side_recorded(&gpu, r->start) ? 0 : UINT64_MAX))
         w->records++;
     else
         window_add(w, &shared, owner, r);

@@ -55,8 +55,8 @@ static double cpu_seconds(void)
 }
 
 static const char *const kernels[] = {
-    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_"
-    "addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+    ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3E"
+     "EEEviT0_T1_"),
     "ampere_sgemm_128x64_nn",
     "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIfffEEjfLi4EEEEEvT1_",
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL",

@@ -46,7 +46,7 @@ static void flat(char *pageable, char *pinned, char *a, char *b, char *managed)
 
 static void fills(char *pinned, char *a)
 {
-    struct cudaPitchedPtr whole = {a, 256, 256, 16};
+    struct cudaPitchedPtr half = {a, 256, 256, 16}, other_half = {a + N / 2, 256, 256, 16};
     struct cudaExtent box = {256, 16, 8};
     CHECK(cudaMemset(a, 1, N)); /* returns before it is done */
     tally_fill(N);
@@ -65,9 +65,9 @@ static void fills(char *pinned, char *a)
     tally_copy(DTOH, N);
     sync_stream();
     EXPECT(pinned[0] == 3 && pinned[256] == 2 && pinned[N / 2] == 4 && pinned[N - 1] == 1);
-    CHECK(cudaMemset3D(whole, 6, box));
+    CHECK(cudaMemset3D(half, 6, box));
     tally_fill(256 * 16 * 8);
-    CHECK(cudaMemset3DAsync(whole, 7, box, stream));
+    CHECK(cudaMemset3DAsync(other_half, 7, box, stream));
     tally_fill(256 * 16 * 8);
     sync_stream();
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many launches: --threads T, each with --streams S, --launches N per thread, kernels of --ns each, --devices D in
- * turn, --sync N: a stream synchronisation after so many launches. */
+ * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch. */
 #include <pthread.h>
 #include <time.h>
 
+#include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
@@ -43,6 +44,8 @@ int main(int argc, char **argv)
     n_devices = number(argc, argv, "devices", 1);
     sync_after = number(argc, argv, "sync", 0);
     CHECK(cudaSetDevice(0));
+    if (number(argc, argv, "mark", 0))
+        cprof_step();
     pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
     clock_gettime(CLOCK_MONOTONIC, &a);
     for (long i = 0; i < n_threads; i++)

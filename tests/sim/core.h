@@ -15,6 +15,10 @@
 #include "tests/sim/image.h"
 #include "tests/sim/sim.h"
 
+#if CUDA_VERSION < 13000
+#error "the simulated GPU needs the headers of CUDA 13 (scripts/setup.sh finds or installs them)"
+#endif
+
 #define NOT_AN_ID   UINT32_MAX
 #define MAX_DEVICES 16
 #define QUEUE_LENGTH                                                                               \

@@ -231,16 +231,25 @@ EXPORTED CUptiResult CUPTIAPI cuptiGetCallbackState(uint32_t *on, CUpti_Subscrib
 /* ---- names ---- */
 
 static const char *const runtime_names[] = {"INVALID",
-#define X(name) [CUPTI_RUNTIME_TRACE_CBID_##name] = #name,
+#define X(name, id) [id] = #name,
                                             RUNTIME_CALLS(X)
 #undef X
 };
 
 static const char *const driver_names[] = {"INVALID",
-#define X(name) [CUPTI_DRIVER_TRACE_CBID_##name] = #name,
+#define X(name, id) [id] = #name,
                                            DRIVER_CALLS(X)
 #undef X
 };
+
+#if CUPTI_API_VERSION / 100 == 1300
+#define X(name, id) _Static_assert((int)CUPTI_RUNTIME_TRACE_CBID_##name == (id), #name);
+RUNTIME_CALLS(X)
+#undef X
+#define X(name, id) _Static_assert((int)CUPTI_DRIVER_TRACE_CBID_##name == (id), #name);
+DRIVER_CALLS(X)
+#undef X
+#endif
 
 /* Only as many as the version knows; the last ids were seen in the real libraries. */
 static uint32_t last_name(CUpti_CallbackDomain domain)

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that use a GPU, on the simulated one: what they launched is in the trace, once, joined to the call and the operator that
+caused it, in the window in which it was launched."""
+
+import collections
+import json
+import re
+
+
+import pytest
+
+from gpu_runs import (CALLS, PROGRAMS, SIM, WORK, by_correlation, counts, gpu_run, libraries_without, lost, needed, spans,
+                      without_times)
+from support import events, load, python, run, span_ns, step_numbers
+
+pytestmark = needed
+
+ALL = ["many", "copies", "graphs", "events", "pools", "static_runtime", "driver_only", "two_runtimes", "reset"]
+# What cprof asks for the head of the trace; neither touches a device.
+VERSION_CALLS = {"cuDriverGetVersion", "cudaRuntimeGetVersion"}
+
+
+# ---- whole programs ----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", ALL)
+def test_everything_launched_is_recorded_once_and_joined(tmp_path, name):
+    result = gpu_run(name, tmp_path)
+    result.whole()
+    result.behaves()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_cuda_call_is_added(tmp_path, name):
+    """The driver counts the calls of the whole process, by name; CUPTI is not there without cprof."""
+    without = gpu_run(name, tmp_path / "without", preload=False)
+    profiled = gpu_run(name, tmp_path / "profiled")
+    assert (without.rc, without.out) == (profiled.rc, profiled.out) == (0, profiled.out) and not without.cupti
+    added = collections.Counter(profiled.calls)
+    added.subtract(without.calls)
+    assert {call: n for call, n in added.items() if n and call not in VERSION_CALLS} == {}
+    figures = {key for key in without.core if not key.startswith("calls")}
+    assert {key: profiled.core[key] for key in figures} == {key: without.core[key] for key in figures}
+
+
+def test_a_million_launches(tmp_path):
+    """8 threads with 4 streams each, 200 000 launches a second."""
+    result = gpu_run("many", tmp_path, "--threads", 8, "--streams", 4, "--launches", 125000, "--ns", 160000,
+                     SCHEDULE_SCOPE="none")
+    text = result.traces[0].read_bytes()  # the strict reader takes a minute for it
+    about = json.loads(b'{"cprof"' + text.rpartition(b'"cprof"')[2])["cprof"]
+    assert result.rc == 0 and about["lost"]["total"] == 0, result.err
+    assert about["gpu"]["kernels"] == 1000000 and about["gpu"]["before_call"] == 0
+    row = rb'"cat": "%s", "name": "%s.*?"ts": (\d+)\.(\d{3}), .*?"correlation": (\d+)'
+    calls, kernels = ({int(c): int(us + ns) for us, ns, c in re.findall(row % which, text)}
+                      for which in ((b"cuda_runtime", b"cudaLaunchKernel"), (b"kernel", b"spin_kernel")))
+    assert len(kernels) == 1000000 and kernels.keys() == calls.keys()
+    assert all(start >= calls[correlation] for correlation, start in kernels.items())
+    result.behaves()
+
+
+def test_several_devices(tmp_path):
+    result = gpu_run("many", tmp_path, "--threads", 4, "--devices", 2, "--launches", 200)
+    trace = result.whole()
+    assert collections.Counter(e["pid"] for e in events(trace, cat="kernel", ph="X")) == {0: 400, 1: 400}
+    names = {e["pid"]: e["args"]["name"] for e in events(trace, ph="M", name="process_name")}
+    assert names[0].startswith("GPU 0 NVIDIA") and names[1].startswith("GPU 1 NVIDIA")
+    assert [device["id"] for device in trace["deviceProperties"]] == [0, 1]
+
+
+def test_copies_have_their_kinds_and_bytes(tmp_path):
+    result = gpu_run("copies", tmp_path)
+    trace = result.whole()  # counts and bytes by kind
+    names = {e["name"] for e in events(trace, cat="gpu_memcpy", ph="X")}
+    assert {"Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pinned)", "Memcpy PtoP (Device -> Device)"} <= names
+    fills = events(trace, cat="gpu_memset", ph="X")
+    assert sum(e["args"]["bytes"] for e in fills) == result.launched["fill_bytes"]
+
+
+def test_nodes_of_graphs(tmp_path):
+    """Each node has its graph launch, one arrow and its graph's ids; 2 + 1 launches of each of 3 graphs."""
+    result = gpu_run("graphs", tmp_path, "--launches", 3)
+    trace = result.whole()
+    nodes = [e for e in events(trace, ph="X") if e["cat"] in WORK and e["args"].get("graph id")]
+    assert len(nodes) == 2 * 3 * 6 + 3 * 4
+    by_launch = collections.Counter(e["args"]["correlation"] for e in nodes)
+    launches = spans(trace, "cudaGraphLaunch")
+    assert sorted(by_launch.values()) == [4] * 3 + [6] * 6 and by_launch.keys() == {e["args"]["correlation"] for e in launches}
+    # A node keeps its id from launch to launch.
+    by_node = collections.Counter(e["args"]["graph node id"] for e in nodes)
+    assert set(by_node.values()) <= {3, 6}
+
+
+def test_nodes_name_the_operator_that_captured_them(tmp_path):
+    code = PRELUDE + """
+push(b"capture me"); graph, exec_ = capture(); pop()
+push(b"replay"); launch(exec_, 3); pop()
+"""
+    result = gpu_python(code, tmp_path)
+    trace = result
+    captured, = events(trace, ph="X", name="capture me", cat="user_annotation")
+    replayed, = events(trace, ph="X", name="replay", cat="user_annotation")
+    nodes = [e for e in events(trace, ph="X", cat="gpu_memset") if e["args"].get("graph id")]
+    assert len(nodes) == 3
+    for node in nodes:
+        assert node["args"]["captured in"] == "capture me"
+        assert node["args"]["External id"] == replayed["args"]["External id"] != captured["args"]["External id"]
+
+
+PRELUDE = """
+rt = ctypes.CDLL("libcudart.so.13")
+p, stream = ctypes.c_void_p(), ctypes.c_void_p()
+def ok(result): assert result == 0, result
+ok(rt.cudaMalloc(ctypes.byref(p), 4096)); ok(rt.cudaStreamCreate(ctypes.byref(stream)))
+def fill(): ok(rt.cudaMemsetAsync(p, 0, ctypes.c_size_t(4096), stream))
+def capture():
+    graph, exec_ = ctypes.c_void_p(), ctypes.c_void_p()
+    ok(rt.cudaStreamBeginCapture(stream, 1)); fill(); ok(rt.cudaStreamEndCapture(stream, ctypes.byref(graph)))
+    ok(rt.cudaGraphInstantiate(ctypes.byref(exec_), graph, ctypes.c_ulonglong(0)))
+    return graph, exec_
+def launch(exec_, n):
+    for _ in range(n): ok(rt.cudaGraphLaunch(exec_, stream))
+    ok(rt.cudaStreamSynchronize(stream))
+"""
+
+
+def gpu_python(code, folder, **settings):
+    """The trace of a Python program that uses the simulated runtime by ctypes."""
+    result = run(python(code), folder, env={"LD_LIBRARY_PATH": str(SIM)}, **settings)
+    assert result.rc == 0, result.err
+    return load(result.traces[0])
+
+
+def test_operators_are_found_on_the_gpu(tmp_path):
+    """External id of call and work is the innermost range's; its shadow on the GPU covers its work."""
+    trace = gpu_python(PRELUDE + 'push(b"outer"); fill(); push(b"inner"); fill(); fill(); pop(); fill(); pop(); fill()\n'
+                       'ok(rt.cudaStreamSynchronize(stream))', tmp_path)
+    ids = {name: events(trace, ph="X", name=name, cat="user_annotation")[0]["args"]["External id"] for name in ("outer", "inner")}
+    fills = sorted(events(trace, ph="X", cat="gpu_memset"), key=lambda e: e["args"]["correlation"])
+    assert [e["args"].get("External id") for e in fills] == [ids["outer"], ids["inner"], ids["inner"], ids["outer"], None]
+    shadow = {e["name"]: span_ns(e) for e in events(trace, ph="X", cat="gpu_user_annotation")}
+    assert shadow["outer"][0] == span_ns(fills[0])[0] and shadow["outer"][1] == span_ns(fills[3])[1]
+    assert shadow["inner"] == (span_ns(fills[1])[0], span_ns(fills[2])[1])
+
+
+# ---- windows -----------------------------------------------------------------------------------------------
+
+def window_problems(trace, per_step):
+    """Steps of the file that do not hold exactly the launches made in them."""
+    launches = sorted(span_ns(e)[0] for e in events(trace, ph="X", name="cudaLaunchKernel"))
+    found = {}
+    for e in events(trace, ph="X"):
+        if e["name"].startswith("ProfilerStep#"):
+            start, end = span_ns(e)
+            found[int(e["name"].partition("#")[2])] = sum(start <= at < end for at in launches)
+    return {step: n for step, n in found.items() if n != per_step(step)}
+
+
+def test_a_kernel_that_outlives_its_window(tmp_path):
+    """It runs for a second and the program goes on; later windows are written before, each with its own kernels."""
+    result = gpu_run("outlive", tmp_path, "--steps", 30, "--at", 3, "--ms", 1000, "--step-ms", 20,
+                     WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=3)
+    assert result.rc == 0 and len(result.traces) == 3, result.err
+    for trace, first in zip(map(load, result.traces), (2, 7, 12)):
+        assert step_numbers(trace) == [first, first + 1, first + 2]
+        assert lost(trace) == {} and trace["cprof"]["gpu"]["kernels"] == 15 + (first == 2)
+        assert window_problems(trace, lambda step: 6 if step == 3 else 5) == {}
+    long_one, = [e for e in events(load(result.traces[0]), ph="X", cat="kernel") if e["dur"] > 900000]
+    assert long_one["name"].startswith("void gemm_kernel")
+    assert span_ns(long_one)[1] > max(span_ns(e)[1] for e in events(load(result.traces[0]), ph="X", name="ProfilerStep#4"))
+    result.behaves()
+
+
+def test_the_program_is_not_held_while_a_kernel_outlives_its_window(tmp_path):
+    """Nothing waits for the device: the steps after the window take as long as those before."""
+    args = ("--steps", 20, "--at", 3, "--ms", 700, "--step-ms", 5, "--wait", 0)
+    result = gpu_run("outlive", tmp_path, *args, WARMUP=1, ACTIVE=3)
+    trace = result.trace()
+    assert lost(trace) == {} and trace["cprof"]["gpu"]["kernels"] == 16
+    assert result.core["device_syncs"] == 0
+
+
+def test_steps_with_launches_of_all_threads(tmp_path):
+    result = gpu_run("train", tmp_path, "--steps", 12, WARMUP=1, ACTIVE=3, REPEAT=2)
+    assert result.rc == 0 and len(result.traces) == 2, result.err
+    for path in result.traces:
+        trace = load(path)
+        assert lost(trace) == {} and trace["cprof"]["gpu"]["kernels"] == 3 * 66 and counts(trace)["gpu_memcpy"] == 6
+        for kernels in by_correlation(trace, "kernel").values():
+            assert len(kernels) == 1
+        calls = by_correlation(trace, *CALLS)
+        assert all(correlation in calls for correlation in by_correlation(trace, *WORK, "cuda_sync"))
+    result.behaves()
+
+
+def test_kinds_are_off_between_windows(tmp_path):
+    """200 steps of 33 kernels, of which two are wanted: CUPTI makes records of these and of those in the same buffers."""
+    result = gpu_run("train", tmp_path, "--steps", 200, "--devices", 1, WARMUP=1, ACTIVE=2)
+    assert counts(result.trace())["kernel"] == 2 * 33
+    made = result.cupti["records.concurrent_kernel"]
+    assert result.core["launched.kernels"] == 200 * 33 and 2 * 33 <= made <= 100 * 33, result.cupti
+    assert result.behaves()["enables"] == result.cupti["disables"]
+
+
+def test_a_run_that_records_nothing_costs_no_record(tmp_path):
+    result = gpu_run("train", tmp_path, "--steps", 6, SKIP_FIRST=1000)
+    assert result.traces == []
+    # step 0 is kept until its end shows that there are marks
+    assert result.behaves()["records.concurrent_kernel"] <= 66 * 6
+
+
+# ---- ends --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("how", ["return", "exit", "_exit", "thread"])
+def test_exit_right_after_a_launch(tmp_path, how):
+    """Ten kernels of 20 ms are still running: they are waited for, within the deadline."""
+    result = gpu_run("exit_now", tmp_path, "--how", how, "--ns", 20000000)
+    assert counts(result.whole())["kernel"] == 10
+
+
+def test_exit_while_a_kernel_runs_for_longer_than_the_deadline(tmp_path):
+    """Then one forced flush takes what there is: counted, not waited for."""
+    result = gpu_run("exit_now", tmp_path, "--ns", 3000000000, "--launches", 2, DRAIN_DEADLINE_MS=400)
+    trace = result.trace()
+    found = lost(trace)
+    assert result.rc == 0 and result.cupti["forced_flushes"] == 1 and counts(trace)["kernel"] == 0
+    assert found and set(found) <= {"gpu_unfinished", "launch_without_kernel"} and found["launch_without_kernel"] == 2
+    assert result.cupti["misuse"] == 0
+
+
+def test_killed_while_kernels_run(tmp_path):
+    result = gpu_run("exit_now", tmp_path, "--how", "abort", "--ns", 1000000)
+    assert result.rc == -6
+    for path in [*result.traces, *result.parts]:
+        load(path)
+
+
+def test_device_reset(tmp_path):
+    result = gpu_run("reset", tmp_path, "--rounds", 4)
+    trace = result.whole()
+    contexts = {e["args"]["context"] for e in events(trace, ph="X", cat="kernel")}
+    assert len(contexts) == 5
+
+
+@pytest.mark.parametrize("how", ["exit", "_exit", "exec"])
+def test_fork_after_cuda(tmp_path, how):
+    """The child is inert, whatever it does; the parent's trace is whole."""
+    result = gpu_run("forked", tmp_path, "--child", how, "--children", 3)
+    result.whole()
+    assert len(result.traces) == 1 and result.parts == []
+    result.behaves()
+
+
+# ---- CUPTI's versions --------------------------------------------------------------------------------------
+
+VERSIONS = [18, 22, 24, 26, 130000, 999999]
+
+
+@pytest.mark.parametrize("name", ["copies", "events", "pools", "driver_only"])
+def test_every_version_gives_the_same_trace(tmp_path, name):
+    """Up to times. What a version does not tell is left out (which recording a wait meant before 12.8 is worked out)."""
+    traces = {}
+    for version in VERSIONS:
+        result = gpu_run(name, tmp_path / str(version), faults=f"version={version}")
+        traces[version] = without_times(result.whole())
+        assert result.trace()["cupti_version"] == version
+        result.behaves()
+    reference = traces[130000]
+    for version, rows in traces.items():
+        assert rows == reference, f"{version}: {[(a, b) for a, b in zip(rows, reference) if a != b][:4]}"
+
+
+def test_a_version_that_does_not_know_all_calls(tmp_path):
+    """CUPTI 11.8 has no name for two calls of newer runtimes: the driver's stand for them, and every node is there."""
+    result = gpu_run("graphs", tmp_path, faults="version=18")
+    trace = result.whole()
+    assert counts(trace)["cuda_driver"] == 2 and counts(trace)["kernel"] == result.launched["graph_kernels"]
+
+
+@pytest.mark.parametrize("soname, version", [("11.8", 18), ("12", 26), ("13", 130000)])
+def test_each_libcupti(tmp_path, soname, version):
+    """The one that the process has loaded is taken, whichever there are beside it."""
+    result = gpu_run("copies", tmp_path, env={"LD_PRELOAD": str(SIM / f"libcupti.so.{soname}")}, LOG="debug")
+    assert result.trace()["cupti_version"] == version, result.err
+    assert lost(result.trace()) == {} and counts(result.trace())["gpu_memcpy"] == 23
+    assert any(f"libcupti.so.{soname}" in line for line in result.said)
+    result.behaves()
+
+
+# ---- no GPU side -------------------------------------------------------------------------------------------
+
+def test_no_libcupti(tmp_path):
+    """One line; CUDA calls are recorded by the hooks. The CUPTI of a toolkit on this machine finds no driver, and says so."""
+    result = gpu_run("many", tmp_path, "--launches", 50, libraries=libraries_without(tmp_path / "lib", "libcupti"))
+    trace = result.trace()
+    lines = [line for line in result.complaints if "no step was marked" not in line]
+    assert len(lines) == 1 and lines[0].endswith("CUDA calls are recorded, GPU activity is not"), result.err
+    assert len(events(trace, ph="X", name="cudaLaunchKernel")) == 100 and counts(trace)["kernel"] == 0
+    assert lost(trace) == {}
+
+
+def test_activities_cpu_never_touches_cupti(tmp_path):
+    result = gpu_run("train", tmp_path, ACTIVITIES="cpu", WARMUP=1, ACTIVE=2)
+    assert result.rc == 0 and result.complaints == [] and not any(result.cupti.values())
+    trace = result.trace()
+    assert set(counts(trace)) == {"user_annotation"} and "cupti_version" not in trace and trace["deviceProperties"] == []
+
+
+def test_hooks_only_below_a_process_that_is_traced_already(tmp_path):
+    """A program that starts another one: no file of the child, no harm to it."""
+    result = run(["sh", "-c", f"{PROGRAMS / 'many'} --launches 20 && {PROGRAMS / 'copies'}"], tmp_path)
+    assert result.rc == 0 and 1 <= len(result.traces) <= 2, result.err
+
+
+def test_whole_graphs(tmp_path):
+    """CPROF_GPU_GRAPHS=whole: a row for each launch of a graph instead of one for each node."""
+    result = gpu_run("graphs", tmp_path, "--launches", 4, GPU_GRAPHS="whole")
+    trace = result.trace()
+    assert result.rc == 0 and lost(trace) == {}, result.err
+    wholes = [e for e in events(trace, ph="X", cat="kernel") if e["args"].get("graph id")]
+    assert len(wholes) == 12 and counts(trace)["kernel"] == 12
+    launches = {e["args"]["correlation"] for e in spans(trace, "cudaGraphLaunch")}
+    assert {e["args"]["correlation"] for e in wholes} == launches
+
+
+def test_driver_memory(tmp_path):
+    """Device memory allocated and released, and how much is."""
+    result = gpu_run("pools", tmp_path, "--rounds", 3)
+    trace = result.whole()
+    rows = [e for e in events(trace) if e["name"] in ("[memory]", "[driver memory]") or "memory" in e.get("cat", "")]
+    assert rows, sorted({e["name"] for e in trace["traceEvents"]})
+    off = gpu_run("pools", tmp_path / "off", "--rounds", 3, PROFILE_MEMORY=0)
+    assert off.cupti["records.memory2"] == 0 < result.cupti["records.memory2"]
+    assert counts(off.whole())["kernel"] == 3

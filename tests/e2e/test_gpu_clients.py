@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Another client of CUPTI in the process (tests/gpu/second_client.c, which behaves as Kineto does): what it gets is complete whatever
+cprof does; cprof steps aside, says so once and in the trace, and is back when the other is done."""
+
+import re
+
+from gpu_runs import counts, gpu_run, lost, needed
+from support import events, load, step_numbers
+
+pytestmark = needed
+
+LAUNCHES = 50  # of a step
+BEGINS = "another CUPTI client begins in this process; its GPU activity is not recorded by cprof, CUDA calls are"
+BACK = "the other CUPTI client is idle; GPU activity is recorded again"
+NOTE = "another CUPTI client was at work; GPU activity is missing where it was"
+
+
+def client_run(folder, *args, **settings):
+    """The run of second_client; all its sessions got what was launched in them."""
+    result = gpu_run("second_client", folder, "--launches", LAUNCHES, *args, **settings)
+    assert result.rc == 0, result.err
+    sessions = [tuple(map(int, found)) for found in re.findall(r"^session (\d+) (\d+) (\d+)$", result.out, re.M)]
+    assert sessions, result.out
+    assert [recorded for _, _, recorded in sessions] == [launched for _, launched, _ in sessions], result.out
+    assert result.cupti["misuse"] == 0 and result.cupti["finalizes"] == 0, result.err
+    return result
+
+
+def kernels_by_step(trace):
+    """Kernels of the launches of each step."""
+    spans = {int(e["name"].partition("#")[2]): (e["ts"], e["ts"] + e["dur"])
+             for e in events(trace, ph="X") if e["name"].startswith("ProfilerStep#")}
+    launched = {e["args"]["correlation"]: e["ts"] for e in events(trace, ph="X", name="cudaLaunchKernel") if e["args"].get("correlation")}
+    found = dict.fromkeys(spans, 0)
+    for e in events(trace, ph="X", cat="kernel"):
+        at = launched[e["args"]["correlation"]]
+        for step, (start, end) in spans.items():
+            found[step] += start <= at < end
+    return found
+
+
+def calls_by_step(trace):
+    """Rows of launches in each step: one for each launch, whoever saw it."""
+    spans = {int(e["name"].partition("#")[2]): (e["ts"], e["ts"] + e["dur"])
+             for e in events(trace, ph="X") if e["name"].startswith("ProfilerStep#")}
+    calls = [e["ts"] for e in events(trace, ph="X", name="cudaLaunchKernel")]
+    return {step: sum(start <= at < end for at in calls) for step, (start, end) in spans.items()}
+
+
+def test_the_other_comes_in_the_middle_of_a_window(tmp_path):
+    """cprof gives CUPTI up when the other begins and takes it again at the first step after."""
+    result = client_run(tmp_path, "--first", 6, "--length", 2, WARMUP=1, ACTIVE=100)
+    trace = result.trace()
+    assert result.complaints == [BEGINS, BACK] and trace["cprof"]["notes"] == [NOTE]
+    assert lost(trace) == {}
+    assert kernels_by_step(trace) == {step: 0 if step in (6, 7) else LAUNCHES for step in range(1, 20)}
+    assert calls_by_step(trace) == {step: LAUNCHES for step in range(1, 20)}
+
+
+def test_the_other_is_there_first(tmp_path):
+    """It subscribes before CUDA begins and records across cprof's whole window: hooks only, said once."""
+    result = client_run(tmp_path, "--early", 1, "--first", 1, "--length", 5, WARMUP=1, ACTIVE=3)
+    trace = result.trace()
+    # That it is idle again may be seen while the window is written.
+    assert result.complaints in ([BEGINS], [BEGINS, BACK]), result.err
+    assert trace["cprof"]["notes"] == [NOTE] and lost(trace) == {}
+    assert kernels_by_step(trace) == {1: 0, 2: 0, 3: 0}
+    assert calls_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES}
+
+
+def test_the_other_is_at_work_when_cuda_begins(tmp_path):
+    """Kinds on before cuInit: cprof does not touch CUPTI until it is done."""
+    result = client_run(tmp_path, "--first", 0, "--early", 1, "--length", 3, "--steps", 30, WAIT=2, WARMUP=1, ACTIVE=3, REPEAT=3)
+    assert [step_numbers(load(path)) for path in result.traces] == [[3, 4, 5], [9, 10, 11], [15, 16, 17]]
+    for path in result.traces:
+        assert lost(load(path)) == {}
+    assert kernels_by_step(load(result.traces[-1])) == {15: LAUNCHES, 16: LAUNCHES, 17: LAUNCHES}
+    assert len(result.complaints) == 2 and result.complaints[1] == BACK
+
+
+def test_in_turns(tmp_path):
+    """Three sessions of the other between seven windows of cprof, which cross each other: none of the other's is short of anything,
+    each line is said once."""
+    result = client_run(tmp_path, "--first", 4, "--length", 2, "--period", 8, "--sessions", 3, "--steps", 30,
+                        WARMUP=1, ACTIVE=3, REPEAT=7)
+    assert result.complaints == [BEGINS, BACK]
+    assert len(result.out.split("session ")) == 4 and len(result.traces) == 7
+    session_steps = {4, 5, 12, 13, 20, 21}
+    for path in result.traces:
+        trace = load(path)
+        assert lost(trace) == {}
+        for step, kernels in kernels_by_step(trace).items():
+            assert kernels == (0 if step in session_steps else LAUNCHES), (path.name, kernels_by_step(trace))
+        assert set(calls_by_step(trace).values()) == {LAUNCHES}, (path.name, calls_by_step(trace))
+
+
+def test_the_other_takes_over_while_a_window_drains(tmp_path):
+    """What was launched in the window and had been recorded is in its file."""
+    result = client_run(tmp_path, "--first", 4, "--length", 3, WARMUP=1, ACTIVE=3)
+    trace = result.trace()
+    assert kernels_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES} and lost(trace) == {}
+    assert calls_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES}
+
+
+def test_a_client_alone_is_as_without_cprof(tmp_path):
+    """cprof that records nothing: the other's calls reach CUPTI as they are."""
+    without = gpu_run("second_client", tmp_path / "without", preload=False)
+    result = client_run(tmp_path / "with", "--first", 6, ENABLED=0)
+    assert counts_of(without) == counts_of(result)
+
+
+def counts_of(result):
+    return {name: result.cupti[name] for name in ("subscribes", "register_callbacks", "enables", "disables", "forced_flushes")}
+
+
+def test_no_clients_no_words(tmp_path):
+    result = gpu_run("second_client", tmp_path, "--sessions", 0, WARMUP=1, ACTIVE=3)
+    assert result.complaints == [] and result.trace()["cprof"]["notes"] == [] and counts(result.trace())["kernel"] == 3 * LAUNCHES
+    result.behaves()
+
+
+def test_a_tool_that_was_never_seen(tmp_path):
+    """Subscribed before the process began to tell (an injected tool): its name for it, hooks only, and CUPTI is left alone."""
+    result = gpu_run("many", tmp_path, "--launches", 20, faults="other_first=1")
+    assert result.rc == 0 and result.cupti["subscribes"] == 0 and result.cupti["enables"] == 0
+    assert any(line.startswith("another CUPTI client is at work") for line in result.complaints)
+    trace = result.trace()
+    assert trace["cprof"]["notes"] == [NOTE] and counts(trace)["kernel"] == 0 and lost(trace) == {}
+    assert len(events(trace, ph="X", name="cudaLaunchKernel")) == 40

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every fault of the simulated GPU (tests/sim/sim.h) ends in a counted, explained result: which counter or line is said with each test.
+The program is never harmed: it ends as it does without cprof."""
+
+import re
+import time
+
+import pytest
+
+import consumers
+from gpu_runs import DEVICE, by_correlation, counts, gpu_run, lost, needed
+from support import events, load, run, span_ns
+
+pytestmark = needed
+
+MANY = ("--threads", 2, "--streams", 2, "--launches", 500)
+LAUNCHED = 1000
+
+
+def faulty(folder, faults, *args, **more):
+    """A run of `many` under faults; it ends well and CUPTI was not misused."""
+    result = gpu_run("many", folder, *(args or MANY), faults=faults, **more)
+    assert result.rc == 0 and result.launched["kernels"], result.err
+    assert result.cupti["misuse"] == 0, result.err
+    return result
+
+
+def words(result):
+    """cprof's complaints but the one about steps."""
+    return [line for line in result.complaints if "no step was marked" not in line]
+
+
+# ---- no GPU to speak of ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("fault", ["no_device", "no_driver"])
+def test_no_gpu(tmp_path, fault):
+    """The program fails as it does without cprof; no line."""
+    without = gpu_run("many", tmp_path / "without", preload=False, faults=fault)
+    result = gpu_run("many", tmp_path / "with", faults=fault)
+    assert (result.rc, result.out, result.others) == (without.rc, without.out, without.err) and result.rc == 2
+    assert words(result) == [] or all("GPU activity is not" in line for line in words(result))
+    for path in result.traces:
+        assert counts(load(path))["kernel"] == 0
+
+
+def test_not_privileged(tmp_path):
+    """One line that names the setting of the driver; calls are recorded by the hooks."""
+    result = faulty(tmp_path, "insufficient=1")
+    line, = words(result)
+    assert "NVreg_RestrictProfilingToAdminUsers" in line and line.endswith("GPU activity is not")
+    trace = result.trace()
+    assert lost(trace) == {} and counts(trace)["kernel"] == 0
+    assert len(events(trace, ph="X", name="cudaLaunchKernel")) == LAUNCHED
+
+
+# Functions that cprof calls, an error for each, and whether the GPU side goes on without it.
+ERRORS = [
+    ("cuptiGetVersion", 999, False),
+    ("cuptiSubscribe", 999, False),
+    ("cuptiSubscribe", 26, False),
+    ("cuptiActivityRegisterCallbacks", 15, False),
+    ("cuptiActivityEnable", 15, False),
+    ("cuptiActivityEnable", 35, False),
+    ("cuptiActivityEnable", 1, False),
+    ("cuptiActivityDisable", 1, True),
+    ("cuptiActivityFlushAll", 999, None),
+    ("cuptiActivityGetNextRecord", 999, None),
+    ("cuptiActivityGetNumDroppedRecords", 1, True),
+    ("cuptiActivitySetAttribute", 1, True),
+    ("cuptiSetThreadIdType", 1, None),
+    ("cuptiActivityRegisterTimestampCallback", 1, True),
+    ("cuptiGetTimestamp", 999, None),
+    ("cuptiGetCallbackName", 1, None),
+    ("cuptiGetResultString", 1, True),
+    ("cuptiEnableCallback", 1, True),
+    ("cuptiActivityEnableRuntimeApi", 1, True),
+    ("cuptiActivityEnableDriverApi", 1, True),
+    ("cuptiActivityEnableAllSyncRecords", 1, True),
+    ("cuptiUnsubscribe", 1, True),
+    ("cuptiGetGraphNodeId", 1, True),
+]
+
+
+@pytest.mark.parametrize("function, error, goes_on", ERRORS)
+def test_an_error_of_each_function(tmp_path, function, error, goes_on):
+    """Either the trace is whole, or a line or a counter says what is missing. Never both silent and incomplete."""
+    started = time.monotonic()
+    result = faulty(tmp_path, f"cupti_error={function}:{error}", DRAIN_DEADLINE_MS=1500)
+    assert time.monotonic() - started < 20
+    kernels = [counts(load(path))["kernel"] for path in result.traces]
+    counted = {name for path in result.traces for name in lost(load(path))}
+    whole = kernels == [LAUNCHED]
+    assert whole or words(result) or counted, f"silent loss: {kernels}\n{result.err}"
+    if goes_on:
+        assert whole and not counted, (kernels, counted, result.err)
+    if goes_on is False:
+        assert len(words(result)) >= 1 and kernels == [0], (kernels, result.err)
+        assert len(events(result.trace(), ph="X", name="cudaLaunchKernel")) == LAUNCHED
+
+
+def test_one_kind_is_refused(tmp_path):
+    """cuptiActivityEnable fails in the middle of a run (the fault is read each time): nothing hangs."""
+    result = gpu_run("outlive", tmp_path, "--steps", 12, "--ms", 50, faults="cupti_error=cuptiActivityEnable:1", WARMUP=1, ACTIVE=3)
+    assert result.rc == 0 and words(result)
+
+
+# ---- records that do not come, come late, come in disorder -----------------------------------------------------
+
+def test_dropped_records(tmp_path):
+    """Each is counted as dropped by CUPTI; the launches that lack their kernel are counted too."""
+    result = faulty(tmp_path, "drop=10")
+    trace = result.trace()
+    assert counts(trace)["kernel"] == LAUNCHED - 100 and result.cupti["dropped"] == 100
+    assert lost(trace) == {"gpu_dropped": 100, "launch_without_kernel": 100}
+    assert re.search(r"200 lost", result.err)
+
+
+@pytest.mark.parametrize("faults", ["late_ms=300", "slow_worker_ms=80", "shuffle=1", "late_ms=100,shuffle=1", "withhold=0",
+                                    "forced_unfinished=0", "enable_ms=400", "refuse_ok=1", "overlap=1"])
+def test_what_only_takes_longer_or_comes_otherwise(tmp_path, faults):
+    """Nothing is missing, nothing is said."""
+    result = faulty(tmp_path, faults)
+    # The record that describes the device comes in another thread's buffer, which may be the later one.
+    result.whole(excused="has no occupancy" if "late" in faults else None)
+    result.behaves()
+
+
+@pytest.mark.parametrize("faults", ["late_ms=300", "shuffle=1", "slow_worker_ms=50"])
+def test_windows_under_the_same(tmp_path, faults):
+    """Records of two windows that drain at once find their files."""
+    result = gpu_run("outlive", tmp_path, "--steps", 24, "--at", 3, "--ms", 400, faults=faults,
+                     WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=3)
+    assert result.rc == 0 and len(result.traces) == 3, result.err
+    for path, kernels in zip(result.traces, (16, 15, 15)):
+        trace = load(path)
+        assert (lost(trace), trace["cprof"]["gpu"]["kernels"]) == ({}, kernels)
+    result.behaves()
+
+
+def test_overlapping_kernels_of_one_stream(tmp_path):
+    """They stand on an extra lane: the rows nest (load() checks), none is cut."""
+    result = faulty(tmp_path, "overlap=1", "--threads", 1, "--streams", 1, "--launches", 50, "--ns", 200000)
+    trace = result.whole()
+    rows = {e["tid"] for e in events(trace, ph="X", cat="kernel")}
+    assert len(rows) >= 2
+    assert all(abs(end - start - 200000) < 1000 for start, end in map(span_ns, events(trace, ph="X", cat="kernel")))
+
+
+def test_buffers_are_refused(tmp_path):
+    """No memory for buffers beyond a small limit: counted by CUPTI, counted by cprof, no crash where refusing is safe."""
+    result = faulty(tmp_path, "late_ms=3000,refuse_ok=1", "--threads", 4, "--streams", 2, "--launches", 5000,
+                    SCHEDULE_SCOPE="none", GPU_BUFFER_KB=64, DRAIN_DEADLINE_MS=6000)
+    trace = result.trace()
+    found, kernels = lost(trace), counts(trace)["kernel"]
+    assert kernels == 20000 - result.cupti["dropped"]
+    assert bool(found) == bool(result.cupti["dropped"])
+
+
+# ---- time ------------------------------------------------------------------------------------------------------
+
+def test_kernels_without_a_time(tmp_path):
+    """The first ones after a cold start: left out, counted."""
+    result = faulty(tmp_path, "zero_times=5")
+    assert counts(result.trace())["kernel"] == LAUNCHED - 5
+    assert lost(result.trace()) == {"gpu_no_time": 5, "launch_without_kernel": 5}
+    assert words(result) == []
+
+
+@pytest.mark.parametrize("version, whole", [(18, False), (24, True), (130000, True), (130100, False)])
+def test_no_times_with_a_clock_of_ours(tmp_path, version, whole):
+    """12.6U2 to 13.0 are not given a clock; where another version turns out to do the same, a line and the counts say it."""
+    result = faulty(tmp_path, f"zero_with_callback=1,version={version}")
+    assert result.cupti["register_timestamp"] == (0 if whole else 1)
+    if whole:
+        result.whole()
+        return
+    line, = words(result)
+    assert "gives kernels no times" in line and result.trace()["cprof"]["notes"] == ["CUPTI gave kernels no times"]
+    assert lost(result.trace()) == {"gpu_no_time": LAUNCHED, "launch_without_kernel": LAUNCHED}
+
+
+@pytest.mark.parametrize("version", [18, 130000])
+def test_kernels_before_their_launch(tmp_path, version):
+    """A device clock that is 1 ms slow: every kernel stands where it says, counted, without an arrow back in time."""
+    result = faulty(tmp_path, f"skew_ns=-1000000,version={version}")
+    trace = result.trace()
+    assert counts(trace)["kernel"] == LAUNCHED and lost(trace) == {}
+    calls = by_correlation(trace, "cuda_runtime")
+    early = {e["args"]["correlation"] for e in events(trace, ph="X", cat="kernel") if e["ts"] < calls[e["args"]["correlation"]][0]["ts"]}
+    assert trace["cprof"]["gpu"]["before_call"] == len(early) > LAUNCHED * 0.9
+    assert not {e["id"] for e in events(trace, ph="f", cat="ac2g")} & early
+
+
+def test_kernels_long_after_their_launch(tmp_path):
+    result = faulty(tmp_path, "skew_ns=1000000")
+    assert result.whole()["cprof"]["gpu"]["before_call"] == 0
+
+
+def test_correlation_ids_wrap(tmp_path):
+    """At 2^32: every kernel has its call; arrows after the wrap have numbers of their own."""
+    result = faulty(tmp_path, "wrap=1")
+    trace = result.trace()
+    problems = [p for p in consumers.gpu_problems(trace, result.launched) if "arrow" not in p]
+    assert problems == [] and lost(trace) == {}
+    calls = by_correlation(trace, "cuda_runtime")
+    wrapped = [c for c in by_correlation(trace, "kernel") if c < 2**31]
+    assert wrapped and all(len(calls[c]) == 1 for c in wrapped)
+    ends = {e["id"] for e in events(trace, ph="f", cat="ac2g")}
+    assert {c + 2**32 for c in wrapped} <= ends
+
+
+# ---- a CUPTI that hangs --------------------------------------------------------------------------------------
+
+def test_a_flush_that_never_returns(tmp_path):
+    """The program ends within the deadline; one line; what is on disk opens."""
+    started = time.monotonic()
+    result = faulty(tmp_path, "hold_flush=1", DRAIN_DEADLINE_MS=700)
+    assert time.monotonic() - started < 10
+    line, = words(result)
+    assert "CPROF_DRAIN_DEADLINE_MS" in line
+    for path in [*result.parts, *result.traces]:
+        load(path)
+
+
+def test_a_hang_in_the_middle_of_steps(tmp_path):
+    """The stepping thread is not taken along."""
+    started = time.monotonic()
+    result = gpu_run("train", tmp_path, "--steps", 40, faults="hold_flush=1", WARMUP=1, ACTIVE=2, REPEAT=3, DRAIN_DEADLINE_MS=700)
+    assert result.rc == 0 and time.monotonic() - started < 30, result.err
+    assert words(result)
+
+
+def test_records_never_finish(tmp_path):
+    """A kernel that outlives the deadline, delivered unfinished by the forced flush (its default) or not at all: counted once."""
+    for fault in ("forced_unfinished=1", "forced_unfinished=0"):
+        result = gpu_run("exit_now", tmp_path / fault, "--launches", 1, "--ns", 5000000000, faults=fault, DRAIN_DEADLINE_MS=400)
+        found = lost(result.trace())
+        assert result.rc == 0 and counts(result.trace())["kernel"] == 0, result.err
+        assert found and set(found) <= {"launch_without_kernel", "gpu_unfinished", "call_without_record"}, (fault, found)
+
+
+# ---- small memory --------------------------------------------------------------------------------------------
+
+def test_a_tiny_ring(tmp_path):
+    """The hooks' records are lost and counted; CUPTI's are all there."""
+    result = faulty(tmp_path, "", "--threads", 4, "--streams", 2, "--launches", 20000, "--ns", 1000, RING_KB=64, SCHEDULE_SCOPE="none")
+    trace = result.trace()
+    assert counts(trace)["kernel"] == 80000
+    # A driver record that comes after its runtime call has been forgotten stands for a launch of its own (one in 80000 at most).
+    assert set(lost(trace)) <= {"ring_full", "launch_without_kernel"} and lost(trace).get("launch_without_kernel", 0) <= 1
+    assert len(events(trace, ph="X", name="cudaLaunchKernel")) == 80000
+
+
+def test_the_trace_is_full(tmp_path):
+    """CPROF_MAX_TRACE_MB: counted, and the file is whole."""
+    result = faulty(tmp_path, "", "--launches", 20000, MAX_TRACE_MB=1, WARMUP=0, ACTIVE=1000)
+    trace = result.trace()
+    assert set(lost(trace)) <= {"file_limit", "before_first_step_full"} and lost(trace)
+    assert DEVICE and counts(trace)["kernel"] <= 40000
+
+
+def test_programs_below_a_shell_with_faults(tmp_path):
+    """A child that does not use the GPU is untouched by all this."""
+    result = run(["/bin/sh", "-c", "exit 3"], tmp_path, env={"SIM_FAULTS": "no_driver"})
+    assert result.rc == 3 and result.err == "" and result.traces == []

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A second client of CUPTI, which behaves as Kineto does: it subscribes once and does not look whether that worked, and for each of
+ * its sessions registers its buffers, enables kinds, disables them and flushes everything. --steps N of --launches kernels each;
+ * sessions of --length steps begin at step --first and every --period steps, --sessions of them; --early 1: it subscribes before CUDA
+ * begins. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
+#include <cupti.h>
+
+#include "preload/cprof.h"
+#include "tests/gpu/kernels.h"
+#include "tests/gpu/program.h"
+
+#define BUFFER_BYTES (1u << 20)
+
+static CUpti_SubscriberHandle subscriber;
+static _Atomic uint64_t recorded;
+
+static void CUPTIAPI on_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                             const void *data)
+{
+    (void)user, (void)domain, (void)id, (void)data;
+}
+
+static void CUPTIAPI give_buffer(uint8_t **data, size_t *size, size_t *most)
+{
+    *data = aligned_alloc(8, BUFFER_BYTES);
+    *size = BUFFER_BYTES;
+    *most = 0;
+}
+
+static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *data, size_t size,
+                                 size_t valid)
+{
+    CUpti_Activity *record = NULL;
+    (void)context, (void)stream, (void)size;
+    while (cuptiActivityGetNextRecord(data, valid, &record) == CUPTI_SUCCESS)
+        recorded += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    free(data);
+}
+
+static void subscribe(void)
+{
+    if (!subscriber)
+        cuptiSubscribe(&subscriber, on_call, NULL);
+}
+
+static void begin(void)
+{
+    subscribe();
+    recorded = 0;
+    cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
+    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
+}
+
+static void end(long number, uint64_t launched)
+{
+    CHECK(cudaDeviceSynchronize());
+    tally.device_syncs++;
+    cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
+    cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    printf("session %ld %llu %llu\n", number, (unsigned long long)launched,
+           (unsigned long long)recorded);
+}
+
+int main(int argc, char **argv)
+{
+    long steps = number(argc, argv, "steps", 20), launches = number(argc, argv, "launches", 50);
+    long first = number(argc, argv, "first", 6), length = number(argc, argv, "length", 2);
+    long period = number(argc, argv, "period", 8), sessions = number(argc, argv, "sessions", 1);
+    cudaStream_t stream;
+    if (number(argc, argv, "early", 0))
+        subscribe();
+    if (first < 0)
+        begin();
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    uint64_t before = 0;
+    for (long i = 0, session = 0; i < steps; i++) {
+        bool begins = session < sessions && i == first + session * period;
+        if (begins)
+            begin();
+        if (begins)
+            before = tally.kernels;
+        for (long k = 0; k < launches; k++, tally.kernels++)
+            CHECK(gpu_spin(stream, 20000));
+        CHECK(cudaStreamSynchronize(stream));
+        tally.stream_syncs++;
+        if (session < sessions && i == first + session * period + length - 1)
+            end(session++, tally.kernels - before);
+        cprof_step();
+        tally.steps++;
+    }
+    return report();
+}
