@@ -79,20 +79,26 @@ static int loaded_version(const char *library, const char *function)
     return version;
 }
 
+/* Asked once: these two are the only calls of CUDA that cprof makes. */
 int bind_driver_version(void)
 {
-    return loaded_version("libcuda.so.1", "cuDriverGetVersion");
+    static _Atomic int known; /* version + 1; any thread */
+    if (!atomic_load(&known))
+        atomic_store(&known, loaded_version("libcuda.so.1", "cuDriverGetVersion") + 1);
+    return atomic_load(&known) - 1;
 }
 
 int bind_runtime_version(void)
 {
-    struct loaded *l = calloc(1, sizeof *l);
-    if (!l)
-        return 0;
-    dl_iterate_phdr(look_at, l);
-    int version = l->n_cudart ? loaded_version(l->cudart[0], "cudaRuntimeGetVersion") : 0;
-    free(l);
-    return version;
+    static _Atomic int known; /* the version, once there is one; any thread */
+    struct loaded *l = atomic_load(&known) ? NULL : calloc(1, sizeof *l);
+    if (l) {
+        dl_iterate_phdr(look_at, l);
+        if (l->n_cudart)
+            atomic_store(&known, loaded_version(l->cudart[0], "cudaRuntimeGetVersion"));
+        free(l);
+    }
+    return atomic_load(&known);
 }
 
 /* ---- where it may lie ---- */

@@ -250,6 +250,12 @@ static void start(bool arm_now)
         log_warn("no memory for CUPTI's buffers; GPU activity is not recorded");
         return;
     }
+    uint64_t now;
+    result = api.get_timestamp(&now);
+    if (result != CUPTI_OK) {
+        no_gpu("tell the time", result);
+        return;
+    }
     switch_learn(&api);
     collect_start(&api, options.dump_path);
     bool joined = join_in(&result);
@@ -397,9 +403,16 @@ static void note_other(enum gpu_other what, int kind)
 
 static void flush(uint32_t flag)
 {
+    static _Atomic bool said; /* any thread */
     atomic_store(&flushing_since, clock_monotonic_ns());
-    api.flush_all(flag);
+    int result = api.flush_all(flag);
     atomic_store(&flushing_since, 0);
+    if (result == CUPTI_OK || atomic_exchange(&said, true))
+        return;
+    log_warn(
+        "CUPTI (%s) cannot flush: %s (%d); GPU activity is missing where it gives no full buffer",
+        api.path, bind_error(&api, result), result);
+    writer_note("CUPTI could not be flushed; GPU activity is missing");
 }
 
 /* Everything as a client expects to find it: no kind of ours on, none of our buffers in use, no subscriber, CUPTI's own defaults. The

@@ -6,6 +6,7 @@
 
 #define FIRST_CALLS (1u << 12)
 #define MOST_CALLS  (1u << 20) /* 64 MB */
+#define KEPT_IDS    (1u << 18) /* for so many ids a call is remembered: 16 MB */
 #define MOST_HELD   (1u << 20) /* 160 MB, while calls wait for rings that are not drained yet */
 #define HELD_BLOCK  64u
 
@@ -28,16 +29,19 @@ uint64_t calls_extend(uint32_t correlation)
     return id;
 }
 
-/* Nothing more is expected of it, so a newer one may have its place. */
+/* Nothing more is expected of it, so a newer one may have its place; but not too soon: a driver call that was part of it may lie in a
+ * buffer still to come, and would stand for itself if it were forgotten. */
 static bool replaceable(const struct call *c)
 {
-    return c->state == CALL_FREE || (c->state >= CALL_WRITTEN && c->done);
+    return c->state == CALL_FREE ||
+           (c->state >= CALL_WRITTEN && c->done && newest - c->correlation >= KEPT_IDS);
 }
 
 /* Something may still come, but need not: an empty copy makes no record, a captured launch no kernel. */
 static bool in_doubt(const struct call *c)
 {
-    return c->state >= CALL_WRITTEN && (c->effect != EFFECT_KERNEL || c->state != CALL_WRITTEN);
+    return c->state >= CALL_WRITTEN &&
+           (c->done || c->effect != EFFECT_KERNEL || c->state != CALL_WRITTEN);
 }
 
 static bool move(struct call *to, uint64_t n)

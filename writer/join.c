@@ -602,6 +602,7 @@ uint64_t join_waiting(void)
 struct settling {
     const struct join_windows *in;
     struct window *w;
+    uint64_t missing; /* launches without their kernel */
 };
 
 /* A kernel whose call never came stands where it ran. */
@@ -619,10 +620,10 @@ static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
 
 static void settle_call(struct call *c, void *arg)
 {
-    const struct settling *s = arg;
+    struct settling *s = arg;
     bool of_window = c->state == CALL_WRITTEN && c->window == s->w->serial;
     if (of_window && !c->done && c->effect == EFFECT_KERNEL) {
-        s->w->lost.n[LOSS_GPU_NO_KERNEL]++;
+        s->missing++;
         s->w->gpu.launches_waiting--;
     }
     c->done |= of_window;
@@ -659,13 +660,24 @@ static void put_annotation(const struct range_extent *e, void *arg)
     s->w->events++;
 }
 
+/* A kernel that CUPTI dropped or could not time is counted as that; only what has no other reason is a launch without kernel. */
+static void count_missing(struct window *w, uint64_t missing)
+{
+    const uint64_t *lost = w->lost.n;
+    uint64_t known = lost[LOSS_GPU_DROPPED] + lost[LOSS_GPU_UNTIMED] + lost[LOSS_GPU_UNFINISHED] +
+                     lost[LOSS_GPU_INVALID] + lost[LOSS_GPU_TABLE];
+    if (missing > known)
+        w->lost.n[LOSS_GPU_NO_KERNEL] += missing - known;
+}
+
 void join_settle(const struct join_windows *in, struct window *w)
 {
-    struct settling s = {in, w};
+    struct settling s = {in, w, 0};
     retry_unknown(in);
     settle_drivers(in, drivers.n, true);
     settle_all_waits(in);
     calls_each(settle_call, &s);
+    count_missing(w, s.missing);
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);
     ranges_take(w->serial, put_annotation, &s);

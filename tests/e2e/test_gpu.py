@@ -16,7 +16,7 @@ from support import events, load, python, run, span_ns, step_numbers
 pytestmark = needed
 
 ALL = ["many", "copies", "graphs", "events", "pools", "static_runtime", "driver_only", "two_runtimes", "reset"]
-# What cprof asks for the head of the trace; neither touches a device.
+# What cprof asks once for the head of the trace; neither touches a device.
 VERSION_CALLS = {"cuDriverGetVersion", "cudaRuntimeGetVersion"}
 
 
@@ -37,7 +37,7 @@ def test_no_cuda_call_is_added(tmp_path, name):
     assert (without.rc, without.out) == (profiled.rc, profiled.out) == (0, profiled.out) and not without.cupti
     added = collections.Counter(profiled.calls)
     added.subtract(without.calls)
-    assert {call: n for call, n in added.items() if n and call not in VERSION_CALLS} == {}
+    assert {call: n for call, n in added.items() if n and not (n == 1 and call in VERSION_CALLS)} == {}
     figures = {key for key in without.core if not key.startswith("calls")}
     assert {key: profiled.core[key] for key in figures} == {key: without.core[key] for key in figures}
 
@@ -223,7 +223,7 @@ def test_exit_while_a_kernel_runs_for_longer_than_the_deadline(tmp_path):
     trace = result.trace()
     found = lost(trace)
     assert result.rc == 0 and result.cupti["forced_flushes"] == 1 and counts(trace)["kernel"] == 0
-    assert found and set(found) <= {"gpu_unfinished", "launch_without_kernel"} and found["launch_without_kernel"] == 2
+    assert found and set(found) <= {"gpu_unfinished", "launch_without_kernel"} and sum(found.values()) == 2
     assert result.cupti["misuse"] == 0
 
 

@@ -63,13 +63,13 @@ ERRORS = [
     ("cuptiActivityEnable", 35, False),
     ("cuptiActivityEnable", 1, False),
     ("cuptiActivityDisable", 1, True),
-    ("cuptiActivityFlushAll", 999, None),
+    ("cuptiActivityFlushAll", 999, False),
     ("cuptiActivityGetNextRecord", 999, None),
     ("cuptiActivityGetNumDroppedRecords", 1, True),
     ("cuptiActivitySetAttribute", 1, True),
     ("cuptiSetThreadIdType", 1, None),
     ("cuptiActivityRegisterTimestampCallback", 1, True),
-    ("cuptiGetTimestamp", 999, None),
+    ("cuptiGetTimestamp", 999, False),
     ("cuptiGetCallbackName", 1, None),
     ("cuptiGetResultString", 1, True),
     ("cuptiEnableCallback", 1, True),
@@ -107,12 +107,12 @@ def test_one_kind_is_refused(tmp_path):
 # ---- records that do not come, come late, come in disorder -----------------------------------------------------
 
 def test_dropped_records(tmp_path):
-    """Each is counted as dropped by CUPTI; the launches that lack their kernel are counted too."""
+    """Each is counted once, as dropped by CUPTI."""
     result = faulty(tmp_path, "drop=10")
     trace = result.trace()
     assert counts(trace)["kernel"] == LAUNCHED - 100 and result.cupti["dropped"] == 100
-    assert lost(trace) == {"gpu_dropped": 100, "launch_without_kernel": 100}
-    assert re.search(r"200 lost", result.err)
+    assert lost(trace) == {"gpu_dropped": 100}
+    assert re.search(r" 100 lost", result.err)
 
 
 @pytest.mark.parametrize("faults", ["late_ms=300", "slow_worker_ms=80", "shuffle=1", "late_ms=100,shuffle=1", "withhold=0",
@@ -162,7 +162,7 @@ def test_kernels_without_a_time(tmp_path):
     """The first ones after a cold start: left out, counted."""
     result = faulty(tmp_path, "zero_times=5")
     assert counts(result.trace())["kernel"] == LAUNCHED - 5
-    assert lost(result.trace()) == {"gpu_no_time": 5, "launch_without_kernel": 5}
+    assert lost(result.trace()) == {"gpu_no_time": 5}
     assert words(result) == []
 
 
@@ -176,7 +176,7 @@ def test_no_times_with_a_clock_of_ours(tmp_path, version, whole):
         return
     line, = words(result)
     assert "gives kernels no times" in line and result.trace()["cprof"]["notes"] == ["CUPTI gave kernels no times"]
-    assert lost(result.trace()) == {"gpu_no_time": LAUNCHED, "launch_without_kernel": LAUNCHED}
+    assert lost(result.trace()) == {"gpu_no_time": LAUNCHED}
 
 
 @pytest.mark.parametrize("version", [18, 130000])
@@ -246,8 +246,7 @@ def test_a_tiny_ring(tmp_path):
     result = faulty(tmp_path, "", "--threads", 4, "--streams", 2, "--launches", 20000, "--ns", 1000, RING_KB=64, SCHEDULE_SCOPE="none")
     trace = result.trace()
     assert counts(trace)["kernel"] == 80000
-    # A driver record that comes after its runtime call has been forgotten stands for a launch of its own (one in 80000 at most).
-    assert set(lost(trace)) <= {"ring_full", "launch_without_kernel"} and lost(trace).get("launch_without_kernel", 0) <= 1
+    assert set(lost(trace)) <= {"ring_full"}
     assert len(events(trace, ph="X", name="cudaLaunchKernel")) == 80000
 
 

@@ -45,7 +45,8 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t queue_changed = PTHREAD_COND_INITIALIZER;
 static struct buffer *queue_head, **queue_tail = &queue_head;
 static unsigned in_flight; /* deliveries the worker is in the middle of */
-static pid_t worker_pid;   /* the process that has the worker */
+/* The process that has the worker; stored with the queue's lock, any thread reads. */
+static _Atomic pid_t worker_pid;
 static uint64_t flush_period_ns;
 
 static _Atomic uint64_t dropped;
