@@ -172,46 +172,55 @@ setup_python() {
         install_torch
         has_module $VENV/bin/python torch || note "missing: torch (pip could not install it; tests with PyTorch skip)"
     fi
-    local line name
+    local line name module options
     while IFS= read -r line; do
         case "$line" in '' | '#'*) continue ;; esac
-        name=${line%%[<>=!~ ]*}
-        has_module $VENV/bin/python "$name" && continue
+        name=${line%%[<>=!~ ]*} module=${line%%[<>=!~ ]*} options=""
+        [[ $line =~ '# import: '([A-Za-z0-9_]+) ]] && module=${BASH_REMATCH[1]}
+        [[ $line == *'#'*no-deps* ]] && options=--no-deps
+        has_module $VENV/bin/python "$module" && continue
         say "installing $name (pip)"
-        pip_install "$line"
-        has_module $VENV/bin/python "$name" || note "missing: $name (pip could not install it; tests that need it skip)"
+        pip_install $options "${line%%[ #]*}"
+        has_module $VENV/bin/python "$module" || note "missing: $name (pip could not install it; tests that need it skip)"
     done <scripts/requirements.txt
 }
 setup_python
 
 # ---- CUDA headers: only names and layouts come from them, so the wheels do when there is no toolkit -----
 
+# Those of CUDA 13: the simulated GPU (tests/sim) speaks for all versions, but with the structs of 13. Installed are
+# those of 13.0, apart from the environment's packages, whose libraries PyTorch may be using.
+cuda_headers_work() {
+    local folder options=()
+    for folder in "$@"; do options+=(-isystem "$folder"); done
+    printf '#include <%s>\n' cuda.h cuda_runtime_api.h cupti.h cupti_version.h >"$BUILD/cuda.c"
+    printf '#if CUDA_VERSION / 1000 != 13 || CUPTI_API_VERSION / 10000 != 13\n#error "not those of CUDA 13"\n#endif\n' \
+        >>"$BUILD/cuda.c"
+    ${CC:-cc} -fsyntax-only "${options[@]}" "$BUILD/cuda.c" 2>/dev/null
+}
+
 find_cuda_headers() {
-    local home folder found=""
+    local home found
     for home in "${CUDA_HOME:-}" /usr/local/cuda; do
-        [ -n "$home" ] && [ -f "$home/include/cuda_runtime_api.h" ] || continue
+        [ -f "$home/include/cuda_runtime_api.h" ] || continue
         found=$home/include
-        for folder in "$home/extras/CUPTI/include" "$home/include"; do
-            [ -f "$folder/cupti.h" ] && [ "$folder" != "$found" ] && found+=" $folder"
-        done
-        break
+        [ -f "$found/cupti.h" ] || found+=" $home/extras/CUPTI/include"
+        cuda_headers_work $found && echo "$found" && return
     done
-    if [ -z "$found" ]; then
-        for folder in $VENV/lib/python3*/site-packages/nvidia/*/include; do
-            [ -f "$folder/cupti.h" ] || [ -f "$folder/cuda_runtime_api.h" ] && found+=" $folder"
-        done
-    fi
-    echo $found
+    for found in $VENV/lib/python3*/site-packages/nvidia/cu13/include $VENV/cuda/nvidia/cu13/include; do
+        [ -d "$found" ] && cuda_headers_work "$found" && echo "$found" && return
+    done
 }
 mkdir -p "$BUILD"
 cuda=$(find_cuda_headers)
-if [ -z "$cuda" ] && [ -x $VENV/bin/python ]; then
-    say "installing the CUDA headers (pip: nvidia-cuda-runtime, nvidia-cuda-cupti)"
-    pip_install --no-deps nvidia-cuda-runtime nvidia-cuda-cupti >/dev/null ||
-        pip_install --no-deps nvidia-cuda-runtime-cu12 nvidia-cuda-cupti-cu12 >/dev/null
+if [ -z "$cuda" ] && $VENV/bin/python -m pip --version >/dev/null 2>&1; then
+    say "installing the headers of CUDA 13.0 (pip: nvidia-cuda-runtime, nvidia-cuda-cupti, nvidia-cuda-crt)"
+    pip_install --no-deps --upgrade --target $VENV/cuda \
+        'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*' 'nvidia-cuda-crt==13.0.*'
+    rm -rf $VENV/cuda/nvidia/cu13/lib
     cuda=$(find_cuda_headers)
 fi
-[ -n "$cuda" ] || note "missing: CUDA headers (nothing built now needs them)"
+[ -n "$cuda" ] || note "missing: CUDA headers of version 13 (no simulated GPU: its tests skip)"
 printf '# Written by scripts/setup.sh.\nCUDA_INC := %s\n' "$cuda" >"$BUILD/cuda.mk.new"
 cmp -s "$BUILD/cuda.mk.new" "$BUILD/cuda.mk" && rm "$BUILD/cuda.mk.new" || mv "$BUILD/cuda.mk.new" "$BUILD/cuda.mk"
 
