@@ -148,13 +148,16 @@ bench-programs: $(BENCH_BIN)
 ## fuzz: each target of tests/fuzz for FUZZ_SECONDS=20, under ASan and UBSan (needs clang)
 .PHONY: fuzz fuzz-programs
 fuzz:
+	$(Q)echo 'int LLVMFuzzerTestOneInput(void) {return 0;}' | clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null \
+		2>/dev/null || { echo "make fuzz: needs clang and its runtimes (Debian: clang, libclang-rt-*-dev)" >&2; exit 1; }
 	$(Q)$(MAKE) CC=clang BUILD=build-fuzz CFLAGS="-O1 -g" SANITIZE="-fsanitize=fuzzer-no-link,address,undefined" \
 		fuzz-programs
 	$(Q)for target in $(notdir $(FUZZ_BIN)); do \
 		corpus=build-fuzz/corpus/$$target; mkdir -p $$corpus; \
+		seeds=tests/fuzz/$${target#fuzz_}; [ -d $$seeds ] || seeds=; \
 		echo "  FUZZ    $$target"; \
 		build-fuzz/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build-fuzz/ $$corpus \
-			tests/fuzz/$${target#fuzz_} >build-fuzz/$$target.log 2>&1 || { tail -n 60 build-fuzz/$$target.log; exit 1; }; \
+			$$seeds >build-fuzz/$$target.log 2>&1 || { tail -n 60 build-fuzz/$$target.log; exit 1; }; \
 		grep '^Done' build-fuzz/$$target.log; \
 	done
 

@@ -287,8 +287,8 @@ enum library { RUNTIME, DRIVER };
 struct call_rule {
     uint8_t library, effect;
     bool shown, prefix;
-    uint8_t len; /* of the pattern, without its '*' */
-    const char *pattern;
+    uint8_t len;      /* of the pattern, without its '*' */
+    char pattern[43]; /* no pointer: nothing to relocate in each process that starts */
 };
 
 static const struct call_rule call_rules[] = {

@@ -557,6 +557,31 @@ START_TEST(step_0_of_a_program_without_marks)
 }
 END_TEST
 
+START_TEST(what_is_held_is_joined_whatever_came_first)
+{
+    session_start(ACTION_WARMUP, true);
+    session_open("operator");
+    struct thread_log *log = thread_log_get();
+    int key;
+    span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
+    struct happened h = work_a_while();
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    deliver(&call); /* held before the hooked call, which has not ended */
+    session_sleep(60);
+    span_close(log, &key);
+    session_close("operator");
+    struct gpu_record work = kernel_record("kept", 1, clock_ticks());
+    deliver(&work);
+    session_sleep(60);
+    session_end();
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert(arg_of(&t, "kept", "External id") == arg_of(&t, "\"operator\"", "External id"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(step_0_of_a_program_with_marks_is_forgotten)
 {
     session_start(ACTION_WARMUP, true);
@@ -781,6 +806,7 @@ Suite *suite_join(void)
     tcase_add_test(c, at_exit_a_running_kernel_is_waited_for);
     tcase_add_test(c, at_the_deadline_what_is_there_is_written);
     tcase_add_test(c, step_0_of_a_program_without_marks);
+    tcase_add_test(c, what_is_held_is_joined_whatever_came_first);
     tcase_add_test(c, step_0_of_a_program_with_marks_is_forgotten);
     tcase_add_test(c, kinds_are_off_between_windows);
     tcase_add_test(c, graph_nodes_know_who_captured_them);

@@ -578,6 +578,11 @@ void join_node(const struct record_owner *owner, const struct record *r)
     nodes_add(r->node.id, r->node.original, &maker);
 }
 
+void join_replay(bool on)
+{
+    timeline_replay(on);
+}
+
 void join_pass(const struct join_windows *in, bool fresh)
 {
     timeline_new_pass();

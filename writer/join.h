@@ -35,6 +35,10 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
 /* Takes a REC_NODE. */
 void join_node(const struct record_owner *owner, const struct record *r);
 
+/* What was held is being replayed, in the order in which it came: calls whose hooked call has not been replayed yet wait for
+ * join_pass(). */
+void join_replay(bool on);
+
 /* The end of a pass: asks again for what could not be told before. fresh: records came in it, so that what waited for a record of an
  * earlier buffer has waited long enough. */
 void join_pass(const struct join_windows *in, bool fresh);

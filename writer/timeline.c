@@ -16,6 +16,7 @@
 _Static_assert(sizeof(struct note) == 64, "a note is one cache line");
 
 static struct timeline *first;
+static bool replaying;
 static uint64_t generation; /* of looking for the logs of threads */
 static struct timeline *by_tid[HASH];
 
@@ -203,10 +204,17 @@ struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
     return id != 0 && open_span_where(t, has_id, id, open) ? open : NULL;
 }
 
+void timeline_replay(bool on)
+{
+    replaying = on;
+}
+
 bool timeline_knows(const struct timeline *t, uint64_t ticks)
 {
     if (t->ended && note_at(t, t->ended - 1)->start >= ticks)
         return true;
+    if (replaying)
+        return false;
     struct timeline *mutable = (struct timeline *)t;
     struct thread_log *log = log_of(mutable);
     if (!log)

@@ -308,7 +308,9 @@ static void open_markless(const struct step_edge *edge)
         w->lost.n[i] += held_faults.n[i];
     count_refused(w, hold.refused);
     current = w;
+    join_replay(true);
     hold_each(&hold, replay, w);
+    join_replay(false);
     hold_drop(&hold);
     close_current(edge);
     current = NULL;

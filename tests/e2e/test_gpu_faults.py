@@ -63,7 +63,7 @@ ERRORS = [
     ("cuptiActivityEnable", 35, False),
     ("cuptiActivityEnable", 1, False),
     ("cuptiActivityDisable", 1, True),
-    ("cuptiActivityFlushAll", 999, False),
+    ("cuptiActivityFlushAll", 999, None),
     ("cuptiActivityGetNextRecord", 999, None),
     ("cuptiActivityGetNumDroppedRecords", 1, True),
     ("cuptiActivitySetAttribute", 1, True),
