@@ -12,84 +12,8 @@
 #include <unistd.h>
 
 #include "tests/support/capture.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
-
-#define MOST 4096
-
-/* ---- a GPU side ------------------------------------------------------------------------------------------ */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gpu_record queue[MOST];
-static unsigned queued, forced;
-static _Atomic uint64_t since;    /* UINT64_MAX: no calls are reported */
-static _Atomic bool kept_back;    /* a buffer is out */
-static _Atomic unsigned wants[3]; /* how often each was asked for */
-static struct gpu_faults to_report;
-
-static void want(enum gpu_want what)
-{
-    atomic_fetch_add(&wants[what], 1);
-}
-
-static uint64_t collect(enum gpu_flush flush, void (*each)(const struct gpu_record *, void *),
-                        void *arg, struct gpu_faults *faults)
-{
-    static struct gpu_record taken[MOST];
-    pthread_mutex_lock(&lock);
-    unsigned n = queued;
-    memcpy(taken, queue, n * sizeof *queue);
-    queued = 0;
-    forced += flush == GPU_FLUSH_FORCED;
-    *faults = to_report;
-    to_report = (struct gpu_faults){0};
-    pthread_mutex_unlock(&lock);
-    for (unsigned i = 0; i < n; i++)
-        each(&taken[i], arg);
-    return n;
-}
-
-static bool returned(uint64_t ticks)
-{
-    (void)ticks;
-    return !atomic_load(&kept_back);
-}
-
-static uint64_t calls_since(void)
-{
-    return atomic_load(&since);
-}
-
-static const char *devices_json(void)
-{
-    return "[{\"id\": 0, \"name\": \"Simulated\"}]";
-}
-
-static const char *versions_json(void)
-{
-    return "\"cupti_version\": 130000,\n";
-}
-
-static const char *device_name(uint32_t device)
-{
-    (void)device;
-    return "Simulated";
-}
-
-static const struct gpu_source source = {.want = want,
-                                         .collect = collect,
-                                         .returned = returned,
-                                         .calls_since = calls_since,
-                                         .devices_json = devices_json,
-                                         .versions_json = versions_json,
-                                         .device_name = device_name};
-
-static void deliver(const struct gpu_record *r)
-{
-    pthread_mutex_lock(&lock);
-    ck_assert_uint_lt(queued, MOST);
-    queue[queued++] = *r;
-    pthread_mutex_unlock(&lock);
-}
 
 /* ---- what happens in a program --------------------------------------------------------------------------- */
 
@@ -162,8 +86,8 @@ static void launch(const char *kernel, uint32_t correlation)
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", correlation, h, 0, EFFECT_KERNEL);
     struct gpu_record work = kernel_record(kernel, correlation, h.end + 1000);
-    deliver(&call);
-    deliver(&work);
+    fake_gpu_deliver(&call);
+    fake_gpu_deliver(&work);
 }
 
 static double arg_of(const struct trace *t, const char *event, const char *key)
@@ -174,8 +98,8 @@ static double arg_of(const struct trace *t, const char *event, const char *key)
 static void setup(void)
 {
     session_setup();
-    session_options.gpu = &source;
-    atomic_store(&since, 0);
+    session_options.gpu = &fake_gpu_source;
+    atomic_store(&fake_gpu.since, 0);
 }
 
 static void begin(void)
@@ -224,9 +148,9 @@ START_TEST(order_of_delivery_does_not_matter)
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record work = kernel_record("early", 9, h.end + 10);
     struct gpu_record call = call_record("cudaLaunchKernel", 9, h, 0, EFFECT_KERNEL);
-    deliver(&work);
+    fake_gpu_deliver(&work);
     session_sleep(50);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "early"), 1);
     ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 1);
@@ -247,8 +171,8 @@ START_TEST(a_call_without_a_hook_finds_its_operator_by_time)
     session_close("outer");
     struct gpu_record call = call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_KERNEL);
     struct gpu_record work = kernel_record("unhooked", 3, h.end + 10);
-    deliver(&call);
-    deliver(&work);
+    fake_gpu_deliver(&call);
+    fake_gpu_deliver(&work);
     struct trace t = finish();
     double op = arg_of(&t, "\"operator\"", "External id");
     ck_assert(op > 0 && arg_of(&t, "cuLaunchKernel", "External id") == op);
@@ -265,7 +189,7 @@ START_TEST(a_call_without_a_hook_finds_an_operator_that_is_still_open)
     session_span("before");
     struct happened h = work_a_while();
     struct gpu_record call = call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_NONE);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     session_sleep(1000);
     session_close("operator");
     struct trace t = finish();
@@ -286,13 +210,13 @@ START_TEST(a_driver_call_inside_a_runtime_call_has_no_row)
     struct gpu_record runtime = call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
     struct gpu_record work = kernel_record("k", 4, outer.end);
     if (_i & 1)
-        deliver(&runtime);
-    deliver(&driver);
-    deliver(&work);
+        fake_gpu_deliver(&runtime);
+    fake_gpu_deliver(&driver);
+    fake_gpu_deliver(&work);
     if (_i & 2)
         session_sleep(30);
     if (!(_i & 1))
-        deliver(&runtime);
+        fake_gpu_deliver(&runtime);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "cuLaunchKernel"), 0);
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
@@ -306,16 +230,16 @@ START_TEST(a_kernel_belongs_to_the_window_of_its_launch)
 {
     begin();
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    atomic_store(&kept_back, true);
+    atomic_store(&fake_gpu.kept_back, true);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     session_step(ACTION_SKIP);
     session_sleep(400);
     ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished */
     ck_assert_uint_eq(session_files(".part"), 1);
     struct gpu_record work = kernel_record("outlives", 1, clock_ticks());
-    deliver(&work);
-    atomic_store(&kept_back, false);
+    fake_gpu_deliver(&work);
+    atomic_store(&fake_gpu.kept_back, false);
     session_sleep(300);
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "outlives"), 1);
@@ -330,7 +254,7 @@ START_TEST(later_windows_do_not_wait_for_earlier_ones)
     begin();
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     session_step(ACTION_ACTIVE_AND_SAVE);
     launch("second", 2);
     session_step(ACTION_SKIP);
@@ -339,7 +263,7 @@ START_TEST(later_windows_do_not_wait_for_earlier_ones)
     ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
     trace_free(&t);
     struct gpu_record work = kernel_record("first", 1, clock_ticks());
-    deliver(&work);
+    fake_gpu_deliver(&work);
     session_end();
     t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "first"), 1);
@@ -356,9 +280,9 @@ START_TEST(what_was_launched_outside_is_nobodys)
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     session_step(ACTION_ACTIVE_AND_SAVE);
     launch("inside", 2);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     struct gpu_record work = kernel_record("outside", 1, clock_ticks());
-    deliver(&work);
+    fake_gpu_deliver(&work);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "outside"), 0);
@@ -399,7 +323,7 @@ END_TEST
 
 START_TEST(without_cupti_calls_are_written_at_once)
 {
-    atomic_store(&since, UINT64_MAX);
+    atomic_store(&fake_gpu.since, UINT64_MAX);
     begin();
     hooked("cudaMalloc", CAT_CUDA_RUNTIME);
     struct trace t = finish();
@@ -414,7 +338,7 @@ START_TEST(a_launch_without_kernel_is_counted)
     begin();
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
     ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 0);
@@ -428,7 +352,7 @@ START_TEST(a_failed_launch_waits_for_nothing)
     begin();
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, GPU_FAILED, EFFECT_KERNEL);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     struct trace t = finish();
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
@@ -440,7 +364,7 @@ START_TEST(a_kernel_without_call_is_written_and_counted)
     begin();
     struct gpu_record work = kernel_record("orphan", 77, clock_ticks());
     session_span("span");
-    deliver(&work);
+    fake_gpu_deliver(&work);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "orphan"), 1);
     ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 0);
@@ -454,13 +378,13 @@ START_TEST(a_kernel_that_comes_after_its_file_is_counted_as_late)
     begin();
     struct happened h = hooked("cudaMemcpyAsync", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaMemcpyAsync", 1, h, 0, EFFECT_COPY);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     session_step(ACTION_SKIP);
     session_sleep(300);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
     struct gpu_record work = kernel_record("late", 1, clock_ticks());
-    deliver(&work);
+    fake_gpu_deliver(&work);
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(4);
@@ -473,9 +397,7 @@ START_TEST(faults_are_counted)
 {
     begin();
     session_span("span");
-    pthread_mutex_lock(&lock);
-    to_report = (struct gpu_faults){.dropped = 3, .untimed = 4};
-    pthread_mutex_unlock(&lock);
+    fake_gpu_report((struct gpu_faults){.dropped = 3, .untimed = 4});
     struct trace t = finish();
     const char *lost = strstr(t.text, "\"lost\"");
     ck_assert(trace_number(lost, "gpu_dropped") == 3 && trace_number(lost, "gpu_no_time") == 4);
@@ -491,8 +413,8 @@ START_TEST(a_kernel_that_seems_to_begin_before_its_launch_has_no_arrow)
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     struct gpu_record work = kernel_record("k", 1, h.start - 100000);
-    deliver(&call);
-    deliver(&work);
+    fake_gpu_deliver(&call);
+    fake_gpu_deliver(&work);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
     ck_assert_uint_eq(trace_count(&t, 's', "ac2g") + trace_count(&t, 'f', "ac2g"), 0);
@@ -508,17 +430,17 @@ START_TEST(at_exit_a_running_kernel_is_waited_for)
     begin();
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call);
-    atomic_store(&kept_back, true);
+    fake_gpu_deliver(&call);
+    atomic_store(&fake_gpu.kept_back, true);
     session_options.exit_deadline_ms = 500; /* too late to matter: it was handed over */
     session_step(ACTION_SKIP);
     struct gpu_record work = kernel_record("k", 1, clock_ticks());
-    deliver(&work);
-    atomic_store(&kept_back, false);
+    fake_gpu_deliver(&work);
+    atomic_store(&fake_gpu.kept_back, false);
     session_end();
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
-    ck_assert_uint_eq(forced, 0);
+    ck_assert_uint_eq(fake_gpu.forced, 0);
     trace_free(&t);
 }
 END_TEST
@@ -529,10 +451,10 @@ START_TEST(at_the_deadline_what_is_there_is_written)
     begin();
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call);
-    atomic_store(&kept_back, true); /* for ever */
+    fake_gpu_deliver(&call);
+    atomic_store(&fake_gpu.kept_back, true); /* for ever */
     struct trace t = finish();
-    ck_assert_uint_eq(forced, 1);
+    ck_assert_uint_eq(fake_gpu.forced, 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
     trace_check_lost(&t, "launch_without_kernel", 1);
     trace_free(&t);
@@ -566,12 +488,12 @@ START_TEST(what_is_held_is_joined_whatever_came_first)
     span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
     struct happened h = work_a_while();
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call); /* held before the hooked call, which has not ended */
+    fake_gpu_deliver(&call); /* held before the hooked call, which has not ended */
     session_sleep(60);
     span_close(log, &key);
     session_close("operator");
     struct gpu_record work = kernel_record("kept", 1, clock_ticks());
-    deliver(&work);
+    fake_gpu_deliver(&work);
     session_sleep(60);
     session_end();
     struct trace t = session_trace(0);
@@ -587,12 +509,12 @@ START_TEST(step_0_of_a_program_with_marks_is_forgotten)
     session_start(ACTION_WARMUP, true);
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     session_sleep(50);
     session_step(ACTION_ACTIVE_AND_SAVE);
     launch("wanted", 2);
     struct gpu_record work = kernel_record("of step 0", 1, clock_ticks());
-    deliver(&work);
+    fake_gpu_deliver(&work);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "wanted"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "of step 0"), 0);
@@ -606,24 +528,26 @@ START_TEST(kinds_are_off_between_windows)
 {
     session_start(ACTION_SKIP, false);
     session_sleep(50);
-    ck_assert_uint_eq(atomic_load(&wants[GPU_WANT_ALL]) + atomic_load(&wants[GPU_WANT_SOON]), 0);
+    ck_assert_uint_eq(atomic_load(&fake_gpu.wants[GPU_WANT_ALL]) +
+                          atomic_load(&fake_gpu.wants[GPU_WANT_SOON]),
+                      0);
     session_step(ACTION_WARMUP);
     session_sleep(50);
-    ck_assert_uint_gt(atomic_load(&wants[GPU_WANT_ALL]), 0);
-    ck_assert_uint_eq(atomic_load(&wants[GPU_WANT_SOON]), 0);
+    ck_assert_uint_gt(atomic_load(&fake_gpu.wants[GPU_WANT_ALL]), 0);
+    ck_assert_uint_eq(atomic_load(&fake_gpu.wants[GPU_WANT_SOON]), 0);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
     session_sleep(50);
-    ck_assert_uint_gt(atomic_load(&wants[GPU_WANT_SOON]), 0);
+    ck_assert_uint_gt(atomic_load(&fake_gpu.wants[GPU_WANT_SOON]), 0);
     session_step(ACTION_SKIP);
     session_sleep(300);
-    atomic_store(&wants[GPU_WANT_SOON], 0);
-    atomic_store(&wants[GPU_WANT_NOTHING], 0);
+    atomic_store(&fake_gpu.wants[GPU_WANT_SOON], 0);
+    atomic_store(&fake_gpu.wants[GPU_WANT_NOTHING], 0);
     session_step(ACTION_WARMUP);
     session_sleep(30);
     session_step(ACTION_SKIP);
     session_sleep(60);
-    ck_assert_uint_gt(atomic_load(&wants[GPU_WANT_NOTHING]), 0);
+    ck_assert_uint_gt(atomic_load(&fake_gpu.wants[GPU_WANT_NOTHING]), 0);
     session_end();
 }
 END_TEST
@@ -643,15 +567,15 @@ START_TEST(graph_nodes_know_who_captured_them)
     session_close("capturing");
     emit_graph_node(log, 200, 100); /* instantiated */
     struct gpu_record captured = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    deliver(&captured);
+    fake_gpu_deliver(&captured);
     h = hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaGraphLaunch", 2, h, 0, EFFECT_GRAPH);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     for (unsigned i = 0; i < 3; i++) {
         struct gpu_record work = kernel_record("node", 2, h.end + i * 30000);
         work.graph = 9;
         work.node = 200;
-        deliver(&work);
+        fake_gpu_deliver(&work);
     }
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "node"), 3);
@@ -693,13 +617,13 @@ START_TEST(waits_name_the_recording)
     begin();
     struct happened h = hooked("cudaEventRecord", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaEventRecord", 10, h, 0, EFFECT_NONE);
-    deliver(&call);
+    fake_gpu_deliver(&call);
     struct gpu_record event = {
         .kind = GPU_EVENT, .correlation = 10, .context = 1, .device = 0, .stream = 13};
     event.event.event = 4;
     h = hooked("cudaStreamWaitEvent", CAT_CUDA_RUNTIME);
     struct gpu_record waits = call_record("cudaStreamWaitEvent", 11, h, 0, EFFECT_WAIT);
-    deliver(&waits);
+    fake_gpu_deliver(&waits);
     struct gpu_record sync = {.kind = GPU_SYNC,
                               .name = "Stream Wait Event",
                               .name_len = 17,
@@ -711,10 +635,10 @@ START_TEST(waits_name_the_recording)
                               .stream = 7};
     sync.sync.type = 2;
     sync.sync.event = 4;
-    deliver(&sync);
+    fake_gpu_deliver(&sync);
     if (_i)
         session_sleep(700);
-    deliver(&event); /* after the wait, from another buffer */
+    fake_gpu_deliver(&event); /* after the wait, from another buffer */
     struct trace t = finish();
     const char *line = trace_event(&t, 'X', "cuda_sync\"");
     ck_assert_ptr_nonnull(line);
@@ -740,8 +664,8 @@ START_TEST(driver_memory_stands_on_the_caller)
     memory.memory.address = 0x7000;
     memory.memory.bytes = 4096;
     memory.memory.kind = 3;
-    deliver(&memory);
-    deliver(&call);
+    fake_gpu_deliver(&memory);
+    fake_gpu_deliver(&call);
     struct trace t = finish();
     ck_assert_uint_eq(trace_count(&t, 'C', "4096"), 1);
     trace_check_lost(&t, "total", 0);

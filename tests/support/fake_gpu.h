@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU side (writer/gpu_side.h) that delivers what a test tells it to, when the test tells it to. Any thread. */
+#ifndef TESTS_SUPPORT_FAKE_GPU_H
+#define TESTS_SUPPORT_FAKE_GPU_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/gpu_record.h"
+#include "writer/gpu_side.h"
+
+struct fake_gpu {
+    _Atomic uint64_t since;    /* UINT64_MAX: no calls are reported */
+    _Atomic bool kept_back;    /* a buffer is out */
+    _Atomic unsigned wants[3]; /* how often each was asked for */
+    _Atomic unsigned forced;   /* flushes */
+};
+
+extern struct fake_gpu fake_gpu;
+extern const struct gpu_source fake_gpu_source;
+
+/* The next time cprof collects, it gets a copy of this record. */
+void fake_gpu_deliver(const struct gpu_record *r);
+
+/* The next time cprof collects, it is told of these. */
+void fake_gpu_report(struct gpu_faults faults);
+
+#endif
