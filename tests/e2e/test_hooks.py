@@ -279,7 +279,7 @@ def header_folders():
         if path.is_file():
             found = re.search(r"^CUDA_INC := (.+)$", path.read_text(), re.M)
             if found:
-                return found[1].split()
+                return [str(ROOT / folder) for folder in found[1].split()]
     return []
 
 
