@@ -342,7 +342,7 @@ static void check_missing_parts(void)
     if (loaded.config.schedule_scope == SCHEDULE_EPOCH)
         ignore(&settings[AT_schedule_scope], settings[AT_schedule_scope].fallback,
                "epoch is not available yet in this version");
-    if (loaded.config.step > CONFIG_STEP_FORWARD)
+    if (loaded.config.step > CONFIG_STEP_NVTX)
         ignore(&settings[AT_step], settings[AT_step].fallback, "not available yet in this version");
 }
 
@@ -413,6 +413,12 @@ const struct config *config_get(void)
 {
     config_load();
     return &loaded.config;
+}
+
+const char *config_step_argument(void)
+{
+    const char *colon = strchr(loaded.text[AT_step], ':');
+    return colon ? colon + 1 : "";
 }
 
 void config_print(void)

@@ -17,6 +17,7 @@ enum config_step {
     CONFIG_STEP_MANUAL = 1,     /* cprof_step() only */
     CONFIG_STEP_DATALOADER = 2, /* each batch taken from a DataLoader */
     CONFIG_STEP_FORWARD = 3,    /* each outermost module call */
+    CONFIG_STEP_NVTX = 4,       /* NVTX ranges and marks that match config_step_argument() */
 };
 
 /* Bits of activities in struct config, in the order of CPROF_ACTIVITIES's values in config.def. */
@@ -72,6 +73,9 @@ void config_load(void);
 
 /* The settings; loads them if config_load() has not run. Never NULL. Any thread. */
 const struct config *config_get(void);
+
+/* What follows the colon in CPROF_STEP; "" without one. Lives as long as the library. Any thread after config_load(). */
+const char *config_step_argument(void);
 
 /* Writes each setting's effective value as one log_debug line. Any thread after config_load(). */
 void config_print(void);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doors through which the CUDA driver, NVTX clients and ITT clients come in, each of its own accord, because the constructor put
- * this library's path into their variables. The driver's starts the GPU side; the other two only wake cprof. Application threads, possibly inside dlopen. */
+ * this library's path into their variables. The driver's starts the GPU side, NVTX's puts nvtx.c into the client; ITT's only wakes cprof.
+ * Application threads, possibly inside dlopen. */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "preload/init.h"
+#include "preload/nvtx.h"
 
 #define VISIBLE __attribute__((visibility("default")))
 
 int InitializeInjection(void);
-int InitializeInjectionNvtx2(void *get_export_table);
+int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
 void __itt_api_init(void *global, int groups);
 
 /* Called by the driver at cuInit. 1 = success. */
@@ -21,10 +23,11 @@ VISIBLE int InitializeInjection(void)
 }
 
 /* Called once by each NVTX client library. 1 = success: NVTX makes every function that was not taken over a no-op. */
-VISIBLE int InitializeInjectionNvtx2(void *get_export_table)
+VISIBLE int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table)
 {
-    (void)get_export_table;
     cprof_wake_once(WAKE_INJECTION);
+    if (atomic_load(&cprof_life) != LIFE_OVER)
+        nvtx_attach(get_export_table);
     return 1;
 }
 

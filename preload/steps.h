@@ -16,6 +16,7 @@ enum step_source {
     STEP_OPTIMIZER,  /* the end of torch's Optimizer.step range */
     STEP_DATALOADER, /* a batch is fetched from a DataLoader */
     STEP_FORWARD,    /* the end of an outermost module call */
+    STEP_NVTX,       /* the end of an NVTX range, or an NVTX mark, of the name asked for */
 };
 
 /* Step 0 begins. keep_unmarked: what comes before the first mark is kept, for a program that never marks one. Once, at wake-up, by

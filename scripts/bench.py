@@ -146,6 +146,18 @@ def bench_marker(folder, rounds):
             ("range push and pop while recording", best["range_pair_recording"], "ns", None, clock)]
 
 
+def bench_nvtx(folder, rounds):
+    program = compile_program("bench_nvtx", "-ldl")
+    best = least(rounds, lambda: values(output([program, 100], environment(
+        True, WAIT=2, WARMUP=0, ACTIVE=1, FOLDER=fresh(folder)))))
+    range_pair = best["range_pair"]
+    remark = f"over cprof_range_push and pop of {range_pair:.1f} ns"
+    return [("NVTX push and pop while not recording", best["nvtx_pair_idle"], "ns", 5, ""),
+            ("NVTX push and pop while recording", best["nvtx_pair"] - range_pair, "ns", 40, remark),
+            ("the same with domain and payload", best["nvtx_domain_pair"] - range_pair, "ns", 40, remark),
+            ("NVTX start and end while recording", best["nvtx_start_end"] - range_pair, "ns", 40, remark)]
+
+
 def bench_operator(folder, rounds):
     script = BENCH / "operator_cost.py"
     record = dict(WARMUP=1, ACTIVE=100000000, MAX_TRACE_MB=100000)
@@ -266,6 +278,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     try:
         rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
+        rows += bench_nvtx(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_step(folder, 1 if args.quick else 3, 100)
         rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)
     finally:

@@ -256,8 +256,7 @@ START_TEST(missing_parts_are_one_line)
         "CPROF_TRACE_HANDLERS=h",      "CPROF_WITH_STACK=1",
         "CPROF_WITH_FLOPS=1",          "CPROF_WITH_MODULES=yes",
         "CPROF_PEAK_TFLOPS=989",       "CPROF_TRIGGER=signal:USR1",
-        "CPROF_STEP=nvtx:step*",       "CPROF_STEP=itt:step",
-        "CPROF_STEP=symbol:f",
+        "CPROF_STEP=itt:step",         "CPROF_STEP=symbol:f",
     };
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         char expected[256];
@@ -269,6 +268,17 @@ START_TEST(missing_parts_are_one_line)
         ck_assert(!c->with_stack && !c->with_flops && !c->with_modules);
         ck_assert(*c->on_trace_ready == '\0' && *c->trigger == '\0');
     }
+}
+END_TEST
+
+START_TEST(what_marks_a_step_may_take_an_argument)
+{
+    const struct config *c = LOAD("CPROF_STEP=nvtx:train/step:*");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->step, CONFIG_STEP_NVTX);
+    ck_assert_str_eq(config_step_argument(), "train/step:*");
+    LOAD("CPROF_STEP=forward");
+    ck_assert_str_eq(config_step_argument(), "");
 }
 END_TEST
 
@@ -441,6 +451,7 @@ Suite *suite_config(void)
     tcase_add_test(tcase, unknown_names_are_one_line);
     tcase_add_test(tcase, every_row_is_a_known_name);
     tcase_add_test(tcase, missing_parts_are_one_line);
+    tcase_add_test(tcase, what_marks_a_step_may_take_an_argument);
     tcase_add_test(tcase, missing_parts_that_nobody_needs_are_silent);
     tcase_add_test(tcase, keeping_no_trace_is_refused);
     tcase_add_test(tcase, counts_mean_nothing_without_schedule);

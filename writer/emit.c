@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hot path: from a hook to the ring of its thread. Runs on application threads; no lock, no allocation, no system call. */
-#include "writer/writer.h"
+#include "writer/emit.h"
 
 #include <string.h>
+
+#include "writer/writer.h"
 
 _Atomic uint32_t writer_gate;
 
@@ -50,6 +52,16 @@ static void commit(struct thread_log *log, const struct record *r)
     prefetch(&log->ring);
     ring_commit(&log->ring, r->slots);
     count(&log->records);
+}
+
+struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len)
+{
+    return reserve(log, text_len, data_len);
+}
+
+void emit_end(struct thread_log *log, const struct record *r)
+{
+    commit(log, r);
 }
 
 uint64_t span_top(const struct thread_log *log)
@@ -151,26 +163,109 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
     log->data_used += used;
 }
 
-static void put_span(struct thread_log *log, const struct open_span *span, uint64_t end)
+/* The span's record, to be committed; NULL and counted when there is no room. */
+static struct record *fill_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
     uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
     struct record *r = reserve(log, text_len, span->data_len);
     if (!r)
-        return;
+        return NULL;
+    uint8_t flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
     r->kind = REC_SPAN;
     r->category = atomic_load_explicit(&span->category, memory_order_relaxed);
     r->data_kind = span->data_kind;
-    r->flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    r->flags = flags;
     r->start = atomic_load_explicit(&span->start, memory_order_relaxed);
     r->end = end;
     r->id = atomic_load_explicit(&span->id, memory_order_relaxed);
     r->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
     r->op.sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
     r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    if (__builtin_expect(flags & REC_CROSSES, 0)) {
+        r->kind = REC_ASYNC;
+        r->async.tid = 0;
+    }
     copy_name((char *)(r + 1), text_len, log, span);
     if (span->data_len)
         memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
-    commit(log, r);
+    return r;
+}
+
+static void put_span(struct thread_log *log, const struct open_span *span, uint64_t end)
+{
+    struct record *r = fill_span(log, span, end);
+    if (r)
+        commit(log, r);
+}
+
+/* Moves an open span to a lower place of the stack, its name to word `text` and its data to byte `data`, which lie below its own. */
+static void move_down(struct thread_log *log, struct open_span *from, struct open_span *to,
+                      uint32_t text, uint32_t data)
+{
+    uint64_t id = atomic_load_explicit(&from->id, memory_order_relaxed);
+    uint32_t text_at = atomic_load_explicit(&from->text_at, memory_order_relaxed);
+    uint32_t text_len = atomic_load_explicit(&from->text_len, memory_order_relaxed);
+    /* As in span_open(): the cprof thread may be reading either. */
+    atomic_store_explicit(&from->id, 0, memory_order_relaxed);
+    atomic_store_explicit(&to->id, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+#define MOVE(field)                                                                                \
+    atomic_store_explicit(&to->field, atomic_load_explicit(&from->field, memory_order_relaxed),    \
+                          memory_order_relaxed)
+    MOVE(start);
+    MOVE(sequence);
+    MOVE(forward_thread);
+    MOVE(category);
+    MOVE(flags);
+    MOVE(parent);
+#undef MOVE
+    for (uint32_t i = 0; i < (text_len + 7) / 8; i++)
+        atomic_store_explicit(&log->text[text + i],
+                              atomic_load_explicit(&log->text[text_at + i], memory_order_relaxed),
+                              memory_order_relaxed);
+    atomic_store_explicit(&to->text_at, text, memory_order_relaxed);
+    atomic_store_explicit(&to->text_len, text_len, memory_order_relaxed);
+    memmove(log->data + data, log->data + from->data_at, from->data_len);
+    to->key = from->key;
+    to->data_at = (uint16_t)data;
+    to->data_len = from->data_len;
+    to->data_kind = from->data_kind;
+    atomic_store_explicit(&to->id, id, memory_order_release);
+}
+
+/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes asynchronous, when it may, or those do that
+ * may; what may not is dropped. */
+static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
+                                                   uint64_t end)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
+    struct open_span *span = &log->spans[at];
+    bool loose = atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE;
+    if (loose)
+        span_add_flags(span, REC_CROSSES);
+    struct record *r = fill_span(log, span, end);
+    uint32_t text = atomic_load_explicit(&span->text_at, memory_order_relaxed);
+    uint32_t data = span->data_at;
+    for (uint32_t i = at + 1; i < depth; i++) {
+        struct open_span *above = &log->spans[i];
+        if (!loose && !(atomic_load_explicit(&above->flags, memory_order_relaxed) & REC_LOOSE)) {
+            lost(log, LOSS_UNMATCHED);
+            atomic_store_explicit(&above->id, 0, memory_order_relaxed);
+            continue;
+        }
+        if (!loose)
+            span_add_flags(above, REC_CROSSES);
+        uint32_t words = (atomic_load_explicit(&above->text_len, memory_order_relaxed) + 7) / 8;
+        uint32_t bytes = above->data_len;
+        move_down(log, above, &log->spans[to++], text, data);
+        text += words;
+        data += bytes;
+    }
+    log->text_used = text;
+    log->data_used = data;
+    atomic_store_explicit(&log->depth, to, memory_order_release);
+    if (r) /* last: who sees it finds the span gone, and those above in their places */
+        commit(log, r);
 }
 
 uint64_t span_close(struct thread_log *log, const void *key)
@@ -182,8 +277,10 @@ uint64_t span_close(struct thread_log *log, const void *key)
         at--;
     if (at == 0)
         return 0; /* begun while nothing was recorded, or lost at its start: counted then */
-    for (uint32_t above = at; above < depth; above++)
-        lost(log, LOSS_UNMATCHED);
+    if (__builtin_expect(at != depth, 0)) {
+        close_around(log, at - 1, end);
+        return end;
+    }
     struct open_span *span = &log->spans[at - 1];
     put_span(log, span, end);
     log->text_used = atomic_load_explicit(&span->text_at, memory_order_relaxed);

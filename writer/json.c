@@ -9,6 +9,12 @@
 /* most bytes of an event without its name, category text, shapes and args */
 #define EVENT_ROOM 512u
 
+static const char *const category_text[CAT_COUNT] = {
+#define CATEGORY(id, text) [CAT_##id] = text,
+#include "writer/categories.def"
+#undef CATEGORY
+};
+
 /* ---- args: what stands behind a record ------------------------------------------------------------------- */
 
 /* One item of DATA_ARGS. */
@@ -358,6 +364,58 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
     buf_put(b, "}},\n", 4);
 }
 
+/* Appends one end of an asynchronous range up to its place: phase, category, id, name. */
+static void begin_async(struct buf *b, const char *phase, const struct record *r,
+                        const struct json_place *at)
+{
+    static const char digits[] = "0123456789abcdef";
+    char id[16];
+    size_t n = sizeof(id);
+    uint64_t rest = r->id;
+    do {
+        id[--n] = digits[rest & 15];
+        rest >>= 4;
+    } while (rest != 0);
+    buf_puts(b, phase);
+    struct arg own;
+    if (own_category(r, &own)) {
+        json_string(b, (const char *)own.value, own.value_len);
+    } else {
+        const char *category = category_text[category_of(r)];
+        json_string(b, category, strlen(category));
+    }
+    buf_puts(b, ", \"id2\": {\"local\": \"0x");
+    buf_put(b, id + n, sizeof(id) - n);
+    buf_puts(b, "\"}, \"name\": ");
+    json_string(b, record_text(r), r->text_len);
+    char *p = buf_room(b, EVENT_ROOM);
+    if (p != NULL) {
+        end_at(b, put_place(p, at));
+    }
+}
+
+/* b and e: a range that does not nest with the row of its thread, each end on the thread where it happened. */
+static void put_async(struct buf *b, const struct record *r, const struct json_place *at)
+{
+    struct json_place begin = *at, end = *at;
+    if (r->async.tid != 0) {
+        begin.tid = (uint32_t)r->async.tid;
+    }
+    end.start_ns += duration_of(at);
+    begin_async(b, "{\"ph\": \"b\", \"cat\": ", r, &begin);
+    buf_puts(b, ", \"args\": {");
+    bool unfinished = r->flags & REC_UNFINISHED;
+    if (unfinished) {
+        buf_puts(b, "\"finished\": \"false\"");
+    }
+    if (r->data_kind == DATA_ARGS) {
+        put_args(b, r, !unfinished);
+    }
+    buf_puts(b, "}},\n");
+    begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, &end);
+    buf_puts(b, "},\n");
+}
+
 /* C: one event with the one series `key`. A key that says nothing more than the name becomes "value". */
 static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
                        const struct arg *series, bool only)
@@ -494,6 +552,9 @@ void json_record(struct buf *b, const struct record *r, const struct json_place 
         break;
     case REC_COUNTER:
         put_counter(b, r, at);
+        break;
+    case REC_ASYNC:
+        put_async(b, r, at);
         break;
     case REC_MEMORY:
         put_memory(b, r, at);

@@ -27,6 +27,7 @@ enum record_kind {
     REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
     REC_MEMORY, /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0) or release (bytes < 0) */
     REC_NODE, /* node: a node of a CUDA graph came into being; the text names the span that made it, `parent` is its id */
+    REC_ASYNC, /* name, start, end, async: a range that does not nest with the row of its thread; both ends in one, as REC_SPAN */
     REC_GPU, /* a struct gpu_record as data: from CUPTI, never in a ring; held with the records of step 0 */
 };
 
@@ -40,6 +41,10 @@ enum record_flags {
     REC_MARKER = 1u << 1,
     /* sequence and forward_thread are those of the operator inside: no arrow ends here */
     REC_BORROWED = 1u << 2,
+    /* an open span that may outlive what is around it: it becomes a REC_ASYNC then, and is never cut or dropped */
+    REC_LOOSE = 1u << 3,
+    /* an open span that did: it does not nest any more */
+    REC_CROSSES = 1u << 4,
 };
 
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
@@ -61,6 +66,10 @@ struct record {
             /* torch's logical id of the forward thread, 0 = not a backward operator */
             uint64_t forward_thread;
         } op;
+        struct {
+            uint64_t
+                tid; /* of the thread on which it began; 0: that on which it ended, whose span it was */
+        } async;
         struct {
             uint64_t address;
             int64_t bytes; /* signed: negative when released */
@@ -104,6 +113,12 @@ static inline const char *record_text(const struct record *r)
 static inline const uint8_t *record_data(const struct record *r)
 {
     return (const uint8_t *)(r + 1) + r->text_len;
+}
+
+/* True when the record was a span on its thread's stack. */
+static inline int record_was_span(const struct record *r)
+{
+    return r->kind == REC_SPAN || (r->kind == REC_ASYNC && r->async.tid == 0);
 }
 
 /* Slots that a record with so many bytes of text and data behind its header takes. */

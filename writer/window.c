@@ -10,9 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/async.h"
 #include "writer/lanes.h"
 #include "writer/open_copy.h"
 #include "writer/path.h"
+#include "writer/thread_names.h"
 
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known; 16 devices take 8 KB */
 #define HEAD_BYTES 16384u
@@ -79,7 +81,11 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
             comm[n - (comm[n - 1] == '\n')] = '\0';
     }
     int n = snprintf(name, sizeof name, comm[0] ? "thread %u (%s)" : "thread %u", tid, comm);
-    json_meta_text(&w->body, "thread_name", shared->pid, tid, "name", name, (size_t)n);
+    struct thread_name given;
+    if (thread_names_find(tid, &given))
+        json_meta_text(&w->body, "thread_name", shared->pid, tid, "name", given.text, given.len);
+    else
+        json_meta_text(&w->body, "thread_name", shared->pid, tid, "name", name, (size_t)n);
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
@@ -169,6 +175,12 @@ static void each_open(const struct window *w,
                 each(&span, atomic_load_explicit(&log->tid, memory_order_relaxed), arg);
         }
     }
+    for (uint32_t i = 0; i < async_places(); i++) {
+        struct open_copy range;
+        uint32_t tid;
+        if (async_copy_take(i, &range, &tid) && window_takes(w, range.start, range.flags))
+            each(&range, tid, arg);
+    }
 }
 
 static void count_one(const struct open_copy *span, uint32_t tid, void *count)
@@ -207,6 +219,10 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
                     .text_len = span->text_len}};
     copy.r.op.sequence = span->sequence;
     copy.r.op.forward_thread = span->forward_thread;
+    if (span->flags & REC_CROSSES) {
+        copy.r.kind = REC_ASYNC;
+        copy.r.async.tid = tid;
+    }
     memcpy(copy.text, span->text, span->text_len);
     struct json_place at = window_place(put->w, put->shared, tid, copy.r.start, copy.r.end);
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
@@ -370,6 +386,18 @@ const char *window_process_name(void)
     return process_name;
 }
 
+/* Names that the program gave to threads after their rows had got others. */
+static void put_new_names(struct window *w, const struct window_shared *shared, struct buf *b)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        uint32_t tid = (uint32_t)log->named;
+        struct thread_name given;
+        if (log->named >> 32 == w->serial && thread_names_find(tid, &given) &&
+            given.ticks >= w->from)
+            json_meta_text(b, "thread_name", shared->pid, tid, "name", given.text, given.len);
+    }
+}
+
 /* The trailer: what is open, the process's names, the account. Replaced by each flush. */
 static void make_trailer(struct window *w, const struct window_shared *shared, const char *name)
 {
@@ -378,6 +406,7 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     struct buf *b = &w->trailer;
     buf_reset(b);
     buf_put(b, w->open.data, w->open.len);
+    put_new_names(w, shared, b);
     read_process_name();
     const char *comm = process_name;
     json_meta_text(b, "process_name", shared->pid, shared->pid, "name", comm, strlen(comm));

@@ -21,6 +21,7 @@
 #include "writer/hold.h"
 #include "writer/report.h"
 #include "writer/texts.h"
+#include "writer/thread_names.h"
 #include "writer/window.h"
 
 #define EDGES        4096u      /* posted and not yet taken; a power of two */
@@ -219,7 +220,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
 static void put_record(struct window *w, const struct record_owner *owner, const struct record *r)
 {
     bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
-    bool span = r->kind == REC_SPAN && gpu.source && !left_open;
+    bool span = record_was_span(r) && gpu.source && !left_open;
     if (span && join_span(&gpu.in, w, owner, r, gpu_side_recorded(&gpu, r->start) ? 0 : UINT64_MAX))
         w->records++;
     else
@@ -409,7 +410,7 @@ static void take_record(struct thread_log *log, const struct record *r)
 {
     struct window *w = window_of(r->start);
     struct record_owner owner = thread_log_owner(log);
-    if (r->kind == REC_SPAN)
+    if (record_was_span(r))
         log->last_span = r->id;
     if (r->kind == REC_NODE) {
         join_node(&owner, r);
@@ -449,6 +450,8 @@ static void drain_rings(void)
         }
         if (log->ended) {
             log->ended = false;
+            if (!hold.on) /* else its rows are still to be written */
+                thread_names_forget(atomic_load_explicit(&log->tid, memory_order_relaxed));
             thread_log_recycle(log);
         }
     }

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "writer/action.h"
@@ -75,7 +76,8 @@ uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, ui
 void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
                     uint32_t used);
 
-/* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted.
+/* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted. A span
+ * flagged REC_LOOSE is neither dropped nor does it drop: of two such that cross each other, one becomes asynchronous.
  * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
 uint64_t span_close(struct thread_log *log, const void *key);
 
@@ -84,6 +86,14 @@ uint64_t span_top(const struct thread_log *log);
 
 /* Writes every span that is still open as unfinished: the thread ends. From the thread-end hook. */
 void spans_abandon(struct thread_log *log);
+
+/* Opens a range that may end on any thread, at now; text and data (DATA_ARGS) are copied, what is too long is left out (counted). flags: enum
+ * record_flags. Returns its id, below 2^53 and never given twice; 0: too many are open (counted). Call only with the gate open. */
+uint64_t async_open(struct thread_log *log, enum category category, uint8_t flags, const char *text,
+                    uint32_t text_len, const void *data, uint32_t data_len);
+
+/* Closes it, on any thread, whose log is given, and puts it into that one's ring. False: there is no such range any more. */
+bool async_close(struct thread_log *log, uint64_t id);
 
 /* Records an instant. data as record.h; data may be NULL. flags: enum record_flags. */
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
@@ -183,6 +193,10 @@ void writer_abandon(void);
 /* Key and value of a metadata entry that stands in the open and every later trace; raw_json is trusted JSON text. Copied. The last
  * value of a key wins. Any thread; takes a lock; false: no memory. */
 bool writer_metadata(const char *key, const char *raw_json);
+
+/* The name of a thread as its row shows it from now on, in the open trace too; any bytes, cut at 255. Copied; at most 4096 threads have one.
+ * Any thread; takes a lock. */
+void writer_name_thread(uint32_t tid, const char *text, size_t len);
 
 /* A line of text that stands under "notes" of the `cprof` object of every later trace (a second client took CUPTI over, operators
  * are off …). Copied, at most 16. Any thread; takes a lock. */

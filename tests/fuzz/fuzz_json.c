@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (r == NULL) {
         return 0;
     }
-    r->kind = bytes[0] % 6;
+    r->kind = bytes[0] % 7;
     r->category = bytes[1] % (CAT_COUNT + 1);
     r->data_kind = bytes[2] % 4;
     r->flags = bytes[3];

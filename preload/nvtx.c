@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVTX's functions. Application threads. Ranges and marks take no lock, allocate nothing and make no system call, but for a thread's first
+ * range in a named domain. What is recorded is what markers.c would record: spans, instants, one record for both ends.
+ *
+ *   push, pop     a span of the thread, flagged REC_LOOSE: each domain has a stack of its own, so that ranges of two domains may
+ *                 cross each other (push A, push B, pop A, pop B). Then A becomes an asynchronous range (writer/emit.c).
+ *   start, end    an asynchronous range (writer/async.c), on any threads
+ *   pop or end without its beginning   ignored, counted (marker_misuse); not counted where that was not recorded
+ *   still open at the end of a window or of the thread   unfinished, as markers are
+ *
+ * A range's key on the thread's stack is made of its domain and its level there: a pop finds just the range that its push began, also when
+ * pushes and pops in between were not recorded.
+ */
+#include "preload/nvtx.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/config.h"
+#include "preload/glob.h"
+#include "preload/guard.h"
+#include "preload/init.h"
+#include "preload/nvtx_names.h"
+#include "preload/steps.h"
+#include "writer/writer.h"
+
+#define NAME_MOST     (1u << 20) /* bytes of a name; far above what a ring takes */
+#define PAYLOAD_MOST  40u        /* bytes of a payload as a DATA_ARGS item */
+#define DATA_MOST     (2 * NVTX_ITEM_MOST + PAYLOAD_MOST)
+#define MATCHING_MOST 64u   /* open ranges of one thread that will mark a step */
+#define MATCHED_MOST  1024u /* bytes of domain/name that are compared with the pattern */
+#define NOT_RECORDED                                                                               \
+    (1ull << 62) /* in a range's id, which shifted left by one is what programs get */
+
+typedef const struct nvtx_domain *domain;
+typedef const struct nvtx_attributes *attributes;
+
+/* What a thread has beyond `here` once it uses named domains, or ranges mark steps. Mapped; its own. */
+struct more {
+    int levels[NVTX_DOMAINS];
+    uint32_t n_matching;
+    const void *matching[MATCHING_MOST]; /* keys of open ranges */
+};
+
+/* 24 bytes of the library's TLS. */
+static __thread struct {
+    struct more *more;
+    int level;     /* of the default domain: ranges that are open, recorded or not */
+    bool past_end; /* the thread-end hook ran */
+} here;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t end_key;
+static bool has_key;                      /* written under `once` */
+static const char *_Atomic step_pattern;  /* CPROF_STEP=nvtx:GLOB, else NULL; set under `once` */
+static _Atomic uint64_t not_recorded_ids; /* any thread adds */
+
+struct message {
+    const char *text;
+    uint32_t len;
+};
+
+/* ---- the thread ------------------------------------------------------------------------------------------- */
+
+static void thread_ended(void *more)
+{
+    here.more = NULL;
+    here.past_end = true;
+    munmap(more, sizeof(struct more));
+}
+
+static __attribute__((noinline)) struct more *make_more(void)
+{
+    if (here.past_end || !has_key)
+        return NULL;
+    int saved = errno;
+    struct more *more =
+        mmap(NULL, sizeof *more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (more != MAP_FAILED && pthread_setspecific(end_key, more) != 0) {
+        munmap(more, sizeof *more);
+        more = MAP_FAILED;
+    }
+    here.more = more == MAP_FAILED ? NULL : more;
+    errno = saved;
+    return here.more;
+}
+
+static inline struct more *more_of_thread(void)
+{
+    return __builtin_expect(here.more != NULL, 1) ? here.more : make_more();
+}
+
+/* Where the thread counts the open ranges of a domain; NULL: no memory. */
+static inline int *level_of(domain d)
+{
+    if (!d)
+        return &here.level;
+    struct more *more = more_of_thread();
+    return more ? &more->levels[d->number] : NULL;
+}
+
+static __attribute__((noinline)) struct thread_log *attach(void)
+{
+    int saved = errno;
+    struct thread_log *log = thread_log_attach();
+    errno = saved;
+    return log;
+}
+
+static inline struct thread_log *log_of_thread(void)
+{
+    struct thread_log *log = thread_log_self;
+    return __builtin_expect(log != NULL, 1) ? log : attach();
+}
+
+static void misuse(void)
+{
+    if (gate_open(GATE_MARKERS))
+        thread_log_lost(thread_log_self, LOSS_MARKER, 1);
+}
+
+/* No object has such an address, and no marker such a key (markers.c: theirs are odd). */
+static inline const void *key_of(domain d, int level)
+{
+    uint64_t number = d ? d->number : 0;
+    return (const void *)(uintptr_t)(1ull << 62 | number << 32 | (unsigned)level << 1);
+}
+
+static inline bool is_open(const struct thread_log *log, const void *key)
+{
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (at > 0 && log->spans[at - 1].key != key)
+        at--;
+    return at > 0;
+}
+
+/* ---- what an event says ----------------------------------------------------------------------------------- */
+
+static inline struct message plain(const char *text)
+{
+    size_t len = text ? strnlen(text, NAME_MOST) : 0;
+    return len ? (struct message){text, (uint32_t)len} : (struct message){"(unnamed)", 9};
+}
+
+static struct message of_wide(const wchar_t *text, char room[NVTX_WIDE_MOST])
+{
+    size_t len = nvtx_utf8(text, room, NVTX_WIDE_MOST);
+    return len ? (struct message){room, (uint32_t)len} : plain(NULL);
+}
+
+static struct message message_of(int type, union nvtx_message m, char room[NVTX_WIDE_MOST])
+{
+    if (type == NVTX_ASCII)
+        return plain(m.ascii);
+    if (type == NVTX_UNICODE)
+        return of_wide(m.unicode, room);
+    if (type == NVTX_REGISTERED && m.registered && m.registered->len)
+        return (struct message){m.registered->text, m.registered->len};
+    return plain(NULL);
+}
+
+static struct message message_in(attributes a, char room[NVTX_WIDE_MOST])
+{
+    return a && a->size >= sizeof *a ? message_of(a->message_type, a->message, room) : plain(NULL);
+}
+
+/* Writes the payload as an item; 0 bytes for a type that is not known. */
+static uint32_t put_payload(uint8_t *to, attributes a)
+{
+    static const char key[] = "payload";
+    const uint16_t key_len = sizeof key - 1;
+    uint8_t *value = to + 3 + key_len;
+    int64_t whole = a->payload.i64;
+    double real = a->payload.f64;
+    char digits[24];
+    uint32_t n = 0;
+    switch (a->payload_type) {
+    case NVTX_UINT64:
+        if (whole < 0) /* readers lose such numbers silently: as text */
+            n = (uint32_t)snprintf(digits, sizeof digits, "%llu",
+                                   (unsigned long long)a->payload.u64);
+        break;
+    case NVTX_UINT32:
+        whole = a->payload.u32;
+        break;
+    case NVTX_INT32:
+        whole = a->payload.i32;
+        break;
+    case NVTX_FLOAT:
+        real = (double)a->payload.f32;
+        break;
+    case NVTX_INT64:
+    case NVTX_DOUBLE:
+        break;
+    default:
+        return 0;
+    }
+    bool is_real = a->payload_type == NVTX_DOUBLE || a->payload_type == NVTX_FLOAT;
+    *to = n ? ARG_TEXT : is_real ? ARG_REAL : ARG_INT;
+    memcpy(to + 1, &key_len, sizeof key_len);
+    memcpy(to + 3, key, key_len);
+    if (n) {
+        memcpy(value, &n, sizeof n);
+        memcpy(value + sizeof n, digits, n);
+        return 3 + key_len + (uint32_t)sizeof n + n;
+    }
+    memcpy(value, is_real ? (const void *)&real : &whole, 8);
+    return 3u + key_len + 8;
+}
+
+/* Most bytes that put_data() will write. */
+static inline uint32_t data_most(domain d, attributes a)
+{
+    uint32_t most = d ? d->item_len : 0;
+    if (a && a->size >= sizeof *a)
+        most += (a->category ? NVTX_ITEM_MOST : 0) + (a->payload_type ? PAYLOAD_MOST : 0);
+    return most;
+}
+
+/* Domain, category and payload as DATA_ARGS. */
+static uint32_t put_data(uint8_t *to, domain d, attributes a)
+{
+    uint32_t n = 0;
+    if (d) {
+        memcpy(to, d->item, d->item_len);
+        n = d->item_len;
+    }
+    if (!a || a->size < sizeof *a)
+        return n;
+    if (a->category)
+        n += nvtx_category_item(d ? d->number : 0, a->category, to + n);
+    if (a->payload_type)
+        n += put_payload(to + n, a);
+    return n;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------ */
+
+static inline const char *pattern(void)
+{
+    return atomic_load_explicit(&step_pattern, memory_order_relaxed);
+}
+
+/* Something is to be done about a range or mark beyond counting its level. */
+static inline bool wanted(void)
+{
+    return gate_open(GATE_MARKERS) || pattern();
+}
+
+static bool marks_step(domain d, struct message m)
+{
+    const char *glob = pattern();
+    if (!glob)
+        return false;
+    if (glob_match(glob, m.text, m.len))
+        return true;
+    char whole[MATCHED_MOST];
+    if (!d || d->len + 1 + m.len > sizeof whole)
+        return false;
+    memcpy(whole, d->name, d->len);
+    whole[d->len] = '/';
+    memcpy(whole + d->len + 1, m.text, m.len);
+    return glob_match(glob, whole, d->len + 1 + m.len);
+}
+
+/* The range will mark a step when it ends. */
+static void remember(const void *key)
+{
+    struct more *more = more_of_thread();
+    if (more && more->n_matching < MATCHING_MOST)
+        more->matching[more->n_matching++] = key;
+}
+
+/* The range has ended: whether it is one of those. */
+static bool was_remembered(const void *key)
+{
+    struct more *more = here.more;
+    uint32_t n = more ? more->n_matching : 0;
+    while (n > 0 && more->matching[n - 1] != key)
+        n--;
+    if (n == 0)
+        return false;
+    more->n_matching--;
+    memmove(&more->matching[n - 1], &more->matching[n],
+            (more->n_matching - (n - 1)) * sizeof more->matching[0]);
+    return true;
+}
+
+static void mark_step(void)
+{
+    int saved = errno;
+    steps_mark(STEP_NVTX, 0);
+    errno = saved;
+}
+
+/* ---- push and pop ----------------------------------------------------------------------------------------- */
+
+static inline void open_span(domain d, const void *key, struct message m, attributes a)
+{
+    if (!gate_open(GATE_MARKERS) || !guard_enter())
+        return;
+    struct thread_log *log = log_of_thread();
+    struct open_span *span = log ? span_open(log, key, CAT_USER_ANNOTATION, m.text, m.len) : NULL;
+    if (span) {
+        span_add_flags(span, REC_MARKER | REC_LOOSE);
+        uint32_t most = data_most(d, a);
+        uint8_t *room = most ? span_data_room(log, span, most) : NULL;
+        if (room)
+            span_data_done(log, span, DATA_ARGS, put_data(room, d, a));
+    }
+    guard_leave();
+}
+
+/* The level of a range that begins; negative: it cannot be followed. */
+static inline int next_level(domain d)
+{
+    int *level = level_of(d);
+    if (__builtin_expect(!level || *level == INT_MAX, 0)) {
+        thread_log_lost(thread_log_self, LOSS_DEPTH, 1);
+        return NVTX_UNTRACKED;
+    }
+    return (*level)++;
+}
+
+static void push(domain d, int level, struct message m, attributes a)
+{
+    const void *key = key_of(d, level);
+    if (marks_step(d, m))
+        remember(key);
+    open_span(d, key, m, a);
+}
+
+static int push_a(const char *text)
+{
+    int level = next_level(NULL);
+    if (level >= 0 && wanted())
+        push(NULL, level, plain(text), NULL);
+    return level;
+}
+
+static int push_w(const wchar_t *text)
+{
+    char room[NVTX_WIDE_MOST];
+    int level = next_level(NULL);
+    if (level >= 0 && wanted())
+        push(NULL, level, of_wide(text, room), NULL);
+    return level;
+}
+
+static int domain_push(domain d, attributes a)
+{
+    char room[NVTX_WIDE_MOST];
+    int level = next_level(d);
+    if (level >= 0 && wanted())
+        push(d, level, message_in(a, room), a);
+    return level;
+}
+
+static int push_ex(attributes a)
+{
+    return domain_push(NULL, a);
+}
+
+static int domain_pop(domain d)
+{
+    int *level = level_of(d);
+    if (!level)
+        return NVTX_UNTRACKED;
+    if (*level == 0) {
+        misuse();
+        return -1;
+    }
+    int ended = --*level;
+    const void *key = key_of(d, ended);
+    struct thread_log *log = thread_log_self;
+    if (log && is_open(log, key) && guard_enter()) {
+        span_close(log, key);
+        guard_leave();
+    }
+    if (__builtin_expect(pattern() != NULL, 0) && was_remembered(key))
+        mark_step();
+    return ended;
+}
+
+static int pop(void)
+{
+    return domain_pop(NULL);
+}
+
+/* ---- start and end ---------------------------------------------------------------------------------------- */
+
+static uint64_t start(domain d, struct message m, attributes a)
+{
+    uint64_t id = 0, marks = marks_step(d, m);
+    if (gate_open(GATE_MARKERS) && guard_enter()) {
+        uint8_t data[DATA_MOST];
+        struct thread_log *log = log_of_thread();
+        if (log)
+            id = async_open(log, CAT_USER_ANNOTATION, REC_MARKER, m.text, m.len, data,
+                            put_data(data, d, a));
+        guard_leave();
+    }
+    if (id == 0)
+        id = NOT_RECORDED |
+             (atomic_fetch_add_explicit(&not_recorded_ids, 1, memory_order_relaxed) + 1);
+    return id << 1 | marks;
+}
+
+static uint64_t start_a(const char *text)
+{
+    return start(NULL, wanted() ? plain(text) : (struct message){0}, NULL);
+}
+
+static uint64_t start_w(const wchar_t *text)
+{
+    char room[NVTX_WIDE_MOST];
+    return start(NULL, of_wide(text, room), NULL);
+}
+
+static uint64_t domain_start(domain d, attributes a)
+{
+    char room[NVTX_WIDE_MOST];
+    return start(d, wanted() ? message_in(a, room) : (struct message){0}, a);
+}
+
+static uint64_t start_ex(attributes a)
+{
+    return domain_start(NULL, a);
+}
+
+static void end(uint64_t given)
+{
+    uint64_t id = given >> 1;
+    if (!(id & NOT_RECORDED)) {
+        struct thread_log *log = id ? log_of_thread() : NULL;
+        bool closed = true;
+        if (log && guard_enter()) {
+            closed = async_close(log, id);
+            guard_leave();
+        }
+        if (!closed || !id) {
+            misuse();
+            return;
+        }
+    }
+    if (given & 1 && pattern())
+        mark_step();
+}
+
+static void domain_end(domain d, uint64_t id)
+{
+    (void)d; /* the id says it all */
+    end(id);
+}
+
+/* ---- marks ------------------------------------------------------------------------------------------------ */
+
+static void mark(domain d, struct message m, attributes a)
+{
+    if (gate_open(GATE_MARKERS) && guard_enter()) {
+        uint8_t data[DATA_MOST];
+        uint32_t n = put_data(data, d, a);
+        struct thread_log *log = log_of_thread();
+        if (log)
+            emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, m.text, m.len,
+                         n ? DATA_ARGS : DATA_NONE, data, n);
+        guard_leave();
+    }
+    if (marks_step(d, m))
+        mark_step();
+}
+
+static void mark_a(const char *text)
+{
+    if (wanted())
+        mark(NULL, plain(text), NULL);
+}
+
+static void mark_w(const wchar_t *text)
+{
+    char room[NVTX_WIDE_MOST];
+    if (wanted())
+        mark(NULL, of_wide(text, room), NULL);
+}
+
+static void domain_mark(domain d, attributes a)
+{
+    char room[NVTX_WIDE_MOST];
+    if (wanted())
+        mark(d, message_in(a, room), a);
+}
+
+static void mark_ex(attributes a)
+{
+    domain_mark(NULL, a);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------ */
+
+static void domain_name_category_a(domain d, uint32_t category, const char *name)
+{
+    if (name)
+        nvtx_name_category(d ? d->number : 0, category, name, strnlen(name, NVTX_STRING_MOST));
+}
+
+static void domain_name_category_w(domain d, uint32_t category, const wchar_t *name)
+{
+    char room[NVTX_WIDE_MOST];
+    nvtx_name_category(d ? d->number : 0, category, room, nvtx_utf8(name, room, sizeof room));
+}
+
+static void name_category_a(uint32_t category, const char *name)
+{
+    domain_name_category_a(NULL, category, name);
+}
+
+static void name_category_w(uint32_t category, const wchar_t *name)
+{
+    domain_name_category_w(NULL, category, name);
+}
+
+static void name_thread(uint32_t tid, const char *name, size_t len)
+{
+    int saved = errno;
+    if (atomic_load(&cprof_life) != LIFE_OVER) /* in a forked child the lock may never be free */
+        writer_name_thread(tid, name, len);
+    errno = saved;
+}
+
+static void name_thread_a(uint32_t tid, const char *name)
+{
+    if (name)
+        name_thread(tid, name, strnlen(name, NVTX_STRING_MOST));
+}
+
+static void name_thread_w(uint32_t tid, const wchar_t *name)
+{
+    char room[NVTX_WIDE_MOST];
+    name_thread(tid, room, nvtx_utf8(name, room, sizeof room));
+}
+
+/* Of resources only threads have a place in a trace. A pthread_t is known to be somebody's only when it is the caller's. */
+static const void *resource_create(domain d, const struct nvtx_resource *r)
+{
+    char room[NVTX_WIDE_MOST];
+    (void)d;
+    if (!r || r->size < sizeof *r)
+        return NULL;
+    struct message m = message_of(r->message_type, r->message, room);
+    if (r->type == NVTX_THREAD_NATIVE)
+        name_thread((uint32_t)r->identifier, m.text, m.len);
+    else if (r->type == NVTX_THREAD_POSIX && (pthread_t)r->identifier == pthread_self())
+        name_thread((uint32_t)syscall(SYS_gettid), m.text, m.len);
+    return nvtx_string(m.text, m.len);
+}
+
+static const void *register_string_a(domain d, const char *text)
+{
+    (void)d;
+    return nvtx_string(text ? text : "", text ? strnlen(text, NVTX_STRING_MOST) : 0);
+}
+
+static const void *register_string_w(domain d, const wchar_t *text)
+{
+    char room[NVTX_WIDE_MOST];
+    (void)d;
+    return nvtx_string(room, nvtx_utf8(text, room, sizeof room));
+}
+
+static domain domain_create_a(const char *name)
+{
+    return nvtx_domain(name ? name : "", name ? strnlen(name, NVTX_STRING_MOST) : 0);
+}
+
+static domain domain_create_w(const wchar_t *name)
+{
+    char room[NVTX_WIDE_MOST];
+    return nvtx_domain(room, nvtx_utf8(name, room, sizeof room));
+}
+
+/* ---- clients ---------------------------------------------------------------------------------------------- */
+
+static void start_once(void)
+{
+    has_key = pthread_key_create(&end_key, thread_ended) == 0;
+    const struct config *config = config_get();
+    if (config->step == CONFIG_STEP_NVTX)
+        atomic_store(&step_pattern, config_step_argument());
+}
+
+void nvtx_attach(nvtx_get_export_table *get_export_table)
+{
+    static const struct {
+        int module;
+        unsigned number;
+        nvtx_function function;
+    } rows[] = {
+#define NVTX(module, number, function) {module, number, (nvtx_function)(function)},
+#include "preload/nvtx.def"
+#undef NVTX
+    };
+    const struct nvtx_callbacks *callbacks =
+        get_export_table ? get_export_table(NVTX_CALLBACKS) : NULL;
+    if (!callbacks || callbacks->size < sizeof *callbacks || !callbacks->module_table)
+        return;
+    pthread_once(&once, start_once);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        nvtx_function **table = NULL;
+        unsigned n = 0;
+        if (callbacks->module_table(rows[i].module, &table, &n) && table && rows[i].number < n &&
+            table[rows[i].number])
+            *table[rows[i].number] = rows[i].function;
+    }
+}

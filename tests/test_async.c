@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/async.c, and of the spans that cross each other in writer/emit.c, through files: with the real cprof thread. */
+#include "writer/async.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/support/capture.h"
+#include "tests/support/session.h"
+#include "writer/writer.h"
+
+#define THREADS 8
+#define RANGES  20000
+
+static uint64_t open_range(const char *name)
+{
+    return async_open(thread_log_get(), CAT_USER_ANNOTATION, 0, name, (uint32_t)strlen(name), NULL,
+                      0);
+}
+
+static void *close_it(void *id)
+{
+    ck_assert(async_close(thread_log_get(), *(uint64_t *)id));
+    return NULL;
+}
+
+START_TEST(a_range_belongs_where_it_starts)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    uint64_t id = open_range("across");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("in the second");
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, close_it, &id), 0);
+    pthread_join(thread, NULL);
+    ck_assert(!async_close(thread_log_get(), id));
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'b', "across"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'e', "across"), 1);
+    ck_assert_ptr_null(strstr(trace_event(&t, 'b', "across"), "finished"));
+    double begun_on = trace_number(trace_event(&t, 'b', "across"), "tid");
+    ck_assert(begun_on != trace_number(trace_event(&t, 'e', "across"), "tid"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_range_that_stays_open_is_unfinished)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    uint64_t id = open_range("forever");
+    session_sleep(20);
+    session_step(ACTION_SKIP);
+    session_sleep(1500);
+    ck_assert(async_close(thread_log_get(), id)); /* long after its file */
+    session_end();
+    struct trace t = session_trace(2);
+    const char *event = trace_event(&t, 'b', "forever");
+    ck_assert_ptr_nonnull(event);
+    ck_assert_ptr_nonnull(strstr(event, "\"finished\": \"false\""));
+    ck_assert_uint_eq(trace_named(&t, 'e', "forever"), 1);
+    ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 1);
+}
+END_TEST
+
+START_TEST(step_0_keeps_its_ranges)
+{
+    session_start(ACTION_SKIP, true);
+    ck_assert(async_close(thread_log_get(), open_range("kept")));
+    session_end();
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'b', "kept"), 1);
+    trace_free(&t);
+}
+END_TEST
+
+/* Spans of one name length each, so that a wrong move of names or data shows. */
+START_TEST(crossing_spans_keep_names_and_data)
+{
+    static const char *const names[] = {"a", "a longer name than the others have", "", "four"};
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct thread_log *log = thread_log_get();
+    for (int i = 0; i < 4; i++) {
+        struct open_span *span =
+            span_open(log, &names[i], CAT_USER_ANNOTATION, names[i], (uint32_t)strlen(names[i]));
+        span_add_flags(span, REC_LOOSE);
+        uint8_t item[] = {ARG_INT, 1, 0, (uint8_t)('k' + i), (uint8_t)i, 0, 0, 0, 0, 0, 0, 0};
+        memcpy(span_data_room(log, span, sizeof item), item, sizeof item);
+        span_data_done(log, span, DATA_ARGS, sizeof item);
+    }
+    static const int order[] = {1, 0, 3, 2};
+    for (int i = 0; i < 4; i++)
+        span_close(log, &names[order[i]]);
+    ck_assert_uint_eq(log->text_used, 0);
+    ck_assert_uint_eq(log->data_used, 0);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'b', names[1]), "\"l\": 1}"));
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'b', "\"a\""), "\"k\": 0}"));
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "four"), "\"n\": 3}"));
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "\"name\": \"\""), "\"m\": 2}"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* Each thread has two ranges and two crossing spans open at any time, while the cprof thread looks. */
+static void *work(void *unused)
+{
+    struct thread_log *log = thread_log_get();
+    uint64_t last = 0;
+    for (uintptr_t i = 1; i <= RANGES; i++) {
+        uint64_t id = open_range("a range");
+        ck_assert_uint_ne(id, last);
+        struct open_span *span =
+            span_open(log, (void *)(i << 1), CAT_USER_ANNOTATION, "a span", (uint32_t)(i % 7));
+        span_add_flags(span, REC_LOOSE);
+        if (i > 1) {
+            ck_assert(async_close(log, last));
+            span_close(log, (void *)((i - 1) << 1));
+        }
+        last = id;
+        if (i % 100 == 0)
+            session_sleep(1);
+    }
+    async_close(log, last);
+    span_close(log, (void *)((uintptr_t)RANGES << 1));
+    return unused;
+}
+
+START_TEST(many_threads)
+{
+    pthread_t threads[THREADS];
+    session_options.ring_bytes = 8u << 20;
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, work, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_count(&t, 'b', NULL), 2 * THREADS * RANGES - THREADS);
+    ck_assert_uint_eq(trace_count(&t, 'e', NULL), 2 * THREADS * RANGES - THREADS);
+    ck_assert_uint_eq(trace_named(&t, 'b', "a range"), THREADS * RANGES);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_thread_is_called_what_it_was_named_last)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    session_sleep(400); /* its row has a name */
+    writer_name_thread(atomic_load(&thread_log_get()->tid), "\"worker\"", 8);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_count(&t, 'M', "\\\"worker\\\""), 1);
+    trace_free(&t);
+}
+END_TEST
+
+Suite *suite_async(void)
+{
+    Suite *suite = suite_create("async");
+    TCase *tc = tcase_create("async");
+    tcase_add_checked_fixture(tc, session_setup, session_teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_range_belongs_where_it_starts);
+    tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
+    tcase_add_test(tc, step_0_keeps_its_ranges);
+    tcase_add_test(tc, crossing_spans_keep_names_and_data);
+    tcase_add_test(tc, many_threads);
+    tcase_add_test(tc, a_thread_is_called_what_it_was_named_last);
+    suite_add_tcase(suite, tc);
+    return suite;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Putting a record into a thread's ring, for files of writer/ that make records of their own. The owner of the log. */
+#ifndef WRITER_EMIT_H
+#define WRITER_EMIT_H
+
+#include "writer/thread_log.h"
+
+/* Room for a record, its lengths filled in; NULL and counted when there is none. Finish with emit_end(). */
+struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len);
+
+/* Hands the filled record over. */
+void emit_end(struct thread_log *log, const struct record *r);
+
+#endif
