@@ -339,9 +339,6 @@ static void check_missing_parts(void)
         else
             keep(setting, setting->off);
     }
-    if (loaded.config.schedule_scope == SCHEDULE_EPOCH)
-        ignore(&settings[AT_schedule_scope], settings[AT_schedule_scope].fallback,
-               "epoch is not available yet in this version");
     if (loaded.config.step > CONFIG_STEP_NVTX)
         ignore(&settings[AT_step], settings[AT_step].fallback, "not available yet in this version");
 }

@@ -118,6 +118,15 @@ CPROF_PROCEDURE_(cprof_step, (void), ());
 /* The same under the name that other profilers' users know. */
 CPROF_PROCEDURE_(cprof_step_marker, (void), ());
 
+/* cprof_step() with what the step took in, for the format variables of file names and for schedules; what is not above 0 is
+ * not counted. */
+CPROF_PROCEDURE_(cprof_step_samples, (int64_t samples, int64_t tokens), (samples, tokens));
+
+/* Marks the end of an epoch: the steps since the last call. Call it behind the epoch's last cprof_step(). With
+ * CPROF_SCHEDULE_SCOPE=epoch what is active is saved, and the schedule begins anew. The epochs that are seen without it
+ * (exhausted DataLoaders of PyTorch) count only until the first call. */
+CPROF_PROCEDURE_(cprof_epoch, (void), ());
+
 /* The action of the step being run (enum cprof_action); CPROF_SKIP without the library. */
 CPROF_FUNCTION_(int, cprof_action, (void), (), CPROF_SKIP);
 
@@ -126,6 +135,34 @@ CPROF_FUNCTION_(int64_t, cprof_step_number, (void), (), 0);
 
 /* 1 when a range begun now would be recorded, else 0: for names that cost something to make. */
 CPROF_FUNCTION_(int, cprof_is_recording, (void), (), 0);
+
+/* ---- when to record --------------------------------------------------------------------------------------- */
+
+/* Recording is wanted from here to cprof_stop() and nowhere else: the schedule begins here with its step 0, and what has not
+ * been saved before the first call is thrown away. A stop saves what is active; a region without a step mark is saved as a
+ * whole, as a program without one is. Regions may be repeated. They are the process's, not a thread's; inside one a further
+ * start only wants a further stop, and a stop without a start does nothing. */
+CPROF_PROCEDURE_(cprof_start, (void), ());
+CPROF_PROCEDURE_(cprof_stop, (void), ());
+
+/* Where training stands when a step begins. Counts are of what is complete; seconds are of the wall clock. */
+struct cprof_time {
+    size_t size; /* bytes that the library filled in: later versions append fields */
+    int64_t
+        step; /* the step that begins, from 0 at cprof_start(), else at the program's beginning */
+    int64_t epoch, batch, batch_in_epoch, sample, sample_in_epoch, token, token_in_epoch;
+    double total_wct, epoch_wct,
+        batch_wct; /* of the run, of the epoch being run, of the last batch */
+};
+
+/* A schedule: returns the enum cprof_action of the step that begins. */
+typedef int (*cprof_schedule)(const struct cprof_time *time, void *arg);
+
+/* From now on `choose` decides instead of the settings, first about the rest of the current step; NULL gives the settings
+ * back. It is called once a step, where it begins, again where an epoch ends, by the thread that marks the step or the
+ * epoch, with no lock held. It may call cprof.h, but steps, epochs and regions that it marks do not count. What it returns
+ * besides an action is CPROF_SKIP, with one line. */
+CPROF_PROCEDURE_(cprof_set_schedule, (cprof_schedule choose, void *arg), (choose, arg));
 
 /* ---- markers ---------------------------------------------------------------------------------------------- */
 
@@ -200,6 +237,17 @@ CPROF_FUNCTION_(int, cprof_range_pop, (void), (), -1);
 
 /* Marks a moment. The name is copied. */
 CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
+
+/* ---- metadata --------------------------------------------------------------------------------------------- */
+
+/* A key of the trace's top level with a text for its value, in the open file and every later one; the last value of a key
+ * wins. Bytes that are no UTF-8 are replaced. At most 64 keys, 256 bytes of key, 256 KiB of value, 1 MiB in all; a key of
+ * cprof's own ("traceEvents", "distributedInfo" ...) is refused. 1 when it was taken; else 0, one line on stderr that says
+ * why, and nothing is changed. 0 without the library. */
+CPROF_FUNCTION_(int, cprof_add_metadata, (const char *key, const char *text), (key, text), 0);
+
+/* The same with a JSON value of any kind, checked strictly: what is no JSON (NaN too) is refused, with its position. */
+CPROF_FUNCTION_(int, cprof_add_metadata_json, (const char *key, const char *json), (key, json), 0);
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop

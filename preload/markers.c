@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of cprof.h: markers, ranges, steps. Application threads. Start, finish, instant and counter take no lock,
+ * The calls of cprof.h for markers and ranges. Application threads. Start, finish, instant and counter take no lock,
  * allocate nothing and make no system call; a marker is made once, in a table without locks (a fork may come at any time).
  *
  * A duration is a span of the thread (writer.h): it is written when it ends, as one record, so nothing that a program
@@ -546,45 +546,4 @@ struct cprof_marker *cprof_marker(const char *name, const struct cprof_marker_op
         m = publish(bucket, m, seen);
     errno = saved;
     return m;
-}
-
-/* ---- steps ------------------------------------------------------------------------------------------------ */
-
-static bool awake(void)
-{
-    cprof_wake_once(WAKE_MARKER);
-    return atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_AWAKE;
-}
-
-const char *cprof_version(void)
-{
-    return CPROF_VERSION;
-}
-
-void cprof_step(void)
-{
-    int saved = errno;
-    if (awake())
-        steps_mark(STEP_CALL, 0);
-    errno = saved;
-}
-
-void cprof_step_marker(void)
-{
-    cprof_step();
-}
-
-int cprof_action(void)
-{
-    return awake() ? (int)steps_action() : CPROF_SKIP;
-}
-
-int64_t cprof_step_number(void)
-{
-    return awake() ? steps_current() : 0;
-}
-
-int cprof_is_recording(void)
-{
-    return awake() && gate_open(GATE_MARKERS);
 }

@@ -20,6 +20,7 @@
 #include "preload/parse.h"
 
 #define START_TIME "CPROF_START_TIME"
+#define SECOND_NS  1000000000
 
 enum {
     CMDLINE_MAX = 4096,
@@ -419,9 +420,9 @@ void names_fill(struct names_values *values, const char *run_name, const struct 
         t->sample_in_epoch,
         t->token,
         t->token_in_epoch,
-        t->total_wct,
-        t->epoch_wct,
-        t->batch_wct,
+        t->total_wct_ns / SECOND_NS,
+        t->epoch_wct_ns / SECOND_NS,
+        t->batch_wct_ns / SECOND_NS,
     };
     for (int i = 0; i < NAMES_VARIABLES; i++) {
         snprintf(values->numbers[i], sizeof values->numbers[i], "%" PRId64, numbers[i]);

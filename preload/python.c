@@ -38,6 +38,7 @@ static const struct python_layout layouts[] = {
 
 static void *(*this_thread)(void);
 static const void *tuple_type, *none;
+static const void *const *stop_iteration;
 static const struct python_layout *layout;
 
 static const void *at(const void *object, int offset)
@@ -53,6 +54,7 @@ static const struct python_layout *look(void)
     *(void **)&this_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
     none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
+    stop_iteration = dlsym(RTLD_DEFAULT, "PyExc_StopIteration");
     int major = 0, minor = 0;
     if (!version || !this_thread || !tuple_type ||
         sscanf(version(), "%d.%d", &major, &minor) != 2 || major != 3 ||
@@ -120,12 +122,20 @@ const void *python_first_argument(const char *function, const char *file)
     return n > 0 ? at(args, TUPLE_ITEMS) : NULL;
 }
 
-bool python_left_by_exception(const char *file)
+const void *python_first_local(const char *function, const char *file)
+{
+    const void *frame = find_frame(function, file);
+    return frame ? at(frame, layout->frame_locals) : NULL;
+}
+
+enum python_exit python_left(const char *file)
 {
     const void *frame = find_frame("__exit__", file);
     const void *type =
         frame ? at(frame, layout->frame_locals + (int)sizeof type) : NULL; /* behind self */
-    return type && type != none;
+    if (!type || type == none)
+        return PYTHON_LEFT;
+    return stop_iteration && type == *stop_iteration ? PYTHON_STOPPED : PYTHON_LEFT_BY_ERROR;
 }
 
 static int run_now(void *code)

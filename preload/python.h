@@ -11,9 +11,18 @@
  * *args. NULL: no such frame, no Python, or an interpreter whose layout is not known (3.9 to 3.13 are). Any thread, no GIL. */
 const void *python_first_argument(const char *function, const char *file);
 
-/* True when the calling thread is in an `__exit__` (innermost few frames, as above) that was told of an exception. false: it was
- * not, or that cannot be seen. Any thread, no GIL. */
-bool python_left_by_exception(const char *file);
+/* The first local variable of the same: the first parameter of a function that takes some. */
+const void *python_first_local(const char *function, const char *file);
+
+/* How a block is left. */
+enum python_exit {
+    PYTHON_LEFT,          /* without an exception, or it cannot be seen */
+    PYTHON_STOPPED,       /* by StopIteration */
+    PYTHON_LEFT_BY_ERROR, /* by another exception */
+};
+
+/* What the `__exit__` (innermost few frames, as above) was told that the calling thread is in. Any thread, no GIL. */
+enum python_exit python_left(const char *file);
 
 /* Runs `code` (static text) in the main thread at the interpreter's next chance. false: there is no Python. Any thread. */
 bool python_run_later(const char *code);

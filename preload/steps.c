@@ -15,6 +15,18 @@
 #include "writer/writer.h"
 
 #define EXIT_WAIT_NS 50000000u /* many times what an edge takes */
+#define WAITING      64u       /* edges that may come while a schedule of the program's decides */
+
+/* What happens to the step; see enum edge_kind. */
+struct request {
+    enum edge_kind kind;
+    enum step_source source;
+    uint64_t ticks;
+    int64_t samples, tokens;
+    bool called;            /* EDGE_EPOCH: by the program */
+    steps_chooser *chooser; /* EDGE_SCHEDULE */
+    void *arg;
+};
 
 static atomic_flag edge_lock = ATOMIC_FLAG_INIT;
 
@@ -25,9 +37,26 @@ static _Atomic int64_t step;
 static _Atomic int action;
 static _Atomic bool keep;
 static bool running, ranked;
-static uint64_t started_ns, step_ns;
+static uint64_t started_ns, epoch_ns, step_ns;
+static struct train_time done; /* what is complete; times are made when asked for */
+static int64_t first_step,
+    first_batch;          /* what the schedule calls 0, in the run and in the epoch being run */
+static unsigned regions;  /* steps_region(true) without its end */
+static bool outside;      /* of every region, and there has been one */
+static bool epoch_called; /* the program says where epochs end */
+static bool epoch_seen;   /* the last end of one was seen, not told */
+static steps_chooser *chooser;
+static void *chooser_arg;
+static bool
+    deciding; /* a thread handles requests, perhaps without the lock: it takes those that wait, too */
+static struct request waiting[WAITING];
+static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
+
+/* Of each thread: it runs the program's schedule, and the marks it has made. */
+static __thread bool in_chooser;
+static __thread uint32_t marked_here;
 
 static void lock(void)
 {
@@ -69,10 +98,11 @@ static uint32_t gate_for(enum action next, bool kept)
 
 static struct train_time time_at(uint64_t now_ns)
 {
-    struct train_time t = {0};
-    t.batch = t.batch_in_epoch = atomic_load(&step);
-    t.total_wct = t.epoch_wct = (int64_t)((now_ns - started_ns) / 1000000000u);
-    t.batch_wct = (int64_t)((now_ns - step_ns) / 1000000000u);
+    struct train_time t = done;
+    t.batch = atomic_load(&step);
+    t.total_wct_ns = (int64_t)(now_ns - started_ns);
+    t.epoch_wct_ns = (int64_t)(now_ns - epoch_ns);
+    t.batch_wct_ns = (int64_t)(now_ns - step_ns);
     return t;
 }
 
@@ -89,8 +119,10 @@ static void arm_gpu(void)
  * to be off are switched off after it. */
 static void cross(struct step_edge *edge, uint64_t ticks)
 {
-    bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !edge->last);
-    bool recorded = edge->ended >= ACTION_ACTIVE || keep;
+    bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
+    bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
+    bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
+    bool same = edge->kept && edge->keep && edge->kind != EDGE_START; /* the kept step goes on */
     if (edge->begun >= ACTION_ACTIVE && !ranked) {
         identity_refresh(); /* programs set RANK themselves, before they train */
         ranked = true;
@@ -100,18 +132,215 @@ static void cross(struct step_edge *edge, uint64_t ticks)
     if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
         arm_gpu();
     writer_edge_begin();
-    uint32_t gate = edge->last ? 0 : gate_for(edge->begun, edge->keep);
-    if ((gate & GATE_MEMORY) && (!gate_open(GATE_MEMORY) || keep))
+    uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
+    if ((gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept))
         torch_memory_restart();
-    uint64_t now_ns = clock_monotonic_ns();
     edge->ticks = ticks ? ticks : clock_ticks();
-    edge->time = time_at(now_ns);
-    step_ns = now_ns;
     writer_set_gate(gate);
     writer_edge(edge);
-    if (!record && recorded && !edge->last) /* at exit torch must not be called any more */
+    if (!record && recorded &&
+        edge->kind != EDGE_LAST) /* at exit torch must not be called any more */
         torch_operators(false);
 }
+
+/* ---- which action ---- */
+
+static enum action checked(int answer)
+{
+    static _Atomic bool said;
+    if (answer >= ACTION_SKIP && answer <= ACTION_ACTIVE_AND_SAVE)
+        return (enum action)answer;
+    if (!atomic_exchange(&said, true))
+        log_warn("the program's schedule returned %d, which is no action: such steps are skipped",
+                 answer);
+    return ACTION_SKIP;
+}
+
+/* Asks the program, without the lock: what it calls may wait for anything, and another thread may mark a step meanwhile. False: this
+ * process is over, or a child, and the lock is not held. */
+static bool ask(enum action *answer)
+{
+    struct train_time time = time_at(clock_monotonic_ns());
+    int64_t position = atomic_load(&step) - first_step;
+    steps_chooser *choose = chooser;
+    void *arg = chooser_arg;
+    unlock();
+    in_chooser = true;
+    int given = choose(&time, position, arg);
+    in_chooser = false;
+    if (atomic_load(&cprof_life) == LIFE_OVER)
+        return false;
+    lock();
+    *answer = checked(given);
+    return true;
+}
+
+/* The action of the step that is now the current one. False: as ask(). */
+static bool choose_action(enum action *answer)
+{
+    *answer = ACTION_SKIP;
+    if (outside)
+        return true;
+    if (chooser)
+        return ask(answer);
+    *answer = schedule.scope == SCHEDULE_EPOCH
+                  ? schedule_action_in_epoch(&schedule, done.batch_in_epoch - first_batch, false)
+                  : schedule_action(&schedule, atomic_load(&step) - first_step);
+    return true;
+}
+
+/* ---- what a request changes before the action is chosen; false: nothing comes of it ---- */
+
+static void add(int64_t *count, int64_t more)
+{
+    if (more > 0 && __builtin_add_overflow(*count, more, count))
+        *count = INT64_MAX;
+}
+
+static bool end_step(const struct request *r)
+{
+    if (!steps_listen_to(r->source))
+        return false;
+    atomic_store(&step, atomic_load(&step) + 1);
+    add(&done.batch_in_epoch, 1);
+    add(&done.sample, r->samples);
+    add(&done.sample_in_epoch, r->samples);
+    add(&done.token, r->tokens);
+    add(&done.token_in_epoch, r->tokens);
+    return true;
+}
+
+static bool end_epoch(const struct request *r)
+{
+    bool told_again = r->called && epoch_seen && done.batch_in_epoch == 0;
+    if (!r->called && epoch_called)
+        return false;
+    epoch_called = epoch_called || r->called;
+    epoch_seen = !r->called;
+    if (told_again)
+        return false; /* the end that was seen is the one that the program tells */
+    add(&done.epoch, 1);
+    done.batch_in_epoch = done.sample_in_epoch = done.token_in_epoch = 0;
+    first_batch = 0;
+    epoch_ns = clock_monotonic_ns();
+    return schedule.scope == SCHEDULE_EPOCH || chooser;
+}
+
+static bool begin_region(void)
+{
+    if (regions++ > 0)
+        return false;
+    outside = false;
+    first_step = atomic_load(&step);
+    first_batch = done.batch_in_epoch;
+    return true;
+}
+
+static bool end_region(void)
+{
+    if (regions == 0 || --regions > 0)
+        return false;
+    outside = true;
+    return true;
+}
+
+static bool prepare(const struct request *r)
+{
+    switch (r->kind) {
+    case EDGE_STEP:
+        return end_step(r);
+    case EDGE_EPOCH:
+        return end_epoch(r);
+    case EDGE_START:
+        return begin_region();
+    case EDGE_STOP:
+        return end_region();
+    case EDGE_SCHEDULE:
+        chooser = r->chooser;
+        chooser_arg = r->arg;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- requests ---- */
+
+/* Whether step 0, or the first of a region, is to be held as the trace of a program that never marks a step; at the end: whether it
+ * is to be that trace. */
+static bool keeps(enum edge_kind kind, enum action begun)
+{
+    if (kind == EDGE_STEP)
+        return false;
+    if (kind == EDGE_START)
+        return begun < ACTION_ACTIVE;
+    return keep && (begun < ACTION_ACTIVE || kind == EDGE_STOP);
+}
+
+/* False: as ask(). */
+static bool handle(const struct request *r)
+{
+    if (!running)
+        return true;
+    struct step_edge edge = {.kind = r->kind, .kept = keep};
+    uint64_t now_ns = clock_monotonic_ns();
+    struct train_time before = time_at(now_ns);
+    if (!prepare(r))
+        return true;
+    bool ends_step = r->kind == EDGE_STEP;
+    edge.time = ends_step ? time_at(now_ns) : before; /* an epoch's last trace is of that epoch */
+    if (ends_step)
+        step_ns = now_ns;
+    if (!choose_action(&edge.begun))
+        return false;
+    if (!running) /* meanwhile */
+        return true;
+    edge.step = atomic_load(&step);
+    edge.ended = (enum action)atomic_load(&action);
+    edge.keep = keeps(r->kind, edge.begun);
+    if ((edge.begun != ACTION_SKIP || edge.keep) && !writer_run()) {
+        atomic_store(&action, (int)ACTION_SKIP);
+        keep = false;
+        return true;
+    }
+    atomic_store(&action, (int)edge.begun);
+    cross(&edge, r->ticks);
+    keep = edge.keep && r->kind != EDGE_STOP;
+    return true;
+}
+
+static void serve(const struct request *given)
+{
+    static _Atomic bool said;
+    if (atomic_load(&cprof_life) == LIFE_OVER || in_chooser)
+        return; /* in a forked child the lock may be held by a thread that is not there */
+    lock();
+    if (deciding) {
+        if (n_waiting < WAITING)
+            waiting[n_waiting++] = *given;
+        else if (!atomic_exchange(&said, true))
+            log_warn("more than %u steps ended while the program's schedule decided about one; "
+                     "the rest is not counted",
+                     WAITING);
+        unlock();
+        return;
+    }
+    deciding = true;
+    struct request r = *given;
+    while (handle(&r)) {
+        if (n_waiting == 0) {
+            deciding = false;
+            unlock();
+            return;
+        }
+        r = waiting[0];
+        n_waiting--;
+        for (unsigned i = 0; i < n_waiting; i++)
+            waiting[i] = waiting[i + 1];
+    }
+}
+
+/* ---- calls ---- */
 
 void steps_start(const struct config *given, bool keep_unmarked)
 {
@@ -127,16 +356,17 @@ void steps_start(const struct config *given, bool keep_unmarked)
     char text[256];
     schedule_describe(&schedule, text, sizeof text);
     log_debug("schedule: %s", text);
-    started_ns = step_ns = clock_monotonic_ns();
+    started_ns = epoch_ns = step_ns = clock_monotonic_ns();
     enum action first = schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);
-    bool hold = keep_unmarked && first < ACTION_ACTIVE;
-    struct step_edge edge = {
-        .step = 0, .ended = ACTION_SKIP, .begun = first, .first = true, .keep = hold};
-    if ((first != ACTION_SKIP || hold) && !writer_run())
-        hold = edge.keep = false;
+    struct step_edge edge = {.ended = ACTION_SKIP,
+                             .begun = first,
+                             .kind = EDGE_FIRST,
+                             .keep = keep_unmarked && first < ACTION_ACTIVE};
+    if ((first != ACTION_SKIP || edge.keep) && !writer_run())
+        edge.keep = false;
     cross(&edge, 0);
-    keep = hold;
+    keep = edge.keep;
     running = true;
     unlock();
 }
@@ -156,23 +386,36 @@ bool steps_listen_to(enum step_source source)
 
 void steps_mark(enum step_source source, uint64_t ticks)
 {
-    if (atomic_load(&cprof_life) == LIFE_OVER)
-        return; /* in a forked child the lock may be held by a thread that is not there */
-    if (source == STEP_CALL)
+    steps_mark_batch(source, ticks, 0, 0);
+}
+
+void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, int64_t tokens)
+{
+    marked_here++;
+    if (source == STEP_CALL && !in_chooser && atomic_load(&cprof_life) != LIFE_OVER)
         atomic_store(&called, true);
-    lock();
-    if (running && steps_listen_to(source)) {
-        int64_t next = atomic_load(&step) + 1;
-        struct step_edge edge = {.step = next,
-                                 .ended = (enum action)atomic_load(&action),
-                                 .begun = schedule_action(&schedule, next)};
-        atomic_store(&step, next);
-        atomic_store(&action, (int)edge.begun);
-        if (edge.begun == ACTION_SKIP || writer_run())
-            cross(&edge, ticks);
-        keep = false;
-    }
-    unlock();
+    serve(&(struct request){
+        .kind = EDGE_STEP, .source = source, .ticks = ticks, .samples = samples, .tokens = tokens});
+}
+
+uint32_t steps_marked_here(void)
+{
+    return marked_here;
+}
+
+void steps_end_epoch(bool told)
+{
+    serve(&(struct request){.kind = EDGE_EPOCH, .called = told});
+}
+
+void steps_region(bool begins)
+{
+    serve(&(struct request){.kind = begins ? EDGE_START : EDGE_STOP});
+}
+
+void steps_choose_by(steps_chooser *given, void *arg)
+{
+    serve(&(struct request){.kind = EDGE_SCHEDULE, .chooser = given, .arg = arg});
 }
 
 int64_t steps_current(void)
@@ -198,8 +441,10 @@ void steps_finish(void)
         struct step_edge edge = {.step = atomic_load(&step),
                                  .ended = (enum action)atomic_load(&action),
                                  .begun = ACTION_SKIP,
-                                 .last = true,
-                                 .keep = keep && !identity_ranks_wrote()};
+                                 .kind = EDGE_LAST,
+                                 .time = time_at(clock_monotonic_ns()),
+                                 .kept = keep,
+                                 .keep = keep && (regions > 0 || !identity_ranks_wrote())};
         cross(&edge, 0);
         atomic_store(&action, ACTION_SKIP);
         running = false;

@@ -30,6 +30,28 @@ bool steps_listen_to(enum step_source source);
  * whatever the window held. */
 void steps_mark(enum step_source source, uint64_t ticks);
 
+/* The same with what the step took in; what is not above 0 is not counted. */
+void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, int64_t tokens);
+
+/* Marks of any source, counting or not, that the calling thread has made. */
+uint32_t steps_marked_here(void);
+
+/* The steps since the last call were an epoch. told: by the program, which silences all other sources for the rest of the run; a first
+ * call that tells what was just seen does not count twice. Any thread, as steps_mark(). */
+void steps_end_epoch(bool told);
+
+/* A region of the program begins or ends in which the schedule applies, from its step 0 on. What came before the first one is thrown
+ * away if it can be; outside nothing is recorded. Inside a region only depth is counted; an end without a beginning does nothing.
+ * Any thread. */
+void steps_region(bool begins);
+
+/* Decides about each step at its beginning, given the time and the step's number, from 0 in the region: an enum action. */
+typedef int steps_chooser(const struct train_time *time, int64_t step, void *arg);
+
+/* Decides about all steps, beginning with the current one, until the next call; NULL: the settings' schedule does. It is called without a
+ * lock by the thread that marks the step; marks that come meanwhile are counted after it, its own are not counted. Any thread. */
+void steps_choose_by(steps_chooser *chooser, void *arg);
+
 /* The step being run, and its action; 0 and ACTION_SKIP while cprof sleeps or is over. Any thread. */
 int64_t steps_current(void);
 enum action steps_action(void); /* as steps_current() */

@@ -187,18 +187,49 @@ void cprof_optimizer_ended(const void *optimizer)
 /* A batch was fetched and the next fetch ends its step. Any thread. */
 static _Atomic bool batch_in_work;
 
-static void fetch_began(void)
+/* Epochs, as one thread sees them: an iterator whose batches it makes steps of ends in StopIteration. Loops of validation in between
+ * make none. Iterators are identities, never followed. */
+static __thread struct {
+    const void *range;   /* torch's range of the fetch that is going on */
+    const void *fetched; /* the iterator that the last batch came from */
+    const void *trained; /* the last one whose batch was followed by a step */
+    uint32_t marks;      /* steps_marked_here() when that batch came */
+} epoch;
+
+static const void *batch_iterator(void)
 {
-    if (atomic_exchange(&batch_in_work, false))
+    return python_first_local("__next__", "dataloader.py");
+}
+
+static void fetch_began(const void *range)
+{
+    epoch.range = range;
+    if (steps_listen_to(STEP_DATALOADER) && atomic_exchange(&batch_in_work, false))
         steps_mark(STEP_DATALOADER, 0);
+    if (epoch.fetched && epoch.marks != steps_marked_here())
+        epoch.trained = epoch.fetched;
 }
 
 /* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the next epoch's first fetch ends
  * nothing. */
 static void fetch_ended(void)
 {
-    if (!python_left_by_exception("profiler.py"))
-        atomic_store(&batch_in_work, true);
+    enum python_exit how = python_left("profiler.py");
+    const void *iterator = batch_iterator();
+    epoch.range = NULL;
+    if (how == PYTHON_LEFT) {
+        if (steps_listen_to(STEP_DATALOADER))
+            atomic_store(&batch_in_work, true);
+        epoch.fetched = iterator;
+        epoch.marks = steps_marked_here();
+        return;
+    }
+    bool trained = iterator && iterator == epoch.trained;
+    epoch.fetched = NULL;
+    if (how == PYTHON_STOPPED && trained) {
+        epoch.trained = NULL;
+        steps_end_epoch(false);
+    }
 }
 
 /* The callbacks stay in torch's list in a forked child. One that trains is told, once, that nobody looks. */
@@ -223,7 +254,7 @@ void **torch_range_start(void **context, const void *function)
         return context;
     }
     if (starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
-        fetch_began(); /* before the range opens: it belongs to the new step */
+        fetch_began(function); /* before the range opens: it belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_began(name);
     if (!gate_open(GATE_SPANS))
@@ -239,12 +270,13 @@ void torch_range_end(const void *function, void *context)
     (void)context;
     struct thread_log *log = thread_log_self;
     uint64_t ticks = log ? span_close(log, function) : 0;
-    bool batches = steps_listen_to(STEP_DATALOADER);
-    if ((optimizer_depth == 0 && !batches) || torch_stopped())
+    if (torch_stopped())
+        return;
+    if (function == epoch.range)
+        fetch_ended();
+    if (optimizer_depth == 0)
         return;
     const char *name = torch_api.name(function);
     if (name && starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_ended(ticks);
-    else if (name && batches && starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
-        fetch_ended();
 }

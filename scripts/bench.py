@@ -158,6 +158,19 @@ def bench_nvtx(folder, rounds):
             ("NVTX start and end while recording", best["nvtx_start_end"] - range_pair, "ns", 40, remark)]
 
 
+def bench_module(folder, rounds):
+    """The Python module's markers. What remains is the interpreter's own cost of two calls into C."""
+    def measure(kind, preload, **settings):
+        env = dict(environment(preload, STEP="manual", FOLDER=fresh(folder), **settings), PYTHONPATH=str(ROOT / "scripts/python"))
+        return values(output([PYTHON, BENCH / "module_cost.py", kind], env))
+
+    best = least(rounds, lambda: {**measure("bare", False), **measure("idle", True, WAIT=1000),
+                                  **measure("recording", True, WARMUP=0, ACTIVE=1000)})
+    return [(f"Python: {text} while recording", best[f"{key}_recording"], "ns", None,
+             f"not recording: {best[f'{key}_idle']:.0f} ns; without the library: {best[f'{key}_bare']:.0f} ns")
+            for key, text in (("pair", "start() and finish()"), ("with", "with block"), ("decorated", "decorated call"))]
+
+
 def bench_operator(folder, rounds):
     script = BENCH / "operator_cost.py"
     record = dict(WARMUP=1, ACTIVE=100000000, MAX_TRACE_MB=100000)
@@ -278,7 +291,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     try:
         rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
-        rows += bench_nvtx(folder, rounds)
+        rows += bench_nvtx(folder, rounds) + bench_module(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_step(folder, 1 if args.quick else 3, 100)
         rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)
     finally:

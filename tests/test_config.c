@@ -74,15 +74,6 @@ START_TEST(defaults_are_paritys)
 }
 END_TEST
 
-START_TEST(epochs_are_not_counted_yet)
-{
-    const struct config *c = LOAD("CPROF_SCHEDULE_SCOPE=Epoch");
-    ck_assert_int_eq(c->schedule_scope, SCHEDULE_RUN);
-    ck_assert_str_eq(lines, "cprof: CPROF_SCHEDULE_SCOPE=Epoch: epoch is not available yet in this "
-                            "version; ignored\n");
-}
-END_TEST
-
 START_TEST(values_outlive_the_environment)
 {
     const struct config *c = LOAD(
@@ -443,7 +434,6 @@ Suite *suite_config(void)
     Suite *suite = suite_create("config");
     TCase *tcase = tcase_create("config");
     tcase_add_test(tcase, defaults_are_paritys);
-    tcase_add_test(tcase, epochs_are_not_counted_yet);
     tcase_add_test(tcase, values_outlive_the_environment);
     tcase_add_test(tcase, each_bad_value_is_one_line);
     tcase_add_test(tcase, empty_is_the_default);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers.c on real thread logs: which records its calls put into the ring, and what is counted. The file
- * is included under other names, so that steps and waking up can be played. Main thread and some threads of its own. */
+/* Tests of preload/markers.c and training.c on real thread logs: which records its calls put into the ring, and what is counted. The files
+ * are included under other names, so that steps and waking up can be played. Main thread and some threads of its own. */
 #define cprof_version            mock_version
 #define cprof_step               mock_step
 #define cprof_step_marker        mock_step_marker
@@ -20,8 +20,17 @@
 #define cprof_wake               mock_wake
 #define steps_action             mock_steps_action
 #define steps_current            mock_steps_current
-#define steps_mark               mock_steps_mark
+#define cprof_step_samples       mock_step_samples
+#define cprof_epoch              mock_epoch
+#define cprof_start              mock_start
+#define cprof_stop               mock_stop
+#define cprof_set_schedule       mock_set_schedule
+#define steps_mark_batch         mock_steps_mark_batch
+#define steps_end_epoch          mock_steps_end_epoch
+#define steps_region             mock_steps_region
+#define steps_choose_by          mock_steps_choose_by
 #include "preload/markers.c"
+#include "preload/training.c"
 
 #include <check.h>
 #include <pthread.h>
@@ -51,11 +60,37 @@ int64_t mock_steps_current(void)
     return 5;
 }
 
-void mock_steps_mark(enum step_source source, uint64_t ticks)
+static int64_t marked_samples, marked_tokens;
+static char said[32]; /* of epochs and regions */
+static steps_chooser *chooser;
+static void *chooser_arg;
+
+void mock_steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, int64_t tokens)
 {
     ck_assert_int_eq(source, STEP_CALL);
     ck_assert_uint_eq(ticks, 0);
+    marked_samples = samples;
+    marked_tokens = tokens;
     marks++;
+    errno = EAGAIN;
+}
+
+void mock_steps_end_epoch(bool told)
+{
+    strcat(said, told ? "e" : "?");
+    errno = EAGAIN;
+}
+
+void mock_steps_region(bool begins)
+{
+    strcat(said, begins ? "(" : ")");
+    errno = EAGAIN;
+}
+
+void mock_steps_choose_by(steps_chooser *given, void *arg)
+{
+    chooser = given;
+    chooser_arg = arg;
     errno = EAGAIN;
 }
 
@@ -287,6 +322,52 @@ START_TEST(calls_wake)
     snprintf(text, sizeof text, "%d.%d.%d", CPROF_VERSION_MAJOR, CPROF_VERSION_MINOR,
              CPROF_VERSION_PATCH);
     ck_assert_str_eq(text, CPROF_VERSION);
+}
+END_TEST
+
+static struct cprof_time told;
+
+static int choose(const struct cprof_time *time, void *answer)
+{
+    told = *time;
+    return *(int *)answer;
+}
+
+START_TEST(calls_of_the_training)
+{
+    int answer = 7;
+    errno = ENOENT;
+    mock_step_samples(8, -1);
+    ck_assert_int_eq(marked_samples, 8);
+    ck_assert_int_eq(marked_tokens, -1);
+    mock_start();
+    mock_epoch();
+    mock_stop();
+    mock_set_schedule(choose, &answer);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_str_eq(said, "(e)");
+    struct train_time time = {1, 2, 3, 4, 5, 6, 7, 1500000000, 2500000000, 250000000};
+    ck_assert_int_eq(chooser(&time, 9, chooser_arg), 7);
+    ck_assert_uint_eq(told.size, sizeof told);
+    ck_assert_int_eq(told.step, 9);
+    ck_assert_int_eq(told.epoch, 1);
+    ck_assert_int_eq(told.batch, 2);
+    ck_assert_int_eq(told.batch_in_epoch, 3);
+    ck_assert_int_eq(told.sample, 4);
+    ck_assert_int_eq(told.sample_in_epoch, 5);
+    ck_assert_int_eq(told.token, 6);
+    ck_assert_int_eq(told.token_in_epoch, 7);
+    ck_assert_double_eq_tol(told.total_wct, 1.5, 1e-9);
+    ck_assert_double_eq_tol(told.epoch_wct, 2.5, 1e-9);
+    ck_assert_double_eq_tol(told.batch_wct, 0.25, 1e-9);
+    mock_set_schedule(NULL, &answer);
+    ck_assert(chooser == NULL);
+    atomic_store(&mock_life, LIFE_OVER);
+    mock_set_schedule(choose, NULL);
+    mock_start();
+    mock_epoch();
+    ck_assert(chooser == NULL);
+    ck_assert_str_eq(said, "(e)");
 }
 END_TEST
 
@@ -661,6 +742,7 @@ Suite *suite_markers(void)
     tcase_add_test(tests, options_of_other_versions);
     tcase_add_test(tests, inert_when_over);
     tcase_add_test(tests, calls_wake);
+    tcase_add_test(tests, calls_of_the_training);
     tcase_add_test(tests, gate_and_actions);
     tcase_add_test(tests, instants_at_both_ends_and_categories);
     tcase_add_test(tests, start_that_was_not_recorded);

@@ -14,7 +14,8 @@
 START_TEST(without_python)
 {
     ck_assert_ptr_null(python_first_argument("wrapper", "optimizer.py"));
-    ck_assert(!python_left_by_exception("profiler.py"));
+    ck_assert_ptr_null(python_first_local("wrapper", "optimizer.py"));
+    ck_assert_int_eq(python_left("profiler.py"), PYTHON_LEFT);
     ck_assert(!python_run_later("this is never run"));
 }
 END_TEST
@@ -47,13 +48,14 @@ static void run(const char *code)
     ck_assert_int_eq(run_text(code), 0);
 }
 
-static const void *found[8];
+static const void *found[8], *local[8];
 static int left[8];
 
 static void look_at(int n)
 {
     found[n] = python_first_argument("wrapper", "optimizer.py");
-    left[n] = python_left_by_exception("profiler.py");
+    local[n] = python_first_local("wrapper", "optimizer.py");
+    left[n] = python_left("profiler.py");
 }
 
 /* Gives Python look(n), which calls look_at(), and define(), for functions of a file of any name. */
@@ -103,6 +105,8 @@ START_TEST(the_first_argument_of_a_frame)
     ck_assert_ptr_eq(found[1], expected[1]);
     for (int i = 2; i < 7; i++)
         ck_assert_msg(found[i] == NULL, "look(%d) found something", i);
+    ck_assert_ptr_eq(local[5], expected[0]);
+    ck_assert_ptr_null(local[3]);
 }
 END_TEST
 
@@ -121,11 +125,15 @@ START_TEST(left_by_an_exception)
         "    with record(1): raise StopIteration\n"
         "except StopIteration: pass\n"
         "with record(2): pass\n"
-        "look(3)\n");
-    ck_assert_int_eq(left[0], 0);
-    ck_assert_int_eq(left[1], 1);
-    ck_assert_int_eq(left[2], 0);
-    ck_assert_int_eq(left[3], 0);
+        "look(3)\n"
+        "try:\n"
+        "    with record(4): raise ValueError\n"
+        "except ValueError: pass\n");
+    ck_assert_int_eq(left[0], PYTHON_LEFT);
+    ck_assert_int_eq(left[1], PYTHON_STOPPED);
+    ck_assert_int_eq(left[2], PYTHON_LEFT);
+    ck_assert_int_eq(left[3], PYTHON_LEFT);
+    ck_assert_int_eq(left[4], PYTHON_LEFT_BY_ERROR);
 }
 END_TEST
 

@@ -326,6 +326,416 @@ START_TEST(a_launcher_leaves_none_beside_its_ranks)
 }
 END_TEST
 
+/* From now on files get names as a program's do. */
+static void name_files(const char *filename)
+{
+    config.filename = filename;
+    session_options.trace_path = identity_trace_path;
+}
+
+/* ---- epochs ---- */
+
+/* Runs epochs of these lengths (0 ends the list), each ended by a call, and checks each batch's action. */
+static void check_epochs(const int64_t *lengths)
+{
+    struct schedule s = {.skip_first = config.skip_first,
+                         .wait = config.wait,
+                         .warmup = config.warmup,
+                         .active = config.active,
+                         .repeat = config.repeat,
+                         .scope = SCHEDULE_EPOCH};
+    for (; *lengths; lengths++) {
+        for (int64_t batch = 0; batch < *lengths; batch++) {
+            ck_assert_int_eq(steps_action(), schedule_action(&s, batch));
+            session_span("batch");
+            MARK();
+        }
+        steps_end_epoch(true);
+    }
+}
+
+START_TEST(epochs_replay_the_schedule)
+{
+    /* kineto.md 5.3's (1, 1, 3, 2, skip 2) by epoch: steps 4-6 and 9-11, then nothing; saved early where an epoch ends */
+    static const int64_t lengths[] = {14, 6, 3, 11, 0};
+    config.schedule_scope = SCHEDULE_EPOCH;
+    config.skip_first = 2;
+    config.active = 3;
+    config.repeat = 2;
+    name_files("e{epoch}-b{batch}-i{batch_in_epoch}.json");
+    start(false);
+    check_epochs(lengths);
+    finish();
+    static const struct {
+        const char *name;
+        int first, last;
+    } wanted[] = {{"e0-b7-i7.json", 4, 6},
+                  {"e0-b12-i12.json", 9, 11},
+                  {"e1-b20-i6.json", 18, 19}, /* the second epoch has two active batches */
+                  {"e3-b30-i7.json", 27, 29},
+                  {"e3-b34-i11.json", 32, 33}};
+    ck_assert_uint_eq(session_files(""), 5);
+    for (unsigned i = 0; i < 5; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", session_folder, wanted[i].name);
+        struct trace t = trace_read(path);
+        ck_assert_int_eq((int)trace_number(t.text, "first_step"), wanted[i].first);
+        ck_assert_int_eq((int)trace_number(t.text, "last_step"), wanted[i].last);
+        ck_assert_uint_eq(trace_named(&t, 'X', "batch"),
+                          (unsigned)(wanted[i].last - wanted[i].first + 1));
+        ck_assert_ptr_nonnull(strstr(t.text, "\"partial\": false"));
+        trace_free(&t);
+    }
+}
+END_TEST
+
+START_TEST(an_epoch_without_idle_steps_is_one_file)
+{
+    static const int64_t lengths[] = {4, 4, 4, 0};
+    config.schedule_scope = SCHEDULE_EPOCH;
+    config.wait = config.warmup = 0;
+    config.active = 2;
+    config.repeat = 0;
+    start(false);
+    check_epochs(lengths);
+    session_span("of no epoch"); /* the program ends here: its trace is partial */
+    finish();
+    ck_assert_uint_eq(session_files(""), 7);
+    for (int64_t batch = 2; batch <= 12; batch += 2) {
+        struct trace t = session_trace(batch);
+        ck_assert_uint_eq(trace_named(&t, 'X', "batch"), 2);
+        trace_free(&t);
+    }
+}
+END_TEST
+
+START_TEST(what_begins_behind_an_epochs_last_step_is_thrown_away)
+{
+    config.schedule_scope = SCHEDULE_EPOCH;
+    config.wait = 0;
+    config.active = 2;
+    config.repeat = 0;
+    start(false);
+    for (int i = 0; i < 4; i++) /* the fifth would be active */
+        MARK();
+    session_span("validation");
+    usleep(300000); /* until its file would have been made */
+    steps_end_epoch(true);
+    ck_assert_int_eq(steps_action(), ACTION_WARMUP);
+    finish();
+    ck_assert_uint_eq(session_files(""), 1);
+    struct trace t = session_trace(3);
+    ck_assert_uint_eq(trace_named(&t, 'X', "validation"), 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(samples_tokens_and_times_name_the_file)
+{
+    config.wait = 0;
+    config.active = 1;
+    config.repeat = 0;
+    name_files("{epoch}.{batch}.{batch_in_epoch}.{sample}.{sample_in_epoch}.{token}.{token_in_"
+               "epoch}.{total_wct}.{epoch_wct}.{batch_wct}");
+    start(false);
+    steps_mark_batch(STEP_CALL, 0, 8, 100);
+    steps_mark_batch(STEP_CALL, 0, 8, -5);
+    steps_end_epoch(true);
+    sleep(1);
+    steps_mark_batch(STEP_CALL, 0, 3, 10);
+    steps_mark_batch(STEP_CALL, 0, INT64_MAX, 1);
+    finish();
+    ck_assert_uint_eq(session_files(""), 2);
+    ck_assert_uint_eq(session_files("0.2.2.16.16.100.100.0.0.0"), 1);
+    ck_assert_uint_eq(session_files("1.4.2.9223372036854775807.9223372036854775807.111.11.1.1.0"),
+                      1);
+}
+END_TEST
+
+START_TEST(epochs_that_are_seen_and_told)
+{
+    name_files("{epoch}.{batch}.json");
+    config.wait = config.warmup = 0;
+    config.active = 1;
+    config.repeat = 0;
+    start(false);
+    MARK();
+    steps_end_epoch(false);
+    MARK();
+    steps_end_epoch(false);
+    steps_end_epoch(true); /* the same end */
+    MARK();
+    steps_end_epoch(false); /* no more */
+    steps_end_epoch(true);
+    steps_end_epoch(true); /* one without a batch */
+    MARK();
+    finish();
+    ck_assert_uint_eq(session_files(""), 4);
+    ck_assert_uint_eq(session_files("0.1.json"), 1);
+    ck_assert_uint_eq(session_files("1.2.json"), 1);
+    ck_assert_uint_eq(session_files("2.3.json"), 1);
+    ck_assert_uint_eq(session_files("4.4.json"), 1);
+}
+END_TEST
+
+/* ---- regions ---- */
+
+START_TEST(regions_are_recorded_and_nothing_else)
+{
+    config.wait = 0;
+    name_files("{batch}.json");
+    config.repeat = 0;
+    start(true);
+    session_span("step 0");
+    MARK();
+    session_span("thrown away");
+    usleep(300000); /* its file is there, and goes */
+    ck_assert_uint_eq(session_files(".part"), 1);
+    steps_region(true);
+    check_step(1, ACTION_WARMUP, ALL & ~GATE_SHAPES);
+    MARK();
+    check_step(2, ACTION_ACTIVE, ALL);
+    steps_region(true); /* nested: nothing begins anew */
+    steps_region(false);
+    MARK();
+    check_step(3, ACTION_ACTIVE_AND_SAVE, ALL);
+    session_span("saved");
+    steps_region(false);
+    check_step(3, ACTION_SKIP, 0);
+    steps_region(false);
+    MARK();
+    MARK();
+    check_step(5, ACTION_SKIP, 0);
+    steps_region(true);
+    check_step(5, ACTION_WARMUP, ALL & ~GATE_SHAPES);
+    MARK();
+    MARK();
+    MARK();
+    finish();
+    ck_assert_uint_eq(session_files(""), 2);
+    char path[256];
+    snprintf(path, sizeof path, "%s/3.json", session_folder);
+    struct trace t = trace_read(path);
+    ck_assert_uint_eq(trace_named(&t, 'X', "saved"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "ProfilerStep#2"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "thrown away"), 0);
+    ck_assert_uint_eq(trace_count(&t, 'X', NULL), 2);
+    ck_assert_ptr_nonnull(strstr(t.text, "\"partial\": true"));
+    trace_free(&t);
+    ck_assert_uint_eq(session_files("8.json"), 1);
+}
+END_TEST
+
+START_TEST(a_region_without_marks_gets_its_trace)
+{
+    start(true);
+    session_span("before");
+    for (int i = 0; i < 2; i++) {
+        steps_region(true);
+        session_span("inside");
+        steps_region(false);
+        session_span("outside");
+    }
+    steps_region(true);
+    session_span("inside");
+    finish(); /* without its end */
+    ck_assert_uint_eq(session_files(""), 3);
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'X', NULL), 1);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "no step was marked"), 1); /* the last */
+}
+END_TEST
+
+START_TEST(regions_of_a_run_without_a_schedule)
+{
+    config.schedule_scope = SCHEDULE_NONE;
+    name_files("{batch}.json");
+    session_options.continuous = true;
+    start(false);
+    session_span("before");
+    MARK();
+    for (int i = 0; i < 2; i++) {
+        steps_region(true);
+        session_span("inside");
+        MARK();
+        steps_region(false);
+        MARK();
+    }
+    finish();
+    ck_assert_uint_eq(session_files(""), 2);
+    ck_assert_uint_eq(session_files("2.json"), 1);
+    ck_assert_uint_eq(session_files("4.json"), 1);
+}
+END_TEST
+
+START_TEST(a_region_counts_the_epochs_batches_from_its_beginning)
+{
+    config.schedule_scope = SCHEDULE_EPOCH;
+    config.wait = 0;
+    config.active = 1;
+    start(false);
+    for (int i = 0; i < 5; i++)
+        MARK();
+    steps_region(true);
+    ck_assert_int_eq(steps_action(), ACTION_WARMUP);
+    MARK();
+    ck_assert_int_eq(steps_action(), ACTION_ACTIVE_AND_SAVE);
+    steps_end_epoch(true);
+    ck_assert_int_eq(steps_action(), ACTION_WARMUP);
+    MARK();
+    ck_assert_int_eq(steps_action(), ACTION_ACTIVE_AND_SAVE);
+    MARK();
+    ck_assert_int_eq(steps_action(), ACTION_SKIP);
+    finish();
+}
+END_TEST
+
+/* ---- a schedule of the program's ---- */
+
+static int64_t asked[64];
+static struct train_time asked_at[64];
+static unsigned n_asked;
+
+/* Every third step from the second on; marks a step itself, which does not count. */
+static int choose(const struct train_time *time, int64_t number, void *answer)
+{
+    asked[n_asked] = number;
+    asked_at[n_asked++] = *time;
+    MARK();
+    return answer ? *(int *)answer : number % 3 == 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP;
+}
+
+START_TEST(a_schedule_of_the_programs)
+{
+    config.wait = config.warmup = 0;
+    name_files("{batch}.json");
+    start(false);
+    session_span("step 0 by the settings' schedule");
+    steps_choose_by(choose, NULL);
+    check_step(0, ACTION_SKIP, 0);
+    for (int i = 0; i < 6; i++) {
+        session_span("span");
+        steps_mark_batch(STEP_CALL, 0, 2, 0);
+    }
+    steps_end_epoch(true);
+    ck_assert_uint_eq(n_asked, 8);
+    for (unsigned i = 0; i < 7; i++) {
+        ck_assert_int_eq(asked[i], i);
+        ck_assert_int_eq(asked_at[i].batch, i);
+        ck_assert_int_eq(asked_at[i].sample, 2 * i);
+        ck_assert_int_eq(asked_at[i].epoch, 0);
+    }
+    ck_assert_int_eq(asked[7], 6);
+    ck_assert_int_eq(asked_at[7].epoch, 1);
+    ck_assert_int_eq(asked_at[7].sample_in_epoch, 0);
+    ck_assert(asked_at[7].total_wct_ns > 0);
+    steps_choose_by(NULL, NULL);
+    finish();
+    ck_assert_uint_eq(session_files(""), 2);
+    ck_assert_uint_eq(session_files("2.json"), 1);
+    ck_assert_uint_eq(session_files("5.json"), 1);
+}
+END_TEST
+
+START_TEST(what_is_no_action_is_skipped)
+{
+    int answer = 4;
+    start(false);
+    steps_choose_by(choose, &answer);
+    MARK();
+    answer = -1;
+    MARK();
+    check_step(2, ACTION_SKIP, 0);
+    answer = ACTION_WARMUP;
+    MARK();
+    check_step(3, ACTION_WARMUP, GATE_MARKERS);
+    answer = ACTION_ACTIVE;
+    MARK();
+    check_step(4, ACTION_ACTIVE, ALL);
+    finish();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "returned 4, which is no action"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "which is no action"), 1);
+}
+END_TEST
+
+START_TEST(a_schedule_decides_inside_regions_only)
+{
+    start(false);
+    steps_choose_by(choose, NULL);
+    MARK();
+    steps_region(true);
+    ck_assert_int_eq(asked[2], 0); /* counted from the region's beginning */
+    MARK();
+    check_step(2, ACTION_ACTIVE_AND_SAVE, ALL);
+    steps_region(false);
+    MARK();
+    check_step(3, ACTION_SKIP, 0);
+    ck_assert_uint_eq(n_asked, 4);
+    finish();
+}
+END_TEST
+
+static pthread_barrier_t meeting;
+
+/* Decides while another thread marks its steps. */
+static int choose_slowly(const struct train_time *time, int64_t number, void *unused)
+{
+    (void)time, (void)unused;
+    if (number == 1) {
+        pthread_barrier_wait(&meeting);
+        pthread_barrier_wait(&meeting);
+    }
+    return ACTION_SKIP;
+}
+
+static void *mark_meanwhile(void *unused)
+{
+    pthread_barrier_wait(&meeting);
+    for (int i = 0; i < 10; i++)
+        MARK();
+    pthread_barrier_wait(&meeting);
+    return unused;
+}
+
+START_TEST(marks_that_come_while_it_decides_are_counted)
+{
+    pthread_t other;
+    pthread_barrier_init(&meeting, NULL, 2);
+    start(false);
+    steps_choose_by(choose_slowly, NULL);
+    ck_assert_int_eq(pthread_create(&other, NULL, mark_meanwhile, NULL), 0);
+    MARK();
+    pthread_join(other, NULL);
+    ck_assert_int_eq(steps_current(), 11);
+    finish();
+    ck_assert_str_eq(capture_stderr(), "");
+}
+END_TEST
+
+/* A program that stops in its schedule still ends well. */
+static int choose_the_end(const struct train_time *time, int64_t number, void *unused)
+{
+    (void)time, (void)unused;
+    if (number == 3) {
+        finish();
+        atomic_store(&cprof_life, LIFE_OVER);
+    }
+    return ACTION_ACTIVE;
+}
+
+START_TEST(an_exit_in_the_schedule)
+{
+    start(false);
+    steps_choose_by(choose_the_end, NULL);
+    for (int i = 0; i < 5; i++)
+        MARK();
+    ck_assert_int_eq(steps_current(), 3);
+    ck_assert_uint_eq(session_files(""), 1);
+}
+END_TEST
+
 Suite *suite_steps(void)
 {
     Suite *suite = suite_create("steps");
@@ -344,6 +754,20 @@ Suite *suite_steps(void)
     tcase_add_test(all, an_edge_can_be_given_its_time);
     tcase_add_test(all, a_program_without_marks_gets_its_trace);
     tcase_add_test(all, a_launcher_leaves_none_beside_its_ranks);
+    tcase_add_test(all, epochs_replay_the_schedule);
+    tcase_add_test(all, an_epoch_without_idle_steps_is_one_file);
+    tcase_add_test(all, what_begins_behind_an_epochs_last_step_is_thrown_away);
+    tcase_add_test(all, samples_tokens_and_times_name_the_file);
+    tcase_add_test(all, epochs_that_are_seen_and_told);
+    tcase_add_test(all, regions_are_recorded_and_nothing_else);
+    tcase_add_test(all, a_region_without_marks_gets_its_trace);
+    tcase_add_test(all, regions_of_a_run_without_a_schedule);
+    tcase_add_test(all, a_region_counts_the_epochs_batches_from_its_beginning);
+    tcase_add_test(all, a_schedule_of_the_programs);
+    tcase_add_test(all, what_is_no_action_is_skipped);
+    tcase_add_test(all, a_schedule_decides_inside_regions_only);
+    tcase_add_test(all, marks_that_come_while_it_decides_are_counted);
+    tcase_add_test(all, an_exit_in_the_schedule);
     suite_add_tcase(suite, all);
     return suite;
 }

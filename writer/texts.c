@@ -9,10 +9,19 @@
 #include "writer/json.h"
 #include "writer/writer.h"
 
+#define USERS_MAX  64u        /* keys of metadata */
+#define USER_BYTES (1u << 20) /* of keys and values: they are written again with each flush */
+
+struct user {
+    struct buf key,
+        value; /* key: as JSON, so that two that are repaired to the same text are one */
+};
+
 /* Under the lock, but the last two: cprof thread. */
 static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct buf user_keys[64], user_values[64];
+static struct user user[USERS_MAX];
 static unsigned users;
+static size_t user_bytes;
 static struct buf notes_text, user_text, notes_copy;
 static unsigned notes;
 
@@ -22,9 +31,9 @@ void texts_collect(const char **user_json, const char **notes_json)
     buf_reset(&notes_copy);
     pthread_mutex_lock(&texts_lock);
     for (unsigned i = 0; i < users; i++) {
-        json_string(&user_text, user_keys[i].data, user_keys[i].len);
+        buf_put(&user_text, user[i].key.data, user[i].key.len);
         buf_puts(&user_text, ": ");
-        buf_put(&user_text, user_values[i].data, user_values[i].len);
+        buf_put(&user_text, user[i].value.data, user[i].value.len);
         buf_puts(&user_text, ",\n");
     }
     if (notes_text.len)
@@ -36,25 +45,52 @@ void texts_collect(const char **user_json, const char **notes_json)
     *notes_json = notes_copy.failed ? "" : notes_copy.data;
 }
 
+/* Puts a new entry into its place and leaves what stood there in *entry. Under the lock. */
+static bool put_user(struct user *entry)
+{
+    unsigned at = 0;
+    while (at < users && !(user[at].key.len == entry->key.len &&
+                           memcmp(user[at].key.data, entry->key.data, entry->key.len) == 0))
+        at++;
+    if (at == USERS_MAX)
+        return false;
+    size_t bytes =
+        user_bytes - user[at].key.len - user[at].value.len + entry->key.len + entry->value.len;
+    if (bytes > USER_BYTES)
+        return false;
+    struct user before = user[at];
+    user[at] = *entry;
+    *entry = before;
+    user_bytes = bytes;
+    users += at == users;
+    return true;
+}
+
 bool writer_metadata(const char *key, const char *raw_json)
 {
-    size_t len = strlen(key);
-    bool done = false;
-    pthread_mutex_lock(&texts_lock);
-    unsigned at = 0;
-    while (at < users && !(user_keys[at].len == len && memcmp(user_keys[at].data, key, len) == 0))
-        at++;
-    if (at < sizeof user_keys / sizeof user_keys[0]) {
-        buf_reset(&user_keys[at]);
-        buf_reset(&user_values[at]);
-        buf_put(&user_keys[at], key, len);
-        buf_puts(&user_values[at], raw_json);
-        done = !user_keys[at].failed && !user_values[at].failed;
-        if (done && at == users)
-            users++;
+    struct user entry = {0};
+    json_string(&entry.key, key, strlen(key));
+    buf_puts(&entry.value, raw_json);
+    bool done = !entry.key.failed && !entry.value.failed;
+    if (done) {
+        pthread_mutex_lock(&texts_lock);
+        done = put_user(&entry);
+        pthread_mutex_unlock(&texts_lock);
     }
-    pthread_mutex_unlock(&texts_lock);
+    buf_free(&entry.key);
+    buf_free(&entry.value);
     return done;
+}
+
+char *writer_quote(const char *text)
+{
+    struct buf quoted = {0};
+    json_string(&quoted, text, strlen(text));
+    buf_put(&quoted, "", 1);
+    if (!quoted.failed)
+        return quoted.data;
+    buf_free(&quoted);
+    return NULL;
 }
 
 void writer_note(const char *text)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Counts are of completed things since the start of the run, or since the start of the epoch where the name says so;
- * *_wct is wall-clock time in whole seconds. What nobody reports stays 0. */
+ * *_wct_ns is wall-clock time of the run, the epoch being run and the last batch, in nanoseconds. What nobody reports stays 0. */
 struct train_time {
     int64_t epoch;
     int64_t batch; /* = steps completed */
@@ -15,9 +15,9 @@ struct train_time {
     int64_t sample_in_epoch;
     int64_t token;
     int64_t token_in_epoch;
-    int64_t total_wct;
-    int64_t epoch_wct;
-    int64_t batch_wct;
+    int64_t total_wct_ns;
+    int64_t epoch_wct_ns;
+    int64_t batch_wct_ns;
 };
 
 #endif

@@ -146,11 +146,16 @@ void window_add(struct window *w, const struct window_shared *shared,
     w->events++;
 }
 
+static bool has_step(const struct window *w)
+{
+    return w->last_step >= w->first_step;
+}
+
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
                      uint64_t start, uint64_t end)
 {
     char name[64];
-    if (w->last_step < w->first_step) { /* the first one */
+    if (!has_step(w)) { /* the first one */
         json_meta_text(&w->body, "thread_name", shared->pid, STEP_TID, "name", "steps", 5);
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
     }
@@ -159,6 +164,27 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, "");
     w->last_step = step;
     w->events++;
+}
+
+bool window_ends(const struct window *w, const struct step_edge *edge)
+{
+    if (edge->begun < ACTION_ACTIVE || edge->kind == EDGE_START)
+        return true;
+    if (edge->kind == EDGE_STEP)
+        return edge->ended == ACTION_ACTIVE_AND_SAVE;
+    return edge->kind == EDGE_EPOCH && has_step(w); /* else it began with the epoch that begins */
+}
+
+void window_close(struct window *w, const struct step_edge *edge, uint64_t pass)
+{
+    bool in_a_step = edge->kind == EDGE_EPOCH || edge->kind == EDGE_SCHEDULE;
+    w->end = edge->ticks;
+    w->closed_at = edge->ticks;
+    w->closed_pass = pass;
+    w->at_end = edge->losses;
+    w->time = edge->time;
+    w->partial = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
+    w->unwanted = edge->kind == EDGE_START || (in_a_step && !has_step(w));
 }
 
 /* Calls each() for every span of the window that is open now. Spans of a thread that has ended never will be closed. */
@@ -507,6 +533,12 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
         error = 0; /* taken meanwhile */
     }
     return error ? error : EEXIST;
+}
+
+void window_discard(struct window *w)
+{
+    if (w->sink)
+        w->sink->discard(w->sink);
 }
 
 void window_free(struct window *w)

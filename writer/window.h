@@ -38,7 +38,9 @@ struct window {
     struct train_time time;        /* at the end */
     bool partial;                  /* cut short by exit */
     bool markless;                 /* a program without step marks */
+    bool region;                   /* a part of a program, without step marks */
     bool full;                     /* reached max_trace_bytes */
+    bool unwanted;                 /* thrown away when it is complete */
     uint64_t closed_pass;          /* number of the writer's pass in which the end became known */
     int64_t base_ns;               /* baseTimeNanoseconds */
     struct sink *sink;
@@ -105,6 +107,12 @@ struct json_place window_place(const struct window *w, const struct window_share
  * first call. */
 int window_flush(struct window *w, const struct window_shared *shared);
 
+/* True when the edge ends the window. */
+bool window_ends(const struct window *w, const struct step_edge *edge);
+
+/* The window ends at the edge: its end is known, not all of its records have come. pass: see closed_pass. */
+void window_close(struct window *w, const struct step_edge *edge, uint64_t pass);
+
 /* True while a span that began in the window is open on some thread. */
 bool window_has_open_spans(const struct window *w);
 
@@ -117,6 +125,9 @@ bool window_left_open(const struct buf *open_ids, uint64_t id);
 
 /* Last flush, then the final name, which is written to `path` (PATH_MAX). 0 or errno; the .part file stays after an error. */
 int window_finish(struct window *w, const struct window_shared *shared, char *path);
+
+/* Removes the unfinished file. */
+void window_discard(struct window *w);
 
 /* Frees; the file stays. NULL is allowed. */
 void window_free(struct window *w);

@@ -125,11 +125,13 @@ void writer_edge_begin(void)
 
 void writer_edge(const struct step_edge *edge)
 {
-    bool idle = edge->ended == ACTION_SKIP && edge->begun == ACTION_SKIP && edge->step > 1;
+    bool in_a_step = edge->kind != EDGE_STEP;
+    bool idle = edge->ended == ACTION_SKIP && edge->begun == ACTION_SKIP && !edge->kept;
     uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
     bool full = at - atomic_load_explicit(&edges_taken, memory_order_acquire) >= EDGES;
     bool off = atomic_load(&stopped);
-    if ((idle && !edge->last) || full || off) {
+    if ((idle && edge->kind != EDGE_FIRST && edge->kind != EDGE_START && edge->kind != EDGE_LAST) ||
+        full || off) {
         atomic_fetch_sub_explicit(&edges_announced, 1, memory_order_seq_cst);
         if (full && !off) {
             stop_recording();
@@ -140,13 +142,12 @@ void writer_edge(const struct step_edge *edge)
     struct step_edge *posted = &edges[at % EDGES];
     *posted = *edge;
     posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
-    if (edge->ended != ACTION_ACTIVE || edge->begun < ACTION_ACTIVE)
+    if (edge->ended != ACTION_ACTIVE || edge->begun < ACTION_ACTIVE || in_a_step)
         window_losses(&posted->losses); /* a window may begin or end here */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
     bool was = edge->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
     bool filling = at - atomic_load_explicit(&edges_taken, memory_order_relaxed) == EDGES / 2;
-    if (edge->first || edge->last || edge->step == 1 || was != is || filling ||
-        edge->begun == ACTION_WARMUP)
+    if (in_a_step || edge->kept || was != is || filling || edge->begun == ACTION_WARMUP)
         wake();
 }
 
@@ -275,12 +276,9 @@ static void count_refused(struct window *w, uint64_t n)
 
 static void close_current(const struct step_edge *edge)
 {
-    current->end = edge->ticks;
-    current->closed_at = edge->ticks;
-    current->closed_pass = passes;
-    current->at_end = edge->losses;
-    current->time = edge->time;
-    current->partial = edge->last && !options.continuous; /* no step ended here: the program did */
+    window_close(current, edge, passes);
+    if (options.continuous)
+        current->partial = false; /* no schedule says how long it should have been */
     current = NULL;
 }
 
@@ -291,8 +289,7 @@ static void roll_over(void)
         return;
     uint64_t now = clock_ticks();
     int64_t step = current->last_step + 1;
-    struct step_edge edge = {.ticks = now, .time = current->time};
-    edge.time.batch = step;
+    struct step_edge edge = {.ticks = now, .time = time_taken};
     window_losses(&edge.losses);
     close_current(&edge);
     current = open_window(now, now, step, &edge.losses);
@@ -301,10 +298,11 @@ static void roll_over(void)
 /* A program that ends without a mark gets what was held as its trace. */
 static void open_markless(const struct step_edge *edge)
 {
-    struct window *w = open_window(hold.from, hold.from, 0, &held_losses);
+    struct window *w = open_window(hold.from, hold.from, edge->step, &held_losses);
     if (!w)
         return;
     w->markless = true;
+    w->region = edge->kind == EDGE_STOP;
     for (unsigned i = 0; i < sizeof held_faults.n / sizeof held_faults.n[0]; i++)
         w->lost.n[i] += held_faults.n[i];
     count_refused(w, hold.refused);
@@ -331,7 +329,9 @@ static void begin_step(const struct step_edge *edge)
     }
     time_taken = edge->time;
     bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
-    if (edge->keep || (warmup && !hold.on)) {
+    if (hold.on && hold_is_trace && edge->keep) {
+        ; /* as before: it is the same step */
+    } else if (edge->keep || (warmup && !hold.on)) {
         hold_begin(&hold, edge->ticks, options.hold_bytes);
         hold_is_trace = edge->keep;
         held_losses = edge->losses;
@@ -340,18 +340,20 @@ static void begin_step(const struct step_edge *edge)
     } else if (!warmup) {
         forget_hold();
     }
-    step_start = edge->ticks;
+    if (edge->kind == EDGE_STEP || !current || current->start == edge->ticks)
+        step_start = edge->ticks;
     gpu_side_step(&gpu, edge->begun, hold.on && hold_is_trace);
 }
 
 static void take_edge(const struct step_edge *edge)
 {
-    if (!edge->first && current && edge->ended >= ACTION_ACTIVE && !edge->last)
+    if (edge->kind == EDGE_STEP && current && edge->ended >= ACTION_ACTIVE)
         window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks);
-    if (current &&
-        (edge->ended == ACTION_ACTIVE_AND_SAVE || edge->begun < ACTION_ACTIVE || edge->last))
+    if (current && window_ends(current, edge))
         close_current(edge);
-    if (edge->last) {
+    if (edge->kind == EDGE_START)
+        forget_hold();
+    if (edge->kind == EDGE_STOP || edge->kind == EDGE_LAST) {
         if (hold.on && edge->keep)
             open_markless(edge);
         forget_hold();
@@ -549,7 +551,7 @@ static void collect(void)
 /* Recording was stopped in the middle of a window, or the process ends without a last edge: the window ends here. */
 static void end_stopped(bool stopping)
 {
-    struct step_edge edge = {.ticks = clock_ticks(), .last = true, .time = time_taken};
+    struct step_edge edge = {.ticks = clock_ticks(), .kind = EDGE_LAST, .time = time_taken};
     if (!current || !(stopping || atomic_load(&stopped)))
         return;
     window_losses(&edge.losses);
@@ -559,7 +561,7 @@ static void end_stopped(bool stopping)
 /* An empty window leaves no file; a span that is open may be all there is. */
 static bool has_content(const struct window *w)
 {
-    return w->events || w->sink || window_has_open_spans(w);
+    return !w->unwanted && (w->events || w->sink || window_has_open_spans(w));
 }
 
 static void flush_windows(bool force)
@@ -596,14 +598,16 @@ static void save(struct window *w)
     traces++;
     events_written += w->events;
     events_lost += w->lost_total;
-    if (w->markless)
+    if (w->markless && !w->region)
         log_info("no step was marked: the trace holds the whole run (cprof_step(), an optimizer, "
                  "or CPROF_STEP=dataloader|forward mark steps)");
 }
 
 static void finish_window(struct window *w)
 {
-    if (w->events || w->sink || w->unfinished) {
+    if (w->unwanted) {
+        window_discard(w);
+    } else if (w->events || w->sink || w->unfinished) {
         texts_collect(&shared.user_json, &shared.notes_json);
         save(w);
         late_from = w->start;

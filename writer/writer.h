@@ -123,14 +123,27 @@ struct losses {
     uint64_t n[LOSS_COUNT];
 };
 
+/* What happens at an edge. At all but EDGE_STEP the step goes on, or was not over. */
+enum edge_kind {
+    EDGE_STEP,     /* a step ends, the next one begins */
+    EDGE_FIRST,    /* waking up */
+    EDGE_EPOCH,    /* an epoch ends and its schedule with it: what is active is saved */
+    EDGE_SCHEDULE, /* another schedule decides from here on */
+    EDGE_START,    /* the program says that recording begins here: what came before is not wanted */
+    EDGE_STOP,     /* the program says that recording ends here: what is active is saved */
+    EDGE_LAST,     /* exit */
+};
+
 struct step_edge {
-    uint64_t ticks;    /* when; set by the caller, after writer_edge_begin() */
-    int64_t step;      /* the step that begins here */
-    enum action ended; /* action of the step that ends here; ACTION_SKIP at the first edge */
-    enum action begun; /* action of the step that begins here; ACTION_SKIP at the last edge */
-    bool first;        /* waking up: nothing ends here */
-    bool last;         /* exit: nothing begins here */
-    bool keep;         /* first edge only: hold what comes, for a program that never marks a step */
+    uint64_t ticks; /* when; set by the caller, after writer_edge_begin() */
+    int64_t step;   /* the step that begins here, or goes on */
+    enum action
+        ended; /* its action, or that of the step that ends, until here; ACTION_SKIP at the first edge */
+    enum action begun; /* action of the step from here on; ACTION_SKIP at EDGE_STOP and EDGE_LAST */
+    enum edge_kind kind;
+    bool kept; /* what came before was held, as keep says */
+    bool
+        keep; /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: write it */
     struct train_time time; /* counters at the edge */
     struct losses losses;   /* of all threads until here; writer_edge() fills it in */
     uint32_t gate; /* writer_gate in the step that begins here; writer_edge() fills it in */
@@ -191,12 +204,16 @@ bool writer_finish(void);
 void writer_abandon(void);
 
 /* Key and value of a metadata entry that stands in the open and every later trace; raw_json is trusted JSON text. Copied. The last
- * value of a key wins. Any thread; takes a lock; false: no memory. */
+ * value of a key wins. Any thread; takes a lock; false, and nothing is changed: no memory, more than 64 keys, or more than 1 MiB in
+ * all. */
 bool writer_metadata(const char *key, const char *raw_json);
 
 /* The name of a thread as its row shows it from now on, in the open trace too; any bytes, cut at 255. Copied; at most 4096 threads have one.
  * Any thread; takes a lock. */
 void writer_name_thread(uint32_t tid, const char *text, size_t len);
+
+/* The text as a JSON string, repaired to UTF-8; free() it. NULL: no memory. Any thread. */
+char *writer_quote(const char *text);
 
 /* A line of text that stands under "notes" of the `cprof` object of every later trace (a second client took CUPTI over, operators
  * are off …). Copied, at most 16. Any thread; takes a lock. */

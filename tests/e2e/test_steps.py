@@ -103,3 +103,30 @@ def test_steps_without_operators(tmp_path):
     """CPROF_ACTIVITIES=cuda records no operators, but finds the steps."""
     one = trace(run("steps.py", tmp_path, "infer", STEP="dataloader", ACTIVITIES="cuda", **ALWAYS))
     assert one.ops() == [] and sorted(one.steps) == list(range(8))
+
+
+@both_pythons
+@pytest.mark.parametrize("loop,epochs", [("plain", [5, 5, 5]), ("workers", [5, 5, 5]), ("accumulated", [2, 2, 2]),
+                                         ("stream", [4, 7]), ("left", [])])
+def test_dataloaders_end_epochs(loop, epochs, which, tmp_path):
+    """An exhausted DataLoader whose batches led to steps ends an epoch; loops of validation, wherever they stand, and
+    loops that are left do not."""
+    done = run("epochs.py", tmp_path, loop, python=python_or_skip(which), WARMUP=0, ACTIVE=1, REPEAT=0,
+               FILENAME="{epoch}-{batch_in_epoch}-{batch}.json")
+    steps = sum(printed(done))
+    wanted, epoch, in_epoch = [], 0, 0
+    for batch in range(1, steps + 1):
+        in_epoch += 1
+        wanted.append(f"{epoch}-{in_epoch}-{batch}.json")
+        if epoch < len(epochs) and in_epoch == epochs[epoch]:
+            epoch, in_epoch = epoch + 1, 0
+    assert set(wanted) <= set(done.names) and len(done.names) <= len(wanted) + 1  # one for what follows the last step
+
+
+def test_epoch_scope_with_a_dataloader(tmp_path):
+    """Each epoch of five steps replays the schedule; its end saves its last two steps."""
+    done = run("epochs.py", tmp_path, "plain", SCHEDULE_SCOPE="epoch", WAIT=2, WARMUP=1, ACTIVE=4,
+               FILENAME="ep{epoch}-ba{batch}.json")
+    assert done.names == ["ep0-ba5.json", "ep1-ba10.json", "ep2-ba15.json"]
+    assert [sorted(one.steps) for one in traces(done)] == [[3, 4], [8, 9], [13, 14]]
+    assert all(one.lost == 0 and not one.account["partial"] for one in traces(done))

@@ -50,9 +50,9 @@ void session_teardown(void)
 static uint64_t cross(struct step_edge edge)
 {
     uint32_t gate = 0;
-    if (!edge.last && (edge.begun >= ACTION_ACTIVE || edge.keep))
+    if (edge.kind != EDGE_LAST && (edge.begun >= ACTION_ACTIVE || edge.keep))
         gate = SESSION_GATE;
-    else if (!edge.last && edge.begun == ACTION_WARMUP)
+    else if (edge.kind != EDGE_LAST && edge.begun == ACTION_WARMUP)
         gate = GATE_MARKERS;
     writer_edge_begin();
     edge.ticks = clock_ticks();
@@ -68,19 +68,20 @@ void session_start(enum action first, bool keep)
     ck_assert(writer_start(&session_options));
     ck_assert(writer_run());
     kept = keep;
-    cross((struct step_edge){.begun = first, .first = true, .keep = keep});
+    cross((struct step_edge){.begun = first, .kind = EDGE_FIRST, .keep = keep});
 }
 
 uint64_t session_step(enum action next)
 {
+    bool held = kept;
     kept = false;
-    return cross((struct step_edge){.step = ++step, .ended = action, .begun = next});
+    return cross((struct step_edge){.step = ++step, .ended = action, .begun = next, .kept = held});
 }
 
 uint64_t session_end(void)
 {
-    uint64_t ticks =
-        cross((struct step_edge){.step = step, .ended = action, .last = true, .keep = kept});
+    uint64_t ticks = cross((struct step_edge){
+        .step = step, .ended = action, .kind = EDGE_LAST, .kept = kept, .keep = kept});
     writer_finish();
     return ticks;
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of cprof.h that say where the training stands and when to record. Application threads; errno stays. */
+#define CPROF_IMPLEMENTATION
+#include "preload/cprof.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "preload/init.h"
+#include "preload/steps.h"
+#include "writer/writer.h"
+
+static bool awake(void)
+{
+    cprof_wake_once(WAKE_MARKER);
+    return atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_AWAKE;
+}
+
+const char *cprof_version(void)
+{
+    return CPROF_VERSION;
+}
+
+/* ---- steps and epochs ---- */
+
+void cprof_step_samples(int64_t samples, int64_t tokens)
+{
+    int saved = errno;
+    if (awake())
+        steps_mark_batch(STEP_CALL, 0, samples, tokens);
+    errno = saved;
+}
+
+void cprof_step(void)
+{
+    cprof_step_samples(0, 0);
+}
+
+void cprof_step_marker(void)
+{
+    cprof_step_samples(0, 0);
+}
+
+void cprof_epoch(void)
+{
+    int saved = errno;
+    if (awake())
+        steps_end_epoch(true);
+    errno = saved;
+}
+
+int cprof_action(void)
+{
+    return awake() ? (int)steps_action() : CPROF_SKIP;
+}
+
+int64_t cprof_step_number(void)
+{
+    return awake() ? steps_current() : 0;
+}
+
+int cprof_is_recording(void)
+{
+    return awake() && gate_open(GATE_MARKERS);
+}
+
+/* ---- when to record ---- */
+
+static void set_region(bool begins)
+{
+    int saved = errno;
+    if (awake())
+        steps_region(begins);
+    errno = saved;
+}
+
+void cprof_start(void)
+{
+    set_region(true);
+}
+
+void cprof_stop(void)
+{
+    set_region(false);
+}
+
+/* The program's schedule, called in its own terms. `arg` is what cprof_set_schedule() was given, kept for good: another thread may be
+ * asking the one before. */
+struct program_schedule {
+    struct program_schedule *before;
+    cprof_schedule choose;
+    void *arg;
+};
+
+static struct program_schedule *_Atomic schedules; /* the last one given; any thread adds */
+
+static int ask_program(const struct train_time *t, int64_t step, void *schedule)
+{
+    const struct program_schedule *s = schedule;
+    struct cprof_time time = {.size = sizeof time,
+                              .step = step,
+                              .epoch = t->epoch,
+                              .batch = t->batch,
+                              .batch_in_epoch = t->batch_in_epoch,
+                              .sample = t->sample,
+                              .sample_in_epoch = t->sample_in_epoch,
+                              .token = t->token,
+                              .token_in_epoch = t->token_in_epoch,
+                              .total_wct = 1e-9 * (double)t->total_wct_ns,
+                              .epoch_wct = 1e-9 * (double)t->epoch_wct_ns,
+                              .batch_wct = 1e-9 * (double)t->batch_wct_ns};
+    return s->choose(&time, s->arg);
+}
+
+void cprof_set_schedule(cprof_schedule choose, void *arg)
+{
+    int saved = errno;
+    if (awake()) {
+        struct program_schedule *s = choose ? malloc(sizeof *s) : NULL;
+        if (s)
+            *s = (struct program_schedule){atomic_load(&schedules), choose, arg};
+        while (s && !atomic_compare_exchange_weak(&schedules, &s->before, s))
+            ;
+        if (choose && !s)
+            log_warn("cprof_set_schedule(): no memory; the schedule is the one before");
+        if (s || !choose)
+            steps_choose_by(s ? ask_program : NULL, s);
+    }
+    errno = saved;
+}

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the profiler cprof what a Python program does: steps, epochs, markers, metadata, and what to record.
+
+    import cprof
+
+    load = cprof.marker("load batch", categories=["data"])
+    for epoch in range(epochs):
+        for batch in batches:
+            with load:
+                x = fetch(batch)
+            train(x)
+            cprof.step(samples=len(x))
+        cprof.epoch()
+
+Started under LD_PRELOAD=libcprof.so the library answers; started plainly every call does nothing, so that a program can
+keep them. All calls may be made from any thread, and none raises but for arguments of a wrong type. Pure Python over
+ctypes; nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import weakref
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
+
+from cprof._action import Action, action_of
+from cprof._wrap import wrap
+
+__all__ = ["Action", "Marker", "Profile", "Time", "action", "add_metadata", "add_metadata_json", "epoch",
+           "is_recording", "mark", "marker", "profile", "range_pop", "range_push", "set_schedule", "start", "step",
+           "step_number", "stop", "version"]
+__version__ = "0.1.0"
+
+_INT64 = range(-2**63, 2**63)
+
+
+def _library() -> Optional[ctypes.PyDLL]:
+    """The functions of the process, when cprof's are among them. Their calls keep the GIL: they are short, and to give
+    it up and wait for it costs more than they do."""
+    try:
+        library = ctypes.PyDLL(None)
+        library.cprof_version
+    except (AttributeError, OSError, TypeError):
+        return None
+    return library
+
+
+_lib = _library()
+
+
+def _function(name: str, result: Any, arguments: list, otherwise: Any = None) -> Callable:
+    """cprof_<name>, or a function that returns `otherwise`, as cprof.h has it."""
+    try:
+        function = _lib["cprof_" + name]  # a new object each time: types set here are nobody else's
+    except (AttributeError, TypeError):
+        return lambda *args: otherwise
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def _bytes(text: Any) -> bytes:
+    """A text as C takes it; what is no Unicode is repaired where it is written."""
+    return str(text).replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
+
+
+class _Options(ctypes.Structure):
+    """struct cprof_marker_options"""
+    _fields_ = [("size", ctypes.c_size_t), ("actions", ctypes.c_uint), ("on_start", ctypes.c_int),
+                ("on_finish", ctypes.c_int), ("categories", ctypes.POINTER(ctypes.c_char_p)),
+                ("n_categories", ctypes.c_size_t)]
+
+
+class _Time(ctypes.Structure):
+    """struct cprof_time"""
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_int64) for name in (
+        "step", "epoch", "batch", "batch_in_epoch", "sample", "sample_in_epoch", "token", "token_in_epoch")] + [
+        (name, ctypes.c_double) for name in ("total_wct", "epoch_wct", "batch_wct")]
+
+
+_Choose = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Time), ctypes.c_void_p)
+
+_version = _function("version", ctypes.c_char_p, [], b"")
+_step = _function("step_samples", None, [ctypes.c_int64, ctypes.c_int64])
+_epoch = _function("epoch", None, [])
+_action = _function("action", ctypes.c_int, [], 0)
+_step_number = _function("step_number", ctypes.c_int64, [], 0)
+_is_recording = _function("is_recording", ctypes.c_int, [], 0)
+_start = _function("start", None, [])
+_stop = _function("stop", None, [])
+_set_schedule = _function("set_schedule", None, [ctypes.c_void_p, ctypes.c_void_p])
+_add_metadata = _function("add_metadata", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p], 0)
+_add_metadata_json = _function("add_metadata_json", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p], 0)
+_range_push = _function("range_push", ctypes.c_int, [ctypes.c_char_p], 0)
+_range_pop = _function("range_pop", ctypes.c_int, [], -1)
+_mark = _function("mark", None, [ctypes.c_char_p])
+_make = _function("marker", ctypes.c_void_p, [ctypes.c_char_p, ctypes.POINTER(_Options)])
+# A marker hands over the same c_void_p each time: without argtypes nothing is converted.
+_marker_start = _function("marker_start", None, None)
+_marker_finish = _function("marker_finish", None, None)
+_marker_instant = _function("marker_instant", None, None)
+_counter = _function("marker_counter", None, None)
+_counter_int = _function("marker_counter_int", None, None)
+
+
+# ---- steps ----
+
+def version() -> str:
+    """The library's version; "" without the library."""
+    return _version().decode()
+
+
+def step(samples: int = 0, tokens: int = 0) -> None:
+    """Marks the end of a training step that took in so many samples and tokens. From the first call on only these calls
+    count steps."""
+    _step(int(samples), int(tokens))
+
+
+def epoch() -> None:
+    """Marks the end of an epoch. Call it behind the epoch's last step()."""
+    _epoch()
+
+
+def action() -> Action:
+    """What is done in the step being run; SKIP without the library."""
+    return Action(_action())
+
+
+def step_number() -> int:
+    """The number of the step being run, from 0; 0 without the library."""
+    return _step_number()
+
+
+def is_recording() -> bool:
+    """Whether a marker started now would be recorded: for what costs something to make."""
+    return bool(_is_recording())
+
+
+# ---- when to record ----
+
+def start() -> None:
+    """Recording is wanted from here to stop() and nowhere else. The settings' schedule begins here with its step 0."""
+    _start()
+
+
+def stop() -> None:
+    """Ends what start() began, and saves what is active. Inside another start() it only counts."""
+    _stop()
+
+
+class Profile:
+    """What `with profile() as p` gives: start() and stop() around a block, for users of torch.profiler."""
+
+    def __enter__(self) -> Profile:
+        start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        stop()
+
+    start = staticmethod(start)
+    stop = staticmethod(stop)
+    step = staticmethod(step)
+    epoch = staticmethod(epoch)
+
+    @property
+    def step_num(self) -> int:
+        """step_number()"""
+        return step_number()
+
+
+def profile() -> Profile:
+    """A context manager that records its block; its step() marks steps."""
+    return Profile()
+
+
+class Time(NamedTuple):
+    """Where training stands when a step begins. Counts are of what is complete; *_wct are seconds by the wall clock: of
+    the run, of the epoch being run, of the last batch."""
+    epoch: int
+    batch: int
+    batch_in_epoch: int
+    sample: int
+    sample_in_epoch: int
+    token: int
+    token_in_epoch: int
+    total_wct: float
+    epoch_wct: float
+    batch_wct: float
+
+
+Schedule = Union[Callable[[int], Any], Callable[[int, Time], Any]]
+_schedules: list = []  # for good: another thread may be asking the one before
+
+
+def _takes_time(function: Callable) -> bool:
+    """Whether it can be called with two arguments."""
+    import inspect
+    try:
+        inspect.signature(function).bind(0, None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that does not tell
+        return True
+    return True
+
+
+def set_schedule(function: Optional[Schedule]) -> None:
+    """From now on function(step) or function(step, time) returns the Action of the step that begins; None gives the
+    settings' schedule back. What torch.profiler.schedule(...) returns will do. It is called by the thread that marks the
+    step, first about the current step, again where an epoch ends. When it raises, the step is skipped, and the first time
+    one line says so."""
+    if function is not None and not callable(function):
+        raise TypeError("a schedule must be callable")
+    if function is None:
+        _set_schedule(None, None)
+        return
+    takes_time, told = _takes_time(function), []
+
+    def choose(time: Any, _: Any) -> int:
+        try:
+            t = time.contents
+            if takes_time:
+                return action_of(function(t.step, Time(*(getattr(t, name) for name in Time._fields))))
+            return action_of(function(t.step))
+        except Exception as error:
+            if not told:
+                told.append(True)
+                print(f"cprof: the schedule raised {error!r}: such steps are skipped", file=sys.stderr)
+            return Action.SKIP
+
+    callback = _Choose(choose)
+    _schedules.append(callback)
+    _set_schedule(ctypes.cast(callback, ctypes.c_void_p), None)
+
+
+# ---- metadata ----
+
+def add_metadata(key: str, value: str) -> bool:
+    """A key of the trace's top level, in the open file and every later one; the last value of a key wins. Whether it was
+    taken; when not, one line on stderr says why. False without the library."""
+    return bool(_add_metadata(_bytes(key), _bytes(value)))
+
+
+def add_metadata_json(key: str, value: str) -> bool:
+    """add_metadata() with a text that is JSON, of any kind; it is checked strictly."""
+    return bool(_add_metadata_json(_bytes(key), _bytes(value)))
+
+
+# ---- markers ----
+
+class Marker:
+    """A named mark: an object with start() and finish(), a context manager, and a decorator. Made by marker(). Durations
+    of one thread nest: finish() ends what was started inside it on the same thread."""
+
+    __slots__ = ("name", "actions", "record_instant_on_start", "record_instant_on_finish", "categories", "_marker",
+                 "__weakref__")
+
+    def __init__(self, name: str, actions: tuple, on_start: bool, on_finish: bool, categories: tuple) -> None:
+        self.name, self.actions, self.categories = name, actions, categories
+        self.record_instant_on_start, self.record_instant_on_finish = on_start, on_finish
+        texts = (ctypes.c_char_p * len(categories))(*map(_bytes, categories))
+        options = _Options(ctypes.sizeof(_Options), sum({1 << action for action in actions}), on_start, on_finish, texts,
+                           len(categories))
+        self._marker = ctypes.c_void_p(_make(_bytes(name), options))
+
+    def start(self) -> None:
+        """Begins a duration on this thread. One that this thread has begun already goes on."""
+        _marker_start(self._marker)
+
+    def finish(self) -> None:
+        """Ends the duration that this thread began; does nothing without one."""
+        _marker_finish(self._marker)
+
+    def instant(self) -> None:
+        """Marks a moment."""
+        _marker_instant(self._marker)
+
+    def counter(self, values: Mapping[str, Union[int, float]]) -> None:
+        """Samples a counter of one or more named values. NaN and infinities are left out."""
+        n = len(values)
+        series = (ctypes.c_char_p * n)(*map(_bytes, values))
+        numbers = list(values.values())
+        size = ctypes.c_size_t(n)
+        if all(isinstance(number, int) and number in _INT64 for number in numbers):
+            _counter_int(self._marker, size, series, (ctypes.c_int64 * n)(*numbers))
+        else:
+            _counter(self._marker, size, series, (ctypes.c_double * n)(*map(float, numbers)))
+
+    def __enter__(self) -> Marker:
+        _marker_start(self._marker)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _marker_finish(self._marker)
+
+    def __call__(self, function: Callable) -> Callable:
+        """Marks each call of a function. An async function and a generator are marked while they run: one duration from
+        each resumption to the next suspension, so that what runs in between on the same thread stays outside."""
+        return wrap(self, function)
+
+    def __repr__(self) -> str:
+        return f"cprof.marker({self.name!r})"
+
+
+_markers: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+
+
+def marker(name: str, actions: Iterable[Action] = (Action.WARMUP, Action.ACTIVE, Action.ACTIVE_AND_SAVE),
+           record_instant_on_start: bool = False, record_instant_on_finish: bool = False,
+           categories: Iterable[str] = ()) -> Marker:
+    """The marker of this name, made now if there is none; the first call's options count. `actions`: the steps in which
+    it records."""
+    found = _markers.get(name)
+    if found is not None:
+        return found
+    names = (categories,) if isinstance(categories, str) else tuple(categories)
+    made = Marker(name, tuple(Action(action_of(one)) for one in actions), bool(record_instant_on_start),
+                  bool(record_instant_on_finish), names)
+    return _markers.setdefault(name, made)
+
+
+def range_push(name: str) -> int:
+    """Begins a range on this thread and returns its zero-based depth; 0 without the library."""
+    return _range_push(_bytes(name))
+
+
+def range_pop() -> int:
+    """Ends this thread's innermost range and returns its depth; -1 when there is none, and without the library."""
+    return _range_pop()
+
+
+def mark(name: str) -> None:
+    """Marks a moment."""
+    _mark(_bytes(name))

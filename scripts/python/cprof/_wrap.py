@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Markers as decorators: a wrapper of the same kind as the function, whatever its kind."""
+
+import functools
+import inspect
+from typing import Any, Callable
+
+
+class _Slices:
+    """Runs a generator or coroutine, marked each time that it runs. What it yields, returns and raises passes through."""
+
+    __slots__ = ("_marker", "_inner")
+
+    def __init__(self, marker: Any, inner: Any) -> None:
+        self._marker, self._inner = marker, inner
+
+    def __iter__(self) -> Any:
+        return self
+
+    __await__ = __iter__
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        with self._marker:
+            return self._inner.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        with self._marker:
+            return self._inner.throw(*error)
+
+    def close(self) -> None:
+        with self._marker:
+            self._inner.close()
+
+
+def wrap(marker: Any, function: Callable) -> Callable:
+    """The function, marked; name, docstring and kind stay."""
+    if inspect.isasyncgenfunction(function):
+        return functools.wraps(function)(_async_generator(marker, function))
+    if inspect.iscoroutinefunction(function):
+        return functools.wraps(function)(_coroutine(marker, function))
+    if inspect.isgeneratorfunction(function):
+        return functools.wraps(function)(_generator(marker, function))
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with marker:
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _generator(marker: Any, function: Callable) -> Callable:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return (yield from _Slices(marker, function(*args, **kwargs)))
+
+    return wrapper
+
+
+def _coroutine(marker: Any, function: Callable) -> Callable:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await _Slices(marker, function(*args, **kwargs))
+
+    return wrapper
+
+
+def _async_generator(marker: Any, function: Callable) -> Callable:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        source = function(*args, **kwargs)
+        wanted = source.asend(None)
+        while True:
+            try:
+                item = await _Slices(marker, wanted)
+            except StopAsyncIteration:
+                return
+            try:
+                wanted = source.asend((yield item))
+            except GeneratorExit:
+                await _Slices(marker, source.aclose())
+                raise
+            except BaseException as error:
+                wanted = source.athrow(error)
+
+    return wrapper

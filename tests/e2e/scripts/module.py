@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses the Python module cprof; each function is a mode of tests/e2e/test_python_module.py. The last line is JSON."""
+
+import asyncio
+import enum
+import inspect
+import json
+import sys
+import threading
+
+import cprof
+
+result = {}
+
+
+def all_calls():
+    """Every call once in each of four steps; what they return."""
+    plain = cprof.marker("plain")
+    full = cprof.marker("full", record_instant_on_start=True, record_instant_on_finish=True, categories=["data", "io"])
+    last = cprof.marker("only last", actions=[cprof.Action.ACTIVE_AND_SAVE], categories="one")
+    result["same"] = cprof.marker("plain", categories=["other"]) is plain
+    result["version"] = cprof.version()
+    result["steps"] = []
+    for _ in range(4):
+        result["steps"].append([cprof.step_number(), cprof.action().name, cprof.is_recording()])
+        with plain as entered:
+            assert entered is plain
+            full.start()
+            full.finish()
+        with last:
+            pass
+        plain.instant()
+        plain.counter({"whole": 3, "large": -2**63})
+        full.counter({"real": 0.5, "nan": float("nan"), "huge": 2**70})
+        result["depths"] = [cprof.range_push("outer"), cprof.range_push("näme \0"), cprof.range_pop(), cprof.range_pop(),
+                            cprof.range_pop()]
+        cprof.mark("a moment")
+        cprof.step(samples=4, tokens=100)
+    cprof.epoch()
+    result["added"] = [cprof.add_metadata("text", "ä\0"), cprof.add_metadata_json("json", json.dumps({"é": [1, None]})),
+                       cprof.add_metadata_json("json", "nonsense")]
+
+
+def decorators():
+    """All kinds of functions, decorated; each keeps what it is and does."""
+    marked = cprof.marker("marked")
+
+    @marked
+    def plain(a, b=2):
+        """Adds."""
+        if a < 0:
+            raise ValueError("negative")
+        return a + b
+
+    @marked
+    def generator(n):
+        """Counts."""
+        try:
+            for i in range(n):
+                got = yield i
+                if got is not None:
+                    yield got
+        except KeyError:
+            yield "caught"
+        finally:
+            result["closed"] = True
+        return "end"
+
+    @marked
+    async def coroutine(n):
+        """Waits."""
+        await asyncio.sleep(0.001)
+        return n
+
+    @marked
+    async def async_generator(n):
+        """Counts and waits."""
+        try:
+            for i in range(n):
+                try:
+                    await asyncio.sleep(0)
+                    yield i
+                except KeyError:
+                    yield "caught"
+        finally:
+            result["async closed"] = True
+
+    class Model:
+        @marked
+        def forward(self, x):
+            return x * 2
+
+    async def run():
+        together = await asyncio.gather(*(coroutine(i) for i in range(5)))
+        agen = async_generator(3)
+        pieces = [await agen.asend(None), await agen.athrow(KeyError()), await agen.asend(None)]
+        await agen.aclose()
+        return together, [i async for i in async_generator(3)], pieces
+
+    def delegate():
+        result["returned"] = yield from generator(1)
+
+    gen = generator(3)
+    values = [next(gen), gen.send("sent"), gen.throw(KeyError())]
+    gen.close()
+    result["generator"] = values + list(delegate())
+    try:
+        plain(-1)
+    except ValueError as error:
+        result["raised"] = str(error)
+    result["plain"] = [plain(1), plain(1, b=5), Model().forward(4)]
+    result["async"] = asyncio.run(run())
+    result["names"] = [f.__name__ + ": " + f.__doc__ for f in (plain, generator, coroutine, async_generator)]
+    result["kinds"] = [inspect.isgeneratorfunction(generator), inspect.iscoroutinefunction(coroutine),
+                       inspect.isasyncgenfunction(async_generator)]
+
+
+def work(i):
+    with cprof.marker("in step"):
+        pass
+
+
+def profile():
+    """torch.profiler's way: what lies outside the block is not recorded; the block is left by an exception."""
+    with cprof.marker("outside"):
+        cprof.step()
+    try:
+        with cprof.profile() as p:
+            for i in range(3):
+                work(i)
+                p.step(samples=2)
+            result["step_num"] = p.step_num
+            raise KeyError
+    except KeyError:
+        result["left"] = True
+    with cprof.marker("outside"):
+        cprof.step()
+
+
+class ProfilerAction(enum.Enum):
+    """As torch has it."""
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def schedules():
+    """One that takes the step, with torch's actions; one that takes the time, too; one that raises; none."""
+    asked = result["asked"] = []
+
+    def like_torch(step):
+        asked.append(step)
+        return ProfilerAction.RECORD_AND_SAVE if step == 2 else ProfilerAction.NONE
+
+    def with_time(step, time):
+        asked.append([step, time.sample, time.epoch, time.total_wct > 0])
+        return "active_and_save" if step == 5 else cprof.Action.SKIP
+
+    def wrong(step):
+        raise RuntimeError(step)
+
+    cprof.set_schedule(like_torch)
+    for i in range(4):
+        work(i)
+        cprof.step(samples=2)
+    cprof.set_schedule(with_time)
+    for i in range(3):
+        work(i)
+        cprof.step(samples=2)
+    cprof.set_schedule(wrong)
+    cprof.step()
+    cprof.step()
+    cprof.set_schedule(None)
+
+
+def threads():
+    """A schedule in Python, and threads that mark steps at once: none may wait for the other."""
+    cprof.set_schedule(lambda step, time: sum(range(1000)) * 0)
+
+    def mark():
+        for _ in range(200):
+            cprof.step()
+
+    workers = [threading.Thread(target=mark) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    result["steps"] = cprof.step_number()
+
+
+globals()[sys.argv[1]]()
+print(json.dumps(result))

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python module cprof (scripts/python) in real programs (scripts/module.py here, one mode per test), with the preload and
+without it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import support
+from conftest import ROOT
+
+MODULE = ROOT / "scripts/python"
+SCRIPT = ROOT / "tests/e2e/scripts/module.py"
+NO_WARMUP = {"WARMUP": 0, "ACTIVE": 1000}
+DECORATED = {
+    "generator": [0, "sent", "caught", 0], "returned": "end", "closed": True, "raised": "negative", "plain": [3, 6, 8],
+    "async": [[0, 1, 2, 3, 4], [0, 1, 2], [0, "caught", 1]], "async closed": True,
+    "names": ["plain: Adds.", "generator: Counts.", "coroutine: Waits.", "async_generator: Counts and waits."],
+    "kinds": [True, True, True]}
+
+
+def run(mode, folder, **more):
+    """Runs a mode of the script; the result and what it printed."""
+    env = {"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "error"}
+    done = support.run([sys.executable, SCRIPT, mode], folder, env=env, **more)
+    assert done.rc == 0 and done.others == "", done.err
+    return done, json.loads(done.out.splitlines()[-1])
+
+
+def names(trace, **more):
+    """Names of the program's own events of a phase in order of time."""
+    found = [e for e in support.events(trace, **more) if not e["name"].startswith(("ProfilerStep#", "Record Window"))]
+    return [e["name"] for e in sorted(found, key=lambda e: float(e["ts"]))]
+
+
+def test_without_the_library_nothing_happens(tmp_path):
+    done, result = run("all_calls", tmp_path, preload=False)
+    assert result == {"same": True, "version": "", "steps": [[0, "SKIP", False]] * 4, "depths": [0, 0, -1, -1, -1],
+                      "added": [False] * 3}
+    assert run("decorators", tmp_path, preload=False)[1] == DECORATED
+    assert run("profile", tmp_path, preload=False)[1] == {"step_num": 0, "left": True}
+    assert run("schedules", tmp_path, preload=False)[1] == {"asked": []}
+    assert done.err == "" and support.files(tmp_path) == []
+
+
+def test_what_calls_return(tmp_path):
+    done, result = run("all_calls", tmp_path, ACTIVE=2)
+    assert result["same"] is True and result["version"] == "0.1.0" and result["added"] == [True, True, False]
+    assert result["steps"] == [[0, "WARMUP", True], [1, "ACTIVE", True], [2, "ACTIVE_AND_SAVE", True], [3, "SKIP", False]]
+    assert result["depths"] == [0, 1, 1, 0, -1]
+    assert len(done.complaints) == 1 and 'no JSON at byte 0, "nonsense": no value begins like this' in done.complaints[0]
+
+
+def test_what_stands_in_the_trace(tmp_path):
+    done, _ = run("all_calls", tmp_path, WARMUP=0, ACTIVE=4, FILENAME="{epoch}.{batch}.{sample}.{token}.json")
+    assert done.names == ["0.4.16.400.json"]
+    trace = support.load(done.traces[0])
+    assert names(trace, ph="X", cat="user_annotation") == ["plain", "outer", "näme \ufffd"] * 4
+    assert names(trace, ph="X", cat="data,io") == ["full"] * 4 and names(trace, ph="X", cat="one") == ["only last"]
+    assert sorted(names(trace, ph="i")) == sorted(["full", "full", "plain", "a moment"] * 4)
+    counted = [e["args"] for e in support.events(trace, ph="C") if e["name"] in ("plain", "full")]
+    for args in ({"whole": 3}, {"large": -2**63}, {"real": 0.5}, {"huge": 2.0**70}):
+        assert counted.count(args) == 4
+    assert len(counted) == 16
+    assert trace["cprof"]["lost"]["total"] == 4 * 2  # a pop too many and a NaN
+
+
+def test_decorators(tmp_path):
+    """Each keeps what the function is and does; durations nest and none is cut, whatever runs in between."""
+    done, result = run("decorators", tmp_path, STEP="manual", **NO_WARMUP)
+    assert result == DECORATED
+    trace = support.load(done.traces[0])
+    spans = support.events(trace, ph="X", name="marked")
+    assert all("finished" not in e["args"] for e in spans) and trace["cprof"]["lost"]["total"] == 0
+    # 4 calls; a generator of 4 runs, one of 2; 5 coroutines of 2; async generators that run 7 and 8 times
+    assert 4 + 6 + 10 < len(spans) <= 4 + 6 + 10 + 16
+
+
+def test_profile(tmp_path):
+    done, result = run("profile", tmp_path, WARMUP=1, ACTIVE=1)
+    assert result == {"step_num": 4, "left": True}
+    assert done.names == ["rank0.3.pt.trace.json"]
+    trace = support.load(done.traces[0])
+    assert support.step_numbers(trace) == [2] and names(trace, ph="X") == ["in step"] * 2
+
+
+def test_schedules(tmp_path):
+    done, result = run("schedules", tmp_path)
+    assert result["asked"] == [0, 1, 2, 3, 4, [4, 8, 0, True], [5, 10, 0, True], [6, 12, 0, True], [7, 14, 0, True]]
+    assert done.names == ["rank0.3.pt.trace.json", "rank0.6.pt.trace.json"]
+    assert done.complaints == ["the schedule raised RuntimeError(7): such steps are skipped"]
+
+
+def test_threads_with_a_schedule(tmp_path):
+    done, result = run("threads", tmp_path, timeout=60)
+    assert result == {"steps": 800} and done.complaints == []
+
+
+def test_torchs_own_schedule(tmp_path):
+    """What torch.profiler.schedule() returns is a schedule."""
+    pytest.importorskip("torch")
+    code = ("import cprof, torch\ncprof.set_schedule(torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=2, skip_first=10))\n"
+            "for i in range(25): cprof.step()\n")
+    done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)})
+    assert done.rc == 0 and done.complaints == [] and done.names == ["rank0.15.pt.trace.json", "rank0.20.pt.trace.json"]
+    assert [support.step_numbers(support.load(path)) for path in done.traces] == [[12, 13, 14], [17, 18, 19]]
+
+
+def test_pip_installs_it(tmp_path):
+    """`pip install ./scripts/python`, from a copy, because building leaves files beside the source."""
+    pytest.importorskip("setuptools")
+    import shutil
+    source = shutil.copytree(MODULE, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
+                           "--target", tmp_path / "site", source], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "site/cprof").iterdir()} >= {"__init__.py", "py.typed"}
+    shown = subprocess.run([sys.executable, "-c", "import cprof; print(cprof.__file__)"], cwd=tmp_path / "site",
+                           capture_output=True, text=True)
+    assert str(tmp_path / "site/cprof") in shown.stdout, shown.stderr
