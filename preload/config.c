@@ -78,6 +78,8 @@ static struct {
     size_t used;                       /* bytes of text */
     const char *entries[CAPTURED_MAX]; /* "NAME=value" */
     char text[CAPTURED_BYTES];
+    int step_kind;        /* enum config_step */
+    char step_name[1024]; /* what stands behind its colon */
 } captured;
 
 /* Written by load() under once, read-only after it. */
@@ -98,6 +100,23 @@ static const char *find_captured(const char *name)
         if (strncmp(captured.entries[i], name, length) == 0 && captured.entries[i][length] == '=')
             return captured.entries[i] + length + 1;
     return NULL;
+}
+
+/* Before the settings are parsed: steps by symbol begin in the constructor. */
+static void capture_step_name(const char *value)
+{
+    size_t row = AT_step, most = sizeof captured.step_name - 1;
+    captured.step_kind = CONFIG_STEP_AUTO;
+    captured.step_name[0] = '\0';
+    if (!value || !parse_choice(value, settings[row].allowed, &captured.step_kind))
+        return;
+    const char *name = strchr(value, ':');
+    name = name ? name + 1 + strspn(name + 1, " \t\r\n") : "";
+    size_t length = strnlen(name, most);
+    while (length > 0 && strchr(" \t\r\n", name[length - 1]))
+        length--;
+    memcpy(captured.step_name, name, length);
+    captured.step_name[length] = '\0';
 }
 
 void config_capture(void)
@@ -125,6 +144,12 @@ void config_capture(void)
     bool enabled;
     const char *value = find_captured("CPROF_ENABLED");
     captured.off = value && parse_bool(value, &enabled) && !enabled;
+    capture_step_name(find_captured("CPROF_STEP"));
+}
+
+const char *config_step_name(enum config_step kind)
+{
+    return captured.step_kind == (int)kind ? captured.step_name : "";
 }
 
 bool config_enabled(void)
@@ -339,8 +364,6 @@ static void check_missing_parts(void)
         else
             keep(setting, setting->off);
     }
-    if (loaded.config.step > CONFIG_STEP_NVTX)
-        ignore(&settings[AT_step], settings[AT_step].fallback, "not available yet in this version");
 }
 
 /* How unlike two names are; a name that only lacks words (CPROF_GZIP) is close to the whole one. */
@@ -410,12 +433,6 @@ const struct config *config_get(void)
 {
     config_load();
     return &loaded.config;
-}
-
-const char *config_step_argument(void)
-{
-    const char *colon = strchr(loaded.text[AT_step], ':');
-    return colon ? colon + 1 : "";
 }
 
 void config_print(void)

@@ -17,7 +17,9 @@ enum config_step {
     CONFIG_STEP_MANUAL = 1,     /* cprof_step() only */
     CONFIG_STEP_DATALOADER = 2, /* each batch taken from a DataLoader */
     CONFIG_STEP_FORWARD = 3,    /* each outermost module call */
-    CONFIG_STEP_NVTX = 4,       /* NVTX ranges and marks that match config_step_argument() */
+    CONFIG_STEP_NVTX = 4,       /* the end of an NVTX range, or a mark, whose name matches */
+    CONFIG_STEP_ITT = 5,        /* the end of an ITT task, or a mark, whose name matches */
+    CONFIG_STEP_SYMBOL = 6,     /* each call of an exported function */
 };
 
 /* Bits of activities in struct config, in the order of CPROF_ACTIVITIES's values in config.def. */
@@ -71,11 +73,15 @@ bool config_enabled(void);
  */
 void config_load(void);
 
+/*
+ * What stands behind the colon of CPROF_STEP when its value is of this kind, without blanks around
+ * it; "" when it is of another. Lives as long as the library; known as soon as config_capture() has
+ * run. Any thread.
+ */
+const char *config_step_name(enum config_step kind);
+
 /* The settings; loads them if config_load() has not run. Never NULL. Any thread. */
 const struct config *config_get(void);
-
-/* What follows the colon in CPROF_STEP; "" without one. Lives as long as the library. Any thread after config_load(). */
-const char *config_step_argument(void);
 
 /* Writes each setting's effective value as one log_debug line. Any thread after config_load(). */
 void config_print(void);

@@ -10,6 +10,7 @@
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/resolve.h"
+#include "preload/symbol.h"
 
 __thread volatile uint8_t guard_inside;
 
@@ -102,6 +103,7 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
     call->real = find_real(id, caller);
     if (entered) {
         cprof_wake_once(WAKE_CUDA);
+        symbol_look();
         if (!settled() && !cprof_is_injected())
             cprof_cuda_begins();
         if (call->real) {

@@ -29,6 +29,7 @@
 #include "preload/python.h"
 #include "preload/schedule.h"
 #include "preload/steps.h"
+#include "preload/symbol.h"
 #include "preload/torch.h"
 #include "writer/writer.h"
 
@@ -110,6 +111,7 @@ __attribute__((constructor)) static void loaded(void)
         names_capture();
         affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
         inject_all(self->l_name);
+        symbol_start();
     } else {
         atomic_store(&cprof_life, LIFE_OVER);
     }
@@ -184,6 +186,7 @@ static void start_parts(enum wake_reason reason)
     if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
         log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
     atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
+    symbol_look();
 }
 
 void cprof_wake(enum wake_reason reason)
@@ -236,6 +239,7 @@ void cprof_at_exit(void)
         return;
     int saved = errno;
     torch_stop();
+    symbol_finish();
     steps_finish();
     atomic_store(&cprof_life, LIFE_OVER);
     bool entered = guard_enter();

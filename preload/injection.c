@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doors through which the CUDA driver, NVTX clients and ITT clients come in, each of its own accord, because the constructor put
- * this library's path into their variables. The driver's starts the GPU side, NVTX's puts nvtx.c into the client; ITT's only wakes cprof.
- * Application threads, possibly inside dlopen. */
+/* The doors through which the CUDA driver and NVTX clients come in, each of its own accord, because the constructor put this library's
+ * path into their variables (ITT's is in preload/itt.c). The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application
+ * threads, possibly inside dlopen. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +12,6 @@
 
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
-void __itt_api_init(void *global, int groups);
 
 /* Called by the driver at cuInit. 1 = success. */
 VISIBLE int InitializeInjection(void)
@@ -29,27 +28,4 @@ VISIBLE int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table)
     if (atomic_load(&cprof_life) != LIFE_OVER)
         nvtx_attach(get_export_table);
     return 1;
-}
-
-/* One row of ITT's table of functions (ittnotify_config.h, __itt_api_info). */
-struct itt_function {
-    const char *name;
-    void **pointer;
-    void *init;
-    void *null;
-    int group;
-};
-
-#define ITT_FUNCTIONS_AT 120 /* of api_list_ptr in __itt_global, 64-bit */
-
-/* Called by ITT's static part at a client's first call. Every function becomes its own no-op, as without a collector. */
-VISIBLE void __itt_api_init(void *global, int groups)
-{
-    (void)groups;
-    struct itt_function *f =
-        global ? *(struct itt_function **)((char *)global + ITT_FUNCTIONS_AT) : NULL;
-    for (; f && f->name; f++)
-        if (f->pointer && f->null)
-            *f->pointer = f->null;
-    cprof_wake_once(WAKE_INJECTION);
 }

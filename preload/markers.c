@@ -24,6 +24,7 @@
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/steps.h"
+#include "preload/symbol.h"
 #include "writer/writer.h"
 
 #define BUCKETS       4096u       /* of the table of markers; a power of two */
@@ -285,6 +286,7 @@ void cprof_marker_finish(struct cprof_marker *marker)
 int cprof_range_push(const char *name)
 {
     cprof_wake_once(WAKE_MARKER);
+    symbol_look();
     int depth = here.depth;
     if (depth < INT_MAX)
         here.depth = depth + 1;
@@ -535,6 +537,7 @@ static struct cprof_marker *publish(struct cprof_marker *_Atomic *bucket, struct
 struct cprof_marker *cprof_marker(const char *name, const struct cprof_marker_options *options)
 {
     cprof_wake_once(WAKE_MARKER);
+    symbol_look();
     if (!name || atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_OVER)
         return NULL;
     int saved = errno;

@@ -592,7 +592,7 @@ static void start_once(void)
     has_key = pthread_key_create(&end_key, thread_ended) == 0;
     const struct config *config = config_get();
     if (config->step == CONFIG_STEP_NVTX)
-        atomic_store(&step_pattern, config_step_argument());
+        atomic_store(&step_pattern, config_step_name(CONFIG_STEP_NVTX));
 }
 
 void nvtx_attach(nvtx_get_export_table *get_export_table)

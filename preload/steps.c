@@ -381,7 +381,9 @@ bool steps_listen_to(enum step_source source)
     return (source == STEP_OPTIMIZER && c->step == CONFIG_STEP_AUTO) ||
            (source == STEP_DATALOADER && c->step == CONFIG_STEP_DATALOADER) ||
            (source == STEP_FORWARD && c->step == CONFIG_STEP_FORWARD) ||
-           (source == STEP_NVTX && c->step == CONFIG_STEP_NVTX);
+           (source == STEP_NVTX && c->step == CONFIG_STEP_NVTX) ||
+           (source == STEP_ITT && c->step == CONFIG_STEP_ITT) ||
+           (source == STEP_SYMBOL && c->step == CONFIG_STEP_SYMBOL);
 }
 
 void steps_mark(enum step_source source, uint64_t ticks)

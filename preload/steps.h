@@ -17,6 +17,8 @@ enum step_source {
     STEP_DATALOADER, /* a batch is fetched from a DataLoader */
     STEP_FORWARD,    /* the end of an outermost module call */
     STEP_NVTX,       /* the end of an NVTX range, or an NVTX mark, of the name asked for */
+    STEP_ITT,        /* an ITT task or mark whose name matches */
+    STEP_SYMBOL,     /* a call of a function that CPROF_STEP names */
 };
 
 /* Step 0 begins. keep_unmarked: what comes before the first mark is kept, for a program that never marks one. Once, at wake-up, by

@@ -9,6 +9,7 @@
 
 #include "preload/init.h"
 #include "preload/resolve.h"
+#include "preload/symbol.h"
 #include "preload/torch.h"
 #include "writer/writer.h"
 
@@ -171,6 +172,7 @@ static void report(void *address, int64_t bytes, int64_t total_allocated, int64_
                    struct c10_device device)
 {
     cprof_wake_once(WAKE_TORCH);
+    symbol_look();
     if (device.type == 0 || !gate_open(GATE_MEMORY))
         return;
     struct thread_log *log = thread_log_get();

@@ -9,6 +9,7 @@
 #include "preload/init.h"
 #include "preload/python.h"
 #include "preload/steps.h"
+#include "preload/symbol.h"
 #include "writer/writer.h"
 
 #define CHECKS      64    /* callbacks that are looked at closely before the layout is trusted */
@@ -82,14 +83,17 @@ static bool trusted(const void *function, const char *name)
     return false;
 }
 
-/* Kineto gives the engine's range around a node the node's numbers. */
+/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between the two is passed over. */
 static void tell_engine_range(struct thread_log *log, const struct open_span *node)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    if (depth < 2)
+    uint32_t at = depth < 2 ? 0 : depth - 1;
+    while (at > 0 && (log->spans[at - 1].flags & REC_ENDS_LATE))
+        at--;
+    if (at == 0)
         return;
-    struct open_span *range = &log->spans[depth - 2];
-    bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + 1 ==
+    struct open_span *range = &log->spans[at - 1];
+    bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + depth - at ==
                               atomic_load_explicit(&node->id, memory_order_relaxed);
     if (!opened_just_before || range->text_len < sizeof EVALUATE - 1 ||
         memcmp(span_text(log, range), EVALUATE, sizeof EVALUATE - 1) != 0)
@@ -249,6 +253,7 @@ void **torch_range_start(void **context, const void *function)
     const char *name = torch_api.name(function);
     if (!name)
         return context;
+    symbol_look();
     if (torch_stopped()) {
         say_not_traced(name);
         return context;

@@ -247,7 +247,6 @@ START_TEST(missing_parts_are_one_line)
         "CPROF_TRACE_HANDLERS=h",      "CPROF_WITH_STACK=1",
         "CPROF_WITH_FLOPS=1",          "CPROF_WITH_MODULES=yes",
         "CPROF_PEAK_TFLOPS=989",       "CPROF_TRIGGER=signal:USR1",
-        "CPROF_STEP=itt:step",         "CPROF_STEP=symbol:f",
     };
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         char expected[256];
@@ -267,9 +266,28 @@ START_TEST(what_marks_a_step_may_take_an_argument)
     const struct config *c = LOAD("CPROF_STEP=nvtx:train/step:*");
     ck_assert_str_eq(lines, "");
     ck_assert_int_eq(c->step, CONFIG_STEP_NVTX);
-    ck_assert_str_eq(config_step_argument(), "train/step:*");
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_NVTX), "train/step:*");
     LOAD("CPROF_STEP=forward");
-    ck_assert_str_eq(config_step_argument(), "");
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_NVTX), "");
+}
+END_TEST
+
+START_TEST(steps_by_name)
+{
+    const struct config *c = LOAD("CPROF_STEP=itt:train step *");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->step, CONFIG_STEP_ITT);
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_ITT), "train step *");
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_SYMBOL), "");
+    c = LOAD("CPROF_STEP= Symbol: my_step\t");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->step, CONFIG_STEP_SYMBOL);
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_SYMBOL), "my_step");
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_ITT), "");
+    c = LOAD("CPROF_STEP=itt:");
+    ck_assert(strstr(lines, "must be one of") != NULL);
+    ck_assert_int_eq(c->step, CONFIG_STEP_AUTO);
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_ITT), "");
 }
 END_TEST
 
@@ -443,6 +461,7 @@ Suite *suite_config(void)
     tcase_add_test(tcase, missing_parts_are_one_line);
     tcase_add_test(tcase, what_marks_a_step_may_take_an_argument);
     tcase_add_test(tcase, missing_parts_that_nobody_needs_are_silent);
+    tcase_add_test(tcase, steps_by_name);
     tcase_add_test(tcase, keeping_no_trace_is_refused);
     tcase_add_test(tcase, counts_mean_nothing_without_schedule);
     tcase_add_test(tcase, unsupported_activities);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of preload/nvtx.c and nvtx_names.c on real thread logs: a client library is played by tables of its own, through which every call
  * goes. The file is included under other names, so that steps and life can be played. Main thread and some threads of its own. */
-#define cprof_life           nvtx_mock_life
-#define steps_mark           nvtx_mock_steps_mark
-#define config_get           nvtx_mock_config_get
-#define config_step_argument nvtx_mock_config_argument
-#define nvtx_attach          nvtx_mock_attach
+#define cprof_life       nvtx_mock_life
+#define steps_mark       nvtx_mock_steps_mark
+#define config_get       nvtx_mock_config_get
+#define config_step_name nvtx_mock_config_step_name
+#define nvtx_attach      nvtx_mock_attach
 #include "preload/nvtx.c"
 
 #include <check.h>
@@ -33,8 +33,9 @@ const struct config *nvtx_mock_config_get(void)
     return &played;
 }
 
-const char *nvtx_mock_config_argument(void)
+const char *nvtx_mock_config_step_name(enum config_step kind)
 {
+    (void)kind;
     return "step*";
 }
 

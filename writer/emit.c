@@ -233,6 +233,18 @@ static void move_down(struct thread_log *log, struct open_span *from, struct ope
     atomic_store_explicit(&to->id, id, memory_order_release);
 }
 
+/* Spans from..to that end with the one around them. */
+static void end_late_ones(struct thread_log *log, uint32_t from, uint32_t to, uint64_t end)
+{
+    for (uint32_t i = to; i > from; i--) {
+        struct open_span *span = &log->spans[i - 1];
+        if (!(atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_ENDS_LATE))
+            continue;
+        put_span(log, span, end);
+        atomic_store_explicit(&span->id, 0, memory_order_relaxed);
+    }
+}
+
 /* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes asynchronous, when it may, or those do that
  * may; what may not is dropped. */
 static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
@@ -240,6 +252,7 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
     struct open_span *span = &log->spans[at];
+    end_late_ones(log, at + 1, depth, end); /* before the ring's next place is reserved */
     bool loose = atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE;
     if (loose)
         span_add_flags(span, REC_CROSSES);
@@ -248,6 +261,8 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     uint32_t data = span->data_at;
     for (uint32_t i = at + 1; i < depth; i++) {
         struct open_span *above = &log->spans[i];
+        if (atomic_load_explicit(&above->id, memory_order_relaxed) == 0)
+            continue; /* it ended above */
         if (!loose && !(atomic_load_explicit(&above->flags, memory_order_relaxed) & REC_LOOSE)) {
             lost(log, LOSS_UNMATCHED);
             atomic_store_explicit(&above->id, 0, memory_order_relaxed);

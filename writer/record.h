@@ -45,6 +45,8 @@ enum record_flags {
     REC_LOOSE = 1u << 3,
     /* an open span that did: it does not nest any more */
     REC_CROSSES = 1u << 4,
+    /* an open span whose end may come behind that of the span around it (emit_itt's do): it ends with that one, and is whole */
+    REC_ENDS_LATE = 1u << 5,
 };
 
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */

@@ -5,7 +5,6 @@
 #include "writer/writer.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "writer/futex.h"
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
 #include "writer/report.h"
@@ -87,17 +87,6 @@ static void fail(void)
 }
 
 /* ---- waking and waiting ---- */
-
-static void futex_wake(_Atomic uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ms < 0 ? NULL : &t, NULL, 0);
-}
 
 static void wake(void)
 {

@@ -76,8 +76,8 @@ uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, ui
 void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
                     uint32_t used);
 
-/* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted. A span
- * flagged REC_LOOSE is neither dropped nor does it drop: of two such that cross each other, one becomes asynchronous.
+/* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted, but
+ * those flagged REC_ENDS_LATE, which end here. A span flagged REC_LOOSE is neither dropped nor does it drop: of two such that cross each other, one becomes asynchronous.
  * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
 uint64_t span_close(struct thread_log *log, const void *key);
 

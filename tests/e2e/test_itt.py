@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ITT: PyTorch's ranges and emit_itt, a client in C, and Intel's own Python package where it is installed."""
+
+import collections
+import functools
+import re
+import subprocess
+import sys
+
+import pytest
+
+import perfetto
+import support
+from conftest import BUILD
+from torch_runs import ALWAYS, Trace, printed, run, trace
+
+CLIENT = BUILD / "e2e" / "itt_client"
+
+
+@functools.cache
+def no_itt():
+    """Why this torch makes no ITT calls; None when it does."""
+    code = "import torch; print(torch.__version__, torch.profiler.itt.is_available())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return None if done.stdout.strip().endswith("True") else f"torch {done.stdout.strip() or 'is missing'}: built without ITT"
+
+
+@pytest.fixture
+def torch_itt():
+    if no_itt():
+        pytest.skip(no_itt())
+
+
+def rows(one):
+    """{tid: name} of the thread rows; the last name counts."""
+    return {e["tid"]: e["args"]["name"] for e in support.events(one.data, ph="M", name="thread_name")}
+
+
+def client(folder, *args, **settings):
+    done = support.run([CLIENT, *args], folder, **{**ALWAYS, **settings})
+    assert done.rc == 0 and done.out == "collected\n", done.err
+    return done
+
+
+# ---- PyTorch -------------------------------------------------------------------------------------------------
+
+def test_torch_ranges(torch_itt, tmp_path):
+    """The calls answer as without cprof (nothing, in every torch so far) and stand in the trace, nested."""
+    plain = printed(run("itt.py", tmp_path / "plain", "ranges", preload=False))
+    done = run("itt.py", tmp_path / "traces", "ranges", STEP="manual", **ALWAYS)
+    assert printed(done) == plain and plain["available"]
+    one = Trace(done.traces[0])
+    assert one.lost == 0
+    spans = one.ranges("^(step|inner|moment|with)")
+    assert [e["name"] for e in spans] == ["step 0", 'inner "quoted"', "step 1", 'inner "quoted"', "step 2", 'inner "quoted"',
+                                          "moment", "with format"]
+    assert all("domain" not in e["args"] and "finished" not in e["args"] for e in spans)
+    outer, inner = map(support.span_ns, spans[:2])
+    assert outer[0] <= inner[0] and inner[1] <= outer[1]
+    assert any(inner[0] <= support.span_ns(e)[0] <= inner[1] for e in one.ops("aten::add"))
+
+
+def test_torch_ranges_after_waking(torch_itt, tmp_path):
+    one = Trace(run("itt.py", tmp_path, "before", STEP="manual", **ALWAYS).traces[0])
+    assert len(one.ranges("^late$")) == 1 and one.lost == 0
+
+
+def test_emit_itt(torch_itt, tmp_path):
+    """Every operator inside has its range. emit_itt ends it behind the operator's end; none is lost over that."""
+    one = Trace(run("itt.py", tmp_path, "emit", STEP="manual", **ALWAYS).traces[0])
+    assert one.lost == 0, one.account["lost"]
+    ranges = collections.Counter(e["name"] for e in one.ranges() if not e["name"].startswith("ProfilerStep"))
+    ops = collections.Counter(e["name"] for e in one.ops())
+    assert ranges["MulBackward0"] == 1 and ranges["aten::mul"] == 2
+    assert ranges - ops == collections.Counter(), "no range without its operator"
+    engine, = one.ops(r"evaluate_function: MulBackward0$")
+    assert engine["args"]["Sequence number"] == one.ops("^MulBackward0$")[0]["args"]["Sequence number"]
+
+
+def test_torch_pop_without_push(torch_itt, tmp_path):
+    one = Trace(run("itt.py", tmp_path, "unbalanced", STEP="manual", **ALWAYS).traces[0])
+    assert {e["name"]: e["args"].get("finished") for e in one.ranges("^(left|ended)")} == {"left open": "false", "ended": None}
+    assert one.account["lost"]["total"] <= 1  # the pop; the file may begin to count behind it
+
+
+def test_torch_step_by_range(torch_itt, tmp_path):
+    done = run("itt.py", tmp_path, "ranges", STEP="itt:step *", **ALWAYS)
+    one = trace(done)
+    assert sorted(one.steps) == [0, 1, 2]
+    assert one.by_step(one.ranges("^step ")) == {i: [f"step {i}"] for i in range(3)}
+
+
+# ---- C -------------------------------------------------------------------------------------------------------
+
+def test_client_without_the_library(tmp_path):
+    done = subprocess.run([CLIENT], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("no collector\n", "", 0)
+    done = support.run([CLIENT], tmp_path / "off", ENABLED="0")
+    assert (done.out, done.err) == ("no collector\n", "")
+
+
+def test_client(tmp_path):
+    """The first domain and string are the static part's own; metadata, marks, counters, pause, names."""
+    one = Trace(client(tmp_path).traces[0])
+    assert one.lost == 0, one.account["lost"]
+    spans = [e for e in one.ranges() if not e["name"].startswith("ProfilerStep")]
+    awkward = 'quote " and \\ \n\x01 bad \ufffd utf8'
+    assert [e["name"] for e in spans] == ["the first"] + [name for i in range(4) for name in (f"step {i}", awkward)]
+    assert {e["args"]["domain"] for e in spans} == {"client"}
+    assert [e["args"].get("note") for e in spans[1:3]] == ['a "note" \x01', None]
+    instants = support.events(one.data, ph="i", name="moment")
+    assert [(e["cat"], e["args"]["domain"]) for e in instants] == [("user_annotation", "client")] * 4
+    assert [e["args"] for e in support.events(one.data, ph="C", name="client: items")] == [{"value": 5 * i} for i in range(1, 5)]
+    assert re.fullmatch(r"thread \d+ \(the main one\)", rows(one)[spans[0]["tid"]])
+
+
+def test_client_marks_steps(tmp_path):
+    one = trace(client(tmp_path, STEP="itt:step ?"))
+    assert sorted(one.steps) == [0, 1, 2, 3]
+    assert {n: [name for name in names if name.startswith("step")] for n, names in one.by_step(one.ranges("^step ")).items()} == \
+        {i: [f"step {i}"] for i in range(4)}
+
+
+def test_marks_mark_steps(tmp_path):
+    assert sorted(trace(client(tmp_path, STEP="itt:mom*")).steps) == [0, 1, 2, 3]
+
+
+def test_many_threads(tmp_path):
+    one = Trace(client(tmp_path, "threads").traces[0])
+    assert one.lost == 0
+    names = rows(one)
+    found = collections.Counter((names[e["tid"]].partition(" (")[2], e["name"] + ")") for e in one.ranges("^worker "))
+    assert len(found) == 64 and set(found.values()) == {1000}
+    assert all(row == name for row, name in found)
+
+
+@perfetto.needed
+def test_perfetto_imports_it(tmp_path):
+    for mode in ("rounds", "threads"):
+        done = client(tmp_path / mode, mode)
+        assert perfetto.import_errors(done.traces[0]) == []
+
+
+# ---- Intel's static part -------------------------------------------------------------------------------------
+
+ITTAPI = """
+import ittapi, sys
+domain = ittapi.domain("intel")
+for i in range(3):
+    with ittapi.task(f"step {i}", domain=domain):
+        with ittapi.task("inner", domain=domain):
+            pass
+event = ittapi.event("an event")
+event.begin()
+event.end()
+ittapi.pause()
+with ittapi.task("paused", domain=domain):
+    pass
+ittapi.resume()
+ittapi.thread_set_name("named by ittapi")
+"""
+
+
+def test_ittapi(tmp_path):
+    if subprocess.run([sys.executable, "-c", "import ittapi"], capture_output=True).returncode:
+        pytest.skip("the tests' Python has no ittapi package (PyPI), which holds Intel's static part")
+    done = support.run([sys.executable, "-c", ITTAPI], tmp_path, STEP="itt:step *", **ALWAYS)
+    one = trace(done)
+    assert sorted(one.steps) == [0, 1, 2]
+    spans = one.ranges("^(step|inner|an event|paused)")
+    assert [e["name"] for e in spans] == ["step 0", "inner", "step 1", "inner", "step 2", "inner", "an event"]
+    assert {e["args"].get("domain") for e in spans} == {"intel", None}
+    assert rows(one)[spans[0]["tid"]].endswith("(named by ittapi)")
