@@ -17,8 +17,8 @@
 
 /* What dl_iterate_phdr() shows of interest. */
 struct loaded {
-    char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024];
-    unsigned n_cupti, n_cudart, n_torch;
+    char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024], driver[1][1024];
+    unsigned n_cupti, n_cudart, n_torch, n_driver;
 };
 
 static const int majors[] = {13, 12, 11};
@@ -52,6 +52,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
         keep(l->cupti, &l->n_cupti, PATHS, path);
     else if (starts(slash, "/libcudart") && strstr(slash, ".so"))
         keep(l->cudart, &l->n_cudart, PATHS, path);
+    else if (starts(slash, "/libcuda.so"))
+        keep(l->driver, &l->n_driver, 1, path);
     else if (starts(slash, "/libtorch") && strstr(slash, ".so"))
         keep(l->torch, &l->n_torch, 1, path);
     return 0;
@@ -65,40 +67,55 @@ static int major_of(const char *path)
     return at ? atoi(at + 4) : ANY_MAJOR;
 }
 
-/* A version function of a library that is loaded already. */
-static int loaded_version(const char *library, const char *function)
+int bind_file_version(const char *path, int *minor)
 {
-    int version = 0;
-    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (!handle)
-        return 0;
-    int (*get)(int *) = (int (*)(int *))dlsym(handle, function);
-    if (get && get(&version) != 0)
-        version = 0;
-    dlclose(handle);
-    return version;
+    const char *slash = strrchr(path, '/'), *at = strstr(slash ? slash : path, ".so.");
+    int major = at ? atoi(at + 4) : 0;
+    at = at ? strchr(at + 4, '.') : NULL;
+    *minor = at ? atoi(at + 1) : -1;
+    return major;
 }
 
-/* Asked once: these two are the only calls of CUDA that cprof makes. */
-int bind_driver_version(void)
+/* The same of the file that a loaded library's name leads to: libcudart.so.12 -> libcudart.so.12.4.127. */
+static int real_version(const char *loaded, int *minor)
 {
-    static _Atomic int known; /* version + 1; any thread */
-    if (!atomic_load(&known))
-        atomic_store(&known, loaded_version("libcuda.so.1", "cuDriverGetVersion") + 1);
-    return atomic_load(&known) - 1;
+    char *real = realpath(loaded, NULL);
+    int major = bind_file_version(real ? real : loaded, minor);
+    free(real);
+    return major;
 }
 
+/* CUDA itself is not asked: cprof adds no call to what the program does. */
 int bind_runtime_version(void)
 {
-    static _Atomic int known; /* the version, once there is one; any thread */
-    struct loaded *l = atomic_load(&known) ? NULL : calloc(1, sizeof *l);
-    if (l) {
-        dl_iterate_phdr(look_at, l);
-        if (l->n_cudart)
-            atomic_store(&known, loaded_version(l->cudart[0], "cudaRuntimeGetVersion"));
-        free(l);
-    }
-    return atomic_load(&known);
+    struct loaded *l = calloc(1, sizeof *l);
+    int major = 0, minor = -1;
+    if (!l)
+        return 0;
+    dl_iterate_phdr(look_at, l);
+    if (l->n_cudart)
+        major = real_version(l->cudart[0], &minor);
+    free(l);
+    return minor >= 0 ? major * 1000 + minor * 10 : 0;
+}
+
+int bind_driver_cuda(int release)
+{
+    static const struct {
+        int release, cuda;
+    } since[] = {
+        {580, 13}, {525, 12}, {450, 11}}; /* CUDA's release notes: minimum driver by toolkit */
+    for (unsigned i = 0; i < sizeof since / sizeof *since; i++)
+        if (release >= since[i].release)
+            return since[i].cuda;
+    return 0;
+}
+
+/* The newest CUDA of the loaded driver, from the number of its release; 0: it does not tell. */
+static int newest_cuda(const struct loaded *l)
+{
+    int minor;
+    return l->n_driver ? bind_driver_cuda(real_version(l->driver[0], &minor)) : 0;
 }
 
 /* ---- where it may lie ---- */
@@ -187,7 +204,7 @@ static void *open_major(const struct loaded *l, int major)
 /* The major of the loaded runtime first; never one that is newer than the driver, which would refuse to start. */
 static void *open_new(const struct loaded *l)
 {
-    int newest = bind_driver_version() / 1000;
+    int newest = newest_cuda(l);
     for (unsigned i = 0; i < l->n_cudart; i++) {
         int major = major_of(l->cudart[i]);
         void *handle = major >= 11 && major <= 13 && (!newest || major <= newest)

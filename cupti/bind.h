@@ -36,9 +36,15 @@ enum bind_result bind_open(struct cupti *c);
 /* CUPTI's text for a result. Any thread. */
 const char *bind_error(const struct cupti *c, int result);
 
-/* Versions of the loaded driver and runtime as CUDA numbers them (12040), 0 = not loaded. Any thread. */
-int bind_driver_version(void);
-int bind_runtime_version(void); /* as above */
+/* Version of the loaded runtime as CUDA numbers it (12040), from the name of its file; 0: none is loaded, or its name does not tell (a
+ * wheel's does not). Any thread. */
+int bind_runtime_version(void);
+
+/* Major and *minor version in a library's file name: 12 and 4 of libcudart.so.12.4.127; 0 and -1 where there is none. Pure. */
+int bind_file_version(const char *path, int *minor);
+
+/* The newest major CUDA version that a driver of this release runs (13 for 580.65), 0: too old. Pure. */
+int bind_driver_cuda(int release);
 
 /* For tests: the paths below which a libcupti of `major` would lie, seen from a loaded library at `loaded`: place `n`, false when there
  * are no more. */

@@ -551,16 +551,14 @@ static bool source_recorded(uint64_t ticks)
 static const char *source_versions_json(void)
 {
     static char text[192];
-    int driver = bind_driver_version(), runtime = bind_runtime_version(), used = 0;
+    int runtime = bind_runtime_version(), used = 0;
     text[0] = '\0';
     if (!usable())
         return text;
     used = snprintf(text, sizeof text, "\"cupti_version\": %u,\n", api.version);
     if (runtime)
-        used += snprintf(text + used, sizeof text - (size_t)used, "\"cuda_runtime_version\": %d,\n",
-                         runtime);
-    if (driver)
-        snprintf(text + used, sizeof text - (size_t)used, "\"cuda_driver_version\": %d,\n", driver);
+        snprintf(text + used, sizeof text - (size_t)used, "\"cuda_runtime_version\": %d,\n",
+                 runtime);
     return text;
 }
 

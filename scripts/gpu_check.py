@@ -57,8 +57,6 @@ WINDOWS = [
 SIM_ONLY = {"two_runtimes"}
 # CUPTI used as a guest: these stay 0 in the simulated one.
 FORBIDDEN = ("misuse", "kind_kernel", "finalizes", "forced_flushes", "concurrent_flushes")
-# Asked once for the head of a trace; they touch no device.
-VERSION_CALLS = {"cuDriverGetVersion", "cudaRuntimeGetVersion"}
 
 
 class Check:
@@ -294,7 +292,7 @@ def sim_problems(without, result):
     """What the simulation saw: calls that cprof added, CUPTI misused, kinds left on."""
     added = collections.Counter({n: c for n, c in result.core.items() if n.startswith("calls.")})
     added.subtract({n: c for n, c in without.core.items() if n.startswith("calls.")})
-    added = {name[6:]: n for name, n in added.items() if n and not (n == 1 and name[6:] in VERSION_CALLS)}
+    added = {name[6:]: n for name, n in added.items() if n}
     if added:
         yield f"CUDA calls added by cprof: {added}"
     for name in FORBIDDEN:

@@ -133,7 +133,17 @@ START_TEST(no_library_no_text)
 {
     struct cupti none = {0};
     ck_assert_str_eq(bind_error(&none, 15), "unknown error");
-    ck_assert_int_eq(bind_driver_version(), 0);
+    int minor;
+    ck_assert_int_eq(bind_file_version("/x.so.1/libcudart.so.12.4.127", &minor), 12);
+    ck_assert_int_eq(minor, 4);
+    ck_assert_int_eq(bind_file_version("libcudart.so.13", &minor), 13);
+    ck_assert_int_eq(minor, -1);
+    ck_assert_int_eq(bind_file_version("/lib/libcudart.so", &minor), 0);
+    ck_assert_int_eq(bind_driver_cuda(580), 13);
+    ck_assert_int_eq(bind_driver_cuda(579), 12);
+    ck_assert_int_eq(bind_driver_cuda(525), 12);
+    ck_assert_int_eq(bind_driver_cuda(470), 11);
+    ck_assert_int_eq(bind_driver_cuda(1), 0);
     ck_assert_int_eq(bind_runtime_version(), 0);
 }
 END_TEST
