@@ -30,9 +30,6 @@ void gpu_configure(const struct gpu_options *options);
  * of the process, whichever comes first; later calls do nothing. Application thread. */
 void gpu_start(bool arm);
 
-/* True once gpu_start() has found a CUPTI that works. Any thread. */
-bool gpu_running(void);
-
 /* Switches the kinds on now, when they are not: a step begins to be recorded without a warmup step before it. Stepping thread; cheap
  * when they are on. */
 void gpu_arm(void);

@@ -334,11 +334,6 @@ void gpu_start(bool arm_now)
     inside = false;
 }
 
-bool gpu_running(void)
-{
-    return usable();
-}
-
 /* A flush takes so long that another call might wait for it as long. */
 static bool seems_hung(void)
 {

@@ -93,20 +93,6 @@ static void misuse(struct thread_log *log)
         thread_log_lost(log, LOSS_MARKER, 1);
 }
 
-static __attribute__((noinline)) struct thread_log *attach(void)
-{
-    int saved = errno;
-    struct thread_log *log = thread_log_attach();
-    errno = saved;
-    return log;
-}
-
-static inline struct thread_log *log_of_thread(void)
-{
-    struct thread_log *log = thread_log_self;
-    return __builtin_expect(log != NULL, 1) ? log : attach();
-}
-
 /* Keys of spans are odd here, so that they are never the address of somebody else's object: a marker's is the address of
  * its second byte, a range's is made of its depth. */
 static inline const void *marker_key(const struct cprof_marker *m)
@@ -188,7 +174,7 @@ static __attribute__((noinline)) bool close_key(struct thread_log *log, const vo
 /* Opens the marker's span; false when there is none afterwards. */
 static bool open_marker(struct cprof_marker *m, int flags)
 {
-    struct thread_log *log = log_of_thread();
+    struct thread_log *log = thread_log_get();
     if (!log)
         return false;
     const void *key = marker_key(m);
@@ -292,7 +278,7 @@ int cprof_range_push(const char *name)
         here.depth = depth + 1;
     if (!gate_open(GATE_MARKERS) || !guard_enter())
         return depth;
-    struct thread_log *log = log_of_thread();
+    struct thread_log *log = thread_log_get();
     struct open_span *span = NULL;
     if (log)
         span = span_open(log, range_key(depth), CAT_USER_ANNOTATION, name ? name : "",
@@ -329,7 +315,7 @@ void cprof_marker_instant(struct cprof_marker *marker)
     int flags = marker ? flags_now(marker->actions) : -1;
     if (flags < 0 || !guard_enter())
         return;
-    struct thread_log *log = log_of_thread();
+    struct thread_log *log = thread_log_get();
     if (log)
         put_instant(log, marker, flags);
     guard_leave();
@@ -340,7 +326,7 @@ void cprof_mark(const char *name)
     cprof_wake_once(WAKE_MARKER);
     if (!gate_open(GATE_MARKERS) || !guard_enter())
         return;
-    struct thread_log *log = log_of_thread();
+    struct thread_log *log = thread_log_get();
     if (log)
         emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name ? name : "",
                      name ? (uint32_t)strnlen(name, NAME_MOST) : 0, DATA_NONE, NULL, 0);
@@ -395,7 +381,7 @@ static void sample(struct cprof_marker *m, size_t n, const char *const *series, 
     int flags = m ? flags_now(m->actions) : -1;
     if (flags < 0 || n == 0 || !guard_enter())
         return;
-    struct thread_log *log = log_of_thread();
+    struct thread_log *log = thread_log_get();
     if (log && values && (series || n == 1))
         put_counter(log, m, flags, n, series, type, values);
     else

@@ -106,20 +106,6 @@ static inline int *level_of(domain d)
     return more ? &more->levels[d->number] : NULL;
 }
 
-static __attribute__((noinline)) struct thread_log *attach(void)
-{
-    int saved = errno;
-    struct thread_log *log = thread_log_attach();
-    errno = saved;
-    return log;
-}
-
-static inline struct thread_log *log_of_thread(void)
-{
-    struct thread_log *log = thread_log_self;
-    return __builtin_expect(log != NULL, 1) ? log : attach();
-}
-
 static void misuse(void)
 {
     if (gate_open(GATE_MARKERS))
@@ -306,7 +292,7 @@ static inline void open_span(domain d, const void *key, struct message m, attrib
 {
     if (!gate_open(GATE_MARKERS) || !guard_enter())
         return;
-    struct thread_log *log = log_of_thread();
+    struct thread_log *log = thread_log_get();
     struct open_span *span = log ? span_open(log, key, CAT_USER_ANNOTATION, m.text, m.len) : NULL;
     if (span) {
         span_add_flags(span, REC_MARKER | REC_LOOSE);
@@ -401,7 +387,7 @@ static uint64_t start(domain d, struct message m, attributes a)
     uint64_t id = 0, marks = marks_step(d, m);
     if (gate_open(GATE_MARKERS) && guard_enter()) {
         uint8_t data[DATA_MOST];
-        struct thread_log *log = log_of_thread();
+        struct thread_log *log = thread_log_get();
         if (log)
             id = async_open(log, CAT_USER_ANNOTATION, REC_MARKER, m.text, m.len, data,
                             put_data(data, d, a));
@@ -439,7 +425,7 @@ static void end(uint64_t given)
 {
     uint64_t id = given >> 1;
     if (!(id & NOT_RECORDED)) {
-        struct thread_log *log = id ? log_of_thread() : NULL;
+        struct thread_log *log = id ? thread_log_get() : NULL;
         bool closed = true;
         if (log && guard_enter()) {
             closed = async_close(log, id);
@@ -467,7 +453,7 @@ static void mark(domain d, struct message m, attributes a)
     if (gate_open(GATE_MARKERS) && guard_enter()) {
         uint8_t data[DATA_MOST];
         uint32_t n = put_data(data, d, a);
-        struct thread_log *log = log_of_thread();
+        struct thread_log *log = thread_log_get();
         if (log)
             emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, m.text, m.len,
                          n ? DATA_ARGS : DATA_NONE, data, n);

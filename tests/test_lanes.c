@@ -175,22 +175,6 @@ START_TEST(overhead_has_a_process_of_its_own)
 }
 END_TEST
 
-START_TEST(extra_rows_of_a_thread_stand_in_its_process)
-{
-    ck_assert_uint_gt(place(LANE_CALL_EXTRA, 4711, 4712, 10, 20, true), 1u << 22);
-    uint32_t first = tid;
-    ck_assert_uint_eq(pid, 4711);
-    const char *text = taken();
-    ck_assert_ptr_null(strstr(text, "process_name"));
-    ck_assert_ptr_nonnull(strstr(text, "\"name\": \"thread 4712 (calls 1)\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"sort_index\": 4712"));
-    ck_assert_uint_eq(place(LANE_CALL_EXTRA, 4711, 4712, 12, 18, true), first);
-    ck_assert_uint_ne(place(LANE_CALL_EXTRA, 4711, 4712, 5, 12, true), first);
-    check_row(tid, "thread 4712 (calls 2)");
-    ck_assert_uint_ne(place(LANE_CALL_EXTRA, 4711, 4713, 10, 20, true), first);
-}
-END_TEST
-
 START_TEST(names_that_do_not_fit_come_later)
 {
     struct buf small = {.limit = 500};
@@ -513,7 +497,6 @@ Suite *suite_lanes(void)
     tcase_add_test(names, rows_of_a_stream_stand_together);
     tcase_add_test(names, odd_ids_get_numbers_of_their_own);
     tcase_add_test(names, overhead_has_a_process_of_its_own);
-    tcase_add_test(names, extra_rows_of_a_thread_stand_in_its_process);
     tcase_add_test(names, names_that_do_not_fit_come_later);
     suite_add_tcase(suite, names);
     TCase *overlaps = tcase_create("overlaps");

@@ -36,7 +36,7 @@ enum gpu_effect {
     EFFECT_WAIT,   /* a GPU_SYNC */
 };
 
-/* c of CUPTI where a record has no stream, device, context or event. */
+/* Where a record has no stream, device, context or event. */
 #define GPU_NONE UINT32_MAX
 
 struct gpu_record {

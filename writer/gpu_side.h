@@ -10,7 +10,7 @@
 struct gpu_side {
     const struct gpu_source *source; /* NULL: nothing here does anything */
     struct join_windows in;
-    /* Takes a record instead of the windows; false: it is for them. NULL result of none. */
+    /* Takes a record instead of the windows; false: it is for them. */
     bool (*keep)(const struct gpu_record *r);
     /* Adds what went wrong with records to the right window. */
     void (*blame)(enum loss cause, uint64_t n);

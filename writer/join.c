@@ -208,11 +208,18 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
     }
 }
 
-static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
+/* No room for a record, or no memory. */
+static void lose(const struct join_windows *in, const struct gpu_record *r)
 {
     struct window *w = in->at(r->start);
-    if (!calls_hold(c, r) && w)
+    if (w)
         w->lost.n[LOSS_GPU_TABLE]++;
+}
+
+static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
+{
+    if (!calls_hold(c, r))
+        lose(in, r);
 }
 
 /* Something that a call caused: goes where the call went, or waits for it. */
@@ -220,9 +227,7 @@ static void take_caused(const struct join_windows *in, const struct gpu_record *
 {
     struct call *c = calls_get(calls_extend(r->correlation), true);
     if (!c) {
-        struct window *w = in->at(r->start);
-        if (w)
-            w->lost.n[LOSS_GPU_TABLE]++;
+        lose(in, r);
         return;
     }
     if (c->state == CALL_FREE)
@@ -388,8 +393,10 @@ static void prefer_effect(const struct gpu_record *r)
 static void take_call(const struct join_windows *in, const struct gpu_record *r)
 {
     struct call *c = calls_get(calls_extend(r->correlation), true);
-    if (!c)
+    if (!c) {
+        lose(in, r);
         return;
+    }
     if (c->state >= CALL_WRITTEN)
         return; /* one row per id */
     if (c->state == CALL_DRIVER && (r->flags & GPU_DRIVER)) {
@@ -400,7 +407,8 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
     if (!find_caller(r, &who)) {
         if (c->state == CALL_FREE)
             c->state = CALL_UNSEEN;
-        queue_put(&unknown, r);
+        if (!queue_put(&unknown, r))
+            lose(in, r);
         return;
     }
     if (may_be_part(r, &who) && queue_put(&drivers, r)) {
@@ -499,7 +507,8 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
         events_note(r, calls_extend(r->correlation));
         break;
     case GPU_SYNC:
-        queue_put(&waits, r);
+        if (!queue_put(&waits, r))
+            lose(in, r);
         break;
     case GPU_OVERHEAD:
         take_overhead(in, r);
@@ -539,7 +548,7 @@ static void write_hook(const struct join_windows *in, struct window *w, struct t
 }
 
 bool join_span(const struct join_windows *in, struct window *w, const struct record_owner *owner,
-               const struct record *r, uint64_t calls_since)
+               const struct record *r, bool reported)
 {
     struct timeline *t = timeline_of(owner->tid);
     if (!t)
@@ -555,7 +564,7 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
         n->name = names_keep(record_text(r), r->text_len);
         n->name_len = n->name ? r->text_len : 0;
     }
-    if (!is_call(n) || r->start < calls_since || !n->name || (r->flags & REC_UNFINISHED))
+    if (!is_call(n) || !reported || !n->name || (r->flags & REC_UNFINISHED))
         return false;
     n->state = NOTE_CALL;
     hooks_waiting++;
@@ -686,11 +695,11 @@ void join_settle(const struct join_windows *in, struct window *w)
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);
     ranges_take(w->serial, put_annotation, &s);
+    w->lost.n[LOSS_GPU_TABLE] += ranges_refused();
 }
 
-void join_finished(uint64_t serial, uint64_t start, uint64_t end)
+void join_finished(uint64_t start, uint64_t end)
 {
-    (void)serial;
     late_start = start;
     late_end = end;
 }

@@ -28,9 +28,9 @@ void join_take(const struct join_windows *in, const struct gpu_record *r);
 void join_forget(const struct gpu_record *r);
 
 /* Takes a span that has ended: the memory of its thread. True when it is a hooked call that waits for CUPTI's record of it, whose row
- * is not to be written now. calls_since as in gpu_source. */
+ * is not to be written now. reported: CUPTI records calls at that time. */
 bool join_span(const struct join_windows *in, struct window *w, const struct record_owner *owner,
-               const struct record *r, uint64_t calls_since);
+               const struct record *r, bool reported);
 
 /* Takes a REC_NODE. */
 void join_node(const struct record_owner *owner, const struct record *r);
@@ -53,7 +53,7 @@ uint64_t join_waiting(void);
 void join_settle(const struct join_windows *in, struct window *w);
 
 /* The window's file is complete; [start, end) in ticks. What comes from now on is late. */
-void join_finished(uint64_t serial, uint64_t start, uint64_t end);
+void join_finished(uint64_t start, uint64_t end);
 
 /* Records that came too late for their file, since last asked. */
 uint64_t join_late(void);

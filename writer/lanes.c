@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Thread ids of a GPU's rows: streams by their id; syncs from SYNC_TID and annotations from ANNOTATION_TID on. Those that
- * have no such number (stream 0, overlaps, odd ids) and all of LANE_CALL_EXTRA get numbers from EXTRA_TID on, which no
+ * have no such number (stream 0, overlaps, odd ids) get numbers from EXTRA_TID on, which no
  * thread of Linux has (pid_max is at most 2^22). */
 #define SYNC_TID       1000000u
 #define ANNOTATION_TID 2000000u
@@ -171,7 +171,6 @@ static uint32_t plain_tid(enum lane_kind kind, uint32_t id)
         return id < SYNC_TID ? ANNOTATION_TID + id : 0;
     case LANE_OVERHEAD:
         return id < EXTRA_TID ? id : 0;
-    case LANE_CALL_EXTRA:
     case LANE_KINDS:
         break;
     }
@@ -247,15 +246,13 @@ static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
             snprintf(to, room, k > 0 ? "thread %u (%s)" : "thread %u", g->id, overlap);
         }
         return;
-    case LANE_CALL_EXTRA:
     case LANE_KINDS:
         break;
     }
-    snprintf(to, room, "thread %u (calls %u)", g->id, k + 1);
 }
 
 /* Where a row stands among those of its process: streams by their ids, each with its work, its overlaps, its ranges and its
- * waits; waits without a stream last; an extra row of a thread with that thread. */
+ * waits; waits without a stream last. */
 static int64_t row_sort(const struct group *g, uint32_t k)
 {
     uint32_t first = 0;
@@ -272,7 +269,6 @@ static int64_t row_sort(const struct group *g, uint32_t k)
         most = SYNC_SORT - 1 - ANNOTATION_SORT;
         break;
     case LANE_OVERHEAD:
-    case LANE_CALL_EXTRA:
     case LANE_KINDS:
         return g->id < INT32_MAX ? g->id : INT32_MAX;
     }
@@ -303,12 +299,9 @@ static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const
     json_meta_number(b, "process_sort_index", pid, tid, sort < INT32_MAX ? sort : INT32_MAX);
 }
 
-/* True when the process has had its M events, or needs none. */
-static bool process_named(const struct lanes *l, const struct group *g, uint32_t pid)
+/* True when the process has had its M events. */
+static bool process_named(const struct lanes *l, uint32_t pid)
 {
-    if (g->kind == LANE_CALL_EXTRA) {
-        return true;
-    }
     for (uint32_t i = 0; i < l->n_pids; i++) {
         if (l->pids[i] == pid) {
             return true;
@@ -325,7 +318,7 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
     uint32_t k = (uint32_t)(lane - g->lanes);
     uint32_t pid = pid_of((enum lane_kind)g->kind, g->owner);
     size_t start = b->len;
-    bool new_process = !process_named(l, g, pid);
+    bool new_process = !process_named(l, pid);
     if (new_process) {
         put_process(g, pid, lane->tid, process, b);
     }

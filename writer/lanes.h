@@ -15,7 +15,6 @@ enum lane_kind {
     LANE_SYNC,       /* waits: "stream 7 (sync)", or "waits" without a stream */
     LANE_ANNOTATION, /* user's ranges: "stream 7 context" */
     LANE_OVERHEAD,   /* of one thread: pid of its own, "overhead" */
-    LANE_CALL_EXTRA, /* of an application thread: call rows that would overlap in part what stands on its own row */
     LANE_KINDS
 };
 
@@ -27,8 +26,8 @@ struct lanes *lanes_make(void);
 /* Frees; NULL is allowed. */
 void lanes_free(struct lanes *l);
 
-/* The row for an event [start, end) in nanoseconds. owner: device ordinal, or the pid as written for LANE_OVERHEAD and
- * LANE_CALL_EXTRA; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events share a row; events that nest do too when
+/* The row for an event [start, end) in nanoseconds. owner: device ordinal, or the pid as written for
+ * LANE_OVERHEAD; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events share a row; events that nest do too when
  * `nest` (annotations), else they go to an extra row ("stream 7 (overlap 1)"). Bounded memory: what starts before all that is remembered
  * of a row goes to an extra row. The names and sort indices (M events) of a row and of its process are appended to `b` when it is first
  * used: process_name = `process`, process_labels "GPU N" (or "overhead"), process_sort_index 5000000 + N. */

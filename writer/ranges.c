@@ -176,5 +176,7 @@ void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void
 
 uint64_t ranges_refused(void)
 {
-    return refused;
+    uint64_t n = refused;
+    refused = 0;
+    return n;
 }

@@ -28,7 +28,7 @@ void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t st
 /* Calls each() for what the window's launches did, and forgets it. */
 void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void *), void *arg);
 
-/* Extents for which there was no room, since the start. */
+/* Extents for which there was no room, since last asked. */
 uint64_t ranges_refused(void);
 
 #endif

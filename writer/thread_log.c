@@ -3,6 +3,7 @@
  * cprof thread can walk it while threads come and go. */
 #include "writer/writer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -78,7 +79,7 @@ static struct thread_log *make(void)
     return log;
 }
 
-struct thread_log *thread_log_attach(void)
+static struct thread_log *attach(void)
 {
     if (past_end || !atomic_load_explicit(&ready, memory_order_acquire))
         return NULL;
@@ -94,6 +95,14 @@ struct thread_log *thread_log_attach(void)
         return NULL;
     }
     thread_log_self = log;
+    return log;
+}
+
+struct thread_log *thread_log_attach(void)
+{
+    int saved = errno;
+    struct thread_log *log = attach();
+    errno = saved;
     return log;
 }
 

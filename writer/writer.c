@@ -211,7 +211,7 @@ static void put_record(struct window *w, const struct record_owner *owner, const
 {
     bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
     bool span = record_was_span(r) && gpu.source && !left_open;
-    if (span && join_span(&gpu.in, w, owner, r, gpu_side_recorded(&gpu, r->start) ? 0 : UINT64_MAX))
+    if (span && join_span(&gpu.in, w, owner, r, gpu_side_recorded(&gpu, r->start)))
         w->records++;
     else
         window_add(w, &shared, owner, r);
@@ -627,7 +627,7 @@ static void finish_one(struct window **link)
     window_settle(w, &shared);
     collect(); /* what closed just before */
     join_settle(&gpu.in, w);
-    join_finished(w->serial, w->start, w->end);
+    join_finished(w->start, w->end);
     *link = w->next;
     finish_window(w);
 }

@@ -74,7 +74,7 @@ static void hook(const struct join_windows *in, struct record *r, uint32_t i, ui
     r->parent = 2 * i + 1;
     r->start = now;
     r->end = now + 3000;
-    join_span(in, window, &owner, r, 0);
+    join_span(in, window, &owner, r, true);
 }
 
 static void device(const struct translate *t, const struct join_windows *in, uint32_t i,

@@ -8,7 +8,7 @@
  * The core knows nothing of CUPTI: it reports through the tap, if there is one. Real CUDA and CUPTI headers give every prototype, enum
  * and record layout, so that nothing here is a copy of what cprof itself believes.
  *
- * Not modelled: … (listed at the top of core.c and cupti.c) */
+ * What is not modelled stands at the top of core.c and cupti.c. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
