@@ -162,7 +162,7 @@ static void put_instant(struct thread_log *log, const char *name, const char *do
     if (text)
         used += text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
     emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name, (uint32_t)strnlen(name, ITT_NAME_MOST),
-                 used ? DATA_ARGS : DATA_NONE, data, used);
+                 used ? DATA_ARGS : DATA_NONE, data, used, NULL);
 }
 
 static const char *text_of(const struct itt_string *name)

@@ -150,7 +150,8 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
 static void put_instant(struct thread_log *log, const struct cprof_marker *m, int flags)
 {
     emit_instant(log, CAT_USER_ANNOTATION, (uint8_t)flags, m->text, m->name_len,
-                 m->category_len ? DATA_ARGS : DATA_NONE, m->text + m->name_len, m->category_len);
+                 m->category_len ? DATA_ARGS : DATA_NONE, m->text + m->name_len, m->category_len,
+                 NULL);
 }
 
 /* Ends the span with this key; false when it is not on the stack. finish: the marker that has an instant there, or NULL. */
@@ -329,7 +330,7 @@ void cprof_mark(const char *name)
     struct thread_log *log = thread_log_get();
     if (log)
         emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name ? name : "",
-                     name ? (uint32_t)strnlen(name, NAME_MOST) : 0, DATA_NONE, NULL, 0);
+                     name ? (uint32_t)strnlen(name, NAME_MOST) : 0, DATA_NONE, NULL, 0, NULL);
     guard_leave();
 }
 

@@ -456,7 +456,7 @@ static void mark(domain d, struct message m, attributes a)
         struct thread_log *log = thread_log_get();
         if (log)
             emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, m.text, m.len,
-                         n ? DATA_ARGS : DATA_NONE, data, n);
+                         n ? DATA_ARGS : DATA_NONE, data, n, NULL);
         guard_leave();
     }
     if (marks_step(d, m))

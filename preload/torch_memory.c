@@ -117,7 +117,7 @@ static void record(uint64_t address, int64_t bytes)
         return;
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
     struct record_memory extra = {total, 0, 0, -1};
-    emit_memory(log, address, bytes, &extra);
+    emit_memory(log, address, bytes, &extra, NULL);
 }
 
 VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
@@ -179,7 +179,7 @@ static void report(void *address, int64_t bytes, int64_t total_allocated, int64_
     if (!log)
         return;
     struct record_memory extra = {total_allocated, total_reserved, device.type, device.index};
-    emit_memory(log, (uint64_t)(uintptr_t)address, bytes, &extra);
+    emit_memory(log, (uint64_t)(uintptr_t)address, bytes, &extra, NULL);
 }
 
 VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes,

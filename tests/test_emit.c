@@ -156,7 +156,7 @@ START_TEST(names_of_every_length)
             const struct record *r = next();
             ck_assert_ptr_nonnull(r);
             ck_assert_uint_eq(r->text_len, len);
-            ck_assert_uint_eq(r->slots, record_slots(len, 0));
+            ck_assert_uint_eq(r->slots, record_slots(len, 0, 0));
             ck_assert(memcmp(record_text(r), name, len) == 0);
         }
     }
@@ -312,9 +312,9 @@ START_TEST(a_full_ring_is_counted_and_goes_on)
     }
     check_only_loss(LOSS_RING_FULL, 25);
     ck_assert_uint_eq(atomic_load(&log_->records), SLOTS / 2);
-    emit_instant(log_, CAT_CPU_OP, 0, "x", 1, DATA_NONE, NULL, 0);
+    emit_instant(log_, CAT_CPU_OP, 0, "x", 1, DATA_NONE, NULL, 0, NULL);
     emit_counter(log_, 0, "x", 1, NULL, 0);
-    emit_memory(log_, 1, 1, &(struct record_memory){0});
+    emit_memory(log_, 1, 1, &(struct record_memory){0}, NULL);
     check_only_loss(LOSS_RING_FULL, 28);
     unsigned seen = 0;
     while (next())
@@ -332,9 +332,9 @@ START_TEST(a_record_above_a_quarter_of_the_ring_is_counted)
     static char text[RING_BYTES];
     memset(text, 't', sizeof text);
     uint32_t most = RING_BYTES / 4 - RECORD_SLOT;
-    emit_instant(log_, CAT_CPU_OP, 0, text, most, DATA_NONE, NULL, 0);
+    emit_instant(log_, CAT_CPU_OP, 0, text, most, DATA_NONE, NULL, 0, NULL);
     check_only_loss(LOSS_COUNT, 0);
-    emit_instant(log_, CAT_CPU_OP, 0, text, most + 1, DATA_NONE, NULL, 0);
+    emit_instant(log_, CAT_CPU_OP, 0, text, most + 1, DATA_NONE, NULL, 0, NULL);
     check_only_loss(LOSS_TOO_BIG, 1);
     span_open(log_, key(1), CAT_CPU_OP, text, most + 1);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
@@ -367,10 +367,51 @@ START_TEST(abandoned_spans_are_unfinished)
 }
 END_TEST
 
+/* Numbers go with the span whichever way it ends, and stay apart from its name and data. */
+START_TEST(extras)
+{
+    struct open_span *outer = begin(1, "outer");
+    span_set_extra(log_, outer, EXTRA_FLOPS, 7);
+    span_add_flags(outer, REC_LOOSE);
+    struct open_span *inner = begin(2, "inner");
+    memcpy(span_data_room(log_, inner, 4), "data", 4);
+    span_data_done(log_, inner, DATA_ARGS, 4);
+    span_set_extra(log_, inner, EXTRA_DTYPE, 15);
+    span_set_extra(log_, inner, EXTRA_STACK, 1);
+    span_set_extra(log_, inner, EXTRA_STACK, UINT64_MAX);
+    ck_assert_uint_ne(span_close(log_, key(1)), 0); /* the inner one moves down */
+    const struct record *r = next();
+    check_name(r, "outer");
+    ck_assert_uint_eq(r->extras, 1u << EXTRA_FLOPS);
+    ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 7);
+    ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 99), 99);
+    ck_assert_uint_ne(span_close(log_, key(2)), 0);
+    r = next();
+    check_name(r, "inner");
+    ck_assert(r->data_len == 4 && memcmp(record_data(r), "data", 4) == 0);
+    ck_assert_uint_eq(record_extra(r, EXTRA_STACK, 0), UINT64_MAX);
+    ck_assert_uint_eq(record_extra(r, EXTRA_DTYPE, 0), 15);
+    ck_assert_uint_eq(r->extras, 1u << EXTRA_STACK | 1u << EXTRA_DTYPE);
+
+    begin(1, "none"); /* where one with extras stood */
+    ck_assert_uint_ne(span_close(log_, key(1)), 0);
+    ck_assert_uint_eq(next()->extras, 0);
+
+    struct extras of = {1u << EXTRA_MODULE | 1u << EXTRA_BYTES,
+                        {[EXTRA_MODULE] = 3, [EXTRA_BYTES] = 4}};
+    emit_instant(log_, CAT_CPU_OP, 0, "now", 3, DATA_ARGS, "args", 4, &of);
+    r = next();
+    check_name(r, "now");
+    ck_assert(r->data_len == 4 && memcmp(record_data(r), "args", 4) == 0);
+    ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 3);
+    ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 0), 4);
+}
+END_TEST
+
 START_TEST(points)
 {
     uint64_t parent = atomic_load(&begin(1, "around")->id);
-    emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "now", 3, DATA_ARGS, "args", 4);
+    emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "now", 3, DATA_ARGS, "args", 4, NULL);
     const struct record *r = next();
     check_name(r, "now");
     ck_assert_uint_eq(r->kind, REC_INSTANT);
@@ -389,7 +430,7 @@ START_TEST(points)
     ck_assert(r->data_len == 5 && memcmp(record_data(r), "items", 5) == 0);
 
     struct record_memory extra = {11, 22, 1, 3}, seen;
-    emit_memory(log_, 0xdeadbeef, -64, &extra);
+    emit_memory(log_, 0xdeadbeef, -64, &extra, NULL);
     r = next();
     ck_assert_uint_eq(r->kind, REC_MEMORY);
     ck_assert_uint_eq(r->category, CAT_MEMORY);
@@ -432,8 +473,8 @@ static void record_everything(void)
         memset(room, 1, 40);
         span_data_done(log_, span, DATA_SHAPES, 40);
         begin(2, "aten::empty");
-        emit_memory(log_, i, 64, &extra);
-        emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "here", 4, DATA_NONE, NULL, 0);
+        emit_memory(log_, i, 64, &extra, NULL);
+        emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "here", 4, DATA_NONE, NULL, 0, NULL);
         emit_counter(log_, 0, "loss", 4, "data", 4);
         span_close(log_, key(3));
         begin(4, "lost");
@@ -492,6 +533,7 @@ Suite *suite_emit(void)
     tcase_add_test(all, a_full_ring_is_counted_and_goes_on);
     tcase_add_test(all, a_record_above_a_quarter_of_the_ring_is_counted);
     tcase_add_test(all, abandoned_spans_are_unfinished);
+    tcase_add_test(all, extras);
     tcase_add_test(all, points);
     tcase_add_test(all, gate_bits);
     tcase_add_test(all, nothing_is_allocated);

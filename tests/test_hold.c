@@ -51,7 +51,7 @@ static void check_each(const struct record_owner *owner, const struct record *r,
     ck_assert_ptr_eq(arg, &seen);
     if (owner->log != logs[n % 3] || owner->torch_thread != n + 7 || owner->tid != n % 3 + 100)
         ck_abort_msg("record %u came from another thread", n);
-    if (r->id != n || r->slots != record_slots(r->text_len, r->data_len))
+    if (r->id != n || r->slots != record_slots(r->text_len, r->data_len, r->extras))
         ck_abort_msg("record %u came as %lu", n, (unsigned long)r->id);
     for (uint32_t i = 0; i < r->text_len; i++)
         if (record_text(r)[i] != (char)('a' + (int)(n % 26)))
@@ -93,6 +93,31 @@ static void check_bare(const struct record_owner *owner, const struct record *r,
     ck_assert_uint_eq(r->slots, 2);
     ck_assert(memcmp(r + 1, shapes ? "nameargs" : "name", shapes ? 8 : 4) == 0);
 }
+
+static void check_extras(const struct record_owner *owner, const struct record *r, void *unused)
+{
+    (void)owner, (void)unused;
+    ck_assert_uint_eq(r->data_len, 0);
+    ck_assert_uint_eq(record_extra(r, EXTRA_STACK, 0), 5);
+    ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 6);
+}
+
+/* They stand behind the shapes that are left out. */
+START_TEST(extras_are_kept)
+{
+    static const struct record_owner owner;
+    struct {
+        struct record r;
+        char shapes[16];
+        uint64_t extras[2];
+    } copy = {.r = {.kind = REC_SPAN, .data_kind = DATA_SHAPES, .data_len = 16, .slots = 2},
+              .extras = {5, 6}};
+    copy.r.extras = 1u << EXTRA_STACK | 1u << EXTRA_FLOPS;
+    hold_begin(&hold, 1, 1 << 20);
+    ck_assert(hold_put(&hold, &owner, &copy.r, true));
+    hold_each(&hold, check_extras, NULL);
+}
+END_TEST
 
 START_TEST(only_shapes_are_left_out)
 {
@@ -171,6 +196,7 @@ Suite *suite_hold(void)
     tcase_add_test(all, comes_back_in_order);
     tcase_add_test(all, larger_than_a_chunk);
     tcase_add_test(all, only_shapes_are_left_out);
+    tcase_add_test(all, extras_are_kept);
     tcase_add_test(all, the_limit_holds);
     tcase_add_test(all, no_memory_is_refused);
     tcase_add_test(all, dropped_is_forgotten);

@@ -483,6 +483,23 @@ START_TEST(call_into_cuda_names_its_operator)
 }
 END_TEST
 
+START_TEST(extras_follow_the_args)
+{
+    static const uint64_t extras[] = {1000, 24};
+    struct record *r = make(REC_SPAN, CAT_CPU_OP, "aten::mm", DATA_NONE, extras, sizeof extras);
+    r->data_len = 0;
+    r->extras = 1u << EXTRA_FLOPS | 1u << EXTRA_BYTES;
+    ck_assert_str_eq(text_of(r),
+                     "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 77, "
+                     "\"tid\": 78, \"ts\": 1.234, \"dur\": 0.567, \"args\": {"
+                     "\"Record function id\": 0, \"flops\": 1000, \"bytes\": 24}},\n");
+    r = make(REC_INSTANT, CAT_CPU_OP, "m", DATA_NONE, extras, sizeof extras);
+    r->data_len = 0;
+    r->extras = 1u << EXTRA_FLOPS;
+    ck_assert_ptr_nonnull(strstr(text_of(r), "\"args\": {\"flops\": 1000}},\n"));
+}
+END_TEST
+
 START_TEST(annotation_with_args)
 {
     struct buf d = {0};
@@ -757,6 +774,7 @@ Suite *suite_json(void)
     tcase_add_test(events, operator_with_shapes);
     tcase_add_test(events, cut_shapes_give_their_whole_items);
     tcase_add_test(events, call_into_cuda_names_its_operator);
+    tcase_add_test(events, extras_follow_the_args);
     tcase_add_test(events, annotation_with_args);
     tcase_add_test(events, duration_is_never_negative);
     tcase_add_test(events, long_and_hostile_names);

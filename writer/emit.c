@@ -21,9 +21,10 @@ static void lost(struct thread_log *log, enum loss cause)
 }
 
 /* Room for a record in the thread's ring, its lengths filled in; NULL and counted when there is none. */
-static struct record *reserve(struct thread_log *log, uint32_t text_len, uint32_t data_len)
+static struct record *reserve(struct thread_log *log, uint32_t text_len, uint32_t data_len,
+                              uint8_t extras)
 {
-    uint64_t slots = record_slots(text_len, data_len);
+    uint64_t slots = record_slots(text_len, data_len, extras);
     if (__builtin_expect(slots > log->ring.slots / 4, 0)) {
         lost(log, LOSS_TOO_BIG);
         return NULL;
@@ -33,7 +34,8 @@ static struct record *reserve(struct thread_log *log, uint32_t text_len, uint32_
         lost(log, LOSS_RING_FULL);
         return NULL;
     }
-    r->slots = (uint32_t)slots;
+    r->slots = (uint32_t)slots & 0xffffffu;
+    r->extras = extras;
     r->text_len = text_len;
     r->data_len = data_len;
     return r;
@@ -56,7 +58,7 @@ static void commit(struct thread_log *log, const struct record *r)
 
 struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len)
 {
-    return reserve(log, text_len, data_len);
+    return reserve(log, text_len, data_len, 0);
 }
 
 void emit_end(struct thread_log *log, const struct record *r)
@@ -138,6 +140,7 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
     span->data_kind = DATA_NONE;
     atomic_store_explicit(&span->flags, 0, memory_order_relaxed);
+    atomic_store_explicit(&span->extras, 0, memory_order_relaxed);
     push_name(log, text, text_len);
     atomic_store_explicit(&span->start, clock_ticks(), memory_order_relaxed);
     atomic_store_explicit(&span->id, id, memory_order_release);
@@ -163,11 +166,21 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
     log->data_used += used;
 }
 
+/* Puts the values of a span's extras behind each other. */
+static void copy_extras(char *to, unsigned mask, const _Atomic uint64_t *values)
+{
+    for (; mask; mask &= mask - 1, to += sizeof(uint64_t)) {
+        uint64_t value = atomic_load_explicit(&values[__builtin_ctz(mask)], memory_order_relaxed);
+        memcpy(to, &value, sizeof value);
+    }
+}
+
 /* The span's record, to be committed; NULL and counted when there is no room. */
 static struct record *fill_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
     uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
-    struct record *r = reserve(log, text_len, span->data_len);
+    uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    struct record *r = reserve(log, text_len, span->data_len, extras);
     if (!r)
         return NULL;
     uint8_t flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
@@ -188,6 +201,9 @@ static struct record *fill_span(struct thread_log *log, const struct open_span *
     copy_name((char *)(r + 1), text_len, log, span);
     if (span->data_len)
         memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
+    if (__builtin_expect(extras, 0))
+        copy_extras((char *)(r + 1) + text_len + span->data_len, extras,
+                    log->extras[span - log->spans]);
     return r;
 }
 
@@ -217,6 +233,7 @@ static void move_down(struct thread_log *log, struct open_span *from, struct ope
     MOVE(forward_thread);
     MOVE(category);
     MOVE(flags);
+    MOVE(extras);
     MOVE(parent);
 #undef MOVE
     for (uint32_t i = 0; i < (text_len + 7) / 8; i++)
@@ -225,6 +242,11 @@ static void move_down(struct thread_log *log, struct open_span *from, struct ope
                               memory_order_relaxed);
     atomic_store_explicit(&to->text_at, text, memory_order_relaxed);
     atomic_store_explicit(&to->text_len, text_len, memory_order_relaxed);
+    for (unsigned i = 0; i < EXTRA_COUNT; i++)
+        atomic_store_explicit(
+            &log->extras[to - log->spans][i],
+            atomic_load_explicit(&log->extras[from - log->spans][i], memory_order_relaxed),
+            memory_order_relaxed);
     memmove(log->data + data, log->data + from->data_at, from->data_len);
     to->key = from->key;
     to->data_at = (uint16_t)data;
@@ -313,9 +335,9 @@ static bool is_cuda_call(const struct open_span *span)
 /* Instants, counters and memory share their header. */
 static struct record *put_point(struct thread_log *log, enum record_kind kind, const char *text,
                                 uint32_t text_len, enum record_data data_kind, const void *data,
-                                uint32_t data_len)
+                                uint32_t data_len, const struct extras *extras)
 {
-    struct record *r = reserve(log, text_len, data_len);
+    struct record *r = reserve(log, text_len, data_len, extras ? extras->mask : 0);
     if (!r)
         return NULL;
     r->kind = (uint8_t)kind;
@@ -331,6 +353,9 @@ static struct record *put_point(struct thread_log *log, enum record_kind kind, c
         memcpy(r + 1, text, text_len);
     if (data_len)
         memcpy((char *)(r + 1) + text_len, data, data_len);
+    char *to = (char *)(r + 1) + text_len + data_len;
+    for (unsigned mask = extras ? extras->mask : 0; mask; mask &= mask - 1, to += 8)
+        memcpy(to, &extras->value[__builtin_ctz(mask)], 8);
     return r;
 }
 
@@ -349,9 +374,10 @@ void spans_abandon(struct thread_log *log)
 
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
                   uint32_t text_len, enum record_data data_kind, const void *data,
-                  uint32_t data_len)
+                  uint32_t data_len, const struct extras *extras)
 {
-    struct record *r = put_point(log, REC_INSTANT, text, text_len, data_kind, data, data_len);
+    struct record *r =
+        put_point(log, REC_INSTANT, text, text_len, data_kind, data, data_len, extras);
     if (!r)
         return;
     r->category = (uint8_t)category;
@@ -362,7 +388,7 @@ void emit_instant(struct thread_log *log, enum category category, uint8_t flags,
 void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
                   const void *data, uint32_t data_len)
 {
-    struct record *r = put_point(log, REC_COUNTER, text, text_len, DATA_ARGS, data, data_len);
+    struct record *r = put_point(log, REC_COUNTER, text, text_len, DATA_ARGS, data, data_len, NULL);
     if (!r)
         return;
     r->flags = flags;
@@ -376,7 +402,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
     while (top && top > log->spans && is_cuda_call(top))
         top--; /* the operator, not the call that is being captured */
     uint32_t text_len = top ? atomic_load_explicit(&top->text_len, memory_order_relaxed) : 0;
-    struct record *r = reserve(log, text_len, 0);
+    struct record *r = reserve(log, text_len, 0, 0);
     if (!r)
         return;
     r->kind = REC_NODE;
@@ -394,10 +420,10 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
 }
 
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
-                 const struct record_memory *extra)
+                 const struct record_memory *state, const struct extras *extras)
 {
     struct record *r =
-        put_point(log, REC_MEMORY, NULL, 0, DATA_MEMORY, extra, (uint32_t)sizeof *extra);
+        put_point(log, REC_MEMORY, NULL, 0, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
     if (!r)
         return;
     r->category = CAT_MEMORY;

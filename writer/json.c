@@ -3,6 +3,7 @@
  * TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not at all. Pure functions, cprof thread. */
 #include "writer/json.h"
 #include "writer/json_event.h"
+#include "writer/json_extras.h"
 
 #include <stdbool.h>
 
@@ -82,8 +83,8 @@ static void put_value(struct buf *b, const struct arg *a)
     }
 }
 
-/* Appends `"key": value` for each item; first is false when something stands before them. */
-static void put_args(struct buf *b, const struct record *r, bool first)
+/* Appends `"key": value` for each item; first is false when something stands before them. Returns what it is for what follows. */
+static bool put_args(struct buf *b, const struct record *r, bool first)
 {
     const uint8_t *at = record_data(r);
     const uint8_t *end = at + r->data_len;
@@ -100,6 +101,7 @@ static void put_args(struct buf *b, const struct record *r, bool first)
         buf_put(b, ": ", 2);
         put_value(b, &a);
     }
+    return first;
 }
 
 /* ---- args: shapes of operator inputs --------------------------------------------------------------------- */
@@ -335,10 +337,16 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
     if (r->data_kind == DATA_SHAPES) {
         end_at(b, p);
         put_shapes(b, r, dtype_names, n_dtypes, first);
+        first = false;
         p = buf_room(b, EVENT_ROOM);
     } else if (r->data_kind == DATA_ARGS) {
         end_at(b, p);
-        put_args(b, r, first);
+        first = put_args(b, r, first);
+        p = buf_room(b, EVENT_ROOM);
+    }
+    if (r->extras != 0 && p != NULL) {
+        end_at(b, p);
+        json_extras(b, r, first);
         p = buf_room(b, EVENT_ROOM);
     }
     if (p != NULL) {
@@ -358,9 +366,8 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
     }
     p = put_place(p, at);
     end_at(b, put_literal(p, ", \"args\": {"));
-    if (r->data_kind == DATA_ARGS) {
-        put_args(b, r, true);
-    }
+    bool first = r->data_kind != DATA_ARGS || put_args(b, r, true);
+    json_extras(b, r, first);
     buf_put(b, "}},\n", 4);
 }
 
@@ -524,7 +531,9 @@ static void put_memory(struct buf *b, const struct record *r, const struct json_
         p = put_literal(p, ", \"External id\": ");
         p = put_id(p, r->parent);
     }
-    end_at(b, put_literal(p, "}},\n"));
+    end_at(b, p);
+    json_extras(b, r, false);
+    buf_put(b, "}},\n", 4);
 
     p = buf_room(b, EVENT_ROOM);
     if (p == NULL) {

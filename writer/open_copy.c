@@ -26,6 +26,9 @@ bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy 
     copy->forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
     copy->category = atomic_load_explicit(&span->category, memory_order_relaxed);
     copy->flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    copy->extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    for (unsigned i = 0; i < EXTRA_COUNT; i++)
+        copy->extra[i] = atomic_load_explicit(&log->extras[at][i], memory_order_relaxed);
     copy_name(log, atomic_load_explicit(&span->text_at, memory_order_relaxed),
               atomic_load_explicit(&span->text_len, memory_order_relaxed), copy);
     atomic_thread_fence(memory_order_acquire);

@@ -14,6 +14,8 @@ struct open_copy {
     int64_t sequence;
     uint32_t text_len;
     uint8_t category, flags;
+    uint8_t extras; /* bits of those that it has */
+    uint64_t extra[EXTRA_COUNT];
     _Alignas(8) char text[OPEN_TEXT];
 };
 

@@ -5,6 +5,7 @@
 #define WRITER_RECORD_H
 
 #include <stdint.h>
+#include <string.h>
 
 enum category {
 #define CATEGORY(id, text) CAT_##id,
@@ -49,16 +50,27 @@ enum record_flags {
     REC_ENDS_LATE = 1u << 5,
 };
 
+/* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those whose bit is set in `extras`. */
+enum record_extra {
+    EXTRA_STACK,  /* id of the stack that asked for it, not 0 */
+    EXTRA_MODULE, /* id of the module path inside which it happened, not 0 */
+    EXTRA_FLOPS,  /* floating-point operations, multiplication and addition counted each */
+    EXTRA_BYTES,  /* bytes read and written, as the formula has them */
+    EXTRA_DTYPE,  /* c10::ScalarType that the operations are done in, for the device's peak */
+    EXTRA_COUNT
+};
+
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
 
 struct record {
-    uint8_t kind;      /* enum record_kind */
-    uint8_t category;  /* enum category */
-    uint8_t data_kind; /* enum record_data */
-    uint8_t flags;     /* enum record_flags */
-    uint32_t slots;    /* length in slots, this header included */
-    uint64_t start;    /* clock_ticks() */
-    uint64_t end;      /* clock_ticks(); == start where there is no duration */
+    uint8_t kind;        /* enum record_kind */
+    uint8_t category;    /* enum category */
+    uint8_t data_kind;   /* enum record_data */
+    uint8_t flags;       /* enum record_flags */
+  uint32_t slots : 24;   /* length in slots, this header included; a ring is no longer either */
+    uint32_t extras : 8; /* bit 1 << enum record_extra: numbers that stand behind the data */
+    uint64_t start;      /* clock_ticks() */
+    uint64_t end;        /* clock_ticks(); == start where there is no duration */
     /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
     uint64_t id;
     uint64_t parent; /* id of the span that was open on this thread; 0 = none */
@@ -117,16 +129,30 @@ static inline const uint8_t *record_data(const struct record *r)
     return (const uint8_t *)(r + 1) + r->text_len;
 }
 
+/* The extra's value; `otherwise` when the record does not carry it. */
+static inline uint64_t record_extra(const struct record *r, enum record_extra which,
+                                    uint64_t otherwise)
+{
+    uint64_t value = otherwise;
+    if (r->extras & 1u << which)
+        memcpy(&value,
+               record_data(r) + r->data_len +
+                   8 * __builtin_popcount(r->extras & ((1u << which) - 1)),
+               sizeof value);
+    return value;
+}
+
 /* True when the record was a span on its thread's stack. */
 static inline int record_was_span(const struct record *r)
 {
     return r->kind == REC_SPAN || (r->kind == REC_ASYNC && r->async.tid == 0);
 }
 
-/* Slots that a record with so many bytes of text and data behind its header takes. */
-static inline uint64_t record_slots(uint64_t text_len, uint64_t data_len)
+/* Slots that a record with so many bytes of text and data, and these extras, behind its header takes. */
+static inline uint64_t record_slots(uint64_t text_len, uint64_t data_len, uint8_t extras)
 {
-    return 1 + (text_len + data_len + RECORD_SLOT - 1) / RECORD_SLOT;
+    uint64_t bytes = text_len + data_len + 8 * (unsigned)__builtin_popcount(extras);
+    return 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;
 }
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+struct report report;
+
 bool earlier_run_in_the_way(const struct writer_options *options)
 {
     static bool asked;
@@ -48,18 +50,18 @@ static const char *grouped(uint64_t n, char *text, size_t size)
     return text;
 }
 
-void report_exit(const struct writer_options *options, const struct report *what)
+void report_exit(const struct writer_options *options)
 {
     struct trace_identity id = {0};
     if (options->identity)
         options->identity(&id);
     char events[32], losts[32], more[64] = "";
-    if (what->traces > REPORT_PATHS)
+    if (report.traces > REPORT_PATHS)
         snprintf(more, sizeof more, " and %llu more",
-                 (unsigned long long)(what->traces - REPORT_PATHS));
+                 (unsigned long long)(report.traces - REPORT_PATHS));
     log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
-             (unsigned long long)what->traces, what->traces == 1 ? "" : "s",
-             grouped(what->events, events, sizeof events), grouped(what->lost, losts, sizeof losts),
-             what->paths[0], what->traces > 1 ? " " : "", what->traces > 1 ? what->paths[1] : "",
-             more);
+             (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
+             grouped(report.events, events, sizeof events),
+             grouped(report.lost, losts, sizeof losts), report.paths[0],
+             report.traces > 1 ? " " : "", report.traces > 1 ? report.paths[1] : "", more);
 }

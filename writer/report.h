@@ -9,14 +9,17 @@
 
 #define REPORT_PATHS 2 /* in the exit line */
 
-/* What a run has left. */
+/* What the run has left until now. cprof thread; the exiting one once that is done. */
 struct report {
-    uint64_t traces, events, lost;
-    const char (*paths)[PATH_MAX]; /* of the first REPORT_PATHS traces */
+    uint64_t traces, events;
+    uint64_t lost;                      /* what the traces say, and what came too late for one */
+    char paths[REPORT_PATHS][PATH_MAX]; /* of the first traces */
 };
 
+extern struct report report;
+
 /* Writes the one line for the user. The exiting thread, once the cprof thread is done. */
-void report_exit(const struct writer_options *options, const struct report *what);
+void report_exit(const struct writer_options *options);
 
 /* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
  * restart finds its own). Asked once, before the first file is made; later calls answer false. cprof thread. */

@@ -32,8 +32,8 @@ struct open_span {
     _Atomic uint8_t category;        /* enum category */
     uint8_t data_kind;               /* owner only: enum record_data */
     _Atomic uint8_t flags;           /* enum record_flags, for the record that it becomes */
-    uint8_t pad;
-    _Atomic uint64_t parent; /* as in struct record */
+    _Atomic uint8_t extras;          /* as in struct record; the values are in thread_log.extras */
+    _Atomic uint64_t parent;         /* as in struct record */
 };
 _Static_assert(sizeof(struct open_span) == 64, "an open span is one cache line");
 
@@ -55,6 +55,8 @@ struct thread_log {
     struct open_span spans[SPAN_DEPTH];
     _Atomic uint64_t text[SPAN_TEXT / 8]; /* names; owner writes, cprof thread reads; relaxed */
     uint8_t data[SPAN_DATA];              /* owner only */
+    /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
+    _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];
     /* cprof thread only */
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
@@ -82,6 +84,15 @@ static inline void span_add_flags(struct open_span *span, uint8_t flags)
 {
     uint8_t before = atomic_load_explicit(&span->flags, memory_order_relaxed);
     atomic_store_explicit(&span->flags, (uint8_t)(before | flags), memory_order_relaxed);
+}
+
+/* Gives the span a number, or another one. Its own thread. */
+static inline void span_set_extra(struct thread_log *log, struct open_span *span,
+                                  enum record_extra which, uint64_t value)
+{
+    uint8_t before = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    atomic_store_explicit(&log->extras[span - log->spans][which], value, memory_order_relaxed);
+    atomic_store_explicit(&span->extras, (uint8_t)(before | 1u << which), memory_order_relaxed);
 }
 
 /* Whose record it is: a log may have passed to another thread by the time that a held record is used. */

@@ -234,10 +234,11 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     struct put_arg *put = arg;
     struct {
         struct record r;
-        char text[OPEN_TEXT];
+        char text[OPEN_TEXT + sizeof span->extra];
     } copy = {.r = {.kind = REC_SPAN,
                     .category = span->category,
                     .flags = span->flags | REC_UNFINISHED,
+                    .extras = span->extras,
                     .start = span->start,
                     .end = put->now > span->start ? put->now : span->start,
                     .id = span->id,
@@ -250,6 +251,9 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
         copy.r.async.tid = tid;
     }
     memcpy(copy.text, span->text, span->text_len);
+    char *extra = copy.text + span->text_len;
+    for (unsigned mask = span->extras; mask; mask &= mask - 1, extra += sizeof(uint64_t))
+        memcpy(extra, &span->extra[__builtin_ctz(mask)], sizeof(uint64_t));
     struct json_place at = window_place(put->w, put->shared, tid, copy.r.start, copy.r.end);
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);

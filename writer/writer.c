@@ -20,6 +20,7 @@
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
 #include "writer/report.h"
+#include "writer/saving.h"
 #include "writer/texts.h"
 #include "writer/thread_names.h"
 #include "writer/window.h"
@@ -60,11 +61,8 @@ static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
 static uint64_t step_start;          /* ticks of the edge at which the step being run began */
 static uint64_t passes;              /* begun so far */
-/* events_lost: what the traces say, and what came too late for one */
-static uint64_t traces, events_written, events_lost;
 static uint64_t late_from, late_end; /* the last finished window */
 static struct buf late_open;         /* ids of the spans that stand there as unfinished */
-static char shown[REPORT_PATHS][PATH_MAX];
 static uint64_t thread_started_ns;
 static struct gpu_side gpu;
 static bool
@@ -142,43 +140,12 @@ void writer_edge(const struct step_edge *edge)
 
 /* ---- files ---- */
 
-static bool disk_low(const char *path)
-{
-    if (!sink_disk_low(path))
-        return false;
-    fail();
-    log_error("%s: the file system is nearly full; recording is off, the program goes on", path);
-    return true;
-}
-
-/* Asked before a window makes its file. */
-static bool may_make_file(const struct window *w)
-{
-    char path[PATH_MAX];
-    struct train_time time = {.batch = w->first_step};
-    if (!earlier_run_in_the_way(&options) && options.trace_path(&time, path, sizeof path))
-        return !disk_low(path);
-    fail();
-    return false;
-}
-
-/* A write that failed: what had come until then is lost. */
-static void write_failed(struct window *w, const char *path, int error)
-{
-    events_lost += w->lost_total + w->events - w->flushed;
-    fail();
-    log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
-              w->part_path[0] ? w->part_path : path, strerror(error));
-}
-
 static bool flush_window(struct window *w)
 {
-    if (!w->sink && !may_make_file(w))
-        return false;
-    int error = window_flush(w, &shared);
-    if (error)
-        write_failed(w, "trace", error);
-    return !error && !disk_low(w->part_path);
+    bool done = saving_flush(w, &shared);
+    if (!done)
+        fail();
+    return done;
 }
 
 /* Between flushes, so that a burst does not fill the memory. False: could not be written, or need not be. */
@@ -196,7 +163,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
         clock_settle();
     struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
-        events_lost++; /* at least: all that would have been in it */
+        report.lost++; /* at least: all that would have been in it */
         return NULL;
     }
     struct window **at = &windows;
@@ -415,7 +382,7 @@ static void take_record(struct thread_log *log, const struct record *r)
             hold_is_full();
     } else if (r->start >= late_from && r->start < late_end &&
                !window_left_open(&late_open, r->id)) {
-        ++*(current ? &current->lost.n[LOSS_LATE] : &events_lost); /* its own file is written */
+        ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is written */
     }
 }
 
@@ -470,7 +437,7 @@ static bool keep_gpu(const struct gpu_record *from_gpu)
                     .data_kind = DATA_GPU,
                     .start = from_gpu->start,
                     .end = from_gpu->end,
-                    .slots = (uint32_t)record_slots(0, sizeof *from_gpu),
+                    .slots = (uint32_t)record_slots(0, sizeof *from_gpu, 0) & 0xffffffu,
                     .data_len = sizeof *from_gpu},
               .data = *from_gpu};
     static struct record_owner nobody;
@@ -509,7 +476,7 @@ static void blame_window(enum loss cause, uint64_t n)
     else if (hold.on && hold_is_trace)
         held_faults.n[cause] += n;
     else if (cause == LOSS_LATE)
-        events_lost += n;
+        report.lost += n;
 }
 
 static void start_gpu(void)
@@ -571,34 +538,14 @@ static void flush_windows(bool force)
     roll_over();
 }
 
-/* The last flush, the name, and what the exit line will say. */
-static void save(struct window *w)
-{
-    char path[PATH_MAX];
-    if (!w->sink && !may_make_file(w))
-        return;
-    int error = window_finish(w, &shared, path);
-    if (error) {
-        write_failed(w, path, error);
-        return;
-    }
-    if (traces < REPORT_PATHS)
-        memcpy(shown[traces], path, sizeof path);
-    traces++;
-    events_written += w->events;
-    events_lost += w->lost_total;
-    if (w->markless && !w->region)
-        log_info("no step was marked: the trace holds the whole run (cprof_step(), an optimizer, "
-                 "or CPROF_STEP=dataloader|forward mark steps)");
-}
-
 static void finish_window(struct window *w)
 {
     if (w->unwanted) {
         window_discard(w);
     } else if (w->events || w->sink || w->unfinished) {
         texts_collect(&shared.user_json, &shared.notes_json);
-        save(w);
+        if (!saving_finish(w, &shared))
+            fail();
         late_from = w->start;
         late_end = w->end;
         struct buf before = late_open;
@@ -775,8 +722,8 @@ bool writer_finish(void)
         left = options.exit_deadline_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
     }
     if (atomic_load(&life) == THREAD_DONE) {
-        if (traces)
-            report_exit(&options, &(struct report){traces, events_written, events_lost, shown});
+        if (report.traces)
+            report_exit(&options);
         return true;
     }
     log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "

@@ -95,10 +95,16 @@ uint64_t async_open(struct thread_log *log, enum category category, uint8_t flag
 /* Closes it, on any thread, whose log is given, and puts it into that one's ring. False: there is no such range any more. */
 bool async_close(struct thread_log *log, uint64_t id);
 
+/* Numbers for a record that is no span; NULL in the calls below means none. A span's are set by span_set_extra(). */
+struct extras {
+    uint8_t mask; /* bits 1 << enum record_extra */
+    uint64_t value[EXTRA_COUNT];
+};
+
 /* Records an instant. data as record.h; data may be NULL. flags: enum record_flags. */
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
                   uint32_t text_len, enum record_data data_kind, const void *data,
-                  uint32_t data_len);
+                  uint32_t data_len, const struct extras *extras);
 
 /* Records one sample of a counter; data is DATA_ARGS, one item per series. flags: enum record_flags. */
 void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
@@ -106,7 +112,7 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
 
 /* Records an allocation (bytes > 0) or a release (bytes < 0). */
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
-                 const struct record_memory *extra);
+                 const struct record_memory *state, const struct extras *extras);
 
 /* Records that a node of a CUDA graph came into being on this thread: captured, added, or copied from the node `original` (0: from
  * none) when the graph was instantiated. The name of the innermost open span goes with it. Also outside windows; no gate. */

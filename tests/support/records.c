@@ -15,7 +15,7 @@ struct record *record_new(enum record_kind kind, enum category category, const c
     r->kind = (uint8_t)kind;
     r->category = (uint8_t)category;
     r->data_kind = (uint8_t)data_kind;
-    r->slots = (uint32_t)record_slots(text_len, n);
+    r->slots = (uint32_t)record_slots(text_len, n, 0) & 0xffffffu;
     r->op.sequence = -1;
     r->text_len = (uint32_t)text_len;
     r->data_len = (uint32_t)n;

@@ -131,5 +131,5 @@ void session_instant(const char *name, uint8_t flags)
     struct thread_log *log = thread_log_get();
     if (log)
         emit_instant(log, CAT_USER_ANNOTATION, flags, name, (uint32_t)strlen(name), DATA_NONE, NULL,
-                     0);
+                     0, NULL);
 }

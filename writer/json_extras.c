@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See json_extras.h. */
+#include "writer/json_extras.h"
+
+#include "writer/json_event.h"
+
+#define NUMBER_ROOM 24u
+
+static void put_key(struct buf *b, const char *key, bool *first)
+{
+    buf_puts(b, *first ? "\"" : ", \"");
+    buf_puts(b, key);
+    buf_puts(b, "\": ");
+    *first = false;
+}
+
+static void put_number(struct buf *b, const char *key, uint64_t value, bool *first)
+{
+    put_key(b, key, first);
+    char *p = buf_room(b, NUMBER_ROOM);
+    if (p != NULL) {
+        end_at(b, put_u64(p, value));
+    }
+}
+
+void json_extras(struct buf *b, const struct record *r, bool first)
+{
+    if (r->extras & 1u << EXTRA_FLOPS) {
+        put_number(b, "flops", record_extra(r, EXTRA_FLOPS, 0), &first);
+    }
+    if (r->extras & 1u << EXTRA_BYTES) {
+        put_number(b, "bytes", record_extra(r, EXTRA_BYTES, 0), &first);
+    }
+}

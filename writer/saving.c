@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See saving.h. */
+#include "writer/saving.h"
+
+#include <string.h>
+
+#include "writer/report.h"
+
+static bool disk_low(const char *path)
+{
+    if (!sink_disk_low(path))
+        return false;
+    log_error("%s: the file system is nearly full; recording is off, the program goes on", path);
+    return true;
+}
+
+/* Asked before a window makes its file. */
+static bool may_make_file(const struct window *w, const struct writer_options *options)
+{
+    char path[PATH_MAX];
+    struct train_time time = {.batch = w->first_step};
+    return !earlier_run_in_the_way(options) && options->trace_path(&time, path, sizeof path) &&
+           !disk_low(path);
+}
+
+/* What had come until then is lost. */
+static void say_failed(const struct window *w, const char *path, int error)
+{
+    report.lost += w->lost_total + w->events - w->flushed;
+    log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
+              w->part_path[0] ? w->part_path : path, strerror(error));
+}
+
+bool saving_flush(struct window *w, const struct window_shared *shared)
+{
+    if (!w->sink && !may_make_file(w, shared->options))
+        return false;
+    int error = window_flush(w, shared);
+    if (error)
+        say_failed(w, "trace", error);
+    return !error && !disk_low(w->part_path);
+}
+
+bool saving_finish(struct window *w, const struct window_shared *shared)
+{
+    char path[PATH_MAX];
+    if (!w->sink && !may_make_file(w, shared->options))
+        return false;
+    int error = window_finish(w, shared, path);
+    if (error) {
+        say_failed(w, path, error);
+        return false;
+    }
+    if (report.traces < REPORT_PATHS)
+        memcpy(report.paths[report.traces], path, sizeof path);
+    report.traces++;
+    report.events += w->events;
+    report.lost += w->lost_total;
+    if (w->markless && !w->region)
+        log_info(
+            "no step was marked: the trace holds the whole run (cprof_step(), an optimizer, or "
+            "CPROF_STEP=dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME mark steps)");
+    return true;
+}

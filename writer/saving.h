@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a window to its file: what is asked before it is made, flushes, and the name at the end. Everything here runs on the cprof
+ * thread. */
+#ifndef WRITER_SAVING_H
+#define WRITER_SAVING_H
+
+#include "writer/window.h"
+
+/* Writes what has come since the last flush; makes the file at the first. False, with a line: the file cannot be made or written, or
+ * the disk is nearly full; nothing more may be recorded. */
+bool saving_flush(struct window *w, const struct window_shared *shared);
+
+/* The last flush and the name. False as above. */
+bool saving_finish(struct window *w, const struct window_shared *shared);
+
+#endif
