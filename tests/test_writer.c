@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -251,6 +252,36 @@ START_TEST(step_0_is_the_trace_of_a_program_without_marks)
 }
 END_TEST
 
+static struct saved_trace saved;
+static char saved_path[PATH_MAX];
+static bool saved_whole;
+
+static void keep_saved(const struct saved_trace *trace)
+{
+    saved = *trace;
+    strcpy(saved_path, trace->path);
+    saved_whole = access(trace->path, R_OK) == 0;
+}
+
+START_TEST(a_saved_trace_is_told)
+{
+    session_options.trace_ready = keep_saved;
+    session_start(ACTION_ACTIVE, false);
+    session_span("first");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert(saved_whole);
+    ck_assert(strncmp(saved_path, session_folder, strlen(session_folder)) == 0);
+    ck_assert_ptr_nonnull(strstr(saved_path, "/t2.json"));
+    ck_assert_int_eq(saved.first_step, 0);
+    ck_assert_int_eq(saved.last_step, 1);
+    ck_assert_uint_gt(saved.events, 0);
+    ck_assert_uint_eq(saved.lost, 0);
+    ck_assert(!saved.partial && !saved.markless);
+}
+END_TEST
+
 START_TEST(the_first_mark_throws_step_0_away)
 {
     bool warm = _i == 1; /* the schedule warms up in step 0: its markers stay */
@@ -450,6 +481,7 @@ Suite *suite_writer(void)
     tcase_add_test(files, open_spans_at_exit);
     tcase_add_test(files, an_empty_window_leaves_no_file);
     tcase_add_loop_test(files, markers_of_warmup_stand_at_the_head, 0, 2);
+    tcase_add_test(files, a_saved_trace_is_told);
     tcase_add_loop_test(files, step_0_is_the_trace_of_a_program_without_marks, 0, 2);
     tcase_add_loop_test(files, the_first_mark_throws_step_0_away, 0, 2);
     tcase_add_test(files, step_0_is_kept_up_to_a_limit);

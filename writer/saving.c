@@ -41,6 +41,20 @@ bool saving_flush(struct window *w, const struct window_shared *shared)
     return !error && !disk_low(w->part_path);
 }
 
+static void tell(const struct window *w, const char *path, const struct writer_options *options)
+{
+    struct saved_trace trace = {.path = path,
+                                .first_step = w->first_step,
+                                .last_step = w->last_step,
+                                .time = w->time,
+                                .events = w->events,
+                                .lost = w->lost_total,
+                                .partial = w->partial,
+                                .markless = w->markless};
+    if (options->trace_ready)
+        options->trace_ready(&trace);
+}
+
 bool saving_finish(struct window *w, const struct window_shared *shared)
 {
     char path[PATH_MAX];
@@ -56,6 +70,7 @@ bool saving_finish(struct window *w, const struct window_shared *shared)
     report.traces++;
     report.events += w->events;
     report.lost += w->lost_total;
+    tell(w, path, shared->options);
     if (w->markless && !w->region)
         log_info(
             "no step was marked: the trace holds the whole run (cprof_step(), an optimizer, or "

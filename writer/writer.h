@@ -171,6 +171,16 @@ struct trace_identity {
     const char *source;  /* where the rank came from, for the trace: "torchrun", "default" … */
 };
 
+/* A trace that is whole and has its name. */
+struct saved_trace {
+    const char *path;              /* absolute; valid during the call */
+    int64_t first_step, last_step; /* last_step: the last whole one; first_step - 1 when none is */
+    struct train_time time;        /* at its end */
+    uint64_t events, lost;
+    bool partial;  /* cut short by exit */
+    bool markless; /* of a program, or of a part of one, without step marks */
+};
+
 struct writer_options {
     bool gzip, overwrite;
     bool record_shapes, profile_memory, with_stack, with_modules,
@@ -193,6 +203,8 @@ struct writer_options {
     bool (*trace_path)(const struct train_time *time, char *path, unsigned long size);
     /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false: none. cprof thread. */
     bool (*trace_pattern)(char *pattern, unsigned long size);
+    /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
+    void (*trace_ready)(const struct saved_trace *trace);
 };
 
 /* Takes the options, starts the clock and the thread-end hook. Once, at wake-up, before any recording. false: recording is not
