@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -98,6 +99,12 @@ static bool loaded_first(const struct link_map *self)
     return true;
 }
 
+/* LD_PRELOAD=./libcprof.so is a path from where the program begins, and it may go elsewhere. NULL: no file's path. */
+static const char *absolute(const char *path, char room[PATH_MAX])
+{
+    return path[0] == '/' ? path : strchr(path, '/') ? realpath(path, room) : NULL;
+}
+
 __attribute__((constructor)) static void loaded(void)
 {
     int saved = errno;
@@ -107,10 +114,12 @@ __attribute__((constructor)) static void loaded(void)
     process_start(); /* its wrappers forward also where cprof is off */
     if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
         self = NULL;
-    if (config_enabled() && self && self->l_name[0] == '/' && loaded_first(self)) {
+    char room[PATH_MAX];
+    const char *path = self ? absolute(self->l_name, room) : NULL;
+    if (config_enabled() && path && loaded_first(self)) {
         names_capture();
         affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
-        inject_all(self->l_name);
+        inject_all(path);
         symbol_start();
     } else {
         atomic_store(&cprof_life, LIFE_OVER);

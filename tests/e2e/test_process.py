@@ -54,6 +54,15 @@ def test_tools_run_as_if_nothing_was_there(tmp_path, library):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_relative_path_in_ld_preload(tmp_path):
+    """LD_PRELOAD=./libcprof.so works, also when the program goes elsewhere; tools find the library by an absolute path."""
+    code = "os.chdir('/'); step(); steps(3); print(os.environ['NVTX_INJECTION64_PATH'])"
+    result = support.run(support.python(code), tmp_path, preload=False, cwd=support.LIBRARY.parent,
+                         env={"LD_PRELOAD": f"./{support.LIBRARY.name}"}, WARMUP=0, ACTIVE=2)
+    assert result.out.strip() == str(support.LIBRARY.resolve())
+    assert len(result.traces) == 1 and result.complaints == []
+
+
 def test_an_idle_process_has_no_thread_and_no_file_of_ours(tmp_path, library):
     code = "import os; print(len(os.listdir('/proc/self/task')), sorted(os.listdir('/proc/self/fd')))"
     plain = support.run([sys.executable, "-c", code], tmp_path, preload=False)
