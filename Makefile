@@ -343,6 +343,15 @@ $(BUILD)/gpu/libgpu%.so: tests/gpu/libgpu.c tests/gpu/kernels_sim.c $(GPU_HEADER
 	$(Q)$(GPU_CC) -DRUNTIME=$* -fPIC -fvisibility=hidden -shared -Wl,-soname,libgpu$*.so -o $@ $(filter %.c,$^) \
 		$(SIM)/libcudart.so.$* $(GPU_RPATH)
 
+# A stand-in for NCCL, which brings a runtime of its own as NCCL does.
+$(BUILD)/gpu/libnccl.so.2: tests/gpu/libnccl.c tests/gpu/kernels_sim.c $(GPU_HEADERS) tests/gpu/nccl.h $(SIM)/libcudart_static.a
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC) -fPIC -fvisibility=hidden -shared -Wl,-soname,libnccl.so.2 -o $@ $(filter %.c,$^) \
+		$(SIM)/libcudart_static.a $(SIM)/libcuda.so.1 $(GPU_RPATH) -lpthread -ldl
+$(BUILD)/gpu/transfers: GPU_LINK = $(SIM)/libcudart.so.13 $(BUILD)/gpu/libnccl.so.2 -Wl,-rpath,'$$ORIGIN'
+$(BUILD)/gpu/transfers: $(BUILD)/gpu/libnccl.so.2
+
 # Rewritten only when its text changes, so that another compiler, other flags or a new test file rebuild
 # exactly what they touch.
 define keep_if_same

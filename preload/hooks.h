@@ -90,11 +90,11 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_PARAMS(...) HOOK_PICK(HOOK_PARAMS_, HOOK_ARITY(__VA_ARGS__))(__VA_ARGS__)
 #define HOOK_ARGS(...)   HOOK_PICK(HOOK_ARGS_, HOOK_ARITY(__VA_ARGS__))
 
-#define HOOK_ARITY(...) HOOK_ARITY_(_, ##__VA_ARGS__, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define HOOK_ARITY(...) HOOK_ARITY_(_, ##__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 
-#define HOOK_ARITY_(_, a, b, c, d, e, f, g, h, i, j, k, n, ...) n
-#define HOOK_PICK(stem, n)                                      HOOK_PICK_(stem, n)
-#define HOOK_PICK_(stem, n)                                     stem##n
+#define HOOK_ARITY_(_, a, b, c, d, e, f, g, h, i, j, k, l, n, ...) n
+#define HOOK_PICK(stem, n)                                         HOOK_PICK_(stem, n)
+#define HOOK_PICK_(stem, n)                                        stem##n
 
 #define HOOK_PARAMS_0(...)                       (void)
 #define HOOK_PARAMS_1(A)                         (A a)
@@ -110,6 +110,8 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
     (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
 #define HOOK_PARAMS_11(A, B, C, D, E, F, G, H, I, J, K)                                            \
     (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
+#define HOOK_PARAMS_12(A, B, C, D, E, F, G, H, I, J, K, L)                                         \
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
 
 #define HOOK_ARGS_0  ()
 #define HOOK_ARGS_1  (a)
@@ -123,5 +125,6 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_ARGS_9  (a, b, c, d, e, f, g, h, i)
 #define HOOK_ARGS_10 (a, b, c, d, e, f, g, h, i, j)
 #define HOOK_ARGS_11 (a, b, c, d, e, f, g, h, i, j, k)
+#define HOOK_ARGS_12 (a, b, c, d, e, f, g, h, i, j, k, l)
 
 #endif

@@ -27,6 +27,10 @@ static char working_directory[PATH_MAX];
 static pthread_mutex_t rank_lock =
     PTHREAD_MUTEX_INITIALIZER; /* application thread writes, cprof thread reads; neither on a hot path */
 static struct rank_info rank;
+static struct {
+    int64_t rank, size; /* size 0: none seen */
+    const char *source;
+} communicator; /* the largest one, under rank_lock */
 static bool pid_in_name;
 static time_t started; /* this process woke; ranks that it starts write later */
 
@@ -57,8 +61,29 @@ static struct rank_info rank_now(void)
 {
     pthread_mutex_lock(&rank_lock);
     struct rank_info now = rank;
+    bool worlds = communicator.size > 1 && !now.known &&
+                  (!now.world_known || now.world_size == communicator.size);
+    if (worlds) {
+        now.rank = communicator.rank;
+        now.world_size = communicator.size;
+        now.source = communicator.source;
+        now.known = now.world_known = true;
+    }
     pthread_mutex_unlock(&rank_lock);
     return now;
+}
+
+void identity_communicator(int64_t of, int64_t size, const char *source)
+{
+    if (of < 0 || of >= size)
+        return;
+    pthread_mutex_lock(&rank_lock);
+    if (size > communicator.size) {
+        communicator.rank = of;
+        communicator.size = size;
+        communicator.source = source;
+    }
+    pthread_mutex_unlock(&rank_lock);
 }
 
 void identity_fill(struct trace_identity *out)

@@ -15,6 +15,10 @@ void identity_start(const struct config *config);
 /* Reads the rank again. Stepping thread. */
 void identity_refresh(void);
 
+/* This process is rank `of` of a communicator of so many. Where no launcher has told the rank, that of the largest one counts, if it
+ * is as large as the world is said to be. source: "NCCL", static. Application thread; takes a lock: once per communicator. */
+void identity_communicator(int64_t of, int64_t size, const char *source);
+
 /* True when an ancestor of this process has a thread named `cprof`: it is traced, and this process is one of its helpers unless it marks
  * steps. Reads /proc; application thread. */
 bool identity_below_traced(void);

@@ -172,7 +172,8 @@ static void start_parts(enum wake_reason reason)
     static const char *const wakers[] = {[WAKE_CUDA] = "a CUDA call",
                                          [WAKE_INJECTION] = "the driver, NVTX or ITT",
                                          [WAKE_MARKER] = "a marker",
-                                         [WAKE_TORCH] = "torch's allocator"};
+                                         [WAKE_TORCH] = "torch's allocator",
+                                         [WAKE_COLLECTIVE] = "NCCL or MPI"};
     config_load();
     log_debug("woken by %s", wakers[reason]);
     config_print();

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum wake_reason { WAKE_CUDA, WAKE_INJECTION, WAKE_MARKER, WAKE_TORCH };
+enum wake_reason { WAKE_CUDA, WAKE_INJECTION, WAKE_MARKER, WAKE_TORCH, WAKE_COLLECTIVE };
 
 enum life {
     LIFE_ASLEEP, /* loaded, nothing asked for cprof yet */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/collectives.h"
 #include "preload/init.h"
 #include "preload/python.h"
 #include "preload/steps.h"
@@ -247,6 +248,20 @@ static void say_not_traced(const char *name)
                  (int)getpid());
 }
 
+/* What the range around a transfer of c10d sends. */
+static void tell_transfer(struct thread_log *log, struct open_span *span, const void *function,
+                          const char *name)
+{
+    uint8_t shapes[COLLECTIVE_ARGS], args[COLLECTIVE_ARGS];
+    uint32_t n = torch_shapes(function, shapes, sizeof shapes);
+    n = collective_of_shapes(name, shapes, n, args);
+    uint8_t *room = n ? span_data_room(log, span, n) : NULL;
+    if (room) {
+        memcpy(room, args, n);
+        span_data_done(log, span, DATA_ARGS, n);
+    }
+}
+
 void **torch_range_start(void **context, const void *function)
 {
     *context = NULL;
@@ -265,8 +280,11 @@ void **torch_range_start(void **context, const void *function)
     if (!gate_open(GATE_SPANS))
         return context;
     struct thread_log *log = thread_log_get();
-    if (log)
-        span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name));
+    struct open_span *span =
+        log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
+    if (span && collective_is_range(name) &&
+        atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
+        tell_transfer(log, span, function, name);
     return context;
 }
 

@@ -131,6 +131,29 @@ def bench_hook(folder, rounds):
             ("hooked call while recording", best["on"] - best["bare"], "ns", 40, "over the bare call")]
 
 
+def bench_transfer(folder, rounds):
+    """The cost of an intercepted collective, over a stand-in for NCCL that does nothing."""
+    stub = pathlib.Path(folder) / "libnccl.so.2"
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", str(stub), "-xc", "-",
+                    "-Wl,-soname,libnccl.so.2"], text=True, check=True, input="""
+        int ncclCommCount(void *comm, int *n) { *n = 8; return comm == 0; }
+        int ncclCommUserRank(void *comm, int *n) { *n = 0; return comm == 0; }
+        int ncclAllReduce(const void *a, void *b, unsigned long n, int type, int op, void *comm, void *stream)
+        { return a == b; }
+    """)
+    program = compile_program("transfer_call", str(stub), f"-Wl,-rpath,{stub.parent}")
+
+    def measure():
+        return {"bare": values(output([program], environment(False)))["call"],
+                "idle": values(output([program], environment(True, SKIP_FIRST=1000000)))["call"],
+                "on": values(output([program], environment(True, WARMUP=0, ACTIVE=1000000, FOLDER=fresh(folder))))["call"]}
+
+    best = least(rounds, measure)
+    return [("intercepted collective while not recording", best["idle"] - best["bare"], "ns", None, "over the bare call"),
+            ("intercepted collective while recording", best["on"] - best["bare"], "ns", None,
+             "elements, bytes, type, communicator, rank and number are noted")]
+
+
 def fresh(folder):
     """A new folder for traces, so that no run is in the way of the next."""
     return tempfile.mkdtemp(dir=folder)
@@ -291,6 +314,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     try:
         rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
+        rows += bench_transfer(folder, rounds)
         rows += bench_nvtx(folder, rounds) + bench_module(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_step(folder, 1 if args.quick else 3, 100)
         rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "writer/calls.h"
+#include "writer/collectives.h"
 #include "writer/events.h"
 #include "writer/gpu_memory.h"
 #include "writer/json_gpu.h"
@@ -136,6 +137,9 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
         link.captured_name = maker->name;
         link.captured_name_len = maker->name_len;
     }
+    struct transfer transfer;
+    if (r->kind == GPU_KERNEL && collectives_find(c->collective, &transfer))
+        link.transfer = &transfer;
     uint32_t device =
         r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
     struct json_place at = place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
@@ -257,7 +261,8 @@ struct caller {
     struct note *hook; /* the hooked call that it is, or NULL */
     bool
         inside; /* it was made inside a hooked call of another name, whose record is still to come */
-    uint64_t external; /* id of the span */
+    uint64_t external;   /* id of the span */
+    uint64_t collective; /* id of the communication library's call around it, 0 = none */
     uint32_t range;
     uint64_t start, end; /* ticks of its row */
 };
@@ -309,6 +314,10 @@ static bool find_caller(const struct gpu_record *r, struct caller *who)
     }
     if (around && is_call(around)) /* the operator is what made the hooked call */
         around = timeline_span(who->thread, around->parent, &above);
+    if (around && around->category == CAT_COLLECTIVE) { /* likewise */
+        who->collective = around->id;
+        around = timeline_span(who->thread, around->parent, &above);
+    }
     if (around) {
         who->external = around->id;
         who->range = ranges_of(who->thread, around);
@@ -342,6 +351,7 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     c->state = CALL_WRITTEN;
     c->window = w->serial;
     c->external = who->external;
+    c->collective = who->collective;
     c->range = who->range;
     c->at = window_place(w, in->shared, r->call.tid, who->start, who->end);
     if (c->effect == EFFECT_KERNEL)
@@ -560,6 +570,7 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
             write_hook(in, its, t, gone);
     }
     struct note *n = timeline_add(t, r);
+    collectives_note(r);
     if (r->category != CAT_CPU_OP) {
         n->name = names_keep(record_text(r), r->text_len);
         n->name_len = n->name ? r->text_len : 0;

@@ -2,6 +2,8 @@
 /* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that its readers (HTA,
  * TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not at all. Pure functions, cprof thread. */
 #include "writer/json.h"
+#include "writer/collectives.h"
+#include "writer/json_args.h"
 #include "writer/json_event.h"
 #include "writer/json_extras.h"
 
@@ -15,94 +17,6 @@ static const char *const category_text[CAT_COUNT] = {
 #include "writer/categories.def"
 #undef CATEGORY
 };
-
-/* ---- args: what stands behind a record ------------------------------------------------------------------- */
-
-/* One item of DATA_ARGS. */
-struct arg {
-    uint8_t type;
-    const char *key;
-    size_t key_len;
-    const uint8_t *value; /* 8 bytes, or the text */
-    size_t value_len;
-};
-
-/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
-static bool next_arg(const uint8_t **at, const uint8_t *end, struct arg *a)
-{
-    const uint8_t *p = *at;
-    if (end - p < 3) {
-        return false;
-    }
-    uint16_t key_len;
-    a->type = p[0];
-    memcpy(&key_len, p + 1, sizeof(key_len));
-    p += 3;
-    if (end - p < key_len || a->type > ARG_TEXT) {
-        return false;
-    }
-    a->key = (const char *)p;
-    a->key_len = key_len;
-    p += key_len;
-    uint32_t length = 8;
-    if (a->type == ARG_TEXT) {
-        if (end - p < 4) {
-            return false;
-        }
-        memcpy(&length, p, sizeof(length));
-        p += 4;
-    }
-    if ((size_t)(end - p) < length) {
-        return false;
-    }
-    a->value = p;
-    a->value_len = length;
-    *at = p + length;
-    return true;
-}
-
-/* True for the item that holds the event's own category. */
-static bool is_category(const struct arg *a)
-{
-    return a->type == ARG_TEXT && a->key_len == 0;
-}
-
-/* Appends the value of an item. */
-static void put_value(struct buf *b, const struct arg *a)
-{
-    if (a->type == ARG_TEXT) {
-        json_string(b, (const char *)a->value, a->value_len);
-    } else if (a->type == ARG_INT) {
-        int64_t v;
-        memcpy(&v, a->value, sizeof(v));
-        json_int(b, v);
-    } else {
-        double v;
-        memcpy(&v, a->value, sizeof(v));
-        json_real(b, v);
-    }
-}
-
-/* Appends `"key": value` for each item; first is false when something stands before them. Returns what it is for what follows. */
-static bool put_args(struct buf *b, const struct record *r, bool first)
-{
-    const uint8_t *at = record_data(r);
-    const uint8_t *end = at + r->data_len;
-    struct arg a;
-    while (next_arg(&at, end, &a)) {
-        if (is_category(&a)) {
-            continue;
-        }
-        if (!first) {
-            buf_put(b, ", ", 2);
-        }
-        first = false;
-        json_string(b, a.key, a.key_len);
-        buf_put(b, ": ", 2);
-        put_value(b, &a);
-    }
-    return first;
-}
 
 /* ---- args: shapes of operator inputs --------------------------------------------------------------------- */
 
@@ -257,7 +171,7 @@ static void put_shapes(struct buf *b, const struct record *r, const char *const 
 /* ---- events ---------------------------------------------------------------------------------------------- */
 
 /* The same for a category that is a text of the program's. instant: ph i instead of X. */
-static char *begin_own_category(struct buf *b, bool instant, const struct arg *category,
+static char *begin_own_category(struct buf *b, bool instant, const struct json_arg *category,
                                 const char *name, size_t n)
 {
     buf_puts(b, instant ? "{\"ph\": \"i\", \"cat\": " : "{\"ph\": \"X\", \"cat\": ");
@@ -268,15 +182,15 @@ static char *begin_own_category(struct buf *b, bool instant, const struct arg *c
 }
 
 /* Finds the item of a record's args that names its category. */
-static bool own_category(const struct record *r, struct arg *category)
+static bool own_category(const struct record *r, struct json_arg *category)
 {
     if (r->data_kind != DATA_ARGS) {
         return false;
     }
     const uint8_t *at = record_data(r);
     const uint8_t *end = at + r->data_len;
-    while (next_arg(&at, end, category)) {
-        if (is_category(category)) {
+    while (json_next_arg(&at, end, category)) {
+        if (json_arg_is_category(category)) {
             return category->value_len != 0;
         }
     }
@@ -307,12 +221,24 @@ static char *put_operator(char *p, const struct record *r)
     return put_literal(p, "\"Record function id\": 0");
 }
 
+/* Of a transfer that is over when its call is. */
+static void put_bandwidth(struct buf *b, const struct record *r, const struct json_place *at)
+{
+    struct transfer t;
+    bool may_be = r->category == CAT_COLLECTIVE ||
+                  (r->category == CAT_USER_ANNOTATION && (r->flags & REC_MARKER) == 0);
+    if (may_be && (r->flags & REC_UNFINISHED) == 0 &&
+        collectives_read(record_data(r), r->data_len, &t) && t.blocking) {
+        collectives_bandwidth(b, &t, duration_of(at));
+    }
+}
+
 /* X: a span, whatever recorded it. */
 static void put_span(struct buf *b, const struct record *r, const struct json_place *at,
                      const char *const *dtype_names, unsigned n_dtypes)
 {
     enum category category = category_of(r);
-    struct arg own;
+    struct json_arg own;
     char *p = own_category(r, &own)
                   ? begin_own_category(b, false, &own, record_text(r), r->text_len)
                   : begin_event(b, &span_begin[category], record_text(r), r->text_len, EVENT_ROOM);
@@ -341,7 +267,8 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
         p = buf_room(b, EVENT_ROOM);
     } else if (r->data_kind == DATA_ARGS) {
         end_at(b, p);
-        first = put_args(b, r, first);
+        first = json_args(b, record_data(r), r->data_len, first);
+        put_bandwidth(b, r, at);
         p = buf_room(b, EVENT_ROOM);
     }
     if (r->extras != 0 && p != NULL) {
@@ -357,7 +284,7 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
 /* i: a moment, with what the program said about it. */
 static void put_instant(struct buf *b, const struct record *r, const struct json_place *at)
 {
-    struct arg own;
+    struct json_arg own;
     char *p = own_category(r, &own) ? begin_own_category(b, true, &own, record_text(r), r->text_len)
                                     : begin_event(b, &instant_begin[category_of(r)], record_text(r),
                                                   r->text_len, EVENT_ROOM);
@@ -366,7 +293,7 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
     }
     p = put_place(p, at);
     end_at(b, put_literal(p, ", \"args\": {"));
-    bool first = r->data_kind != DATA_ARGS || put_args(b, r, true);
+    bool first = r->data_kind != DATA_ARGS || json_args(b, record_data(r), r->data_len, true);
     json_extras(b, r, first);
     buf_put(b, "}},\n", 4);
 }
@@ -384,7 +311,7 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
         rest >>= 4;
     } while (rest != 0);
     buf_puts(b, phase);
-    struct arg own;
+    struct json_arg own;
     if (own_category(r, &own)) {
         json_string(b, (const char *)own.value, own.value_len);
     } else {
@@ -416,7 +343,7 @@ static void put_async(struct buf *b, const struct record *r, const struct json_p
         buf_puts(b, "\"finished\": \"false\"");
     }
     if (r->data_kind == DATA_ARGS) {
-        put_args(b, r, !unfinished);
+        json_args(b, record_data(r), r->data_len, !unfinished);
     }
     buf_puts(b, "}},\n");
     begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, &end);
@@ -425,7 +352,7 @@ static void put_async(struct buf *b, const struct record *r, const struct json_p
 
 /* C: one event with the one series `key`. A key that says nothing more than the name becomes "value". */
 static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
-                       const struct arg *series, bool only)
+                       const struct json_arg *series, bool only)
 {
     char *p = begin_event(b, &counter_begin, record_text(r), r->text_len, EVENT_ROOM);
     if (p == NULL) {
@@ -441,12 +368,12 @@ static void put_series(struct buf *b, const struct record *r, const struct json_
         json_string(b, series->key, series->key_len);
     }
     buf_put(b, ": ", 2);
-    put_value(b, series);
+    json_arg_value(b, series);
     buf_put(b, "}},\n", 4);
 }
 
 /* True for values that a counter can show: NaN and Infinity make Perfetto's importer loop for ever. */
-static bool is_number(const struct arg *a)
+static bool is_number(const struct json_arg *a)
 {
     if (a->type == ARG_REAL) {
         double v;
@@ -464,13 +391,13 @@ static void put_counter(struct buf *b, const struct record *r, const struct json
     const uint8_t *begin = record_data(r);
     const uint8_t *end = begin + r->data_len;
     const uint8_t *in = begin;
-    struct arg a;
+    struct json_arg a;
     unsigned items = 0;
-    while (next_arg(&in, end, &a)) {
+    while (json_next_arg(&in, end, &a)) {
         items++;
     }
     in = begin;
-    while (next_arg(&in, end, &a)) {
+    while (json_next_arg(&in, end, &a)) {
         if (is_number(&a)) {
             put_series(b, r, at, &a, items == 1);
         }

@@ -276,6 +276,19 @@ static char *put_capture(struct buf *b, char *p, const struct json_link *link)
     return p;
 }
 
+/* Appends what a communication library's kernel sends. As put_capture(). */
+static char *put_transfer(struct buf *b, char *p, const struct json_link *link,
+                          const struct json_place *at)
+{
+    if (link->transfer == NULL || p == NULL) {
+        return p;
+    }
+    end_at(b, put_literal(p, ", "));
+    buf_put(b, link->transfer->args, link->transfer->args_len);
+    collectives_bandwidth(b, link->transfer, duration_of(at));
+    return buf_room(b, GPU_ROOM);
+}
+
 void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                    const struct json_link *link)
 {
@@ -305,6 +318,7 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
             p = put_copy(p, r, at);
         }
         p = put_capture(b, p, link);
+        p = put_transfer(b, p, link, at);
     }
     end_event(b, start, p);
 }

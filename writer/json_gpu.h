@@ -3,6 +3,7 @@
 #ifndef WRITER_JSON_GPU_H
 #define WRITER_JSON_GPU_H
 
+#include "writer/collectives.h"
 #include "writer/gpu_record.h"
 #include "writer/json.h"
 
@@ -12,6 +13,8 @@ struct json_link {
     uint64_t captured_by;      /* graph node: span that captured it; 0 = unknown */
     const char *captured_name; /* and its name, not terminated; NULL = unknown */
     uint32_t captured_name_len;
+    const struct transfer
+        *transfer; /* what a communication library's kernel sends; NULL = nothing known */
 };
 
 /* What a wait waited for; -1 = unknown. */

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See collectives.h. Application threads; no lock; nothing is allocated but by the loader at a call's first lookup. */
+#include "preload/collectives.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/callee.h"
+#include "preload/guard.h"
+#include "preload/identity.h"
+#include "preload/init.h"
+
+#define COMMUNICATORS                                                                              \
+    256u /* remembered; a power of two. One that finds no room has no size and no Seq */
+
+/* One communicator of NCCL, or of MPI for its sequence numbers. */
+struct communicator {
+    _Atomic(const void *) handle; /* NULL: free; any thread takes and gives back */
+    _Atomic uint64_t seq;         /* transfers begun on it */
+    _Atomic int size, rank;       /* 0 and -1 while unknown; relaxed */
+};
+
+/* What a transfer moves, once its communicator is known. */
+struct amount {
+    const char *name;
+    const char *dtype; /* NULL: none, or several */
+    uint64_t in, out;  /* elements */
+    uint64_t bytes;    /* of the larger side, as nccl-tests counts */
+    bool known;        /* the element's size is */
+};
+
+static struct callee_slot slots[COLLECTIVE_COUNT];
+static struct communicator communicators[COMMUNICATORS];
+
+static const char symbols[COLLECTIVE_COUNT][32] = {
+#define COLLECTIVE(family, symbol, ...) #symbol,
+#include "preload/collectives.def"
+};
+
+static const uint8_t families[COLLECTIVE_COUNT] = {
+#define COLLECTIVE(family, symbol, ...) FAMILY_##family,
+#include "preload/collectives.def"
+};
+
+static const struct resolve_library libraries[FAMILY_COUNT] = {
+    [FAMILY_NCCL] = {NULL, {"libnccl.so.2"}, "libnccl"},
+    [FAMILY_MPI] = {NULL, {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"}, "libmpi"},
+};
+
+/* What is collected between the outermost ncclGroupStart() and its end. */
+static __thread struct {
+    uint32_t depth, transfers;
+    struct amount sum;
+} group;
+
+/* ---- asking the library ---------------------------------------------------------------------------------- */
+
+enum question { NCCL_COUNT, NCCL_RANK, MPI_SIZE, MPI_RANK, MPI_INTER, MPI_TYPE, QUESTIONS };
+
+static struct callee_slot question_slots[QUESTIONS];
+
+/* Calls `int f(handle, int *)` of the library that the caller uses; -1 when it fails or is not there. */
+static int ask(enum question which, const void *handle, const void *caller)
+{
+    static const struct {
+        char symbol[24];
+        uint8_t family;
+    } questions[QUESTIONS] = {
+        [NCCL_COUNT] = {"ncclCommCount", FAMILY_NCCL},
+        [NCCL_RANK] = {"ncclCommUserRank", FAMILY_NCCL},
+        [MPI_SIZE] = {"MPI_Comm_size", FAMILY_MPI},
+        [MPI_RANK] = {"MPI_Comm_rank", FAMILY_MPI},
+        [MPI_INTER] = {"MPI_Comm_test_inter", FAMILY_MPI},
+        [MPI_TYPE] = {"MPI_Type_size", FAMILY_MPI},
+    };
+    int (*f)(const void *, int *) = callee_find(&question_slots[which], questions[which].symbol,
+                                                &libraries[questions[which].family], caller);
+    int answer = -1;
+    return f && f(handle, &answer) == 0 ? answer : -1;
+}
+
+/* MPI_DATATYPE_NULL, about which no question may be asked: errors are fatal by default. */
+static bool is_null_type(const void *type, const void *caller)
+{
+    static struct callee_slot open_mpi;
+    if ((uint32_t)(uintptr_t)type == 0x0c000000u) /* mpi.h of MPICH */
+        return true;
+    const void *null =
+        callee_find(&open_mpi, "ompi_mpi_datatype_null", &libraries[FAMILY_MPI], caller);
+    return !type || type == null;
+}
+
+/* ---- communicators --------------------------------------------------------------------------------------- */
+
+static struct communicator *communicator_of(const void *handle, bool make)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
+    for (uint32_t i = 0; handle && i < COMMUNICATORS; i++) {
+        struct communicator *c = &communicators[((hash >> 40) + i) % COMMUNICATORS];
+        const void *there = atomic_load_explicit(&c->handle, memory_order_acquire);
+        if (there == handle)
+            return c;
+        if (there == NULL && make && atomic_compare_exchange_strong(&c->handle, &there, handle)) {
+            atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
+            return c;
+        }
+        if (there == handle)
+            return c;
+    }
+    return NULL;
+}
+
+/* Another communicator may get its address. */
+static void forget(const void *handle)
+{
+    struct communicator *c = communicator_of(handle, false);
+    if (!c)
+        return;
+    atomic_store_explicit(&c->size, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->handle, NULL, memory_order_release);
+}
+
+/* Size and rank, 0 and -1 when they cannot be told. MPI is asked each time: it does not say when a handle is given back. */
+static void measure(struct communicator *c, enum collective_family family, const void *handle,
+                    const void *caller, int *size, int *rank)
+{
+    bool nccl = family == FAMILY_NCCL;
+    *size = nccl && c ? atomic_load_explicit(&c->size, memory_order_relaxed) : 0;
+    *rank = nccl && c ? atomic_load_explicit(&c->rank, memory_order_relaxed) : -1;
+    if (*size > 0 || !handle)
+        return;
+    *size = ask(nccl ? NCCL_COUNT : MPI_SIZE, handle, caller);
+    *rank = *size > 0 ? ask(nccl ? NCCL_RANK : MPI_RANK, handle, caller) : -1;
+    *size = *size > 0 ? *size : 0;
+    if (c && *size > 0 && atomic_load_explicit(&c->size, memory_order_relaxed) != *size)
+        identity_communicator(*rank, *size, nccl ? "NCCL" : "MPI");
+    if (c && *size > 0) {
+        atomic_store_explicit(&c->rank, *rank, memory_order_relaxed);
+        atomic_store_explicit(&c->size, *size, memory_order_relaxed);
+    }
+}
+
+/* ---- amounts --------------------------------------------------------------------------------------------- */
+
+/* By ncclDataType_t (nccl.h), under the names that torch gives its types. */
+static const struct {
+    char name[14];
+    uint8_t bytes;
+} nccl_types[] = {{"Char", 1},   {"Byte", 1},     {"Int", 4},           {"UInt32", 4},
+                  {"Long", 8},   {"UInt64", 8},   {"Half", 2},          {"Float", 4},
+                  {"Double", 8}, {"BFloat16", 2}, {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}};
+
+/* Bytes of an element; 0: unknown. */
+static uint64_t element_size(enum collective_family family, const struct collective *what,
+                             const void *caller, const char **name)
+{
+    if (family == FAMILY_NCCL) {
+        bool known = (unsigned)what->dtype < sizeof nccl_types / sizeof *nccl_types;
+        *name = known ? nccl_types[what->dtype].name : NULL;
+        return known ? nccl_types[what->dtype].bytes : 0;
+    }
+    *name = NULL;
+    if (what->type == NULL || is_null_type(what->type, caller))
+        return 0;
+    int size = ask(MPI_TYPE, what->type, caller);
+    return size > 0 ? (uint64_t)size : 0;
+}
+
+static uint64_t share(enum collective_share share, uint64_t count, int size)
+{
+    return share == SHARE_NOTHING ? 0 : share == SHARE_ONE ? count : count * (uint64_t)size;
+}
+
+static uint64_t sum_of(const int *counts, int size)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < size; i++)
+        sum += counts[i] > 0 ? (uint64_t)counts[i] : 0;
+    return sum;
+}
+
+/* Elements of a call with a count for each rank. */
+static void add_counts(const struct collective *what, int size, int rank, struct amount *a)
+{
+    if (what->counts_in)
+        a->in = sum_of(what->counts_in, size);
+    if (what->counts_out)
+        a->out = sum_of(what->counts_out, size);
+    bool in_range = rank >= 0 && rank < size;
+    if (!what->counts_in && in_range && strcmp(what->name, "allgather") == 0)
+        a->in = (uint64_t)what->counts_out[rank];
+    if (!what->counts_out && in_range)
+        a->out = (uint64_t)what->counts_in[rank];
+}
+
+static struct amount amount_of(enum collective_family family, const struct collective *what,
+                               const void *caller, int size, int rank)
+{
+    struct amount a = {.name = what->name,
+                       .in = share((enum collective_share)what->in, what->count, size),
+                       .out = share((enum collective_share)what->out, what->count, size)};
+    bool lists = what->counts_in || what->counts_out;
+    if (lists && size > 0 && ask(MPI_INTER, what->comm, caller) == 0)
+        add_counts(what, size, rank, &a); /* else they are as long as the other group is large */
+    uint64_t bytes = element_size(family, what, caller, &a.dtype);
+    a.bytes = bytes * (a.in > a.out ? a.in : a.out);
+    bool sized = what->in != SHARE_ALL && what->out != SHARE_ALL && !lists;
+    a.known = bytes > 0 && (sized || size > 0);
+    return a;
+}
+
+static void add_to_group(const struct amount *a)
+{
+    struct amount *sum = &group.sum;
+    if (group.transfers++ == 0) {
+        *sum = *a;
+        return;
+    }
+    if (sum->name != a->name && strcmp(sum->name, a->name) != 0)
+        sum->name = "coalesced"; /* several kinds */
+    if (sum->dtype != a->dtype)
+        sum->dtype = NULL;
+    sum->in += a->in;
+    sum->out += a->out;
+    sum->bytes += a->bytes;
+    sum->known = sum->known && a->known;
+}
+
+/* ---- what an event says ---------------------------------------------------------------------------------- */
+
+struct args {
+    uint8_t *at, *end;
+};
+
+static bool put_key(struct args *to, enum arg_type type, const char *key, size_t more)
+{
+    uint16_t len = (uint16_t)strlen(key);
+    if ((size_t)(to->end - to->at) < 3 + len + more)
+        return false;
+    *to->at++ = (uint8_t)type;
+    memcpy(to->at, &len, 2);
+    memcpy(to->at + 2, key, len);
+    to->at += 2 + len;
+    return true;
+}
+
+static void put_int(struct args *to, const char *key, int64_t value)
+{
+    if (!put_key(to, ARG_INT, key, sizeof value))
+        return;
+    memcpy(to->at, &value, sizeof value);
+    to->at += sizeof value;
+}
+
+static void put_text(struct args *to, const char *key, const char *text)
+{
+    uint32_t len = (uint32_t)strlen(text);
+    if (!put_key(to, ARG_TEXT, key, sizeof len + len))
+        return;
+    memcpy(to->at, &len, sizeof len);
+    memcpy(to->at + sizeof len, text, len);
+    to->at += sizeof len + len;
+}
+
+static void put_amount(struct args *to, const struct amount *a)
+{
+    if (!a->name)
+        return;
+    put_text(to, "Collective name", a->name);
+    put_int(to, "In msg nelems", (int64_t)a->in);
+    put_int(to, "Out msg nelems", (int64_t)a->out);
+    if (a->dtype)
+        put_text(to, "dtype", a->dtype);
+    if (a->known)
+        put_int(to, "bytes", (int64_t)a->bytes);
+}
+
+static void put_peer(struct args *to, const struct collective *what)
+{
+    static const char keys[][12] = {
+        [PEER_ROOT] = "Root rank", [PEER_TO] = "Dst Rank", [PEER_FROM] = "Src Rank"};
+    if (what->peer_is != PEER_NONE && what->peer >= 0)
+        put_int(to, keys[what->peer_is], what->peer);
+}
+
+static void put_communicator(struct args *to, const void *handle, struct communicator *c, int size,
+                             int rank)
+{
+    char text[24];
+    if (size > 0)
+        put_int(to, "Group size", size);
+    if (rank >= 0)
+        put_int(to, "Rank", rank);
+    snprintf(text, sizeof text, "%#llx", (unsigned long long)(uintptr_t)handle);
+    if (handle)
+        put_text(to, "Comms Id", text);
+    if (c)
+        put_int(to, "Seq", (int64_t)atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed));
+}
+
+static void put_group(struct args *to)
+{
+    if (group.transfers == 0 || group.depth > 1)
+        return;
+    put_amount(to, &group.sum);
+    put_int(to, "Coalesced", group.transfers);
+}
+
+static void put_transfer(struct args *to, enum collective_family family,
+                         const struct collective *what, const void *caller)
+{
+    int size, rank;
+    struct communicator *c = communicator_of(what->comm, true);
+    measure(c, family, what->comm, caller, &size, &rank);
+    struct amount a = amount_of(family, what, caller, size, rank);
+    put_amount(to, &a);
+    put_peer(to, what);
+    put_communicator(to, what->comm, c, size, rank);
+    if (what->immediate)
+        put_int(to, "Immediate", 1);
+    if (group.depth > 0 && family == FAMILY_NCCL)
+        add_to_group(&a);
+}
+
+static uint32_t describe(enum collective_family family, const struct collective *what,
+                         const void *caller, uint8_t *out)
+{
+    struct args to = {out, out + COLLECTIVE_ARGS};
+    put_text(&to, "backend", family == FAMILY_NCCL ? "nccl" : "mpi");
+    if (what->role == ROLE_TRANSFER)
+        put_transfer(&to, family, what, caller);
+    else if (what->role == ROLE_GROUP_END)
+        put_group(&to);
+    else if (what->role == ROLE_INIT)
+        put_communicator(&to, NULL, NULL, what->size, what->rank);
+    return (uint32_t)(to.at - out);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+static void open_span(struct collective_call *call, enum collective_id id,
+                      const struct collective *what, const void *caller)
+{
+    struct thread_log *log = thread_log_get();
+    uint8_t args[COLLECTIVE_ARGS];
+    if (!log)
+        return;
+    /* Before the span opens: the library's answers are not part of its time. */
+    uint32_t n = describe((enum collective_family)families[id], what, caller, args);
+    const char *name = symbols[id];
+    struct open_span *span = span_open(log, call, CAT_COLLECTIVE, name, (uint32_t)strlen(name));
+    uint8_t *room = span ? span_data_room(log, span, n) : NULL;
+    if (room) {
+        memcpy(room, args, n);
+        span_data_done(log, span, DATA_ARGS, n);
+    }
+    call->log = log;
+}
+
+/* Groups nest on their thread, whether or not they are recorded. */
+static void note_role(const struct collective *what)
+{
+    if (what->role == ROLE_GROUP_START && group.depth++ == 0)
+        group.transfers = 0;
+    if (what->role == ROLE_DESTROY)
+        forget(what->comm);
+}
+
+void collective_begin(struct collective_call *call, enum collective_id id,
+                      const struct collective *what, const void *caller)
+{
+    int saved = errno;
+    bool entered = guard_enter();
+    call->log = NULL;
+    call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
+    if (entered) {
+        if (call->real) {
+            cprof_wake_once(WAKE_COLLECTIVE);
+            note_role(what);
+            if (gate_open(GATE_CALLS))
+                open_span(call, id, what, caller);
+        }
+        guard_leave();
+    }
+    errno = saved;
+}
+
+void collective_end(struct collective_call *call, const struct collective *what)
+{
+    int saved = errno;
+    if (guard_enter()) {
+        if (call->log)
+            span_close(call->log, call);
+        if (what->role == ROLE_GROUP_END && group.depth > 0)
+            group.depth--;
+        guard_leave();
+    }
+    errno = saved;
+}
+
+/* ---- torch's ranges -------------------------------------------------------------------------------------- */
+
+/* By c10::ScalarType up to BFloat16; 0: not sent by gloo. */
+static const struct {
+    char name[14];
+    uint8_t bytes;
+} torch_types[] = {{"Byte", 1},        {"Char", 1},         {"Short", 2},          {"Int", 4},
+                   {"Long", 8},        {"Half", 2},         {"Float", 4},          {"Double", 8},
+                   {"ComplexHalf", 4}, {"ComplexFloat", 8}, {"ComplexDouble", 16}, {"Bool", 1},
+                   {"QInt8", 1},       {"QUInt8", 1},       {"QInt32", 4},         {"BFloat16", 2}};
+
+/* Adds the elements of one tensor's dtype, number of dimensions and sizes at *at, which moves behind them. */
+static bool add_tensor(const uint8_t **at, const uint8_t *end, struct amount *a, uint64_t *size)
+{
+    if (end - *at < 2 || (size_t)(end - *at - 2) < (size_t)(*at)[1] * 8)
+        return false;
+    uint8_t dtype = (*at)[0], dims = (*at)[1];
+    uint64_t n = 1;
+    for (unsigned i = 0; i < dims; i++) {
+        int64_t d;
+        memcpy(&d, *at + 2 + 8 * i, sizeof d);
+        n *= (uint64_t)d;
+    }
+    *at += 2 + 8 * dims;
+    bool known = dtype < sizeof torch_types / sizeof *torch_types;
+    a->dtype = known ? torch_types[dtype].name : NULL;
+    *size = known ? torch_types[dtype].bytes : 0;
+    a->in += n;
+    return true;
+}
+
+static void add_shapes(const uint8_t *at, uint32_t n, struct amount *a)
+{
+    const uint8_t *end = at + n;
+    uint64_t size = 0;
+    bool fits = true;
+    while (fits && at < end) {
+        uint8_t tag = *at++;
+        unsigned tensors = tag == SHAPE_TENSOR;
+        if (tag == SHAPE_LIST && at < end)
+            tensors = *at++;
+        for (; fits && tensors > 0; tensors--)
+            fits = add_tensor(&at, end, a, &size);
+    }
+    a->bytes = a->in * size;
+    a->known = size > 0 && fits;
+}
+
+bool collective_is_range(const char *name)
+{
+    return strncmp(name, "gloo:", 5) == 0 || strncmp(name, "mpi:", 4) == 0 ||
+           strncmp(name, "ucc:", 4) == 0;
+}
+
+uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n, uint8_t *out)
+{
+    static const struct {
+        char range[12], shown[12];
+        bool both; /* what comes out is as large as what went in, and nothing else is sent */
+    } transfers[] = {{"all_reduce", "allreduce", true},
+                     {"broadcast", "broadcast", true},
+                     {"reduce", "reduce", true},
+                     {"send", "send", false},
+                     {"recv", "recv", false}};
+    const char *colon = strchr(name, ':');
+    char backend[8] = "";
+    memcpy(backend, name, (size_t)(colon - name));
+    struct amount a = {.name = colon + 1};
+    struct args to = {out, out + COLLECTIVE_ARGS};
+    bool whole = false, both = false;
+    for (size_t i = 0; i < sizeof transfers / sizeof *transfers; i++) {
+        if (strcmp(colon + 1, transfers[i].range) != 0)
+            continue;
+        a.name = transfers[i].shown;
+        whole = true;
+        both = transfers[i].both;
+    }
+    add_shapes(shapes, n, &a);
+    put_text(&to, "backend", backend);
+    put_text(&to, "Collective name", a.name);
+    put_int(&to, "In msg nelems", (int64_t)a.in);
+    if (both)
+        put_int(&to, "Out msg nelems", (int64_t)a.in);
+    if (a.dtype)
+        put_text(&to, "dtype", a.dtype);
+    if (whole &&
+        a.known) /* of the others a part is sent, or more, which depends on the group's size */
+        put_int(&to, "bytes", (int64_t)a.bytes);
+    return (uint32_t)(to.at - out);
+}

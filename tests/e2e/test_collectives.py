@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transfers between ranks: what NCCL, MPI and gloo were asked to send stands on their rows, and on the kernels of NCCL."""
+
+import collections
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import consumers
+import gpu_runs
+import support
+from torch_runs import needs_torch_2
+
+HERE = pathlib.Path(__file__).parent
+
+
+def described(event, *names):
+    return tuple(event["args"].get(name) for name in names)
+
+
+def close(a, b, within=0.01):
+    return abs(a - b) <= within * abs(b)
+
+
+# ---- NCCL, on the simulated GPU ----
+
+FIELDS = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "bytes", "Group size", "Rank")
+# Of one round of tests/gpu/transfers.c: rank 1 of 4, and 0 of the 2 of the split one.
+ROUND = [("ncclAllReduce", ("allreduce", 1000, 1000, "Float", 4000, 4, 1)),
+         ("ncclReduce", ("reduce", 10, 10, "Long", 80, 4, 1)),
+         ("ncclBroadcast", ("broadcast", 20, 20, "Char", 20, 4, 1)),
+         ("ncclReduceScatter", ("reduce_scatter", 1000, 250, "BFloat16", 2000, 4, 1)),
+         ("ncclAllGather", ("allgather", 512, 1024, "Half", 2048, 2, 0)),
+         ("ncclSend", ("send", 100, 0, "Float", 400, 4, 1)),
+         ("ncclRecv", ("recv", 0, 100, "Float", 400, 4, 1)),
+         ("ncclAllReduce", ("allreduce", 1, 1, "Float", 4, 4, 1)),
+         ("ncclAllReduce", ("allreduce", 2, 2, "Float", 8, 4, 1)),
+         ("ncclAllReduce", ("allreduce", 7, 7, "Float", 28, 4, 1))]
+GROUPS = [("coalesced", 100, 100, "Float", 800, 2), (None,) * 6, ("allreduce", 3, 3, "Float", 12, 2),
+          ("allreduce", 7, 7, "Float", 28, 1)]
+
+
+@pytest.fixture(scope="module")
+def nccl(tmp_path_factory):
+    return gpu_runs.gpu_run("transfers", tmp_path_factory.mktemp("nccl"), "--rounds", 3, SCHEDULE_SCOPE="none")
+
+
+@gpu_runs.needed
+def test_nccl_calls_say_what_they_send(nccl):
+    trace = nccl.whole()
+    rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
+    transfers = [(e["name"], described(e, *FIELDS)) for e in rows
+                 if "Collective name" in e["args"] and e["name"] != "ncclGroupEnd"]
+    assert transfers == ROUND * 3 + [("ncclAllReduce", ("allreduce", 5, 5, "Float", 20, 2, 0))]
+    groups = [described(e, *FIELDS[:5], "Coalesced") for e in rows if e["name"] == "ncclGroupEnd"]
+    assert groups == GROUPS * 3
+    peers = collections.Counter((e["name"], *described(e, "Root rank", "Dst Rank", "Src Rank")) for e in rows)
+    assert peers[("ncclReduce", 3, None, None)] == peers[("ncclBroadcast", 2, None, None)] == 3
+    assert peers[("ncclSend", None, 2, None)] == peers[("ncclRecv", None, None, 0)] == 3
+    init = [described(e, "Group size", "Rank") for e in rows if e["name"] == "ncclCommInitRank"]
+    assert init == [(4, 1), (2, 0)]
+    numbers = collections.defaultdict(list)
+    for e in rows[:-3]:  # the last communicator may have the address of the first
+        if "Seq" in e["args"]:
+            numbers[e["args"]["Comms Id"]].append(e["args"]["Seq"])
+    assert sorted(map(len, numbers.values())) == [3, 27]
+    assert all(seen == list(range(len(seen))) for seen in numbers.values())
+
+
+@gpu_runs.needed
+def test_nccl_kernels_say_what_they_send(nccl):
+    kernels = sorted(support.events(nccl.trace(), ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
+    single = [what for _, what in ROUND[:5]]
+    seen = [described(e, *FIELDS) for e in kernels]
+    grouped = [(*g[:5], None, None) for g in GROUPS if g[0]]
+    assert seen == (single + grouped) * 3 + [("allreduce", 5, 5, "Float", 20, 2, 0)]
+    shares = {"allreduce": lambda n: 2 * (n - 1) / n, "reduce_scatter": lambda n: (n - 1) / n,
+              "allgather": lambda n: (n - 1) / n, "broadcast": lambda n: 1, "reduce": lambda n: 1}
+    for e in kernels:
+        args = e["args"]
+        if args.get("Coalesced", 1) > 1:  # which part of it a kernel did is not known
+            assert "Algorithm bandwidth (GB/s)" not in args
+            continue
+        rate = args["bytes"] / (float(e["dur"]) * 1000)
+        assert close(args["Algorithm bandwidth (GB/s)"], rate)
+        if "Group size" in args:
+            share = shares[args["Collective name"]](args["Group size"])
+            assert close(args["Bus bandwidth (GB/s)"], rate * share)
+
+
+@gpu_runs.needed
+@pytest.mark.parametrize("env, rank, world, source", [
+    ({}, 1, 4, "NCCL"),
+    ({"WORLD_SIZE": "4", "RANK": "3"}, 3, 4, "torchrun"),
+    ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, 0, 1, "Slurm"),
+])
+def test_the_rank_is_the_communicators_where_nobody_tells(tmp_path, env, rank, world, source):
+    result = gpu_runs.gpu_run("transfers", tmp_path, SCHEDULE_SCOPE="none", env=env)
+    trace = result.trace()
+    assert (trace["distributedInfo"]["rank"], trace["distributedInfo"]["world_size"]) == (rank, world)
+    assert trace["cprof"]["rank_from"] == source and result.names[0].startswith(f"rank{rank}.")
+
+
+@gpu_runs.needed
+def test_hta_reads_nccl_kernels(nccl, tmp_path):
+    """As communication: all of the GPU's time, and none of it hidden behind computation."""
+    shutil.copy(nccl.traces[0], tmp_path)
+    seen = consumers.hta(tmp_path, last_step=True, critical=False, exact=True)
+    assert [row["kernel_type"] for row in seen["kernel_types"]] == ["COMMUNICATION"]
+    assert {row["name"].split("(")[0] for row in seen["kernels"][1]} == {"ncclDevKernel_AllReduce_Sum_f32_RING_LL"}
+    assert consumers.hta_problems(nccl.trace()) == []
+    assert consumers.perfetto_problems(nccl.traces[0]) == []
+
+
+# ---- several copies of a library ----
+
+def build(path, source, *flags):
+    """A library from C source."""
+    path.with_suffix(".c").write_text(textwrap.dedent(source))
+    subprocess.run(["gcc", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", path, path.with_suffix(".c"),
+                    *map(str, flags)], check=True)
+    return path
+
+
+def test_each_caller_reaches_its_own_library(tmp_path):
+    """Two libraries, loaded RTLD_LOCAL, each with an NCCL of its own: no call goes to the other's. A caller that has none
+    gets NCCL's error, not a crash."""
+    users = []
+    for number in (1, 2):
+        nccl = build(tmp_path / f"libnccl{number}.so", f"""
+            int ncclCommCount(void *comm, int *count) {{ *count = {number}; return 0; }}
+            int ncclAllReduce(const void *a, void *b, unsigned long n, int type, int op, void *comm, void *stream)
+            {{ return {number} * 1000 + (int)n; }}
+        """)
+        users.append(build(tmp_path / f"libuser{number}.so", f"""
+            int ncclAllReduce(const void *, void *, unsigned long, int, int, void *, void *);
+            int use(int n) {{ return ncclAllReduce(0, 0, n, 7, 0, (void *){number}, 0); }}
+        """, nccl, f"-Wl,-rpath,{tmp_path}"))
+    none = build(tmp_path / "libnone.so", """
+        int ncclAllGather(const void *, void *, unsigned long, int, void *, void *) __attribute__((weak));
+        int use(int n) { return ncclAllGather ? ncclAllGather(0, 0, n, 7, 0, 0) : -1; }
+    """)
+    code = f"""
+first, second, none = (ctypes.CDLL(path, mode=os.RTLD_LOCAL) for path in {[str(lib) for lib in (*users, none)]})
+print([first.use(1), second.use(2), first.use(3), second.use(4), none.use(1), none.use(2)])
+"""
+    plain = support.run(support.python(code), tmp_path, preload=False)
+    result = support.run(support.python(code), tmp_path, SCHEDULE_SCOPE="none")
+    assert plain.out.strip() == "[1001, 2002, 1003, 2004, -1, -1]"
+    assert result.out.strip() == "[1001, 2002, 1003, 2004, 3, 3]"  # ncclInternalError
+    rows = sorted(support.events(support.load(result.traces[0]), name="ncclAllReduce"), key=lambda e: float(e["ts"]))
+    assert [e["args"]["Group size"] for e in rows] == [1, 2, 1, 2]
+
+
+# ---- MPI ----
+
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_mpi(tmp_path, kind):
+    compiler, launcher = shutil.which(f"mpicc.{kind}"), shutil.which(f"mpirun.{kind}")
+    if not compiler or not launcher:
+        pytest.skip(f"no mpicc.{kind} or mpirun.{kind} on this machine")
+    binary = tmp_path / "transfers"
+    subprocess.run([compiler, "-O1", "-o", binary, HERE / "mpi" / "transfers.c"], check=True)
+    allow = ["--allow-run-as-root", "--oversubscribe"] if kind == "openmpi" else []
+    command = [launcher, *allow, "-n", "2", binary]
+    plain = support.run(command, tmp_path, preload=False)
+    result = support.run(command, tmp_path, SCHEDULE_SCOPE="none")
+    assert plain.rc == result.rc == 0, result.err
+    assert plain.out.count("fine") == result.out.count("fine") == 2
+    assert [path.name.split(".")[0] for path in result.traces] == ["rank0", "rank1"]
+    for rank, path in enumerate(result.traces):
+        trace = support.load(path)
+        rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
+        names = ("Collective name", "In msg nelems", "Out msg nelems", "bytes", "Group size", "Rank")
+        seen = [(e["name"], *described(e, *names)) for e in rows]
+        assert seen == [
+            ("MPI_Allreduce", "allreduce", 100, 100, 800, 2, rank),
+            ("MPI_Bcast", "broadcast", 7, 7, 28, 2, rank),
+            ("MPI_Allgather", "allgather", 3, 6, 48, 2, rank),
+            ("MPI_Alltoallv", "all_to_allv", 3, 3, 12, 2, rank),
+            ("MPI_Reduce_scatter", "reduce_scatter", 5, 2 + rank, 20, 2, rank),
+            ("MPI_Gather", "gather", 4, 8, 32, 2, rank),
+            ("MPI_Sendrecv", "sendrecv", 9, 9, 9, 2, rank),
+            ("MPI_Iallreduce", "allreduce", 50, 50, 400, 2, rank),
+            ("MPI_Wait", None, None, None, None, None, None),
+            ("MPI_Barrier", "barrier", 0, 0, None, 2, rank),
+        ]
+        by_name = {e["name"]: e for e in rows}
+        assert "Algorithm bandwidth (GB/s)" not in by_name["MPI_Iallreduce"]["args"]
+        reduce = by_name["MPI_Allreduce"]
+        assert close(reduce["args"]["Algorithm bandwidth (GB/s)"], 800 / (float(reduce["dur"]) * 1000))
+        assert close(reduce["args"]["Bus bandwidth (GB/s)"], reduce["args"]["Algorithm bandwidth (GB/s)"])
+
+
+# ---- gloo ----
+
+DDP = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+wrapped = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(5):
+    optimizer.zero_grad()
+    wrapped(torch.randn(16, 64)).sum().backward()
+    optimizer.step()
+print(sum(p.numel() * p.element_size() for p in model.parameters()))
+dist.barrier()
+"""
+
+
+@needs_torch_2("its torchrun does not work with Python 3.11")
+def test_gloo_sends_the_gradients(tmp_path):
+    """Two ranks of PyTorch: each step reduces as many bytes as the model's gradients have."""
+    script = tmp_path / "ddp.py"
+    script.write_text(DDP)
+    result = support.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script], tmp_path,
+                         WARMUP=1, ACTIVE=3, env={"OMP_NUM_THREADS": "1"})
+    assert result.rc == 0, result.err
+    gradients = int(result.out.split()[0])
+    for path in result.traces:
+        rows = support.events(support.load(path), ph="X", name="gloo:all_reduce")
+        assert len(rows) == 3
+        for e in rows:
+            args = e["args"]
+            assert (args["Collective name"], args["dtype"], args["bytes"]) == ("allreduce", "Float", gradients)
+            assert args["In msg nelems"] == args["Out msg nelems"] == gradients // 4
+            assert close(args["Algorithm bandwidth (GB/s)"], gradients / (float(e["dur"]) * 1000))

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stand-in for NCCL: checks that its arguments come through unharmed and launches a kernel of NCCL's name where NCCL would: in the call,
+ * or at the end of the outermost group, one for all of it. It sends nothing. */
+#include "tests/gpu/nccl.h"
+
+#include <stdlib.h>
+
+#include "tests/gpu/kernels.h"
+
+#define EXPORT    __attribute__((visibility("default")))
+#define KERNEL_NS 20000u
+#define MARK      0x51u /* in the last byte of the id that the program hands over */
+
+struct ncclComm {
+    int size, rank;
+};
+
+static __thread int depth;
+static __thread cudaStream_t waiting; /* stream of the transfers in the group */
+static __thread int waits;
+
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+    if (id.internal[127] != MARK || rank >= nranks)
+        return ncclInvalidArgument;
+    *comm = malloc(sizeof **comm);
+    **comm = (struct ncclComm){nranks, rank};
+    return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made,
+                                  void *config)
+{
+    (void)config;
+    *made = malloc(sizeof **made);
+    **made = (struct ncclComm){comm->size / 2, key};
+    return color == 1 ? ncclSuccess : ncclInvalidArgument;
+}
+
+EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    free(comm);
+    return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
+{
+    *count = comm->size;
+    return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
+{
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+
+static ncclResult_t launch(cudaStream_t stream)
+{
+    return gpu_named(stream, GPU_ALL_REDUCE, KERNEL_NS) == cudaSuccess ? ncclSuccess
+                                                                       : ncclInvalidArgument;
+}
+
+static ncclResult_t transfer(size_t count, int valid, cudaStream_t stream)
+{
+    if (count == 0 || !valid)
+        return ncclInvalidArgument;
+    if (depth == 0)
+        return launch(stream);
+    waiting = stream;
+    waits++;
+    return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclGroupStart(void)
+{
+    depth++;
+    return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclGroupEnd(void)
+{
+    if (--depth > 0 || waits == 0)
+        return ncclSuccess;
+    waits = 0;
+    return launch(waiting);
+}
+
+EXPORT ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer(count, from != to && type <= 11 && op == ncclSum && comm->size > 0, stream);
+}
+
+EXPORT ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer(count, from != to && type <= 11 && op == ncclSum && root < comm->size, stream);
+}
+
+EXPORT ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
+                                  int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer(count, from != to && type <= 11 && root < comm->size, stream);
+}
+
+EXPORT ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
+                                      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer(count, from != to && type <= 11 && op == ncclSum && comm->size > 0, stream);
+}
+
+EXPORT ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
+                                  ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer(count, from != to && type <= 11 && comm->size > 0, stream);
+}
+
+EXPORT ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
+                             ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer(count, from && type <= 11 && peer < comm->size, stream);
+}
+
+EXPORT ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                             cudaStream_t stream)
+{
+    return transfer(count, to && type <= 11 && peer < comm->size, stream);
+}

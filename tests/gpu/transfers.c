@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfers by NCCL, as rank 1 of 4 that nobody else is part of: collectives, a pair of send and receive, groups, a communicator split from
+ * another, and one that may get a freed one's address. Simulated GPU only (libnccl.c). */
+#include "tests/gpu/nccl.h"
+
+#include "preload/cprof.h"
+#include "tests/gpu/kernels.h"
+#include "tests/gpu/program.h"
+
+int main(int argc, char **argv)
+{
+    long rounds = number(argc, argv, "rounds", 3);
+    ncclUniqueId id = {.internal = {[127] = 0x51}};
+    ncclComm_t world, half, again;
+    cudaStream_t stream;
+    float *from, *to;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaMalloc((void **)&from, 1 << 20));
+    CHECK(cudaMalloc((void **)&to, 1 << 20));
+    tally.allocs += 2;
+    CHECK(ncclCommInitRank(&world, 4, id, 1));
+    CHECK(ncclCommSplit(world, 1, 0, &half, NULL));
+    for (long i = 0; i < rounds; i++) {
+        CHECK(ncclAllReduce(from, to, 1000, ncclFloat, ncclSum, world, stream));
+        CHECK(ncclReduce(from, to, 10, ncclInt64, ncclSum, 3, world, stream));
+        CHECK(ncclBroadcast(from, to, 20, ncclInt8, 2, world, stream));
+        CHECK(ncclReduceScatter(from, to, 250, ncclBfloat16, ncclSum, world, stream));
+        CHECK(ncclAllGather(from, to, 512, ncclHalf, half, stream));
+        tally.kernels += 5;
+        CHECK(ncclGroupStart());
+        CHECK(ncclSend(from, 100, ncclFloat, 2, world, stream));
+        CHECK(ncclRecv(to, 100, ncclFloat, 0, world, stream));
+        CHECK(ncclGroupEnd());
+        CHECK(ncclGroupStart());
+        CHECK(ncclGroupStart()); /* groups nest */
+        CHECK(ncclAllReduce(from, to, 1, ncclFloat, ncclSum, world, stream));
+        CHECK(ncclGroupEnd());
+        CHECK(ncclAllReduce(from, to, 2, ncclFloat, ncclSum, world, stream));
+        CHECK(ncclGroupEnd());
+        CHECK(ncclGroupStart());
+        CHECK(ncclAllReduce(from, to, 7, ncclFloat, ncclSum, world, stream));
+        CHECK(ncclGroupEnd());
+        tally.kernels += 3;
+        CHECK(cudaStreamSynchronize(stream));
+        tally.stream_syncs++;
+        cprof_step();
+    }
+    CHECK(ncclCommDestroy(world));
+    CHECK(ncclCommInitRank(&again, 2, id, 0));
+    CHECK(ncclAllReduce(from, to, 5, ncclFloat, ncclSum, again, stream));
+    tally.kernels++;
+    CHECK(cudaDeviceSynchronize());
+    tally.device_syncs++;
+    CHECK(ncclCommDestroy(half));
+    CHECK(ncclCommDestroy(again));
+    CHECK(cudaFree(from));
+    CHECK(cudaFree(to));
+    tally.frees += 2;
+    CHECK(cudaStreamDestroy(stream));
+    return report();
+}

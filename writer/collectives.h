@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was sent by calls of communication libraries (spans of category CAT_COLLECTIVE), for their rows and for those of the kernels
+ * that they launched, which come later. cprof thread. */
+#ifndef WRITER_COLLECTIVES_H
+#define WRITER_COLLECTIVES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "writer/buf.h"
+#include "writer/record.h"
+
+/* One transfer. */
+struct transfer {
+    double bytes; /* of its larger side; 0: not known, or several transfers in one */
+    double
+        bus; /* share of them that crosses each wire of a ring, as nccl-tests has it (doc/PERFORMANCE.md) */
+    bool
+        blocking; /* it is over when its call is: not NCCL's, which its kernels do, nor an immediate one */
+    const char *
+        args; /* `"key": value, …` as on the call's own row; not terminated; of collectives_find() */
+    size_t args_len;
+};
+
+/* Reads DATA_ARGS of n bytes; `args` is left out. False: they describe no transfer. */
+bool collectives_read(const uint8_t *data, size_t n, struct transfer *out);
+
+/* Takes note of a span that has ended. The newest 16384 are kept. */
+void collectives_note(const struct record *r);
+
+/* What the span with this id sent; false: it is no collective, has not ended yet, or is too old. out->args is valid until the next
+ * collectives_note(). */
+bool collectives_find(uint64_t span, struct transfer *out);
+
+/* Appends `, "Algorithm bandwidth (GB/s)": …, "Bus bandwidth (GB/s)": …`; nothing when bytes or the duration in ns are 0. */
+void collectives_bandwidth(struct buf *b, const struct transfer *t, int64_t duration_ns);
+
+#endif
