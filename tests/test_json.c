@@ -6,10 +6,11 @@
 #include "writer/json.h"
 
 #include <check.h>
-#include <dirent.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
+
+#include "tests/support/corpus.h"
 
 static const char *const dtypes[] = {
     [0] = "unsigned char", [4] = "long int", [6] = "float", [9] = "c10::complex<float>"};
@@ -721,34 +722,7 @@ END_TEST
 
 START_TEST(fuzz_corpus)
 {
-    DIR *folder = opendir("tests/fuzz/json");
-    struct dirent *entry;
-    unsigned files = 0;
-    ck_assert_msg(folder != NULL, "run from the repository's root");
-    while ((entry = readdir(folder)) != NULL) {
-        char path[512];
-        uint8_t bytes[4096];
-        snprintf(path, sizeof(path), "tests/fuzz/json/%s", entry->d_name);
-        FILE *file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
-        if (file == NULL) {
-            continue;
-        }
-        size_t n = fread(bytes, 1, sizeof(bytes), file);
-        fclose(file);
-        fuzz_json(bytes, n);
-        /* and what a byte more or less, or another, makes of it */
-        for (int i = 0; i < 2000; i++) {
-            uint8_t changed[sizeof(bytes)];
-            memcpy(changed, bytes, n);
-            for (unsigned k = 0; k <= next_random() % 4; k++) {
-                changed[next_random() % n] = (uint8_t)(next_random() >> 32);
-            }
-            fuzz_json(changed, n - next_random() % n);
-        }
-        files++;
-    }
-    closedir(folder);
-    ck_assert_uint_ge(files, 5);
+    ck_assert_uint_ge(corpus_replay("tests/fuzz/json", fuzz_json, 2000), 5);
 }
 END_TEST
 
