@@ -176,7 +176,8 @@ struct cprof_marker;
 struct cprof_marker_options {
     /* sizeof(struct cprof_marker_options): later versions append fields. */
     size_t size;
-    /* Steps in which it records: bits of CPROF_ACTION_BIT(). No file is written about steps to skip. */
+    /* Steps in which it records: bits of CPROF_ACTION_BIT(). What it records in warmup steps, and in steps to skip
+     * if it asks for these, goes to the trace handlers, and to the head of the next file if one follows. */
     unsigned actions;
     /* Not 0: an instant of the same name at each start, and at each finish of a start that was recorded. */
     int record_instant_on_start;
@@ -237,6 +238,127 @@ CPROF_FUNCTION_(int, cprof_range_pop, (void), (), -1);
 
 /* Marks a moment. The name is copied. */
 CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
+
+/* ---- trace handlers --------------------------------------------------------------------------------------- */
+
+/* Who wants to be told of what is recorded while it comes, beside the traces that cprof writes. A handler is a shared
+ * object that CPROF_TRACE_HANDLERS names (see cprof_trace_handler_open() below), or a program's own, given to
+ * cprof_add_trace_handler(). Several may be there at once; they are called one after the other, those of
+ * CPROF_TRACE_HANDLERS first, in the order of the list, the others in the order in which they were added.
+ *
+ * Every call comes from cprof's own thread, never from one of the program's, some 10 ms later than what it tells of. That
+ * thread also empties the event buffers and writes the files: a handler that takes long makes it fall behind, and what then
+ * finds no room in the buffers is counted as lost (CPROF_RING_KB makes them larger). The time that handlers took stands in
+ * each trace ("cprof", "handlers_ns"). Callbacks must not throw, fork or end the process. Of this header they may call
+ * what asks, adds metadata or adds a handler; steps and marks made by them are not recorded. */
+
+/* Raised when handlers made for the version before would misunderstand the library. */
+#define CPROF_TRACE_HANDLER_VERSION 1
+
+/* One named value of a counter. */
+struct cprof_value {
+    const char *name; /* "" when it is the only one and has none */
+    int is_real;      /* which of the two it is */
+    int64_t integer;
+    double real;
+};
+
+/* What happened. All that it points to is valid during the call. */
+struct cprof_event {
+    size_t size; /* bytes that the library filled in: later versions append fields */
+    const char *name;
+    const char *const *categories; /* of the marker; a comma in one separates two */
+    size_t n_categories;
+    uint32_t thread_id; /* as gettid(); of a range that ends on another thread: where it began */
+    int is_start;       /* durations: 1 in the first of the two calls */
+    int is_cut; /* durations: 1 when it did not end by itself: its thread ended, or a range around it */
+    int action;            /* enum cprof_action of the step */
+    uint64_t id;           /* of a duration: "External id" of the trace; else 0 */
+    int64_t wall_clock_ns; /* since 1970 */
+    const struct cprof_time
+        *time; /* at the beginning of the step; `step` counts as cprof_step_number() does */
+    const struct cprof_value
+        *values; /* of a counter; one of more than 2 KiB comes in several calls */
+    size_t n_values;
+};
+
+/* A trace that is whole and has its name. */
+struct cprof_trace_file {
+    size_t size;                   /* as above */
+    const char *path;              /* absolute */
+    const struct cprof_time *time; /* at its end */
+    int64_t wall_clock_ns;         /* of the call */
+    int64_t first_step, last_step; /* last_step: the last whole one; first_step - 1 when none is */
+    uint64_t events, lost;
+    int is_partial; /* the program ended, or cprof_stop() was called, before the schedule's end of it */
+};
+
+/* A handler: callbacks that are NULL are left out; each gets `arg`. Begin with
+ * `struct cprof_trace_handler h = CPROF_TRACE_HANDLER_DEFAULTS;` */
+struct cprof_trace_handler {
+    size_t size;      /* sizeof(struct cprof_trace_handler): later versions append fields */
+    unsigned version; /* CPROF_TRACE_HANDLER_VERSION */
+    const char *name; /* for messages and cprof_trace_handlers() */
+    void *arg;
+
+    /* The first call. Not 0: the handler refuses; one line says so, and it is left out. For a handler of
+     * CPROF_TRACE_HANDLERS it comes before the first thing that there is to tell, so that processes in which there is
+     * nothing to tell do not load it. */
+    int (*init)(void *arg);
+    /* A duration of a marker, range, NVTX range or ITT task, when it has ended: called twice, with is_start 1 and 0, and
+     * with nothing between the two. Those of one thread come in the order in which they end; all that ended in a step
+     * come before its step_end. Durations still open when the program ends do not come. */
+    void (*duration)(void *arg, const struct cprof_event *event);
+    /* A moment. */
+    void (*instant)(void *arg, const struct cprof_event *event);
+    /* A sample of a counter. */
+    void (*counter)(void *arg, const struct cprof_event *event);
+    /* A trace in Chrome's JSON format is there: one of ours, before trace_ready, or a foreign one that was handed in. */
+    void (*chrome_json_file)(void *arg, const char *path);
+    /* A trace of ours is whole. */
+    void (*trace_ready)(void *arg, const struct cprof_trace_file *trace);
+    /* A step has ended, recorded or not: step is its number, batch counts it. */
+    void (*step_end)(void *arg, const struct cprof_time *time, int64_t wall_clock_ns);
+    /* An epoch has ended: epoch counts it. */
+    void (*epoch_end)(void *arg, const struct cprof_time *time, int64_t wall_clock_ns);
+    /* What is recorded of the steps from here on goes into one file; and: all of it has been told. In a program without
+     * step marks both come at its end. */
+    void (*window_open)(void *arg, const struct cprof_time *time, int64_t wall_clock_ns);
+    void (*window_close)(void *arg, const struct cprof_time *time, int64_t wall_clock_ns);
+    /* The last call: the process ends. It has to be done within CPROF_DRAIN_DEADLINE_MS, together with all before it. */
+    void (*close)(void *arg);
+};
+
+#define CPROF_TRACE_HANDLER_DEFAULTS                                                               \
+    {                                                                                              \
+        sizeof(struct cprof_trace_handler), CPROF_TRACE_HANDLER_VERSION, NULL, NULL, NULL, NULL,   \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                   \
+    }
+
+/* Adds a handler of the program's, for good: `arg` must live until its close. The struct is copied. It is told what
+ * happens from now on, and what happened just before and has not been told yet. 1 when it was taken; 0, with one line, when it is of another version or there are 64 already; 0
+ * without the library and in a forked child. */
+CPROF_FUNCTION_(int, cprof_add_trace_handler, (const struct cprof_trace_handler *handler),
+                (handler), 0);
+
+/* Writes the names of the first `room` handlers to names[], in the order in which they are called, and returns how many
+ * there are. The first one is "json", which writes the traces. The texts are static. 0 without the library and in a forked
+ * child. */
+CPROF_FUNCTION_(size_t, cprof_trace_handlers, (const char **names, size_t room), (names, room), 0);
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#define CPROF_EXPORTED_ extern "C" __attribute__((visibility("default")))
+#elif defined(__cplusplus)
+#define CPROF_EXPORTED_ extern "C"
+#elif defined(__GNUC__)
+#define CPROF_EXPORTED_ extern __attribute__((visibility("default")))
+#else
+#define CPROF_EXPORTED_ extern
+#endif
+
+/* What a shared object of CPROF_TRACE_HANDLERS=PATH[=ARGUMENT],... defines: returns its handler, which is copied, or NULL
+ * to refuse. argument: "" when there is none. Called once, by cprof's thread. */
+CPROF_EXPORTED_ const struct cprof_trace_handler *cprof_trace_handler_open(const char *argument);
 
 /* ---- metadata --------------------------------------------------------------------------------------------- */
 

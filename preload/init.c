@@ -24,6 +24,7 @@
 #include "preload/config.h"
 #include "preload/fork.h"
 #include "preload/guard.h"
+#include "preload/handlers.h"
 #include "preload/identity.h"
 #include "preload/names.h"
 #include "preload/process.h"
@@ -133,6 +134,12 @@ static void cprof_thread_began(void)
     guard_enter();
 }
 
+/* Who wants each whole trace, in this order. cprof thread. */
+static void trace_is_ready(const struct saved_trace *trace)
+{
+    handlers_trace_ready(trace);
+}
+
 static bool start_writer(const struct config *config)
 {
     struct writer_options options = {
@@ -153,6 +160,7 @@ static bool start_writer(const struct config *config)
         .identity = identity_fill,
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
+        .trace_ready = trace_is_ready,
     };
     options.dtype_names = torch_dtype_names(&options.n_dtypes);
     return writer_start(&options);
@@ -192,6 +200,7 @@ static void start_parts(enum wake_reason reason)
     atexit(cprof_at_exit);
     torch_start(config);
     bool helper = identity_below_traced() && !config->trace_children;
+    handlers_start(config, helper);
     steps_start(config, !helper);
     if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
         log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
@@ -255,6 +264,8 @@ void cprof_at_exit(void)
     bool entered = guard_enter();
     if (writer_finish())
         gpu_finish();
+    else
+        handlers_say_stuck();
     if (entered)
         guard_leave();
     errno = saved;
@@ -265,6 +276,7 @@ void cprof_in_child(void)
     atomic_store(&cprof_life, LIFE_OVER);
     torch_stop();
     gpu_abandon();
+    handlers_abandon();
     writer_abandon();
 }
 

@@ -35,6 +35,7 @@
 #define COUNTER_BYTES 2048u       /* of one counter record; more series make more records */
 #define SERIES_MOST   1024u       /* bytes of a series' name */
 #define ITEM_HEAD     3u          /* type and key length of a DATA_ARGS item */
+#define CATEGORY_ITEM (ITEM_HEAD + 4u + CATEGORY_MOST)
 
 _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WARMUP &&
                    (int)CPROF_ACTIVE == ACTION_ACTIVE &&
@@ -43,12 +44,14 @@ _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WAR
 
 #define ACTIVE_ACTIONS (CPROF_ACTION_BIT(CPROF_ACTIVE) | CPROF_ACTION_BIT(CPROF_ACTIVE_AND_SAVE))
 #define USUAL_ACTIONS  (CPROF_ACTION_BIT(CPROF_WARMUP) | ACTIVE_ACTIONS)
+#define ALL_ACTIONS    (CPROF_ACTION_BIT(CPROF_SKIP) | USUAL_ACTIONS)
 
 /* Constant once it is in the table. */
 struct cprof_marker {
     struct cprof_marker *next; /* in its bucket */
     uint64_t bit;              /* of here.open; 0: it has none, the thread's stack is searched */
     uint32_t actions;          /* bits of CPROF_ACTION_BIT() */
+    uint32_t gates;            /* enum gate: where it may record */
     uint32_t name_len;
     uint32_t category_len; /* bytes of the DATA_ARGS item behind the name; 0 = none */
     bool instant_on_start, instant_on_finish;
@@ -72,16 +75,17 @@ static __thread struct {
 /* Flags for what a marker with these actions records now, -1 when it does not. In step 0 that is only kept for a program
  * that never marks a step, whatever may become its trace is recorded as in an active step; it comes to the head of a
  * later file only where the action is in the set. */
-static inline int flags_now(uint32_t actions)
+static inline int flags_now(const struct cprof_marker *m)
 {
     uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
-    if (!(gate & GATE_MARKERS))
+    uint32_t actions = m->actions;
+    if (!(gate & m->gates))
         return -1;
-    if ((actions & USUAL_ACTIONS) == USUAL_ACTIONS)
+    if ((actions & ALL_ACTIONS) == USUAL_ACTIONS)
         return REC_MARKER; /* the gate is open in no other step, and what is kept of a step to skip goes with it */
     unsigned action = (unsigned)steps_action();
     if (actions >> action & 1)
-        return REC_MARKER;
+        return action == ACTION_SKIP ? REC_MARKER | REC_SKIPPED : REC_MARKER;
     bool kept = (gate & GATE_SPANS) && action < ACTION_ACTIVE && (actions & ACTIVE_ACTIONS);
     return kept ? 0 : -1;
 }
@@ -164,7 +168,7 @@ static __attribute__((noinline)) bool close_key(struct thread_log *log, const vo
     if (__builtin_expect(at != atomic_load_explicit(&log->depth, memory_order_relaxed), 0))
         cut_above(log, at);
     int flags;
-    if (finish && (flags = flags_now(finish->actions)) >= 0)
+    if (finish && (flags = flags_now(finish)) >= 0)
         put_instant(log, finish, flags);
     span_close(log, key);
     return true;
@@ -202,7 +206,7 @@ static bool open_marker(struct cprof_marker *m, int flags)
 
 static __attribute__((noinline)) void start_any(struct cprof_marker *m)
 {
-    int flags = flags_now(m->actions);
+    int flags = flags_now(m);
     bool opened = false;
     if (flags >= 0 && guard_enter()) {
         opened = open_marker(m, flags);
@@ -216,7 +220,7 @@ void cprof_marker_start(struct cprof_marker *marker)
 {
     if (!marker)
         return;
-    if (!gate_open(GATE_MARKERS)) {
+    if (!gate_open(marker->gates)) {
         here.unrecorded++;
         return;
     }
@@ -313,7 +317,7 @@ int cprof_range_pop(void)
 
 void cprof_marker_instant(struct cprof_marker *marker)
 {
-    int flags = marker ? flags_now(marker->actions) : -1;
+    int flags = marker ? flags_now(marker) : -1;
     if (flags < 0 || !guard_enter())
         return;
     struct thread_log *log = thread_log_get();
@@ -350,8 +354,9 @@ static uint8_t *put_item(uint8_t *to, enum arg_type type, const char *key, size_
 static void put_counter(struct thread_log *log, const struct cprof_marker *m, int flags, size_t n,
                         const char *const *series, enum arg_type type, const void *values)
 {
-    uint8_t data[COUNTER_BYTES];
-    uint8_t *to = data;
+    uint8_t data[CATEGORY_ITEM + COUNTER_BYTES];
+    uint8_t *first = data + m->category_len, *to = first, *end = first + COUNTER_BYTES;
+    memcpy(data, m->text + m->name_len, m->category_len);
     for (size_t i = 0; i < n; i++) {
         const char *value = (const char *)values + 8 * i;
         double real;
@@ -366,20 +371,20 @@ static void put_counter(struct thread_log *log, const struct cprof_marker *m, in
             thread_log_lost(log, LOSS_TEXT, 1);
             len = SERIES_MOST;
         }
-        if (ITEM_HEAD + len + 8 > (size_t)(data + sizeof data - to)) {
+        if (ITEM_HEAD + len + 8 > (size_t)(end - to)) {
             emit_counter(log, (uint8_t)flags, m->text, m->name_len, data, (uint32_t)(to - data));
-            to = data;
+            to = first;
         }
         to = put_item(to, type, key, len, value);
     }
-    if (to > data)
+    if (to > first)
         emit_counter(log, (uint8_t)flags, m->text, m->name_len, data, (uint32_t)(to - data));
 }
 
 static void sample(struct cprof_marker *m, size_t n, const char *const *series, enum arg_type type,
                    const void *values)
 {
-    int flags = m ? flags_now(m->actions) : -1;
+    int flags = m ? flags_now(m) : -1;
     if (flags < 0 || n == 0 || !guard_enter())
         return;
     struct thread_log *log = thread_log_get();
@@ -492,8 +497,13 @@ static struct cprof_marker *make(const char *name, size_t len,
     m->category_len = item;
     m->instant_on_start = o.record_instant_on_start != 0;
     m->instant_on_finish = o.record_instant_on_finish != 0;
-    m->plain = (m->actions & USUAL_ACTIONS) == USUAL_ACTIONS && m->bit && !item &&
+    m->plain = (m->actions & ALL_ACTIONS) == USUAL_ACTIONS && m->bit && !item &&
                !m->instant_on_start && !m->instant_on_finish;
+    m->gates = GATE_MARKERS;
+    if (m->actions & CPROF_ACTION_BIT(CPROF_SKIP)) {
+        m->gates |= GATE_SKIPPED;
+        writer_want_skipped();
+    }
     memcpy(m->text, name, len);
     if (item) { /* the item with an empty key: json.c takes it for the event's category */
         char *to = m->text + len;

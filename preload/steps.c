@@ -54,7 +54,7 @@ static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
 
-/* Of each thread: it runs the program's schedule, and the marks it has made. */
+/* Of each thread: it runs the program's schedule, or a handler of its; and the marks it has made. */
 static __thread bool in_chooser;
 static __thread uint32_t marked_here;
 
@@ -93,6 +93,8 @@ static uint32_t gate_for(enum action next, bool kept)
         gate |= GATE_SHAPES;
     if (next == ACTION_WARMUP)
         gate |= GATE_MARKERS;
+    if (next == ACTION_SKIP && !outside)
+        gate |= GATE_SKIPPED;
     return gate;
 }
 
@@ -141,6 +143,23 @@ static void cross(struct step_edge *edge, uint64_t ticks)
     if (!record && recorded &&
         edge->kind != EDGE_LAST) /* at exit torch must not be called any more */
         torch_operators(false);
+}
+
+/* Tells who listens where training stands; nothing changes. time: from before the end of the epoch, if one is over. */
+static void note(const struct train_time *time, bool epoch_over)
+{
+    enum action now = (enum action)atomic_load(&action);
+    struct step_edge edge = {.kind = EDGE_NOTE,
+                             .step = atomic_load(&step),
+                             .ended = now,
+                             .begun = now,
+                             .kept = keep,
+                             .keep = keep,
+                             .time = *time,
+                             .epoch_over = epoch_over};
+    writer_edge_begin();
+    edge.ticks = clock_ticks();
+    writer_edge(&edge);
 }
 
 /* ---- which action ---- */
@@ -219,11 +238,15 @@ static bool end_epoch(const struct request *r)
     epoch_seen = !r->called;
     if (told_again)
         return false; /* the end that was seen is the one that the program tells */
+    bool crosses = schedule.scope == SCHEDULE_EPOCH || chooser;
+    struct train_time before = time_at(clock_monotonic_ns());
+    if (!crosses && writer_is_heard())
+        note(&before, true);
     add(&done.epoch, 1);
     done.batch_in_epoch = done.sample_in_epoch = done.token_in_epoch = 0;
     first_batch = 0;
     epoch_ns = clock_monotonic_ns();
-    return schedule.scope == SCHEDULE_EPOCH || chooser;
+    return crosses;
 }
 
 static bool begin_region(void)
@@ -255,6 +278,11 @@ static bool prepare(const struct request *r)
         return begin_region();
     case EDGE_STOP:
         return end_region();
+    case EDGE_NOTE: {
+        struct train_time time = time_at(clock_monotonic_ns());
+        note(&time, false);
+        return false;
+    }
     case EDGE_SCHEDULE:
         chooser = r->chooser;
         chooser_arg = r->arg;
@@ -418,6 +446,16 @@ void steps_region(bool begins)
 void steps_choose_by(steps_chooser *given, void *arg)
 {
     serve(&(struct request){.kind = EDGE_SCHEDULE, .chooser = given, .arg = arg});
+}
+
+void steps_tell(void)
+{
+    serve(&(struct request){.kind = EDGE_NOTE});
+}
+
+void steps_ignore_thread(void)
+{
+    in_chooser = true;
 }
 
 int64_t steps_current(void)

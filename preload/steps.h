@@ -54,6 +54,12 @@ typedef int steps_chooser(const struct train_time *time, int64_t step, void *arg
  * lock by the thread that marks the step; marks that come meanwhile are counted after it, its own are not counted. Any thread. */
 void steps_choose_by(steps_chooser *chooser, void *arg);
 
+/* Tells who listens (writer_listen()) where training stands now. Any thread. */
+void steps_tell(void);
+
+/* Marks, epochs and regions that the calling thread makes from now on do not count. */
+void steps_ignore_thread(void);
+
 /* The step being run, and its action; 0 and ACTION_SKIP while cprof sleeps or is over. Any thread. */
 int64_t steps_current(void);
 enum action steps_action(void); /* as steps_current() */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "preload/init.h"
+#include "preload/program_time.h"
 #include "preload/steps.h"
 #include "writer/writer.h"
 
@@ -97,18 +98,7 @@ static struct program_schedule *_Atomic schedules; /* the last one given; any th
 static int ask_program(const struct train_time *t, int64_t step, void *schedule)
 {
     const struct program_schedule *s = schedule;
-    struct cprof_time time = {.size = sizeof time,
-                              .step = step,
-                              .epoch = t->epoch,
-                              .batch = t->batch,
-                              .batch_in_epoch = t->batch_in_epoch,
-                              .sample = t->sample,
-                              .sample_in_epoch = t->sample_in_epoch,
-                              .token = t->token,
-                              .token_in_epoch = t->token_in_epoch,
-                              .total_wct = 1e-9 * (double)t->total_wct_ns,
-                              .epoch_wct = 1e-9 * (double)t->epoch_wct_ns,
-                              .batch_wct = 1e-9 * (double)t->batch_wct_ns};
+    struct cprof_time time = program_time(t, step);
     return s->choose(&time, s->arg);
 }
 

@@ -78,7 +78,7 @@ START_TEST(gates_follow_the_schedule)
     ck_assert_int_eq(steps_current(), 0);
     ck_assert_int_eq(steps_action(), ACTION_SKIP);
     start(false);
-    check_step(0, ACTION_SKIP, 0);
+    check_step(0, ACTION_SKIP, GATE_SKIPPED);
     MARK();
     check_step(1, ACTION_WARMUP, GATE_MARKERS);
     MARK();
@@ -86,7 +86,7 @@ START_TEST(gates_follow_the_schedule)
     MARK();
     check_step(3, ACTION_ACTIVE_AND_SAVE, active);
     MARK();
-    check_step(4, ACTION_SKIP, 0);
+    check_step(4, ACTION_SKIP, GATE_SKIPPED);
     finish();
     check_gate(0, "the end");
     MARK();
@@ -100,12 +100,12 @@ START_TEST(step_0_that_is_kept_is_recorded_without_shapes)
     config.warmup = _i;
     config.wait = !_i; /* step 0 is one to skip, or one to warm up in */
     start(true);
-    check_step(0, _i ? ACTION_WARMUP : ACTION_SKIP, ALL & ~GATE_SHAPES);
+    check_step(0, _i ? ACTION_WARMUP : ACTION_SKIP, (ALL & ~GATE_SHAPES) | (_i ? 0 : GATE_SKIPPED));
     MARK();
     check_step(1, ACTION_ACTIVE, ALL);
     MARK();
     MARK();
-    check_step(3, ACTION_SKIP, 0);
+    check_step(3, ACTION_SKIP, GATE_SKIPPED);
     finish();
 }
 END_TEST
@@ -614,7 +614,7 @@ START_TEST(a_schedule_of_the_programs)
     start(false);
     session_span("step 0 by the settings' schedule");
     steps_choose_by(choose, NULL);
-    check_step(0, ACTION_SKIP, 0);
+    check_step(0, ACTION_SKIP, GATE_SKIPPED);
     for (int i = 0; i < 6; i++) {
         session_span("span");
         steps_mark_batch(STEP_CALL, 0, 2, 0);
@@ -647,7 +647,7 @@ START_TEST(what_is_no_action_is_skipped)
     MARK();
     answer = -1;
     MARK();
-    check_step(2, ACTION_SKIP, 0);
+    check_step(2, ACTION_SKIP, GATE_SKIPPED);
     answer = ACTION_WARMUP;
     MARK();
     check_step(3, ACTION_WARMUP, GATE_MARKERS);

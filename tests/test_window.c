@@ -70,8 +70,11 @@ static void add(const char *name, uint64_t start, uint64_t end)
 
 START_TEST(takes_by_start)
 {
-    window->from = 100;
+    window->from = 50;
+    window->warm_from = 100;
     window->start = 200;
+    ck_assert(!window_takes(window, 49, REC_MARKER | REC_SKIPPED));
+    ck_assert(window_takes(window, 50, REC_MARKER | REC_SKIPPED));
     ck_assert(!window_takes(window, 99, REC_MARKER));
     ck_assert(window_takes(window, 100, REC_MARKER));
     ck_assert(!window_takes(window, 199, 0));

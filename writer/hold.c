@@ -57,6 +57,7 @@ bool hold_put(struct hold *h, const struct record_owner *owner, const struct rec
     if (!chunk) {
         h->refused++;
         h->refused_markers += (r->flags & REC_MARKER) != 0;
+        h->refused_skipped += (r->flags & REC_SKIPPED) != 0;
         return false;
     }
     char *to = chunk->bytes + chunk->used;
@@ -85,6 +86,22 @@ void hold_each(const struct hold *h,
             at += sizeof entry + entry.size;
         }
     }
+}
+
+static void keep_if_skipped(const struct record_owner *owner, const struct record *r, void *kept)
+{
+    if (r->flags & REC_SKIPPED)
+        hold_put(kept, owner, r, false);
+}
+
+void hold_keep_skipped(struct hold *h)
+{
+    uint64_t refused = h->refused_skipped;
+    struct hold kept = {.from = h->from, .limit = h->limit, .on = true};
+    hold_each(h, keep_if_skipped, &kept);
+    hold_drop(h);
+    kept.refused = kept.refused_markers = kept.refused_skipped += refused;
+    *h = kept;
 }
 
 void hold_drop(struct hold *h)

@@ -13,8 +13,8 @@ struct hold {
     uint64_t from;  /* ticks: takes records that start at or after this */
     uint64_t limit; /* most bytes of records */
     uint64_t bytes; /* bytes of records held */
-    /* records for which there was no room; those of them that are markers */
-    uint64_t refused, refused_markers;
+    /* records for which there was no room; those of them that are markers, and markers that ask for steps to skip */
+    uint64_t refused, refused_markers, refused_skipped;
     struct hold_chunk *first, *last;
     bool on;
 };
@@ -28,6 +28,9 @@ bool hold_put(struct hold *h, const struct record_owner *owner, const struct rec
 /* Calls each() for every record held, in the order in which they came. */
 void hold_each(const struct hold *h,
                void (*each)(const struct record_owner *, const struct record *, void *), void *arg);
+
+/* Forgets all but the records flagged REC_SKIPPED, and goes on holding. */
+void hold_keep_skipped(struct hold *h);
 
 /* Forgets everything and stops holding. */
 void hold_drop(struct hold *h);

@@ -394,7 +394,7 @@ static void put_counter(struct buf *b, const struct record *r, const struct json
     struct json_arg a;
     unsigned items = 0;
     while (json_next_arg(&in, end, &a)) {
-        items++;
+        items += !json_arg_is_category(&a);
     }
     in = begin;
     while (json_next_arg(&in, end, &a)) {

@@ -48,6 +48,8 @@ enum record_flags {
     REC_CROSSES = 1u << 4,
     /* an open span whose end may come behind that of the span around it (emit_itt's do): it ends with that one, and is whole */
     REC_ENDS_LATE = 1u << 5,
+    /* with REC_MARKER: made in a step to skip, by a marker that asks for such steps: it goes to the head of the next window's file */
+    REC_SKIPPED = 1u << 6,
 };
 
 /* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those whose bit is set in `extras`. */

@@ -53,13 +53,14 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
     if (!w)
         return NULL;
     w->serial = serial;
-    w->from = from;
+    w->from = w->warm_from = from;
     w->start = start;
     w->end = UINT64_MAX;
     w->first_step = first_step;
     w->last_step = first_step - 1;
     w->base_ns = clock_base_ns(clock_wall_ns(from));
     w->cpu_before_ns = thread_cpu_ns();
+    w->handlers_before_ns = writer_listener_ns();
     w->before = *before;
     return w;
 }
@@ -117,7 +118,8 @@ static void link_backward(struct window *w, const struct window_shared *shared,
 
 bool window_takes(const struct window *w, uint64_t start, uint8_t flags)
 {
-    return start < w->end && start >= (flags & REC_MARKER ? w->from : w->start);
+    uint64_t from = flags & REC_SKIPPED ? w->from : flags & REC_MARKER ? w->warm_from : w->start;
+    return start < w->end && start >= from;
 }
 
 bool window_room(struct window *w, const struct window_shared *shared)
@@ -391,9 +393,12 @@ static void put_account(struct window *w, const struct window_shared *shared)
                (unsigned long long)w->unfinished);
     put_gpu(b, &w->gpu);
     put_losses(b, w);
-    buf_printf(b, ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"bytes\": %llu, \"notes\": [%s]}",
+    buf_printf(b,
+               ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "
+               "%llu, \"notes\": [%s]}",
                (double)w->records * shared->record_ns,
                (unsigned long long)(thread_cpu_ns() - w->cpu_before_ns),
+               (unsigned long long)(writer_listener_ns() - w->handlers_before_ns),
                (unsigned long long)(w->sink ? w->sink->bytes_written : 0), shared->notes_json);
 }
 

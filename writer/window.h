@@ -28,8 +28,9 @@ struct window_gpu {
 struct window {
     struct window *next; /* later window */
     uint64_t serial;     /* 1, 2 … */
-    /* ticks: takes spans that start in [from, end); before `start` when it has warmup marks */
+    /* ticks: takes spans that start in [from, end); before `start` when it has marks of steps to skip or of warmup */
     uint64_t from;
+    uint64_t warm_from;            /* ticks of the first warmup step's edge, or `start` */
     uint64_t start;                /* ticks of its first step's edge */
     uint64_t end;                  /* ticks; UINT64_MAX while open */
     uint64_t latest;               /* ticks: the latest end of a record in it */
@@ -56,7 +57,8 @@ struct window {
     uint64_t lost_total; /* as the trailer made last says */
     uint64_t flushed;    /* of `events`, those that stand in the file */
     struct window_gpu gpu;
-    uint64_t cpu_before_ns; /* CPU time of the cprof thread at the start */
+    uint64_t cpu_before_ns;      /* CPU time of the cprof thread at the start */
+    uint64_t handlers_before_ns; /* writer_listener_ns() then */
     char part_path[PATH_MAX];
 };
 

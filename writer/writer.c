@@ -16,36 +16,32 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "writer/edges.h"
 #include "writer/futex.h"
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
+#include "writer/listening.h"
 #include "writer/report.h"
 #include "writer/saving.h"
 #include "writer/texts.h"
 #include "writer/thread_names.h"
 #include "writer/window.h"
 
-#define EDGES        4096u      /* posted and not yet taken; a power of two */
-#define POLL_MS      10         /* between passes while something is recorded */
-#define FLUSH_MS     250        /* what a kill -9 costs at most */
-#define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
-#define GRACE_MS     500        /* for spans that are open at a window's end */
+#define POLL_MS     10         /* between passes while something is recorded */
+#define FLUSH_MS    250        /* what a kill -9 costs at most */
+#define FLUSH_BYTES (4u << 20) /* or earlier, so that the buffer stays small */
+#define GRACE_MS    500        /* for spans that are open at a window's end */
+#define GATES_IDLE                                                                                 \
+    (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
 #define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
 
 enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREAD_ABANDONED };
 
 /* Shared with application threads. */
-static struct step_edge edges[EDGES];
-/* stepping thread adds before it reads the clock; cprof thread reads */
-static _Atomic uint64_t edges_announced;
-/* stepping thread adds (release) after filling; cprof thread reads */
-static _Atomic uint64_t edges_posted;
-/* cprof thread adds; stepping thread reads to see a full queue */
-static _Atomic uint64_t edges_taken;
-static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
-static _Atomic bool stopped;  /* recording is off for good; any thread writes, all read */
 static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
+static _Atomic bool
+    skipped_wanted; /* see writer_want_skipped(); any thread sets, cprof thread reads */
 
 /* The cprof thread's own. */
 static struct writer_options options;
@@ -66,76 +62,17 @@ static struct buf late_open;         /* ids of the spans that stand there as unf
 static uint64_t thread_started_ns;
 static struct gpu_side gpu;
 static bool
-    hold_is_trace; /* what is held may become the trace; else it is a warmup step's markers */
+    hold_is_trace; /* what is held may become the trace; else it is markers of warmup steps and of steps to skip */
+/* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no such step */
+static uint64_t skip_from, warm_from;
 
 /* ---- failing ---- */
-
-/* Nothing more is recorded; what has been is finished. Any thread. */
-static void stop_recording(void)
-{
-    atomic_store(&stopped, true);
-    atomic_store(&writer_gate, 0);
-}
 
 /* Nothing more is written, either. Any thread. */
 static void fail(void)
 {
     atomic_store(&failed, true);
-    stop_recording();
-}
-
-/* ---- waking and waiting ---- */
-
-static void wake(void)
-{
-    atomic_fetch_add_explicit(&wake_word, 1, memory_order_release);
-    futex_wake(&wake_word);
-}
-
-/* ---- the stepping thread's side ---- */
-
-void writer_set_gate(uint32_t bits)
-{
-    static uint32_t times; /* set open: makes each time another value, for hold_is_full() */
-    if (bits)
-        bits |= ++times << GATE_BITS;
-    if (!atomic_load_explicit(&stopped, memory_order_acquire))
-        atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
-    if (atomic_load_explicit(&stopped, memory_order_acquire)) /* meanwhile */
-        atomic_store_explicit(&writer_gate, 0, memory_order_seq_cst);
-}
-
-void writer_edge_begin(void)
-{
-    atomic_fetch_add_explicit(&edges_announced, 1, memory_order_seq_cst);
-}
-
-void writer_edge(const struct step_edge *edge)
-{
-    bool in_a_step = edge->kind != EDGE_STEP;
-    bool idle = edge->ended == ACTION_SKIP && edge->begun == ACTION_SKIP && !edge->kept;
-    uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
-    bool full = at - atomic_load_explicit(&edges_taken, memory_order_acquire) >= EDGES;
-    bool off = atomic_load(&stopped);
-    if ((idle && edge->kind != EDGE_FIRST && edge->kind != EDGE_START && edge->kind != EDGE_LAST) ||
-        full || off) {
-        atomic_fetch_sub_explicit(&edges_announced, 1, memory_order_seq_cst);
-        if (full && !off) {
-            stop_recording();
-            log_error("%u steps wait to be written; recording is off, the program goes on", EDGES);
-        }
-        return;
-    }
-    struct step_edge *posted = &edges[at % EDGES];
-    *posted = *edge;
-    posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
-    if (edge->ended != ACTION_ACTIVE || edge->begun < ACTION_ACTIVE || in_a_step)
-        window_losses(&posted->losses); /* a window may begin or end here */
-    atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
-    bool was = edge->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
-    bool filling = at - atomic_load_explicit(&edges_taken, memory_order_relaxed) == EDGES / 2;
-    if (in_a_step || edge->kept || was != is || filling || edge->begun == ACTION_WARMUP)
-        wake();
+    edges_stop();
 }
 
 /* ---- files ---- */
@@ -170,6 +107,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     while (*at)
         at = &(*at)->next;
     *at = w;
+    listening_window_open(w, passes);
     return w;
 }
 
@@ -192,6 +130,7 @@ static void replay(const struct record_owner *owner, const struct record *r, voi
         join_take(&gpu.in, &from_gpu);
     } else {
         put_record(w, owner, r);
+        listening_replay(owner, r);
     }
     flush_long(w);
 }
@@ -215,6 +154,39 @@ static void forget_hold(void)
     hold_is_trace = false;
 }
 
+/* What is held is not wanted but for the markers that asked for steps to skip. */
+static void forget_unasked(void)
+{
+    if (!atomic_load(&skipped_wanted)) {
+        forget_hold();
+        return;
+    }
+    if (hold.on && hold_is_trace)
+        hold_each(&hold, replay_nothing, NULL);
+    if (hold.on)
+        hold_keep_skipped(&hold);
+    hold_is_trace = false;
+}
+
+static void begin_hold(uint64_t from, bool is_trace, const struct losses *before, uint32_t gate)
+{
+    hold_begin(&hold, from, options.hold_bytes);
+    hold_is_trace = is_trace;
+    held_losses = *before;
+    memset(&held_faults, 0, sizeof held_faults);
+    held_gate = gate;
+}
+
+/* Markers may now ask for steps to skip, in the middle of which we are. */
+static void hold_skipped(void)
+{
+    struct losses now;
+    if (skip_from == 0 || hold.on || !atomic_load(&skipped_wanted))
+        return;
+    window_losses(&now);
+    begin_hold(skip_from, false, &now, 0);
+}
+
 static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
 {
     if (r->flags & REC_MARKER)
@@ -227,7 +199,10 @@ static void count_refused(struct window *w, uint64_t n)
     if (n == 0)
         return;
     w->lost.n[LOSS_HOLD_FULL] += n;
-    writer_note("more came before the first step mark than is kept; the rest was not recorded");
+    writer_note(
+        w->markless
+            ? "more came before the first step mark than is kept; the rest was not recorded"
+            : "more markers came before a window than are kept; the rest is not in its file");
 }
 
 static void close_current(const struct step_edge *edge)
@@ -278,6 +253,8 @@ static void begin_step(const struct step_edge *edge)
     if (active && !current) {
         current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step,
                               hold.on ? &held_losses : &edge->losses);
+        if (current)
+            current->warm_from = warm_from ? warm_from : edge->ticks;
         if (current && hold.on) {
             count_refused(current, hold.refused_markers);
             hold_each(&hold, replay_marker, current);
@@ -285,17 +262,18 @@ static void begin_step(const struct step_edge *edge)
     }
     time_taken = edge->time;
     bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
-    if (hold.on && hold_is_trace && edge->keep) {
+    bool skip = edge->begun == ACTION_SKIP;
+    if (hold.on && hold_is_trace && edge->keep)
         ; /* as before: it is the same step */
-    } else if (edge->keep || (warmup && !hold.on)) {
-        hold_begin(&hold, edge->ticks, options.hold_bytes);
-        hold_is_trace = edge->keep;
-        held_losses = edge->losses;
-        memset(&held_faults, 0, sizeof held_faults);
-        held_gate = edge->gate;
-    } else if (!warmup) {
+    else if (edge->keep || (warmup && !hold.on))
+        begin_hold(edge->ticks, edge->keep, &edge->losses, edge->gate);
+    else if (skip)
+        forget_unasked();
+    else if (!warmup)
         forget_hold();
-    }
+    skip_from = !skip ? 0 : skip_from ? skip_from : edge->ticks;
+    warm_from = !warmup ? 0 : warm_from ? warm_from : edge->ticks;
+    hold_skipped();
     if (edge->kind == EDGE_STEP || !current || current->start == edge->ticks)
         step_start = edge->ticks;
     gpu_side_step(&gpu, edge->begun, hold.on && hold_is_trace);
@@ -313,27 +291,20 @@ static void take_edge(const struct step_edge *edge)
         if (hold.on && edge->keep)
             open_markless(edge);
         forget_hold();
+        skip_from = warm_from = 0;
         gpu_side_step(&gpu, ACTION_SKIP, false);
         return;
     }
     if (edge->ended == ACTION_SKIP && !edge->keep)
-        forget_hold(); /* step 0 was kept for a program without marks; here is one */
+        forget_unasked(); /* step 0 was kept for a program without marks; here is one */
     begin_step(edge);
 }
 
-/* Waits until every announced edge has been posted: its stamp is older than any record that could follow it. */
-static void take_edges(void)
+static void take_posted(const struct step_edge *edge)
 {
-    uint64_t announced = atomic_load_explicit(&edges_announced, memory_order_seq_cst);
-    for (int i = 0; i < 10000 && atomic_load(&edges_posted) < announced; i++)
-        sched_yield();
-    uint64_t posted = atomic_load_explicit(&edges_posted, memory_order_acquire);
-    uint64_t at = atomic_load_explicit(&edges_taken, memory_order_relaxed);
-    for (; at < posted; at++) {
-        if (!atomic_load(&failed))
-            take_edge(&edges[at % EDGES]);
-        atomic_store_explicit(&edges_taken, at + 1, memory_order_release);
-    }
+    listening_edge(edge, passes);
+    if (!atomic_load(&failed) && !edge_changes_nothing(edge))
+        take_edge(edge);
 }
 
 /* ---- records ---- */
@@ -364,12 +335,20 @@ static void hold_is_full(void)
     gpu.holding = false;
 }
 
+static bool hold_wants(const struct record *r)
+{
+    bool marker =
+        (r->flags & REC_SKIPPED) || ((r->flags & REC_MARKER) && warm_from && r->start >= warm_from);
+    return r->start >= hold.from && (hold_is_trace || marker);
+}
+
 static void take_record(struct thread_log *log, const struct record *r)
 {
     struct window *w = window_of(r->start);
     struct record_owner owner = thread_log_owner(log);
     if (record_was_span(r))
         log->last_span = r->id;
+    listening_record(&owner, r);
     if (r->kind == REC_NODE) {
         join_node(&owner, r);
     } else if (w) {
@@ -377,7 +356,7 @@ static void take_record(struct thread_log *log, const struct record *r)
             put_record(w, &owner, r);
         if (flush_long(w))
             roll_over();
-    } else if (hold.on && r->start >= hold.from) {
+    } else if (hold.on && hold_wants(r)) {
         if (!hold_put(&hold, &owner, r, true))
             hold_is_full();
     } else if (r->start >= late_from && r->start < late_end &&
@@ -463,7 +442,7 @@ static void relieve(void)
         flush_long(w);
     if (++calls % 256 == 0 && a_ring_fills()) {
         look_at_rings();
-        take_edges();
+        edges_take(take_posted);
         drain_rings();
     }
 }
@@ -499,8 +478,10 @@ static void collect(void)
 {
     look_at_rings();
     gpu_side_look(&gpu, draining());
-    take_edges();
+    hold_skipped();
+    edges_take(take_posted);
     drain_rings();
+    listening_drained(passes);
     gpu_side_collect(&gpu, draining());
 }
 
@@ -508,7 +489,7 @@ static void collect(void)
 static void end_stopped(bool stopping)
 {
     struct step_edge edge = {.ticks = clock_ticks(), .kind = EDGE_LAST, .time = time_taken};
-    if (!current || !(stopping || atomic_load(&stopped)))
+    if (!current || !(stopping || edges_stopped()))
         return;
     window_losses(&edge.losses);
     close_current(&edge);
@@ -540,6 +521,7 @@ static void flush_windows(bool force)
 
 static void finish_window(struct window *w)
 {
+    listening_window_close(w);
     if (w->unwanted) {
         window_discard(w);
     } else if (w->events || w->sink || w->unfinished) {
@@ -608,6 +590,7 @@ static void drop_windows(void)
 static void pass(bool stopping)
 {
     passes++;
+    listening_begin();
     collect();
     end_stopped(stopping);
     flush_windows(false);
@@ -646,15 +629,17 @@ static void *run(void *unused)
     shared.pid = window_pid((uint32_t)getpid());
     start_gpu();
     for (;;) {
-        uint32_t word = atomic_load_explicit(&wake_word, memory_order_acquire);
+        uint32_t word = edges_wake_word();
         bool stopping = atomic_load(&life) == THREAD_STOPPING;
         pass(stopping);
         if (stopping)
             break;
-        bool busy = windows || hold.on || atomic_load(&writer_gate) || gpu_side_is_on(&gpu);
-        futex_wait(&wake_word, word, busy ? POLL_MS : -1);
+        bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) ||
+                    gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted);
+        edges_wait(word, busy ? POLL_MS : -1);
     }
     finish_all();
+    listening_end();
     atomic_store(&life, THREAD_DONE);
     futex_wake(&life);
     return unused;
@@ -708,6 +693,12 @@ bool writer_run(void)
     return false;
 }
 
+void writer_want_skipped(void)
+{
+    if (!atomic_exchange(&skipped_wanted, true) && writer_run())
+        edges_wake();
+}
+
 bool writer_finish(void)
 {
     uint32_t expected = THREAD_RUNS;
@@ -717,7 +708,7 @@ bool writer_finish(void)
     uint64_t start = clock_monotonic_ns();
     int64_t left = options.exit_deadline_ms;
     while (left > 0 && atomic_load(&life) == THREAD_STOPPING) {
-        wake();
+        edges_wake();
         futex_wait(&life, THREAD_STOPPING, left < 100 ? left : 100);
         left = options.exit_deadline_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
     }

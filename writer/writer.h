@@ -45,6 +45,7 @@ enum gate {
     GATE_MEMORY = 1u << 2,  /* tensor allocations */
     GATE_SHAPES = 1u << 3,  /* operator inputs */
     GATE_CALLS = 1u << 4,   /* CUDA runtime and driver calls, as GATE_SPANS */
+    GATE_SKIPPED = 1u << 5, /* markers that ask for steps to skip: such a step */
     GATE_BITS = 8,          /* what lies above counts the settings */
 };
 
@@ -138,6 +139,7 @@ enum edge_kind {
     EDGE_START,    /* the program says that recording begins here: what came before is not wanted */
     EDGE_STOP,     /* the program says that recording ends here: what is active is saved */
     EDGE_LAST,     /* exit */
+    EDGE_NOTE,     /* nothing changes: where training stands, for who listens */
 };
 
 struct step_edge {
@@ -151,6 +153,8 @@ struct step_edge {
     bool
         keep; /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: write it */
     struct train_time time; /* counters at the edge */
+    bool epoch_over;        /* EDGE_NOTE: an epoch has ended; `time` is from before it counts */
+    struct thread_log *by;  /* of the thread that marks it, or NULL; writer_edge() fills it in */
     struct losses losses;   /* of all threads until here; writer_edge() fills it in */
     uint32_t gate; /* writer_gate in the step that begins here; writer_edge() fills it in */
 };
@@ -206,6 +210,69 @@ struct writer_options {
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
     void (*trace_ready)(const struct saved_trace *trace);
 };
+
+/* ---- listening: who is told of marks, steps and files while they come ---- */
+
+/* A point in time. */
+struct train_moment {
+    int64_t step;
+    enum action action; /* of the step */
+    struct train_time
+        time; /* where training stood when the step began; behind the step, or the epoch, at its end */
+    int64_t wall_ns; /* since 1970 */
+};
+
+/* One named value of a counter. */
+struct mark_value {
+    const char *name; /* not terminated */
+    uint32_t name_len;
+    bool is_real;
+    union {
+        int64_t whole;
+        double real;
+    };
+};
+
+/* A duration, moment or counter of the program's. Texts are not terminated; all is valid during the call. */
+struct mark {
+    enum record_kind
+        kind; /* REC_SPAN, also where its end is another thread's; REC_INSTANT, REC_COUNTER */
+    const char *name, *categories; /* joined by ','; NULL: none */
+    uint32_t name_len, categories_len;
+    const struct mark_value *values;
+    unsigned n_values;
+    uint32_t tid;    /* where it began */
+    uint64_t id;     /* the trace's "External id"; 0: none */
+    bool unfinished; /* a duration that was cut: its thread ended, or what is around it */
+    struct train_moment start, end; /* the same but for durations */
+};
+
+/* Calls that the cprof thread makes; none may be NULL. What is told of the thread that marks the steps comes in the order of time, a duration
+ * when it ends; of another thread in its own order, and before the end of the step in which it ended. */
+struct listener {
+    void (*look)(void); /* each pass, before anything else */
+    void (*mark)(const struct mark *mark);
+    void (*step_end)(const struct train_moment *at); /* each step, recorded or not */
+    void (*epoch_end)(const struct train_moment *at);
+    void (*window_open)(const struct train_moment *at);  /* at its first step */
+    void (*window_close)(const struct train_moment *at); /* all that is in it has been told */
+    void (*file)(const char *path); /* a foreign trace that was handed in, absolute */
+    void (*end)(void);              /* exit: the last call */
+};
+
+/* From now on `listener` is told; it stays for good. Starts no thread: the next step does, or writer_run(). Any application thread. */
+void writer_listen(const struct listener *listener);
+
+/* True when somebody listens. Any thread. */
+bool writer_is_heard(void);
+
+/* Nanoseconds that the listener has taken so far, of the wall clock. Any thread. */
+uint64_t writer_listener_ns(void);
+
+/* From now on marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread. Any application thread, after writer_start(). */
+void writer_want_skipped(void);
+
+/* ---- starting and stopping ---- */
 
 /* Takes the options, starts the clock and the thread-end hook. Once, at wake-up, before any recording. false: recording is not
  * possible (said). Starts no thread. */

@@ -27,9 +27,10 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
 from cprof._action import Action, action_of
 from cprof._wrap import wrap
 
-__all__ = ["Action", "Marker", "Profile", "Time", "action", "add_metadata", "add_metadata_json", "epoch",
-           "is_recording", "mark", "marker", "profile", "range_pop", "range_push", "set_schedule", "start", "step",
-           "step_number", "stop", "version"]
+__all__ = ["Action", "Marker", "Profile", "SavedTrace", "Time", "TraceHandler", "action", "add_metadata",
+           "add_metadata_json", "add_trace_handler", "epoch", "is_recording", "mark", "marker", "profile", "range_pop",
+           "range_push", "set_on_trace_ready", "set_schedule", "start", "step", "step_number", "stop", "trace_handlers",
+           "version"]
 __version__ = "0.1.0"
 
 _INT64 = range(-2**63, 2**63)
@@ -187,6 +188,7 @@ class Time(NamedTuple):
     total_wct: float
     epoch_wct: float
     batch_wct: float
+    step: int
 
 
 Schedule = Union[Callable[[int], Any], Callable[[int, Time], Any]]
@@ -333,3 +335,9 @@ def range_pop() -> int:
 def mark(name: str) -> None:
     """Marks a moment."""
     _mark(_bytes(name))
+
+
+# ---- trace handlers ----
+
+from cprof._handlers import (SavedTrace, TraceHandler, add_trace_handler, set_on_trace_ready,  # noqa: E402
+                             trace_handlers)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Composer's own marks in cprof's traces:
+
+    from composer import Trainer
+    from composer.profiler import Profiler, cyclic_schedule
+    import cprof.composer
+
+    trainer = Trainer(..., profiler=Profiler(schedule=cyclic_schedule(), trace_handlers=[cprof.composer.TraceHandler()],
+                                             torch_prof_memory_filename=None))
+
+What Composer's engine marks (event/*, algorithm/*, callback/*) and what the program marks through Composer's profiler
+stands in the trace beside torch's operators, and goes to cprof's own trace handlers. Composer's schedule decides what
+Composer marks, cprof's settings when files are written. Without the library all of it does nothing.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from typing import Any, Dict, Iterable, Union
+
+import cprof
+from composer.profiler import TraceHandler as _TraceHandler
+
+__all__ = ["TraceHandler"]
+
+
+class TraceHandler(_TraceHandler):
+    """Hands Composer's events to cprof. actions: the steps of cprof's schedule in which they are recorded; what comes
+    outside its windows stands at the head of the next file. steps: Composer's batches and epochs are cprof's steps and
+    epochs, with their samples and tokens (to be run with CPROF_STEP=manual, CPROF_SCHEDULE_SCOPE=epoch); else cprof finds the
+    steps itself, which end with optimizer.step(), a little before Composer's batches."""
+
+    def __init__(self, actions: Iterable[cprof.Action] = tuple(cprof.Action), steps: bool = False) -> None:
+        super().__init__()
+        self._actions, self._steps = tuple(actions), steps
+        self._markers: Dict[str, cprof.Marker] = {}
+        self._started = threading.local()
+        self._counted = {"sample": 0, "token": 0}
+
+    def _marker(self, name: str, categories: Iterable[str]) -> cprof.Marker:
+        marker = self._markers.get(name)
+        if marker is None:
+            marker = self._markers[name] = cprof.marker(name, actions=self._actions, categories=categories)
+        return marker
+
+    def process_duration_event(self, name: str, categories: Any, is_start: bool, timestamp: Any,
+                               wall_clock_time_ns: int) -> None:
+        """Composer also ends durations whose start it did not report: those are left out."""
+        started = self._started.__dict__.setdefault("names", set())
+        if is_start:
+            started.add(name)
+            self._marker(name, categories).start()
+        elif name in started:
+            started.discard(name)
+            self._marker(name, categories).finish()
+
+    def process_instant_event(self, name: str, categories: Any, timestamp: Any, wall_clock_time_ns: int) -> None:
+        self._marker(name, categories).instant()
+
+    def process_counter_event(self, name: str, categories: Any, timestamp: Any, wall_clock_time_ns: int,
+                              values: Dict[str, Union[int, float]]) -> None:
+        self._marker(name, categories).counter(values)
+
+    def process_chrome_json_trace_file(self, filepath: pathlib.Path) -> None:
+        """What torch's profiler saw is in cprof's trace already."""
+
+    def _more(self, timestamp: Any, what: str) -> int:
+        """Samples or tokens since the last batch."""
+        now = int(getattr(timestamp, what))
+        more, self._counted[what] = now - self._counted[what], now
+        return more
+
+    def batch_end(self, state: Any, logger: Any) -> None:
+        if self._steps:
+            cprof.step(self._more(state.timestamp, "sample"), self._more(state.timestamp, "token"))
+
+    def epoch_end(self, state: Any, logger: Any) -> None:
+        if self._steps:
+            cprof.epoch()

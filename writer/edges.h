@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue of edges between the thread that marks steps and the cprof thread, the word on which the cprof thread sleeps, and the switch that
+ * turns recording off. Its application side is in writer.h: writer_set_gate(), writer_edge_begin(), writer_edge(). */
+#ifndef WRITER_EDGES_H
+#define WRITER_EDGES_H
+
+#include "writer/writer.h"
+
+/* Nothing more is recorded, for good; what has been is finished. Any thread. */
+void edges_stop(void);
+
+/* True once edges_stop() was called. Any thread. */
+bool edges_stopped(void);
+
+/* Wakes the cprof thread. Any thread. */
+void edges_wake(void);
+
+/* What edges_wait() wants, read before looking for work; waits until edges_wake() is called after that, at most `ms` milliseconds; below 0: for
+ * ever. cprof thread. */
+uint32_t edges_wake_word(void);
+void edges_wait(uint32_t word, int64_t ms); /* as above */
+
+/* Nothing is recorded on either side of the edge: only who listens wants to know of it. */
+bool edge_changes_nothing(const struct step_edge *edge);
+
+/* Calls take() for each edge posted so far, in order. Waits until every announced edge has been posted: its stamp is older than any record that
+ * could follow it. cprof thread. */
+void edges_take(void (*take)(const struct step_edge *edge));
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listener (writer.h) as the rest of writer/ calls it. When nobody listens each call is one pointer test. cprof thread. */
+#ifndef WRITER_LISTENING_H
+#define WRITER_LISTENING_H
+
+#include "writer/window.h"
+
+extern const struct listener *_Atomic listening_to; /* NULL: nobody; see writer_listen() */
+
+/* True when somebody listens. */
+static inline bool listening(void)
+{
+    return atomic_load_explicit(&listening_to, memory_order_acquire) != NULL;
+}
+
+/* The pass begins, or has drained the rings: what the edges of earlier passes said is told. */
+void listening_begin(void);
+void listening_drained(uint64_t pass); /* as above */
+
+/* An edge that is taken in this pass; before its records are. */
+void listening_edge(const struct step_edge *edge, uint64_t pass);
+
+/* A record as it leaves its ring, whether a file takes it or not. */
+void listening_record(const struct record_owner *owner, const struct record *r);
+
+/* The same for a record that was held and now stands in the trace of a program without step marks. */
+void listening_replay(const struct record_owner *owner, const struct record *r);
+
+/* A window opens (in this pass), and all of its records have come. */
+void listening_window_open(const struct window *w, uint64_t pass);
+void listening_window_close(const struct window *w); /* as above */
+
+/* A foreign Chrome JSON trace has been handed in: tells its absolute path. For who takes such files; cprof thread. */
+void listening_file(const char *path);
+
+/* Exit: all files are finished. */
+void listening_end(void);
+
+#endif
