@@ -43,8 +43,11 @@ ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
 SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a)),-l:libsupc++.a)
-LIBS := -l:libz.a $(SUPCXX) -lpthread -ldl
-ALL_CFLAGS += $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE)
+# And json-c, which reads foreign traces; without its header or static library they cannot be handed in.
+JSONC := $(if $(and $(filter /%,$(shell $(CC) -print-file-name=libjson-c.a)), \
+	$(shell echo '\#include <json-c/json.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)),-l:libjson-c.a)
+LIBS := -l:libz.a $(SUPCXX) $(JSONC) -lpthread -ldl
+ALL_CFLAGS += $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE) $(if $(JSONC),,-DCPROF_NO_JSON_C)
 LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
 	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
 

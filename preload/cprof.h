@@ -371,6 +371,16 @@ CPROF_FUNCTION_(int, cprof_add_metadata, (const char *key, const char *text), (k
 /* The same with a JSON value of any kind, checked strictly: what is no JSON (NaN too) is refused, with its position. */
 CPROF_FUNCTION_(int, cprof_add_metadata_json, (const char *key, const char *json), (key, json), 0);
 
+/* ---- traces of other tools --------------------------------------------------------------------------------- */
+
+/* Hands in a Chrome JSON trace that another tool wrote ({"traceEvents": [...]} or [...], also gzip): its events go into the trace
+ * that is open now, else into the next one, on rows of their own. Their times: from "baseTimeNanoseconds" where it has one; else
+ * microseconds since 1970, or of CLOCK_MONOTONIC when they fall into this run; any other times are taken to end now. The file is
+ * opened here and read later by the library's own thread: it may be removed after the call, but not changed. 1 when it was
+ * taken; else 0 and one line on stderr that says why; a file that turns out to be no trace gets its line later, and is not
+ * merged. 0 without the library. */
+CPROF_FUNCTION_(int, cprof_record_chrome_json_trace_file, (const char *path), (path), 0);
+
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif

@@ -12,13 +12,13 @@
  *                              its end is ignored; nothing is counted
  *   end of an outer task first (domains that do not nest)
  *                              what is open inside ends with it
+ *   overlapped tasks           are asynchronous ranges (writer/async.c), told apart by domain and id, ended on any thread
  *   thread ends                spans_abandon() writes what is open as unfinished
  */
 #include "preload/itt.h"
 
 #include <errno.h>
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,6 @@
 #define TORCH_DOMAIN "PyTorch" /* goes without saying */
 #define ARGS_MOST    4096u     /* bytes of one value of metadata, and of a mark's text */
 #define VALUES_MOST  16u       /* numbers of one value of metadata */
-#define ITEM_HEAD    3u        /* type and key length of a DATA_ARGS item */
 #define MARKER_FLAGS ((uint8_t)(REC_MARKER | REC_ENDS_LATE))
 
 /* Keys of spans: the lower three bits tell ours from addresses (0) and from those of markers (odd). */
@@ -118,25 +117,12 @@ static bool is_shown(const char *domain)
     return domain && *domain && strcmp(domain, TORCH_DOMAIN) != 0;
 }
 
-static uint32_t text_item(uint8_t *to, const char *key, size_t key_len, const char *text,
-                          size_t len)
-{
-    uint16_t keyed = (uint16_t)key_len;
-    uint32_t said = (uint32_t)len;
-    *to = ARG_TEXT;
-    memcpy(to + 1, &keyed, sizeof keyed);
-    memcpy(to + ITEM_HEAD, key, key_len);
-    memcpy(to + ITEM_HEAD + key_len, &said, sizeof said);
-    memcpy(to + ITEM_HEAD + key_len + sizeof said, text, len);
-    return (uint32_t)(ITEM_HEAD + key_len + sizeof said + len);
-}
-
 static void add_domain(struct thread_log *log, struct open_span *span, const char *domain)
 {
     size_t len = strnlen(domain, ARGS_MOST);
     uint8_t *room = span_data_room(log, span, (uint32_t)len + 16);
     if (room)
-        span_data_done(log, span, DATA_ARGS, text_item(room, "domain", 6, domain, len));
+        span_data_done(log, span, DATA_ARGS, itt_text_item(room, "domain", 6, domain, len));
 }
 
 static struct open_span *open_span(struct thread_log *log, const void *key, const char *name,
@@ -158,9 +144,9 @@ static void put_instant(struct thread_log *log, const char *name, const char *do
     uint8_t data[2 * ARGS_MOST + 64];
     uint32_t used = 0;
     if (is_shown(domain))
-        used += text_item(data, "domain", 6, domain, strnlen(domain, ARGS_MOST));
+        used += itt_text_item(data, "domain", 6, domain, strnlen(domain, ARGS_MOST));
     if (text)
-        used += text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
+        used += itt_text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
     emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name, (uint32_t)strnlen(name, ITT_NAME_MOST),
                  used ? DATA_ARGS : DATA_NONE, data, used, NULL);
 }
@@ -230,6 +216,8 @@ static void task_begin_fn(const struct itt_domain *domain, struct itt_id id, str
 static const void *find_task(const struct thread_log *log, const struct itt_domain *domain,
                              uint32_t depth)
 {
+    if (depth > DEPTH_MOST)
+        return NULL;
     const void *wanted = task_key(domain, depth);
     bool there = false; /* the innermost task is on the stack: in another domain */
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > 0; i--) {
@@ -270,6 +258,43 @@ static void task_end(const struct itt_domain *domain)
     }
 }
 
+static void task_begin_overlapped(const struct itt_domain *domain, struct itt_id id,
+                                  struct itt_id parent, const struct itt_string *name)
+{
+    (void)parent;
+    const char *text = text_of(name), *shown = domain ? domain->name : NULL;
+    bool marks = marks_steps(text);
+    struct thread_log *log = enter();
+    struct itt_running *task = log || marks ? itt_running_add(domain, id, marks) : NULL;
+    if (log && task) {
+        uint8_t data[ARGS_MOST + 64];
+        uint32_t used = is_shown(shown)
+                            ? itt_text_item(data, "domain", 6, shown, strnlen(shown, ARGS_MOST))
+                            : 0;
+        itt_running_is(task, async_open(log, CAT_USER_ANNOTATION, REC_MARKER, text,
+                                        (uint32_t)strnlen(text, ITT_NAME_MOST), data, used));
+    } else if (log) {
+        thread_log_lost(log, LOSS_ASYNC, 1);
+    }
+    if (log)
+        leave();
+}
+
+static void task_end_overlapped(const struct itt_domain *domain, struct itt_id id)
+{
+    uint64_t range;
+    bool marks;
+    if (!itt_running_take(domain, id, &range, &marks))
+        return; /* its begin was not recorded */
+    struct thread_log *log = range ? thread_log_get() : NULL;
+    if (log && guard_enter()) {
+        async_close(log, range);
+        leave();
+    }
+    if (marks)
+        mark_step(0);
+}
+
 static void marker(const struct itt_domain *domain, struct itt_id id, const struct itt_string *name,
                    int scope)
 {
@@ -308,7 +333,7 @@ static uint8_t *add_room(struct thread_log *log, struct open_span *span, size_t 
                          size_t value_len)
 {
     return span_data_room(log, span,
-                          (uint32_t)(ITEM_HEAD + key_len + sizeof(uint32_t) + value_len));
+                          (uint32_t)(ITT_ITEM_HEAD + key_len + sizeof(uint32_t) + value_len));
 }
 
 static void add_done(struct thread_log *log, struct open_span *span, uint32_t used)
@@ -331,75 +356,8 @@ static void metadata_str_add(const struct itt_domain *domain, struct itt_id id,
     size_t key_len = strnlen(key, ARGS_MOST);
     uint8_t *room = span ? add_room(log, span, key_len, len) : NULL;
     if (room)
-        add_done(log, span, text_item(room, key, key_len, data, len));
+        add_done(log, span, itt_text_item(room, key, key_len, data, len));
     leave();
-}
-
-/* One number of an array of this type as an 8-byte value; its item's type, -1: no such type, or not a number. */
-static int number_at(int type, const void *data, size_t i, uint64_t *bits)
-{
-    const char *at = data;
-    int64_t whole = 0;
-    double real = 0;
-    uint64_t u64;
-    uint32_t u32;
-    int32_t s32;
-    uint16_t u16;
-    int16_t s16;
-    float single;
-    switch ((enum itt_type)type) {
-    case ITT_U64:
-        memcpy(&u64, at + 8 * i, 8);
-        if (u64 > INT64_MAX) {
-            real = (double)u64;
-            memcpy(bits, &real, 8);
-            return ARG_REAL;
-        }
-        whole = (int64_t)u64;
-        break;
-    case ITT_S64:
-        memcpy(&whole, at + 8 * i, 8);
-        break;
-    case ITT_U32:
-        memcpy(&u32, at + 4 * i, 4);
-        whole = u32;
-        break;
-    case ITT_S32:
-        memcpy(&s32, at + 4 * i, 4);
-        whole = s32;
-        break;
-    case ITT_U16:
-        memcpy(&u16, at + 2 * i, 2);
-        whole = u16;
-        break;
-    case ITT_S16:
-        memcpy(&s16, at + 2 * i, 2);
-        whole = s16;
-        break;
-    case ITT_FLOAT:
-    case ITT_DOUBLE:
-        if (type == ITT_FLOAT)
-            memcpy(&single, at + 4 * i, 4), real = single;
-        else
-            memcpy(&real, at + 8 * i, 8);
-        memcpy(bits, &real, 8);
-        return isfinite(real) ? (int)ARG_REAL : -1;
-    case ITT_UNKNOWN:
-    default:
-        return -1;
-    }
-    memcpy(bits, &whole, 8);
-    return ARG_INT;
-}
-
-static uint32_t number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits)
-{
-    uint16_t keyed = (uint16_t)key_len;
-    *to = (uint8_t)item;
-    memcpy(to + 1, &keyed, sizeof keyed);
-    memcpy(to + ITEM_HEAD, key, key_len);
-    memcpy(to + ITEM_HEAD + key_len, &bits, 8);
-    return (uint32_t)(ITEM_HEAD + key_len + 8);
 }
 
 /* A single number under the key, several under "key[0]", "key[1]" … */
@@ -416,7 +374,7 @@ static void metadata_add(const struct itt_domain *domain, struct itt_id id,
     for (size_t i = 0; span && i < count && i < VALUES_MOST; i++) {
         char key[256];
         uint64_t bits;
-        int item = number_at(type, data, i, &bits);
+        int item = itt_number_at(type, data, i, &bits);
         if (item < 0) {
             misuse();
             continue;
@@ -426,7 +384,7 @@ static void metadata_add(const struct itt_domain *domain, struct itt_id id,
         uint8_t *room = add_room(log, span, (size_t)len, 8);
         if (!room)
             break;
-        add_done(log, span, number_item(room, item, key, (size_t)len, bits));
+        add_done(log, span, itt_number_item(room, item, key, (size_t)len, bits));
     }
     leave();
 }
@@ -530,11 +488,11 @@ static void put_counter(struct itt_cell *cell)
     if (!log)
         return;
     uint64_t value = atomic_load_explicit(&cell->value, memory_order_relaxed), bits;
-    uint8_t data[ITEM_HEAD + 8];
-    int item = number_at(cell->type, &value, 0, &bits);
+    uint8_t data[ITT_ITEM_HEAD + 8];
+    int item = itt_number_at(cell->type, &value, 0, &bits);
     if (item >= 0)
         emit_counter(log, REC_MARKER, cell->text, cell->text_len, data,
-                     number_item(data, item, "", 0, bits));
+                     itt_number_item(data, item, "", 0, bits));
     else
         misuse();
     leave();

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -89,6 +90,30 @@ _Static_assert(offsetof(struct itt_domain, name) == 8 && sizeof(struct itt_domai
 
 #define ITT_NAME_MOST (1u << 16) /* bytes of a name that are looked at */
 
+#define ITT_ITEM_HEAD 3u /* type and key length of a DATA_ARGS item */
+
+/* Writes a text as an item of DATA_ARGS; returns its bytes, ITT_ITEM_HEAD + 4 more than key and text. Any thread. */
+uint32_t itt_text_item(uint8_t *to, const char *key, size_t key_len, const char *text, size_t len);
+
+/* One number of an array of this type as an 8-byte value; its item's type, -1: no such type, or not a number. Any thread. */
+int itt_number_at(int type, const void *data, size_t i, uint64_t *bits);
+
+/* Writes such a number as an item; returns its bytes, ITT_ITEM_HEAD + 8 more than the key. Any thread. */
+uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits);
+
+/* An overlapped task that runs. */
+struct itt_running;
+
+/* A place for a task that begins; marks: its end ends a step. NULL: too many run. Any thread; no lock, no memory. */
+struct itt_running *itt_running_add(const struct itt_domain *domain, struct itt_id id, bool marks);
+
+/* Its range (async_open()); 0: it is not recorded. By who added it. */
+void itt_running_is(struct itt_running *task, uint64_t range);
+
+/* Takes out a task of this domain and id. False: none runs. Any thread; no lock. */
+bool itt_running_take(const struct itt_domain *domain, struct itt_id id, uint64_t *range,
+                      bool *marks);
+
 /* The domain of this name: same name, same domain. NULL: no memory. Any thread; no lock; allocates for a new name. */
 struct itt_domain *itt_domain_of(const char *name);
 
@@ -97,7 +122,8 @@ struct itt_string *itt_string_of(const char *text, size_t len);
 
 /* What is known about a counter besides its client's struct. */
 struct itt_cell {
-    struct itt_cell *next; /* in its bucket */
+    struct itt_cell *next;       /* in its bucket */
+    struct itt_cell *next_named; /* in that of its name, when it was made here */
     const void *a, *b; /* whose it is: the client's counter and NULL, or a domain and a string */
     struct itt_counter own; /* what a counter made here is to its client */
     _Atomic uint64_t value; /* its bits, by type; any thread, relaxed */

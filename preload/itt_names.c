@@ -28,6 +28,7 @@ struct name {
 
 static struct name *_Atomic names[BUCKETS];
 static struct itt_cell *_Atomic cells[CELL_BUCKETS];
+static struct itt_cell *_Atomic counters[COUNTERS_MOST / 4]; /* those made here, by name */
 static const struct itt_string *_Atomic events[EVENTS_MOST];
 /* any thread adds, relaxed: how many there are */
 static _Atomic uint64_t names_made, bytes_made, counters_made;
@@ -142,12 +143,23 @@ static struct itt_cell *find_cell(const void *a, const void *b)
     return c;
 }
 
+static void too_many_counters(void)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        log_warn("too many different ITT counters: further ones are not in the trace");
+    thread_log_lost(NULL, LOSS_MARKER, 1);
+}
+
 /* "domain: name" into a new cell that belongs to (a, b); to its own counter when a is NULL. */
 static struct itt_cell *make_cell(const void *a, const void *b, const char *name,
                                   const char *domain, int type)
 {
-    if (atomic_fetch_add_explicit(&counters_made, 1, memory_order_relaxed) >= COUNTERS_MOST)
+    if (atomic_load_explicit(&counters_made, memory_order_relaxed) >= COUNTERS_MOST) {
+        too_many_counters();
         return NULL;
+    }
+    atomic_fetch_add_explicit(&counters_made, 1, memory_order_relaxed);
     size_t len = name ? strnlen(name, ITT_NAME_MOST) : 0;
     size_t before = domain && *domain ? strnlen(domain, ITT_NAME_MOST) : 0;
     struct itt_cell *c = calloc(1, sizeof *c + before + 2 + len + 1);
@@ -189,10 +201,32 @@ struct itt_cell *itt_cell_named(const struct itt_domain *domain, const struct it
     return c ? c : make_cell(domain, name, name->text, domain->name, ITT_U64);
 }
 
+/* Whether it was made here, for this name, domain and type. */
+static bool is_counter(const struct itt_cell *c, const char *name, const char *domain, int type)
+{
+    size_t before = domain ? strnlen(domain, ITT_NAME_MOST) : 0;
+    size_t len = name ? strnlen(name, ITT_NAME_MOST) : 0;
+    return c->type == type && c->text_len == before + (before ? 2 : 0) + len &&
+           memcmp(c->text, domain ? domain : "", before) == 0 &&
+           memcmp(c->own.name, name ? name : "", len) == 0;
+}
+
 struct itt_counter *itt_counter_make(const char *name, const char *domain, int type)
 {
+    int known = type == ITT_UNKNOWN ? ITT_U64 : type;
+    uint32_t hash = name ? hash_of(name, strnlen(name, ITT_NAME_MOST)) : 0;
+    struct itt_cell *_Atomic *bucket = &counters[hash & (COUNTERS_MOST / 4 - 1)];
+    struct itt_cell *first = atomic_load_explicit(bucket, memory_order_acquire);
+    for (struct itt_cell *c = first; c; c = c->next_named)
+        if (is_counter(c, name, domain, known))
+            return &c->own;
     struct itt_cell *c = make_cell(NULL, NULL, name, domain, type);
-    return c ? &c->own : NULL;
+    if (!c)
+        return NULL;
+    c->next_named = first;
+    while (!atomic_compare_exchange_weak(bucket, &c->next_named, c))
+        ; /* twice the same in a race: the newer is found from now on */
+    return &c->own;
 }
 
 /* ---- events ----------------------------------------------------------------------------------------------- */

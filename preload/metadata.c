@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cprof.h's metadata: checked here, on the caller's thread, so that what reaches the writer can stand in a trace as it is. */
+/* cprof.h's metadata, checked here, on the caller's thread, so that what reaches the writer can stand in a trace as it is; and traces of
+ * other tools. */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -116,6 +117,16 @@ int cprof_add_metadata_json(const char *key, const char *json)
 {
     int saved = errno;
     bool done = listened_to() && add_json(key, json);
+    errno = saved;
+    return done;
+}
+
+int cprof_record_chrome_json_trace_file(const char *path)
+{
+    int saved = errno;
+    bool done = path && *path && listened_to() && writer_import(path);
+    if (!path || !*path)
+        log_warn("cprof_record_chrome_json_trace_file(): no path");
     errno = saved;
     return done;
 }

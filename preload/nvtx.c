@@ -5,6 +5,7 @@
  *
  *   push, pop     a span of the thread, flagged REC_LOOSE: each domain has a stack of its own, so that ranges of two domains may
  *                 cross each other (push A, push B, pop A, pop B). Then A becomes an asynchronous range (writer/emit.c).
+ *                 Ranges that emit_nvtx makes for operators end with these, as emit_itt's do.
  *   start, end    an asynchronous range (writer/async.c), on any threads
  *   pop or end without its beginning   ignored, counted (marker_misuse); not counted where that was not recorded
  *   still open at the end of a window or of the thread   unfinished, as markers are
@@ -288,14 +289,29 @@ static void mark_step(void)
 
 /* ---- push and pop ----------------------------------------------------------------------------------------- */
 
+/* emit_nvtx's range of the operator that was just opened ("aten::mm" or "aten::mm, seq = 7 ..."): its callback runs behind ours at both
+ * ends, so that each range would end behind its operator and cross it. */
+static inline bool is_of_operator(const struct thread_log *log, struct message m)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
+    if (!top || atomic_load_explicit(&top->flags, memory_order_relaxed) & REC_MARKER)
+        return false;
+    uint32_t len = atomic_load_explicit(&top->text_len, memory_order_relaxed);
+    return len > 0 && m.len >= len && memcmp(span_text(log, top), m.text, len) == 0 &&
+           (m.len == len || m.text[len] == ',');
+}
+
 static inline void open_span(domain d, const void *key, struct message m, attributes a)
 {
     if (!gate_open(GATE_MARKERS) || !guard_enter())
         return;
     struct thread_log *log = thread_log_get();
+    uint8_t flags =
+        log && is_of_operator(log, m) ? REC_MARKER | REC_ENDS_LATE : REC_MARKER | REC_LOOSE;
     struct open_span *span = log ? span_open(log, key, CAT_USER_ANNOTATION, m.text, m.len) : NULL;
     if (span) {
-        span_add_flags(span, REC_MARKER | REC_LOOSE);
+        span_add_flags(span, flags);
         uint32_t most = data_most(d, a);
         uint8_t *room = most ? span_data_room(log, span, most) : NULL;
         if (room)

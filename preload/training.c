@@ -102,15 +102,25 @@ static int ask_program(const struct train_time *t, int64_t step, void *schedule)
     return s->choose(&time, s->arg);
 }
 
+/* The one for these two: a program may give the same again and again. NULL: no memory. */
+static struct program_schedule *schedule_of(cprof_schedule choose, void *arg)
+{
+    struct program_schedule *s = atomic_load(&schedules);
+    while (s && (s->choose != choose || s->arg != arg))
+        s = s->before;
+    if (s || !(s = malloc(sizeof *s)))
+        return s;
+    *s = (struct program_schedule){atomic_load(&schedules), choose, arg};
+    while (!atomic_compare_exchange_weak(&schedules, &s->before, s))
+        ;
+    return s;
+}
+
 void cprof_set_schedule(cprof_schedule choose, void *arg)
 {
     int saved = errno;
     if (awake()) {
-        struct program_schedule *s = choose ? malloc(sizeof *s) : NULL;
-        if (s)
-            *s = (struct program_schedule){atomic_load(&schedules), choose, arg};
-        while (s && !atomic_compare_exchange_weak(&schedules, &s->before, s))
-            ;
+        struct program_schedule *s = choose ? schedule_of(choose, arg) : NULL;
         if (choose && !s)
             log_warn("cprof_set_schedule(): no memory; the schedule is the one before");
         if (s || !choose)

@@ -11,6 +11,7 @@
 #include <check.h>
 
 #include "preload/glob.h"
+#include "tests/support/capture.h"
 #include "writer/thread_names.h"
 
 #define THREADS 64
@@ -50,6 +51,8 @@ const char *itt_mock_step_name(enum config_step kind)
     X(task_begin, void, (const struct itt_domain *, struct itt_id, struct itt_id, const struct itt_string *)) \
     X(task_begin_fn, void, (const struct itt_domain *, struct itt_id, struct itt_id, void *)) \
     X(task_end, void, (const struct itt_domain *)) \
+    X(task_begin_overlapped, void, (const struct itt_domain *, struct itt_id, struct itt_id, const struct itt_string *)) \
+    X(task_end_overlapped, void, (const struct itt_domain *, struct itt_id)) \
     X(metadata_add, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, int, size_t, void *)) \
     X(metadata_str_add, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, const char *, size_t)) \
     X(marker, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, int)) \
@@ -584,6 +587,144 @@ START_TEST(many_threads)
 }
 END_TEST
 
+START_TEST(counters_of_one_name_are_one)
+{
+    struct itt_counter *a = client.counter_create("same", "d");
+    ck_assert_ptr_eq(client.counter_create("same", "d"), a);
+    ck_assert_ptr_ne(client.counter_create("same", NULL), a);
+    ck_assert_ptr_ne(client.counter_create_typed("same", "d", ITT_DOUBLE), a);
+    client.counter_inc_delta(a, 2);
+    client.counter_inc_delta(client.counter_create("same", "d"), 3);
+    expect(REC_COUNTER, "d: same");
+    int64_t value;
+    memcpy(&value, item(expect(REC_COUNTER, "d: same"), ARG_INT, ""), 8);
+    ck_assert_int_eq(value, 5);
+    capture_start();
+    char name[32];
+    for (unsigned i = 0; i < 20000; i++) { /* bounded, and said */
+        snprintf(name, sizeof name, "counter %u", i);
+        client.counter_inc_delta(client.counter_create(name, NULL), 1);
+        take();
+    }
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "too many different ITT counters"), 1);
+}
+END_TEST
+
+START_TEST(more_tasks_than_are_followed)
+{
+    struct itt_domain *domain = client.domain_create("d");
+    begin_task(domain, "task");
+    atomic_store(&writer_gate, 0);
+    for (unsigned i = 0; i <= DEPTH_MOST; i++)
+        begin_task(domain, "not recorded");
+    record_all();
+    client.task_end(domain); /* not the outermost one's end */
+    ck_assert_ptr_null(take());
+    for (unsigned i = 0; i <= DEPTH_MOST; i++)
+        client.task_end(domain);
+    expect(REC_SPAN, "task");
+    ck_assert_uint_eq(atomic_load(&thread_log_get()->depth), 0);
+}
+END_TEST
+
+static void begin_overlapped(const struct itt_domain *domain, unsigned long long id,
+                             const char *name)
+{
+    client.task_begin_overlapped(domain, (struct itt_id){id, 0, 0}, none,
+                                 client.string_handle_create(name));
+}
+
+static void end_overlapped(const struct itt_domain *domain, unsigned long long id)
+{
+    client.task_end_overlapped(domain, (struct itt_id){id, 0, 0});
+}
+
+START_TEST(overlapped_tasks_cross)
+{
+    struct itt_domain *domain = client.domain_create("d"), *other = client.domain_create("o");
+    begin_overlapped(domain, 1, "first");
+    begin_overlapped(other, 1, "same id, another domain");
+    begin_overlapped(domain, 2, "second");
+    begin_task(domain, "plain");
+    end_overlapped(domain, 1);
+    const struct record *r = expect(REC_ASYNC, "first");
+    ck_assert_str_eq(item(r, ARG_TEXT, "domain"), "d");
+    ck_assert_uint_ne(r->async.tid, 0);
+    end_overlapped(domain, 1); /* there is none any more */
+    ck_assert_ptr_null(take());
+    end_overlapped(domain, 2);
+    expect(REC_ASYNC, "second");
+    client.task_end(domain);
+    expect(REC_SPAN, "plain");
+    end_overlapped(other, 1);
+    expect(REC_ASYNC, "same id, another domain");
+    ck_assert_uint_eq(lost(LOSS_MARKER) + lost(LOSS_ASYNC), 0);
+}
+END_TEST
+
+static void *end_some(void *domain)
+{
+    for (unsigned i = 0; i < 1000; i++)
+        end_overlapped(domain, i);
+    for (unsigned i = 0; i < 1000; i++)
+        expect(REC_ASYNC, "across");
+    return NULL;
+}
+
+START_TEST(overlapped_tasks_end_on_any_thread)
+{
+    struct itt_domain *domain = client.domain_create("d");
+    uint32_t own = atomic_load(&thread_log_get()->tid);
+    for (unsigned i = 0; i < 1000; i++)
+        begin_overlapped(domain, i, "across");
+    ck_assert_ptr_null(take());
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_some, domain), 0);
+    pthread_join(thread, NULL);
+    ck_assert_uint_eq(lost(LOSS_ASYNC), 0);
+    begin_overlapped(domain, 1, "own");
+    end_overlapped(domain, 1);
+    ck_assert_uint_eq(expect(REC_ASYNC, "own")->async.tid, own);
+}
+END_TEST
+
+START_TEST(overlapped_tasks_that_were_not_recorded)
+{
+    struct itt_domain *domain = client.domain_create("d");
+    atomic_store(&writer_gate, 0);
+    begin_overlapped(domain, 1, "before");
+    record_all();
+    end_overlapped(domain, 1);
+    begin_overlapped(domain, 2, "inside");
+    atomic_store(&writer_gate, 0);
+    end_overlapped(domain, 2); /* belongs to the window that it began in */
+    expect(REC_ASYNC, "inside");
+    ck_assert_ptr_null(take());
+    record_all();
+    for (unsigned i = 0; i < 20000; i++)
+        begin_overlapped(domain, 100 + i, "too many");
+    ck_assert_uint_eq(lost(LOSS_ASYNC), 20000 - 4096); /* counted, and nothing else happens */
+    for (unsigned i = 0; i < 20000; i++)
+        end_overlapped(domain, 100 + i);
+    ck_assert_uint_eq(lost(LOSS_MARKER), 0);
+}
+END_TEST
+
+START_TEST(overlapped_tasks_mark_steps)
+{
+    struct itt_domain *domain = client.domain_create("d");
+    played_pattern = "step *";
+    init();
+    atomic_store(&writer_gate, 0); /* also where nothing is recorded */
+    begin_overlapped(domain, 1, "step 1");
+    begin_overlapped(domain, 2, "another");
+    end_overlapped(domain, 2);
+    ck_assert_int_eq(atomic_load(&steps_marked), 0);
+    end_overlapped(domain, 1);
+    ck_assert_int_eq(atomic_load(&steps_marked), 1);
+}
+END_TEST
+
 START_TEST(patterns)
 {
     static const struct {
@@ -627,6 +768,12 @@ Suite *suite_itt(void)
     tcase_add_test(calls, init_takes_over_what_it_knows);
     tcase_add_test(calls, nothing_is_taken_over_when_cprof_is_over);
     tcase_add_test(calls, every_row_has_its_function);
+    tcase_add_test(calls, counters_of_one_name_are_one);
+    tcase_add_test(calls, more_tasks_than_are_followed);
+    tcase_add_test(calls, overlapped_tasks_cross);
+    tcase_add_test(calls, overlapped_tasks_end_on_any_thread);
+    tcase_add_test(calls, overlapped_tasks_that_were_not_recorded);
+    tcase_add_test(calls, overlapped_tasks_mark_steps);
     tcase_add_test(calls, same_name_same_handle);
     tcase_add_test(calls, bytes_of_names_arrive);
     tcase_add_test(calls, tasks_are_spans);

@@ -360,6 +360,13 @@ START_TEST(calls_of_the_training)
     ck_assert_double_eq_tol(told.total_wct, 1.5, 1e-9);
     ck_assert_double_eq_tol(told.epoch_wct, 2.5, 1e-9);
     ck_assert_double_eq_tol(told.batch_wct, 0.25, 1e-9);
+    for (int i = 0; i < 1000; i++) /* the same, given again: no memory */
+        mock_set_schedule(choose, &answer);
+    ck_assert(chooser && !atomic_load(&schedules)->before);
+    mock_set_schedule(choose, &time);
+    mock_set_schedule(choose, &answer);
+    ck_assert_int_eq(chooser(&time, 9, chooser_arg), 7);
+    ck_assert(!atomic_load(&schedules)->before->before);
     mock_set_schedule(NULL, &answer);
     ck_assert(chooser == NULL);
     atomic_store(&mock_life, LIFE_OVER);

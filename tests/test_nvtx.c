@@ -322,6 +322,47 @@ START_TEST(what_others_open_stays_on_the_row)
 }
 END_TEST
 
+/* The span of an operator: no marker. */
+static void expect_operator(const char *name)
+{
+    const struct record *r = take();
+    ck_assert(r && r->kind == REC_SPAN && r->category == CAT_CPU_OP && !(r->flags & REC_MARKER));
+    ck_assert(r->text_len == strlen(name) && memcmp(record_text(r), name, r->text_len) == 0);
+}
+
+/* As emit_nvtx does, whose callback runs behind ours, at the end as at the beginning: the range of an operator begins inside it and
+ * ends behind it. It stays on the row, and so does everything inside. */
+START_TEST(ranges_of_operators_end_with_them)
+{
+    struct thread_log *log = thread_log_get();
+    static const int outer, inner;
+    span_open(log, &outer, CAT_CPU_OP, "aten::linear", 12);
+    PUSH_A("aten::linear, seq = 7, op_id = 1");
+    span_open(log, &inner, CAT_CPU_OP, "aten::addmm", 11);
+    PUSH_A("aten::addmm");
+    PUSH_A("aten::addmm, too"); /* begun inside the range, not the operator: as any other */
+    POP();
+    span_close(log, &inner);
+    ck_assert_int_eq(POP(), 1);
+    span_close(log, &outer);
+    ck_assert_int_eq(POP(), 0);
+    expect(REC_SPAN, "aten::addmm, too");
+    expect(REC_SPAN, "aten::addmm");
+    expect_operator("aten::addmm");
+    expect(REC_SPAN, "aten::linear, seq = 7, op_id = 1");
+    expect_operator("aten::linear");
+    expect_nothing();
+    /* a range of another name, or one that only begins alike, is the program's own */
+    span_open(log, &outer, CAT_CPU_OP, "aten::mm", 8);
+    PUSH_A("aten::mm_out");
+    span_close(log, &outer);
+    POP();
+    expect_operator("aten::mm");
+    expect(REC_ASYNC, "aten::mm_out");
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(messages)
 {
     struct nvtx_attributes e = ascii("plain");
@@ -592,6 +633,7 @@ Suite *suite_nvtx(void)
     tcase_add_test(tc, a_pop_ends_what_its_push_began);
     tcase_add_test(tc, ranges_of_two_domains_may_cross);
     tcase_add_test(tc, what_others_open_stays_on_the_row);
+    tcase_add_test(tc, ranges_of_operators_end_with_them);
     tcase_add_test(tc, messages);
     tcase_add_test(tc, payloads);
     tcase_add_test(tc, categories_and_domains);

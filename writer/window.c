@@ -392,6 +392,10 @@ static void put_account(struct window *w, const struct window_shared *shared)
                (unsigned long long)w->records, (unsigned long long)w->events,
                (unsigned long long)w->unfinished);
     put_gpu(b, &w->gpu);
+    if (w->merged.files)
+        buf_printf(b, "\"merged\": {\"files\": %llu, \"events\": %llu, \"left_out\": %llu}, ",
+                   (unsigned long long)w->merged.files, (unsigned long long)w->merged.events,
+                   (unsigned long long)w->merged.left_out);
     put_losses(b, w);
     buf_printf(b,
                ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "

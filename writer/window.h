@@ -57,6 +57,9 @@ struct window {
     uint64_t lost_total; /* as the trailer made last says */
     uint64_t flushed;    /* of `events`, those that stand in the file */
     struct window_gpu gpu;
+    struct {
+        uint64_t files, events, left_out;
+    } merged;                    /* foreign traces */
     uint64_t cpu_before_ns;      /* CPU time of the cprof thread at the start */
     uint64_t handlers_before_ns; /* writer_listener_ns() then */
     char part_path[PATH_MAX];

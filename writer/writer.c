@@ -20,6 +20,7 @@
 #include "writer/futex.h"
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
+#include "writer/import.h"
 #include "writer/listening.h"
 #include "writer/report.h"
 #include "writer/saving.h"
@@ -541,7 +542,8 @@ static void finish_window(struct window *w)
  * a span that stays open longer stands in the file as unfinished. */
 static bool complete(const struct window *w, bool stopping)
 {
-    if (w->end == UINT64_MAX || w->closed_pass == passes || !gpu_side_complete(&gpu, w, stopping))
+    if (w->end == UINT64_MAX || w->closed_pass == passes || !gpu_side_complete(&gpu, w, stopping) ||
+        import_holds(windows, w))
         return false;
     if (stopping || !window_has_open_spans(w))
         return true;
@@ -585,6 +587,17 @@ static void drop_windows(void)
     }
     current = NULL;
     hold_drop(&hold);
+    import_drop();
+}
+
+static void merge_foreign(bool stopping)
+{
+    if (atomic_load(&failed))
+        return;
+    import_pass(windows, &shared, stopping);
+    for (struct window *w = windows; w; w = w->next)
+        flush_long(w);
+    roll_over();
 }
 
 static void pass(bool stopping)
@@ -593,10 +606,17 @@ static void pass(bool stopping)
     listening_begin();
     collect();
     end_stopped(stopping);
+    merge_foreign(stopping);
     flush_windows(false);
     finish_windows(stopping);
     if (atomic_load(&failed))
         drop_windows();
+}
+
+static void give_up(void)
+{
+    gpu_side_give_up(&gpu);
+    import_give_up();
 }
 
 /* At exit. The second pass drains what was recorded while the first one ran; then CUPTI is waited for. What has not come when a fifth of
@@ -608,11 +628,12 @@ static void finish_all(void)
     pass(true);
     while (windows) {
         if (clock_monotonic_ns() - start > most)
-            gpu_side_give_up(&gpu);
+            give_up();
         pass(true);
         if (windows)
             futex_wait(&life, THREAD_STOPPING, 2);
     }
+    import_give_up();
 }
 
 static void *run(void *unused)
@@ -635,7 +656,8 @@ static void *run(void *unused)
         if (stopping)
             break;
         bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) ||
-                    gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted);
+                    gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted) ||
+                    import_busy();
         edges_wait(word, busy ? POLL_MS : -1);
     }
     finish_all();
@@ -646,6 +668,14 @@ static void *run(void *unused)
 }
 
 /* ---- life ---- */
+
+bool writer_import(const char *path)
+{
+    bool done = import_add(path);
+    if (done)
+        edges_wake();
+    return done;
+}
 
 bool writer_start(const struct writer_options *given)
 {

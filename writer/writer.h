@@ -209,6 +209,8 @@ struct writer_options {
     bool (*trace_pattern)(char *pattern, unsigned long size);
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
     void (*trace_ready)(const struct saved_trace *trace);
+    /* Called for each foreign trace that is handed in, with its absolute path, before it is read; or NULL. cprof thread, as above. */
+    void (*foreign_trace)(const char *path);
 };
 
 /* ---- listening: who is told of marks, steps and files while they come ---- */
@@ -292,6 +294,11 @@ void writer_abandon(void);
  * value of a key wins. Any thread; takes a lock; false, and nothing is changed: no memory, more than 64 keys, or more than 1 MiB in
  * all. */
 bool writer_metadata(const char *key, const char *raw_json);
+
+/* Hands in a Chrome JSON trace of another tool, gzip or plain: its events go into the trace that is open now, or else into the next one,
+ * which is finished when they are in. Opened here, read by the cprof thread. False, with a line: no such file, no regular one, or too
+ * many wait. Any thread; takes a lock. */
+bool writer_import(const char *path);
 
 /* The name of a thread as its row shows it from now on, in the open trace too; any bytes, cut at 255. Copied; at most 4096 threads have one.
  * Any thread; takes a lock. */

@@ -72,6 +72,16 @@ def hta(folder, last_step=False, critical=True, exact=False):
     return result
 
 
+def hta_table(folder, rank=0):
+    """The table that HTA makes of a rank's trace."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        from hta.configs.config import logger
+        logger.setLevel(logging.ERROR)
+        from hta.trace_analysis import TraceAnalysis
+        return TraceAnalysis(trace_dir=str(folder)).t.get_trace(rank)
+
+
 def _critical_path(analysis, rank):
     """The first step's path: rows in the order of time, and the share of each bound in percent."""
     graph, good = analysis.critical_path_analysis(rank=rank, annotation="ProfilerStep", instance_id=0)

@@ -142,6 +142,37 @@ def test_operators_are_found_on_the_gpu(tmp_path):
 
 # ---- windows -----------------------------------------------------------------------------------------------
 
+
+def test_nvtx_ranges_and_itt_tasks_on_the_gpu_rows(tmp_path):
+    """Each range stands over the kernels launched in it, on each stream that they ran on."""
+    run = gpu_run("marked", tmp_path, SCHEDULE_SCOPE="none")
+    trace = run.whole()
+    kernels = {}
+    for e in events(trace, ph="X", cat="kernel"):
+        kernels.setdefault((e["args"]["stream"], e["name"].partition("<")[0]), []).append(span_ns(e))
+    (a, gemm), = [key for key in kernels if len(kernels[key]) == 2 and "gemm" in key[1].lower()]
+    (b, softmax), = [key for key in kernels if "softmax" in key[1].lower()]
+    assert a != b
+    shadow = {}
+    for e in events(trace, ph="X", cat="gpu_user_annotation"):
+        inside = [key[0] for key, spans in kernels.items() for span in spans
+                  if span_ns(e)[0] <= span[0] and span[1] <= span_ns(e)[1]]
+        shadow.setdefault(e["name"], []).append((e["tid"], span_ns(e), inside))
+    assert sorted(shadow) == ["itt inner", "nvtx outer"]
+
+    def covers(name, stream, spans):
+        return any(begin <= spans[0][0] and spans[-1][1] <= end and end - begin - (spans[-1][1] - spans[0][0]) <= 10
+                   for _, (begin, end), inside in shadow[name] if stream in inside)
+
+    assert len(shadow["itt inner"]) == 1 and covers("itt inner", b, sorted(kernels[b, softmax]))
+    assert len(shadow["nvtx outer"]) == 2
+    assert covers("nvtx outer", a, sorted(kernels[a, gemm])) and covers("nvtx outer", b, sorted(kernels[b, softmax]))
+    for name in shadow:
+        span, = events(trace, ph="X", name=name, cat="user_annotation")
+        assert {e["args"]["External id"] for e in events(trace, ph="X", name=name, cat="gpu_user_annotation")} == \
+            {span["args"]["External id"]}
+
+
 def window_problems(trace, per_step):
     """Steps of the file that do not hold exactly the launches made in them."""
     launches = sorted(span_ns(e)[0] for e in events(trace, ph="X", name="cudaLaunchKernel"))

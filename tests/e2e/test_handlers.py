@@ -115,6 +115,17 @@ def test_what_each_call_says(tmp_path):
     assert trace["cprof"]["handlers_ns"] > 0
 
 
+def test_a_trace_that_is_handed_in(tmp_path):
+    """Handlers are told of it when it has been read, before the trace that takes it is whole; of one that is no trace they are not."""
+    foreign, broken = tmp_path / "foreign.json", tmp_path / "broken.json"
+    foreign.write_text('[{"ph": "X", "name": "theirs", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
+    broken.write_text('[{"ph": ')
+    hand_in = f"cprof.record_chrome_json_trace_file({str(broken)!r}); cprof.record_chrome_json_trace_file({str(foreign)!r})\n"
+    done = marks(tmp_path, hand_in + STEPS, f"{LOG}={tmp_path}/log")
+    assert support.events(support.load(done.traces[0]), name="theirs")
+    assert [c["path"] for c in told(logged(tmp_path / "log"), "chrome_json_file")] == [str(foreign), str(done.traces[0])]
+
+
 def test_marks_of_steps_to_skip(tmp_path):
     """Only markers that ask for such steps are recorded in them; what they mark stands in the next file, and in no other."""
     code = """

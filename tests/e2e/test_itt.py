@@ -121,6 +121,19 @@ def test_client_marks_steps(tmp_path):
         {i: [f"step {i}"] for i in range(4)}
 
 
+def test_tasks_of_the_warmup_step(tmp_path):
+    """They stand at the head of the file of the window that they precede, as all markers do, and nothing else of that step does;
+    tasks of a step that is skipped stand nowhere."""
+    one = trace(client(tmp_path, STEP="itt:step ?", WARMUP=1, ACTIVE=1, WAIT=1))
+    assert sorted(one.steps) == [2]
+    begin = one.steps[2][0]
+    steps = {e["name"]: support.span_ns(e) for e in one.ranges("^step ")}
+    assert sorted(steps) == ["step 1", "step 2"] and steps["step 1"][1] <= begin <= steps["step 2"][0]
+    early = [e for e in one.data["traceEvents"] if e["ph"] != "M" and support.to_ns(e["ts"]) < begin]
+    assert {(e["ph"], e.get("cat")) for e in early} <= {("X", "user_annotation"), ("i", "user_annotation"), ("C", None)}
+    assert all(e["args"].get("domain") == "client" for e in early if e["ph"] != "C")
+
+
 def test_marks_mark_steps(tmp_path):
     assert sorted(trace(client(tmp_path, STEP="itt:mom*")).steps) == [0, 1, 2, 3]
 
@@ -144,7 +157,7 @@ def test_perfetto_imports_it(tmp_path):
 # ---- Intel's static part -------------------------------------------------------------------------------------
 
 ITTAPI = """
-import ittapi, sys
+import ittapi, sys, threading
 domain = ittapi.domain("intel")
 for i in range(3):
     with ittapi.task(f"step {i}", domain=domain):
@@ -158,6 +171,13 @@ with ittapi.task("paused", domain=domain):
     pass
 ittapi.resume()
 ittapi.thread_set_name("named by ittapi")
+first, second = (ittapi.task(name, domain=domain, overlapped=True) for name in ("over 1", "over 2"))
+first.begin()
+second.begin()
+first.end()
+ender = threading.Thread(target=second.end)
+ender.start()
+ender.join()
 """
 
 
@@ -170,4 +190,9 @@ def test_ittapi(tmp_path):
     spans = one.ranges("^(step|inner|an event|paused)")
     assert [e["name"] for e in spans] == ["step 0", "inner", "step 1", "inner", "step 2", "inner", "an event"]
     assert {e["args"].get("domain") for e in spans} == {"intel", None}
-    assert rows(one)[spans[0]["tid"]].endswith("(named by ittapi)")
+    assert rows(one)[spans[0]["tid"]] == "named by ittapi"
+    ends = sorted(((e["ph"], e["name"], e["id2"]["local"]) for e in one.data["traceEvents"] if e["ph"] in "be"),
+                  key=lambda end: (end[1], end[0]))
+    assert [(ph, name) for ph, name, _ in ends] == [("b", "over 1"), ("e", "over 1"), ("b", "over 2"), ("e", "over 2")]
+    assert ends[0][2] == ends[1][2] != ends[2][2] == ends[3][2]
+    assert len({e["tid"] for e in one.data["traceEvents"] if e["name"] == "over 2"}) == 2

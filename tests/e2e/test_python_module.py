@@ -93,6 +93,13 @@ def test_schedules(tmp_path):
     assert done.complaints == ["the schedule raised RuntimeError(7): such steps are skipped"]
 
 
+def test_a_schedule_given_again_takes_no_memory(tmp_path):
+    code = ("import cprof\nclass A:\n    def skip(self, step): return cprof.Action.SKIP\na = A()\n"
+            "for i in range(1000): cprof.set_schedule(a.skip)\nprint(len(cprof._schedules))")
+    done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)})
+    assert done.rc == 0 and done.out == "1\n" and done.complaints == []
+
+
 def test_threads_with_a_schedule(tmp_path):
     done, result = run("threads", tmp_path, timeout=60)
     assert result == {"steps": 800} and done.complaints == []

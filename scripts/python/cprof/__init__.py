@@ -20,6 +20,7 @@ ctypes; nothing is loaded.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import weakref
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
@@ -29,8 +30,8 @@ from cprof._wrap import wrap
 
 __all__ = ["Action", "Marker", "Profile", "SavedTrace", "Time", "TraceHandler", "action", "add_metadata",
            "add_metadata_json", "add_trace_handler", "epoch", "is_recording", "mark", "marker", "profile", "range_pop",
-           "range_push", "set_on_trace_ready", "set_schedule", "start", "step", "step_number", "stop", "trace_handlers",
-           "version"]
+           "range_push", "record_chrome_json_trace_file", "set_on_trace_ready", "set_schedule", "start", "step",
+           "step_number", "stop", "trace_handlers", "version"]
 __version__ = "0.1.0"
 
 _INT64 = range(-2**63, 2**63)
@@ -92,6 +93,7 @@ _stop = _function("stop", None, [])
 _set_schedule = _function("set_schedule", None, [ctypes.c_void_p, ctypes.c_void_p])
 _add_metadata = _function("add_metadata", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p], 0)
 _add_metadata_json = _function("add_metadata_json", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p], 0)
+_record_file = _function("record_chrome_json_trace_file", ctypes.c_int, [ctypes.c_char_p], 0)
 _range_push = _function("range_push", ctypes.c_int, [ctypes.c_char_p], 0)
 _range_pop = _function("range_pop", ctypes.c_int, [], -1)
 _mark = _function("mark", None, [ctypes.c_char_p])
@@ -192,7 +194,7 @@ class Time(NamedTuple):
 
 
 Schedule = Union[Callable[[int], Any], Callable[[int, Time], Any]]
-_schedules: list = []  # for good: another thread may be asking the one before
+_schedules: dict = {}  # callbacks by function, for good: another thread may be asking the one before
 
 
 def _takes_time(function: Callable) -> bool:
@@ -217,6 +219,13 @@ def set_schedule(function: Optional[Schedule]) -> None:
     if function is None:
         _set_schedule(None, None)
         return
+    try:
+        callback = _schedules.get(function)
+    except TypeError:  # not hashable
+        callback = None
+    if callback is not None:
+        _set_schedule(ctypes.cast(callback, ctypes.c_void_p), None)
+        return
     takes_time, told = _takes_time(function), []
 
     def choose(time: Any, _: Any) -> int:
@@ -232,7 +241,10 @@ def set_schedule(function: Optional[Schedule]) -> None:
             return Action.SKIP
 
     callback = _Choose(choose)
-    _schedules.append(callback)
+    try:
+        _schedules[function] = callback
+    except TypeError:
+        _schedules[id(callback)] = callback
     _set_schedule(ctypes.cast(callback, ctypes.c_void_p), None)
 
 
@@ -247,6 +259,16 @@ def add_metadata(key: str, value: str) -> bool:
 def add_metadata_json(key: str, value: str) -> bool:
     """add_metadata() with a text that is JSON, of any kind; it is checked strictly."""
     return bool(_add_metadata_json(_bytes(key), _bytes(value)))
+
+
+# ---- traces of other tools ----
+
+def record_chrome_json_trace_file(path: Union[str, bytes, os.PathLike]) -> bool:
+    """Hands in a Chrome JSON trace that another tool wrote, also gzip: its events go into the trace that is open now, else
+    into the next one, on rows of their own and at their own times (cprof.h says whose clock is understood). The file may be
+    removed after the call, but not changed. Whether it was taken; when not, one line on stderr says why. False without the
+    library."""
+    return bool(_record_file(os.fsencode(path).replace(b"\0", b"\xef\xbf\xbd")))
 
 
 # ---- markers ----
