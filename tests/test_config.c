@@ -244,9 +244,9 @@ START_TEST(missing_parts_are_one_line)
         "CPROF_NUM_TRACES_TO_KEEP=3",  "CPROF_REMOTE_FILE_NAME=x{rank}",
         "CPROF_REMOTE_URL=https://h/", "CPROF_TENSORBOARD_DIR=tb",
         "CPROF_TENSORBOARD_WORKER=w",  "CPROF_ON_TRACE_READY=ls",
-        "CPROF_TRACE_HANDLERS=h",      "CPROF_WITH_STACK=1",
-        "CPROF_WITH_FLOPS=1",          "CPROF_WITH_MODULES=yes",
-        "CPROF_PEAK_TFLOPS=989",       "CPROF_TRIGGER=signal:USR1",
+        "CPROF_WITH_STACK=1",          "CPROF_WITH_FLOPS=1",
+        "CPROF_WITH_MODULES=yes",      "CPROF_PEAK_TFLOPS=989",
+        "CPROF_TRIGGER=signal:USR1",
     };
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         char expected[256];

@@ -118,8 +118,8 @@ def test_what_each_call_says(tmp_path):
 def test_a_trace_that_is_handed_in(tmp_path):
     """Handlers are told of it when it has been read, before the trace that takes it is whole; of one that is no trace they are not."""
     foreign, broken = tmp_path / "foreign.json", tmp_path / "broken.json"
-    foreign.write_text('[{"ph": "X", "name": "theirs", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
-    broken.write_text('[{"ph": ')
+    foreign.write_text('[{"ph": "X", "name": "theirs", "cat": "x", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
+    broken.write_text('{"no": "trace')
     hand_in = f"cprof.record_chrome_json_trace_file({str(broken)!r}); cprof.record_chrome_json_trace_file({str(foreign)!r})\n"
     done = marks(tmp_path, hand_in + STEPS, f"{LOG}={tmp_path}/log")
     assert support.events(support.load(done.traces[0]), name="theirs")
