@@ -249,8 +249,9 @@ CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
  * Every call comes from cprof's own thread, never from one of the program's, some 10 ms later than what it tells of. That
  * thread also empties the event buffers and writes the files: a handler that takes long makes it fall behind, and what then
  * finds no room in the buffers is counted as lost (CPROF_RING_KB makes them larger). The time that handlers took stands in
- * each trace ("cprof", "handlers_ns"). Callbacks must not throw, fork or end the process. Of this header they may call
- * what asks, adds metadata or adds a handler; steps and marks made by them are not recorded. */
+ * each trace ("cprof", "handlers_ns"). When recording is turned off (the disk is full ...), only close is still told.
+ * Callbacks must not throw, fork or end the process. Of this header they may call what asks, adds metadata or adds a
+ * handler; steps and marks made by them are not recorded. */
 
 /* Raised when handlers made for the version before would misunderstand the library. */
 #define CPROF_TRACE_HANDLER_VERSION 1

@@ -286,9 +286,8 @@ static void task_end_overlapped(const struct itt_domain *domain, struct itt_id i
     bool marks;
     if (!itt_running_take(domain, id, &range, &marks))
         return; /* its begin was not recorded */
-    struct thread_log *log = range ? thread_log_get() : NULL;
-    if (log && guard_enter()) {
-        async_close(log, range);
+    if (range && guard_enter()) {
+        async_close(thread_log_get(), range); /* also without a log: its place is free */
         leave();
     }
     if (marks)

@@ -441,13 +441,12 @@ static void end(uint64_t given)
 {
     uint64_t id = given >> 1;
     if (!(id & NOT_RECORDED)) {
-        struct thread_log *log = id ? thread_log_get() : NULL;
-        bool closed = true;
-        if (log && guard_enter()) {
-            closed = async_close(log, id);
+        bool closed = id != 0;
+        if (id && guard_enter()) {
+            closed = async_close(thread_log_get(), id); /* also without a log: its place is free */
             guard_leave();
         }
-        if (!closed || !id) {
+        if (!closed) {
             misuse();
             return;
         }

@@ -70,6 +70,24 @@ START_TEST(a_range_that_stays_open_is_unfinished)
 }
 END_TEST
 
+/* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give their places back. */
+START_TEST(ended_by_a_thread_without_a_log)
+{
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    session_span("ours");
+    for (unsigned i = 0; i < 5000; i++) { /* more than may be open */
+        uint64_t id = open_range("gone");
+        ck_assert(id != 0 && async_close(NULL, id) && !async_close(NULL, id));
+    }
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'b', "gone"), 0);
+    trace_check_lost(&t, "no_memory_for_thread", 5000);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(step_0_keeps_its_ranges)
 {
     session_start(ACTION_SKIP, true);
@@ -178,6 +196,7 @@ Suite *suite_async(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_range_belongs_where_it_starts);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
+    tcase_add_test(tc, ended_by_a_thread_without_a_log);
     tcase_add_test(tc, step_0_keeps_its_ranges);
     tcase_add_test(tc, crossing_spans_keep_names_and_data);
     tcase_add_test(tc, many_threads);

@@ -161,8 +161,8 @@ bool import_add(const char *path)
 
 /* ---- the queue ---- */
 
-/* Takes what was handed in since. Here the cprof thread learns of a file. */
-static void take_added(const struct window_shared *shared)
+/* Takes what was handed in since. */
+static void take_added(void)
 {
     pthread_mutex_lock(&queue_lock);
     struct import *fresh = added;
@@ -172,8 +172,6 @@ static void take_added(const struct window_shared *shared)
     for (struct import *i = fresh; i; i = i->next) {
         *queue_end = i;
         queue_end = &i->next;
-        if (shared->options->foreign_trace)
-            shared->options->foreign_trace(i->path);
     }
 }
 
@@ -420,7 +418,7 @@ static bool work(struct window *windows, const struct window_shared *shared)
 
 void import_pass(struct window *windows, const struct window_shared *shared, bool stopping)
 {
-    take_added(shared);
+    take_added();
     uint64_t start = clock_monotonic_ns();
     while (queue && work(windows, shared) &&
            clock_monotonic_ns() - start < (stopping ? LAST_NS : SLICE_NS))

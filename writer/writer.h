@@ -93,7 +93,7 @@ void spans_abandon(struct thread_log *log);
 uint64_t async_open(struct thread_log *log, enum category category, uint8_t flags, const char *text,
                     uint32_t text_len, const void *data, uint32_t data_len);
 
-/* Closes it, on any thread, whose log is given, and puts it into that one's ring. False: there is no such range any more. */
+/* Closes it, on any thread, whose log is given, and puts it into that one's ring; NULL: it has none, and the range is lost. False: there is no such range any more. */
 bool async_close(struct thread_log *log, uint64_t id);
 
 /* Numbers for a record that is no span; NULL in the calls below means none. A span's are set by span_set_extra(). */
@@ -209,8 +209,6 @@ struct writer_options {
     bool (*trace_pattern)(char *pattern, unsigned long size);
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
     void (*trace_ready)(const struct saved_trace *trace);
-    /* Called for each foreign trace that is handed in, with its absolute path, before it is read; or NULL. cprof thread, as above. */
-    void (*foreign_trace)(const char *path);
 };
 
 /* ---- listening: who is told of marks, steps and files while they come ---- */

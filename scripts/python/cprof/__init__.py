@@ -179,7 +179,7 @@ def profile() -> Profile:
 
 class Time(NamedTuple):
     """Where training stands when a step begins. Counts are of what is complete; *_wct are seconds by the wall clock: of
-    the run, of the epoch being run, of the last batch."""
+    the run, of the epoch being run, of the last batch. step: the step's number."""
     epoch: int
     batch: int
     batch_in_epoch: int

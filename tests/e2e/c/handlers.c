@@ -146,9 +146,8 @@ static void all_calls(void)
     list();
     for (int step = 0; step < 6; step++) {
         if (step == 3) {
-            usleep(100000); /* what was before has been told */
+            usleep(300000); /* what was before has been told */
             printf("late %d\n", add(&late, "late"));
-            usleep(100000);
         }
         work(m);
         cprof_step();

@@ -156,12 +156,12 @@ def late():
                 self.added = cprof.add_trace_handler(Count("from a callback"))
 
     work(2)
-    time.sleep(0.2)  # what was before has been told
+    time.sleep(0.3)  # what was before has been told
     cprof.add_trace_handler(Adds("late"))
     time.sleep(0.1)
     for _ in range(4):
         work(1)
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def fork():
