@@ -4,6 +4,7 @@
 #include "cupti/names.h"
 
 #include "cupti/translate.h"
+#include "writer/writer.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -43,43 +44,6 @@ static struct {
     struct gpu_text copies[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
     struct gpu_text fills[MEMORY_KINDS];
 } names;
-
-/* ---- demangling ------------------------------------------------------------------------------------------ */
-
-#ifndef CPROF_NO_DEMANGLE
-/* Of libsupc++, linked statically and hidden. Gives the text piece by piece and allocates nothing; 0 = success. */
-int __gcclibcxx_demangle_callback(const char *mangled,
-                                  void (*piece)(const char *text, size_t len, void *arg),
-                                  void *arg);
-
-struct demangled {
-    size_t len;
-    char text[NAME_MAX_LEN];
-};
-
-static void add_piece(const char *text, size_t len, void *arg)
-{
-    struct demangled *d = arg;
-    size_t room = sizeof(d->text) - d->len;
-    len = len < room ? len : room;
-    memcpy(d->text + d->len, text, len);
-    d->len += len;
-}
-#endif
-
-/* The text of a name, valid until the next call; the name itself where it is not mangled or cannot be read. */
-static struct gpu_text demangle(const char *name, size_t len)
-{
-#ifndef CPROF_NO_DEMANGLE
-    static struct demangled d;
-    d.len = 0;
-    if (name[0] == '_' && name[1] == 'Z' && len <= NAME_MAX_LEN &&
-        __gcclibcxx_demangle_callback(name, add_piece, &d) == 0 && d.len != 0) {
-        return (struct gpu_text){d.text, (uint16_t)d.len};
-    }
-#endif
-    return (struct gpu_text){name, (uint16_t)(len < NAME_MAX_LEN ? len : NAME_MAX_LEN)};
-}
 
 /* ---- keeping --------------------------------------------------------------------------------------------- */
 
@@ -161,7 +125,9 @@ static bool grow(void)
 
 static const struct kept *add(struct kept **slot, uint32_t hash, const char *name, size_t len)
 {
-    struct gpu_text text = demangle(name, len);
+    size_t shown = len;
+    struct gpu_text text = {.text = demangle(name, &shown)};
+    text.len = (uint16_t)shown;
     bool same = text.text == name;
     struct kept *k = keep(sizeof(struct kept) + len + 1 + (same ? 0 : text.len));
     if (k == NULL) {

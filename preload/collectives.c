@@ -10,6 +10,7 @@
 #include "preload/guard.h"
 #include "preload/identity.h"
 #include "preload/init.h"
+#include "preload/stacks.h"
 
 #define COMMUNICATORS                                                                              \
     256u /* remembered; a power of two. One that finds no room has no size and no Seq */
@@ -350,6 +351,7 @@ static void open_span(struct collective_call *call, enum collective_id id,
     uint32_t n = describe((enum collective_family)families[id], what, caller, args);
     const char *name = symbols[id];
     struct open_span *span = span_open(log, call, CAT_COLLECTIVE, name, (uint32_t)strlen(name));
+    stacks_open_span(log, span);
     uint8_t *room = span ? span_data_room(log, span, n) : NULL;
     if (room) {
         memcpy(room, args, n);

@@ -10,6 +10,7 @@
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/resolve.h"
+#include "preload/stacks.h"
 #include "preload/symbol.h"
 
 __thread volatile uint8_t guard_inside;
@@ -91,7 +92,7 @@ static struct thread_log *open_span(const struct hook_call *call, enum hook_id i
         return NULL;
     uint32_t length;
     const char *name = hook_shown(id, &length);
-    span_open(log, call, infos[id].category, name, length);
+    stacks_open_span(log, span_open(log, call, infos[id].category, name, length));
     return log;
 }
 

@@ -30,6 +30,7 @@
 #include "preload/process.h"
 #include "preload/python.h"
 #include "preload/schedule.h"
+#include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
 #include "preload/torch.h"
@@ -147,6 +148,8 @@ static bool start_writer(const struct config *config)
         .overwrite = config->overwrite,
         .record_shapes = config->record_shapes,
         .profile_memory = config->profile_memory,
+        .with_stack = config->with_stack,
+        .stacks_in_args = config->stack_args,
         .continuous = config->schedule_scope == SCHEDULE_NONE,
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
@@ -198,6 +201,7 @@ static void start_parts(enum wake_reason reason)
         return;
     }
     atexit(cprof_at_exit);
+    stacks_start(config);
     torch_start(config);
     bool helper = identity_below_traced() && !config->trace_children;
     handlers_start(config, helper);

@@ -26,6 +26,7 @@
 #include "preload/glob.h"
 #include "preload/guard.h"
 #include "preload/init.h"
+#include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
 #include "writer/writer.h"
@@ -131,6 +132,7 @@ static struct open_span *open_span(struct thread_log *log, const void *key, cons
     struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, name, (uint32_t)len);
     if (!span)
         return NULL;
+    stacks_open_span(log, span);
     span_add_flags(span, MARKER_FLAGS);
     if (is_shown(domain))
         add_domain(log, span, domain);
@@ -143,12 +145,13 @@ static void put_instant(struct thread_log *log, const char *name, const char *do
 {
     uint8_t data[2 * ARGS_MOST + 64];
     uint32_t used = 0;
+    struct extras stack;
     if (is_shown(domain))
         used += itt_text_item(data, "domain", 6, domain, strnlen(domain, ARGS_MOST));
     if (text)
         used += itt_text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
     emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name, (uint32_t)strnlen(name, ITT_NAME_MOST),
-                 used ? DATA_ARGS : DATA_NONE, data, used, NULL);
+                 used ? DATA_ARGS : DATA_NONE, data, used, stacks_of_point(log, &stack));
 }
 
 static const char *text_of(const struct itt_string *name)

@@ -23,6 +23,7 @@
 
 #include "preload/guard.h"
 #include "preload/init.h"
+#include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
 #include "writer/writer.h"
@@ -153,9 +154,10 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
 
 static void put_instant(struct thread_log *log, const struct cprof_marker *m, int flags)
 {
+    struct extras stack;
     emit_instant(log, CAT_USER_ANNOTATION, (uint8_t)flags, m->text, m->name_len,
                  m->category_len ? DATA_ARGS : DATA_NONE, m->text + m->name_len, m->category_len,
-                 NULL);
+                 stacks_of_point(log, &stack));
 }
 
 /* Ends the span with this key; false when it is not on the stack. finish: the marker that has an instant there, or NULL. */
@@ -190,6 +192,7 @@ static bool open_marker(struct cprof_marker *m, int flags)
     struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, m->text, m->name_len);
     if (!span)
         return false;
+    stacks_open_span(log, span);
     span_add_flags(span, (uint8_t)flags);
     if (m->category_len) {
         uint8_t *room = span_data_room(log, span, m->category_len);
@@ -220,12 +223,14 @@ void cprof_marker_start(struct cprof_marker *marker)
 {
     if (!marker)
         return;
-    if (!gate_open(marker->gates)) {
+    uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
+    if (!(gate & marker->gates)) {
         here.unrecorded++;
         return;
     }
     struct thread_log *log = thread_log_self;
-    if (!marker->plain || !log || (here.open & marker->bit) || !guard_enter()) {
+    if (!marker->plain || (gate & GATE_STACKS) || !log || (here.open & marker->bit) ||
+        !guard_enter()) {
         start_any(marker);
         return;
     }
@@ -288,8 +293,10 @@ int cprof_range_push(const char *name)
     if (log)
         span = span_open(log, range_key(depth), CAT_USER_ANNOTATION, name ? name : "",
                          name ? (uint32_t)strnlen(name, NAME_MOST) : 0);
-    if (span)
+    if (span) {
+        stacks_open_span(log, span);
         span_add_flags(span, REC_MARKER);
+    }
     guard_leave();
     return depth;
 }
@@ -332,9 +339,11 @@ void cprof_mark(const char *name)
     if (!gate_open(GATE_MARKERS) || !guard_enter())
         return;
     struct thread_log *log = thread_log_get();
+    struct extras stack;
     if (log)
         emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name ? name : "",
-                     name ? (uint32_t)strnlen(name, NAME_MOST) : 0, DATA_NONE, NULL, 0, NULL);
+                     name ? (uint32_t)strnlen(name, NAME_MOST) : 0, DATA_NONE, NULL, 0,
+                     stacks_of_point(log, &stack));
     guard_leave();
 }
 

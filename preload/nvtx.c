@@ -29,6 +29,7 @@
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/nvtx_names.h"
+#include "preload/stacks.h"
 #include "preload/steps.h"
 #include "writer/writer.h"
 
@@ -311,6 +312,7 @@ static inline void open_span(domain d, const void *key, struct message m, attrib
         log && is_of_operator(log, m) ? REC_MARKER | REC_ENDS_LATE : REC_MARKER | REC_LOOSE;
     struct open_span *span = log ? span_open(log, key, CAT_USER_ANNOTATION, m.text, m.len) : NULL;
     if (span) {
+        stacks_open_span(log, span);
         span_add_flags(span, flags);
         uint32_t most = data_most(d, a);
         uint8_t *room = most ? span_data_room(log, span, most) : NULL;
@@ -469,9 +471,10 @@ static void mark(domain d, struct message m, attributes a)
         uint8_t data[DATA_MOST];
         uint32_t n = put_data(data, d, a);
         struct thread_log *log = thread_log_get();
+        struct extras stack;
         if (log)
             emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, m.text, m.len,
-                         n ? DATA_ARGS : DATA_NONE, data, n, NULL);
+                         n ? DATA_ARGS : DATA_NONE, data, n, stacks_of_point(log, &stack));
         guard_leave();
     }
     if (marks_step(d, m))

@@ -12,6 +12,7 @@
 #include "preload/init.h"
 #include "preload/schedule.h"
 #include "preload/torch.h"
+#include "preload/unwind.h"
 #include "writer/writer.h"
 
 #define EXIT_WAIT_NS 50000000u /* many times what an edge takes */
@@ -95,6 +96,8 @@ static uint32_t gate_for(enum action next, bool kept)
         gate |= GATE_MARKERS;
     if (next == ACTION_SKIP && !outside)
         gate |= GATE_SKIPPED;
+    if ((gate & ~GATE_SKIPPED) && c->with_stack)
+        gate |= GATE_STACKS;
     return gate;
 }
 
@@ -137,6 +140,8 @@ static void cross(struct step_edge *edge, uint64_t ticks)
     uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
     if ((gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept))
         torch_memory_restart();
+    if (gate & GATE_STACKS)
+        unwind_refresh();
     edge->ticks = ticks ? ticks : clock_ticks();
     writer_set_gate(gate);
     writer_edge(edge);

@@ -9,6 +9,7 @@
 
 #include "preload/init.h"
 #include "preload/resolve.h"
+#include "preload/stacks.h"
 #include "preload/symbol.h"
 #include "preload/torch.h"
 #include "writer/writer.h"
@@ -110,6 +111,12 @@ static uint64_t forget(uint64_t address)
     return 0;
 }
 
+/* A release has none: who frees a tensor says little, and frees are half of all. */
+static const struct extras *stack_of(struct thread_log *log, int64_t bytes, struct extras *out)
+{
+    return gate_open(GATE_STACKS) && bytes > 0 ? stacks_extras(log, out) : NULL;
+}
+
 static void record(uint64_t address, int64_t bytes)
 {
     struct thread_log *log = thread_log_get();
@@ -117,7 +124,8 @@ static void record(uint64_t address, int64_t bytes)
         return;
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
     struct record_memory extra = {total, 0, 0, -1};
-    emit_memory(log, address, bytes, &extra, NULL);
+    struct extras stack;
+    emit_memory(log, address, bytes, &extra, stack_of(log, bytes, &stack));
 }
 
 VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
@@ -179,7 +187,8 @@ static void report(void *address, int64_t bytes, int64_t total_allocated, int64_
     if (!log)
         return;
     struct record_memory extra = {total_allocated, total_reserved, device.type, device.index};
-    emit_memory(log, (uint64_t)(uintptr_t)address, bytes, &extra, NULL);
+    struct extras stack;
+    emit_memory(log, (uint64_t)(uintptr_t)address, bytes, &extra, stack_of(log, bytes, &stack));
 }
 
 VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes,

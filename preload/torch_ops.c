@@ -9,6 +9,7 @@
 #include "preload/collectives.h"
 #include "preload/init.h"
 #include "preload/python.h"
+#include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
 #include "writer/writer.h"
@@ -123,6 +124,9 @@ void **torch_operator_start(void **context, const void *function)
                           memory_order_relaxed);
     if (scope_of(function) == TORCH_SCOPE_BACKWARD_FUNCTION)
         tell_engine_range(log, span);
+    if (!gate_open(GATE_SHAPES | GATE_STACKS))
+        return context;
+    stacks_open_span(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
         return context;
     uint8_t *room = span_data_room(log, span, SHAPES_MAX);
@@ -282,6 +286,7 @@ void **torch_range_start(void **context, const void *function)
     struct thread_log *log = thread_log_get();
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
+    stacks_open_span(log, span);
     if (span && collective_is_range(name) &&
         atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
         tell_transfer(log, span, function, name);

@@ -216,6 +216,34 @@ def bench_operator(folder, rounds):
             ("operator, with shapes", added["shapes"], "ns", 150, f"torch.profiler: {added['torch_shapes']:.0f} ns")]
 
 
+def bench_stacks(folder, rounds):
+    """Stacks that were seen before, on the Python of the tests. The marks' own cost is in both runs."""
+    on = dict(SCHEDULE_SCOPE="none", STEP="manual", STACK_ARGS="none", MAX_TRACE_MB=100000)
+    kinds = {"none": dict(WITH_STACK=0), "python": dict(WITH_STACK=1, NATIVE_STACK=0), "both": dict(WITH_STACK=1)}
+
+    def measure():
+        result = {}
+        for depth in (10, 30):
+            for kind, settings in kinds.items():
+                run = output([PYTHON, BENCH / "stack_cost.py", depth], environment(True, FOLDER=fresh(folder), **on, **settings))
+                result[f"{kind}{depth}"] = values(run)["mark"]
+        for kind, settings in kinds.items():
+            run = output([PYTHON, BENCH / "operator_cost.py", "record"], environment(
+                True, FOLDER=fresh(folder), WARMUP=1, ACTIVE=100000000, MAX_TRACE_MB=100000, STACK_ARGS="none", **settings))
+            result[f"{kind}_operator"] = float(run.split()[-1]) / 2
+        for kind, mode in (("torch", "torch"), ("torch_stack", "torch-stack")):
+            result[kind] = float(output([PYTHON, BENCH / "operator_cost.py", mode], environment(False)).split()[-1]) / 2
+        return result
+
+    b = least(rounds, measure)
+    rows = [(f"Python stack of {depth} frames, seen before", b[f"python{depth}"] - b[f"none{depth}"], "ns", None,
+             f"with native frames {b[f'both{depth}'] - b[f'none{depth}']:.0f} ns") for depth in (10, 30)]
+    added = {kind: b[f"{kind}_operator"] - b["none_operator"] for kind in kinds}
+    rows.append(("operator with stack, over one without", added["python"], "ns", None,
+                 f"with native frames {added['both']:.0f} ns; torch.profiler's with_stack: {b['torch_stack'] - b['torch']:.0f} ns"))
+    return rows
+
+
 def bench_step(folder, rounds, steps):
     script = BENCH / "train_step.py"
 
@@ -316,7 +344,8 @@ def main():
         rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
         rows += bench_transfer(folder, rounds)
         rows += bench_nvtx(folder, rounds) + bench_module(folder, rounds)
-        rows += bench_operator(folder, 1 if args.quick else 3) + bench_step(folder, 1 if args.quick else 3, 100)
+        rows += bench_operator(folder, 1 if args.quick else 3) + bench_stacks(folder, 1 if args.quick else 2)
+        rows += bench_step(folder, 1 if args.quick else 3, 100)
         rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -244,9 +244,8 @@ START_TEST(missing_parts_are_one_line)
         "CPROF_NUM_TRACES_TO_KEEP=3",  "CPROF_REMOTE_FILE_NAME=x{rank}",
         "CPROF_REMOTE_URL=https://h/", "CPROF_TENSORBOARD_DIR=tb",
         "CPROF_TENSORBOARD_WORKER=w",  "CPROF_ON_TRACE_READY=ls",
-        "CPROF_WITH_STACK=1",          "CPROF_WITH_FLOPS=1",
-        "CPROF_WITH_MODULES=yes",      "CPROF_PEAK_TFLOPS=989",
-        "CPROF_TRIGGER=signal:USR1",
+        "CPROF_WITH_FLOPS=1",          "CPROF_WITH_MODULES=yes",
+        "CPROF_PEAK_TFLOPS=989",       "CPROF_TRIGGER=signal:USR1",
     };
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         char expected[256];
@@ -255,7 +254,7 @@ START_TEST(missing_parts_are_one_line)
                  "cprof: %s: not available yet in this version; ignored\n", entries[i]);
         ck_assert_str_eq(lines, expected);
         ck_assert(c->num_traces_to_keep == -1 && *c->remote_url == '\0' && c->step == 0);
-        ck_assert(!c->with_stack && !c->with_flops && !c->with_modules);
+        ck_assert(!c->with_flops && !c->with_modules);
         ck_assert(*c->on_trace_ready == '\0' && *c->trigger == '\0');
     }
 }

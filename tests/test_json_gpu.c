@@ -286,28 +286,28 @@ START_TEST(call)
     struct gpu_record r = {.kind = GPU_CALL, .correlation = UINT32_MAX, .stream = 7};
     r.call.cbid = 211;
     set_name(&r, "cudaLaunchKernel");
-    json_gpu_call(&out, &r, &place, 112);
+    json_gpu_call(&out, &r, &place, 112, 0);
     ck_assert_str_eq(
         taken(),
         HEAD("cuda_runtime", "cudaLaunchKernel") "\"External id\": 112, "
                                                  "\"cbid\": 211, \"correlation\": 4294967295}},\n");
     set_name(&r, "cuLaunchKernel");
     r.flags = GPU_DRIVER | GPU_FAILED;
-    json_gpu_call(&out, &r, &place, 0);
+    json_gpu_call(&out, &r, &place, 0, 0);
     ck_assert_str_eq(
         taken(),
         HEAD("cuda_driver", "cuLaunchKernel") "\"cbid\": 211, "
                                               "\"correlation\": 4294967295, \"failed\": true}},\n");
     r.correlation = 0;
-    json_gpu_call(&out, &r, &place, 0);
+    json_gpu_call(&out, &r, &place, 0, 0);
     ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {\"failed\": true}},\n"));
     r.flags = 0;
-    json_gpu_call(&out, &r, &place, 5);
+    json_gpu_call(&out, &r, &place, 5, 0);
     ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {\"External id\": 5}},\n"));
-    json_gpu_call(&out, &r, &place, 0);
+    json_gpu_call(&out, &r, &place, 0, 0);
     ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {}},\n"));
     r.name_len = 0;
-    json_gpu_call(&out, &r, &place, 0);
+    json_gpu_call(&out, &r, &place, 0, 0);
     ck_assert_ptr_nonnull(strstr(taken(), "\"unknown CUDA call\""));
 }
 END_TEST
@@ -477,7 +477,7 @@ static void put_any(struct buf *b, struct gpu_record *r)
     struct json_wait wait = {(int64_t)next_random(), INT64_MIN};
     switch (next_random() % 10) {
     case 0:
-        json_gpu_call(b, r, &at, UINT64_MAX);
+        json_gpu_call(b, r, &at, UINT64_MAX, 0);
         break;
     case 1:
         /* copy.has_channel shares its byte with other kinds' numbers */

@@ -307,6 +307,45 @@ START_TEST(threads_do_not_stop_for_it)
 }
 END_TEST
 
+/* Every flush replaces the trailer: many frames stand in the open file only when as much was written besides, the whole file has
+ * them. */
+START_TEST(frames_in_the_open_file_are_bounded)
+{
+    enum { FEW = 100, MANY = 6000 };
+    static char line[4096];
+    ck_assert(stack_table_start(MANY));
+    unsigned shown = 0, flushes = 40;
+    for (uint32_t i = 0; i < FEW; i++)
+        stacks_use(&window->stacks, stack_table_python(0, "/few.py", 7, "f", 1, (int32_t)i));
+    struct trace t = flushed();
+    ck_assert_ptr_nonnull(strstr(t.text, "\"stackFrames\": {"));
+    trace_free(&t);
+    for (uint32_t i = 0; i < MANY; i++)
+        stacks_use(&window->stacks, stack_table_python(0, "/many.py", 8, "f", 1, (int32_t)i));
+    ck_assert_uint_gt(window->stacks.bytes, 300000);
+    t = flushed();
+    ck_assert_ptr_null(strstr(t.text, "stackFrames"));
+    trace_free(&t);
+    memset(line, 'x', sizeof line - 1);
+    uint64_t body = 0;
+    for (unsigned i = 0; i < flushes; i++) {
+        for (int n = 0; n < 10; n++)
+            add(line, clock_ticks(), clock_ticks());
+        body += window->body.len;
+        t = flushed();
+        shown += strstr(t.text, "stackFrames") != NULL;
+        trace_free(&t);
+    }
+    ck_assert_uint_ge(shown, 1);
+    ck_assert_uint_le(shown * window->stacks.bytes, body);
+    char path[PATH_MAX];
+    ck_assert_int_eq(window_finish(window, &shared, path), 0);
+    t = trace_read(path);
+    ck_assert_ptr_nonnull(strstr(t.text, "\"name\": \"/many.py(5999): f\"}\n},\n"));
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_window(void)
 {
     Suite *suite = suite_create("window");
@@ -323,6 +362,7 @@ Suite *suite_window(void)
     tcase_add_test(all, a_span_whose_record_is_out_is_not_open);
     tcase_add_test(all, spans_of_other_times_are_not_its_own);
     tcase_add_test(all, threads_do_not_stop_for_it);
+    tcase_add_test(all, frames_in_the_open_file_are_bounded);
     suite_add_tcase(suite, all);
     return suite;
 }

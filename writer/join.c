@@ -365,7 +365,9 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
         uint64_t *named = who->thread->log ? &who->thread->log->named : &who->thread->named;
         window_name_thread(w, in->shared, r->call.tid, named);
     }
-    json_gpu_call(&w->body, r, &c->at, who->external);
+    uint32_t stack = who->hook ? who->hook->stack : 0;
+    stacks_use(&w->stacks, stack);
+    json_gpu_call(&w->body, r, &c->at, who->external, stack);
     if (who->end > w->latest)
         w->latest = who->end;
     w->events++;
@@ -553,7 +555,8 @@ static void write_hook(const struct join_windows *in, struct window *w, struct t
                            .name = hook->name,
                            .name_len = (uint16_t)hook->name_len};
     window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
-    json_gpu_call(&w->body, &r, &at, hook->parent);
+    stacks_use(&w->stacks, hook->stack);
+    json_gpu_call(&w->body, &r, &at, hook->parent, hook->stack);
     w->events++;
 }
 

@@ -274,9 +274,8 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
     if (r->extras != 0 && p != NULL) {
         end_at(b, p);
         json_extras(b, r, first);
-        p = buf_room(b, EVENT_ROOM);
-    }
-    if (p != NULL) {
+        json_extras_end(b, r);
+    } else if (p != NULL) {
         end_at(b, put_literal(p, "}},\n"));
     }
 }
@@ -295,7 +294,7 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
     end_at(b, put_literal(p, ", \"args\": {"));
     bool first = r->data_kind != DATA_ARGS || json_args(b, record_data(r), r->data_len, true);
     json_extras(b, r, first);
-    buf_put(b, "}},\n", 4);
+    json_extras_end(b, r);
 }
 
 /* Appends one end of an asynchronous range up to its place: phase, category, id, name. */
@@ -345,7 +344,7 @@ static void put_async(struct buf *b, const struct record *r, const struct json_p
     if (r->data_kind == DATA_ARGS) {
         json_args(b, record_data(r), r->data_len, !unfinished);
     }
-    buf_puts(b, "}},\n");
+    json_extras_end(b, r);
     begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, &end);
     buf_puts(b, "},\n");
 }
@@ -460,7 +459,7 @@ static void put_memory(struct buf *b, const struct record *r, const struct json_
     }
     end_at(b, p);
     json_extras(b, r, false);
-    buf_put(b, "}},\n", 4);
+    json_extras_end(b, r);
 
     p = buf_room(b, EVENT_ROOM);
     if (p == NULL) {

@@ -3,6 +3,7 @@
 #include "writer/json_extras.h"
 
 #include "writer/json_event.h"
+#include "writer/stacks.h"
 
 #define NUMBER_ROOM 24u
 
@@ -25,10 +26,18 @@ static void put_number(struct buf *b, const char *key, uint64_t value, bool *fir
 
 void json_extras(struct buf *b, const struct record *r, bool first)
 {
+    if (r->extras & 1u << EXTRA_STACK) {
+        stacks_args(b, stacks_of(r), &first);
+    }
     if (r->extras & 1u << EXTRA_FLOPS) {
         put_number(b, "flops", record_extra(r, EXTRA_FLOPS, 0), &first);
     }
     if (r->extras & 1u << EXTRA_BYTES) {
         put_number(b, "bytes", record_extra(r, EXTRA_BYTES, 0), &first);
     }
+}
+
+void json_extras_end(struct buf *b, const struct record *r)
+{
+    stacks_end(b, stacks_of(r));
 }

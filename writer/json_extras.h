@@ -11,4 +11,7 @@
 /* Appends `"key": value` for each extra of the record; first is false when something stands before them. cprof thread. */
 void json_extras(struct buf *b, const struct record *r, bool first);
 
+/* Ends an event whose args are open, with what of the extras stands beside the args. cprof thread. */
+void json_extras_end(struct buf *b, const struct record *r);
+
 #endif

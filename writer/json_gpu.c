@@ -4,6 +4,7 @@
 #include "writer/json_gpu.h"
 #include "writer/gpu_memory.h"
 #include "writer/json_event.h"
+#include "writer/stacks.h"
 
 #include <stdbool.h>
 
@@ -325,8 +326,17 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
 
 /* ---- calls, waits, events, overhead, ranges -------------------------------------------------------------- */
 
+/* Ends a call's event with its stack. */
+static void end_with_stack(struct buf *b, size_t start, const char *p, uint32_t stack, bool first)
+{
+    end_at(b, p);
+    stacks_args(b, stack, &first);
+    stacks_end(b, stack);
+    whole_or_nothing(b, start);
+}
+
 void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
-                   uint64_t external_id)
+                   uint64_t external_id, uint32_t stack)
 {
     static const struct text no_name = TEXT("unknown CUDA call");
     size_t start = b->len;
@@ -344,6 +354,10 @@ void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_
             p = put_literal(p, "\"failed\": true, ");
         }
         p -= p != args ? 2 : 0; /* the last comma */
+        if (stack != 0) {
+            end_with_stack(b, start, p, stack, p == args);
+            return;
+        }
     }
     end_event(b, start, p);
 }

@@ -23,9 +23,9 @@ struct json_wait {
 };
 
 /* cuda_runtime or cuda_driver: the row of a call. args: External id (unless 0), cbid, correlation (neither for
- * a correlation of 0: CUPTI did not see the call), failed. */
+ * a correlation of 0: CUPTI did not see the call), failed. stack: its id, 0 = none. */
 void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
-                   uint64_t external_id);
+                   uint64_t external_id, uint32_t stack);
 
 /* kernel, gpu_memcpy, gpu_memset, or a graph as a whole (category kernel, `graph id`). */
 void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_place *at,

@@ -37,6 +37,15 @@ struct open_span {
 };
 _Static_assert(sizeof(struct open_span) == 64, "an open span is one cache line");
 
+/* The last stack of Python that was read for an operator inside no other one: operators inside it for which the interpreter is in the
+ * same frame have the same stack, because that frame waits for the outer one. */
+struct stack_memo {
+    const void *frame;
+    uint64_t span; /* id */
+    uint32_t at;   /* place of the span on the stack of open spans */
+    uint32_t stack;
+};
+
 struct thread_log {
     struct ring ring;
     _Atomic uint32_t depth; /* owner writes (release), cprof thread reads (acquire) */
@@ -57,6 +66,9 @@ struct thread_log {
     uint8_t data[SPAN_DATA];              /* owner only */
     /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];
+    struct stack_memo stack_memo; /* owner only */
+    /* true while the owner reads the interpreter's memory; owner writes, who waits for its end reads (preload/stacks.c) */
+    _Atomic bool reads_python;
     /* cprof thread only */
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
@@ -123,7 +135,7 @@ struct thread_log *thread_log_attach(void);
 /* Makes the thread-end hook; ring_bytes is each ring's size. Once, at wake-up. false: no key to be had. */
 bool thread_log_start(uint64_t ring_bytes);
 
-/* First of all logs, for walking by `next`. cprof thread. */
+/* First of all logs, for walking by `next`. cprof thread; any thread for reading `reads_python`. */
 struct thread_log *thread_log_first(void);
 
 /* Gives an ended, emptied log back for reuse. cprof thread. */

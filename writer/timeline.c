@@ -9,6 +9,7 @@
 #include "writer/names.h"
 #include "writer/open_copy.h"
 #include "writer/ranges.h"
+#include "writer/stacks.h"
 
 #define HASH 1024u /* threads by tid */
 #define MASK (TIMELINE_NOTES - 1)
@@ -125,6 +126,7 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
                        .start = r->start,
                        .end = r->end,
                        .range = RANGE_UNKNOWN,
+                       .stack = stacks_of(r),
                        .category = r->category,
                        .state = NOTE_SPAN};
     remember(t, t->ended);

@@ -29,9 +29,10 @@ struct note {
     uint32_t name_len;
     uint32_t
         range; /* the innermost user's range at or above it (ranges.h); RANGE_UNKNOWN before anyone asked */
+    uint32_t stack;   /* id of its stack, 0 = none */
     uint8_t category; /* enum category */
     uint8_t state;    /* enum note_state */
-    uint8_t pad[14];
+    uint8_t pad[10];
 };
 
 #define TIMELINE_NODES 4096u /* graph nodes whose time is remembered, per thread */

@@ -23,6 +23,7 @@
 #define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
 #define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
 #define NAMES_TRIED 100000
+#define FRAMES_FREE (256u << 10) /* bytes of stackFrames that each flush may write */
 #define PID_SHIFT   1000000u
 
 static uint64_t thread_cpu_ns(void)
@@ -139,6 +140,7 @@ void window_add(struct window *w, const struct window_shared *shared,
         return;
     window_name_thread(w, shared, owner->tid, &owner->log->named);
     struct json_place at = window_place(w, shared, owner->tid, r->start, r->end);
+    stacks_use(&w->stacks, stacks_of(r));
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
@@ -257,6 +259,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     for (unsigned mask = span->extras; mask; mask &= mask - 1, extra += sizeof(uint64_t))
         memcpy(extra, &span->extra[__builtin_ctz(mask)], sizeof(uint64_t));
     struct json_place at = window_place(put->w, put->shared, tid, copy.r.start, copy.r.end);
+    stacks_use(&put->w->stacks, stacks_of(&copy.r));
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
 }
@@ -437,6 +440,19 @@ static void put_new_names(struct window *w, const struct window_shared *shared, 
     }
 }
 
+/* The frames of the stacks. Every flush replaces the trailer, so that in the open file they stand only while they are few, or as much
+ * has been written besides; the complete file has them. */
+static void put_frames(struct window *w, bool complete)
+{
+    w->frames_credit += w->body.len;
+    if (!complete && w->stacks.bytes > FRAMES_FREE) {
+        if (w->stacks.bytes > w->frames_credit)
+            return;
+        w->frames_credit -= w->stacks.bytes;
+    }
+    stacks_frames(&w->trailer, &w->stacks);
+}
+
 /* The trailer: what is open, the process's names, the account. Replaced by each flush. */
 static void make_trailer(struct window *w, const struct window_shared *shared, const char *name)
 {
@@ -455,6 +471,7 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
         b->len -= 2; /* the array's last event has no comma behind it */
     buf_puts(b, "\n],\n");
     buf_puts(b, shared->user_json);
+    put_frames(w, name != w->part_path);
     put_account(w, shared);
     buf_puts(b, ",\n\"traceName\": ");
     json_string(b, name, strlen(name));
@@ -565,5 +582,6 @@ void window_free(struct window *w)
     buf_free(&w->trailer);
     buf_free(&w->open);
     buf_free(&w->open_ids);
+    stacks_used_free(&w->stacks);
     free(w);
 }

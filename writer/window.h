@@ -10,6 +10,7 @@
 #include "writer/flows.h"
 #include "writer/hold.h"
 #include "writer/sink.h"
+#include "writer/stacks.h"
 #include "writer/writer.h"
 
 struct lanes;
@@ -60,6 +61,8 @@ struct window {
     struct {
         uint64_t files, events, left_out;
     } merged;                    /* foreign traces */
+    struct stacks_used stacks;   /* that its events name */
+    uint64_t frames_credit;      /* bytes that their frames may take in trailers of the open file */
     uint64_t cpu_before_ns;      /* CPU time of the cprof thread at the start */
     uint64_t handlers_before_ns; /* writer_listener_ns() then */
     char part_path[PATH_MAX];

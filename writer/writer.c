@@ -680,6 +680,7 @@ bool writer_import(const char *path)
 bool writer_start(const struct writer_options *given)
 {
     options = *given;
+    stacks_in_args((enum stacks_in_args)options.stacks_in_args);
     flush_bytes =
         options.max_trace_bytes / 4 < FLUSH_BYTES ? options.max_trace_bytes / 4 : FLUSH_BYTES;
     if (given->affinity && given->affinity_size <= sizeof affinity) {

@@ -16,9 +16,13 @@
 
 #include "writer/action.h"
 #include "writer/clock.h"
+#include "writer/demangle.h"
 #include "writer/gpu_record.h"
 #include "writer/path.h"
 #include "writer/record.h"
+#include "writer/stack_table.h"
+#include "writer/stacks.h"
+#include "writer/symbols.h"
 #include "writer/thread_log.h"
 #include "writer/train_time.h"
 
@@ -46,6 +50,7 @@ enum gate {
     GATE_SHAPES = 1u << 3,  /* operator inputs */
     GATE_CALLS = 1u << 4,   /* CUDA runtime and driver calls, as GATE_SPANS */
     GATE_SKIPPED = 1u << 5, /* markers that ask for steps to skip: such a step */
+    GATE_STACKS = 1u << 6,  /* the stacks of all these */
     GATE_BITS = 8,          /* what lies above counts the settings */
 };
 
@@ -190,6 +195,7 @@ struct writer_options {
     bool record_shapes, profile_memory, with_stack, with_modules,
         with_flops;           /* stand in the trace's head */
     bool continuous;          /* CPROF_SCHEDULE_SCOPE=none: a full file is followed by another */
+    int stacks_in_args;       /* enum stacks_in_args */
     uint64_t ring_bytes;      /* per thread */
     uint64_t max_trace_bytes; /* on disk per file */
     uint64_t hold_bytes;      /* for step 0 before the first mark */

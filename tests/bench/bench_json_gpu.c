@@ -101,7 +101,7 @@ static void to_json(struct buf *b, const struct launch *launches, bool kernels, 
         }
         json_gpu_work(b, &l->kernel, &at, &l->link);
         if (!kernels) {
-            json_gpu_call(b, &l->call, &l->call_at, l->link.external_id);
+            json_gpu_call(b, &l->call, &l->call_at, l->link.external_id, 0);
             json_gpu_arrow_start(b, l->call.correlation, &l->call_at);
             json_gpu_arrow_end(b, l->call.correlation, &at);
         }

@@ -32,9 +32,9 @@ def best(loops, calls):
 best(5, 500)
 if "record" in sys.argv[1:]:
     ctypes.CDLL(None).cprof_step()
-if "torch" in sys.argv[1:] or "torch-shapes" in sys.argv[1:]:
+if {"torch", "torch-shapes", "torch-stack"} & set(sys.argv[1:]):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
-                                record_shapes="torch-shapes" in sys.argv[1:]):
+                                record_shapes="torch-shapes" in sys.argv[1:], with_stack="torch-stack" in sys.argv[1:]):
         print(best(60, 500))
 else:
     print(best(400, 500))

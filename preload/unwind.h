@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Native frames of the calling thread, by libunwind's unw_backtrace, and what they are called. The library is opened RTLD_LOCAL and only
+ * when stacks are asked for: linked, it would take the process' C++ exceptions over. */
+#ifndef PRELOAD_UNWIND_H
+#define PRELOAD_UNWIND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Opens the library; says in one line when there is none. Once, at wake-up. */
+void unwind_start(void);
+
+/* True when frames can be had. Any thread. */
+bool unwind_ready(void);
+
+/* Forgets how code is unwound that may have been unloaded since the last call. Between steps; one thread at a time. */
+void unwind_refresh(void);
+
+/* Return addresses from the caller of cprof outwards, innermost first, at most `most` with cprof's own; below_python: only up to the
+ * interpreter's code. Any application thread; a place seen before costs some 10 ns a frame, a new one microseconds. */
+unsigned unwind_frames(void **out, unsigned most, bool below_python);
+
+#endif

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stack_stress.py SECONDS [torch]`: threads start, mark and end while generators, coroutines and compiled code are made and freed, at
+depths that change, with exceptions and garbage collections in between; daemon threads go on until the interpreter is gone. With torch,
+operators run too, and C++ exceptions fly through them. Prints how many rounds were made."""
+
+import asyncio
+import ctypes
+import gc
+import random
+import sys
+import threading
+import time
+
+_released, _held = ctypes.CDLL(None), ctypes.PyDLL(None)
+torch = None
+
+
+def mark(name):
+    library = _released if random.random() < 0.5 else _held
+    getattr(library, "cprof_mark", lambda _: 0)(name.encode())
+
+
+def operate():
+    a = torch.ones(3, 4)
+    (a @ a.T).relu().sum()
+    try:
+        a @ a
+    except RuntimeError:
+        mark("thrown")
+
+
+def work():
+    mark("work")
+    if torch:
+        operate()
+
+
+def deep(n):
+    return work() if n <= 0 else deep(n - 1)
+
+
+def generator(n):
+    for i in range(n):
+        work()
+        yield i
+
+
+async def coroutine(n):
+    for _ in range(n):
+        await asyncio.sleep(0)
+        work()
+
+
+class Dying:
+    def __del__(self):
+        work()
+
+
+def compiled(n):
+    name = "".join(random.choice("abcdefgß名😀") for _ in range(random.randrange(1, 9)))
+    source = "\n" * random.randrange(9) + f"def {'f' * random.randrange(1, 9)}(work):\n    x = {n}\n    work()\n"
+    scope = {}
+    exec(compile(source, f"<{name}>", "exec"), scope)
+    scope.popitem()[1](work)
+
+
+def failing(n):
+    try:
+        deep(n)
+        raise ValueError(n)
+    except ValueError:
+        work()
+
+
+def one(n):
+    random.choice([
+        lambda: deep(n), lambda: list(generator(n)), lambda: next(generator(n + 1)), lambda: asyncio.run(coroutine(2)),
+        lambda: compiled(n), lambda: failing(n), Dying, gc.collect, lambda: [compiled(i) for i in range(n)],
+    ])()
+
+
+def rounds(end, count):
+    while time.monotonic() < end and count[0] < 10**9:
+        one(random.randrange(12))
+        count[0] += 1
+
+
+def for_ever():
+    while True:
+        deep(random.randrange(12))
+        compiled(3)
+
+
+def main():
+    global torch
+    if len(sys.argv) > 2:
+        import torch
+        torch.set_num_threads(1)
+    end = time.monotonic() + float(sys.argv[1])
+    random.seed(1)
+    mark("wake")
+    count = [0]
+    while time.monotonic() < end:
+        threads = [threading.Thread(target=rounds, args=(min(end, time.monotonic() + 0.05), count)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if not torch:  # a daemon thread in torch ends the program with "terminate called", with cprof and without
+        for _ in range(4):
+            threading.Thread(target=for_ever, daemon=True).start()
+        time.sleep(0.05)
+    print(count[0])
+
+
+if __name__ == "__main__":
+    main()

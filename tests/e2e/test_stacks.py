@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPROF_WITH_STACK: the stacks in a trace are those that the interpreter itself tells, on each CPython that this machine has; they do not
+crash what changes under them; native frames stand below; and what reads traces reads these."""
+
+import ctypes.util
+import glob
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import consumers
+import perfetto
+import torch_runs
+from gpu_runs import gpu_run, needed as needs_sim
+from support import TRAIN, Running, events, files, load, run
+from torch_runs import SCRIPTS, needs_torch_2
+
+KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINE = re.compile(r"^(.*)\((\d+)\): (.*)$", re.S)
+needs_libunwind = pytest.mark.skipif(ctypes.util.find_library("unwind") is None, reason="no libunwind.so.8 (Debian: libunwind8)")
+
+
+def interpreters():
+    """{version, or "own", "system": path}: the tests' own, the system's, and what pyenv or the path have."""
+    found = {"own": sys.executable, "system": shutil.which("python3", path=os.defpath)}
+    for folder in sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*"))):
+        found.setdefault(".".join(os.path.basename(folder).split(".")[:2]), os.path.join(folder, "bin", "python3"))
+    for version in KNOWN:
+        found.setdefault(version, shutil.which(f"python{version}", path=os.defpath))
+    return {name: path for name, path in found.items() if path and os.access(path, os.X_OK)}
+
+
+def version_of(path):
+    done = subprocess.run([path, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=True)
+    return tuple(map(int, done.stdout.split()))
+
+
+PYTHONS = interpreters()
+each_python = pytest.mark.parametrize("which", ["own", "system", *KNOWN])
+
+
+def python_or_skip(which):
+    if which not in PYTHONS:
+        pytest.skip(f"no Python {which} on this machine")
+    return PYTHONS[which]
+
+
+def traced(script, folder, *args, which="own", env=None, **settings):
+    env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
+    settings = {"WITH_STACK": 1, "STEP": "manual", "SCHEDULE_SCOPE": "none", **settings}
+    return run([python_or_skip(which), SCRIPTS / script, *args], folder, env=env, **settings)
+
+
+def trace_of(result):
+    assert result.rc == 0, f"rc {result.rc}\n{result.out[-1000:]}\n{result.err[-3000:]}"
+    assert len(result.traces) == 1, result.err
+    trace = load(result.traces[0])
+    assert trace["cprof"]["lost"]["total"] == 0, trace["cprof"]["lost"]
+    return trace
+
+
+def stack(trace, event):
+    """Frames of an event, innermost first, from stackFrames; None without."""
+    frames, at = [], event.get("sf")
+    if at is None:
+        assert "Call stack" not in event["args"]
+        return None
+    while at is not None:
+        frame = trace["stackFrames"][str(at)]
+        frames.append((frame["category"], frame["name"]))
+        at = frame.get("parent")
+    return frames
+
+
+def python_frames(trace, event):
+    """[(file, line, function)], outermost first; native frames must all lie below."""
+    frames = stack(trace, event) or []
+    kinds = [kind for kind, _ in frames]
+    assert kinds == sorted(kinds), f"{event['name']}: native frames among those of Python: {frames}"
+    found = [LINE.match(name).groups() for kind, name in frames if kind == "python"]
+    return [(file, int(line), function) for file, line, function in found[::-1]]
+
+
+def same(ours, theirs):
+    """File names are shown without the folder of sys.path that they lie in."""
+    return len(ours) == len(theirs) and all(
+        a[1:] == tuple(b[1:]) and (b[0] == a[0] or b[0].endswith("/" + a[0])) for a, b in zip(ours, theirs))
+
+
+def compare(result, least):
+    """Each mark's stack is what the interpreter said on the same line, and the frame of mark() itself."""
+    trace = trace_of(result)
+    seen = json.loads(result.out.splitlines()[-1])
+    marks = [e for e in events(trace, ph="i") if e["name"] in seen and e["name"] != "warm"]
+    assert len({e["name"] for e in marks}) == len(seen) - 1 >= least
+    for mark in marks:
+        ours = python_frames(trace, mark)
+        assert ours and ours[-1][2].startswith("mark"), f"{mark['name']}: {ours}"
+        assert same(ours[:-1], seen[mark["name"]]), f"{mark['name']}\n{ours}\n{seen[mark['name']]}"
+    return trace
+
+
+# ---- the same as the interpreter says ------------------------------------------------------------------------
+
+@each_python
+def test_stacks_are_those_of_the_interpreter(tmp_path, which):
+    """Main thread, other threads, with and without the GIL; methods, lambdas, generators, coroutines, comprehensions, finalizers, exec,
+    names that are not ASCII; and code that is freed and made again where other code was."""
+    result = traced("python_stacks.py", tmp_path, which=which)
+    assert result.complaints == [], result.err
+    compare(result, 220)
+
+
+@each_python
+def test_greenlets(tmp_path, which):
+    if subprocess.run([python_or_skip(which), "-c", "import greenlet"], capture_output=True).returncode:
+        pytest.skip(f"{PYTHONS[which]} has no greenlet")
+    compare(traced("odd_stacks.py", tmp_path, "greenlet", which=which), 7)
+
+
+@each_python
+def test_subinterpreters(tmp_path, which):
+    """Where a thread's state tells which interpreter it runs, its frames; before 3.12 none while there are several, with one line."""
+    result = traced("odd_stacks.py", tmp_path, "subinterpreter", which=which)
+    trace = trace_of(result)
+    frames = {e["name"]: python_frames(trace, e) for e in events(trace, ph="i")}
+    can_tell = version_of(PYTHONS[which]) >= (3, 12)
+    assert [frame[2] for frame in frames["end"]] == ["<module>", "in_subinterpreters", "plain", "mark"]
+    if can_tell:
+        assert result.complaints == []
+        assert [frame[2] for frame in frames["inside"]] == ["<module>", "inner"]
+        assert [frame[2] for frame in frames["before"]] == [frame[2] for frame in frames["end"]]
+    else:
+        assert len(result.complaints) == 1 and "subinterpreters" in result.complaints[0]
+        assert frames["inside"] == frames["before"] == frames["after"] == []
+
+
+def test_an_interpreter_that_is_not_known_is_refused(tmp_path):
+    result = traced("python_stacks.py", tmp_path, which="3.8")
+    trace = trace_of(result)
+    assert result.complaints == [
+        "Python stacks are not recorded: the layout of Python 3.8 is not known; all else is"]
+    assert trace["cprof"]["notes"] == [result.complaints[0].replace("; all else is", "")]
+    assert all(kind == "native" for e in events(trace, ph="i") for kind, _ in stack(trace, e) or [])
+
+
+@each_python
+def test_layouts_are_those_of_the_headers(tmp_path, which):
+    paths = subprocess.run([python_or_skip(which), "-c", "import sysconfig; print(sysconfig.get_paths()['include'])"],
+                           capture_output=True, text=True, check=True)
+    include = pathlib.Path(paths.stdout.strip())
+    if not (include / "internal" / "pycore_code.h").is_file():
+        pytest.skip(f"{PYTHONS[which]} has no headers")
+    check = tmp_path / "check"
+    subprocess.run([os.environ.get("CC", "cc"), "-w", f"-I{include}", f"-I{include}/internal", "-o", check,
+                    ROOT / "scripts/python_layout_check.c"], check=True)
+    row = subprocess.run([check], capture_output=True, text=True, check=True).stdout
+    assert row in (ROOT / "preload/pyframes.def").read_text()
+
+
+# ---- nothing crashes ----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("which", KNOWN)
+def test_stress(tmp_path, which):
+    """Threads and code come and go while stacks are taken, and the interpreter ends while daemon threads go on."""
+    result = traced("stack_stress.py", tmp_path, 0.5, which=which, STACK_ARGS="none")
+    assert result.rc == 0 and int(result.out) > 20, f"rc {result.rc}\n{result.err}"
+    trace = trace_of(result)
+    stacks = [stack(trace, e) for e in events(trace, ph="i")]
+    assert sum(s is not None for s in stacks) > 0.9 * len(stacks)
+
+
+def bindings(folder):
+    """{symbol: files that it was bound to} of the unwinder's functions, as the loader says."""
+    found = {}
+    for path in files(folder):
+        for line in path.read_text(errors="replace").splitlines():
+            if m := re.search(r"binding file (\S+) .*to (\S+) .*symbol `(_Unwind_\w+)'", line):
+                if "libunwind" not in m.group(1):
+                    found.setdefault(m.group(3), set()).add(m.group(2))
+    return found
+
+
+@needs_libunwind
+@needs_torch_2("its errors are the same, but one is enough")
+def test_exceptions_fly_through_torch_by_its_own_unwinder(tmp_path):
+    (tmp_path / "ld").mkdir()
+    result = traced("stack_stress.py", tmp_path / "traces", 1, "torch",
+                    env={"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(tmp_path / "ld" / "log")})
+    trace = trace_of(result)
+    thrown = events(trace, ph="i", name="thrown")
+    assert len(thrown) > 10 and all(python_frames(trace, e)[-2][2] == "operate" for e in thrown)
+    bound = bindings(tmp_path / "ld")
+    assert "_Unwind_RaiseException" in bound
+    assert all("libgcc_s" in file for where in bound.values() for file in where), bound
+    native = {name for e in events(trace, ph="X", cat="cpu_op") for kind, name in stack(trace, e) or [] if kind == "native"}
+    assert any(name.startswith("at::_ops::") for name in native), "no native frames: the test is void"
+
+
+# ---- native frames ------------------------------------------------------------------------------------------
+
+@needs_libunwind
+@needs_sim
+def test_native_stacks_of_cuda_calls(tmp_path):
+    """A program without Python: its launches show who made them, also in CUPTI's rows."""
+    result = gpu_run("many", tmp_path, "--launches", 50, WITH_STACK=1, SCHEDULE_SCOPE="none")
+    trace = result.whole()
+    launches = events(trace, ph="X", cat="cuda_runtime", name="cudaLaunchKernel")
+    assert launches
+    for launch in launches:
+        names = [name for kind, name in stack(trace, launch)]
+        assert launch["args"]["Call stack"] == "".join(name + ";" for name in names)
+        assert any(name.endswith("(many)") for name in names) and not any("libcprof" in name for name in names), names
+
+
+def test_a_libunwind_that_cannot_do_it_is_one_line(tmp_path):
+    """Python stacks go on."""
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", tmp_path / "libunwind.so.8", "-xc", os.devnull], check=True)
+    result = traced("python_stacks.py", tmp_path / "traces", env={"LD_LIBRARY_PATH": str(tmp_path)})
+    trace = compare(result, 220)
+    assert len(result.complaints) == 1 and result.complaints[0].startswith("native stacks are not recorded: "), result.err
+    assert all(frame["category"] == "python" for frame in trace["stackFrames"].values())
+
+
+# ---- torch --------------------------------------------------------------------------------------------------
+
+PROFILED = """
+import sys, torch, torch._C._profiler
+sys.argv = ["train_cnn.py", "--steps", "3", "--workers", "0"]
+sys.path.insert(0, {folder!r})
+import train_cnn
+config = torch._C._profiler._ExperimentalConfig(verbose=True)
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True, experimental_config=config) as p:
+    train_cnn.main()
+p.export_chrome_trace({trace!r})
+"""
+
+
+def functions(event):
+    """(file, function) of a Call stack, innermost first, of Python functions only; torch gives the line of the def."""
+    frames = [LINE.match(text) for text in event["args"]["Call stack"].split(";")]
+    return tuple((m.group(1), m.group(3)) for m in frames if m)
+
+
+@needs_torch_2("torch 1.x has no verbose stacks")
+def test_the_same_frames_as_torch_profiler(tmp_path):
+    """Operators of the training script and the functions around them, from each tool in a process of its own."""
+    other = tmp_path / "torch.json"
+    script = PROFILED.format(folder=str(TRAIN.parent), trace=str(other))
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    torchs = {(e["name"], functions(e)) for e in json.loads(other.read_text(errors="replace"))["traceEvents"]
+              if e.get("cat") == "cpu_op" and "Call stack" in e["args"]}
+    result = run([sys.executable, TRAIN, "--steps", 5, "--workers", 0], tmp_path / "traces", WITH_STACK=1, NATIVE_STACK=0, WARMUP=1,
+                 ACTIVE=2)
+    trace = trace_of(result)
+    ours = set()
+    for e in events(trace, ph="X", cat="cpu_op"):
+        frames = functions(e)
+        assert e["args"]["Call stack"] == "".join(name + ";" for _, name in stack(trace, e))
+        ours.add((e["name"], frames))
+
+    def inside(pairs):
+        """Those of the model: below main() the two runs differ, and torch leaves its own wrapper functions out."""
+        left_out = ("_wrapped_call_impl", "_call_impl", "_fn", "wrapper", "decorate_context", "_use_grad")
+        cut = set()
+        for name, frames in pairs:
+            names = [frame for frame in frames if frame[1] not in left_out]
+            if ("train_cnn.py", "forward") in names:
+                cut.add((name, tuple(names[:names.index(("train_cnn.py", "forward"))])))
+        return cut
+
+    assert len(inside(torchs)) > 20
+    assert inside(torchs) == inside(ours)
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    """A training run with everything on."""
+    folder = tmp_path_factory.mktemp("training")
+    result = run([sys.executable, TRAIN, "--steps", 8, "--workers", 1], folder, WITH_STACK=1, RECORD_SHAPES=1)
+    torch_runs.assert_told(result)
+    return result.traces[0], trace_of(result)
+
+
+@needs_torch_2("its stack has other frames")
+def test_operators_ranges_and_allocations_have_stacks(training):
+    _, trace = training
+    assert trace["with_stack"] == 1
+    for e in events(trace, ph="X", cat="cpu_op"):
+        assert python_frames(trace, e)[0][0] == "train_cnn.py", e
+    assert all("sf" in e for e in events(trace, ph="X", cat="user_annotation") if "#" in e["name"] and "ProfilerStep" not in e["name"])
+    for e in events(trace, name="[memory]"):
+        assert ("sf" in e) == (e["args"]["Bytes"] > 0)
+    forward = next(e for e in events(trace, ph="X", name="aten::conv2d"))
+    assert [function for _, _, function in python_frames(trace, forward)][-2:] == ["forward", "_conv_forward"]
+
+
+@needs_torch_2("its stack has other frames")
+def test_readers_of_traces(training):
+    """Perfetto ignores `sf` and shows the args; HTA and TensorBoard load the file."""
+    path, trace = training
+    hta = pytest.importorskip("hta.trace_analysis", reason="HolisticTraceAnalysis is not installed in .venv")
+    table = hta.TraceAnalysis(trace_dir=str(path.parent), include_last_profiler_step=True).t.get_trace(0)
+    assert (table["ts"].count(), len(table)) == (len(table),) * 2 and len(table) >= len(events(trace, ph="X", cat="cpu_op"))
+    consumers.tensorboard(path)
+    if perfetto.unavailable_reason() is None:
+        assert perfetto.import_errors(path) == []
+        sql = "select count(*) as n from args where key = 'args.Call stack' and string_value like '%train_cnn.py(%): main;%'"
+        rows = perfetto.query(path, sql)
+        assert rows[0]["n"] > 100
+
+
+@pytest.mark.parametrize("what", ["all", "python", "none"])
+def test_how_much_of_a_stack_stands_in_args(tmp_path, what):
+    trace = trace_of(traced("python_stacks.py", tmp_path, STACK_ARGS=what))
+    mark = events(trace, ph="i", name="plain")[0]
+    frames = [name for kind, name in stack(trace, mark) if what == "all" or kind == "python"]
+    if what == "none":
+        assert "Call stack" not in mark["args"]
+    else:
+        assert mark["args"]["Call stack"] == "".join(name + ";" for name in frames)
+
+
+# ---- bounds, and off ----------------------------------------------------------------------------------------
+
+MANY = """
+from python_stacks import held, mark, recursive, seen
+def deeper(n):
+    return held("many") if n == 0 else deeper(n - 1)
+mark("wake")
+for _ in range(1000):
+    held("warm")
+for n in range(200):
+    recursive(n, "many")
+    deeper(n)
+"""
+
+
+def test_more_stacks_than_are_kept(tmp_path):
+    """What goes without is counted, and the rest is right."""
+    result = run([sys.executable, "-c", MANY], tmp_path, env={"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"},
+                 WITH_STACK=1, MAX_STACKS=256, NATIVE_STACK=0, SCHEDULE_SCOPE="none")
+    trace = load(result.traces[0])
+    marks = events(trace, ph="i", name="many")
+    lost = trace["cprof"]["lost"]
+    assert len(marks) == 400 and lost["stacks_full"] == lost["total"] == sum("sf" not in e for e in marks) > 100
+    depths = sorted(len(python_frames(trace, e)) for e in marks if "sf" in e)
+    assert len(depths) > 200 and depths[0] == 4 and all(b - a <= 1 for a, b in zip(depths, depths[1:]))
+
+
+def test_the_open_file_has_its_frames(tmp_path):
+    """What a kill leaves is a whole trace, with the frames that it names."""
+    code = "import time\nfrom python_stacks import held\nheld('wake')\nwhile True:\n    held('many')\n    time.sleep(0.001)"
+    env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    with Running([sys.executable, "-c", code], tmp_path, env=env, WITH_STACK=1, SCHEDULE_SCOPE="none") as program:
+        path = program.wait_flushed('"stackFrames"', '"many"')
+        program.process.kill()
+    trace = load(path)
+    stacks = [python_frames(trace, e) for e in events(trace, ph="i", name="many") if "sf" in e]
+    assert stacks and all([frame[2] for frame in frames] == ["<module>", "held", "mark_holding"] for frames in stacks)
+
+
+def test_without_stacks_nothing_of_them_is_there(tmp_path):
+    maps = "print(open('/proc/self/maps').read().count('libunwind'))"
+    result = run([sys.executable, "-c", f"import ctypes\nctypes.CDLL(None).cprof_mark(b'm')\n{maps}"], tmp_path, WARMUP=0)
+    text = result.traces[0].read_text()
+    assert result.out.strip() == "0" and "stackFrames" not in text and '"sf"' not in text and "Call stack" not in text

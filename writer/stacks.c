@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See stacks.h. A frame's text is made once, as it stands in JSON. cprof thread. */
+#include "writer/stacks.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/json.h"
+#include "writer/names.h"
+#include "writer/stack_table.h"
+
+#define FOLDERS     64u
+#define FRAME_BYTES 60u /* of a frame in stackFrames, besides its name */
+
+/* Text of a frame, inside a JSON string. */
+struct shown {
+    const char *text; /* NULL: not made yet */
+    uint32_t len;
+};
+
+static struct shown *shown;
+static uint32_t n_shown;
+static enum stacks_in_args in_args = STACKS_ALL;
+static stacks_resolver *resolve;
+static struct {
+    char path[512];
+    size_t len;
+} folders[FOLDERS];
+static _Atomic uint32_t n_folders; /* one application thread adds (release), cprof thread reads */
+
+void stacks_in_args(enum stacks_in_args what)
+{
+    in_args = what;
+}
+
+void stacks_trim(const char *folder, size_t len)
+{
+    uint32_t n = atomic_load(&n_folders);
+    while (len > 1 && folder[len - 1] == '/')
+        len--;
+    if (n == FOLDERS || len < 2 || len + 1 > sizeof folders->path || folder[0] != '/')
+        return;
+    memcpy(folders[n].path, folder, len);
+    folders[n].path[len] = '/';
+    folders[n].len = len + 1;
+    atomic_store_explicit(&n_folders, n + 1, memory_order_release);
+}
+
+void stacks_resolve_with(stacks_resolver *resolver)
+{
+    resolve = resolver;
+}
+
+/* ---- the text of a frame ---- */
+
+/* Bytes of the longest folder that the file lies in. */
+static size_t trimmed(const char *file, size_t len)
+{
+    uint32_t n = atomic_load_explicit(&n_folders, memory_order_acquire);
+    size_t longest = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (folders[i].len > longest && folders[i].len < len &&
+            memcmp(file, folders[i].path, folders[i].len) == 0)
+            longest = folders[i].len;
+    return longest;
+}
+
+static void put_plain(struct buf *b, const struct stack_frame *f)
+{
+    const char *file = stack_table_text(f), *name = file + f->file_len;
+    if (f->pc) {
+        if (resolve)
+            resolve(f->pc, b);
+        if (b->len == 0)
+            buf_printf(b, "0x%llx", (unsigned long long)f->pc);
+        return;
+    }
+    if (f->file_len) { /* else it only says that frames were left out */
+        size_t skip = trimmed(file, f->file_len);
+        buf_put(b, file + skip, f->file_len - skip);
+        buf_printf(b, "(%d): ", f->line);
+    }
+    buf_put(b, name, f->name_len);
+}
+
+static struct shown make_shown(const struct stack_frame *f)
+{
+    static struct buf plain, quoted;
+    buf_reset(&plain);
+    buf_reset(&quoted);
+    put_plain(&plain, f);
+    json_string(&quoted, plain.data ? plain.data : "", plain.len);
+    struct shown s = {"?", 1};
+    if (plain.failed || quoted.failed)
+        return s;
+    uint32_t len = (uint32_t)quoted.len - 2; /* without the quotes */
+    const char *kept = names_keep(quoted.data + 1, len);
+    return kept ? (struct shown){kept, len} : s;
+}
+
+static struct shown text_of(uint32_t frame)
+{
+    if (frame >= n_shown) {
+        uint32_t n = n_shown ? n_shown : 1024;
+        while (n <= frame)
+            n *= 2;
+        struct shown *more = realloc(shown, n * sizeof *more);
+        if (!more)
+            return (struct shown){"?", 1};
+        memset(more + n_shown, 0, (n - n_shown) * sizeof *more);
+        shown = more;
+        n_shown = n;
+    }
+    if (!shown[frame].text)
+        shown[frame] = make_shown(stack_table_frame(frame));
+    return shown[frame];
+}
+
+/* ---- events ---- */
+
+uint32_t stacks_of(const struct record *r)
+{
+    if (!(r->extras & 1u << EXTRA_STACK))
+        return 0;
+    uint64_t id = record_extra(r, EXTRA_STACK, 0);
+    return id <= UINT32_MAX && stack_table_has((uint32_t)id) ? (uint32_t)id : 0;
+}
+
+/* The innermost frame of Python; 0: there is none. */
+static uint32_t python_of(uint32_t stack)
+{
+    while (stack && stack_table_frame(stack_table_frame_of(stack))->pc)
+        stack = stack_table_caller(stack);
+    return stack;
+}
+
+void stacks_args(struct buf *b, uint32_t stack, bool *first)
+{
+    if (!stack || in_args == STACKS_NONE)
+        return;
+    uint32_t python = in_args == STACKS_PYTHON ? python_of(stack) : 0;
+    stack = python ? python : stack;
+    buf_puts(b, *first ? "\"Call stack\": \"" : ", \"Call stack\": \"");
+    *first = false;
+    for (; stack; stack = stack_table_caller(stack)) {
+        struct shown s = text_of(stack_table_frame_of(stack));
+        char *to = buf_room(b, s.len + 1);
+        if (!to)
+            return;
+        memcpy(to, s.text, s.len);
+        to[s.len] = ';';
+        b->len += s.len + 1;
+    }
+    buf_put(b, "\"", 1);
+}
+
+void stacks_end(struct buf *b, uint32_t stack)
+{
+    buf_put(b, "}", 1);
+    if (stack) {
+        buf_puts(b, ", \"sf\": ");
+        json_uint(b, stack);
+    }
+    buf_put(b, "},\n", 3);
+}
+
+/* ---- files ---- */
+
+static bool room_for(struct stacks_used *used, uint32_t node)
+{
+    if (node / 64 < used->words)
+        return true;
+    uint32_t words = used->words ? used->words : 64;
+    while (words <= node / 64)
+        words *= 2;
+    uint64_t *bits = realloc(used->bits, words * sizeof *bits);
+    if (!bits)
+        return false;
+    memset(bits + used->words, 0, (words - used->words) * sizeof *bits);
+    used->bits = bits;
+    used->words = words;
+    return true;
+}
+
+void stacks_use(struct stacks_used *used, uint32_t stack)
+{
+    for (uint32_t node = stack; node; node = stack_table_caller(node)) {
+        if (!room_for(used, node) || used->bits[node / 64] >> node % 64 & 1)
+            return; /* so are its callers */
+        used->bits[node / 64] |= UINT64_C(1) << node % 64;
+        used->bytes += FRAME_BYTES + text_of(stack_table_frame_of(node)).len;
+    }
+}
+
+static void put_frame(struct buf *b, uint32_t node, bool first)
+{
+    uint32_t frame = stack_table_frame_of(node), caller = stack_table_caller(node);
+    struct shown s = text_of(frame);
+    buf_printf(b, "%s\"%u\": {\"category\": \"%s\", \"name\": \"", first ? "" : ",\n", node,
+               stack_table_frame(frame)->pc ? "native" : "python");
+    buf_put(b, s.text, s.len);
+    buf_puts(b, "\"");
+    if (caller)
+        buf_printf(b, ", \"parent\": %u", caller);
+    buf_puts(b, "}");
+}
+
+void stacks_frames(struct buf *b, const struct stacks_used *used)
+{
+    if (!used->bytes)
+        return;
+    bool first = true;
+    buf_puts(b, "\"stackFrames\": {\n");
+    for (uint32_t word = 0; word < used->words; word++)
+        for (uint64_t left = used->bits[word]; left; left &= left - 1, first = false)
+            put_frame(b, word * 64 + (uint32_t)__builtin_ctzll(left), first);
+    buf_puts(b, "\n},\n");
+}
+
+void stacks_used_free(struct stacks_used *used)
+{
+    free(used->bits);
+    *used = (struct stacks_used){0};
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See symbols.h. Kept of a file are the places of its functions; their names are read when they are asked for. */
+#define _GNU_SOURCE
+#include "writer/symbols.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "writer/demangle.h"
+
+#define MODULES_MOST 8192u
+#define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
+#define NAME_MOST    1024u        /* beyond it the demangler does not go */
+#define SHOWN_MOST   200u         /* of a shortened name */
+
+struct function {
+    uint64_t at; /* as the file has it */
+    uint32_t size;
+    uint32_t name; /* offset among the file's names */
+};
+
+/* A file that is mapped. */
+struct module {
+    uint64_t base, start, end; /* what addresses of the file are moved by; first and last address */
+    char *path;
+    dev_t device;
+    ino_t inode;
+    uint64_t names; /* offset in the file */
+    struct function *functions;
+    uint32_t n_functions;
+    bool looked;
+};
+
+static struct module *modules;
+static unsigned n_modules;
+
+/* ---- modules ---- */
+
+static bool known(const struct dl_phdr_info *info, uint64_t start, uint64_t end)
+{
+    for (unsigned i = 0; i < n_modules; i++)
+        if (modules[i].base == info->dlpi_addr && modules[i].start == start &&
+            modules[i].end == end)
+            return true;
+    return false;
+}
+
+/* What was unloaded stays in the list; what came to its place stands behind it and is found first. */
+static int add_module(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    uint64_t start = UINT64_MAX, end = 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+            continue;
+        uint64_t from = info->dlpi_addr + p->p_vaddr;
+        start = from < start ? from : start;
+        end = from + p->p_memsz > end ? from + p->p_memsz : end;
+    }
+    if (end == 0 || n_modules == MODULES_MOST || known(info, start, end))
+        return 0;
+    const char *path = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
+    struct module *more = realloc(modules, (n_modules + 1) * sizeof *more);
+    if (!more)
+        return 1;
+    modules = more;
+    modules[n_modules] =
+        (struct module){.base = info->dlpi_addr, .start = start, .end = end, .path = strdup(path)};
+    n_modules += modules[n_modules].path != NULL;
+    return 0;
+}
+
+static struct module *find_module(uint64_t pc)
+{
+    for (unsigned i = n_modules; i > 0; i--)
+        if (pc >= modules[i - 1].start && pc < modules[i - 1].end)
+            return &modules[i - 1];
+    return NULL;
+}
+
+/* ---- symbols ---- */
+
+static bool read_at(int fd, void *to, uint64_t size, uint64_t at)
+{
+    return pread(fd, to, size, (off_t)at) == (ssize_t)size;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = ((const struct function *)a)->at, y = ((const struct function *)b)->at;
+    return x < y ? -1 : x > y;
+}
+
+/* The table to read: the full one where the file still has it, else that of the loader. */
+static bool find_table(int fd, Elf64_Shdr *table, Elf64_Shdr *names)
+{
+    Elf64_Ehdr head;
+    if (!read_at(fd, &head, sizeof head, 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr))
+        return false;
+    bool found = false;
+    for (unsigned i = 0; i < head.e_shnum; i++) {
+        Elf64_Shdr s;
+        if (!read_at(fd, &s, sizeof s, head.e_shoff + i * sizeof s))
+            return false;
+        bool full = s.sh_type == SHT_SYMTAB;
+        if ((full || (s.sh_type == SHT_DYNSYM && !found)) && s.sh_link < head.e_shnum &&
+            s.sh_entsize == sizeof(Elf64_Sym) && s.sh_size && s.sh_size <= TABLE_MOST) {
+            *table = s;
+            found = read_at(fd, names, sizeof *names, head.e_shoff + s.sh_link * sizeof s);
+        }
+    }
+    return found;
+}
+
+static void keep_functions(struct module *m, const Elf64_Sym *symbols, size_t n)
+{
+    m->functions = malloc(n * sizeof *m->functions);
+    if (!m->functions)
+        return;
+    uint32_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned type = ELF64_ST_TYPE(symbols[i].st_info);
+        if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[i].st_shndx != SHN_UNDEF)
+            m->functions[kept++] = (struct function){
+                symbols[i].st_value,
+                symbols[i].st_size < UINT32_MAX ? (uint32_t)symbols[i].st_size : UINT32_MAX,
+                symbols[i].st_name};
+    }
+    qsort(m->functions, kept, sizeof *m->functions, by_place);
+    m->n_functions = kept;
+}
+
+static int open_file(const struct module *m, struct stat *st)
+{
+    int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, st) != 0 || !S_ISREG(st->st_mode))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void read_symbols(struct module *m)
+{
+    Elf64_Shdr table = {0}, names = {0};
+    struct stat st;
+    int fd = open_file(m, &st);
+    if (fd < 0)
+        return;
+    m->device = st.st_dev;
+    m->inode = st.st_ino;
+    if (find_table(fd, &table, &names)) {
+        Elf64_Sym *symbols = malloc(table.sh_size);
+        if (symbols && read_at(fd, symbols, table.sh_size, table.sh_offset))
+            keep_functions(m, symbols, table.sh_size / sizeof *symbols);
+        free(symbols);
+        m->names = names.sh_offset;
+    }
+    close(fd);
+}
+
+/* The function that holds the address; NULL: none that the file names. */
+static const struct function *find_function(const struct module *m, uint64_t at)
+{
+    uint32_t low = 0, high = m->n_functions; /* the first one behind `at` */
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (m->functions[middle].at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct function *f = low ? &m->functions[low - 1] : NULL;
+    return f && (f->size == 0 || at - f->at < f->size) ? f : NULL;
+}
+
+/* Into name[NAME_MOST]; false when the file is not the one any more whose table was read. */
+static bool read_name(const struct module *m, const struct function *f, char *name)
+{
+    struct stat st;
+    int fd = open_file(m, &st);
+    if (fd < 0)
+        return false;
+    ssize_t n = -1;
+    if (st.st_dev == m->device && st.st_ino == m->inode)
+        n = pread(fd, name, NAME_MOST - 1, (off_t)(m->names + f->name));
+    close(fd);
+    if (n <= 0)
+        return false;
+    name[n] = '\0';
+    char *version = strchr(name, '@');
+    if (version)
+        *version = '\0';
+    return name[0] != '\0';
+}
+
+/* ---- names ---- */
+
+/* Where the group that begins at name[at] with `open` ends: behind its `close`. */
+static size_t behind_group(const char *name, size_t len, size_t at, char open, char close)
+{
+    unsigned depth = 0;
+    for (; at < len; at++) {
+        bool arrow = at > 0 && name[at] == '>' && name[at - 1] == '-';
+        if (name[at] == open)
+            depth++;
+        else if (name[at] == close && !arrow && --depth == 0)
+            return at + 1;
+    }
+    return len;
+}
+
+static bool follows(const char *name, size_t len, size_t at, const char *text)
+{
+    size_t n = strlen(text);
+    return len - at >= n && memcmp(name + at, text, n) == 0;
+}
+
+/* Bytes of the operator's name that begins at name[at], "operator()", "operator<<"; 0: there is none. */
+static size_t operator_here(const char *name, size_t len, size_t at)
+{
+    static const char word[] = "operator";
+    if (!follows(name, len, at, word) || (at > 0 && name[at - 1] != ':' && name[at - 1] != ' '))
+        return 0;
+    size_t end = at + sizeof word - 1;
+    if (follows(name, len, end, "()") || follows(name, len, end, "[]"))
+        return sizeof word + 1;
+    while (end < len && strchr("<>=+-*/%^&|!~,", name[end]))
+        end++;
+    return end == at + sizeof word - 1 ? 0 : end - at;
+}
+
+size_t symbols_shorten(const char *name, size_t len, char *out, size_t size)
+{
+    static const char anonymous[] = "(anonymous namespace)";
+    size_t used = 0, at = 0, more;
+    while (at < len && used < size) {
+        more = operator_here(name, len, at);
+        if (!more && follows(name, len, at, anonymous))
+            more = sizeof anonymous - 1;
+        if (more) {
+            more = more < size - used ? more : size - used;
+            memcpy(out + used, name + at, more);
+            used += more;
+            at += more;
+        } else if (name[at] == '<') {
+            at = behind_group(name, len, at, '<', '>');
+        } else if (name[at] == '(') {
+            at = behind_group(name, len, at, '(', ')');
+            if (!follows(name, len, at, "::") && !follows(name, len, at, " const::") &&
+                !follows(name, len, at, "#") && !follows(name, len, at, "}"))
+                break; /* behind the parameters nothing names the function */
+            at += follows(name, len, at, " const") ? 6 : 0;
+        } else if (follows(name, len, at, " <")) {
+            at++;
+        } else if (name[at] == ' ' && !(used >= 8 && memcmp(out + used - 8, "operator", 8) == 0)) {
+            used = 0; /* it was the type that is returned */
+            at++;
+        } else {
+            out[used++] = name[at++];
+        }
+    }
+    return used;
+}
+
+void symbols_name(uint64_t pc, struct buf *b)
+{
+    uint64_t inside = pc - 1; /* the call, not what it returns to */
+    struct module *m = find_module(inside);
+    if (!m) {
+        dl_iterate_phdr(add_module, NULL);
+        m = find_module(inside);
+    }
+    if (!m)
+        return;
+    if (!m->looked)
+        read_symbols(m);
+    m->looked = true;
+    char mangled[NAME_MOST], exe[PATH_MAX];
+    const char *file = m->path;
+    if (strcmp(file, "/proc/self/exe") == 0) {
+        ssize_t n = readlink(file, exe, sizeof exe - 1);
+        exe[n > 0 ? n : 0] = '\0';
+        file = exe;
+    }
+    file = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    const struct function *f = find_function(m, inside - m->base);
+    if (!f || !read_name(m, f, mangled)) {
+        buf_printf(b, "%s+0x%llx", file, (unsigned long long)(inside - m->base));
+        return;
+    }
+    size_t len = strlen(mangled);
+    const char *name = demangle(mangled, &len);
+    char shown[SHOWN_MOST];
+    buf_put(b, shown, symbols_shorten(name, len, shown, sizeof shown));
+    buf_printf(b, " (%s)", file);
+}
