@@ -124,8 +124,7 @@ static uint32_t python_stack(struct thread_log *log, const struct open_span *spa
     struct stack_memo *m = &log->stack_memo;
     bool inside = m->span && in_memo(log, m);
     if (inside && m->frame == top)
-        return m
-            ->stack; /* that frame waits for the call around that span: it and those around it stand still */
+        return m->stack;
     uint32_t stack = read_python(top);
     if (!stack)
         return FULL;
