@@ -60,7 +60,7 @@ static const struct setting settings[] = {
 #undef X
 };
 
-/* Index of a row, by its field; the INTERNAL row is the last. */
+/* Index of a row, by its field; the INTERNAL rows are the last. */
 enum {
 #define X(name, type, field, fallback, min, max, allowed, state, help) AT_##field,
 #include "preload/config.def"
@@ -190,8 +190,9 @@ static struct shown show(const char *value)
 static void bad_value(const struct setting *setting, const char *value, const char *must)
 {
     bool empty = *setting->fallback == '\0';
-    log_warn("%s=%s: %s; using the default%s%s", setting->name, show(value).text, must,
-             empty ? "" : " ", setting->fallback);
+    bool secret = setting == &settings[AT_remote_url]; /* it may hold a password */
+    log_warn("%s=%s: %s; using the default%s%s", setting->name, secret ? "(set)" : show(value).text,
+             must, empty ? "" : " ", setting->fallback);
 }
 
 /* "run|epoch|none" as "run, epoch, none". */
@@ -262,6 +263,25 @@ static bool parse_value(const struct setting *setting, const char *value, struct
     return good;
 }
 
+/* What stands behind the colon of the value in force, without blanks around it. */
+static const char *argument_of(size_t row, char *out, size_t size)
+{
+    const char *colon = strchr(loaded.text[row], ':');
+    const char *from = colon ? colon + 1 + strspn(colon + 1, " \t\r\n") : "";
+    size_t length = strnlen(from, size - 1);
+    while (length > 0 && strchr(" \t\r\n", from[length - 1]))
+        length--;
+    memcpy(out, from, length);
+    out[length] = '\0';
+    return out;
+}
+
+const char *config_trigger_name(void)
+{
+    static char name[1024]; /* written when the settings are loaded, on one thread */
+    return argument_of(AT_trigger, name, sizeof name);
+}
+
 /* Puts value into force; it is the default, or an "off" of config.def, and always parses. */
 static void keep(const struct setting *setting, const char *value)
 {
@@ -302,10 +322,23 @@ static void ignore(const struct setting *setting, const char *value, const char 
 static void check_traces_to_keep(void)
 {
     const struct config *config = &loaded.config;
-    if (config->num_traces_to_keep == 0 && *config->remote_url == '\0' &&
-        *config->on_trace_ready == '\0')
+    const char *remote = config->remote_file_name;
+    bool uploads =
+        *config->remote_url && !parse_is_blank(remote) && strcasecmp(remote, "none") != 0;
+    if (config->num_traces_to_keep == 0 && !uploads && *config->on_trace_ready == '\0')
         ignore(&settings[AT_num_traces_to_keep], settings[AT_num_traces_to_keep].fallback,
                "keeps no trace at all without CPROF_REMOTE_URL or CPROF_ON_TRACE_READY");
+}
+
+static void check_tensorboard(void)
+{
+    static const int rows[] = {AT_folder, AT_filename};
+    if (*loaded.config.tensorboard_dir == '\0')
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (loaded.set[rows[i]])
+            ignore(&settings[rows[i]], settings[rows[i]].fallback,
+                   "CPROF_TENSORBOARD_DIR says where traces go");
 }
 
 static void check_activities(void)
@@ -385,7 +418,7 @@ static void check_name(const char *name)
         if (strcmp(name, settings[row].name) == 0)
             return;
         unsigned distance = unlike(name, settings[row].name);
-        if (distance < best && row != AT_start_time) {
+        if (distance < best && row < AT_start_time) {
             best = distance;
             nearest = row;
         }
@@ -419,6 +452,7 @@ static void load(void)
             load_setting(&settings[i]);
     check_names();
     check_traces_to_keep();
+    check_tensorboard();
     check_activities();
     check_schedule();
     check_missing_parts();
@@ -438,6 +472,7 @@ const struct config *config_get(void)
 void config_print(void)
 {
     for (size_t i = 0; i < AT_start_time; i++)
-        log_debug("%s=%s%s", settings[i].name, show(loaded.text[i]).text,
-                  loaded.set[i] ? "" : " (default)");
+        log_debug("%s=%s%s", settings[i].name,
+                  i == AT_remote_url && loaded.set[i] ? "(set)" : show(loaded.text[i]).text,
+                  loaded.set[i] ? "" : " (default)"); /* a URL may hold a password */
 }

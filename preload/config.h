@@ -22,6 +22,16 @@ enum config_step {
     CONFIG_STEP_SYMBOL = 6,     /* each call of an exported function */
 };
 
+/* What starts a recording besides the schedule. The order is that of CPROF_TRIGGER's values in config.def. */
+enum config_trigger {
+    CONFIG_TRIGGER_OFF = 0,
+    CONFIG_TRIGGER_SIGNAL,
+    CONFIG_TRIGGER_FILE,
+    CONFIG_TRIGGER_SOCKET,
+    CONFIG_TRIGGER_NVTX,
+    CONFIG_TRIGGER_CUDA,
+};
+
 /* Bits of activities in struct config, in the order of CPROF_ACTIVITIES's values in config.def. */
 enum config_activity {
     CONFIG_ACTIVITY_CPU = 1u << 0,
@@ -43,7 +53,7 @@ enum config_graphs { CONFIG_GRAPHS_NODES, CONFIG_GRAPHS_WHOLE };
 /*
  * One field per row of config.def, under the row's field name and type. Texts live as long as the
  * library. Written by config_load(), read-only after it. schedule_scope is an enum schedule_scope,
- * step an enum config_step, activities bits of enum config_activity, log one less than the enum
+ * step an enum config_step, trigger an enum config_trigger, activities bits of enum config_activity, log one less than the enum
  * log_level.
  */
 struct config {
@@ -79,6 +89,10 @@ void config_load(void);
  * run. Any thread.
  */
 const char *config_step_name(enum config_step kind);
+
+/* What stands behind the colon of CPROF_TRIGGER, without blanks around it; "" when nothing does. Lives as long as the library. The waking
+ * thread, after config_load(). */
+const char *config_trigger_name(void);
 
 /* The settings; loads them if config_load() has not run. Never NULL. Any thread. */
 const struct config *config_get(void);

@@ -12,7 +12,7 @@
  *         cprof_step();
  *     }
  *
- * All calls may be made from any thread; none fails, blocks or prints. Names are any bytes up to the NUL.
+ * All calls may be made from any thread; none fails, blocks or prints, but where something else is said. Names are any bytes up to the NUL.
  */
 #ifndef CPROF_H
 #define CPROF_H
@@ -381,6 +381,14 @@ CPROF_FUNCTION_(int, cprof_add_metadata_json, (const char *key, const char *json
  * taken; else 0 and one line on stderr that says why; a file that turns out to be no trace gets its line later, and is not
  * merged. 0 without the library. */
 CPROF_FUNCTION_(int, cprof_record_chrome_json_trace_file, (const char *path), (path), 0);
+
+/* ---- traces ----------------------------------------------------------------------------------------------- */
+
+/* Copies the last whole trace to `path`, whose folder must be there: packed when the name ends in .gz, unpacked when not, in one moment,
+ * also over a file of that name. A window that has just ended (a stop, the step that saves) is waited for, at most
+ * CPROF_DRAIN_DEADLINE_MS; the copy is made by the calling thread, so call it where training may wait for the disk. 1 when the file is
+ * there on return; else 0 and one line on stderr that says why (no trace is whole yet, the last one was removed). 0 without the library. */
+CPROF_FUNCTION_(int, cprof_export_chrome_trace, (const char *path), (path), 0);
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop

@@ -12,6 +12,7 @@
 #include "preload/resolve.h"
 #include "preload/stacks.h"
 #include "preload/symbol.h"
+#include "preload/trigger.h"
 
 __thread volatile uint8_t guard_inside;
 
@@ -85,6 +86,12 @@ static bool settled(void)
            atomic_load_explicit(&cprof_life, memory_order_relaxed) == LIFE_OVER;
 }
 
+/* CPROF_TRIGGER=cuda: this call says where to record, each time. */
+static bool is_capture(enum hook_id id)
+{
+    return __builtin_expect(trigger_is_cuda(), 0) && strstr(infos[id].symbol, "ProfilerSt");
+}
+
 static struct thread_log *open_span(const struct hook_call *call, enum hook_id id)
 {
     struct thread_log *log = gate_open(GATE_CALLS) ? thread_log_get() : NULL;
@@ -107,9 +114,12 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
         symbol_look();
         if (!settled() && !cprof_is_injected())
             cprof_cuda_begins();
+        bool capture = is_capture(id);
+        if (capture && atomic_load(&cprof_life) == LIFE_AWAKE)
+            trigger_cuda(strstr(infos[id].symbol, "Start") != NULL);
         if (call->real) {
             call->log = open_span(call, id);
-            if (settled())
+            if (settled() && !capture)
                 atomic_store_explicit(&hook_slots[id].fast, call->real, memory_order_relaxed);
         }
         guard_leave();

@@ -158,32 +158,74 @@ static bool absolute(const char *path, char *out, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-static bool expand(struct names_values *values, char *out, size_t size)
+static bool for_tensorboard(void)
 {
-    char path[PATH_MAX];
-    struct path_error error;
-    if (path_trace(config->folder, config->filename, values->vars, NAMES_VARIABLES,
-                   config->use_gzip, path, sizeof path, NULL, &error) == PATH_OK &&
-        absolute(path, out, size))
-        return true;
+    return config->tensorboard_dir && *config->tensorboard_dir;
+}
+
+static bool no_path(const char *folder, const char *file, const struct path_error *error)
+{
     char why[512];
-    path_describe(&error, names_variables, NAMES_VARIABLES, why, sizeof why);
-    log_error("%s/%s: no path for the trace: %s", config->folder, config->filename, why);
+    path_describe(error, names_variables, NAMES_VARIABLES, why, sizeof why);
+    log_error("%s/%s: no path for the trace: %s", folder, file, why);
     return false;
 }
 
-/* The pid goes before the ending, so that readers still know the file by it. */
-static bool add_pid(char *path, size_t size)
+static bool expand(struct names_values *values, char *out, size_t size)
+{
+    char path[PATH_MAX];
+    struct path_error error = {.status = PATH_TOO_LONG};
+    if (path_trace(config->folder, config->filename, values->vars, NAMES_VARIABLES, identity_gzip(),
+                   path, sizeof path, NULL, &error) == PATH_OK &&
+        absolute(path, out, size))
+        return true;
+    return no_path(config->folder, config->filename, &error);
+}
+
+/* <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler names it. */
+static bool expand_tensorboard(struct names_values *values, char *out, size_t size)
+{
+    char file[PATH_MAX], host[256] = "", path[PATH_MAX];
+    const char *worker = config->tensorboard_worker;
+    struct path_error error = {.status = PATH_TOO_LONG};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gethostname(host, sizeof host - 1);
+    for (char *c = host; *c; c++)
+        if (*c == '{' || *c == '}')
+            *c = '_';
+    int n = *worker ? snprintf(file, sizeof file, "%s", worker)
+                    : snprintf(file, sizeof file, "%s_%ld", host, (long)getpid());
+    size_t used = n > 0 && (size_t)n < sizeof file ? (size_t)n : 0;
+    n = snprintf(file + used, sizeof file - used, ".%lld.pt.trace.json",
+                 (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+    if (used > 0 && (size_t)n < sizeof file - used &&
+        path_trace(config->tensorboard_dir, file, values->vars, NAMES_VARIABLES, identity_gzip(),
+                   path, sizeof path, NULL, &error) == PATH_OK &&
+        absolute(path, out, size))
+        return true;
+    return no_path(config->tensorboard_dir, file, &error);
+}
+
+/* The text goes before the ending, so that readers still know the file by it. */
+static bool add_before_ending(char *path, size_t size, const char *text)
 {
     char *ending = path + (path_ending(path) - path);
-    char rest[32], pid[24];
+    char rest[32];
     snprintf(rest, sizeof rest, "%s", ending);
-    int n = snprintf(pid, sizeof pid, "-pid%ld", (long)getpid());
-    if ((size_t)(ending - path) + (size_t)n + strlen(rest) >= size)
+    size_t n = strlen(text);
+    if ((size_t)(ending - path) + n + strlen(rest) >= size)
         return false;
-    memcpy(ending, pid, (size_t)n);
+    memcpy(ending, text, n);
     strcpy(ending + n, rest);
     return true;
+}
+
+static bool add_pid(char *path, size_t size)
+{
+    char pid[24];
+    snprintf(pid, sizeof pid, "-pid%ld", (long)getpid());
+    return add_before_ending(path, size, pid);
 }
 
 bool identity_trace_path(const struct train_time *time, char *path, unsigned long size)
@@ -191,13 +233,49 @@ bool identity_trace_path(const struct train_time *time, char *path, unsigned lon
     struct names_values values;
     struct rank_info now = rank_now();
     names_fill(&values, run_name, &now, time);
+    if (for_tensorboard())
+        return expand_tensorboard(&values, path, size);
     return expand(&values, path, size) && (!pid_in_name || add_pid(path, size));
+}
+
+bool identity_remote_name(const struct train_time *time, unsigned number, char *name,
+                          unsigned long size)
+{
+    struct names_values values;
+    struct rank_info now = rank_now();
+    struct path_error error;
+    char text[24];
+    names_fill(&values, run_name, &now, time);
+    if (path_trace("", config->remote_file_name, values.vars, NAMES_VARIABLES, identity_gzip(),
+                   name, size, NULL, &error) != PATH_OK)
+        return no_path("CPROF_REMOTE_FILE_NAME", config->remote_file_name, &error);
+    snprintf(text, sizeof text, "-%u", number);
+    return (!pid_in_name || add_pid(name, size)) &&
+           (number == 1 || add_before_ending(name, size, text));
+}
+
+bool identity_expand(const char *text, char *out, unsigned long size)
+{
+    struct names_values values;
+    struct rank_info now = rank_now();
+    char path[PATH_MAX];
+    names_fill(&values, run_name, &now, NULL);
+    return path_expand(text, values.vars, NAMES_RUN_VARIABLES, path, sizeof path, NULL) ==
+               PATH_OK &&
+           absolute(path, out, size);
+}
+
+const char *identity_run_name(void)
+{
+    return run_name;
 }
 
 bool identity_trace_pattern(char *pattern, unsigned long size)
 {
     struct names_values values;
     struct rank_info now = rank_now();
+    if (for_tensorboard())
+        return false; /* a name holds the time: nothing is in the way */
     names_fill(&values, run_name, &now, NULL);
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
         values.vars[i].value = "*";
@@ -209,7 +287,7 @@ bool identity_ranks_wrote(void)
     struct names_values values;
     struct rank_info now = rank_now();
     char pattern[PATH_MAX];
-    if (now.known)
+    if (now.known || for_tensorboard())
         return false; /* a rank itself, in a launch of several without marks */
     names_fill(&values, run_name, &now, NULL);
     for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
@@ -228,5 +306,7 @@ bool identity_ranks_wrote(void)
 
 bool identity_gzip(void)
 {
-    return config->use_gzip || path_is_gzip(config->filename);
+    bool remote =
+        config->remote_url && *config->remote_url && path_is_gzip(config->remote_file_name);
+    return config->use_gzip || path_is_gzip(config->filename) || remote;
 }

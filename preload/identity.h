@@ -33,6 +33,18 @@ bool identity_trace_path(const struct train_time *time, char *path,
                          unsigned long size);                   /* see writer.h */
 bool identity_trace_pattern(char *pattern, unsigned long size); /* see writer.h */
 
+/* The name to upload a trace saved at `time` as, without a slash in front; number > 1: the nth that would have this name. False: none (said).
+ * cprof thread. */
+bool identity_remote_name(const struct train_time *time, unsigned number, char *name,
+                          unsigned long size);
+
+/* A path with the six run variables, made absolute below the working directory of wake-up; false: an unknown variable, or too long. Any
+ * thread. */
+bool identity_expand(const char *text, char *out, unsigned long size);
+
+/* The run's name. Any thread, after identity_start(). */
+const char *identity_run_name(void);
+
 /* True when traces get names that end in .gz. */
 bool identity_gzip(void);
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
+#include "preload/after.h"
 #include "preload/config.h"
 #include "preload/fork.h"
 #include "preload/guard.h"
@@ -34,6 +35,7 @@
 #include "preload/steps.h"
 #include "preload/symbol.h"
 #include "preload/torch.h"
+#include "preload/trigger.h"
 #include "writer/writer.h"
 
 #define HOLD_BYTES (64u << 20)
@@ -44,6 +46,7 @@ static _Atomic int owner;
 static _Atomic bool exit_begun;
 static cpu_set_t affinity;
 static bool affinity_known;
+static const char *own_path = "";
 static bool injected; /* CUDA_INJECTION64_PATH names this library; written in the constructor */
 
 /* Marks a step at the end of each outermost module call. Runs in the main thread; needs the interpreter, because torch opens no range
@@ -116,9 +119,10 @@ __attribute__((constructor)) static void loaded(void)
     process_start(); /* its wrappers forward also where cprof is off */
     if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
         self = NULL;
-    char room[PATH_MAX];
+    static char room[PATH_MAX];
     const char *path = self ? absolute(self->l_name, room) : NULL;
     if (config_enabled() && path && loaded_first(self)) {
+        own_path = path;
         names_capture();
         affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
         inject_all(path);
@@ -136,9 +140,23 @@ static void cprof_thread_began(void)
 }
 
 /* Who wants each whole trace, in this order. cprof thread. */
-static void trace_is_ready(const struct saved_trace *trace)
+static void trace_ready(const struct saved_trace *trace)
 {
     handlers_trace_ready(trace);
+    after_trace(trace);
+    trigger_trace(trace);
+}
+
+/* The shorter of two times to wait; -1 is for ever. */
+static int sooner(int a, int b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static int each_pass(bool stopping)
+{
+    int trigger = trigger_poll(stopping);
+    return sooner(trigger, after_poll(stopping));
 }
 
 static bool start_writer(const struct config *config)
@@ -163,7 +181,9 @@ static bool start_writer(const struct config *config)
         .identity = identity_fill,
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
-        .trace_ready = trace_is_ready,
+        .trace_ready = trace_ready,
+        .each_pass = each_pass,
+        .after_deadline_ms = config->upload_deadline_ms,
     };
     options.dtype_names = torch_dtype_names(&options.n_dtypes);
     return writer_start(&options);
@@ -191,6 +211,8 @@ static void start_parts(enum wake_reason reason)
     const struct config *config = config_get();
     identity_start(config);
     configure_gpu(config);
+    after_start(config);
+    trigger_configure(config);
     if (!start_writer(config)) {
         atomic_store(&cprof_life, LIFE_OVER);
         return;
@@ -209,6 +231,8 @@ static void start_parts(enum wake_reason reason)
     if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
         log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
     atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
+    if (!helper)
+        trigger_start(config);
     symbol_look();
 }
 
@@ -221,6 +245,11 @@ void cprof_wake(enum wake_reason reason)
     atomic_store(&owner, (int)getpid());
     start_parts(reason);
     errno = saved;
+}
+
+const char *cprof_path(void)
+{
+    return own_path;
 }
 
 bool cprof_is_injected(void)
@@ -263,6 +292,7 @@ void cprof_at_exit(void)
     int saved = errno;
     torch_stop();
     symbol_finish();
+    trigger_finish();
     steps_finish();
     atomic_store(&cprof_life, LIFE_OVER);
     bool entered = guard_enter();
@@ -282,6 +312,7 @@ void cprof_in_child(void)
     gpu_abandon();
     handlers_abandon();
     writer_abandon();
+    trigger_in_child();
 }
 
 /* Called by the glue above, holding the GIL. */

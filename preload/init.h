@@ -37,6 +37,9 @@ void cprof_cuda_begins(void);
 /* True when the driver was told to call this library (CUDA_INJECTION64_PATH). Any thread. */
 bool cprof_is_injected(void);
 
+/* This library's file as the loader knows it; "" where it is inert. Any thread. */
+const char *cprof_path(void);
+
 /* Called after the first CUDA call that succeeded: registers the exit handler again, so that it runs before CUDA's own. Any
  * thread; cheap when repeated. */
 void cprof_cuda_alive(void);

@@ -31,6 +31,7 @@
 #include "preload/nvtx_names.h"
 #include "preload/stacks.h"
 #include "preload/steps.h"
+#include "preload/trigger.h"
 #include "writer/writer.h"
 
 #define NAME_MOST     (1u << 20) /* bytes of a name; far above what a ring takes */
@@ -39,7 +40,7 @@
 #define MATCHING_MOST 64u   /* open ranges of one thread that will mark a step */
 #define MATCHED_MOST  1024u /* bytes of domain/name that are compared with the pattern */
 #define NOT_RECORDED                                                                               \
-    (1ull << 62) /* in a range's id, which shifted left by one is what programs get */
+    (1ull << 61) /* in a range's id, which shifted left by two is what programs get */
 
 typedef const struct nvtx_domain *domain;
 typedef const struct nvtx_attributes *attributes;
@@ -48,7 +49,7 @@ typedef const struct nvtx_attributes *attributes;
 struct more {
     int levels[NVTX_DOMAINS];
     uint32_t n_matching;
-    const void *matching[MATCHING_MOST]; /* keys of open ranges */
+    const void *matching[MATCHING_MOST]; /* keys of open ranges, plus their enum use */
 };
 
 /* 24 bytes of the library's TLS. */
@@ -60,9 +61,13 @@ static __thread struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_key;
-static bool has_key;                      /* written under `once` */
-static const char *_Atomic step_pattern;  /* CPROF_STEP=nvtx:GLOB, else NULL; set under `once` */
-static _Atomic uint64_t not_recorded_ids; /* any thread adds */
+static bool has_key;                        /* written under `once` */
+static const char *_Atomic step_pattern;    /* CPROF_STEP=nvtx:GLOB, else NULL; set under `once` */
+static const char *_Atomic capture_pattern; /* CPROF_TRIGGER=nvtx:GLOB, as above */
+static _Atomic uint64_t not_recorded_ids;   /* any thread adds */
+
+/* What ranges of a name are to cprof, besides being recorded; bits. */
+enum use { USE_STEP = 1, USE_CAPTURE = 2 };
 
 struct message {
     const char *text;
@@ -118,7 +123,7 @@ static void misuse(void)
 static inline const void *key_of(domain d, int level)
 {
     uint64_t number = d ? d->number : 0;
-    return (const void *)(uintptr_t)(1ull << 62 | number << 32 | (unsigned)level << 1);
+    return (const void *)(uintptr_t)(1ull << 62 | number << 34 | (uint64_t)(unsigned)level << 2);
 }
 
 static inline bool is_open(const struct thread_log *log, const void *key)
@@ -231,20 +236,25 @@ static uint32_t put_data(uint8_t *to, domain d, attributes a)
 
 /* ---- steps ------------------------------------------------------------------------------------------------ */
 
-static inline const char *pattern(void)
+static inline const char *pattern(const char *_Atomic *which)
 {
-    return atomic_load_explicit(&step_pattern, memory_order_relaxed);
+    return atomic_load_explicit(which, memory_order_relaxed);
+}
+
+/* Ranges of some names are more than ranges. */
+static inline bool has_patterns(void)
+{
+    return pattern(&step_pattern) || pattern(&capture_pattern);
 }
 
 /* Something is to be done about a range or mark beyond counting its level. */
 static inline bool wanted(void)
 {
-    return gate_open(GATE_MARKERS) || pattern();
+    return gate_open(GATE_MARKERS) || has_patterns();
 }
 
-static bool marks_step(domain d, struct message m)
+static bool matches(const char *glob, domain d, struct message m)
 {
-    const char *glob = pattern();
     if (!glob)
         return false;
     if (glob_match(glob, m.text, m.len))
@@ -258,20 +268,32 @@ static bool marks_step(domain d, struct message m)
     return glob_match(glob, whole, d->len + 1 + m.len);
 }
 
-/* The range will mark a step when it ends. */
-static void remember(const void *key)
+/* Bits of enum use. */
+static inline unsigned uses_of(domain d, struct message m)
+{
+    if (__builtin_expect(!has_patterns(), 1))
+        return 0;
+    return (matches(pattern(&step_pattern), d, m) ? USE_STEP : 0u) |
+           (matches(pattern(&capture_pattern), d, m) ? USE_CAPTURE : 0u);
+}
+
+/* The range will be found when it ends. */
+static bool remember(const void *key, unsigned use)
 {
     struct more *more = more_of_thread();
-    if (more && more->n_matching < MATCHING_MOST)
-        more->matching[more->n_matching++] = key;
+    if (!more || more->n_matching == MATCHING_MOST)
+        return false;
+    more->matching[more->n_matching++] = (const char *)key + use;
+    return true;
 }
 
 /* The range has ended: whether it is one of those. */
-static bool was_remembered(const void *key)
+static bool was_remembered(const void *key, unsigned use)
 {
+    const void *wanted_key = (const char *)key + use;
     struct more *more = here.more;
     uint32_t n = more ? more->n_matching : 0;
-    while (n > 0 && more->matching[n - 1] != key)
+    while (n > 0 && more->matching[n - 1] != wanted_key)
         n--;
     if (n == 0)
         return false;
@@ -285,6 +307,13 @@ static void mark_step(void)
 {
     int saved = errno;
     steps_mark(STEP_NVTX, 0);
+    errno = saved;
+}
+
+static void capture(bool begins)
+{
+    int saved = errno;
+    trigger_region(begins);
     errno = saved;
 }
 
@@ -336,8 +365,11 @@ static inline int next_level(domain d)
 static void push(domain d, int level, struct message m, attributes a)
 {
     const void *key = key_of(d, level);
-    if (marks_step(d, m))
-        remember(key);
+    unsigned uses = uses_of(d, m);
+    if (uses & USE_STEP)
+        remember(key, USE_STEP);
+    if (uses & USE_CAPTURE && remember(key, USE_CAPTURE))
+        capture(true); /* first, so that the range itself is recorded */
     open_span(d, key, m, a);
 }
 
@@ -388,8 +420,12 @@ static int domain_pop(domain d)
         span_close(log, key);
         guard_leave();
     }
-    if (__builtin_expect(pattern() != NULL, 0) && was_remembered(key))
-        mark_step();
+    if (__builtin_expect(has_patterns(), 0)) {
+        if (was_remembered(key, USE_STEP))
+            mark_step();
+        if (was_remembered(key, USE_CAPTURE))
+            capture(false);
+    }
     return ended;
 }
 
@@ -402,7 +438,9 @@ static int pop(void)
 
 static uint64_t start(domain d, struct message m, attributes a)
 {
-    uint64_t id = 0, marks = marks_step(d, m);
+    uint64_t id = 0, uses = uses_of(d, m);
+    if (uses & USE_CAPTURE)
+        capture(true);
     if (gate_open(GATE_MARKERS) && guard_enter()) {
         uint8_t data[DATA_MOST];
         struct thread_log *log = thread_log_get();
@@ -414,7 +452,7 @@ static uint64_t start(domain d, struct message m, attributes a)
     if (id == 0)
         id = NOT_RECORDED |
              (atomic_fetch_add_explicit(&not_recorded_ids, 1, memory_order_relaxed) + 1);
-    return id << 1 | marks;
+    return id << 2 | uses;
 }
 
 static uint64_t start_a(const char *text)
@@ -441,7 +479,7 @@ static uint64_t start_ex(attributes a)
 
 static void end(uint64_t given)
 {
-    uint64_t id = given >> 1;
+    uint64_t id = given >> 2;
     if (!(id & NOT_RECORDED)) {
         bool closed = id != 0;
         if (id && guard_enter()) {
@@ -453,8 +491,10 @@ static void end(uint64_t given)
             return;
         }
     }
-    if (given & 1 && pattern())
+    if (given & USE_STEP && pattern(&step_pattern))
         mark_step();
+    if (given & USE_CAPTURE && pattern(&capture_pattern))
+        capture(false);
 }
 
 static void domain_end(domain d, uint64_t id)
@@ -477,7 +517,7 @@ static void mark(domain d, struct message m, attributes a)
                          n ? DATA_ARGS : DATA_NONE, data, n, stacks_of_point(log, &stack));
         guard_leave();
     }
-    if (marks_step(d, m))
+    if (uses_of(d, m) & USE_STEP)
         mark_step();
 }
 
@@ -597,6 +637,7 @@ static void start_once(void)
     const struct config *config = config_get();
     if (config->step == CONFIG_STEP_NVTX)
         atomic_store(&step_pattern, config_step_name(CONFIG_STEP_NVTX));
+    atomic_store(&capture_pattern, trigger_nvtx_pattern());
 }
 
 void nvtx_attach(nvtx_get_export_table *get_export_table)

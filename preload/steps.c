@@ -7,11 +7,13 @@
 #include <stdatomic.h>
 
 #include "cupti/gpu_trace.h"
+#include "preload/after.h"
 #include "preload/guard.h"
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/schedule.h"
 #include "preload/torch.h"
+#include "preload/trigger.h"
 #include "preload/unwind.h"
 #include "writer/writer.h"
 
@@ -27,6 +29,7 @@ struct request {
     bool called;            /* EDGE_EPOCH: by the program */
     steps_chooser *chooser; /* EDGE_SCHEDULE */
     void *arg;
+    bool demand; /* EDGE_START, EDGE_STOP: of a demanded window, on the cprof thread */
 };
 
 static atomic_flag edge_lock = ATOMIC_FLAG_INIT;
@@ -48,6 +51,12 @@ static bool epoch_called; /* the program says where epochs end */
 static bool epoch_seen;   /* the last end of one was seen, not told */
 static steps_chooser *chooser;
 static void *chooser_arg;
+/* Windows that are wanted besides the schedule: steps of it that are still to begin, or recording until it is said. */
+static struct {
+    int64_t steps;
+    bool timed;
+} demand;
+static bool demanded; /* what is recorded now was demanded */
 static bool
     deciding; /* a thread handles requests, perhaps without the lock: it takes those that wait, too */
 static struct request waiting[WAITING];
@@ -122,14 +131,15 @@ static void arm_gpu(void)
 
 /* The edge. Sources that are to be on in the next step are switched on before its first instant, so that it is whole; those that are
  * to be off are switched off after it. */
-static void cross(struct step_edge *edge, uint64_t ticks)
+static void cross(struct step_edge *edge, const struct request *r)
 {
     bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
     bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
     bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
     bool same = edge->kept && edge->keep && edge->kind != EDGE_START; /* the kept step goes on */
-    if (edge->begun >= ACTION_ACTIVE && !ranked) {
+    if (edge->begun >= ACTION_ACTIVE && !ranked && !r->demand) {      /* not on the cprof thread */
         identity_refresh(); /* programs set RANK themselves, before they train */
+        after_refresh();
         ranked = true;
     }
     if (record && !recorded)
@@ -142,7 +152,7 @@ static void cross(struct step_edge *edge, uint64_t ticks)
         torch_memory_restart();
     if (gate & GATE_STACKS)
         unwind_refresh();
-    edge->ticks = ticks ? ticks : clock_ticks();
+    edge->ticks = r->ticks ? r->ticks : clock_ticks();
     writer_set_gate(gate);
     writer_edge(edge);
     if (!record && recorded &&
@@ -200,10 +210,15 @@ static bool ask(enum action *answer)
 }
 
 /* The action of the step that is now the current one. False: as ask(). */
-static bool choose_action(enum action *answer)
+static bool choose_action(const struct request *r, enum action *answer)
 {
     *answer = ACTION_SKIP;
-    if (outside)
+    demanded = demand.timed || (demand.steps > 0 && r->kind == EDGE_STEP);
+    if (demanded && !demand.timed)
+        demand.steps--;
+    if (demanded)
+        *answer = demand.timed || demand.steps > 0 ? ACTION_ACTIVE : ACTION_ACTIVE_AND_SAVE;
+    if (demanded || outside || r->demand)
         return true;
     if (chooser)
         return ask(answer);
@@ -272,8 +287,18 @@ static bool end_region(void)
     return true;
 }
 
+/* A demanded window begins or ends in the middle of a step. */
+static bool demand_edge(bool begins)
+{
+    bool on = demanded && demand.timed;
+    demand.timed = begins;
+    return on != begins;
+}
+
 static bool prepare(const struct request *r)
 {
+    if (r->demand)
+        return demand_edge(r->kind == EDGE_START);
     switch (r->kind) {
     case EDGE_STEP:
         return end_step(r);
@@ -318,13 +343,13 @@ static bool handle(const struct request *r)
     struct step_edge edge = {.kind = r->kind, .kept = keep};
     uint64_t now_ns = clock_monotonic_ns();
     struct train_time before = time_at(now_ns);
-    if (!prepare(r))
-        return true;
+    if (!prepare(r) || (demanded && r->kind != EDGE_STEP && !r->demand))
+        return true; /* a demanded window goes on whatever the program and its schedule want */
     bool ends_step = r->kind == EDGE_STEP;
     edge.time = ends_step ? time_at(now_ns) : before; /* an epoch's last trace is of that epoch */
     if (ends_step)
         step_ns = now_ns;
-    if (!choose_action(&edge.begun))
+    if (!choose_action(r, &edge.begun))
         return false;
     if (!running) /* meanwhile */
         return true;
@@ -337,7 +362,7 @@ static bool handle(const struct request *r)
         return true;
     }
     atomic_store(&action, (int)edge.begun);
-    cross(&edge, r->ticks);
+    cross(&edge, r);
     keep = edge.keep && r->kind != EDGE_STOP;
     return true;
 }
@@ -390,15 +415,17 @@ void steps_start(const struct config *given, bool keep_unmarked)
     schedule_describe(&schedule, text, sizeof text);
     log_debug("schedule: %s", text);
     started_ns = epoch_ns = step_ns = clock_monotonic_ns();
-    enum action first = schedule_action(&schedule, 0);
+    /* Ranges of the program say where to record: nothing comes before the first. */
+    outside = given->trigger == CONFIG_TRIGGER_NVTX || given->trigger == CONFIG_TRIGGER_CUDA;
+    enum action first = outside ? ACTION_SKIP : schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);
     struct step_edge edge = {.ended = ACTION_SKIP,
                              .begun = first,
                              .kind = EDGE_FIRST,
-                             .keep = keep_unmarked && first < ACTION_ACTIVE};
+                             .keep = keep_unmarked && !outside && first < ACTION_ACTIVE};
     if ((first != ACTION_SKIP || edge.keep) && !writer_run())
         edge.keep = false;
-    cross(&edge, 0);
+    cross(&edge, &(struct request){.kind = EDGE_FIRST});
     keep = edge.keep;
     running = true;
     unlock();
@@ -431,6 +458,8 @@ void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, 
         atomic_store(&called, true);
     serve(&(struct request){
         .kind = EDGE_STEP, .source = source, .ticks = ticks, .samples = samples, .tokens = tokens});
+    if (atomic_load(&cprof_life) == LIFE_AWAKE && steps_current() > 0)
+        trigger_start(config); /* a helper of a traced process turned out to be a rank */
 }
 
 uint32_t steps_marked_here(void)
@@ -463,6 +492,32 @@ void steps_ignore_thread(void)
     in_chooser = true;
 }
 
+enum steps_answer steps_demand(int64_t steps, int64_t *first)
+{
+    if (atomic_load(&cprof_life) != LIFE_AWAKE)
+        return STEPS_REFUSED;
+    enum steps_answer answer = STEPS_TAKEN;
+    lock();
+    *first = atomic_load(&step) + (steps > 0);
+    if (!running || writer_is_off()) {
+        answer = STEPS_REFUSED;
+    } else if (atomic_load(&action) >= (int)ACTION_ACTIVE || demand.steps > 0 || demand.timed) {
+        answer = STEPS_RECORDING;
+        *first = atomic_load(&step);
+    } else {
+        demand.steps = steps;
+    }
+    unlock();
+    if (answer == STEPS_TAKEN && steps == 0)
+        serve(&(struct request){.kind = EDGE_START, .demand = true});
+    return answer;
+}
+
+void steps_demand_end(void)
+{
+    serve(&(struct request){.kind = EDGE_STOP, .demand = true});
+}
+
 int64_t steps_current(void)
 {
     return atomic_load_explicit(&step, memory_order_relaxed);
@@ -490,7 +545,7 @@ void steps_finish(void)
                                  .time = time_at(clock_monotonic_ns()),
                                  .kept = keep,
                                  .keep = keep && (regions > 0 || !identity_ranks_wrote())};
-        cross(&edge, 0);
+        cross(&edge, &(struct request){.kind = EDGE_LAST});
         atomic_store(&action, ACTION_SKIP);
         running = false;
     }

@@ -60,6 +60,20 @@ void steps_tell(void);
 /* Marks, epochs and regions that the calling thread makes from now on do not count. */
 void steps_ignore_thread(void);
 
+enum steps_answer {
+    STEPS_TAKEN,
+    STEPS_RECORDING, /* a window is open, or about to open: its trace will do */
+    STEPS_REFUSED,   /* nothing is recorded any more */
+};
+
+/* Demands a window besides the schedule: of so many steps from the next mark on, or, with 0, from now until steps_demand_end(). The
+ * schedule, regions and a chooser decide again when it is over, with the next mark. *first: the step in which it begins, or the step
+ * being run. cprof thread. */
+enum steps_answer steps_demand(int64_t steps, int64_t *first);
+
+/* Ends a window that was demanded with 0. Later calls do nothing. cprof thread. */
+void steps_demand_end(void);
+
 /* The step being run, and its action; 0 and ACTION_SKIP while cprof sleeps or is over. Any thread. */
 int64_t steps_current(void);
 enum action steps_action(void); /* as steps_current() */

@@ -110,6 +110,14 @@ need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native sta
 need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
 need_tool 'command -v mpicc.openmpi' libopenmpi-dev "tests of Open MPI's transfers skip" || true
 need_tool 'command -v mpicc.mpich && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true
+nginx_works='PATH=$PATH:/usr/sbin; nginx -V 2>&1 | grep -q http_dav_module'
+# Where systemd runs, installing it would start a web server on port 80: left to whoever owns the machine.
+if [ -d /run/systemd/system ]; then
+    bash -c "$nginx_works" || note "missing: nginx with http_dav_module (tests of uploads to it skip)"
+else
+    need_tool "$nginx_works" nginx-light "tests of uploads to it skip" || true
+fi
+need_tool 'command -v curl' curl "uploads are not tested" || true
 need_browser
 
 # ---- Python -------------------------------------------------------------------------------------------

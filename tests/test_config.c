@@ -241,11 +241,9 @@ END_TEST
 START_TEST(missing_parts_are_one_line)
 {
     static const char *const entries[] = {
-        "CPROF_NUM_TRACES_TO_KEEP=3",  "CPROF_REMOTE_FILE_NAME=x{rank}",
-        "CPROF_REMOTE_URL=https://h/", "CPROF_TENSORBOARD_DIR=tb",
-        "CPROF_TENSORBOARD_WORKER=w",  "CPROF_ON_TRACE_READY=ls",
-        "CPROF_WITH_FLOPS=1",          "CPROF_WITH_MODULES=yes",
-        "CPROF_PEAK_TFLOPS=989",       "CPROF_TRIGGER=signal:USR1",
+        "CPROF_WITH_FLOPS=1",
+        "CPROF_WITH_MODULES=yes",
+        "CPROF_PEAK_TFLOPS=989",
     };
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         char expected[256];
@@ -253,9 +251,7 @@ START_TEST(missing_parts_are_one_line)
         snprintf(expected, sizeof expected,
                  "cprof: %s: not available yet in this version; ignored\n", entries[i]);
         ck_assert_str_eq(lines, expected);
-        ck_assert(c->num_traces_to_keep == -1 && *c->remote_url == '\0' && c->step == 0);
         ck_assert(!c->with_flops && !c->with_modules);
-        ck_assert(*c->on_trace_ready == '\0' && *c->trigger == '\0');
     }
 }
 END_TEST
@@ -290,6 +286,63 @@ START_TEST(steps_by_name)
 }
 END_TEST
 
+START_TEST(triggers_take_an_argument)
+{
+    const struct config *c = LOAD("CPROF_TRIGGER=signal: USR2 ");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->trigger, CONFIG_TRIGGER_SIGNAL);
+    ck_assert_str_eq(config_trigger_name(), "USR2");
+    c = LOAD("CPROF_TRIGGER=nvtx:a:b*");
+    ck_assert_int_eq(c->trigger, CONFIG_TRIGGER_NVTX);
+    ck_assert_str_eq(config_trigger_name(), "a:b*");
+    c = LOAD("CPROF_TRIGGER=Cuda");
+    ck_assert_int_eq(c->trigger, CONFIG_TRIGGER_CUDA);
+    ck_assert_str_eq(config_trigger_name(), "");
+    c = LOAD("CPROF_TRIGGER=file");
+    ck_assert_str_eq(lines,
+                     "cprof: CPROF_TRIGGER=file: must be one of off, signal:NAME, file:PATH, "
+                     "socket, nvtx:GLOB, cuda; using the default off\n");
+    ck_assert_int_eq(c->trigger, CONFIG_TRIGGER_OFF);
+}
+END_TEST
+
+START_TEST(tensorboard_takes_the_place_of_folder_and_name)
+{
+    LOAD("CPROF_TENSORBOARD_DIR=tb", "CPROF_FOLDER=a", "CPROF_FILENAME=b.json");
+    ck_assert_str_eq(lines,
+                     "cprof: CPROF_FOLDER=a: CPROF_TENSORBOARD_DIR says where traces go; ignored\n"
+                     "cprof: CPROF_FILENAME=b.json: CPROF_TENSORBOARD_DIR says where traces go; "
+                     "ignored\n");
+    LOAD("CPROF_TENSORBOARD_DIR=tb", "CPROF_TENSORBOARD_WORKER=w{rank}");
+    ck_assert_str_eq(lines, "");
+}
+END_TEST
+
+START_TEST(a_url_is_not_shown)
+{
+    static char url[8000] = "CPROF_REMOTE_URL=https://user:secret@host/";
+    memset(url + strlen(url), 'x', 5000);
+    LOAD(url, "CPROF_LOG=debug");
+    config_print();
+    ck_assert_ptr_nonnull(strstr(lines, "CPROF_REMOTE_URL=(set): must be at most 4000 bytes"));
+    ck_assert_ptr_null(strstr(lines, "secret"));
+}
+END_TEST
+
+START_TEST(keeping_nothing_needs_a_target)
+{
+    const struct config *c = LOAD("CPROF_NUM_TRACES_TO_KEEP=0", "CPROF_REMOTE_URL=https://h",
+                                  "CPROF_REMOTE_FILE_NAME=none");
+    ck_assert_int_eq(c->num_traces_to_keep, -1);
+    c = LOAD("CPROF_NUM_TRACES_TO_KEEP=0", "CPROF_REMOTE_URL=https://h");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->num_traces_to_keep, 0);
+    c = LOAD("CPROF_NUM_TRACES_TO_KEEP=0", "CPROF_ON_TRACE_READY=ls");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->num_traces_to_keep, 0);
+}
+END_TEST
+
 START_TEST(missing_parts_that_nobody_needs_are_silent)
 {
     const struct config *c =
@@ -301,7 +354,6 @@ START_TEST(missing_parts_that_nobody_needs_are_silent)
     c = LOAD("X=1");
     ck_assert_str_eq(lines, "");
     ck_assert(!c->with_flops);
-    ck_assert_str_eq(c->remote_file_name, "none");
 }
 END_TEST
 
@@ -459,6 +511,10 @@ Suite *suite_config(void)
     tcase_add_test(tcase, every_row_is_a_known_name);
     tcase_add_test(tcase, missing_parts_are_one_line);
     tcase_add_test(tcase, what_marks_a_step_may_take_an_argument);
+    tcase_add_test(tcase, triggers_take_an_argument);
+    tcase_add_test(tcase, tensorboard_takes_the_place_of_folder_and_name);
+    tcase_add_test(tcase, a_url_is_not_shown);
+    tcase_add_test(tcase, keeping_nothing_needs_a_target);
     tcase_add_test(tcase, missing_parts_that_nobody_needs_are_silent);
     tcase_add_test(tcase, steps_by_name);
     tcase_add_test(tcase, keeping_no_trace_is_refused);

@@ -112,6 +112,16 @@ void writer_edge(const struct step_edge *edge)
         edges_wake();
 }
 
+uint64_t edges_posted_so_far(void)
+{
+    return atomic_load_explicit(&edges_posted, memory_order_acquire);
+}
+
+uint64_t edges_taken_so_far(void)
+{
+    return atomic_load_explicit(&edges_taken, memory_order_relaxed);
+}
+
 /* ---- the cprof thread's side ---- */
 
 void edges_take(void (*take)(const struct step_edge *edge))

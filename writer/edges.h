@@ -20,6 +20,10 @@ void edges_wake(void);
 uint32_t edges_wake_word(void);
 void edges_wait(uint32_t word, int64_t ms); /* as above */
 
+/* Edges posted and taken since the beginning. Any thread. */
+uint64_t edges_posted_so_far(void);
+uint64_t edges_taken_so_far(void); /* as above */
+
 /* Nothing is recorded on either side of the edge: only who listens wants to know of it. */
 bool edge_changes_nothing(const struct step_edge *edge);
 

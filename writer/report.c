@@ -4,6 +4,7 @@
 
 #include <glob.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 struct report report;
@@ -50,18 +51,42 @@ static const char *grouped(uint64_t n, char *text, size_t size)
     return text;
 }
 
+void writer_trace_removed(const char *path)
+{
+    for (uint64_t i = 0; i < report.named; i++) {
+        if (strcmp(report.paths[i], path) != 0)
+            continue;
+        report.named--;
+        for (; i < report.named; i++)
+            memcpy(report.paths[i], report.paths[i + 1], sizeof report.paths[i]);
+        break;
+    }
+    report.removed++;
+}
+
+/* "A B and 3 more", "A (2 removed)". */
+static void list_paths(char *out, size_t size)
+{
+    uint64_t more = report.traces - report.removed - report.named;
+    int used = snprintf(out, size, "%s%s%s", report.named > 0 ? report.paths[0] : "",
+                        report.named > 1 ? " " : "", report.named > 1 ? report.paths[1] : "");
+    if (more > 0 && used >= 0 && (size_t)used < size)
+        used += snprintf(out + used, size - (size_t)used, "%s%llu more",
+                         report.named ? " and " : "", (unsigned long long)more);
+    if (report.removed > 0 && used >= 0 && (size_t)used < size)
+        snprintf(out + used, size - (size_t)used, "%s(%llu removed)", used ? " " : "",
+                 (unsigned long long)report.removed);
+}
+
 void report_exit(const struct writer_options *options)
 {
     struct trace_identity id = {0};
     if (options->identity)
         options->identity(&id);
-    char events[32], losts[32], more[64] = "";
-    if (report.traces > REPORT_PATHS)
-        snprintf(more, sizeof more, " and %llu more",
-                 (unsigned long long)(report.traces - REPORT_PATHS));
-    log_info("rank %lld: %llu trace%s, %s events, %s lost: %s%s%s%s", (long long)id.rank,
+    char events[32], losts[32], paths[REPORT_PATHS * PATH_MAX + 128];
+    list_paths(paths, sizeof paths);
+    log_info("rank %lld: %llu trace%s, %s events, %s lost: %s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
              grouped(report.events, events, sizeof events),
-             grouped(report.lost, losts, sizeof losts), report.paths[0],
-             report.traces > 1 ? " " : "", report.traces > 1 ? report.paths[1] : "", more);
+             grouped(report.lost, losts, sizeof losts), paths);
 }

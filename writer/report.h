@@ -11,9 +11,10 @@
 
 /* What the run has left until now. cprof thread; the exiting one once that is done. */
 struct report {
-    uint64_t traces, events;
+    uint64_t traces, events, removed;
+    uint64_t named;                     /* of paths, those that hold one */
     uint64_t lost;                      /* what the traces say, and what came too late for one */
-    char paths[REPORT_PATHS][PATH_MAX]; /* of the first traces */
+    char paths[REPORT_PATHS][PATH_MAX]; /* of the first traces that are still there */
 };
 
 extern struct report report;

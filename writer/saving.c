@@ -65,8 +65,8 @@ bool saving_finish(struct window *w, const struct window_shared *shared)
         say_failed(w, path, error);
         return false;
     }
-    if (report.traces < REPORT_PATHS)
-        memcpy(report.paths[report.traces], path, sizeof path);
+    if (report.named < REPORT_PATHS)
+        memcpy(report.paths[report.named++], path, sizeof path);
     report.traces++;
     report.events += w->events;
     report.lost += w->lost_total;

@@ -143,3 +143,21 @@ void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n)
     _Atomic uint64_t *counter = log ? &log->losses[cause] : &process_losses[cause];
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
+
+void thread_log_look(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        log->ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
+        log->until = ring_head(&log->ring);
+        thread_log_populate(log, log->until);
+    }
+}
+
+bool thread_log_fills(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        if (ring_head(&log->ring) - atomic_load_explicit(&log->ring.tail, memory_order_relaxed) >
+            log->ring.slots / 4)
+            return true;
+    return false;
+}

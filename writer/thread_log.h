@@ -161,4 +161,10 @@ static inline struct thread_log *thread_log_get(void)
     return __builtin_expect(log != NULL, 1) ? log : thread_log_attach();
 }
 
+/* Notes how far each ring is filled, and which threads have ended, for the pass that begins. cprof thread. */
+void thread_log_look(void);
+
+/* True when a ring may overflow in the time that CUPTI's buffers, which can wait, take. cprof thread. */
+bool thread_log_fills(void);
+
 #endif

@@ -34,11 +34,22 @@
 #define GRACE_MS    500        /* for spans that are open at a window's end */
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
-#define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
+#define AFTER_GRACE_MS 1000                  /* for ending what is ended at its deadline */
+#define THREAD_STACK   (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
 
-enum thread_life { THREAD_NONE, THREAD_RUNS, THREAD_STOPPING, THREAD_DONE, THREAD_ABANDONED };
+/* THREAD_SAVED: all files are whole; what follows them is still being done. */
+enum thread_life {
+    THREAD_NONE,
+    THREAD_RUNS,
+    THREAD_STOPPING,
+    THREAD_SAVED,
+    THREAD_DONE,
+    THREAD_ABANDONED
+};
 
 /* Shared with application threads. */
+/* of the edges taken, how many were when no closed window was left; cprof thread writes, any reads */
+static _Atomic uint64_t edges_saved;
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
 static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
 static _Atomic bool
@@ -74,6 +85,28 @@ static void fail(void)
 {
     atomic_store(&failed, true);
     edges_stop();
+}
+
+void writer_wake(void)
+{
+    int saved = errno;
+    edges_wake();
+    errno = saved;
+}
+
+bool writer_is_off(void)
+{
+    return edges_stopped();
+}
+
+uint64_t writer_mark(void)
+{
+    return edges_posted_so_far();
+}
+
+bool writer_saved(uint64_t mark)
+{
+    return atomic_load(&life) != THREAD_RUNS || atomic_load(&edges_saved) >= mark;
 }
 
 /* ---- files ---- */
@@ -368,15 +401,6 @@ static void take_record(struct thread_log *log, const struct record *r)
 
 /* ---- passes ---- */
 
-static void look_at_rings(void)
-{
-    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        log->ended = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_ENDED;
-        log->until = ring_head(&log->ring);
-        thread_log_populate(log, log->until);
-    }
-}
-
 static void drain_rings(void)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
@@ -426,23 +450,13 @@ static bool keep_gpu(const struct gpu_record *from_gpu)
     return true;
 }
 
-/* Rings overflow in the time that CUPTI's buffers, which can wait, take. */
-static bool a_ring_fills(void)
-{
-    for (struct thread_log *log = thread_log_first(); log; log = log->next)
-        if (ring_head(&log->ring) - atomic_load_explicit(&log->ring.tail, memory_order_relaxed) >
-            log->ring.slots / 4)
-            return true;
-    return false;
-}
-
 static void relieve(void)
 {
     static unsigned calls;
     for (struct window *w = windows; w; w = w->next)
         flush_long(w);
-    if (++calls % 256 == 0 && a_ring_fills()) {
-        look_at_rings();
+    if (++calls % 256 == 0 && thread_log_fills()) {
+        thread_log_look();
         edges_take(take_posted);
         drain_rings();
     }
@@ -477,7 +491,7 @@ static bool draining(void)
 /* Moves what has come until now from the rings to where it belongs. */
 static void collect(void)
 {
-    look_at_rings();
+    thread_log_look();
     gpu_side_look(&gpu, draining());
     hold_skipped();
     edges_take(take_posted);
@@ -611,6 +625,23 @@ static void pass(bool stopping)
     finish_windows(stopping);
     if (atomic_load(&failed))
         drop_windows();
+    if (!draining())
+        atomic_store(&edges_saved, edges_taken_so_far());
+}
+
+static int each_pass(bool stopping)
+{
+    return options.each_pass ? options.each_pass(stopping) : -1;
+}
+
+/* The longest time to wait before the next pass, in ms; -1: until woken. */
+static int pause_ms(void)
+{
+    int ms = each_pass(false);
+    bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) ||
+                gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted) ||
+                import_busy();
+    return busy && (ms < 0 || ms > POLL_MS) ? POLL_MS : ms;
 }
 
 static void give_up(void)
@@ -655,13 +686,14 @@ static void *run(void *unused)
         pass(stopping);
         if (stopping)
             break;
-        bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) ||
-                    gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted) ||
-                    import_busy();
-        edges_wait(word, busy ? POLL_MS : -1);
+        edges_wait(word, pause_ms());
     }
     finish_all();
     listening_end();
+    atomic_store(&life, THREAD_SAVED);
+    futex_wake(&life);
+    for (int ms; (ms = each_pass(true)) >= 0;)
+        futex_wait(&life, THREAD_SAVED, ms);
     atomic_store(&life, THREAD_DONE);
     futex_wake(&life);
     return unused;
@@ -730,20 +762,29 @@ void writer_want_skipped(void)
         edges_wake();
 }
 
+/* Waits until the thread has left this part of its life, at most `most` ms. */
+static void wait_past(enum thread_life part, int64_t most)
+{
+    uint64_t start = clock_monotonic_ns();
+    int64_t left = most;
+    while (left > 0 && atomic_load(&life) == part) {
+        if (part == THREAD_STOPPING)
+            edges_wake();
+        futex_wait(&life, part, left < 100 ? (int)left : 100);
+        left = most - (int64_t)((clock_monotonic_ns() - start) / 1000000);
+    }
+}
+
 bool writer_finish(void)
 {
     uint32_t expected = THREAD_RUNS;
     if (!atomic_compare_exchange_strong(&life, &expected, THREAD_STOPPING))
         return expected != THREAD_STOPPING;
     atomic_store(&writer_gate, 0);
-    uint64_t start = clock_monotonic_ns();
-    int64_t left = options.exit_deadline_ms;
-    while (left > 0 && atomic_load(&life) == THREAD_STOPPING) {
-        edges_wake();
-        futex_wait(&life, THREAD_STOPPING, left < 100 ? left : 100);
-        left = options.exit_deadline_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
-    }
-    if (atomic_load(&life) == THREAD_DONE) {
+    wait_past(THREAD_STOPPING, options.exit_deadline_ms);
+    if (atomic_load(&life) == THREAD_SAVED) /* it keeps to the deadline itself */
+        wait_past(THREAD_SAVED, options.after_deadline_ms + AFTER_GRACE_MS);
+    if (atomic_load(&life) == THREAD_SAVED || atomic_load(&life) == THREAD_DONE) {
         if (report.traces)
             report_exit(&options);
         return true;

@@ -215,6 +215,10 @@ struct writer_options {
     bool (*trace_pattern)(char *pattern, unsigned long size);
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
     void (*trace_ready)(const struct saved_trace *trace);
+    /* Called at the end of each pass, and at exit, once all files are whole, until it answers -1; or NULL. Returns the milliseconds after
+     * which it wants to be called again; -1: not before the next pass. cprof thread; what it does holds up the rings. */
+    int (*each_pass)(bool stopping);
+    int64_t after_deadline_ms; /* at exit, for what each_pass does then */
 };
 
 /* ---- listening: who is told of marks, steps and files while they come ---- */
@@ -290,6 +294,25 @@ bool writer_run(void);
 /* Exit: waits until the cprof thread has handled the last edge and finished its files, at most exit_deadline_ms. The one line
  * for the user is written here. Safe to call twice; later calls do nothing. False: the thread is still at it. */
 bool writer_finish(void);
+
+/* Makes the cprof thread begin a pass now. Any thread, also in signal handlers. */
+void writer_wake(void);
+
+/* True when recording has been turned off for good (a full disk, a failed write, a full queue). Any thread. */
+bool writer_is_off(void);
+
+/* Where the queue of edges ends now, for writer_saved(). Any thread. */
+uint64_t writer_mark(void);
+
+/* True when all windows that ended before writer_mark() gave `mark` are whole files, or will never be. Any thread. */
+bool writer_saved(uint64_t mark);
+
+/* A finished trace was removed on purpose: the line at exit does not name it. cprof thread. */
+void writer_trace_removed(const char *path);
+
+/* Copies a whole trace, packed or unpacked as the name `to` says (.gz). `to` appears, or is replaced, in one moment when all is written;
+ * its folder must be there. 0 or an errno value. Blocks on the disk; any thread. */
+int writer_copy_trace(const char *from, const char *to);
 
 /* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op for good. */
 void writer_abandon(void);

@@ -111,8 +111,8 @@ def natural(path):
 
 
 def files(folder, *endings):
-    """Regular files below the folder; with endings, those whose names end so."""
-    found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+    """Regular files below the folder but the lists of saved traces; with endings, those whose names end so."""
+    found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "saved_traces.jsonl"]
     return [path for path in found if not endings or path.name.endswith(endings)]
 
 

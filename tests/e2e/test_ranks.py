@@ -18,7 +18,7 @@ TEMPLATE = "{run_name}/torch_traces"
 
 def assert_ranks(folder, world, source, files=("4", "8")):
     """The folder holds what `world` ranks left, and nothing else. Returns {name: trace}."""
-    found = {p.name: Trace(p) for p in folder.iterdir()}
+    found = {p.name: Trace(p) for p in support.files(folder)}
     assert sorted(found) == sorted(f"rank{r}.{n}.pt.trace.json" for r in range(world) for n in files)
     for name, one in found.items():
         rank = int(re.match(r"rank(\d+)", name)[1])
@@ -65,7 +65,7 @@ def test_elastic_restart(tmp_path):
         new, = set(runs.iterdir()) - set(folders)
         folders.append(new)
         assert re.fullmatch(r"fail_once-\d{8}-\d{6}", new.name), "the script's name and the launch's start"
-        traces = {p.name: Trace(p) for p in (new / "torch_traces").iterdir()}
+        traces = {p.name: Trace(p) for p in support.files(new / "torch_traces")}
         assert sorted(traces) == sorted(f"rank{r}.{n}.pt.trace.json" for r in range(2) for n in ("4", "4-2", "8"))
         for name, one in traces.items():
             assert (one.info["rank"], one.info["world_size"]) == (int(name[4]), 2)
@@ -103,7 +103,7 @@ def test_launcher_environments(launcher, tmp_path):
     env = {name: str(value) for name, value in variables.items()}
     done = support.run(support.python(STEPS), TEMPLATE, cwd=tmp_path, env=env, **CYCLES)
     assert_good(done)
-    names = sorted(p.name for p in (tmp_path / run_name / "torch_traces").iterdir())
+    names = sorted(p.name for p in support.files(tmp_path / run_name / "torch_traces"))
     assert names == [f"rank{info['rank']}.{n}.pt.trace.json" for n in (4, 8)]
     one = Trace(tmp_path / run_name / "torch_traces" / names[0])
     assert {key: one.info[key] for key in info} == info and one.account["rank_from"] == launcher

@@ -322,6 +322,20 @@ CUresult cuCtxSynchronize_v2(CUcontext context)
     LEAVE(synchronize(context ? context : sim_context()));
 }
 
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStart(void)
+{
+    ENTER(cuProfilerStart);
+    LEAVE(sim_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+CUresult cuProfilerStop(void);
+CUresult cuProfilerStop(void)
+{
+    ENTER(cuProfilerStop);
+    LEAVE(sim_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+}
+
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
     ENTER(cuCtxGetStreamPriorityRange);

@@ -26,12 +26,13 @@ import weakref
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
 
 from cprof._action import Action, action_of
+from cprof._saved import SavedTraces, saved_traces
 from cprof._wrap import wrap
 
-__all__ = ["Action", "Marker", "Profile", "SavedTrace", "Time", "TraceHandler", "action", "add_metadata",
-           "add_metadata_json", "add_trace_handler", "epoch", "is_recording", "mark", "marker", "profile", "range_pop",
-           "range_push", "record_chrome_json_trace_file", "set_on_trace_ready", "set_schedule", "start", "step",
-           "step_number", "stop", "trace_handlers", "version"]
+__all__ = ["Action", "Marker", "Profile", "SavedTrace", "SavedTraces", "Time", "TraceHandler", "action", "add_metadata",
+           "add_metadata_json", "add_trace_handler", "epoch", "export_chrome_trace", "is_recording", "mark", "marker",
+           "profile", "range_pop", "range_push", "record_chrome_json_trace_file", "saved_traces", "set_on_trace_ready",
+           "set_schedule", "start", "step", "step_number", "stop", "trace_handlers", "version"]
 __version__ = "0.1.0"
 
 _INT64 = range(-2**63, 2**63)
@@ -269,6 +270,19 @@ def record_chrome_json_trace_file(path: Union[str, bytes, os.PathLike]) -> bool:
     removed after the call, but not changed. Whether it was taken; when not, one line on stderr says why. False without the
     library."""
     return bool(_record_file(os.fsencode(path).replace(b"\0", b"\xef\xbf\xbd")))
+
+
+# ---- traces ----
+
+def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
+    """Copies the last whole trace to path, packed when it ends in .gz. A window that has just ended is waited for. Whether the
+    file is there on return; when not, one line on stderr says why. Other Python threads run meanwhile. False without the
+    library."""
+    if _lib is None or not hasattr(_lib, "cprof_export_chrome_trace"):
+        return False
+    export = ctypes.CDLL(None)["cprof_export_chrome_trace"]  # gives up the GIL, unlike the short calls
+    export.restype, export.argtypes = ctypes.c_int, [ctypes.c_char_p]
+    return bool(export(os.fsencode(path)))
 
 
 # ---- markers ----

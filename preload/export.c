@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cprof.h's cprof_export_chrome_trace(): the last whole trace, where the program wants it. On the caller's thread, because the file is
+ * expected to be there on return; nothing else of cprof waits for it. */
+#define CPROF_IMPLEMENTATION
+#include "preload/cprof.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+#include "preload/config.h"
+#include "preload/guard.h"
+#include "preload/init.h"
+#include "preload/saved.h"
+#include "writer/writer.h"
+
+/* A window that has just ended is written first. On the cprof thread, which would wait for itself, nothing is waited for. */
+static void wait_until_saved(void)
+{
+    uint64_t mark = writer_mark(), start = clock_monotonic_ns();
+    uint64_t most = (uint64_t)config_get()->drain_deadline_ms * 1000000u;
+    struct timespec pause = {.tv_nsec = 1000000};
+    while (!guard_inside && !writer_saved(mark) && clock_monotonic_ns() - start < most) {
+        writer_wake();
+        nanosleep(&pause, NULL);
+    }
+}
+
+static bool export_trace(const char *path)
+{
+    static const char call[] = "cprof_export_chrome_trace";
+    char from[PATH_MAX];
+    if (!path || !*path) {
+        log_warn("%s(): no path", call);
+        return false;
+    }
+    wait_until_saved();
+    if (!saved_last(from, sizeof from)) {
+        log_warn("%s(\"%s\"): no trace is whole yet", call, path);
+        return false;
+    }
+    int error = writer_copy_trace(from, path);
+    if (error)
+        log_warn("%s(\"%s\"): cannot copy %s: %s", call, path, from, strerror(error));
+    return error == 0;
+}
+
+int cprof_export_chrome_trace(const char *path)
+{
+    int saved = errno;
+    cprof_wake_once(WAKE_MARKER);
+    bool done = atomic_load(&cprof_life) == LIFE_AWAKE && export_trace(path);
+    errno = saved;
+    return done;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See saved.h. */
+#define _GNU_SOURCE
+#include "preload/saved.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/identity.h"
+
+#define LIST_NAME "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
+#define LINE_MOST 16384
+
+struct kept {
+    struct kept *next;
+    struct saved_file file;
+};
+
+static struct kept *oldest, **newest = &oldest;
+static int64_t n_kept;
+
+static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
+static char last_path[PATH_MAX]; /* under last_lock */
+
+/* What the file is and when it was made, where the file system tells: an inode's number is used again. */
+static bool look(const char *path, struct saved_file *file)
+{
+    struct statx st;
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &st) != 0 ||
+        !S_ISREG(st.stx_mode))
+        return false;
+    *file = (struct saved_file){.device = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
+                                .inode = st.stx_ino,
+                                .size = st.stx_size};
+    if (st.stx_mask & STATX_BTIME)
+        file->born_ns = (int64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
+    return true;
+}
+
+bool saved_look(struct saved_file *file, const char *path)
+{
+    if (!look(path, file))
+        return false;
+    file->path = strdup(path);
+    return file->path != NULL;
+}
+
+/* ---- the list ---- */
+
+static int put_time(char *line, size_t size, const struct train_time *t)
+{
+    return snprintf(line, size,
+                    "\"timestamp\": {\"epoch\": %" PRId64 ", \"batch\": %" PRId64
+                    ", \"batch_in_epoch\": %" PRId64 ", \"sample\": %" PRId64
+                    ", \"sample_in_epoch\": %" PRId64 ", \"token\": %" PRId64
+                    ", \"token_in_epoch\": %" PRId64 ", \"total_wct\": %.6f, \"epoch_wct\": %.6f, "
+                    "\"batch_wct\": %.6f}",
+                    t->epoch, t->batch, t->batch_in_epoch, t->sample, t->sample_in_epoch, t->token,
+                    t->token_in_epoch, (double)t->total_wct_ns / 1e9, (double)t->epoch_wct_ns / 1e9,
+                    (double)t->batch_wct_ns / 1e9);
+}
+
+/* The line with its end; 0: it is too long, or there is no memory. */
+static size_t make_line(char *line, size_t size, const struct saved_trace *trace,
+                        const struct saved_file *file, const char *remote, int64_t keep)
+{
+    struct trace_identity id = {.world_size = 1};
+    struct timespec now;
+    char host[256] = "", time[1024];
+    identity_fill(&id);
+    clock_gettime(CLOCK_REALTIME, &now);
+    gethostname(host, sizeof host - 1);
+    put_time(time, sizeof time, &trace->time);
+    char *path = writer_quote(file->path), *run = writer_quote(identity_run_name()),
+         *on = writer_quote(host), *name = remote ? writer_quote(remote) : NULL;
+    int n = -1;
+    if (path && run && on && (name || !remote))
+        n = snprintf(line, size,
+                     "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64
+                     ", \"world_size\": %" PRId64 ", %s, \"first_step\": %" PRId64
+                     ", \"last_step\": %" PRId64 ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64
+                     ", \"events\": %" PRIu64 ", \"lost\": %" PRIu64
+                     ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64 "}\n",
+                     (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size,
+                     time, trace->first_step, trace->last_step, on, path, file->size, trace->events,
+                     trace->lost, trace->partial ? "true" : "false", name ? name : "null", keep);
+    free(path);
+    free(run);
+    free(on);
+    free(name);
+    return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+/* Behind what is there, on a line of its own. 0 or an errno value. */
+static int append(const char *path, char *line, size_t len)
+{
+    struct stat st;
+    char last = '\n';
+    /* Not blocking: somebody may have put a FIFO there. */
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno;
+    int error = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    if (!error && st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
+        line--, *line = '\n', len++; /* a full disk cut the last one */
+    errno = EIO;
+    if (!error && write(fd, line, len) != (ssize_t)len)
+        error = errno;
+    close(fd);
+    return error;
+}
+
+void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
+                    const char *remote, int64_t keep)
+{
+    static bool said;
+    char path[PATH_MAX], line[1 + LINE_MOST];
+    size_t len = make_line(line + 1, LINE_MOST, trace, file, remote, keep);
+    const char *slash = strrchr(file->path, '/');
+    int folder = slash ? (int)(slash - file->path) + 1 : 0;
+    int n = snprintf(path, sizeof path, "%.*s%s", folder, file->path, LIST_NAME);
+    int error =
+        len == 0 || n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG : append(path, line + 1, len);
+    if (error && !said) {
+        said = true;
+        log_warn("%s: cannot add the trace to the list: %s; the trace itself is there", path,
+                 strerror(error));
+    }
+}
+
+/* ---- what stays ---- */
+
+static void remove_file(const struct saved_file *file)
+{
+    static bool said;
+    struct saved_file now;
+    bool same = look(file->path, &now) && now.device == file->device && now.inode == file->inode &&
+                now.born_ns == file->born_ns;
+    if (same && unlink(file->path) != 0 && errno != ENOENT && !said) {
+        said = true;
+        log_warn("%s: cannot remove the trace (CPROF_NUM_TRACES_TO_KEEP): %s", file->path,
+                 strerror(errno));
+        return;
+    }
+    if (same)
+        writer_trace_removed(file->path);
+}
+
+void saved_retain(struct saved_file *file, int64_t keep)
+{
+    struct kept *kept = keep >= 0 ? malloc(sizeof *kept) : NULL;
+    if (!kept) {
+        free(file->path);
+        return;
+    }
+    *kept = (struct kept){NULL, *file};
+    *newest = kept;
+    newest = &kept->next;
+    n_kept++;
+    while (n_kept > keep) {
+        struct kept *gone = oldest;
+        oldest = gone->next;
+        if (!oldest)
+            newest = &oldest;
+        n_kept--;
+        remove_file(&gone->file);
+        free(gone->file.path);
+        free(gone);
+    }
+}
+
+/* ---- the last one ---- */
+
+void saved_set_last(const char *path)
+{
+    pthread_mutex_lock(&last_lock);
+    snprintf(last_path, sizeof last_path, "%s", path);
+    pthread_mutex_unlock(&last_lock);
+}
+
+bool saved_last(char *out, size_t size)
+{
+    pthread_mutex_lock(&last_lock);
+    int n = snprintf(out, size, "%s", last_path);
+    pthread_mutex_unlock(&last_lock);
+    return n > 0 && (size_t)n < size;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The traces that this process has saved: the line of each in saved_traces.jsonl, how many stay, and which was the last. cprof thread but
+ * where something else is said.
+ */
+#ifndef PRELOAD_SAVED_H
+#define PRELOAD_SAVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "preload/config.h"
+#include "writer/writer.h"
+
+/* A file by what it is, so that another one that took its name is left alone. */
+struct saved_file {
+    char *path; /* owned */
+    uint64_t device, inode;
+    int64_t born_ns; /* wall clock; 0: the file system does not tell */
+    uint64_t size;   /* bytes */
+};
+
+/* Looks at the file; false, and nothing is owned: it is not there, or no memory. */
+bool saved_look(struct saved_file *file, const char *path);
+
+/* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that ranks do not mix theirs. remote: the
+ * name it is uploaded as, or NULL. One line on stderr, once, when that fails. */
+void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
+                    const char *remote, int64_t keep);
+
+/* The file is the newest of those that may go: removes the oldest while there are more than `keep` (-1: never). Takes it over. */
+void saved_retain(struct saved_file *file, int64_t keep);
+
+/* Remembers it as the last whole trace. */
+void saved_set_last(const char *path);
+
+/* The path of the last whole trace into out; false: there is none yet. Any thread; takes a lock. */
+bool saved_last(char *out, size_t size);
+
+#endif

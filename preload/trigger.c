@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See trigger.h. */
+#define _GNU_SOURCE
+#include "preload/trigger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "preload/init.h"
+#include "preload/parse.h"
+#include "preload/steps.h"
+#include "preload/identity.h"
+#include "preload/trigger_socket.h"
+
+#define LOOK_MS   250 /* between looks for a file or a client */
+#define USUAL_MS  5000
+#define MOST_MS   86400000
+#define FILE_MOST 256
+
+/* Written once by trigger_start(). */
+static _Atomic bool started, on;
+static const struct config *config;
+static char file_path[PATH_MAX];
+static int signal_number;
+static struct sigaction before; /* the program's handler */
+
+_Atomic bool trigger_by_cuda;
+static _Atomic bool signalled;   /* the handler sets, the cprof thread takes */
+static _Atomic bool region_seen; /* any thread sets */
+static _Atomic bool in_capture;  /* between cudaProfilerStart and Stop */
+
+/* The cprof thread's own. */
+static uint64_t looked_ns;
+static uint64_t end_ns;     /* of the timed window; 0: none is open */
+static uint64_t ended_mark; /* writer_mark() when it ended */
+static bool ended;          /* it has, and no trace has come since */
+
+/* ---- requests --------------------------------------------------------------------------------------------- */
+
+/* Seconds with up to three decimals as milliseconds. */
+static bool parse_seconds(char *text, int64_t *ms)
+{
+    int64_t whole = 0, part = 0;
+    char *point = strchr(text, '.');
+    char decimals[4] = "000";
+    if (point) {
+        *point++ = '\0';
+        size_t n = strlen(point);
+        if (n == 0 || strspn(point, "0123456789") != n)
+            return false;
+        memcpy(decimals, point, n < 3 ? n : 3);
+        parse_int(decimals, 0, 999, &part);
+    }
+    if (!parse_int(*text ? text : "0", 0, MOST_MS / 1000, &whole))
+        return false;
+    *ms = whole * 1000 + part;
+    return *ms > 0;
+}
+
+bool trigger_parse(const char *text, struct trigger_request *request)
+{
+    char copy[FILE_MOST];
+    *request = (struct trigger_request){0};
+    text += strspn(text, " \t\r\n");
+    size_t len = strlen(text);
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]))
+        len--;
+    if (len >= sizeof copy)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    if (strncmp(copy, "steps=", 6) == 0)
+        return parse_int(copy + 6, 1, INT32_MAX, &request->steps);
+    if (strncmp(copy, "seconds=", 8) == 0)
+        return parse_seconds(copy + 8, &request->ms);
+    return len == 0;
+}
+
+int trigger_signal_number(const char *name)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } known[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
+    int64_t offset;
+    if (strncasecmp(name, "SIG", 3) == 0)
+        name += 3;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcasecmp(name, known[i].name) == 0)
+            return known[i].number;
+    if (strncasecmp(name, "RTMIN+", 6) == 0 && parse_int(name + 6, 0, SIGRTMAX - SIGRTMIN, &offset))
+        return SIGRTMIN + (int)offset;
+    return 0;
+}
+
+static struct trigger_request usual(struct trigger_request asked)
+{
+    if (asked.steps == 0 && asked.ms == 0) {
+        asked.steps = steps_current() > 0 ? config->active : 0;
+        asked.ms = asked.steps ? 0 : USUAL_MS;
+    }
+    return asked;
+}
+
+bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step)
+{
+    struct trigger_request r = usual(*request);
+    switch (steps_demand(r.steps, step)) {
+    case STEPS_REFUSED:
+        snprintf(answer, size, "recording is off");
+        return false;
+    case STEPS_RECORDING:
+        snprintf(answer, size, "open step=%" PRId64, *step);
+        return true;
+    default:
+        break;
+    }
+    ended = false;
+    if (r.steps) {
+        snprintf(answer, size, "opens step=%" PRId64 " steps=%" PRId64, *step, r.steps);
+        return true;
+    }
+    end_ns = clock_monotonic_ns() + (uint64_t)r.ms * 1000000u;
+    snprintf(answer, size, "opens step=%" PRId64 " seconds=%" PRId64 ".%03d", *step, r.ms / 1000,
+             (int)(r.ms % 1000));
+    return true;
+}
+
+/* For a request that nobody waits for. */
+static void open_and_say(const struct trigger_request *request, const char *who)
+{
+    char answer[160];
+    int64_t step;
+    if (trigger_window(request, answer, sizeof answer, &step))
+        log_info("%s: a window %s", who, answer);
+    else
+        log_warn("%s: no window: %s", who, answer);
+}
+
+static void end_timed(uint64_t now)
+{
+    if (!end_ns || now < end_ns)
+        return;
+    end_ns = 0;
+    steps_demand_end();
+    ended = true;
+    ended_mark = writer_mark();
+}
+
+bool trigger_left_nothing(void)
+{
+    return ended && !end_ns && writer_saved(ended_mark);
+}
+
+/* ---- signal ----------------------------------------------------------------------------------------------- */
+
+/* Async-signal-safe: a store, a futex call, the program's handler. */
+static void handler(int number, siginfo_t *info, void *context)
+{
+    atomic_store(&signalled, true);
+    if (atomic_load(&cprof_life) == LIFE_AWAKE)
+        writer_wake();
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        before.sa_handler(number);
+}
+
+static bool start_signal(const char *name)
+{
+    signal_number = trigger_signal_number(name);
+    if (!signal_number) {
+        log_warn("CPROF_TRIGGER=signal:%s: must be one of USR1, USR2, HUP, RTMIN+0 to RTMIN+%d; "
+                 "the trigger is off",
+                 name, SIGRTMAX - SIGRTMIN);
+        return false;
+    }
+    struct sigaction ours;
+    if (sigaction(signal_number, NULL, &before) != 0)
+        return false;
+    bool had = before.sa_flags & SA_SIGINFO ||
+               (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+    ours = before; /* its mask, its stack; calls are restarted as the program wanted */
+    ours.sa_flags &= ~SA_RESETHAND;
+    ours.sa_flags |= SA_SIGINFO | (had ? 0 : SA_RESTART | SA_ONSTACK);
+    ours.sa_sigaction = handler;
+    return sigaction(signal_number, &ours, NULL) == 0;
+}
+
+static void look_for_signal(void)
+{
+    static const struct trigger_request nothing;
+    char who[32];
+    if (!atomic_exchange(&signalled, false))
+        return;
+    snprintf(who, sizeof who, "signal %d", signal_number);
+    open_and_say(&nothing, who);
+}
+
+/* ---- file ------------------------------------------------------------------------------------------------- */
+
+static bool start_file(const char *path)
+{
+    if (identity_expand(path, file_path, sizeof file_path))
+        return true;
+    log_warn("CPROF_TRIGGER=file:%s: takes {run_name} {rank} {local_rank} {world_size} "
+             "{local_world_size} {node_rank} "
+             "and is at most %d bytes long; the trigger is off",
+             path, PATH_MAX - 1);
+    return false;
+}
+
+/* Reads and removes it. False: it is none of ours, or cannot be removed and would start a window for ever. */
+static bool take_file(int fd, char *text, size_t size)
+{
+    struct stat st, now;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0)) {
+        log_warn("%s: no regular file of this user; CPROF_TRIGGER=file is off", file_path);
+        return false;
+    }
+    ssize_t n = read(fd, text, size - 1);
+    text[n > 0 ? n : 0] = '\0';
+    if (lstat(file_path, &now) == 0 && now.st_ino == st.st_ino && now.st_dev == st.st_dev &&
+        unlink(file_path) != 0) {
+        log_warn("%s: cannot be removed: %s; CPROF_TRIGGER=file is off", file_path,
+                 strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static void look_for_file(void)
+{
+    struct trigger_request request;
+    char text[FILE_MOST];
+    /* Not blocking: it might be a FIFO. */
+    int fd = open(file_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        if (errno == ELOOP) {
+            log_warn("%s: a symbolic link; CPROF_TRIGGER=file is off", file_path);
+            atomic_store(&on, false);
+        }
+        return;
+    }
+    bool taken = take_file(fd, text, sizeof text);
+    close(fd);
+    if (!taken)
+        atomic_store(&on, false);
+    else if (trigger_parse(text, &request))
+        open_and_say(&request, file_path);
+    else
+        log_warn("%s: must be empty or hold steps=N or seconds=S; no window", file_path);
+}
+
+/* ---- ranges of the program -------------------------------------------------------------------------------- */
+
+const char *trigger_nvtx_pattern(void)
+{
+    return config_get()->trigger == CONFIG_TRIGGER_NVTX ? config_trigger_name() : NULL;
+}
+
+void trigger_configure(const struct config *given)
+{
+    atomic_store(&trigger_by_cuda, given->trigger == CONFIG_TRIGGER_CUDA);
+}
+
+void trigger_cuda(bool begins)
+{
+    if (atomic_exchange(&in_capture, begins) != begins)
+        trigger_region(begins);
+}
+
+void trigger_region(bool begins)
+{
+    atomic_store(&region_seen, true);
+    steps_region(begins);
+}
+
+void trigger_finish(void)
+{
+    if (!atomic_load(&started) || atomic_load(&region_seen))
+        return;
+    if (config->trigger == CONFIG_TRIGGER_NVTX)
+        log_info("CPROF_TRIGGER=nvtx:%s: there was no such range; nothing was recorded",
+                 config_trigger_name());
+    if (config->trigger == CONFIG_TRIGGER_CUDA)
+        log_info(
+            "CPROF_TRIGGER=cuda: cudaProfilerStart was not called where it can be seen; nothing "
+            "was recorded");
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+void trigger_start(const struct config *given)
+{
+    if (given->trigger == CONFIG_TRIGGER_OFF || atomic_exchange(&started, true))
+        return;
+    config = given;
+    const char *name = config_trigger_name();
+    bool ready = given->trigger == CONFIG_TRIGGER_SIGNAL   ? start_signal(name)
+                 : given->trigger == CONFIG_TRIGGER_FILE   ? start_file(name)
+                 : given->trigger == CONFIG_TRIGGER_SOCKET ? trigger_socket_open()
+                                                           : false;
+    if (!ready || !writer_run())
+        return;
+    atomic_store(&on, true);
+    writer_wake(); /* it may have gone to sleep for good */
+}
+
+int trigger_poll(bool stopping)
+{
+    if (!atomic_load(&on))
+        return -1;
+    if (stopping) {
+        if (config->trigger == CONFIG_TRIGGER_SOCKET)
+            trigger_socket_close();
+        atomic_store(&on, false);
+        return -1;
+    }
+    uint64_t now = clock_monotonic_ns();
+    end_timed(now);
+    if (config->trigger == CONFIG_TRIGGER_SIGNAL) {
+        look_for_signal();
+    } else if (now - looked_ns >= LOOK_MS * 1000000ull) {
+        looked_ns = now;
+        if (config->trigger == CONFIG_TRIGGER_FILE)
+            look_for_file();
+        else
+            trigger_socket_poll();
+    }
+    int64_t ms = config->trigger == CONFIG_TRIGGER_SIGNAL ? -1 : LOOK_MS;
+    int64_t left = end_ns > now ? (int64_t)((end_ns - now) / 1000000u) + 1 : -1;
+    return (int)(left >= 0 && (ms < 0 || left < ms) ? left : ms);
+}
+
+void trigger_trace(const struct saved_trace *trace)
+{
+    if (!atomic_load(&on))
+        return;
+    if (config->trigger == CONFIG_TRIGGER_SOCKET)
+        trigger_socket_trace(trace);
+    ended = false;
+}
+
+void trigger_in_child(void)
+{
+    if (atomic_load(&started) && config && config->trigger == CONFIG_TRIGGER_SOCKET)
+        trigger_socket_in_child();
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket of CPROF_TRIGGER=socket: who is listened to, lines in, lines out; the protocol stands in trigger.h. Descriptors are kept in the
+ * host, so each is compared with what it was before it is used: a program may close all it does not know and reuse the numbers.
+ * cprof thread but where something else is said. */
+#ifndef PRELOAD_TRIGGER_SOCKET_H
+#define PRELOAD_TRIGGER_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/writer.h"
+
+/* Listens; false, with a line: the address cannot be had. Application thread, at wake-up. */
+bool trigger_socket_open(void);
+
+/* Takes new clients, their requests, and those whose time is over. */
+void trigger_socket_poll(void);
+
+/* Tells the clients that wait for it of a trace. */
+void trigger_socket_trace(const struct saved_trace *trace);
+
+/* The process ends: tells the clients that wait, and closes. */
+void trigger_socket_close(void);
+
+/* Closes what is open without a word. In the child's atfork handler. */
+void trigger_socket_in_child(void);
+
+#endif

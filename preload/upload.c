@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See upload.h. The config's syntax: curl(1), --config; S3's addresses: "Virtual hosting of general purpose buckets" in Amazon's guide. */
+#include "preload/upload.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define CODE_MARK "cprof-http-code "
+#define PAUSE_MS  1000
+#define URL_MOST  16384
+
+struct text {
+    char *out;
+    size_t size, used;
+    bool full;
+};
+
+static void put(struct text *t, const char *text, size_t len)
+{
+    if (len >= t->size - t->used) {
+        t->full = true;
+        return;
+    }
+    memcpy(t->out + t->used, text, len);
+    t->used += len;
+    t->out[t->used] = '\0';
+}
+
+static void puts_to(struct text *t, const char *text)
+{
+    put(t, text, strlen(text));
+}
+
+/* A value in quotes, as --config reads it. */
+static void put_quoted(struct text *t, const char *value)
+{
+    puts_to(t, "\"");
+    for (; *value; value++) {
+        const char *escaped = *value == '\\'   ? "\\\\"
+                              : *value == '"'  ? "\\\""
+                              : *value == '\n' ? "\\n"
+                              : *value == '\r' ? "\\r"
+                              : *value == '\t' ? "\\t"
+                                               : NULL;
+        escaped ? puts_to(t, escaped) : put(t, value, 1);
+    }
+    puts_to(t, "\"\n");
+}
+
+static void put_option(struct text *t, const char *option, const char *value)
+{
+    puts_to(t, option);
+    puts_to(t, " = ");
+    put_quoted(t, value);
+}
+
+/* A name in a URL's path; slashes stay (RFC 3986, 2.3). */
+static void put_encoded(struct text *t, const char *name)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    for (; *name; name++) {
+        unsigned char c = (unsigned char)*name;
+        char code[3] = {'%', hex[c >> 4], hex[c & 15]};
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     strchr("-._~/", c) != NULL;
+        plain ? put(t, name, 1) : put(t, code, 3);
+    }
+}
+
+static bool is_http(const char *url)
+{
+    return strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
+}
+
+static bool is_s3(const char *url)
+{
+    return strncasecmp(url, "s3://", 5) == 0;
+}
+
+const char *upload_refusal(const char *url)
+{
+    if (!is_http(url) && !is_s3(url))
+        return "must begin with http://, https:// or s3://";
+    const char *host = strstr(url, "://") + 3;
+    if (strcspn(host, "/?#") == 0)
+        return is_s3(url) ? "names no bucket" : "names no host";
+    if (strlen(url) >= URL_MOST / 2)
+        return "is too long";
+    return NULL;
+}
+
+void upload_shown(const char *url, char *out, size_t size)
+{
+    const char *host = strstr(url, "://");
+    host = host ? host + 3 : url;
+    const char *end = host + strcspn(host, "/?#"), *at = memrchr(host, '@', (size_t)(end - host));
+    const char *from = at ? at + 1 : host;
+    snprintf(out, size, "%.*s%s%.*s%s", (int)(host - url), url, at ? "...@" : "",
+             (int)strcspn(from, "?#"), from, from[strcspn(from, "?#")] ? "?..." : "");
+}
+
+/* BASE/NAME?QUERY */
+static void put_http_url(struct text *t, const char *url, const char *name)
+{
+    size_t base = strcspn(url, "?#"), query = base;
+    while (base > 0 && url[base - 1] == '/')
+        base--;
+    put(t, url, base);
+    puts_to(t, "/");
+    put_encoded(t, name);
+    puts_to(t, url + query);
+}
+
+static const char *first_set(upload_lookup *lookup, const char *a, const char *b)
+{
+    const char *value = lookup(a);
+    if (!value || !*value)
+        value = lookup(b);
+    return value && *value ? value : NULL;
+}
+
+static const char *region_of(upload_lookup *lookup)
+{
+    const char *region = first_set(lookup, "AWS_REGION", "AWS_DEFAULT_REGION");
+    return region ? region : "us-east-1";
+}
+
+/* A bucket whose name has a dot is no part of a host name that certificates cover. */
+static void put_s3_url(struct text *t, const char *url, const char *name, upload_lookup *lookup)
+{
+    const char *bucket = url + 5, *prefix = bucket + strcspn(bucket, "/");
+    int bucket_len = (int)(prefix - bucket);
+    char text[512], key[URL_MOST];
+    const char *endpoint = first_set(lookup, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+    bool as_host = !endpoint && !memchr(bucket, '.', (size_t)bucket_len);
+    if (endpoint) {
+        size_t len = strlen(endpoint);
+        while (len > 0 && endpoint[len - 1] == '/')
+            len--;
+        put(t, endpoint, len);
+    } else {
+        snprintf(text, sizeof text, "https://%.*s%ss3.%s.amazonaws.com", as_host ? bucket_len : 0,
+                 bucket, as_host ? "." : "", region_of(lookup));
+        puts_to(t, text);
+    }
+    if (!as_host) {
+        puts_to(t, "/");
+        put(t, bucket, (size_t)bucket_len);
+    }
+    prefix += strspn(prefix, "/");
+    size_t prefix_len = strlen(prefix);
+    while (prefix_len > 0 && prefix[prefix_len - 1] == '/')
+        prefix_len--;
+    snprintf(key, sizeof key, "/%.*s%s%s", (int)prefix_len, prefix, prefix_len ? "/" : "", name);
+    put_encoded(t, key);
+}
+
+static bool put_s3_options(struct text *t, upload_lookup *lookup, const char **why)
+{
+    char text[4096];
+    const char *key = lookup("AWS_ACCESS_KEY_ID"), *secret = lookup("AWS_SECRET_ACCESS_KEY"),
+               *token = lookup("AWS_SESSION_TOKEN");
+    if (!key || !*key || !secret || !*secret) {
+        *why = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set";
+        return false;
+    }
+    snprintf(text, sizeof text, "%s:%s", key, secret);
+    put_option(t, "user", text);
+    snprintf(text, sizeof text, "aws:amz:%s:s3", region_of(lookup));
+    put_option(t, "aws-sigv4", text);
+    put_option(t, "header", "x-amz-content-sha256: UNSIGNED-PAYLOAD");
+    if (token && *token) {
+        snprintf(text, sizeof text, "x-amz-security-token: %s", token);
+        put_option(t, "header", text);
+    }
+    return true;
+}
+
+size_t upload_config(const char *url, const char *name, const char *path, upload_lookup *lookup,
+                     char *out, size_t size, const char **why)
+{
+    struct text t = {.out = out, .size = size};
+    char target[URL_MOST] = "";
+    struct text u = {.out = target, .size = sizeof target};
+    if (is_s3(url))
+        put_s3_url(&u, url, name, lookup);
+    else
+        put_http_url(&u, url, name);
+    puts_to(&t, "silent\nshow-error\nfail\ngloboff\nconnect-timeout = 10\nspeed-limit = 1\n"
+                "speed-time = 30\noutput = \"/dev/null\"\n"
+                "write-out = \"\\n" CODE_MARK "%{http_code}\\n\"\n");
+    put_option(&t, "url", target);
+    put_option(&t, "upload-file", path);
+    if (!is_s3(url))
+        puts_to(&t, "netrc-optional\nheader = \"Expect:\"\n"); /* S3's signature would cover it */
+    else if (!put_s3_options(&t, lookup, why))
+        return 0;
+    *why = "the address is too long";
+    return t.full || u.full ? 0 : t.used;
+}
+
+/* Exit codes of curl after which the same may go well (curl(1), EXIT CODES): the host is not found, does not answer, or cuts the
+ * connection. */
+static bool may_pass(int status)
+{
+    static const int codes[] = {5, 6, 7, 16, 18, 28, 35, 52, 55, 56, 92};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (status == codes[i])
+            return true;
+    return false;
+}
+
+enum upload_end upload_judge(int status, const char *output, char *why, size_t size)
+{
+    const char *mark = strstr(output, CODE_MARK), *said = strstr(output, "curl: (");
+    int code = mark ? atoi(mark + sizeof CODE_MARK - 1) : 0;
+    if (status == 0 && code >= 200 && code < 300)
+        return UPLOAD_DONE;
+    if (status < 0)
+        snprintf(why, size, "curl was ended");
+    else if (said)
+        snprintf(why, size, "%.*s", (int)strcspn(said, "\r\n"), said);
+    else
+        snprintf(why, size, "curl ended with status %d, HTTP %d", status, code);
+    bool busy = code == 408 || code == 429 || code >= 500;
+    return busy || may_pass(status) ? UPLOAD_AGAIN : UPLOAD_FAILED;
+}
+
+int upload_pause_ms(unsigned tries)
+{
+    return PAUSE_MS << (tries < 8 ? tries - 1 : 7);
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the lists of saved traces, saved_traces.jsonl, that the library leaves beside them: one line per trace and rank."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+from typing import Iterable, List, NamedTuple, Optional, Tuple, Union
+
+LIST_NAME = "saved_traces.jsonl"
+
+Folder = Union[str, "os.PathLike[str]"]
+
+
+class SavedTime(NamedTuple):
+    """Where training stood when a trace was saved: counts of what was complete, seconds of the wall clock."""
+    epoch: int
+    batch: int
+    batch_in_epoch: int
+    sample: int
+    sample_in_epoch: int
+    token: int
+    token_in_epoch: int
+    total_wct: float
+    epoch_wct: float
+    batch_wct: float
+
+
+SavedTraces = List[Tuple[SavedTime, List[Optional[str]]]]
+
+
+def _lines(folder: Folder) -> Iterable[dict]:
+    """The lines of one list; one that was cut by a full disk is passed over."""
+    try:
+        with open(os.path.join(folder, LIST_NAME), encoding="utf-8", errors="surrogateescape") as file:
+            texts = file.read().split("\n")
+    except FileNotFoundError:
+        return
+    for text in texts:
+        try:
+            line = json.loads(text)
+            line["time"] = SavedTime(**line["timestamp"])
+            line["rank"] + line["world_size"] + line["keep"] + line["saved_ns"], line["path"], line["run_name"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        yield line
+
+
+def _moments(lines: List[dict]) -> List[List[dict]]:
+    """The lines of one run by the moment they were saved at, oldest first: the nth trace that a rank saved at a batch belongs to
+    the nth of every other rank. The order is that of the rank with most traces, because ranks are not in step."""
+    moments: dict = {}
+    seen: dict = {}
+    for line in lines:
+        at = line["time"].epoch, line["time"].batch
+        nth = seen.get((line["rank"], at), 0)
+        seen[line["rank"], at] = nth + 1
+        moments.setdefault((at, nth), []).append(line)
+    count = collections.Counter(line["rank"] for line in lines)
+    leader = max(sorted(count), key=count.__getitem__)
+
+    def order(moment: List[dict]) -> int:
+        return min(line["saved_ns"] for line in moment if line["rank"] == leader or leader not in {o["rank"] for o in moment})
+
+    return sorted(moments.values(), key=order)
+
+
+def saved_traces(folder: Union[Folder, Iterable[Folder]]) -> SavedTraces:
+    """The traces that runs have saved in a folder (or in several, where each rank has its own): a list of (timestamp, paths), newest
+    last. The index of a path is the global rank that wrote it, None when that rank saved none then; it is valid on that
+    rank's node. As in Composer's TorchProfiler.saved_traces there are at most CPROF_NUM_TRACES_TO_KEEP entries of a run."""
+    folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
+    by_path: dict = {}
+    for one in folders:
+        for line in _lines(one):
+            by_path.pop((line["rank"], line["path"]), None)  # a later run may have replaced a file
+            by_path[line["rank"], line["path"]] = line
+    runs: dict = {}
+    for line in by_path.values():
+        runs.setdefault(line["run_name"], []).append(line)
+    found = []
+    for lines in sorted(runs.values(), key=lambda of: min(line["saved_ns"] for line in of)):
+        moments = _moments(lines)
+        keep = max(line["keep"] if line["keep"] >= 0 else len(moments) for line in lines)
+        found += moments[len(moments) - min(keep, len(moments)):]
+    result: SavedTraces = []
+    for moment in found:
+        size = max(max(line["world_size"], line["rank"] + 1) for line in moment)
+        paths: List[Optional[str]] = [None] * size
+        for line in moment:
+            paths[line["rank"]] = line["path"]
+        result.append((min(moment, key=lambda line: line["rank"])["time"], paths))
+    return result

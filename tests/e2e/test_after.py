@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows a trace once it is whole: the on-ready command, the upload, which traces stay, the list of saved ones."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import servers
+from conftest import ROOT
+from support import LIBRARY, Running, files, load, python, run, wait_until
+
+sys.path.insert(0, str(ROOT / "scripts/python"))
+import cprof  # noqa: E402
+
+CYCLE = dict(WARMUP=0, ACTIVE=1, REPEAT=0)  # a trace for each step
+KEYS = dict(AWS_ACCESS_KEY_ID="AKIDEXAMPLE", AWS_SECRET_ACCESS_KEY="wJalr/SECRET+key=", AWS_REGION="eu-north-1")
+
+needs_nginx = pytest.mark.skipif(servers.nginx_reason() is not None, reason=servers.nginx_reason() or "")
+needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="no curl on this machine")
+
+
+def script(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+# ---- the command -------------------------------------------------------------------------------------------
+
+def test_command_gets_path_rank_and_steps(tmp_path):
+    """Once per trace, in order, after the trace is whole; its output stands on stderr behind the prefix."""
+    tool = script(tmp_path / "tool", 'echo "$# $1 $2 $CPROF_TRACE_RANK $CPROF_TRACE_FIRST_STEP-$CPROF_TRACE_LAST_STEP"\n'
+                  '[ "$2" = "$CPROF_TRACE_PATH" ] && python3 -m json.tool "$2" >/dev/null && echo whole >&2\n')
+    result = run(python("steps(4)"), tmp_path / "t", WARMUP=1, ACTIVE=1, REPEAT=0,
+                 ON_TRACE_READY=f"{tool} 'two words'", env=dict(RANK="3", WORLD_SIZE="8"))
+    assert result.rc == 0 and result.out == ""
+    names = [tmp_path / "t" / f"rank3.{n}.pt.trace.json" for n in (2, 4)]
+    assert result.said[:-1] == [f"2 two words {names[0]} 3 1-1", "whole", f"2 two words {names[1]} 3 3-3", "whole"]
+
+
+def test_shell_only_when_asked_for(tmp_path):
+    result = run(python("steps(1)"), tmp_path / "a", **CYCLE, ON_TRACE_READY="echo $HOME ;")
+    assert result.said[0] == f"$HOME ; {result.traces[0]}"
+    result = run(python("steps(1)"), tmp_path / "b", **CYCLE, ON_TRACE_READY='sh:echo "got $(basename "$1")" | tr a-z A-Z')
+    assert result.said[0] == "GOT RANK0.1.PT.TRACE.JSON"
+
+
+def test_commands_run_one_at_a_time(tmp_path):
+    tool = script(tmp_path / "tool", f'mkdir {tmp_path}/busy || echo two at once; sleep 0.05; rmdir {tmp_path}/busy\n')
+    result = run(python("steps(8)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool)
+    assert len(result.traces) == 8 and result.complaints == []
+
+
+def test_command_without_our_preload(tmp_path):
+    """It keeps other libraries of LD_PRELOAD and what the user set; ours and the variables that name us are gone."""
+    tool = script(tmp_path / "tool", f"env >{tmp_path}/env; ls -l /proc/$$/fd >{tmp_path}/fds; cat /proc/$$/status "
+                  f">{tmp_path}/status; cat /proc/$$/maps >{tmp_path}/maps\n")
+    other = tmp_path / "libother.so"
+    subprocess.run(["cc", "-shared", "-o", str(other), "-x", "c", "/dev/null"], check=True)
+    code = "import signal\nfor s in (signal.SIGUSR1, signal.SIGCHLD, signal.SIGPIPE): signal.signal(s, signal.SIG_IGN)\n" \
+           "f = open('/dev/zero'); os.set_inheritable(f.fileno(), True); os.environ['SET_LATE'] = '1'; steps(1)"
+    result = run(python(code), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool,
+                 env=dict(LD_PRELOAD=str(other), ITS_OWN="yes"))
+    assert result.rc == 0 and result.complaints == []
+    env = (tmp_path / "env").read_text()
+    assert f"LD_PRELOAD={other}\n" in env and "ITS_OWN=yes\n" in env and "SET_LATE=1\n" in env
+    assert str(LIBRARY) not in env and "INJECTION64" not in env and "INTEL_LIBITTNOTIFY64" not in env
+    assert "libcprof" not in (tmp_path / "maps").read_text()
+    assert "/dev/zero" not in (tmp_path / "fds").read_text()
+    assert "SigBlk:\t0000000000000000" in (tmp_path / "status").read_text()
+
+
+def test_host_sees_no_child(tmp_path):
+    """While a command runs, wait() and waitpid(-1) say ECHILD, SIGCHLD does not come, and /proc has no child of the program's own."""
+    code = """
+import errno, signal
+caught = []
+signal.signal(signal.SIGCHLD, lambda *a: caught.append(a))
+steps(1)
+end = time.monotonic() + 10
+while not os.path.exists(sys.argv[1]) and time.monotonic() < end: time.sleep(0.01)
+for wait in (lambda: os.wait(), lambda: os.waitpid(-1, 0), lambda: os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)):
+    try:
+        wait(); print("a child was seen")
+    except ChildProcessError as e:
+        assert e.errno == errno.ECHILD
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+print("SIGCHLD" if signal.sigtimedwait([signal.SIGCHLD], 0.5) else "none", caught)
+assert subprocess.run(["true"]).returncode == 0
+"""
+    tool = script(tmp_path / "tool", f"touch {tmp_path}/began; sleep 0.4; touch {tmp_path}/ended\n")
+    result = run(python(code, tmp_path / "began"), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool)
+    assert result.rc == 0 and result.out == "none []\n" and result.complaints == []
+    assert (tmp_path / "ended").exists()
+
+
+def test_failing_command_is_one_line_and_keeps_the_file(tmp_path):
+    result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="sh:exit 3")
+    assert len(result.traces) == 3
+    assert result.complaints == [f"CPROF_ON_TRACE_READY: ended with status 3 for {result.traces[0]}; the file stays",
+                                 "CPROF_ON_TRACE_READY: 3 of 3 commands failed"]
+    result = run(python("steps(1)"), tmp_path / "u", **CYCLE, ON_TRACE_READY="no-such-tool x")
+    assert result.complaints == ["CPROF_ON_TRACE_READY: no-such-tool: no such program; it is not run"]
+    result = run(python("steps(1)"), tmp_path / "v", **CYCLE, ON_TRACE_READY="echo 'open")
+    assert "a quote is not closed" in result.complaints[0] and len(result.traces) == 1
+
+
+def test_command_ends_at_the_deadline(tmp_path):
+    """The exit waits for it so long and no longer; then it and what it started are gone."""
+    tool = script(tmp_path / "tool", f"echo $$ >{tmp_path}/pid; sleep 60 & sleep 60\n")
+    start = time.monotonic()
+    result = run(python("steps(2)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool, UPLOAD_DEADLINE_MS=400)
+    assert result.rc == 0 and time.monotonic() - start < 10
+    assert result.complaints == ["2 traces not uploaded, or the command not run to its end, within "
+                                 "CPROF_UPLOAD_DEADLINE_MS=400; the files stay"]
+    session = int((tmp_path / "pid").read_text())
+    alive = subprocess.run(["ps", "-s", str(session), "-o", "stat="], capture_output=True, text=True).stdout.split()
+    assert [state for state in alive if not state.startswith("Z")] == []
+
+
+def test_more_traces_than_may_wait(tmp_path):
+    """A command that is slower than the traces come: the rest stays as it is, with one line and a count."""
+    result = run(python("steps(80, 0.005)"), tmp_path / "t", **CYCLE, ON_TRACE_READY="sh:sleep 5", UPLOAD_DEADLINE_MS=0)
+    assert len(result.traces) == 80
+    assert re.search(r": 64 traces wait for their upload or command already; this one stays", result.complaints[0])
+    assert result.complaints[1].startswith("64 traces not uploaded")
+    assert result.complaints[2] == "16 traces were neither uploaded nor given to the command: 64 waited already"
+
+
+def test_kill_leaves_no_helper(tmp_path):
+    """After kill -9 the helper process, which shares the program's memory, is gone at once."""
+    tool = script(tmp_path / "tool", f"touch {tmp_path}/began; sleep 3\n")
+    with Running(python("steps(1); print('on', flush=True); time.sleep(60)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool) as p:
+        wait_until((tmp_path / "began").exists, "the command")
+        helpers = subprocess.run(["ps", "--ppid", str(p.process.pid), "-o", "pid="], capture_output=True, text=True).stdout.split()
+        assert len(helpers) == 1
+        p.end(9)
+        wait_until(lambda: not pathlib.Path(f"/proc/{helpers[0]}").exists(), "the helper's end", 5)
+
+
+def test_forked_child_starts_nothing(tmp_path):
+    code = "steps(1)\npid = os.fork()\nif pid == 0:\n    steps(3); os._exit(0)\nassert os.waitpid(pid, 0)[1] == 0"
+    result = run(python(code), tmp_path / "t", **CYCLE, ON_TRACE_READY="echo ready")
+    assert result.rc == 0 and len(result.traces) == 1
+    assert len([line for line in result.said if line.startswith("ready")]) == 1
+
+
+# ---- which traces stay -------------------------------------------------------------------------------------
+
+def test_newest_traces_stay(tmp_path):
+    result = run(python("steps(6)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=2)
+    assert result.names == ["rank0.5.pt.trace.json", "rank0.6.pt.trace.json"]
+    assert "(4 removed)" in result.said[-1] and str(result.traces[0]) in result.said[-1]
+    assert run(python("steps(6)"), tmp_path / "all", **CYCLE, NUM_TRACES_TO_KEEP=-1).names[0] == "rank0.1.pt.trace.json"
+
+
+def test_none_stay_when_a_command_has_taken_them(tmp_path):
+    (tmp_path / "taken").mkdir()
+    result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0,
+                 ON_TRACE_READY=f"cp -t {tmp_path / 'taken'}")
+    assert result.complaints == [] and result.names == [] and len(files(tmp_path / "taken")) == 3
+    result = run(python("steps(1)"), tmp_path / "u", **CYCLE, NUM_TRACES_TO_KEEP=0)
+    assert result.names == ["rank0.1.pt.trace.json"]
+    assert result.complaints == ["CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without CPROF_REMOTE_URL or "
+                                 "CPROF_ON_TRACE_READY; ignored"]
+
+
+def test_only_own_files_are_removed(tmp_path):
+    """Traces of other ranks and of earlier runs, and what took the name of one of ours, are left alone."""
+    (tmp_path / "rank1.1.pt.trace.json").write_text("other")
+    code = "steps(1)\nend = time.monotonic() + 10\nmine = sys.argv[1]\n" \
+           "while not os.path.exists(mine) and time.monotonic() < end: time.sleep(0.01)\n" \
+           "os.unlink(mine); open(mine, 'w').write('new'); steps(3)"
+    result = run(python(code, tmp_path / "rank0.1.pt.trace.json"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=1)
+    assert result.names == ["rank0.1.pt.trace.json", "rank0.4.pt.trace.json", "rank1.1.pt.trace.json"]
+    assert (tmp_path / "rank0.1.pt.trace.json").read_text() == "new"
+
+
+# ---- the list ----------------------------------------------------------------------------------------------
+
+def test_saved_traces_as_composer_has_them(tmp_path):
+    """Ranks that write at the same time; newest last; at most as many as are kept."""
+    ranks = [Running(python("steps(6, 0.002)"), tmp_path, **CYCLE, RUN_NAME="r", NUM_TRACES_TO_KEEP=3,
+                     env=dict(RANK=str(rank), WORLD_SIZE="3")) for rank in (0, 2)]
+    for rank in ranks:
+        with rank:
+            assert rank.end().rc == 0
+    lines = (tmp_path / "saved_traces.jsonl").read_text().splitlines()
+    assert len(lines) == 12 and all(json.loads(line)["events"] > 0 for line in lines)
+    found = cprof.saved_traces(tmp_path)
+    assert [time.batch for time, _ in found] == [4, 5, 6]
+    for time_, paths in found:
+        assert paths == [str(tmp_path / f"rank{rank}.{time_.batch}.pt.trace.json") if rank != 1 else None for rank in range(3)]
+        assert load(paths[0])["distributedInfo"]["rank"] == 0
+    with open(tmp_path / "saved_traces.jsonl", "a") as file:
+        file.write('{"cut')  # by a full disk
+    run(python("steps(1)"), tmp_path, **CYCLE, RUN_NAME="later", OVERWRITE=1)
+    assert [time.batch for time, _ in cprof.saved_traces(tmp_path)] == [4, 5, 6, 1]
+    assert cprof.saved_traces(tmp_path / "nothing") == []
+
+
+@pytest.mark.parametrize("what", ["fifo", "link"])
+def test_list_in_a_shared_folder(tmp_path, what):
+    """What somebody else put in its place is neither followed nor waited for; one line."""
+    (tmp_path / "t").mkdir()
+    target = tmp_path / "t" / "saved_traces.jsonl"
+    os.mkfifo(target) if what == "fifo" else target.symlink_to(tmp_path / "victim")
+    result = run(python("steps(2)"), tmp_path / "t", **CYCLE)
+    assert len(result.traces) == 2 and not (tmp_path / "victim").exists()
+    assert len(result.complaints) == 1 and "cannot add the trace to the list" in result.complaints[0]
+
+
+# ---- uploads -----------------------------------------------------------------------------------------------
+
+@needs_nginx
+@needs_curl
+def test_upload_to_nginx(tmp_path):
+    """The name takes the format variables, a leading slash goes; a DELETE is never sent, whatever is removed here."""
+    with servers.nginx(tmp_path / "www") as (port, log):
+        result = run(python("steps(4)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1, USE_GZIP=1, RUN_NAME="my run",
+                     REMOTE_URL=f"http://127.0.0.1:{port}/base/", REMOTE_FILE_NAME="//{run_name}/r{rank} b{batch}.json")
+        assert result.complaints == [] and result.names == ["rank0.4.pt.trace.json.gz"]
+        there = sorted(files(tmp_path / "www/files"))
+        assert [str(path.relative_to(tmp_path / "www/files")) for path in there] == \
+            [f"base/my run/r0 b{n}.json.gz" for n in (1, 2, 3, 4)]
+        assert there[-1].read_bytes() == result.traces[0].read_bytes() and load(there[0])
+        methods = re.findall(r'"([A-Z]+) ', log.read_text())
+        assert methods == ["PUT"] * 4
+
+
+@needs_nginx
+@needs_curl
+def test_upload_with_a_password(tmp_path):
+    """In the URL or in ~/.netrc; on no command line and in no line of ours."""
+    with servers.nginx(tmp_path / "www", "joe:{PLAIN}pa55word") as (port, log):
+        result = run(python("steps(1)"), tmp_path / "t", **CYCLE, LOG="debug",
+                     REMOTE_URL=f"http://joe:pa55word@127.0.0.1:{port}", REMOTE_FILE_NAME="a.json")
+        assert (tmp_path / "www/files/a.json").exists() and "pa55word" not in result.err + result.traces[0].read_text()
+        (tmp_path / ".netrc").write_text("machine 127.0.0.1 login joe password pa55word\n")
+        (tmp_path / ".netrc").chmod(0o600)
+        run(python("steps(1)"), tmp_path / "u", **CYCLE, env=dict(HOME=str(tmp_path)),
+            REMOTE_URL=f"http://127.0.0.1:{port}", REMOTE_FILE_NAME="b.json")
+        assert (tmp_path / "www/files/b.json").exists()
+        result = run(python("steps(1)"), tmp_path / "v", **CYCLE,
+                     REMOTE_URL=f"http://joe:wrong@127.0.0.1:{port}", REMOTE_FILE_NAME="c.json")
+        assert result.complaints == [f"{result.traces[0]}: the upload failed: curl: (22) The requested URL returned error: 401; "
+                                     "the file stays"]
+
+
+@needs_curl
+def test_upload_with_a_signature(tmp_path):
+    """S3's: the server makes it anew from what it got and the secret."""
+    def check(request):
+        return servers.signature_fault(request, KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"], KEYS["AWS_REGION"], "to/ken==")
+
+    with servers.Server(200, check=check) as server:
+        env = dict(KEYS, AWS_SESSION_TOKEN="to/ken==", AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.port}")
+        result = run(python("steps(2)"), tmp_path / "t", **CYCLE, REMOTE_URL="s3://bucket/some/prefix/", LOG="debug",
+                     REMOTE_FILE_NAME="r{rank} {batch}=x.json", NUM_TRACES_TO_KEEP=0, env=env)
+        assert server.faults == [] and sorted(server.files) == [f"/bucket/some/prefix/r0 {n}=x.json" for n in (1, 2)]
+        assert result.names == [] and server.methods == ["PUT", "PUT"]
+        assert KEYS["AWS_SECRET_ACCESS_KEY"] not in result.err and "to/ken" not in result.err
+        result = run(python("steps(1)"), tmp_path / "u", **CYCLE, REMOTE_URL="s3://bucket", NUM_TRACES_TO_KEEP=0,
+                     env=dict(env, AWS_SECRET_ACCESS_KEY="wrong"))
+        assert server.faults == ["the signature does not match"] and len(result.traces) == 1
+        assert len(result.complaints) == 1 and "error: 403; the file stays" in result.complaints[0]
+    result = run(python("steps(1)"), tmp_path / "v", **CYCLE, REMOTE_URL="s3://bucket")
+    assert "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set" in result.complaints[0]
+
+
+@needs_curl
+def test_secrets_are_on_no_command_line(tmp_path):
+    with servers.Server("slow") as server:
+        env = dict(KEYS, AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.port}")
+        with Running(python("steps(1); print('on', flush=True); time.sleep(30)"), tmp_path / "t", **CYCLE,
+                     REMOTE_URL="s3://bucket", env=env) as p:
+            wait_until(lambda: server.methods, "the upload")
+            lines = [pathlib.Path(f).read_bytes() for f in map(str, pathlib.Path("/proc").glob("[0-9]*/cmdline"))
+                     if os.path.exists(f)]
+            curl = [line for line in lines if b"curl" in line and b"--config" in line]
+            assert curl and not any(b"SECRET" in line or b"AKID" in line for line in curl)
+            p.end(9)
+
+
+@needs_curl
+def test_programs_credentials_are_used(tmp_path):
+    """Set by the program itself after cprof woke, before it trains."""
+    with servers.Server(200, check=lambda r: servers.signature_fault(r, "late", "secret", "us-east-1")) as server:
+        code = f"mark(b'awake'); os.environ.update(AWS_ACCESS_KEY_ID='late', AWS_SECRET_ACCESS_KEY='secret', " \
+               f"AWS_ENDPOINT_URL='http://127.0.0.1:{server.port}'); steps(2)"
+        result = run(python(code), tmp_path / "t", WARMUP=1, ACTIVE=1, REMOTE_URL="s3://b")
+        assert server.faults == [] and len(server.files) == 1 and result.complaints == []
+
+
+@needs_curl
+def test_upload_is_tried_again(tmp_path):
+    """A server that is busy, and one that cuts the connection; then it goes well."""
+    with servers.Server(503, "cut", 201) as server:
+        result = run(python("push(b'x' * 3000); pop(); steps(1)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=0,
+                     REMOTE_URL=f"http://127.0.0.1:{server.port}", REMOTE_FILE_NAME="{rank}.json")
+        assert server.methods == ["PUT"] * 3 and list(server.files) == ["/0.json"] and json.loads(server.files["/0.json"])
+        assert result.complaints == [line for line in result.complaints if line.startswith("waiting for the upload")]
+        assert result.names == []
+
+
+@needs_curl
+def test_faults_of_servers(tmp_path):
+    """Each is one line with curl's reason, and the file stays; training and its exit code are as ever."""
+    for answer, reason in ((403, "error: 403"), ("refused", "curl: (7)"), ("slow", "within CPROF_UPLOAD_DEADLINE_MS=800")):
+        with servers.Server(answer if answer != "refused" else 500) as server:
+            port = server.port if answer != "refused" else servers.free_port()
+            start = time.monotonic()
+            n = 1 if answer == "refused" else 2
+            result = run(python(f"steps({n}); sys.exit(5)"), tmp_path / str(answer), **CYCLE, NUM_TRACES_TO_KEEP=0,
+                         UPLOAD_DEADLINE_MS=8500 if answer == "refused" else 800, REMOTE_URL=f"http://127.0.0.1:{port}", LOG="warn")
+            assert result.rc == 5 and len(result.traces) == n, answer
+            assert reason in result.complaints[0] and len(result.complaints) <= 2, result.complaints
+            assert time.monotonic() - start < 15
+
+
+def test_what_cannot_be_uploaded_is_said_at_the_start(tmp_path):
+    result = run(python("steps(1)"), tmp_path / "a", **CYCLE, REMOTE_URL="ftp://u:secret@h/x")
+    assert result.complaints == ["CPROF_REMOTE_URL=ftp://...@h/x: must begin with http://, https:// or s3://; nothing is uploaded"]
+    result = run(python("steps(1)"), tmp_path / "b", **CYCLE, REMOTE_URL="http://h", env=dict(PATH=str(tmp_path)))
+    assert result.complaints == ["CPROF_REMOTE_URL=http://h: uploads need the program curl, which is not in PATH; nothing is uploaded"]
+    assert run(python("steps(1)"), tmp_path / "c", **CYCLE, REMOTE_URL="http://h", REMOTE_FILE_NAME="none").complaints == []

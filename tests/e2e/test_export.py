@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where traces go besides the folder: cprof_export_chrome_trace(), TensorBoard's folder."""
+
+import re
+import socket
+
+import pytest
+
+import consumers
+from conftest import ROOT
+from support import events, files, load, python, read_bytes, run, step_numbers
+
+MODULE = dict(env=dict(PYTHONPATH=str(ROOT / "scripts/python")))
+
+
+def test_export_is_there_on_return(tmp_path):
+    """Right behind the step that saves: the window that has just ended, packed or not as the name says."""
+    code = """
+import cprof, json, gzip
+assert not cprof.export_chrome_trace("early.json")
+def work():
+    for i in range(200): push(b"span%d" % i); pop()
+work(); step(); work(); step()
+assert cprof.export_chrome_trace("a.json") and cprof.export_chrome_trace(__import__("pathlib").Path("a.json.gz"))
+json.load(open("a.json")); json.load(gzip.open("a.json.gz"))
+work(); step(); work(); step()
+with cprof.profile() as p:
+    work()
+assert cprof.export_chrome_trace("a.json")   # over the old one
+assert not cprof.export_chrome_trace("no/such/folder.json")
+"""
+    for use_gzip in (0, 1):
+        folder = tmp_path / str(use_gzip)
+        folder.mkdir()
+        result = run(python(code), folder / "t", cwd=folder, WARMUP=0, ACTIVE=1, REPEAT=2, USE_GZIP=use_gzip, **MODULE)
+        assert result.rc == 0, result.err
+        assert result.complaints[0] == 'cprof_export_chrome_trace("early.json"): no trace is whole yet'
+        assert 'cprof_export_chrome_trace("no/such/folder.json"): cannot copy' in result.complaints[1]
+        assert sorted(path.name for path in files(folder) if path.parent == folder) == ["a.json", "a.json.gz"]
+        assert (folder / "a.json").read_bytes()[:1] == b"{" and (folder / "a.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+        assert step_numbers(load(folder / "a.json.gz")) == [1]
+        assert len(events(load(folder / "a.json"), ph="X", name=re.compile("span"))) == 200
+        assert read_bytes(folder / "a.json") == read_bytes(result.traces[-1])
+
+
+def test_export_without_the_library_and_in_a_child(tmp_path):
+    code = "import cprof\nprint(cprof.export_chrome_trace('x.json'))"
+    assert run(python(code), tmp_path, preload=False, **MODULE).out == "False\n"
+    code = "import cprof\nsteps(2)\npid = os.fork()\nif pid == 0:\n    print(cprof.export_chrome_trace('x.json'), flush=True); os._exit(0)\n" \
+           "os.waitpid(pid, 0)"
+    assert run(python(code), tmp_path / "t", WARMUP=0, ACTIVE=1, **MODULE).out == "False\n"
+
+
+def test_export_of_a_removed_trace(tmp_path):
+    code = "import cprof\nsteps(1); time.sleep(0.5)\nprint(cprof.export_chrome_trace('x.json'))"
+    result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="true", **MODULE)
+    assert result.out == "False\n" and "No such file" in result.complaints[0]
+
+
+# ---- TensorBoard -------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("use_gzip", [0, 1])
+def test_tensorboard_names(tmp_path, use_gzip):
+    """As torch.profiler.tensorboard_trace_handler makes them, which the plugin reads back."""
+    result = run(python("print(os.getpid()); steps(4)"), tmp_path / "tb", WARMUP=0, ACTIVE=2, REPEAT=2, FOLDER=None,
+                 TENSORBOARD_DIR=tmp_path / "tb", USE_GZIP=use_gzip)
+    ending = r"\.pt\.trace\.json" + (r"\.gz" if use_gzip else "")
+    worker = f"{re.escape(socket.gethostname())}_{result.out.strip()}"
+    assert len(result.names) == 2 and all(re.fullmatch(rf"{worker}\.\d{{19}}{ending}", name) for name in result.names)
+    consts = pytest.importorskip("torch_tb_profiler.consts")
+    for path in result.traces:
+        match = consts.WORKER_PATTERN.match(path.name)
+        assert match and match.group(1) == worker.replace("\\", "") and load(path)
+    assert (tmp_path / "tb/saved_traces.jsonl").exists()
+
+
+def test_tensorboard_worker_takes_variables(tmp_path):
+    """The plugin loads the run, and finds each rank's worker."""
+    for rank in (0, 1):
+        result = run(python("steps(2)"), tmp_path / "x", WARMUP=0, ACTIVE=2, FOLDER=None, TENSORBOARD_DIR=tmp_path / "{run_name}",
+                     RUN_NAME="tb", TENSORBOARD_WORKER="worker{rank}-b{batch}", env=dict(RANK=str(rank), WORLD_SIZE="2"))
+        assert result.rc == 0 and result.complaints == []
+    names = sorted(path.name for path in files(tmp_path / "tb", ".json"))
+    assert [re.sub(r"\d{19}", "N", name) for name in names] == [f"worker{rank}-b2.N.pt.trace.json" for rank in (0, 1)]
+    for path in files(tmp_path / "tb", ".json"):
+        assert consumers.tensorboard(path)["steps"] == ["0", "1"]

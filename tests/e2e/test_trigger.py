@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows that somebody asks for in a running job: by a signal, a file, a socket, an NVTX range, cudaProfilerStart."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+import gpu_runs
+from support import PRELUDE, PROGRAMS, Running, events, files, load, python, run, step_numbers, wait_until
+
+# Steps for ever, until a line comes in on stdin.
+LOOP = """
+import select
+n = 0
+def work():
+    global n
+    push(b"work%d" % n); mark(b"m"); pop(); time.sleep(0.02); n += 1
+print("runs", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    work()
+    if sys.argv[1] == "steps": step()
+"""
+NONE = dict(SKIP_FIRST=1000000)  # the schedule records nothing
+
+
+class Client:
+    """Speaks the protocol of preload/trigger.h."""
+
+    def __init__(self, pid, request):
+        namespace = re.search(r"\d+", os.readlink(f"/proc/{pid}/ns/pid")).group()
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        self.socket.connect(f"\0cprof-{namespace}-{pid}")
+        self.socket.sendall(request.encode() + b"\n")
+        self.lines = self.socket.makefile("r")
+
+    def line(self):
+        return self.lines.readline().rstrip("\n")
+
+    def rest(self):
+        return [line.rstrip("\n") for line in self.lines]
+
+
+def ask(pid, request):
+    return Client(pid, request).rest()
+
+
+def loop(tmp_path, trigger, steps="steps", **settings):
+    p = Running(python(LOOP, steps), tmp_path / "t", TRIGGER=trigger, **{**NONE, **settings})
+    p.wait_for("runs")
+    return p
+
+
+def wait_socket(pid):
+    def there():
+        try:
+            return ask(pid, "status")
+        except OSError:
+            return None
+    return wait_until(there, "the socket")[0]
+
+
+# ---- the socket --------------------------------------------------------------------------------------------
+
+def test_socket_window_of_steps(tmp_path):
+    """It begins with the next step, is whole, and its path is told; a second one follows; the schedule need not have any."""
+    with loop(tmp_path, "socket") as p:
+        status = wait_socket(p.process.pid)
+        assert re.fullmatch(rf"status pid={p.process.pid} rank=0 step=\d+ action=skip traces=0", status)
+        for _ in range(2):
+            lines = ask(p.process.pid, "window steps=3")
+            first = int(re.fullmatch(r"opens step=(\d+) steps=3", lines[0]).group(1))
+            path = lines[1].removeprefix("trace ")
+            assert lines[2:] == ["done"]
+            trace = load(path)
+            assert step_numbers(trace) == [first, first + 1, first + 2]
+            assert {e["name"] for e in events(trace, ph="X", name=re.compile("work"))} == \
+                {f"work{n}" for n in range(first, first + 3)}
+        p.say()
+        assert len(p.end().traces) == 2
+
+
+def test_socket_window_of_seconds(tmp_path):
+    """At once, in the middle of a step, in a program with steps and in one without."""
+    for steps in ("steps", "none"):
+        with loop(tmp_path / steps, "socket", steps) as p:
+            wait_socket(p.process.pid)
+            start = time.monotonic()
+            lines = ask(p.process.pid, "window seconds=0.5")
+            assert re.fullmatch(r"opens step=\d+ seconds=0\.500", lines[0]) and lines[2:] == ["done"]
+            assert 0.5 <= time.monotonic() - start < 5
+            spans = [float(e["ts"]) for e in events(load(lines[1].removeprefix("trace ")), ph="X", name=re.compile("work"))]
+            assert 0.3e6 < max(spans) - min(spans) < 0.6e6
+            p.say()
+            assert p.end().complaints == []
+
+
+def test_usual_window(tmp_path):
+    """As many steps as CPROF_ACTIVE says."""
+    with loop(tmp_path, "socket", ACTIVE=2) as p:
+        wait_until(lambda: " step=0 " not in wait_socket(p.process.pid), "a step")
+        lines = ask(p.process.pid, "window")
+        assert lines[0].endswith(" steps=2") and len(step_numbers(load(lines[1].removeprefix("trace ")))) == 2
+
+
+def test_between_and_after_scheduled_windows(tmp_path):
+    """The schedule's own windows are as without; what is asked for comes between them and when they are over."""
+    code = """
+def to(n):
+    while _c.cprof_step_number() < n: steps(1, 0.02)
+to(3); print("waits", flush=True); sys.stdin.readline()
+to(60); print("waits again", flush=True); sys.stdin.readline()
+to(90)
+"""
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", WAIT=28, WARMUP=0, ACTIVE=2, REPEAT=2, SKIP_FIRST_WAIT=1) as p:
+        p.wait_for("waits")
+        pid = p.process.pid
+        wait_socket(pid)
+        one = Client(pid, "window steps=2")
+        assert one.line() == "opens step=4 steps=2"
+        p.say()
+        p.wait_for("waits again")
+        two = Client(pid, "window steps=3")
+        assert two.line() == "opens step=61 steps=3"
+        p.say()
+        assert one.rest()[-1] == two.rest()[-1] == "done"
+        result = p.end()
+    assert [step_numbers(load(path)) for path in result.traces] == [[0, 1], [4, 5], [30, 31], [61, 62, 63]]
+    assert result.complaints == []
+
+
+def test_while_a_window_is_open(tmp_path):
+    """The answer says so, and its trace is told; the window is what it would have been."""
+    with loop(tmp_path, "socket") as p:
+        wait_socket(p.process.pid)
+        one = Client(p.process.pid, "window steps=30")
+        assert one.line().startswith("opens ")
+        two = Client(p.process.pid, "window steps=2")
+        assert two.line().startswith("open step=")
+        ends = one.rest(), two.rest()
+        assert ends[0] == ends[1] and len(step_numbers(load(ends[0][0].removeprefix("trace ")))) == 30
+
+
+def test_bad_requests_and_clients_that_leave(tmp_path):
+    with loop(tmp_path, "socket") as p:
+        pid = p.process.pid
+        wait_socket(pid)
+        assert ask(pid, "window steps=0") == ["error a window takes steps=N or seconds=S"]
+        assert ask(pid, "stop") == ["error known requests: window [steps=N | seconds=S], status"]
+        assert ask(pid, "x" * 300) == ["error the line is too long"]
+        left = Client(pid, "window steps=2")
+        left.line()
+        left.lines.close()
+        left.socket.close()
+        wait_until(lambda: files(tmp_path / "t", ".json"), "the trace")
+        last = Client(pid, "window steps=100000")
+        last.line()
+        p.say()
+        assert p.end().rc == 0
+        assert last.rest()[0].split()[0] in ("trace", "error")
+
+
+def test_window_in_which_nothing_happens(tmp_path):
+    """No trace is written, and that is the answer."""
+    code = "mark(b'awake')\nprint('runs', flush=True)\nsys.stdin.readline()"
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
+        p.wait_for("runs")
+        wait_socket(p.process.pid)
+        assert ask(p.process.pid, "window seconds=0.2")[1:] == ["error nothing was recorded: no trace was written"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_other_users_are_not_listened_to(tmp_path):
+    with loop(tmp_path, "socket") as p:
+        wait_socket(p.process.pid)
+        namespace = re.search(r"\d+", os.readlink(f"/proc/{p.process.pid}/ns/pid")).group()
+        code = "import os, socket, sys; os.setuid(int(sys.argv[1])); s = socket.socket(socket.AF_UNIX)\n" \
+               "s.connect('\\0' + sys.argv[2]); s.sendall(b'status\\n'); print(s.recv(100))"
+        said = [subprocess.run([sys.executable, "-c", code, user, f"cprof-{namespace}-{p.process.pid}"], capture_output=True,
+                               text=True).stdout for user in ("0", "65534")]
+        assert "status" in said[0] and "status" not in said[1]
+
+
+def test_program_that_closes_everything(tmp_path):
+    """Descriptors that the program took over are left alone."""
+    code = """
+import socket
+steps(1); time.sleep(0.6)
+os.closerange(3, 64)
+own = [socket.socket() for _ in range(8)]
+for s in own: s.bind(("127.0.0.1", 0)); s.listen()
+port = own[0].getsockname()[1]
+client = socket.create_connection(("127.0.0.1", port))
+time.sleep(0.8)
+for s in own: s.settimeout(0.2)
+print(sum(1 for s in own if s.fileno() >= 0), own[0].accept()[1][1] == client.getsockname()[1])
+"""
+    result = run(python(code), tmp_path / "t", TRIGGER="socket", **NONE)
+    assert result.rc == 0 and result.out == "8 True\n"
+
+
+def test_forked_child_does_not_listen(tmp_path):
+    """It closes what it inherited: when the parent is gone, nobody answers in its name."""
+    code = """
+def link(fd):
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
+def sockets():
+    return sum(link(fd).startswith("socket") for fd in os.listdir("/proc/self/fd"))
+steps(1)
+print(sockets(), flush=True)
+pid = os.fork()
+if pid == 0:
+    print(sockets(), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    assert run(python(code), tmp_path / "t", TRIGGER="socket", **NONE).out == "1\n0\n"
+
+
+def test_rank_below_a_traced_launcher(tmp_path):
+    """The launcher is traced, too; its rank listens from its first step on, as itself."""
+    code = f"mark(b'awake')\nchild = subprocess.Popen([sys.executable, '-c', {PRELUDE + LOOP!r}, 'steps'], stdin=subprocess.PIPE)\n" \
+           "print('child', child.pid, flush=True)\nsys.stdin.readline(); child.communicate(b'end\\n')"
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
+        p.wait_for("runs")
+        pid = int(re.search(r"child (\d+)", "".join(p._out)).group(1))
+        wait_socket(pid)
+        lines = ask(pid, "window steps=2")
+        assert lines[0].endswith(" steps=2") and len(step_numbers(load(lines[1].removeprefix("trace ")))) == 2
+        p.say()
+        assert p.end().rc == 0
+
+
+# ---- signal ------------------------------------------------------------------------------------------------
+
+def test_signal(tmp_path):
+    with loop(tmp_path, "signal:USR2", ACTIVE=2) as p:
+        wait_until(lambda: "cprof" in [pathlib.Path(f"/proc/{p.process.pid}/task/{t}/comm").read_text().strip()
+                                       for t in os.listdir(f"/proc/{p.process.pid}/task")], "the cprof thread")
+        time.sleep(0.2)
+        for n in (1, 2):
+            p.process.send_signal(signal.SIGUSR2)
+            wait_until(lambda: len(files(tmp_path / "t", ".json")) == n, "the trace")
+        p.say()
+        result = p.end()
+    assert result.rc == 0 and all(len(step_numbers(load(path))) == 2 for path in result.traces)
+    assert len([line for line in result.said if re.match(r"signal 12: a window opens step=\d+ steps=2", line)]) == 2
+
+
+def test_signal_handler_of_the_program_is_called_too(tmp_path):
+    code = "got = []\nsignal.signal(signal.SIGUSR1, lambda *a: got.append(a))\nsteps(1)\ntime.sleep(0.1)\n" \
+           "os.kill(os.getpid(), signal.SIGUSR1)\nsteps(4, 0.05)\nprint(len(got))"
+    result = run(python(code), tmp_path / "t", TRIGGER="signal:SIGUSR1", ACTIVE=1, **NONE)
+    assert result.rc == 0 and result.out == "1\n" and len(result.traces) == 1
+
+
+def test_signals_that_are_refused(tmp_path):
+    result = run(python("steps(1)"), tmp_path / "t", TRIGGER="signal:TERM", WARMUP=0)
+    assert len(result.traces) == 1 and "CPROF_TRIGGER=signal:TERM: must be one of USR1, USR2, HUP" in result.complaints[0]
+    result = run(python("print(signal.getsignal(signal.SIGUSR2)); steps(1)"), tmp_path / "u")
+    assert result.out == "0\n" or "SIG_DFL" in result.out
+
+
+# ---- file --------------------------------------------------------------------------------------------------
+
+def test_file(tmp_path):
+    """It is removed, its text is the request; {rank} makes it each rank's own."""
+    with loop(tmp_path, f"file:{tmp_path}/go-{{rank}}", env=dict(RANK="1", WORLD_SIZE="2")) as p:
+        (tmp_path / "go-0").write_text("")
+        for n, text in enumerate(("steps=3\n", "seconds=0.3"), 1):
+            (tmp_path / "new").write_text(text)
+            os.rename(tmp_path / "new", tmp_path / "go-1")
+            wait_until(lambda: len(files(tmp_path / "t", ".json")) == n, "the trace")
+            assert not (tmp_path / "go-1").exists()
+        (tmp_path / "new").write_text("nonsense")
+        os.rename(tmp_path / "new", tmp_path / "go-1")
+        wait_until(lambda: not (tmp_path / "go-1").exists(), "the removal")
+        p.say()
+        result = p.end()
+    assert (tmp_path / "go-0").exists() and len(step_numbers(load(result.traces[0]))) == 3
+    assert [line for line in result.complaints if "must be empty or hold" in line] and len(result.traces) == 2
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "folder"])
+def test_file_that_is_none(tmp_path, what):
+    """In a shared folder somebody may put a link or a FIFO there: one line, and it stays."""
+    path = tmp_path / "go"
+    with loop(tmp_path, f"file:{path}") as p:
+        (tmp_path / "victim").write_text("steps=1")
+        {"link": lambda: path.symlink_to(tmp_path / "victim"), "fifo": lambda: os.mkfifo(path), "folder": path.mkdir}[what]()
+        time.sleep(0.8)
+        p.say()
+        result = p.end()
+    assert result.traces == [] and (tmp_path / "victim").exists() and os.path.lexists(path)
+    assert len(result.complaints) == 1 and "CPROF_TRIGGER=file is off" in result.complaints[0]
+
+
+# ---- ranges of the program ---------------------------------------------------------------------------------
+
+def test_nothing_is_recorded_outside_nvtx_ranges(tmp_path):
+    """Inside it is as between cprof_start() and cprof_stop()."""
+    code = """
+import nvtx
+def more(n, tag):
+    for i in range(n):
+        push(b"%s%d" % (tag, i)); pop(); step()
+more(3, b"before")
+with nvtx.annotate("capture this", domain="mine"): more(2, b"first")
+more(3, b"between")
+r = nvtx.start_range("capture that"); more(1, b"second"); nvtx.end_range(r)
+with nvtx.annotate("not this"): more(2, b"after")
+"""
+    pytest.importorskip("nvtx")
+    result = run(python(code), tmp_path / "t", TRIGGER="nvtx:capture*", SCHEDULE_SCOPE="none")
+    assert result.rc == 0 and result.complaints == []
+    names = [sorted(e["name"] for e in events(load(path), ph="X", name=re.compile("first|second|before|between|after|capture")))
+             for path in result.traces]
+    assert names == [["capture this", "first0", "first1"], ["second0"]]
+
+
+@pytest.mark.skipif(not (PROGRAMS.parent / "gpu/train").exists(), reason="no simulated GPU: no CUDA headers")
+def test_cuda_profiler_calls(tmp_path):
+    """cudaProfilerStart to cudaProfilerStop, only when asked for; more starts than one count once."""
+    code = f"""
+rt = ctypes.CDLL({str(PROGRAMS.parent / 'sim/libcudart.so.13')!r}, mode=ctypes.RTLD_GLOBAL)
+def more(n, tag):
+    for i in range(n):
+        push(b"%s%d" % (tag, i)); pop(); step()
+rt.cudaDeviceSynchronize(); _c.cudaDeviceSynchronize()
+more(2, b"before")
+print(_c.cudaProfilerStart(), _c.cudaProfilerStart()); more(3, b"inside"); print(_c.cudaProfilerStop())
+more(2, b"after")
+"""
+    result = run(python(code), tmp_path / "t", TRIGGER="cuda", SCHEDULE_SCOPE="none")
+    assert result.rc == 0 and result.out == "0 0\n0\n" and len(result.traces) == 1, result.err
+    names = [e["name"] for e in events(load(result.traces[0]), ph="X", name=re.compile("before|inside|after"))]
+    assert names == ["inside0", "inside1", "inside2"]
+    result = run(python(code), tmp_path / "u", SKIP_FIRST=1000)
+    assert result.rc == 0 and result.traces == []
+    result = run(python("steps(3)"), tmp_path / "v", TRIGGER="cuda", WARMUP=0)
+    assert result.traces == [] and "cudaProfilerStart was not called" in result.complaints[0]
+
+
+def test_trigger_that_is_unknown(tmp_path):
+    result = run(python("steps(1)"), tmp_path, TRIGGER="telepathy", WARMUP=0)
+    assert len(result.traces) == 1 and result.complaints[0].startswith("CPROF_TRIGGER=telepathy: must be one of off, signal:NAME")
+
+
+@gpu_runs.needed
+@pytest.mark.parametrize("request_", ["steps=4", "seconds=0.4"])
+def test_window_of_a_gpu_program(tmp_path, request_):
+    """CUPTI is switched on by the thread that opens the window: each launch of the window has its kernel, and nothing is lost."""
+    with Running([gpu_runs.PROGRAMS / "train", "--steps", 100000, "--devices", 1], tmp_path / "t", TRIGGER="socket",
+                 env=dict(LD_LIBRARY_PATH=str(gpu_runs.SIM)), **NONE) as p:
+        wait_until(lambda: " step=0 " not in wait_socket(p.process.pid), "a step")
+        lines = ask(p.process.pid, f"window {request_}")
+        assert lines[0].startswith("opens ") and lines[2:] == ["done"]
+        trace = load(lines[1].removeprefix("trace "))
+    launches = events(trace, cat="cuda_runtime", name=re.compile("cudaLaunchKernel"))
+    kernels = events(trace, cat="kernel")
+    by_id = {e["args"]["correlation"] for e in kernels}
+    assert len(launches) > 20 and all(e["args"]["correlation"] in by_id for e in launches)
+    assert trace["cprof"]["lost"]["total"] == 0 and trace["cprof"]["gpu"]["before_call"] == 0
+    if "steps" in request_:
+        per_step = [len([e for e in launches if s <= float(e["ts"]) < s + d]) for s, d in
+                    ((float(e["ts"]), float(e["dur"])) for e in events(trace, ph="X", name=re.compile("ProfilerStep")))]
+        assert len(per_step) == 4 and len(set(per_step)) == 1, per_step

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of what after.c, child_env.c and trigger.c read: commands, environments, requests; and of copies of whole traces. */
+#include "preload/after.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "preload/child_env.h"
+#include "preload/trigger.h"
+
+Suite *suite_after(void);
+
+START_TEST(commands_are_split_as_by_a_shell)
+{
+    static const struct {
+        const char *text, *words; /* joined by | */
+    } rows[] = {
+        {"ls", "ls"},
+        {"  cp -v\t\"a b\" 'c \"d' ", "cp|-v|a b|c \"d"},
+        {"a\\ b \"\\\"\\x\" '\\'", "a b|\"\\x|\\"},
+        {"x '' y\"\"z", "x||yz"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[64], joined[64] = "";
+        const char *words[8];
+        strcpy(text, rows[i].text);
+        ck_assert(after_split(text, words, 8));
+        for (int w = 0; words[w]; w++) {
+            strcat(joined, w ? "|" : "");
+            strcat(joined, words[w]);
+        }
+        ck_assert_str_eq(joined, rows[i].words);
+    }
+    const char *words[3];
+    ck_assert(!after_split((char[]){"a 'b"}, words, 3));
+    ck_assert(!after_split((char[]){"a b c"}, words, 3));
+    ck_assert(!after_split((char[]){"  "}, words, 3));
+}
+END_TEST
+
+START_TEST(only_our_own_library_leaves_the_preload)
+{
+    static const struct {
+        const char *value, *left;
+    } rows[] = {
+        {"/x/libcprof.so", ""},
+        {"libcprof.so", ""},
+        {"/a/libfoo.so:/x/libcprof.so:/b/libbar.so", "/a/libfoo.so:/b/libbar.so"},
+        {"/x/libcprof.so /a/libfoo.so ", "/a/libfoo.so"},
+        {"/x/libcprof.so.1:/x/notlibcprof.so", "/x/libcprof.so.1:/x/notlibcprof.so"},
+        {"::", ""},
+    };
+    char out[128];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_uint_eq(child_env_preload(rows[i].value, "/x/libcprof.so", out),
+                          strlen(rows[i].left));
+        ck_assert_str_eq(out, rows[i].left);
+    }
+}
+END_TEST
+
+START_TEST(the_environment_is_the_hosts_without_us)
+{
+    clearenv();
+    setenv("A", "1", 1);
+    setenv("LD_PRELOAD", "/x/libcprof.so", 1);
+    setenv("CUDA_INJECTION64_PATH", "/x/libcprof.so", 1);
+    setenv("NVTX_INJECTION64_PATH", "/other/tool.so", 1);
+    child_env_take("/x/libcprof.so");
+    setenv("A", "2", 1);
+    ck_assert_str_eq(child_env_get("A"), "1");
+    ck_assert_ptr_null(child_env_get("LD_PRELOAD"));
+    ck_assert_ptr_null(child_env_get("CUDA_INJECTION64_PATH"));
+    ck_assert_str_eq(child_env_get("NVTX_INJECTION64_PATH"), "/other/tool.so");
+    const char *more[] = {"A=3", "B=4"};
+    const char **all = child_env_with(more, 2);
+    ck_assert_str_eq(all[0], "NVTX_INJECTION64_PATH=/other/tool.so");
+    ck_assert_str_eq(all[1], "A=3");
+    ck_assert_str_eq(all[2], "B=4");
+    ck_assert_ptr_null(all[3]);
+    free(all);
+    char path[256];
+    ck_assert(child_env_search("sh", path, sizeof path));
+    ck_assert(!child_env_search("no-such-program-here", path, sizeof path));
+    ck_assert(!child_env_search("/etc/passwd", path, sizeof path));
+}
+END_TEST
+
+START_TEST(requests_are_read)
+{
+    struct trigger_request r;
+    ck_assert(trigger_parse("", &r) && r.steps == 0 && r.ms == 0);
+    ck_assert(trigger_parse(" \n", &r) && r.steps == 0 && r.ms == 0);
+    ck_assert(trigger_parse(" steps=3\n", &r) && r.steps == 3 && r.ms == 0);
+    ck_assert(trigger_parse("seconds=2", &r) && r.steps == 0 && r.ms == 2000);
+    ck_assert(trigger_parse("seconds=.25", &r) && r.ms == 250);
+    ck_assert(trigger_parse("seconds=1.0625", &r) && r.ms == 1062);
+    static const char *const bad[] = {
+        "steps=0",    "steps=-1",    "steps=",        "steps=1x", "seconds=0",
+        "seconds=1.", "seconds=1e3", "seconds=86401", "3",        "steps=1 seconds=1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!trigger_parse(bad[i], &r), "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(signals_that_may_be_named)
+{
+    ck_assert_int_eq(trigger_signal_number("USR2"), SIGUSR2);
+    ck_assert_int_eq(trigger_signal_number("sigusr1"), SIGUSR1);
+    ck_assert_int_eq(trigger_signal_number("HUP"), SIGHUP);
+    ck_assert_int_eq(trigger_signal_number("RTMIN+2"), SIGRTMIN + 2);
+    ck_assert_int_eq(trigger_signal_number("KILL"), 0);
+    ck_assert_int_eq(trigger_signal_number("TERM"), 0);
+    ck_assert_int_eq(trigger_signal_number("RTMIN+99"), 0);
+    ck_assert_int_eq(trigger_signal_number("12"), 0);
+}
+END_TEST
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static const char *read_packed(const char *path, char *text, unsigned size, bool packed)
+{
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fgetc(file) == 0x1f, packed);
+    fclose(file);
+    gzFile gz = gzopen(path, "r");
+    int n = gzread(gz, text, size - 1);
+    gzclose(gz);
+    ck_assert_int_ge(n, 0);
+    text[n] = '\0';
+    return text;
+}
+
+START_TEST(traces_are_copied_as_named)
+{
+    char text[64], folder[] = "/tmp/cprof-copy-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    put_file("a.json", "{\"a\": 1}");
+    put_file("old.json", "old");
+    ck_assert_int_eq(writer_copy_trace("a.json", "b.json"), 0);
+    ck_assert_str_eq(read_packed("b.json", text, sizeof text, false), "{\"a\": 1}");
+    ck_assert_int_eq(writer_copy_trace("a.json", "c.json.gz"), 0);
+    ck_assert_str_eq(read_packed("c.json.gz", text, sizeof text, true), "{\"a\": 1}");
+    ck_assert_int_eq(system("cat c.json.gz c.json.gz >two.json.gz"),
+                     0); /* as ours: members in a row */
+    ck_assert_int_eq(writer_copy_trace("two.json.gz", "old.json"), 0);
+    ck_assert_str_eq(read_packed("old.json", text, sizeof text, false), "{\"a\": 1}{\"a\": 1}");
+    ck_assert_int_eq(writer_copy_trace("none.json", "d.json"), ENOENT);
+    ck_assert_int_eq(writer_copy_trace("a.json", "no/folder.json"), ENOENT);
+    ck_assert_int_eq(system("head -c 15 c.json.gz >cut.json.gz"), 0);
+    ck_assert_int_ne(writer_copy_trace("cut.json.gz", "e.json"), 0);
+    ck_assert_int_eq(symlink("a.json", "link.json"), 0);
+    ck_assert_int_eq(writer_copy_trace("link.json", "f.json"), ELOOP);
+    ck_assert_int_eq(symlink("a.json", "to.json"), 0);
+    ck_assert_int_eq(writer_copy_trace("c.json.gz", "to.json"),
+                     0); /* the link goes, not what it names */
+    struct stat st;
+    ck_assert(lstat("to.json", &st) == 0 && S_ISREG(st.st_mode));
+    ck_assert_int_eq(system("test $(ls *.part e.json f.json 2>/dev/null | wc -l) = 0"), 0);
+    ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
+}
+END_TEST
+
+Suite *suite_after(void)
+{
+    Suite *suite = suite_create("after");
+    TCase *tcase = tcase_create("after");
+    tcase_add_test(tcase, commands_are_split_as_by_a_shell);
+    tcase_add_test(tcase, only_our_own_library_leaves_the_preload);
+    tcase_add_test(tcase, the_environment_is_the_hosts_without_us);
+    tcase_add_test(tcase, requests_are_read);
+    tcase_add_test(tcase, signals_that_may_be_named);
+    tcase_add_test(tcase, traces_are_copied_as_named);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
