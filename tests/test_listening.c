@@ -203,8 +203,8 @@ END_TEST
 
 START_TEST(a_second_hold_begins_with_what_was_asked_for)
 {
-    writer_want_skipped();
     session_start(ACTION_SKIP, true); /* kept for a program without marks */
+    writer_want_skipped();
     mark("asked", REC_SKIPPED);
     mark("kept", 0);
     session_step(ACTION_SKIP);
@@ -230,8 +230,8 @@ END_TEST
 START_TEST(too_many_marks_before_a_window)
 {
     session_options.hold_bytes = 10000;
-    writer_want_skipped();
     session_start(ACTION_SKIP, false);
+    writer_want_skipped();
     for (int i = 0; i < 1000; i++)
         mark("asked", REC_SKIPPED);
     session_sleep(200); /* they are held */

@@ -53,7 +53,8 @@ static _Atomic uint64_t edges_saved;
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
 static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
 static _Atomic bool
-    skipped_wanted; /* see writer_want_skipped(); any thread sets, cprof thread reads */
+    skipped_wanted;          /* see writer_want_skipped(); any thread sets, cprof thread reads */
+static _Atomic bool started; /* writer_start() is done; it writes, any thread reads */
 
 /* The cprof thread's own. */
 static struct writer_options options;
@@ -724,6 +725,7 @@ bool writer_start(const struct writer_options *given)
         log_error("no thread-specific key is left in this process; nothing is recorded");
         return false;
     }
+    atomic_store(&started, true);
     return true;
 }
 
@@ -758,7 +760,9 @@ bool writer_run(void)
 
 void writer_want_skipped(void)
 {
-    if (!atomic_exchange(&skipped_wanted, true) && writer_run())
+    bool before = atomic_exchange(&skipped_wanted, true);
+    if (!before && atomic_load(&started) &&
+        writer_run()) /* else another thread is waking cprof just now */
         edges_wake();
 }
 

@@ -279,7 +279,7 @@ bool writer_is_heard(void);
 /* Nanoseconds that the listener has taken so far, of the wall clock. Any thread. */
 uint64_t writer_listener_ns(void);
 
-/* From now on marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread. Any application thread, after writer_start(). */
+/* From now on marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread, after writer_start(). Any application thread. */
 void writer_want_skipped(void);
 
 /* ---- starting and stopping ---- */
