@@ -121,7 +121,7 @@ _lock = threading.Lock()
 
 def _say(text: str) -> None:
     try:
-        print("cprof: " + text.replace("\n", " "), file=sys.stderr)
+        sys.stderr.write("cprof: " + text.replace("\n", " ") + "\n")  # in one piece: several threads may say something
     except Exception:
         pass  # a program may have closed it
 
