@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(ROOT / "scripts/python"))  # the module cprof, with the command's readers
 
 # Settings of the caller's shell, or of a launcher around the test run, must not reach the traced programs.
 for name in list(os.environ):
@@ -31,3 +32,19 @@ def library():
 def own_folder(tmp_path, monkeypatch):
     """Each test runs in a folder of its own: traces with default names go to the current one."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def torch_run(tmp_path_factory):
+    """A folder with traces of torch.profiler, and the tables, stacks and timeline that torch itself makes of them."""
+    pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+    import tool
+    return tool.torch_run(tmp_path_factory.mktemp("torch"))
+
+
+@pytest.fixture(scope="session")
+def our_trace(tmp_path_factory):
+    """A trace of cprof's, of two steps of a small training."""
+    pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+    import tool
+    return tool.our_trace(tmp_path_factory.mktemp("ours"))

@@ -242,6 +242,12 @@ def torch_rules(trace):
     return problems, excused
 
 
+def check_problems(path):
+    """The errors that `cprof check` finds, in words."""
+    from cprof.tool.check import problems
+    return problems(str(path))
+
+
 def torch_validator(path):
     """Violations that torch's own validator finds, by rule. Skips where this torch has none (before 2.13)."""
     validator = pytest.importorskip("torch.profiler._trace_validator", reason="this torch has no trace validator")

@@ -448,6 +448,7 @@ def test_perfetto_sees_an_arrow_without_a_start(trace, tmp_path):
 def test_torch_rules(trace):
     loaded = support.load(trace)
     assert consumers.torch_rules(loaded) == ([], {})
+    assert consumers.check_problems(trace) == []
     assert not consumers.torch_validator(trace)
 
 
@@ -466,6 +467,7 @@ def test_torch_rules_see(trace, tmp_path, change, problem):
     assert bool(problems) == (problem is not None)
     assert problem is None or any(problem in line for line in problems)
     assert bool(consumers.torch_validator(tmp_path / trace.name)) == bool(problems)
+    assert bool(consumers.check_problems(tmp_path / trace.name)) == bool(problems)
 
 
 def test_torch_rules_excuse_a_wait_that_begins_while_its_stream_works(trace, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import perfetto
 import support
 from conftest import BUILD, ROOT
+from cprof.tool import check
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 
@@ -50,6 +51,10 @@ def test_only_the_scheduled_steps(trace):
     assert [n for n in names if n.startswith("ProfilerStep")] == [f"ProfilerStep#{n}" for n in (1, 2, 3, 4)]
     assert names.count("Optimizer.step#SGD.step") == 4
     assert sum(n.startswith("enumerate(DataLoader)#") for n in names) == 4
+
+
+def test_keeps_the_rules_of_its_readers(trace):
+    assert check.findings(str(trace)) == ([], len(support.loads_plainly(trace)["traceEvents"]))
 
 
 @perfetto.needed

@@ -15,6 +15,8 @@
 Started under LD_PRELOAD=libcprof.so the library answers; started plainly every call does nothing, so that a program can
 keep them. All calls may be made from any thread, and none raises but for arguments of a wrong type. Pure Python over
 ctypes; nothing is loaded.
+
+key_averages() and events() read traces, as the command `cprof` does, and raise a ValueError that names the file.
 """
 
 from __future__ import annotations
@@ -23,16 +25,19 @@ import ctypes
 import os
 import sys
 import weakref
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from cprof._action import Action, action_of
 from cprof._saved import SavedTraces, saved_traces
 from cprof._wrap import wrap
 
+if TYPE_CHECKING:
+    from cprof.tool.averages import Averages
+
 __all__ = ["Action", "Marker", "Profile", "SavedTrace", "SavedTraces", "Time", "TraceHandler", "action", "add_metadata",
-           "add_metadata_json", "add_trace_handler", "epoch", "export_chrome_trace", "is_recording", "mark", "marker",
-           "profile", "range_pop", "range_push", "record_chrome_json_trace_file", "saved_traces", "set_on_trace_ready",
-           "set_schedule", "start", "step", "step_number", "stop", "trace_handlers", "version"]
+           "add_metadata_json", "add_trace_handler", "epoch", "events", "export_chrome_trace", "is_recording", "key_averages",
+           "mark", "marker", "profile", "range_pop", "range_push", "record_chrome_json_trace_file", "saved_traces",
+           "set_on_trace_ready", "set_schedule", "start", "step", "step_number", "stop", "trace_handlers", "version"]
 __version__ = "0.1.0"
 
 _INT64 = range(-2**63, 2**63)
@@ -371,6 +376,20 @@ def range_pop() -> int:
 def mark(name: str) -> None:
     """Marks a moment."""
     _mark(_bytes(name))
+
+
+# ---- traces ----
+
+def key_averages(path: Union[str, os.PathLike], group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
+    """torch.profiler's key_averages(), from a trace: rows with torch's attributes, and table(sort_by, row_limit)."""
+    from cprof.tool.averages import key_averages as read  # a program that only marks does not load the readers
+    return read(path, group_by_input_shape, group_by_stack_n)
+
+
+def events(path: Union[str, os.PathLike]) -> Iterator[Dict[str, Any]]:
+    """The events of a trace of any size, one by one, as dictionaries."""
+    from cprof.tool.events import events as read
+    return read(path)
 
 
 # ---- trace handlers ----

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `cprof`: one module of this package for each sub-command, and what all of them share.
+
+A sub-command's module has
+    HELP                     one line for `cprof --help`; the module's docstring is what `cprof NAME --help` begins with
+    add_arguments(parser)    declares its arguments
+    run(args) -> int         does it; the exit code
+
+Exit codes: 0 fine, 1 something was found (check), 2 bad input or usage, 130 after ^C. What is wrong is said in one line
+on stderr, `cprof: FILE: what`: raise Problem(what, file) for it. Stdout is data.
+"""
+
+import argparse
+import gc
+import importlib
+import os
+import sys
+from typing import Any, List, NoReturn, Optional
+
+COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
+    "top",
+    "events",
+    "check",
+    "stacks",
+    "memory-timeline",
+]
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141  # what a shell shows for a program that SIGPIPE ended
+
+
+class Problem(ValueError):
+    """Ends the command with exit code 2 and one line on stderr."""
+
+    def __init__(self, what: str, file: Optional[str] = None) -> None:
+        super().__init__(what if file is None else f"{printable(file)}: {what}")
+
+
+def printable(text: Any) -> str:
+    """The text in one line that any terminal takes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in str(text))
+
+
+def note(text: str, file: Optional[str] = None) -> None:
+    """One line on stderr about something that does not end the command."""
+    where = "" if file is None else printable(file) + ": "
+    try:
+        print(f"cprof: {where}{text}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        prefix = self.prog.partition(" ")[2]
+        note(f"{prefix + ': ' if prefix else ''}{printable(message)} ({self.prog} --help shows how)")
+        raise SystemExit(BAD_INPUT)
+
+
+def _module(command: str) -> Any:
+    return importlib.import_module("cprof.tool." + command.replace("-", "_"))
+
+
+def _parse(argv: List[str]) -> argparse.Namespace:
+    parser = _Parser(prog="cprof", description="Reads, checks and shows the traces of cprof, of torch.profiler, and any "
+                     "other of Chrome's JSON form; a trace may be gzip, or cut off.")
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command")
+    # One module is enough where one is asked for; its neighbours cost time and may need what is not there.
+    asked = argv[0] if argv and argv[0] in COMMANDS else None
+    for command in [asked] if asked else COMMANDS:
+        module = _module(command)
+        sub = commands.add_parser(command, help=module.HELP, description=(module.__doc__ or module.HELP),
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        raise SystemExit(0)
+    return args
+
+
+def _quiet_stdout() -> None:
+    """So that the interpreter's last flush finds no closed pipe."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        names = ": ".join(printable(os.fsdecode(name)) for name in (error.filename, error.filename2)
+                          if isinstance(name, (str, bytes)))
+        return f"{names}: {error.strerror}" if names else error.strerror
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return printable(error)
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Runs the command; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names of any alphabet, terminals of one
+    gc.disable()  # millions of small dictionaries without cycles: collecting costs a third and finds nothing
+    try:
+        args = _parse(sys.argv[1:] if argv is None else argv)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code or 0
+    except SystemExit as ending:  # argparse's
+        return ending.code if isinstance(ending.code, int) else 0 if ending.code is None else BAD_INPUT
+    except KeyboardInterrupt:
+        _quiet_stdout()
+        return INTERRUPTED
+    except BrokenPipeError:
+        _quiet_stdout()
+        return BROKEN_PIPE
+    except (Problem, OSError, MemoryError) as error:
+        note(_said(error))
+        return BAD_INPUT
+    except Exception as error:
+        if os.environ.get("CPROF_LOG") == "debug":
+            raise
+        note(f"went wrong inside: {type(error).__name__}: {printable(error)} (CPROF_LOG=debug shows where)")
+        return BAD_INPUT

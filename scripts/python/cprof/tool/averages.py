@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.profiler's key_averages() and its table, made from a trace.
+
+    print(key_averages("rank0.5.pt.trace.json").table(sort_by="self_cpu_time_total", row_limit=20))
+
+Columns, widths, units, order and footer are those of torch/autograd/profiler_util.py, _build_table().
+"""
+
+import math
+import os
+import re
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+
+from cprof.tool import Problem
+from cprof.tool.reader import open_trace
+from cprof.tool.spans import Roots, Spans, Wanted, read_spans, walk
+
+SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
+             "cpu_memory_usage", "cuda_memory_usage", "self_cpu_memory_usage", "self_cuda_memory_usage", "flops", "count")
+NO_SHAPES = "holds no input shapes: record it with CPROF_RECORD_SHAPES=1 (torch.profiler: record_shapes=True)"
+NO_STACKS = "holds no stacks: record it with CPROF_WITH_STACK=1 (torch.profiler: with_stack=True)"
+NO_FLOPS = "holds no FLOPs: record it with CPROF_WITH_FLOPS=1 (torch.profiler: with_flops=True and record_shapes=True)"
+NO_MEMORY = "holds no tensor memory: record it with CPROF_PROFILE_MEMORY=1 (torch.profiler: profile_memory=True)"
+# Frames that torch leaves out of stacks.
+_UNSEEN = (("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward"),
+           ("_internal/common_utils", "prof_callable"), ("_internal/common_utils", "prof_func_call"),
+           ("_internal/common_utils", "prof_meth_call"))
+_PYTHON = re.compile(r"\(\d+\): |^<built-in |^nn\.Module: ")
+_EVALUATE = "autograd::engine::evaluate_function: "
+_WIDTH = 12
+_FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
+
+
+class Average:
+    """One row: sums over the spans of one key. Times are microseconds, memory is bytes."""
+
+    __slots__ = ("key", "device_type", "is_user_annotation", "is_async", "input_shapes", "stack", "count", "flops",
+                 "cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_usage", "self_cpu_memory_usage",
+                 "device_memory_usage", "self_device_memory_usage", "first")
+
+    def __init__(self, key: str, device: bool, annotation: bool, shapes: str, stack: Tuple[str, ...]) -> None:
+        self.key, self.input_shapes, self.stack = key, shapes, list(stack)
+        self.device_type = "cuda" if device else "cpu"
+        self.is_user_annotation, self.is_async = annotation, False
+        self.count = self.flops = self.cpu_ns = self.self_cpu_ns = self.device_ns = self.self_device_ns = 0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.device_memory_usage = self.self_device_memory_usage = 0
+        self.first = (1 << 62, 0)
+
+    cpu_time_total = property(lambda self: self.cpu_ns / 1000)
+    self_cpu_time_total = property(lambda self: self.self_cpu_ns / 1000)
+    device_time_total = cuda_time_total = property(lambda self: self.device_ns / 1000)
+    self_device_time_total = self_cuda_time_total = property(lambda self: self.self_device_ns / 1000)
+    cpu_time = property(lambda self: self.cpu_ns / 1000 / self.count if self.count else 0.0)
+    device_time = cuda_time = property(lambda self: self.device_ns / 1000 / self.count if self.count else 0.0)
+    cuda_memory_usage = property(lambda self: self.device_memory_usage)
+    self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
+
+
+def seen_frame(frame: str) -> bool:
+    """Whether torch shows this frame in stacks."""
+    return not any(file in frame and function in frame for file, function in _UNSEEN)
+
+
+def python_frames(stack: List[str]) -> List[str]:
+    """Without the native frames, which tell callers of an operator little apart; as it is where there are no others."""
+    return [frame for frame in stack if _PYTHON.search(frame)] or stack
+
+
+class Averages:
+    """The rows of key_averages(), of one trace or, added up, of several."""
+
+    def __init__(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> None:
+        self.by_shape, self.stack_depth = group_by_input_shape, group_by_stack_n
+        self.device_name = "CUDA"
+        self.has_memory = self.has_flops = False
+        self._rows: Dict[Any, Average] = {}
+
+    def __iter__(self) -> Iterator[Average]:
+        """In the order in which their first spans began."""
+        return iter(sorted(self._rows.values(), key=lambda row: row.first))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: int) -> Average:
+        return list(self)[at]
+
+    def add(self, path: str, progress: bool = False) -> List[str]:
+        """Reads one more trace; what was odd about it."""
+        with open_trace(path, progress) as trace:
+            spans = read_spans(trace, Wanted(shapes=self.by_shape, stacks=self.stack_depth > 0))
+        if self.by_shape and not spans.has_shapes:
+            raise Problem(NO_SHAPES, path)
+        if self.stack_depth > 0 and not spans.has_stacks:
+            raise Problem(NO_STACKS, path)
+        if not spans.kinds:
+            raise Problem("holds no operator, call or kernel", path)
+        self._add(spans)
+        notes = list(trace.notes)
+        if spans.bad or trace.no_objects:
+            notes.append(f"{spans.bad + trace.no_objects} events without a usable time are left out")
+        return notes
+
+    def _row(self, spans: Spans, number: int, stack: Tuple[str, ...] = ()) -> Average:
+        kind = spans.kinds[number]
+        key = (kind.name, kind.device, kind.annotation, kind.shapes, stack)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = Average(kind.name, kind.device, kind.annotation, kind.shapes, stack)
+        return row
+
+    def _add(self, spans: Spans) -> None:
+        self.device_name = spans.device_name
+        self.has_memory |= spans.has_memory or spans.metadata.get("profile_memory") in (1, True)
+        numbered: List[Optional[Average]] = [None] * len(spans.kinds)
+        finder = StackFinder(spans) if self.stack_depth else None
+        apart, main = spans.step_places()
+        roots = Roots()
+        for place in sorted(spans.rows, key=apart.__contains__):
+            row, is_main, is_apart = spans.rows[place], place == main, place in apart
+            start = row.start
+            for node in walk(spans, row, finder is not None):
+                if is_main and node.root:
+                    roots.add(node, start[node.index])
+                elif is_apart:
+                    roots.adopt(node, start[node.index])
+                if finder is None:
+                    average = numbered[node.kind]
+                    if average is None:
+                        average = numbered[node.kind] = self._row(spans, node.kind)
+                else:
+                    finder.add(place, row, node)
+                    continue
+                self._count(average, node, start[node.index])
+        if finder is not None:
+            for row, node, stack in finder.stacks():
+                average = self._row(spans, node.kind, tuple(python_frames(stack)[:self.stack_depth]))
+                self._count(average, node, row.start[node.index])
+                if node.index in row.flops:
+                    self.has_flops = True
+                    average.flops += row.flops[node.index]
+        self._add_rest(spans)
+
+    @staticmethod
+    def _count(average: Average, node: Any, start: int) -> None:
+        duration = node.end - start
+        if start <= average.first[0] and (start, -node.end) < average.first:
+            average.first = (start, -node.end)
+        average.count += 1
+        average.cpu_ns += duration
+        average.self_cpu_ns += duration - node.child_time
+        average.device_ns += node.own_device + node.child_device
+        average.self_device_ns += node.own_device
+        average.cpu_memory_usage += node.memory
+        average.self_cpu_memory_usage += node.memory - node.child_memory
+        average.device_memory_usage += node.device_memory
+        average.self_device_memory_usage += node.device_memory - node.child_device_memory
+
+    def _add_rest(self, spans: Spans) -> None:
+        """What is in no thread's tree."""
+        for number, count in spans.device_count.items():
+            average = self._row(spans, number)
+            average.count += count
+            average.device_ns += spans.device_time[number]
+            average.self_device_ns += spans.device_time[number]
+        for number, count in spans.loose_count.items():
+            average = self._row(spans, number)
+            average.is_async = True
+            average.count += count
+            average.cpu_ns += spans.loose_time[number]
+        for i in spans.uncovered_memory():
+            key = ("[memory]", False, False, "[]" if self.by_shape else "", ())
+            if key not in self._rows:
+                self._rows[key] = Average(key[0], False, False, key[3], ())
+            average = self._rows[key]
+            average.count += 1
+            average.first = min(average.first, (spans.memory_time[i], -spans.memory_time[i]))
+            average.cpu_memory_usage += spans.memory_bytes[i]
+            average.self_cpu_memory_usage += spans.memory_bytes[i]
+            average.device_memory_usage += spans.memory_device[i]
+            average.self_device_memory_usage += spans.memory_device[i]
+        for number, flops in spans.flops.items():
+            self.has_flops = True
+            self._row(spans, number).flops += flops
+        for number, first in spans.first.items():
+            average = self._row(spans, number)
+            average.first = min(average.first, first)
+        for key in [key for key, row in self._rows.items() if not row.count]:
+            del self._rows[key]
+
+    def sorted_by(self, sort_by: Optional[str]) -> List[Average]:
+        """The rows, largest first; None: in the order of the trace."""
+        rows = list(self)
+        if sort_by is None:
+            return rows
+        attribute = sort_by.replace("cuda", "device").replace("xpu", "device").replace("privateuse1", "device")
+        if attribute.replace("device", "cuda") not in SORT_KEYS:
+            raise Problem(f"cannot sort by {sort_by!r}: take one of {' '.join(SORT_KEYS)}")
+        return sorted(rows, key=lambda row: getattr(row, attribute), reverse=True)
+
+    def table(self, sort_by: Optional[str] = None, row_limit: int = 100, max_src_column_width: Optional[int] = 75,
+              max_name_column_width: Optional[int] = 55, max_shapes_column_width: Optional[int] = 80,
+              header: Optional[str] = None, time_unit: Optional[str] = None) -> str:
+        """The table as torch prints it; row_limit -1 is all."""
+        rows = self.sorted_by(sort_by)
+        if not rows:
+            return ""
+        return _Table(self, rows, max_src_column_width, max_name_column_width, max_shapes_column_width,
+                      time_unit).text(row_limit, header)
+
+
+class StackFinder:
+    """Stacks of spans, innermost frame first, as torch has them: those written with the span, else the Python functions
+    that it ran in; operators of the backward pass have the stack of the operator that they belong to."""
+
+    def __init__(self, spans: Spans) -> None:
+        self.spans = spans
+        self._found: List[Tuple[Any, Any, Any]] = []
+        self._split: Dict[int, List[str]] = {}
+        self._forward: Dict[Tuple[int, Any], List[str]] = {}  # by sequence number and thread
+        self._threads: Dict[int, List[Any]] = {}              # threads that ran this sequence number forward
+
+    def add(self, place: Any, row: Any, node: Any) -> None:
+        """One more span, as it comes from walk() with frames."""
+        self._found.append((place, row, node))
+
+    def stacks(self) -> Iterator[Tuple[Any, Any, List[str]]]:
+        """(row, node, stack) of each span, in order of time."""
+        self._found.sort(key=lambda found: (found[1].start[found[2].index], -found[2].end))
+        nested: Dict[Any, List[Tuple[int, Optional[str], Optional[int]]]] = {}
+        plain = []
+        for place, row, node in self._found:
+            sequence, forward = row.backward.get(node.index, (-1, 0))
+            backward = self._backward(nested.setdefault(place, []), node, sequence, forward)
+            stack = self._own(row, node)
+            if backward is None and (sequence, place[:2]) not in self._forward:
+                self._forward[sequence, place[:2]] = stack
+                self._threads.setdefault(sequence, []).append(place[:2])
+            plain.append((row, node, stack, backward))
+        for row, node, stack, backward in plain:
+            yield row, node, stack if backward is None else self._of_forward(backward)
+
+    @staticmethod
+    def _backward(nested: List[Tuple[int, Optional[str], Optional[int]]], node: Any, sequence: int,
+                  forward: int) -> Optional[int]:
+        """The sequence number of the function of the backward pass that the span is, or runs in; None outside. nested:
+        what is open of (end, function that is evaluated, sequence number)."""
+        while nested and nested[-1][0] < node.end:
+            nested.pop()
+        name = node.name
+        if name.startswith(_EVALUATE):
+            nested.append((node.end, name[len(_EVALUATE):], nested[-1][2] if nested else None))
+        elif forward > 0 or nested and nested[-1][1] == name:
+            nested.append((node.end, None, sequence))
+        return nested[-1][2] if nested else None
+
+    def _own(self, row: Any, node: Any) -> List[str]:
+        number = row.stack[node.index] if row.stack else -1
+        if number >= 0:
+            if number not in self._split:
+                self._split[number] = [frame for frame in self.spans.stacks[number].split(";")
+                                       if frame and seen_frame(frame)]
+            return self._split[number]
+        stack, frames = [], node.frames
+        while frames is not None:
+            if seen_frame(frames[0]):
+                stack.append(frames[0])
+            frames = frames[1]
+        return stack
+
+    def _of_forward(self, sequence: int) -> List[str]:
+        threads = self._threads.get(sequence, ()) if sequence >= 0 else ()
+        return self._forward[sequence, threads[0]] if threads else []
+
+
+def key_averages(path: Union[str, "os.PathLike[str]"], group_by_input_shape: bool = False,
+                 group_by_stack_n: int = 0) -> Averages:
+    """The averages of a trace. Raises a Problem, which is a ValueError, when the trace cannot be read or does not hold
+    what is grouped by."""
+    averages = Averages(group_by_input_shape, group_by_stack_n)
+    averages.add(os.fspath(path))
+    return averages
+
+
+# ---- the table ----
+
+def format_time(us: float, unit: Optional[str] = None) -> str:
+    """A time as torch prints it."""
+    if unit == "s" or unit is None and us >= 1e6:
+        return f"{us / 1e6:.3f}s"
+    if unit == "ms" or unit is None and us >= 1e3:
+        return f"{us / 1e3:.3f}ms"
+    return f"{us:.3f}us"
+
+
+def format_share(us: float, total: float) -> str:
+    """A part of a total as torch prints it."""
+    return f"{us * 100.0 / total:.2f}%" if total else "NaN"
+
+
+def format_memory(size: int) -> str:
+    """A number of bytes as torch prints it."""
+    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if abs(size) >= scale:
+            return f"{size * 1.0 / scale:.2f} {unit}"
+    return f"{size} B"
+
+
+def _shortened(path: str, width: int) -> str:
+    if len(path) > width:
+        path = path[len(path) - width:]
+        if len(path) > 3:
+            path = "..." + path[3:]
+    return path
+
+
+class _Table:
+    """_build_table()."""
+
+    def __init__(self, averages: Averages, rows: List[Average], source_width: Optional[int], name_width: Optional[int],
+                 shapes_width: Optional[int], unit: Optional[str]) -> None:
+        self.rows, self.unit, self.max_name = rows, unit, name_width
+        self.has_device = any(row.self_device_ns > 0 for row in rows)
+        self.has_memory = averages.has_memory
+        self.has_device_memory = self.has_memory and any(row.self_device_memory_usage > 0 for row in rows)
+        self.device = averages.device_name
+        self.stacks = [row.stack for row in rows if row.stack]
+        self.columns: List[Tuple[str, int, str]] = []
+
+        def limited(width: int, limit: Optional[int]) -> int:
+            return width if limit is None else min(width, limit)
+
+        self._add("Name", limited(max(len(row.key) for row in rows) + 4, name_width))
+        for name in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"):
+            self._add(name)
+        if self.has_device:
+            for name in (f"Self {self.device}", f"Self {self.device} %", f"{self.device} total", f"{self.device} time avg"):
+                self._add(name)
+        if self.has_memory:
+            self._add("CPU Mem")
+            self._add("Self CPU Mem")
+        if self.has_device_memory:
+            self._add(f"{self.device} Mem")
+            self._add(f"Self {self.device} Mem")
+        self._add("# of Calls")
+        self.shapes_width = limited(max(len(row.input_shapes) for row in rows) + 4, shapes_width)
+        self.has_shapes = any(row.input_shapes for row in rows)
+        if self.has_shapes:
+            self._add("Input Shapes", self.shapes_width)
+        if self.stacks:
+            self.source_width = limited(max(len(frame) for stack in self.stacks for frame in stack) + 4, source_width)
+            self._add("Source Location", self.source_width, "<")
+        counted = [row.flops for row in rows if row.flops > 0]
+        self.flops_scale = 0.0
+        if counted:
+            level = max(0.0, min(math.log10(min(counted)) / 3, float(len(_FLOPS) - 1)))
+            self.flops_scale = pow(10, math.floor(level) * -3.0)
+            self._add(f"Total {_FLOPS[int(level)]}")
+        self.total_cpu = sum(row.self_cpu_ns for row in rows) / 1000
+        self.total_device = sum(row.self_device_ns for row in rows
+                                if row.device_type != "cpu" and not row.is_user_annotation) / 1000
+
+    def _add(self, name: str, width: int = _WIDTH, direction: str = ">") -> None:
+        self.columns.append((name, width, direction))
+
+    def _line(self, values: List[str]) -> str:
+        return "".join(f"{value: {direction}{width}}  " for value, (_, width, direction) in zip(values, self.columns))
+
+    def _time(self, us: float) -> str:
+        return format_time(us, self.unit)
+
+    def _values(self, row: Average) -> List[str]:
+        name = row.key
+        if self.max_name is not None and len(name) >= self.max_name - 3:
+            name = name[:self.max_name - 3] + "..."
+        values = [name, format_share(row.self_cpu_time_total, self.total_cpu), self._time(row.self_cpu_time_total),
+                  format_share(row.cpu_time_total, self.total_cpu) if not row.is_async else "0",
+                  self._time(row.cpu_time_total), self._time(row.cpu_time)]
+        if self.has_device:
+            values += [self._time(row.self_device_time_total), format_share(row.self_device_time_total, self.total_device),
+                       self._time(row.device_time_total), self._time(row.device_time)]
+        if self.has_memory:
+            values += [format_memory(row.cpu_memory_usage), format_memory(row.self_cpu_memory_usage)]
+        if self.has_device_memory:
+            values += [format_memory(row.device_memory_usage), format_memory(row.self_device_memory_usage)]
+        values.append(str(row.count))
+        if self.has_shapes:
+            values.append(row.input_shapes[:self.shapes_width])
+        if self.flops_scale:
+            values.append("--" if row.flops <= 0 else f"{row.flops * self.flops_scale:8.3f}")
+        if self.stacks:
+            values.append(_shortened(row.stack[0], self.source_width) if row.stack else "")
+        return values
+
+    def text(self, row_limit: int, header: Optional[str]) -> str:
+        """All lines, each with its end."""
+        rule = "".join("-" * width + "  " for _, width, _ in self.columns)
+        lines = [] if header is None else ["=" * (len(rule) - 2), header]
+        lines += [rule, self._line([name for name, _, _ in self.columns]), rule]
+        for row in self.rows if row_limit < 0 else self.rows[:row_limit]:
+            lines.append(self._line(self._values(row)))
+            if self.stacks:  # further frames stand in the last column, whatever that is, as torch has it
+                empty = [""] * (len(self.columns) - 1)
+                lines += [self._line(empty + [_shortened(frame, self.source_width)]) for frame in row.stack[1:]]
+                lines.append(self._line(empty + [""]))
+        lines.append(rule)
+        lines.append(f"Self CPU time total: {self._time(self.total_cpu)}")
+        if self.has_device:
+            lines.append(f"Self {self.device} time total: {self._time(self.total_device)}")
+        return "\n".join(lines) + "\n"

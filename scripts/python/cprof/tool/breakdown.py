@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `cprof top --by` and `cprof top --compare` show: self times added up by step, module, kernel, device or category,
+and two traces side by side."""
+
+import bisect
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from cprof.tool import Problem, note
+from cprof.tool.averages import Average, Averages, format_share, format_time
+from cprof.tool.reader import open_trace
+from cprof.tool.spans import Kind, Node, Roots, Row, Spans, Wanted, args_of, read_spans, walk
+
+BY = ("step", "module", "kernel", "device", "category")
+NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profiler: with_stack=True)"
+NO_STEPS = "holds no steps: mark them (CPROF_STEP says how)"
+NO_DEVICE = "holds nothing that ran on a GPU"
+OUTSIDE = "(outside)"
+Result = Tuple[List[str], List[List[Any]], Callable[[List[List[Any]]], str]]
+
+
+class _Sum:
+    """Self times of one group, in nanoseconds, and what its spans did."""
+
+    __slots__ = ("cpu", "device", "count", "wall")
+
+    def __init__(self) -> None:
+        self.cpu = self.device = self.count = self.wall = 0
+
+
+def _device_of(event: Dict[str, Any]) -> str:
+    device = args_of(event).get("device", event.get("pid"))
+    return f"GPU {device}" if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation",
+                                                   "collective_comm") else "CPU"
+
+
+def _module_of(event: Dict[str, Any]) -> Optional[str]:
+    module = args_of(event).get("Module Hierarchy")
+    return module if type(module) is str and module else None
+
+
+def breakdown(by: str, paths: List[str]) -> Result:
+    """Columns, rows sorted by what takes longest (steps: by number), and how to print them."""
+    sums: Dict[str, _Sum] = {}
+    for path in paths:
+        group = _device_of if by == "device" else _module_of if by == "module" else None
+        with open_trace(path, True) as trace:
+            spans = read_spans(trace, Wanted(stacks=by == "module", group=group, flops=False))
+        for line in trace.notes:
+            note(line, path)
+        for missing, says in ((by == "module" and not spans.has_modules, NO_MODULES),
+                              (by == "step" and not spans.steps, NO_STEPS),
+                              (by == "kernel" and not spans.has_work, NO_DEVICE),
+                              (not spans.kinds, "holds no operator, call or kernel")):
+            if missing:
+                raise Problem(says, path)
+        _add(by, spans, sums)
+    order = _step_number if by == "step" else lambda item: (-item[1].device, -item[1].cpu)
+    rows: List[List[Any]] = []
+    for name, found in sorted(sums.items(), key=order):
+        rows.append([name, found.cpu / 1000, found.device / 1000, found.count] + ([found.wall / 1000] if by == "step" else []))
+    columns = [by, "self_cpu_time_total", "self_device_time_total", "count"] + (["duration"] if by == "step" else [])
+    total_cpu, total_device = (sum(row[at] for row in rows) for at in (1, 2))
+
+    def text(shown: List[List[Any]]) -> str:
+        head = [by.capitalize(), "Self CPU %", "Self CPU", f"Self {spans.device_name} %", f"Self {spans.device_name}",
+                "# of Calls"] + (["Duration"] if by == "step" else [])
+        lines = [[row[0], format_share(row[1], total_cpu), format_time(row[1]), format_share(row[2], total_device),
+                  format_time(row[2]), str(row[3])] + [format_time(us) for us in row[4:]] for row in shown]
+        return _columns(head, lines) + f"Self CPU time total: {format_time(total_cpu)}\n" + (
+            f"Self {spans.device_name} time total: {format_time(total_device)}\n" if total_device else "")
+
+    return columns, rows, text
+
+
+def _step_number(item: Tuple[str, Any]) -> Tuple[int, str]:
+    number = item[0].partition("#")[2]
+    return (int(number) if number.isdigit() and number.isascii() else 1 << 62, item[0])
+
+
+def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
+    """Adds a trace's spans to the sums."""
+    if by in ("kernel", "device", "category"):
+        _add_device_rows(by, spans, sums)
+    if by == "kernel":
+        return
+    starts = [step[0] for step in spans.steps]
+    apart, main = spans.step_places()
+    roots, attributed = Roots(), 0
+    for place in sorted(spans.rows, key=apart.__contains__):
+        row = spans.rows[place]
+        for node in walk(spans, row, by == "module"):
+            start = row.start[node.index]
+            if place == main and node.root:
+                roots.add(node, start)
+            elif place in apart:
+                roots.adopt(node, start)
+            found = sums.setdefault(_group(by, spans, starts, spans.kinds[node.kind], node, start), _Sum())
+            found.cpu += node.end - start - node.child_time
+            found.count += 1
+            if by in ("step", "module"):  # elsewhere the kernels count where they ran
+                found.device += node.own_device
+                attributed += node.own_device
+    for start, end, name in spans.steps if by == "step" else ():
+        sums.setdefault(name, _Sum()).wall += end - start
+    if by in ("step", "module"):
+        rest = sum(time for number, time in spans.device_time.items() if not spans.kinds[number].annotation) - attributed
+        if rest > 0:
+            sums.setdefault(OUTSIDE, _Sum()).device += rest
+
+
+def _add_device_rows(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
+    for number, time in spans.device_time.items():
+        kind = spans.kinds[number]
+        if kind.annotation and by != "category":
+            continue
+        name = kind.name if by == "kernel" else kind.group if by == "device" else kind.category
+        found = sums.setdefault(name, _Sum())
+        found.device += 0 if kind.annotation else time
+        found.count += spans.device_count[number]
+
+
+def _group(by: str, spans: Spans, starts: List[int], kind: Kind, node: Node, start: int) -> str:
+    if by == "category":
+        return kind.category
+    if by == "device":
+        return "CPU"
+    if by == "step":
+        at = bisect.bisect_right(starts, start) - 1
+        return spans.steps[at][2] if at >= 0 and start < spans.steps[at][1] else OUTSIDE
+    if kind.group is not None:
+        return kind.group
+    modules = [kind.name] if kind.name.startswith("nn.Module: ") else []
+    frames = node.frames
+    while frames is not None:
+        if frames[0].startswith("nn.Module: "):
+            modules.append(frames[0])
+        frames = frames[1]
+    return ".".join(name[len("nn.Module: "):] for name in reversed(modules)) or OUTSIDE
+
+
+# ---- two traces ----
+
+def _steps_of(averages: Averages) -> int:
+    return sum(row.count for row in averages if row.key == "ProfilerStep*" and row.device_type == "cpu")
+
+
+def compare(before: str, after: str, sort_by: Optional[str]) -> Result:
+    """Two traces by name: first what takes more time in the second. Where both mark steps, all is for each step."""
+    both = []
+    for path in (before, after):
+        averages = Averages()
+        for line in averages.add(path, progress=True):
+            note(line, path)
+        both.append(averages)
+    if sort_by is None:
+        device = any(row.self_device_ns for averages in both for row in averages)
+        sort_by = "self_cuda_time_total" if device else "self_cpu_time_total"
+    attribute = sort_by.replace("cuda", "device").replace("xpu", "device")
+    steps = [_steps_of(averages) for averages in both]
+    if not all(steps):
+        steps = [1, 1]
+    found: List[Dict[Any, Average]] = [{(row.key, row.device_type, row.is_user_annotation): row for row in averages}
+                                       for averages in both]
+    rows: List[List[Any]] = []
+    for key in dict.fromkeys(list(found[0]) + list(found[1])):
+        values, calls = [], []
+        for rows_of, n in zip(found, steps):
+            row = rows_of.get(key)
+            values.append(getattr(row, attribute) / n if row else 0)
+            calls.append(row.count / n if row else 0)
+        rows.append([key[0], key[1], values[0], values[1], values[1] - values[0],
+                     values[1] / values[0] if values[0] else None, calls[0], calls[1]])
+    rows.sort(key=lambda row: (-row[4], row[0]))
+    columns = ["name", "device_type", "before", "after", "difference", "ratio", "count_before", "count_after"]
+    is_time = "time" in attribute
+
+    def amount(value: float) -> str:
+        if not is_time:
+            return f"{value:,.0f}"
+        return ("-" if value < 0 else "") + format_time(abs(value))
+
+    def text(shown: List[List[Any]]) -> str:
+        lines = [[row[0], amount(row[2]), amount(row[3]), ("+" if row[4] > 0 else "") + amount(row[4]),
+                  "new" if row[5] is None and row[3] else "" if row[5] is None else "gone" if not row[7] else f"{row[5]:.2f}x",
+                  f"{row[6]:,.4g}", f"{row[7]:,.4g}"] for row in shown]
+        per = "" if steps == [1, 1] else f" a step ({steps[0]} and {steps[1]} steps)"
+        return f"{sort_by}{per}, A: {before}, B: {after}\n" + _columns(
+            ["Name", "A", "B", "B - A", "B / A", "Calls A", "Calls B"], lines)
+
+    return columns, rows, text
+
+
+def _columns(head: List[str], lines: List[List[str]]) -> str:
+    """A table in the style of torch's."""
+    lines = [[_cut(line[0])] + line[1:] for line in lines]
+    widths = [max(12, len(name), *(len(line[at]) for line in lines)) if lines else max(12, len(name))
+              for at, name in enumerate(head)]
+    rule = "".join("-" * width + "  " for width in widths)
+    body = ["".join(f"{value: >{width}}  " for value, width in zip(line, widths)) for line in [head] + lines]
+    return "\n".join([rule, body[0], rule] + body[1:] + [rule]) + "\n"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 80 else name[:77] + "..."

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a trace keeps the rules that its readers rely on, and what was lost when it was recorded.
+
+Looked at: the form of each event; spans of one row that overlap without nesting (Perfetto drops or misplaces those); arrows,
+asynchronous ranges and B/E pairs without a partner; kernels that begin before their launch; the rules of torch's own
+validator (torch/profiler/_trace_validator.py); records lost, as cprof and Kineto count them.
+
+An error misleads readers, or is lost data. A warning is harmless, or a habit of torch.profiler's. Exit code 1 when there are errors.
+"""
+
+import argparse
+import collections
+import json
+import sys
+from array import array
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from cprof.tool import BAD_INPUT, Problem, note, printable
+from cprof.tool.check_relations import Relations, paired
+from cprof.tool.reader import Trace, open_trace
+from cprof.tool.spans import to_ns
+
+HELP = "whether a trace keeps the rules of its readers, and what was lost; exit code 1 when it does not"
+ERROR, WARNING = "error", "warning"
+_HABIT, _OWN = "habit", "own"
+PHASES = frozenset("BEXiICbneSTpFstfPNODMVvRc()")
+METADATA = frozenset(("process_name", "process_labels", "process_sort_index", "process_uptime_seconds", "thread_name",
+                      "thread_sort_index", "global_rank", "clock_sync_timestamp_us", "clock_sync_error_bound", "num_cpus",
+                      "trace_config", "trace_buffer_overflowed"))
+UINT32, INT64 = 2**32 - 1, 2**63 - 1
+EXAMPLES = 3
+
+
+class Finding(NamedTuple):
+    """A rule that is broken so many times."""
+    level: str
+    rule: str
+    count: int
+    examples: List[str]
+
+
+class Findings:
+    """Collects what is wrong, by rule. Who wrote the trace may be known at its end only."""
+
+    def __init__(self) -> None:
+        self.ours = False  # written by cprof: what is a habit of Kineto's is an error here
+        self._found: Dict[Tuple[str, str], Finding] = {}
+
+    def add(self, level: str, rule: str, example: str, count: int = 1) -> None:
+        """The rule is broken here."""
+        found = self._found.get((level, rule))
+        if found is None:
+            found = self._found[level, rule] = Finding(level, rule, 0, [])
+        if len(found.examples) < EXAMPLES and example:
+            found.examples.append(example)
+        self._found[level, rule] = found._replace(count=found.count + count)
+
+    def habit(self, rule: str, example: str, count: int = 1) -> None:
+        """An error in a trace of cprof's, a warning in others."""
+        self.add(_HABIT, rule, example, count)
+
+    def own(self, rule: str, example: str, count: int = 1) -> None:
+        """An error in a trace of cprof's, and right in others."""
+        self.add(_OWN, rule, example, count)
+
+    def all(self) -> List[Finding]:
+        """Errors first, each in the order found."""
+        levels = {_HABIT: ERROR, _OWN: ERROR} if self.ours else {_HABIT: WARNING, _OWN: None}
+        found = [one._replace(level=levels.get(one.level, one.level)) for one in self._found.values()]
+        return sorted((one for one in found if one.level), key=lambda one: one.level != ERROR)
+
+
+def shown(event: Dict[str, Any]) -> str:
+    """An event in a few words."""
+    parts = [printable(json.dumps(event.get("name"), ensure_ascii=False))[:80]]
+    for key in ("cat", "pid", "tid", "ts"):
+        if key in event:
+            parts.append(f"{key} {printable(event[key])[:40]}")
+    return " ".join(parts)
+
+
+def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
+    """What is wrong with a trace, and how many events it holds. Raises a Problem for what is no trace."""
+    with open_trace(path, progress) as trace:
+        found = Findings()
+        form, pairs = _Form(found), _Pairs(found)
+        relations = Relations(found)
+        count = 0
+        for block in trace.blocks():
+            for event in block:
+                count += 1
+                if form.event(event) and pairs.event(event):
+                    relations.event(event)
+        pairs.end()
+        relations.end()
+        found.ours = _is_cprofs(trace.metadata)
+        _top_level(trace, found)
+        _losses(trace.metadata, found)
+        if not count:
+            found.add(WARNING, "no events", "")
+    return found.all(), count
+
+
+def _is_cprofs(metadata: Dict[str, Any]) -> bool:
+    """Whether cprof wrote the trace. Its own key stands behind the events; Kineto does not write these two of the head."""
+    info = metadata.get("distributedInfo")
+    return "cprof" in metadata or type(info) is dict and {"local_rank", "node_rank"} <= info.keys()
+
+
+# ---- one event ----
+
+class _Form:
+    """What holds for each event by itself."""
+
+    def __init__(self, found: Findings) -> None:
+        self.found = found
+
+    def event(self, event: Dict[str, Any]) -> bool:
+        """Whether the event is sound enough to be held against others."""
+        add, ph = self.found.add, event.get("ph")
+        if type(ph) is not str or ph not in PHASES or len(ph) != 1:
+            add(ERROR, "unknown phase", f"ph {printable(ph)[:40]}: {shown(event)}")
+            return False
+        sound = self._place(event, ph) & self._time(event, ph)
+        name, args = event.get("name"), event.get("args")
+        if ph in "XBIibC" and type(name) is not str:
+            add(ERROR, "no name", shown(event))
+            sound = False
+        elif name == "":
+            add(WARNING, "an empty name", shown(event))
+        if args is not None and type(args) is not dict:
+            add(ERROR, "args is no object", shown(event))
+            sound = False
+        if ph == "X" and not event.get("cat"):
+            add(WARNING, "no category: HolisticTraceAnalysis and others drop the row", shown(event))
+        elif "cat" in event and type(event["cat"]) is not str:
+            add(ERROR, "cat is no text", shown(event))
+            sound = False
+        elif ph == "C":
+            values = list(args.values()) if type(args) is dict else []
+            if not values or not all(type(value) in (int, float) for value in values):
+                add(ERROR, "a counter without a number", shown(event))
+        elif ph in "iI" and event.get("s", "t") not in ("t", "p", "g"):
+            add(ERROR, "scope of an instant", shown(event))
+        elif ph == "M" and (type(name) is not str or name not in METADATA):
+            add(WARNING, "metadata that nobody reads", shown(event))
+        if sound and type(args) is dict:
+            self._numbers(event, args)
+        return sound
+
+    def _place(self, event: Dict[str, Any], ph: str) -> bool:
+        sound = True
+        for key in ("pid", "tid"):
+            value = event.get(key)
+            if value is None and (ph == "M" or key == "tid" and ph in "Cbne"):
+                continue
+            if type(value) is str:
+                self.found.own("pid or tid is a text", shown(event))
+            elif type(value) is not int:
+                self.found.add(ERROR, "no pid or tid", shown(event))
+                sound = False
+            elif value > UINT32:
+                self.found.habit("pid or tid of more than 32 bits: Perfetto mixes such rows up", shown(event))
+            elif value < 0:
+                self.found.habit("negative pid or tid", shown(event))
+            elif key == "tid" and value == 0:
+                self.found.own("tid 0 is the main thread to readers", shown(event))
+        return sound
+
+    def _time(self, event: Dict[str, Any], ph: str) -> bool:
+        if ph == "M" and "ts" not in event:
+            return True
+        start = to_ns(event.get("ts"))
+        if start is None:
+            self.found.add(ERROR, "no usable ts", f"ts {printable(event.get('ts'))[:40]}: {shown(event)}")
+            return False
+        if start < 0:
+            self.found.add(ERROR, "negative ts", shown(event))
+        if ph != "X":
+            return True
+        duration = to_ns(event.get("dur"))
+        if duration is None:
+            self.found.add(ERROR, "no usable dur", f"dur {printable(event.get('dur'))[:40]}: {shown(event)}")
+            return False
+        if duration < 0:
+            self.found.add(ERROR, "negative dur", shown(event))
+            return False
+        return True
+
+    def _numbers(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:
+        for key, value in args.items():
+            if type(value) is int and not -INT64 - 1 <= value <= INT64:
+                self.found.habit("a number of more than 64 bits: Perfetto reads it wrong", f"{printable(key)} in {shown(event)}")
+
+
+# ---- partners ----
+
+class _Pairs:
+    """Arrows, asynchronous ranges, and B with E."""
+
+    def __init__(self, found: Findings) -> None:
+        self.found = found
+        self._arrows: Dict[str, Any] = {}      # by category: ids and times of starts, ids and times of ends
+        self._texts: Dict[str, int] = {}       # ids that are texts
+        self._ranges: Any = collections.Counter()
+        self._open: Dict[Any, int] = collections.defaultdict(int)
+
+    def event(self, event: Dict[str, Any]) -> bool:
+        """Whether it may stand in relations of another kind. The event is sound by itself."""
+        ph = event["ph"]
+        if ph in ("s", "f", "t"):
+            self._arrow(event, ph)
+            return False
+        if ph in ("b", "e"):
+            local = event.get("id2")
+            key = (str(event.get("cat")), str(event.get("name")), str(local if local is not None else event.get("id")),
+                   str(event.get("pid")) if local is not None else "")
+            if local is None and "id" not in event:
+                self.found.add(ERROR, "an asynchronous range without id", shown(event))
+            elif ph == "e" and not self._ranges[key]:
+                self.found.add(ERROR, "an asynchronous range ends without a beginning", shown(event))
+            else:
+                self._ranges[key] += 1 if ph == "b" else -1
+        elif ph in ("B", "E"):
+            place = (str(event.get("pid")), str(event.get("tid")))
+            if ph == "B":
+                self._open[place] += 1
+            elif self._open[place]:
+                self._open[place] -= 1
+            else:
+                self.found.add(ERROR, "E without B", shown(event))
+        return True
+
+    def _arrow(self, event: Dict[str, Any], ph: str) -> None:
+        number, start = event.get("id"), to_ns(event.get("ts"))
+        if type(number) not in (int, str) or start is None:
+            self.found.add(ERROR, "an arrow without id or ts", shown(event))
+            return
+        if type(number) is str or not -INT64 <= number <= INT64:
+            number = -1 - self._texts.setdefault(str(number), len(self._texts))
+        arrows = self._arrows.get(str(event.get("cat")))
+        if arrows is None:
+            arrows = self._arrows[str(event.get("cat"))] = tuple(array("q") for _ in range(4))
+        if ph == "s":
+            arrows[0].append(number)
+            arrows[1].append(start)
+        elif ph == "f":
+            if event.get("bp") != "e":
+                self.found.habit("an arrow's end without bp e: it points to the next span", shown(event))
+            arrows[2].append(number)
+            arrows[3].append(start)
+
+    def end(self) -> None:
+        """What has no partner."""
+        found = self.found
+        for category, (starts, start_times, ends, end_times) in self._arrows.items():
+            for number, begun, ended in paired(starts, ends):
+                what = f"{printable(category)[:40]} {number}"
+                if len(begun) > 1:
+                    found.habit("several arrows of one id", what)
+                if not begun:
+                    found.habit("an arrow ends without a beginning", what, len(ended))
+                elif not ended:
+                    found.add(WARNING, "an arrow has no end", what)
+                elif min(end_times[i] for i in ended) < min(start_times[i] for i in begun):
+                    found.add(ERROR, "an arrow ends before it begins", what)
+        for key, n in self._ranges.items():
+            if n > 0:
+                found.add(WARNING, "an asynchronous range has no end", key[1][:80], n)
+        for place, n in self._open.items():
+            if n:
+                found.add(ERROR, "B without E", f"pid {place[0]} tid {place[1]}", n)
+
+
+# ---- the rest of the file ----
+
+def _top_level(trace: Trace, found: Findings) -> None:
+    for line in trace.notes:
+        found.add(ERROR, "the file", line)
+    if trace.no_objects:
+        found.add(ERROR, "elements of traceEvents that are no objects", "", trace.no_objects)
+    if trace.path.endswith(".part") and not trace.truncated:
+        found.add(WARNING, "the file is still open, or what a killed process left", "")
+    if trace.form != "object":
+        return
+    kinds = {"schemaVersion": int, "deviceProperties": list, "distributedInfo": dict, "baseTimeNanoseconds": int,
+             "displayTimeUnit": str, "traceName": str}
+    for key, kind in kinds.items():
+        value = trace.metadata.get(key)
+        if key not in trace.metadata:
+            if found.ours and not trace.truncated:
+                found.add(ERROR, "a key of the top level is missing", key)
+        elif type(value) is not kind:
+            found.add(ERROR, "a key of the top level is of another kind", f"{key}: {printable(value)[:60]}")
+    info = trace.metadata.get("distributedInfo")
+    if type(info) is dict and type(info.get("rank")) is not int:
+        found.add(WARNING, "no rank: readers of several traces take it for rank 0", "")
+
+
+def _losses(metadata: Dict[str, Any], found: Findings) -> None:
+    """What cprof and Kineto say was lost."""
+    about = metadata.get("cprof")
+    if type(about) is dict:
+        lost = about.get("lost")
+        causes = {key: n for key, n in lost.items() if type(n) is int} if type(lost) is dict else {}
+        total = causes.pop("total", sum(causes.values()))
+        for cause, n in causes.items():
+            if n:
+                found.add(ERROR, f"records lost: {printable(cause)}", "", n)
+        if total != sum(causes.values()):
+            found.add(ERROR, "cprof.lost does not add up", f"total {total}, causes {sum(causes.values())}")
+        if type(about.get("unfinished")) is int and about["unfinished"]:
+            found.add(WARNING, "spans that were still open", "", about["unfinished"])
+        notes = about.get("notes")
+        for line in notes if type(notes) is list else ():
+            found.add(WARNING, "cprof's note", printable(line)[:200])
+    for key in ("INFO", "WARNING", "ERROR"):
+        for line in metadata[key] if type(metadata.get(key)) is list else ():
+            _kineto_losses(printable(line), found)
+
+
+def _kineto_losses(line: str, found: Findings) -> None:
+    if "Record counts:" not in line:
+        return
+    for part in line.partition("Record counts:")[2].split(","):
+        name, _, number = part.partition("=")
+        if name.strip() in ("Out-of-range", "Invalid ext correlations", "CPU GPU out-of-order") and \
+                number.strip().isdigit() and int(number):
+            found.add(WARNING, f"Kineto's count of {name.strip()} records", "", int(number))
+
+
+# ---- the command ----
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("traces", nargs="+", metavar="TRACE")
+    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each trace, in a line of its own")
+    parser.add_argument("-q", "--quiet", action="store_true", help="errors only")
+
+
+def run(args: argparse.Namespace) -> int:
+    code = 0
+    for path in args.traces:
+        try:
+            found, count = findings(path, progress=True)
+        except Problem as error:  # the other traces are looked at all the same
+            note(str(error))
+            code = BAD_INPUT
+            continue
+        bad = any(one.level == ERROR or args.strict for one in found)
+        code = max(code, int(bad))
+        if args.json:
+            print(json.dumps({"trace": path, "events": count, "ok": not bad, "findings": [one._asdict() for one in found]}))
+        else:
+            _print(path, found, count, args.quiet)
+    return code
+
+
+def _print(path: str, found: List[Finding], count: int, quiet: bool) -> None:
+    for one in found:
+        if quiet and one.level != ERROR:
+            continue
+        times = f" ({one.count:,} times)" if one.count > 1 else ""
+        examples = "".join(f"\n    {example}" for example in one.examples)
+        sys.stdout.write(f"{path}: {one.level}: {one.rule}{times}{examples}\n")
+    if not quiet:
+        numbers = collections.Counter(one.level for one in found)
+        said = [f"{numbers[level]} kind{'s' * (numbers[level] != 1)} of {level}s" for level in (ERROR, WARNING) if numbers[level]]
+        sys.stdout.write(f"{path}: {count:,} events: {' and '.join(said) or 'nothing wrong'}\n")
+
+
+def problems(path: str) -> List[str]:
+    """The errors of a trace in words, for tests."""
+    return [f"{one.rule} ({one.count}): {'; '.join(one.examples)}" for one in findings(path)[0] if one.level == ERROR]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of `cprof check` that hold between events: nesting on each row, and what is before what on CPU and GPU.
+
+What is kept of an event are a few numbers in arrays.
+"""
+
+from array import array
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+from cprof.tool.spans import CALLS, DEVICE, WORK, args_of, in_order, int_or_none, text_of, to_ns
+
+RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags", "cudaEventRecordWithFlags_ptsz",
+           "cuEventRecord", "cuEventRecordWithFlags")
+COMMUNICATION = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
+MAX_DEPTH = 512
+FIRST_CPU_PID = 4096
+
+
+def paired(left: Any, right: Any) -> Iterator[Tuple[int, List[int], List[int]]]:
+    """(key, indices in left, indices in right) for each key of the two arrays, in order of keys."""
+    sides = [(iter(in_order(len(keys), keys.__getitem__)), keys) for keys in (left, right)]
+    ahead = [next(order, None) for order, _ in sides]
+    while ahead != [None, None]:
+        key = min(keys[i] for i, (_, keys) in zip(ahead, sides) if i is not None)
+        found: List[List[int]] = [[], []]
+        for side, (order, keys) in enumerate(sides):
+            i = ahead[side]
+            while i is not None and keys[i] == key:
+                found[side].append(i)
+                i = next(order, None)
+            ahead[side] = i
+        yield key, found[0], found[1]
+
+
+class _Row:
+    __slots__ = ("start", "end", "name", "device")
+
+    def __init__(self) -> None:
+        self.start, self.end, self.name = array("q"), array("q"), array("i")
+        self.device = False
+
+
+class Relations:
+    """Takes all events that are sound by themselves; end() says what does not fit."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+        self._names: Dict[str, int] = {}
+        self._rows: Dict[Any, _Row] = {}
+        self._calls: List[Any] = [array("q"), array("q"), array("i")]  # correlation, start, name
+        self._work: List[Any] = [array("q"), array("q"), array("i")]   # likewise
+        self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
+        self._waits: List[Tuple[int, int]] = []            # start, recording waited for
+        self._syncs: Dict[Any, List[int]] = {}             # waits for a stream, by (device, stream)
+        self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise: starts and ends
+        self._backward: Dict[Any, Set[str]] = {}
+        self._named: Set[Any] = set()
+        self._fractions = False                            # times finer than microseconds
+
+    def event(self, event: Dict[str, Any]) -> None:
+        """One more."""
+        ph = event.get("ph")
+        if ph == "M" and event.get("name") == "thread_name":
+            self._named.add((text_of(event.get("pid")), text_of(event.get("tid"))))
+        if ph != "X":
+            return
+        start, duration = to_ns(event["ts"]) or 0, to_ns(event["dur"]) or 0
+        name, category, args = event["name"], event.get("cat"), args_of(event)
+        self._fractions |= type(event["ts"]) is float
+        self._keep(event, name, category, start, start + duration)
+        if category in CALLS:
+            self._call(name, category, args, start)
+        elif category in WORK:
+            self._work_row(event, name, category, args, start, duration)
+        elif category == "cuda_sync":
+            self._sync(event, args, start)
+        if name == "record_param_comms" and not all(key in args for key in COMMUNICATION):
+            lacks = [key for key in COMMUNICATION if key not in args]
+            self.found.habit("record_param_comms lacks what readers of collectives need", ", ".join(lacks))
+        if "autograd::engine::evaluate_function:" in name:
+            sequence = args.get("Sequence number")
+            if sequence:
+                self._backward.setdefault(str(sequence), set()).add(name)
+
+    def _number(self, name: str) -> int:
+        return self._names.setdefault(name, len(self._names))
+
+    def _keep(self, event: Dict[str, Any], name: str, category: Any, start: int, end: int) -> None:
+        place = (text_of(event.get("pid")), text_of(event.get("tid")))
+        row = self._rows.get(place)
+        if row is None:
+            row = self._rows[place] = _Row()
+        row.device |= category in DEVICE or category == "cuda_sync"
+        row.start.append(start)
+        row.end.append(end)
+        row.name.append(self._number(name))
+
+    def _call(self, name: str, category: str, args: Dict[str, Any], start: int) -> None:
+        correlation, external = int_or_none(args.get("correlation")), int_or_none(args.get("External id"))
+        if correlation is not None and correlation > 0:
+            for values, value in zip(self._calls, (correlation, start, self._number(name))):
+                values.append(value)
+        if name in RECORDS:
+            for number in (external, correlation):
+                if number is not None:
+                    self._records[number] = min(start, self._records.get(number, start))
+
+    def _work_row(self, event: Dict[str, Any], name: str, category: str, args: Dict[str, Any], start: int,
+                  duration: int) -> None:
+        correlation = int_or_none(args.get("correlation"))
+        if correlation is not None and correlation > 0:
+            for values, value in zip(self._work, (correlation, start, self._number(name))):
+                values.append(value)
+        if category == "kernel":
+            key = (str(args.get("device")), str(args.get("stream")))
+            starts, ends = self._streams.setdefault(key, (array("q"), array("q")))
+            starts.append(start)
+            ends.append(start + duration)
+        device = args.get("device", args.get("inDevice"))
+        pid = event.get("pid")
+        # Larger ones are no ordinals: `cprof merge` keeps the ranks' GPUs apart so.
+        if type(device) is int and type(pid) is int and device != pid and pid < FIRST_CPU_PID:
+            self.found.own("work of one GPU on the row of another", f"{name[:80]}: device {device}, pid {event['pid']}")
+
+    def _sync(self, event: Dict[str, Any], args: Dict[str, Any], start: int) -> None:
+        kind = args.get("cuda_sync_kind")
+        if kind in ("Stream Wait Event", "Event Sync"):
+            waited = int_or_none(args.get("wait_on_cuda_event_record_corr_id"))
+            if waited is None or waited < 0:
+                # CUPTI does not know the recording when it was before the window: nothing else can stand there.
+                self.found.add("warning", "a wait for an event whose recording is not known", f"{kind} at {event['ts']}")
+            elif kind == "Stream Wait Event":
+                self._waits.append((start, waited))
+        elif kind == "Stream Sync":
+            self._syncs.setdefault((str(args.get("device")), str(args.get("stream"))), []).append(start)
+
+    def end(self) -> None:
+        """What holds between all of them."""
+        self._nesting()
+        self._causality()
+        self._recordings()
+        self._stream_waits()
+        for sequence, names in self._backward.items():
+            if len(names) > 1:
+                self.found.habit("one Sequence number of several backward operators", f"{sequence}: {', '.join(sorted(names))[:160]}")
+        nameless = sum(row.device and place not in self._named for place, row in self._rows.items())
+        if nameless:
+            self.found.own("rows of a GPU without a name", "", nameless)
+
+    def _nesting(self) -> None:
+        texts = list(self._names)
+        slack = 0 if self._fractions else 1000  # of whole microseconds, ends are rounded up and beginnings down
+        for place, row in self._rows.items():
+            start, end = row.start, row.end
+            ends: List[Tuple[int, int]] = []
+            for i in in_order(len(start), lambda i: (start[i] << 64) - end[i]):
+                while ends and ends[-1][0] <= start[i]:
+                    ends.pop()
+                if ends and end[i] > ends[-1][0] + slack and ends[-1][0] > start[i] + slack:
+                    what = f"pid {place[0]} tid {place[1]}: {texts[row.name[i]][:60]!r} at {start[i] / 1000:.3f} and " \
+                           f"{texts[row.name[ends[-1][1]]][:60]!r}"
+                    rule = "kernels of one row overlap" if row.device else "spans of one row overlap without nesting"
+                    self.found.habit(f"{rule}: Perfetto drops or moves one", what)
+                ends.append((end[i], i))
+                if len(ends) > MAX_DEPTH:
+                    self.found.add("error", f"more than {MAX_DEPTH} spans inside each other: Perfetto drops them",
+                                   f"pid {place[0]} tid {place[1]}")
+                    break
+
+    def _causality(self) -> None:
+        """torch joins kernels and launches by External id; the correlation tells each launch from the other."""
+        texts = list(self._names)
+        without = 0
+        for _, calls, works in paired(self._calls[0], self._work[0]):
+            if not calls:
+                without += len(works)
+                continue
+            call = calls[0]
+            for work in works:
+                early = self._calls[1][call] - self._work[1][work]
+                if early > 0:
+                    self.found.add("error", "work on the GPU begins before the call that launched it",
+                                   f"{texts[self._work[2][work]][:80]!r} {early / 1000:.3f} us before {texts[self._calls[2][call]]}")
+        if without:
+            self.found.habit("work on the GPU whose call is not in the trace", "", without)
+
+    def _recordings(self) -> None:
+        first = min(self._calls[0], default=0)
+        for start, waited in self._waits:
+            recorded = self._records.get(waited)
+            if recorded is None:
+                # Before the window no call was recorded.
+                level = self.found.habit if waited >= first else lambda rule, example: self.found.add("warning", rule, example)
+                level("a wait names a recording that is not in the trace", f"correlation {waited}")
+            elif recorded > start:
+                self.found.add("error", "a wait names a recording that comes later", f"correlation {waited}")
+
+    def _stream_waits(self) -> None:
+        """torch: no kernel of a stream runs when the wait for that stream begins. CUPTI's record of a wait that waits
+        begins with the call, so this is what most of them look like."""
+        for key, syncs in self._syncs.items():
+            starts, ends = self._streams.get(key, ((), ()))
+            order = list(in_order(len(starts), starts.__getitem__)) if starts else []
+            at, running = 0, 0
+            for sync in sorted(syncs):
+                while at < len(order) and starts[order[at]] < sync:
+                    running = max(running, ends[order[at]])
+                    at += 1
+                if running > sync:
+                    self.found.add("warning", "a kernel runs when the wait for its stream begins", f"device {key[0]} stream {key[1]}")

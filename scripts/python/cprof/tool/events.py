@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events of a trace as JSON lines, as they stand in the file, for scripts and for jq."""
+
+import argparse
+import bisect
+import fnmatch
+import json
+import re
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from cprof.tool import Problem, note
+from cprof.tool.reader import Trace, open_trace
+from cprof.tool.spans import args_of, int_or_none, text_of, to_ns
+
+HELP = "the events as JSON lines, filtered by name, category, step, device or thread"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--name", action="append", metavar="GLOB", help="events of such a name: 'aten::conv*'")
+    parser.add_argument("--category", action="append", metavar="CAT", help="events of this category: kernel, cpu_op …")
+    parser.add_argument("--step", action="append", type=int, metavar="N",
+                        help="events that begin in step N, and the GPU work launched in it")
+    parser.add_argument("--device", action="append", metavar="DEVICE", help="cpu, cuda (any), or cuda:1")
+    parser.add_argument("--thread", action="append", metavar="TID", help="events of this thread id or thread name (a glob)")
+    parser.epilog = "An option given several times matches any of its values; different options must all match."
+
+
+def events(path: Any) -> Iterator[Dict[str, Any]]:
+    """The events of a trace of any size, one by one."""
+    with open_trace(path) as trace:
+        yield from trace
+
+
+def _device_pid(event: Dict[str, Any]) -> Optional[Any]:
+    """The GPU that an event is of, or None."""
+    args = args_of(event)
+    if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"):
+        return args.get("device", event.get("pid"))
+    if event.get("name") == "[memory]" and args.get("Device Type") == 1:
+        return args.get("Device Id")
+    return None
+
+
+def _names(globs: List[str]) -> Callable[[Any], bool]:
+    pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+    return lambda name: pattern.match(text_of(name)) is not None
+
+
+class _Steps:
+    """When each step ran, and which work was launched in those that are asked for."""
+
+    def __init__(self, trace: Trace, wanted: List[int]) -> None:
+        found: List[Tuple[int, int, int]] = []
+        calls: List[Tuple[int, Any]] = []
+        for event in trace:
+            name = event.get("name")
+            start = to_ns(event.get("ts"))
+            if event.get("ph") != "X" or type(name) is not str or start is None:
+                continue
+            if name.startswith("ProfilerStep#") and event.get("cat") != "gpu_user_annotation":
+                number = name.partition("#")[2]
+                if number.isdigit():
+                    found.append((start, start + (to_ns(event.get("dur")) or 0), int(number)))
+            elif event.get("cat") in ("cuda_runtime", "cuda_driver"):
+                calls.append((start, int_or_none(args_of(event).get("correlation"))))
+        found.sort()
+        self.found, self.starts, self.wanted = found, [start for start, _, _ in found], set(wanted)
+        self.correlations = {correlation for start, correlation in calls if self.has(start) and correlation is not None}
+
+    def has(self, start: int) -> bool:
+        """Whether this time lies in a step that is asked for."""
+        at = bisect.bisect_right(self.starts, start) - 1
+        return at >= 0 and start < self.found[at][1] and self.found[at][2] in self.wanted
+
+    def takes(self, event: Dict[str, Any]) -> bool:
+        """Whether the event belongs to a step that is asked for."""
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            return int_or_none(args_of(event).get("correlation")) in self.correlations
+        start = to_ns(event.get("ts"))
+        return event.get("ph") != "M" and start is not None and self.has(start)
+
+
+def _threads(path: str, wanted: List[str]) -> Callable[[Dict[str, Any]], bool]:
+    """Whether an event is of one of these threads, by number or by the name that the trace gives it."""
+    names: Dict[Any, str] = {}
+    if not all(one.isdigit() for one in wanted):
+        with open_trace(path, True) as trace:
+            for event in trace:
+                if event.get("ph") == "M" and event.get("name") == "thread_name":
+                    names[text_of(event.get("pid")), text_of(event.get("tid"))] = text_of(args_of(event).get("name"))
+    numbers, fits = set(wanted), _names(wanted)
+    return lambda event: (text_of(event.get("tid")) in numbers or
+                          fits(names.get((text_of(event.get("pid")), text_of(event.get("tid"))), "")))
+
+
+def run(args: argparse.Namespace) -> int:
+    tests: List[Callable[[Dict[str, Any]], bool]] = []
+    if args.trace == "-" and (args.step or args.thread):
+        raise Problem("--step and --thread read the trace twice, which stdin cannot be")
+    if args.name:
+        fits = _names(args.name)
+        tests.append(lambda event: fits(event.get("name")))
+    if args.category:
+        categories = set(args.category)
+        tests.append(lambda event: text_of(event.get("cat")) in categories)
+    if args.device:
+        devices = {one.lower() for one in args.device}
+        for one in devices:
+            if not re.fullmatch(r"cpu|cuda(:\d+)?", one):
+                raise Problem(f"--device {one!r}: take cpu, cuda or cuda:N")
+
+        def on_device(event: Dict[str, Any]) -> bool:
+            device = _device_pid(event)
+            return "cpu" in devices if device is None else "cuda" in devices or f"cuda:{device}" in devices
+        tests.append(on_device)
+    if args.thread:
+        tests.append(_threads(args.trace, args.thread))
+    if args.step:
+        with open_trace(args.trace, True) as trace:
+            steps = _Steps(trace, args.step)
+        known = {number for _, _, number in steps.found}
+        if not known & steps.wanted:
+            held = f"it holds {', '.join(map(str, sorted(known)[:20]))}" if known else "it holds none"
+            raise Problem(f"no step {', '.join(map(str, args.step))}: {held}", args.trace)
+        tests.append(steps.takes)
+    write = sys.stdout.write
+    with open_trace(args.trace, not sys.stdout.isatty()) as trace:
+        for event in trace:
+            if all(test(event) for test in tests):
+                write(json.dumps(event, ensure_ascii=False) + "\n")
+    for line in trace.notes:
+        note(line, args.trace)
+    return 0

@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads Chrome JSON traces of any size, event by event, in bounded memory.
+
+    with open_trace(path) as trace:
+        print(trace.head())                  # top-level keys that stand in front of the events
+        for event in trace:                  # or trace.blocks(): lists of events, which is faster
+            ...
+        print(trace.metadata, trace.notes)   # all top-level keys but the events; what was odd
+
+Takes cprof's and torch.profiler's object form, the bare array form, plain or gzip (of several members), from a file or a
+pipe ("-" is stdin). A file that ends in the middle gives what stands before the cut, and a note. Anything that is no trace
+raises a Problem that names the byte (of the text, where the file is gzip).
+
+How: the events are cut into blocks at a place that looks like the end of an event ("}, {"), and each block goes through
+json's C scanner as a whole. A wrong cut, inside of a string or of a nested object, leaves quotes or brackets unbalanced, so
+it cannot pass as JSON; the block is then scanned event by event, which needs no guess.
+"""
+
+import codecs
+import json
+import os
+import re
+import stat
+import sys
+import zlib
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from cprof.tool import Problem
+from cprof.tool.progress import Progress
+
+CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
+MAX_VALUE = 64 << 20     # characters of one event or metadata value; more is no trace
+GZIP = b"\x1f\x8b"
+NEAR_END = 16            # an error so near the end of what was read may be one of what was not: "tru", "\u12"
+
+_space = re.compile(r"[ \t\r\n]*")
+
+
+class _Cut(Exception):
+    """The text ends inside of a value."""
+
+
+class _Source:
+    """The bytes of a file or of stdin, unpacked where they are gzip."""
+
+    def __init__(self, path: str, lenient: bool, progress: Optional[Progress]) -> None:
+        self.path = path
+        self.cut = ""            # why it ended too early, if it did
+        self.garbage = False     # something stands behind the last gzip member
+        self._lenient, self._progress = lenient, progress
+        self._file = sys.stdin.buffer if path == "-" else _open(path)
+        self._unzip: Any = None
+        self._raw = b""          # read, not unpacked
+        self._begun = False
+
+    @property
+    def size(self) -> Optional[int]:
+        """Bytes on disk, where that is known."""
+        try:
+            return os.fstat(self._file.fileno()).st_size or None
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    def close(self) -> None:
+        if self.path != "-":
+            self._file.close()
+
+    def read(self) -> bytes:
+        """The next bytes of text; b"" at the end."""
+        if not self._begun:
+            self._begun = True
+            while len(self._raw) < len(GZIP):  # a pipe may give a byte at a time
+                more = self._read_file()
+                self._raw += more
+                if not more:
+                    break
+            if self._raw.startswith(GZIP):
+                self._unzip = zlib.decompressobj(31)
+        if self._unzip is not None:
+            return self._read_gzip()
+        raw, self._raw = self._raw or self._read_file(), b""
+        return raw
+
+    def _read_file(self) -> bytes:
+        try:
+            raw = self._file.read(CHUNK) or b""
+        except OSError as error:
+            raise Problem(error.strerror or str(error), self.path) from None
+        if self._progress:
+            self._progress.add(len(raw))
+        return raw
+
+    def _read_gzip(self) -> bytes:
+        while not self.cut and not self.garbage:
+            self._raw = self._raw or self._read_file()
+            if self._unzip.eof:  # members may follow each other, and padding the last
+                self._raw = self._raw.lstrip(b"\0")
+                if not self._raw.startswith(GZIP[:1]):
+                    self.garbage = bool(self._raw)
+                    if not self._raw and self._read_more():
+                        continue
+                    return b""
+                self._unzip = zlib.decompressobj(31)
+            elif not self._raw:
+                self.cut = "the gzip data ends in the middle"
+                return self._unzip.flush()
+            text = self._inflate()
+            if text:
+                return text
+        return b""
+
+    def _read_more(self) -> bool:
+        self._raw = self._read_file()
+        return bool(self._raw)
+
+    def _inflate(self) -> bytes:
+        try:
+            text = self._unzip.decompress(self._raw, CHUNK)
+        except zlib.error as error:
+            if not self._lenient:
+                raise Problem(f"damaged gzip data ({str(error).rpartition(': ')[2]})", self.path) from None
+            self.cut = "the gzip data is damaged"
+            return b""
+        self._raw = self._unzip.unused_data if self._unzip.eof else self._unzip.unconsumed_tail
+        return text
+
+
+def _open(path: str) -> Any:
+    try:
+        file = open(path, "rb", buffering=0)
+    except OSError as error:
+        raise Problem(error.strerror or str(error), path) from None
+    except ValueError as error:  # a NUL in the name
+        raise Problem(str(error), path) from None
+    return file
+
+
+def _size(text: str) -> int:
+    """Bytes that the text was decoded from."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
+
+
+class Trace:
+    """One trace being read, once, from its beginning to its end. Made by open_trace()."""
+
+    def __init__(self, path: str, progress: bool = False, pairs: Optional[Callable] = None) -> None:
+        self.path = path
+        self.metadata: Dict[str, Any] = {}
+        self.notes: List[str] = []      # what was odd, in words
+        self.truncated = False          # it ends in the middle
+        self.form = ""                  # "object" or "array", once something was read
+        self.no_objects = 0             # elements of traceEvents that are none, and left out
+        # A torn last write leaves nonsense behind the last whole event of an open file.
+        self._lenient = path.endswith(".part")
+        self._progress = Progress(os.path.basename(path)) if progress else None
+        self._source = _Source(path, self._lenient, self._progress)
+        if self._progress:
+            self._progress.total = self._source.size
+        self._scan = json.JSONDecoder(parse_constant=self._constant, object_pairs_hook=pairs).raw_decode
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._text, self._at = "", 0    # what was read, and where in it we are
+        self._behind = 0                # bytes in front of _text
+        self._read_bytes = 0
+        self._eof = False
+        self._has_events = False
+        self._error: Optional[Exception] = None  # raised once the events in front of it were handed out
+        self._stage = "start"           # then "keys", "events", "end"
+
+    def close(self) -> None:
+        """Closes the file. May be called at any time, and again."""
+        if self._progress:
+            self._progress.close()
+        self._source.close()
+
+    def __enter__(self) -> "Trace":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    # ---- what callers ask ----
+
+    def head(self) -> Dict[str, Any]:
+        """The metadata that stands in front of the events; of a file cut off before its events, what there is."""
+        if self._stage in ("start", "keys"):
+            self._guarded(self._to_events)
+        return self.metadata
+
+    def __iter__(self) -> Iterator[Dict[str, Any]]:
+        for block in self.blocks():
+            yield from block
+
+    def blocks(self) -> Iterator[List[Dict[str, Any]]]:
+        """The events in lists of some hundred or thousand, in the order of the file."""
+        while self._stage != "end":
+            if self._stage == "events":
+                block = self._guarded(self._block)
+                if block:
+                    yield block
+            else:
+                self._guarded(self._to_events)
+        self.close()
+
+    # ---- the top level ----
+
+    def _guarded(self, step: Callable) -> Any:
+        """One step; what a file that ends in the middle, or an open one that is damaged, makes of it."""
+        try:
+            return step()
+        except _Cut:
+            self._cut_short(self._source.cut or "ends in the middle")
+        except Problem:
+            if not (self._lenient and self._has_events):
+                raise
+            self._cut_short("damaged")
+        return []
+
+    def _cut_short(self, what: str) -> None:
+        if not self._has_events and not (self.form == "object" and self.metadata):
+            raise Problem("is empty" if self._position() == 0 else "ends before its events begin", self.path)
+        self.truncated = True
+        self.notes.append(f"{what}, at byte {self._position()}: what stands before it is used")
+        self._stage = "end"
+
+    def _to_events(self) -> None:
+        """From the start, or from behind the events, to the next events or to the end."""
+        if self._stage == "start":
+            first = self._next_char()
+            if first == "\ufeff":
+                self._at += 1
+                first = self._next_char()
+            if first not in ("{", "["):
+                raise self._bad("no JSON object or array: no trace" if first else "is empty")
+            self._at += 1
+            self.form = "object" if first == "{" else "array"
+            self._stage = "keys"
+            if first == "[":
+                self._begin_events()
+                return
+            if self._next_char() == "}":
+                self._at += 1
+                self._end()
+                return
+        elif self.form == "array" or not self._more_keys():
+            self._end()
+            return
+        while self._key() and self._more_keys():
+            pass
+        if self._stage == "keys":
+            self._end()
+
+    def _more_keys(self) -> bool:
+        char = self._next_char()
+        if char == ",":
+            self._at += 1
+            return True
+        if char == "}":
+            self._at += 1
+            return False
+        raise self._unexpected("',' or '}' behind a value")
+
+    def _key(self) -> bool:
+        """Reads `"key": value`. False where the events begin."""
+        if self._next_char() != '"':
+            raise self._unexpected("a key in double quotes")
+        key = self._value()
+        if self._next_char() != ":":
+            raise self._unexpected("':' behind a key")
+        self._at += 1
+        if key == "traceEvents":
+            if self._next_char() not in ("[", ""):
+                raise self._bad("traceEvents is no array")
+            if not self._next_char():
+                raise _Cut
+            self._at += 1
+            self._begin_events()
+            return False
+        self.metadata[key] = self._value()
+        return True
+
+    def _begin_events(self) -> None:
+        self._has_events, self._stage = True, "events"
+
+    def _end(self) -> None:
+        self._stage = "end"
+        if not self._has_events:
+            raise Problem("has no traceEvents: no trace", self.path)
+        if self._next_char():
+            self.notes.append(f"something stands behind the end, at byte {self._position()}")
+        if self._source.garbage:
+            self.notes.append("something stands behind the end of the gzip data")
+
+    # ---- the events ----
+
+    def _block(self) -> List[Dict[str, Any]]:
+        """The next events; the stage tells whether more follow."""
+        if self._error:
+            raise self._error
+        while len(self._text) - self._at < CHUNK and self._fill():
+            pass
+        found = self._fast_block()
+        return self._slow_block() if found is None else found
+
+    def _fast_block(self) -> Optional[List[Dict[str, Any]]]:
+        """All events of the text read but the last, parsed at one go; None where that does not do."""
+        text, end = self._text, len(self._text)
+        while True:
+            end = text.rfind("},", self._at, end)
+            if end < 0:
+                return None
+            following = _space.match(text, end + 2).end()  # type: ignore[union-attr]
+            if text.startswith("{", following):
+                break
+        block = "[" + text[self._at:end + 1] + "]"
+        try:
+            found, parsed = self._scan(block)
+        except (ValueError, RecursionError):
+            return None
+        if parsed != len(block):
+            return None
+        self._at = following
+        return self._objects(found)
+
+    def _objects(self, found: List[Any]) -> List[Dict[str, Any]]:
+        """Those that are objects; others are counted."""
+        for event in found:
+            if type(event) is not dict:
+                break
+        else:
+            return found
+        objects = [event for event in found if type(event) is dict]
+        self.no_objects += len(found) - len(objects)
+        return objects
+
+    def _slow_block(self) -> List[Dict[str, Any]]:
+        """The events of the text read, one by one: at least one, or the end."""
+        found: List[Any] = []
+        try:
+            while True:
+                if self._next_char() == "]" or not self._next_char() and self.form == "array":
+                    break  # behind a comma: not JSON, but Chrome takes it, as it takes an array without its end
+                found.append(self._value())
+                char = self._next_char()
+                if char == ",":
+                    self._at += 1
+                    self._next_char()
+                    if len(self._text) - self._at < CHUNK and not self._eof:
+                        return self._objects(found)
+                elif char == "]" or not char and self.form == "array":
+                    break
+                else:
+                    raise self._unexpected("',' or ']' behind an event")
+        except (_Cut, Problem) as error:
+            self._error = error  # what was read is handed out first
+            return self._objects(found)
+        self._at += 1 if self._next_char() else 0
+        self._stage = "keys"
+        return self._objects(found)
+
+    # ---- values and characters ----
+
+    def _value(self) -> Any:
+        """The JSON value that begins here; afterwards we stand behind it."""
+        self._next_char()
+        while True:
+            try:
+                value, end = self._scan(self._text, self._at)
+                if end < len(self._text) or self._eof:  # a number may go on
+                    self._at = end
+                    return value
+                error = None
+            except json.JSONDecodeError as caught:
+                error = caught
+                unfinished = caught.pos >= len(self._text) - NEAR_END or caught.msg.startswith("Unterminated")
+                if not unfinished:
+                    raise self._bad(caught.msg, caught.pos) from None
+            except RecursionError:
+                raise self._bad("nested too deeply") from None
+            except ValueError:
+                raise self._bad("a number of more digits than Python takes") from None
+            size = len(self._text) - self._at
+            if size > MAX_VALUE:
+                raise self._bad(f"a value of more than {MAX_VALUE >> 20} MB")
+            if not self._fill(size):
+                if error is None:
+                    continue
+                if "Unterminated" in error.msg or error.pos >= len(self._text) or self._cut_token(error.pos):
+                    raise _Cut
+                raise self._bad(error.msg, error.pos)
+
+    def _cut_token(self, at: int) -> bool:
+        """Whether the text from here is the beginning of something valid, to which only its end is missing."""
+        rest = self._text[at:]
+        return any(word.startswith(rest) for word in ("true", "false", "null", "-", "NaN", "Infinity", "-Infinity")) or \
+            re.fullmatch(r"\\?(u[0-9a-fA-F]{0,4})?|\.|[eE][+-]?", rest) is not None
+
+    def _next_char(self) -> str:
+        """Skips white space; the character that we stand at then, "" at the end of the file."""
+        while True:
+            self._at = _space.match(self._text, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._fill():
+                return ""
+
+    def _fill(self, at_least: int = 0) -> bool:
+        """Reads on, at least so many characters. False at the end of the file."""
+        if self._eof:
+            return False
+        if self._at:
+            self._behind += _size(self._text[:self._at])
+            self._text, self._at = self._text[self._at:], 0
+        new, size = [self._text], 0
+        while not size or size < at_least:
+            data = self._source.read()
+            text = self._decode(data)
+            self._read_bytes += len(data)
+            self._eof = not data
+            new.append(text)
+            size += len(text)
+            if self._eof:
+                break
+        self._text = "".join(new)
+        return size > 0
+
+    def _decode(self, data: bytes) -> str:
+        try:
+            return self._decoder.decode(data, not data)
+        except UnicodeDecodeError as error:
+            self.notes.append(f"byte {self._read_bytes + error.start - len(self._decoder.getstate()[0])} is no UTF-8")
+            state = self._decoder.getstate()
+            # Bytes become lone surrogates, one each, so that positions stay known.
+            self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+            self._decoder.setstate(state)
+            return self._decoder.decode(data, not data)
+
+    def _constant(self, name: str) -> float:
+        text = f"{name} is no JSON: strict readers refuse the file"
+        if text not in self.notes:
+            self.notes.append(text)
+        return float(name.replace("Infinity", "inf"))
+
+    # ---- what is wrong ----
+
+    def _position(self, at: Optional[int] = None) -> int:
+        """The byte of the text at this place."""
+        return self._behind + _size(self._text[:self._at if at is None else at])
+
+    def _bad(self, what: str, at: Optional[int] = None) -> Problem:
+        return Problem(f"byte {self._position(at)}: {what}" if self._position(at) or self._text else what, self.path)
+
+    def _unexpected(self, wanted: str) -> Exception:
+        if self._at >= len(self._text):
+            return _Cut()
+        return self._bad(f"{self._text[self._at]!r} where {wanted} is expected")
+
+
+def open_trace(path: str, progress: bool = False, pairs: Optional[Callable] = None) -> Trace:
+    """Opens a trace. progress: show on a terminal how far it is. pairs: json's object_pairs_hook, which costs speed."""
+    return Trace(os.fspath(path), progress, pairs)

@@ -1,0 +1,551 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spans of a trace in a form small enough for millions of them, and who is whose parent.
+
+read_spans() takes one pass over a trace. walk() then goes through one thread's spans and yields each when its children are
+known, with the sums that torch.profiler's tables are made of (torch/autograd/profiler_util.py: EventList._build_tree and
+FunctionEvent): a span's parent is the innermost one of its thread that holds it whole; a span that has one child only, of
+its own name, takes that child's place; a kernel belongs to the span whose External id it carries; memory belongs to all
+spans in whose time it was taken or given back, on whatever thread. Other than there, the copy of a range on the GPU
+(gpu_user_annotation) is not added to the kernels that it stands for.
+
+Spans are kept in arrays, some 30 bytes each. Times are nanoseconds.
+"""
+
+import bisect
+import heapq
+from array import array
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from cprof.tool.reader import Trace
+
+CALLS = ("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime",
+         "privateuse1_driver")
+OPERATORS = ("cpu_op", "user_annotation", "python_function", "hpu_op", "overhead")
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+DEVICE = WORK + ("gpu_user_annotation", "collective_comm")
+# Rows that tell of waits, or show once more what stands elsewhere: the modules that a thread's operators run in.
+NO_WORK = ("cuda_sync", "cuda_event", "Trace", "cuda_profiler_range", "nn_module")
+DEEPEST_STACK = 2048
+_FRAME = "\0sf "                          # in front of the number of a frame whose stack is not known yet
+HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
+                    "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
+                    "PyTorch Profiler (0)"))
+CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
+DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
+SORTED_AT_ONCE = 1 << 18
+LIMIT = 1 << 62                           # no time of a trace is so far away
+
+
+def to_ns(number: Any) -> Optional[int]:
+    """Nanoseconds of a number of microseconds; None when it is no such number."""
+    if type(number) is float and -4e15 < number < 4e15:
+        whole = int(number)
+        # Apart: up to 2^43 us, which Kineto's times stay below, a double tells neighbouring nanoseconds apart, but
+        # a product would be rounded once more.
+        return whole * 1000 + round((number - whole) * 1000)
+    if type(number) is int and abs(number) < LIMIT // 1000:
+        return number * 1000
+    return None
+
+
+def int_or_none(value: Any) -> Optional[int]:
+    """An integer that fits into 63 bits, also one in quotes; else None."""
+    if type(value) is not int:
+        try:
+            value = int(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return value if -LIMIT < value < LIMIT else None
+
+
+class Kind(NamedTuple):
+    """What spans are told apart by: torch's key_averages() adds up those of one kind."""
+    name: str
+    device: bool          # ran on a device
+    annotation: bool      # a range of the program's
+    category: str
+    shapes: str = ""
+    group: Any = None     # what a table by something else than the name asks for
+
+
+class Row:
+    """The spans of one thread in arrays of one length, in the order of the file."""
+
+    __slots__ = ("start", "end", "kind", "external", "stack", "backward", "flops")
+
+    def __init__(self) -> None:
+        self.start, self.end = array("q"), array("q")
+        self.kind = array("i")
+        self.external = array("q")           # External id; 0 for none
+        self.stack: Any = array("i")         # number in Spans.stacks; -1 for none. Empty unless asked for
+        self.flops: Dict[int, int] = {}      # by index, with stacks
+        self.backward: Dict[int, Tuple[int, int]] = {}  # by index: sequence number, forward thread (0: forward)
+
+
+class Node:
+    """A span in the tree whose children are known."""
+
+    __slots__ = ("index", "end", "kind", "name", "own_device", "memory", "device_memory", "children", "child_time",
+                 "child_device", "child_memory", "child_device_memory", "only", "frames", "root")
+
+    def __init__(self, index: int, end: int, kind: int, name: str, own_device: int, memory: int, device_memory: int,
+                 frames: Any) -> None:
+        self.index, self.end, self.kind, self.name = index, end, kind, name
+        self.own_device, self.memory, self.device_memory = own_device, memory, device_memory
+        self.children = self.child_time = self.child_device = self.child_memory = self.child_device_memory = 0
+        self.only: Optional[Node] = None     # the only child so far
+        self.root = False                    # it has no parent
+        self.frames = frames                 # Python functions that it runs in, innermost first: (name, outer ones)
+
+
+class Spans:
+    """What read_spans() found."""
+
+    def __init__(self) -> None:
+        self.kinds: List[Kind] = []
+        self.rows: Dict[Any, Row] = {}
+        self.stacks: List[str] = []          # as in `Call stack`: innermost first, ";" behind each
+        # device spans: sums by kind, and work by External id
+        self.device_count: Dict[int, int] = {}
+        self.device_time: Dict[int, int] = {}
+        self.work_external, self.work_time = array("q"), array("q")
+        self.loose_time: Dict[int, int] = {}  # async ranges: by kind
+        self.loose_count: Dict[int, int] = {}
+        self.first: Dict[int, Tuple[int, int]] = {}  # by kind, for those: start and -end of the first
+        self.flops: Dict[int, int] = {}
+        # [memory] events, and the threads they were on
+        self.memory_time, self.memory_bytes, self.memory_device = array("q"), array("q"), array("q")
+        self.memory_more: List[Tuple[Any, str, int, int]] = []  # where asked for: thread, device, address, total behind it
+        self.steps: List[Tuple[int, int, str]] = []  # start, end, name
+        self.bad = 0                         # spans without a usable time
+        self.has_shapes = self.has_stacks = self.has_modules = self.has_memory = self.has_work = False
+        self.by_call = True                  # External ids link no operators: they repeat the correlation, as old ones do
+        self.device_name = "CUDA"
+        self.metadata: Dict[str, Any] = {}
+        self._numbers: Dict[Kind, int] = {}
+
+    def number_of(self, kind: Kind) -> int:
+        """The kind's number."""
+        number = self._numbers.get(kind)
+        if number is None:
+            number = self._numbers[kind] = len(self.kinds)
+            self.kinds.append(kind)
+        return number
+
+    def finish(self) -> None:
+        """Puts in order what is searched later."""
+        times = self.memory_time
+        order = sorted(range(len(times)), key=times.__getitem__)
+        self.memory_time = array("q", (times[i] for i in order))
+        self.memory_bytes = array("q", (self.memory_bytes[i] for i in order))
+        self.memory_device = array("q", (self.memory_device[i] for i in order))
+        self.memory_more = [self.memory_more[i] for i in order] if self.memory_more else []
+        self.memory_sums, self.memory_device_sums = _running(self.memory_bytes), _running(self.memory_device)
+        self.memory_seen = array("q", bytes(8 * (len(times) + 1)))  # differences: covered by spans from here on
+        self.work_external, self.work_time = _merged(self.work_external, self.work_time)
+        self.steps.sort()
+
+    def work_of(self, external: int) -> int:
+        """Time of the device work that carries this External id."""
+        at = bisect.bisect_left(self.work_external, external)
+        if at < len(self.work_external) and self.work_external[at] == external:
+            return self.work_time[at]
+        return 0
+
+    def step_places(self) -> Tuple[List[Any], Any]:
+        """Rows that hold steps only, as cprof's do, and the thread that the steps are of: the one that does most."""
+        apart = [place for place, row in self.rows.items()
+                 if all(self.kinds[number].name == "ProfilerStep*" for number in set(row.kind))]
+        if not apart:
+            return [], None
+        others = [place for place in self.rows if place not in apart and not place[2]]
+        return (apart, max(others, key=lambda place: len(self.rows[place].start))) if others else ([], None)
+
+    def uncovered_memory(self) -> Iterator[int]:
+        """[memory] events in no span's time. After the walks."""
+        depth = 0
+        for i in range(len(self.memory_time)):
+            depth += self.memory_seen[i]
+            if depth == 0:
+                yield i
+
+
+def _running(values: array) -> array:
+    sums, total = array("q", [0]), 0
+    for value in values:
+        total += value
+        sums.append(total)
+    return sums
+
+
+def _merged(keys: array, values: array) -> Tuple[array, array]:
+    """Both arrays sorted by key, with one value, the sum, for each key."""
+    if not keys:
+        return keys, values
+    merged_keys, merged_values = array("q"), array("q")
+    last = None
+    for i in in_order(len(keys), keys.__getitem__):
+        if keys[i] == last:
+            merged_values[-1] += values[i]
+        else:
+            last = keys[i]
+            merged_keys.append(last)
+            merged_values.append(values[i])
+    return merged_keys, merged_values
+
+
+def in_order(n: int, key: Any) -> Iterable[int]:
+    """range(n) sorted by key(i), in little memory: sorted piece by piece, then merged."""
+    if n <= SORTED_AT_ONCE:
+        return sorted(range(n), key=key)
+    pieces = [array("i", sorted(range(at, min(at + SORTED_AT_ONCE, n)), key=key)) for at in range(0, n, SORTED_AT_ONCE)]
+    for before, after in zip(pieces, pieces[1:]):
+        if key(before[-1]) > key(after[0]):
+            return heapq.merge(*pieces, key=key)
+    return (i for piece in pieces for i in piece)
+
+
+class Wanted(NamedTuple):
+    """What is kept beyond names and times."""
+    shapes: bool = False
+    stacks: bool = False
+    group: Any = None      # event -> anything hashable: kinds are told apart by it too
+    flops: bool = True
+    memory: bool = False   # what is known of each [memory] event
+
+
+def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
+    """Reads a trace to its end."""
+    reading = _Reading(wanted)
+    head = trace.head()
+    reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
+    for block in trace.blocks():
+        for event in block:
+            ph = event.get("ph")
+            if ph == "X":
+                reading.span(event)
+            elif ph == "i" or ph == "I":
+                if event.get("name") in ("[memory]", "[OutOfMemory]"):
+                    reading.memory(event)
+            elif ph == "b" or ph == "e":
+                reading.loose(event, ph)
+    spans = reading.spans
+    spans.metadata = trace.metadata
+    reading.adopt_strays()
+    if wanted.stacks:
+        frames = trace.metadata.get("stackFrames")
+        spans.stacks = [_of_frames(text, frames) if text.startswith(_FRAME) else text for text in spans.stacks]
+    spans.finish()
+    return spans
+
+
+def _of_frames(text: str, frames: Any) -> str:
+    """The stack of a frame of stackFrames, as `Call stack` has it."""
+    found: List[str] = []
+    at: Any = text[len(_FRAME):]
+    while type(frames) is dict and at is not None and len(found) < DEEPEST_STACK:
+        frame = frames.get(str(at))
+        if type(frame) is not dict:
+            break
+        found.append(text_of(frame.get("name")).replace(";", ":"))
+        at = frame.get("parent")
+    return "".join(name + ";" for name in found)
+
+
+def text_of(value: Any) -> str:
+    """A name, whatever the trace has in its place."""
+    return value if type(value) is str else str(value)
+
+
+def args_of(event: Dict[str, Any]) -> Dict[str, Any]:
+    """The event's args, empty when they are no object."""
+    args = event.get("args")
+    return args if type(args) is dict else {}
+
+
+def plain_shapes(dims: Any) -> str:
+    """Input shapes as torch's tables have them: a list of tensors is []."""
+    if type(dims) is not list:
+        return "[]"
+    return str([[] if type(one) is not list or any(type(size) is list for size in one) else one for one in dims])
+
+
+class _Reading:
+    """What read_spans() goes through the events with."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted, self.spans = wanted, Spans()
+        self.with_flops = False
+        self._stacks: Dict[str, int] = {}
+        self._open: Dict[Any, Tuple[int, str]] = {}
+        self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
+        self._operator_rows: Set[Any] = set()
+
+    def span(self, event: Dict[str, Any]) -> None:
+        spans = self.spans
+        start, duration = to_ns(event.get("ts")), to_ns(event.get("dur"))
+        if start is None or duration is None:
+            spans.bad += 1
+            return
+        category, args = event.get("cat"), event.get("args")
+        if type(args) is not dict:
+            args = {}
+        if category in DEVICE:
+            self._device_span(event, category, args, start, start + max(duration, 0))
+            return
+        name = text_of(event.get("name"))
+        if name in HIDDEN or category in NO_WORK:
+            return
+        number = self._number(event, name, category, args)
+        external = int_or_none(args.get("External id", 0)) or 0
+        # A call is torch's child of the operator that it is linked to, else nobody's.
+        place = (text_of(event.get("pid")), text_of(event.get("tid")),
+                 not external if category in CALLS else category == "overhead")
+        row = spans.rows.get(place)
+        if row is None:
+            row = spans.rows[place] = Row()
+        if category in CALLS:
+            if category == "xpu_runtime":
+                spans.device_name = "XPU"
+        else:
+            self._operator_rows.add(place)
+            if name.startswith("ProfilerStep#"):
+                spans.steps.append((start, start + max(duration, 0), name))
+        if self.wanted.stacks:
+            self._keep_stack(row, args, category, event.get("sf"))
+        row.start.append(start)
+        row.end.append(start + max(duration, 0))
+        row.kind.append(number)
+        row.external.append(external)
+        flops = args.get("flops")
+        if flops is not None or category == "cpu_op":
+            if flops is None and self.with_flops:
+                from cprof.tool.flops import torch_flops
+                flops = torch_flops(name, args)
+            if type(flops) is int and self.wanted.flops:
+                if self.wanted.stacks:
+                    row.flops[len(row.start) - 1] = flops
+                else:
+                    spans.flops[number] = spans.flops.get(number, 0) + flops
+
+    def _number(self, event: Dict[str, Any], name: str, category: Any, args: Dict[str, Any]) -> int:
+        """The number of the span's kind."""
+        spans, wanted = self.spans, self.wanted
+        if "Input Dims" in args:
+            spans.has_shapes = True
+        if "Module Hierarchy" in args or name.startswith("nn.Module: "):
+            spans.has_modules = True
+        plain = not wanted.shapes and wanted.group is None
+        if plain:
+            number = self._plain.get((name, category)) if type(category) is str else None
+            if number is not None:
+                return number
+        key = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
+        kind = Kind(key, category in DEVICE, category in ("user_annotation", "gpu_user_annotation"),
+                    text_of(category), plain_shapes(args.get("Input Dims")) if wanted.shapes else "",
+                    wanted.group(event) if wanted.group else None)
+        number = spans.number_of(kind)
+        if plain and type(category) is str:
+            self._plain[name, category] = number
+        return number
+
+    def _keep_stack(self, row: Row, args: Dict[str, Any], category: Any, frame: Any) -> None:
+        text = args.get("Call stack")
+        if type(text) is not str and type(frame) in (int, str):  # its text stands in the file's stackFrames
+            text = f"{_FRAME}{frame}"
+        if type(text) is str and text:
+            number = self._stacks.get(text)
+            if number is None:
+                number = self._stacks[text] = len(self.spans.stacks)
+                self.spans.stacks.append(text)
+            self.spans.has_stacks = True
+        else:
+            number = -1
+        if category == "python_function":
+            self.spans.has_stacks = True
+        sequence = args.get("Sequence number")
+        if type(sequence) is int and sequence >= 0:
+            forward = args.get("Fwd thread id")
+            row.backward[len(row.start)] = (sequence, forward if type(forward) is int else 0)
+        row.stack.append(number)
+
+    def _device_span(self, event: Dict[str, Any], category: str, args: Dict[str, Any], start: int, end: int) -> None:
+        spans = self.spans
+        number = self._number(event, text_of(event.get("name")), category, args)
+        spans.has_work = True
+        spans.device_count[number] = spans.device_count.get(number, 0) + 1
+        spans.device_time[number] = spans.device_time.get(number, 0) + end - start
+        self._note_first(number, start, end)
+        external = int_or_none(args.get("External id", 0))
+        # A range's copy on the GPU would count its kernels twice.
+        if external and category != "gpu_user_annotation":
+            spans.by_call &= args.get("correlation") == external
+            spans.work_external.append(external)
+            spans.work_time.append(end - start)
+
+    def _note_first(self, number: int, start: int, end: int) -> None:
+        first = self.spans.first.get(number)
+        if first is None or (start, -end) < first:
+            self.spans.first[number] = (start, -end)
+
+    def memory(self, event: Dict[str, Any]) -> None:
+        """[memory] and [OutOfMemory] events."""
+        spans, args, at = self.spans, args_of(event), to_ns(event.get("ts"))
+        size, device = int_or_none(args.get("Bytes")), int_or_none(args.get("Device Type"))
+        if at is None or size is None:
+            spans.bad += 1
+            return
+        if event.get("name") != "[memory]":
+            return
+        spans.has_memory = True
+        spans.memory_time.append(at)
+        spans.memory_bytes.append(size if device in CPU_TYPES else 0)
+        spans.memory_device.append(size if device in DEVICE_TYPES else 0)
+        if self.wanted.memory:
+            index = args.get("Device Id")
+            kind = "cpu" if device in CPU_TYPES else "xpu" if device == 12 else "cuda"
+            spans.memory_more.append((
+                (text_of(event.get("pid")), text_of(event.get("tid")), False),
+                kind if kind == "cpu" else f"{kind}:{index if type(index) is int and index >= 0 else 0}",
+                int_or_none(args.get("Addr")) or 0, int_or_none(args.get("Total Allocated")) or 0))
+
+    def loose(self, event: Dict[str, Any], ph: str) -> None:
+        """Ranges that may begin and end on different threads: torch calls them async."""
+        local = event.get("id2")
+        key = (text_of(event.get("cat")), text_of(event.get("name")), str(local if local is not None else event.get("id")),
+               text_of(event.get("pid")))
+        at = to_ns(event.get("ts"))
+        if at is None:
+            self.spans.bad += 1
+        elif ph == "b":
+            self._open[key] = (at, key[1])
+        elif key in self._open:
+            start, name = self._open.pop(key)
+            number = self._number(event, name, event.get("cat"), args_of(event))
+            self.spans.loose_count[number] = self.spans.loose_count.get(number, 0) + 1
+            self.spans.loose_time[number] = self.spans.loose_time.get(number, 0) + max(0, at - start)
+            self._note_first(number, start, at)
+
+    def adopt_strays(self) -> None:
+        """Calls whose thread is not known by its right number stand on a row of their own: they belong to the thread of
+        the operators that they are linked to."""
+        rows = self.spans.rows
+        strays = [place for place in rows if not place[2] and place not in self._operator_rows]
+        if not strays:
+            return
+        linked = {external for place in strays for external in rows[place].external}
+        home = {external: place for place in self._operator_rows for external in rows[place].external if external in linked}
+        for place in strays:
+            stray = rows.pop(place)
+            for i, external in enumerate(stray.external):
+                row = rows.setdefault(home.get(external, place[:2] + (True,)), Row())
+                for name in ("start", "end", "kind", "external") + (("stack",) if stray.stack else ()):
+                    getattr(row, name).append(getattr(stray, name)[i])
+
+
+def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
+    """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
+    know the Python functions they ran in."""
+    start, end, kinds = row.start, row.end, spans.kinds
+    names = [kind.name for kind in kinds]
+    python = [kind.name if frames and kind.category == "python_function" else None for kind in kinds]
+    is_call = [kind.category in CALLS for kind in kinds]
+    work, memory, by_call = spans.work_external, spans.memory_time, spans.by_call
+    sums, device_sums, seen = spans.memory_sums, spans.memory_device_sums, spans.memory_seen
+    bisect_left, bisect_right = bisect.bisect_left, bisect.bisect_right
+    stack: List[Node] = []
+
+    for i in in_order(len(start), lambda i: (start[i] << 64) - end[i]):
+        begin, finish, kind = start[i], end[i], row.kind[i]
+        while stack and (begin >= stack[-1].end or finish > stack[-1].end):
+            yield from _close(stack, start, is_call)
+        taken = device_taken = 0
+        if memory:
+            low, high = bisect_left(memory, begin), bisect_right(memory, finish)
+            if low < high:
+                taken, device_taken = sums[high] - sums[low], device_sums[high] - device_sums[low]
+                seen[low] += 1
+                seen[high] -= 1
+        own = spans.work_of(row.external[i]) if work and row.external[i] and is_call[kind] == by_call else 0
+        around = stack[-1] if stack else None
+        inside = None
+        if frames and around is not None:
+            inside = around.frames if python[around.kind] is None else (python[around.kind], around.frames)
+        stack.append(Node(i, finish, kind, names[kind], own, taken, device_taken, inside))
+    while stack:
+        yield from _close(stack, start, is_call)
+
+
+def surroundings(spans: Spans, row: Row, times: Iterable[int]) -> Iterator[Tuple[int, ...]]:
+    """The spans of a thread that are open at each of the times, which ascend: their indices, outermost first."""
+    start, end = row.start, row.end
+    order = iter(in_order(len(start), lambda i: (start[i] << 64) - end[i]))
+    following = next(order, None)
+    open_spans: List[int] = []
+    for time in times:
+        while following is not None and start[following] <= time:
+            while open_spans and end[open_spans[-1]] < end[following]:
+                open_spans.pop()
+            open_spans.append(following)
+            following = next(order, None)
+        while open_spans and end[open_spans[-1]] < time:
+            open_spans.pop()
+        yield tuple(open_spans)
+
+
+class Roots:
+    """The outermost spans of one thread, in order of time: what steps that stand on a row of their own are held against."""
+
+    def __init__(self) -> None:
+        self.start, self.end = array("q"), array("q")
+        self.sums = array("q", [0]), array("q", [0]), array("q", [0])
+
+    def add(self, node: Node, start: int) -> None:
+        """The next one."""
+        self.start.append(start)
+        self.end.append(node.end)
+        for sums, value in zip(self.sums, (node.own_device + node.child_device, node.memory, node.device_memory)):
+            sums.append(sums[-1] + value)
+
+    def adopt(self, step: Node, start: int) -> None:
+        """Makes those that begin in the step its children; of one that goes on into the next step, only the time inside."""
+        low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, step.end)
+        step.child_time = sum(min(self.end[i], step.end) - self.start[i] for i in range(low, high))
+        if low and self.end[low - 1] > start:
+            step.child_time += min(self.end[low - 1], step.end) - start
+        step.child_device, step.child_memory, step.child_device_memory = (sums[high] - sums[low] for sums in self.sums)
+
+
+def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Node]:
+    """The top of the stack is complete: hands it to its parent, and out what cannot be changed any more."""
+    node = stack.pop()
+    if node.only is not None:
+        child = node.only
+        node.only = None
+        if child.name == node.name:
+            # torch: a child that is alone and of the same name takes its parent's place
+            node.own_device, node.children = child.own_device, child.children
+            node.child_time, node.child_device = child.child_time, child.child_device
+            node.child_memory, node.child_device_memory = child.child_memory, child.child_device_memory
+        else:
+            yield child
+    if not stack:
+        node.root = True
+        yield node
+        return
+    parent = stack[-1]
+    if is_call[node.kind]:  # the work is the operator's
+        parent.own_device += node.own_device
+        node.own_device = 0
+    parent.children += 1
+    parent.child_time += node.end - start[node.index]
+    parent.child_device += node.own_device + node.child_device
+    parent.child_memory += node.memory
+    parent.child_device_memory += node.device_memory
+    if parent.children == 1:
+        parent.only = node
+        return
+    if parent.only is not None:
+        yield parent.only
+        parent.only = None
+    yield node

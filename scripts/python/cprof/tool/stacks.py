@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks for FlameGraph and speedscope: torch.profiler's export_stacks(), from a trace.
+
+A line for each span that has a stack: its frames, outermost first, and its self time in whole microseconds. With a stack
+of its own an operator counts where it was called; in a trace of torch.profiler (with_stack=True) the Python functions are
+spans themselves.
+
+    cprof stacks rank0.5.pt.trace.json -o out.stacks && flamegraph.pl out.stacks > out.svg
+"""
+
+import argparse
+import sys
+from typing import Any, Iterator
+
+from cprof.tool import Problem, note
+from cprof.tool.averages import NO_STACKS, StackFinder
+from cprof.tool.reader import open_trace
+from cprof.tool.spans import Spans, Wanted, read_spans, walk
+
+HELP = "stacks with their times, for FlameGraph and speedscope (torch.profiler's export_stacks)"
+METRICS = ("self_cpu_time_total", "self_cuda_time_total")
+_CLEAN = str.maketrans(" ;\t\n", "____")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
+    parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
+
+
+def lines(spans: Spans, metric: str) -> Iterator[str]:
+    """The lines of export_stacks(), in its order."""
+    finder = StackFinder(spans)
+    for place, row in spans.rows.items():
+        for node in walk(spans, row, True):
+            finder.add(place, row, node)
+    for row, node, stack in finder.stacks():
+        if metric == METRICS[0]:
+            value = node.end - row.start[node.index] - node.child_time
+        else:
+            value = node.own_device
+        if stack and value >= 1000:
+            yield ";".join(frame.translate(_CLEAN) for frame in reversed(stack)) + f" {value // 1000}"
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_trace(args.trace, True) as trace:
+        spans = read_spans(trace, Wanted(stacks=True, flops=False))
+    for line in trace.notes:
+        note(line, args.trace)
+    if not spans.has_stacks:
+        raise Problem(NO_STACKS, args.trace)
+    if args.metric == METRICS[1] and not spans.has_work:
+        raise Problem("holds nothing that ran on a GPU: take --metric self_cpu_time_total", args.trace)
+    out: Any = sys.stdout
+    if args.output and args.output != "-":
+        out = open(args.output, "w", encoding="utf-8", errors="backslashreplace")
+    try:
+        for line in lines(spans, args.metric):
+            out.write(line + "\n")
+    finally:
+        if out is not sys.stdout:
+            out.close()
+    return 0

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time goes: the table of torch.profiler's key_averages(), from a trace.
+
+Several traces are added up. Self CPU is a span's time without its children; CUDA columns of an operator are the kernels
+that it launched. Without --sort-by the rows stand in the order in which they first ran.
+"""
+
+import argparse
+import csv
+import json
+import sys
+from typing import Any, Dict, List
+
+from cprof.tool import Problem, note
+from cprof.tool.averages import NO_FLOPS, NO_MEMORY, SORT_KEYS, Averages
+from cprof.tool.breakdown import BY, breakdown, compare
+
+HELP = "where the time goes: torch.profiler's table, by step, module or device, or what got slower"
+
+
+def _rows(text: str) -> int:
+    value = int(text)
+    if value < -1:
+        raise argparse.ArgumentTypeError("must be -1 (all) or more")
+    return value
+
+
+_rows.__name__ = "number of rows"
+
+
+def _depth(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+_depth.__name__ = "number of frames"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("traces", nargs="+", metavar="TRACE")
+    parser.add_argument("--sort-by", metavar="KEY", help="one of " + ", ".join(SORT_KEYS))
+    parser.add_argument("--row-limit", type=_rows, default=100, metavar="N", help="rows shown; -1: all (default 100)")
+    parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
+    parser.add_argument("--group-by-stack-n", type=_depth, default=0, metavar="N",
+                        help="a row for each operator and the N innermost frames that called it")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--by", choices=BY, help="sums of self times by something else than the operator's name")
+    form.add_argument("--compare", action="store_true", help="of two traces: what got slower, largest difference first")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="one JSON object; times in microseconds, memory in bytes")
+    output.add_argument("--csv", action="store_true", help="comma-separated values, with a line of names")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.sort_by is not None and args.sort_by.replace("xpu", "cuda").replace("device", "cuda") not in SORT_KEYS:
+        raise Problem(f"cannot sort by {args.sort_by!r}: take one of {' '.join(SORT_KEYS)}")
+    grouped = args.group_by_input_shape or args.group_by_stack_n
+    if (args.by or args.compare) and grouped:
+        raise Problem("--group-by-input-shape and --group-by-stack-n go with the plain table only")
+    if args.by:
+        result = breakdown(args.by, args.traces)
+    elif args.compare:
+        if len(args.traces) != 2:
+            raise Problem("--compare takes two traces")
+        result = compare(args.traces[0], args.traces[1], args.sort_by)
+    else:
+        return _table(args)
+    columns, rows, text = result
+    rows = rows if args.row_limit < 0 else rows[:args.row_limit]
+    if args.json or args.csv:
+        _write(args, [dict(zip(columns, row)) for row in rows], {})
+    else:
+        sys.stdout.write(text(rows))
+    return 0
+
+
+def _table(args: argparse.Namespace) -> int:
+    averages = Averages(args.group_by_input_shape, args.group_by_stack_n)
+    for path in args.traces:
+        for line in averages.add(path, progress=True):
+            note(line, path)
+    if args.sort_by == "flops" and not averages.has_flops:
+        raise Problem(NO_FLOPS, args.traces[0])
+    if args.sort_by and "memory" in args.sort_by and not averages.has_memory:
+        raise Problem(NO_MEMORY, args.traces[0])
+    if not (args.json or args.csv):
+        sys.stdout.write(averages.table(args.sort_by, args.row_limit))
+        return 0
+    rows = averages.sorted_by(args.sort_by)
+    total_cpu = sum(row.self_cpu_ns for row in rows) / 1000
+    total_device = sum(row.self_device_ns for row in rows if row.device_type != "cpu" and not row.is_user_annotation) / 1000
+    rows = rows if args.row_limit < 0 else rows[:args.row_limit]
+    names = ["count", "cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total",
+             "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage",
+             "self_device_memory_usage", "flops"]
+    listed: List[Dict[str, Any]] = []
+    for row in rows:
+        found: Dict[str, Any] = {"name": row.key, "device_type": row.device_type,
+                                 "is_user_annotation": row.is_user_annotation}
+        found.update((name, getattr(row, name)) for name in names)
+        if args.group_by_input_shape:
+            found["input_shapes"] = row.input_shapes
+        if args.group_by_stack_n:
+            found["stack"] = ";".join(row.stack) if args.csv else row.stack
+        listed.append(found)
+    _write(args, listed, {"self_cpu_time_total": total_cpu, "self_device_time_total": total_device})
+    return 0
+
+
+def _write(args: argparse.Namespace, rows: List[Dict[str, Any]], totals: Dict[str, Any]) -> None:
+    if args.json:
+        json.dump(dict(totals, rows=rows), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    elif rows:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof events`: its filters; and what all sub-commands share: help, pipes that close, ^C, the progress line, no needless imports."""
+
+import ast
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import tool
+from cprof.tool import COMMANDS
+
+
+def names(trace, *args):
+    """Names of the events that pass the filters."""
+    result = tool.cprof("events", trace, *args)
+    assert result.rc == 0 and result.err == "", result.err
+    return [json.loads(line)["name"] for line in result.out.splitlines()]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    thread = {"ph": "M", "name": "thread_name", "pid": 5000, "tid": 5001, "ts": 0, "args": {"name": "thread 5001 (autograd)"}}
+    return tool.write(tmp_path / "t.json.gz", [
+        thread,
+        tool.span("ProfilerStep#3", 0.0, 100.0, cat="user_annotation"), tool.span("ProfilerStep#4", 100.0, 100.0, cat="user_annotation"),
+        tool.span("aten::mm", 10.0, 5.0), tool.span("aten::add", 110.0, 5.0, tid=5001),
+        tool.span("cudaLaunchKernel", 11.0, 2.0, cat="cuda_runtime", correlation=7),
+        tool.span("gemm", 120.0, 2.0, cat="kernel", pid=1, tid=7, device=1, correlation=7),
+        tool.memory(12.0, 8, 1, device=1, index=0)])
+
+
+@pytest.mark.parametrize("args, expected", [
+    ([], ["thread_name", "ProfilerStep#3", "ProfilerStep#4", "aten::mm", "aten::add", "cudaLaunchKernel", "gemm", "[memory]"]),
+    (["--name", "aten::*"], ["aten::mm", "aten::add"]),
+    (["--name", "aten::m?", "--name", "gemm"], ["aten::mm", "gemm"]),
+    (["--category", "kernel", "--category", "cuda_runtime"], ["cudaLaunchKernel", "gemm"]),
+    (["--step", "3"], ["ProfilerStep#3", "aten::mm", "cudaLaunchKernel", "gemm", "[memory]"]),
+    (["--step", "4"], ["ProfilerStep#4", "aten::add"]),
+    (["--device", "cuda"], ["gemm", "[memory]"]),
+    (["--device", "cuda:0"], ["[memory]"]),
+    (["--device", "cpu", "--category", "cpu_op"], ["aten::mm", "aten::add"]),
+    (["--thread", "5001", "--category", "cpu_op"], ["aten::add"]),
+    (["--thread", "*autograd*"], ["thread_name", "aten::add"]),
+    (["--name", "none"], []),
+])
+def test_filters(args, expected, trace):
+    assert names(trace, *args) == expected
+
+
+def test_refusals(trace):
+    tool.refused(tool.cprof("events", trace, "--step", "9"), "no step 9: it holds 3, 4")
+    tool.refused(tool.cprof("events", trace, "--device", "tpu"), "cpu, cuda or cuda:N")
+    tool.refused(tool.cprof("events", "-", "--step", "3"), "stdin")
+
+
+def test_help_lists_the_commands():
+    shown = tool.cprof("--help")
+    assert shown.rc == 0 and all(f"    {command}" in shown.out for command in COMMANDS)
+    assert tool.cprof().out == shown.out
+    for command in ("top", "events", "check", "stacks", "memory-timeline"):
+        assert tool.cprof(command, "--help").out.startswith(f"usage: cprof {command} ")
+
+
+def test_as_a_module(trace):
+    done = subprocess.run([sys.executable, "-m", "cprof", "events", str(trace), "--name", "gemm"], capture_output=True, text=True,
+                          env=dict(os.environ, PYTHONPATH=str(tool.ROOT / "scripts/python")), timeout=tool.TIMEOUT_S)
+    assert done.returncode == 0 and json.loads(done.stdout)["name"] == "gemm"
+
+
+def large(folder, n=200_000):
+    """A trace that takes a while."""
+    path = folder / "large.json"
+    line = json.dumps(tool.span("aten::add", 1.0, 1.0)) + ",\n"
+    path.write_text('{"traceEvents": [\n' + line * n + "{}]}")
+    return path
+
+
+def test_a_closed_pipe_is_quiet(tmp_path):
+    process = subprocess.Popen([sys.executable, str(tool.COMMAND), "events", str(large(tmp_path, 20_000))], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait(tool.TIMEOUT_S) == 141
+    process.stderr.close()
+
+
+def test_control_c(tmp_path):
+    process = subprocess.Popen([sys.executable, str(tool.COMMAND), "events", str(large(tmp_path))], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait(tool.TIMEOUT_S) in (130, 141)
+    process.stderr.close()
+
+
+def test_progress_on_a_terminal_only(tmp_path):
+    """For what takes longer than a second: here a pipe that is slow."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, str(tool.COMMAND), "check", "-q", "-"], stdin=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    event = json.dumps(tool.span("aten::add", 1.0, 1.0)).encode()
+    process.stdin.write(b"[" + event)
+    for _ in range(8):
+        time.sleep(0.2)
+        process.stdin.write(b"," + event)
+        process.stdin.flush()
+    process.stdin.write(b"]")
+    process.stdin.close()
+    assert process.wait(tool.TIMEOUT_S) == 0
+    shown = os.read(ours, 1000).decode()
+    os.close(ours)
+    assert "MB" in shown and shown.endswith("\r\x1b[K"), shown
+
+
+def test_the_module_loads_no_reader():
+    """A training that only marks steps does not pay for the command."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import cprof; print([m for m in sys.modules if 'cprof.tool' in m])"
+    assert subprocess.run([sys.executable, "-c", code, str(tool.ROOT / "scripts/python")], capture_output=True,
+                          text=True, check=True).stdout == "[]\n"
+
+
+def test_python_3_8_can_read_the_source():
+    for path in sorted((tool.ROOT / "scripts/python/cprof").rglob("*.py")) + [tool.COMMAND]:
+        ast.parse(path.read_text(), str(path), feature_version=(3, 8))

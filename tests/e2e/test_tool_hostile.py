@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces with fields of any kind and size: no sub-command that reads them goes wrong inside."""
+
+import contextlib
+import gc
+import io
+import json
+import random
+
+import pytest
+
+import tool
+from cprof.tool import main
+
+ODD = [None, True, False, 0, -1, 1, 2**31, 2**63, -(2**70), 1e-9, 1.5, 1e18, 1e300, float("nan"), float("inf"), "", "x", "7", "é\u0000\ud800",
+       [], [1], [[2, 3], []], {}, {"a": 1}, {"local": []}, "9" * 40, "aten::mm", "ProfilerStep#", "ProfilerStep#x", ";", "a;b;"]
+KEYS = ["ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "id", "id2", "s", "bp"]
+ARGS = ["External id", "correlation", "Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "device", "stream", "Input Dims",
+        "Concrete Inputs", "Call stack", "Sequence number", "Fwd thread id", "flops", "Module Hierarchy", "cuda_sync_kind", "name",
+        "wait_on_cuda_event_record_corr_id"]
+TOP = ["schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "cprof", "traceName", "with_flops", "INFO"]
+COMMANDS = [["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "3"], ["top", "--json"], ["top", "--by", "step"],
+            ["top", "--by", "module"], ["top", "--by", "device"], ["top", "--by", "category", "--csv"], ["top", "--by", "kernel"],
+            ["check"], ["check", "--json"], ["stacks"], ["events", "--step", "1", "--device", "cuda", "--name", "*"],
+            ["events", "--thread", "a*"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"]]
+
+
+def sound():
+    """One event of each kind."""
+    return [
+        {"ph": "M", "name": "thread_name", "pid": 5000, "tid": 5000, "ts": 0.0, "args": {"name": "x"}},
+        tool.span("ProfilerStep#1", 0.0, 900.0, cat="user_annotation", tid=5001),
+        tool.span("aten::mm", 10.0, 50.0, External_id=1, Input_Dims=[[2, 3], [3, 4]], Call_stack="a;b;", Sequence_number=1),
+        tool.span("aten::conv2d", 100.0, 50.0, Input_Dims=[[1, 1, 4, 4], [1, 1, 2, 2], [], [], [], [], []],
+                  Concrete_Inputs=["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "1"], Module_Hierarchy="A.B"),
+        tool.span("autograd::engine::evaluate_function: MmBackward0", 200.0, 50.0, Sequence_number=1, Fwd_thread_id=1),
+        tool.span("f.py(3): g", 300.0, 50.0, cat="python_function"),
+        tool.span("cudaLaunchKernel", 20.0, 10.0, cat="cuda_runtime", External_id=1, correlation=3),
+        tool.span("gemm", 40.0, 5.0, cat="kernel", pid=0, tid=7, External_id=1, correlation=3, device=0, stream=7),
+        tool.span("Stream Sync", 60.0, 5.0, cat="cuda_sync", pid=0, tid=9, stream=7, device=0),
+        {"ph": "s", "id": 3, "pid": 5000, "tid": 5000, "ts": 20.0, "cat": "ac2g", "name": "ac2g"},
+        {"ph": "f", "id": 3, "pid": 0, "tid": 7, "ts": 40.0, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+        {"ph": "C", "name": "Memory CPU", "pid": 5000, "tid": 5000, "ts": 15.0, "args": {"bytes": 1}},
+        {"ph": "b", "id2": {"local": 1}, "cat": "nvtx", "name": "r", "pid": 5000, "tid": 5000, "ts": 15.0},
+        {"ph": "e", "id2": {"local": 1}, "cat": "nvtx", "name": "r", "pid": 5000, "tid": 5000, "ts": 18.0},
+        tool.memory(30.0, 64, 1, total=100), tool.memory(40.0, -64, 1), tool.memory(45.0, 64, 2, device=1, index=0)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
+    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    choose = random.Random(seed)
+    request.addfinalizer(gc.enable)  # the command does without
+    for _ in range(3):
+        events = sound() * 2
+        top = {key: choose.choice(ODD) for key in choose.sample(TOP, 2)}
+        for _ in range(choose.randint(1, 12)):
+            event = choose.choice(events)
+            if choose.random() < 0.5 or not isinstance(event.get("args"), dict):
+                event[choose.choice(KEYS)] = choose.choice(ODD)
+            else:
+                event["args"][choose.choice(ARGS)] = choose.choice(ODD)
+        with open("t.json", "w") as file:
+            json.dump({**top, "traceEvents": events}, file)
+        for command in COMMANDS:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+                code = main([command[0], "t.json"] + command[1:])
+            assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: ")), (command, said.getvalue())

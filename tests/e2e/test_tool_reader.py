@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cprof.tool.reader: every form of a trace is read as json.load reads it, whatever the size of the pieces it comes in; what is
+cut off gives what stands before the cut; what is no trace is refused with its place."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+
+import tool
+from cprof.tool import Problem, reader
+
+EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "ts": 0.0, "args": {"name": "日本 \"é\" \u2028 \\"}},
+    {"ph": "X", "name": "},\n{", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2, "args": {}},
+    {"ph": "X", "name": "nested", "ts": 1e3, "dur": -0.0, "args": {"a": [{"b": 1}, {"c": [{}, {}]}], "d": None, "e": True}},
+    {"ph": "i", "name": "\U0001f600" * 20, "ts": 3, "args": {"big": 2**63, "small": -(2**63), "float": 1.25e-7}},
+    {},
+    {"ph": "C", "name": "c", "ts": 4, "args": {"": 1}},
+] * 5
+
+
+def read(path, chunk=None, monkeypatch=None):
+    """(events, trace) of a file, read in pieces of so many bytes."""
+    if chunk:
+        monkeypatch.setattr(reader, "CHUNK", chunk)
+    with reader.open_trace(str(path)) as trace:
+        return list(trace), trace
+
+
+def forms():
+    """Texts of traces by name, with what json makes of them."""
+    top = {"schemaVersion": 1, "deviceProperties": [{"id": 0}], "baseTimeNanoseconds": 1}
+    after = {"traceName": "x", "cprof": {"lost": {"total": 0}}}
+    lines = ",\n".join(json.dumps(event) for event in EVENTS)
+    head = json.dumps(top)[:-1]
+    yield "lines", f'{head},\n"traceEvents": [\n{lines}\n],\n{json.dumps(after)[1:]}\n', {**top, **after}
+    yield "compact", json.dumps({**top, "traceEvents": EVENTS, **after}, separators=(",", ":")), {**top, **after}
+    yield "pretty", json.dumps({"traceEvents": EVENTS, **after}, indent=4, ensure_ascii=False), after
+    yield "mark", "\ufeff \n" + json.dumps({"traceEvents": EVENTS}), {}
+    yield "array", json.dumps(EVENTS, indent=1), {}
+    yield "empty", '{"traceEvents": [ ] }', {}
+    yield "empty array", " [ ] ", {}
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 1000, 1 << 18])
+@pytest.mark.parametrize("form", [name for name, _, _ in forms()])
+@pytest.mark.parametrize("packed", [False, True])
+def test_reads_as_json_does(form, chunk, packed, tmp_path, monkeypatch):
+    text, metadata = {name: rest for name, *rest in forms()}[form]
+    data = text.encode("utf-8", "surrogatepass") if form != "pretty" else text.encode()
+    path = tmp_path / "t.json"
+    path.write_bytes(gzip.compress(data[:len(data) // 2]) + gzip.compress(data[len(data) // 2:]) + b"\0" * 512
+                     if packed else data)
+    events, trace = read(path, chunk, monkeypatch)
+    assert events == ([] if "empty" in form else EVENTS)
+    assert trace.metadata == metadata and trace.notes == [] and not trace.truncated
+
+
+def test_head_comes_before_the_events(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('{"a": 1, "traceEvents": [{"ph": "X"}], "b": 2}')
+    with reader.open_trace(str(path)) as trace:
+        assert trace.head() == {"a": 1}
+        assert list(trace) == [{"ph": "X"}] and trace.metadata == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_cut_at_each_byte(packed, tmp_path):
+    """What stands in front of the cut is used and said to be; never is an event made up."""
+    text = next(text for name, text, _ in forms() if name == "lines")[:600].encode()
+    whole = json.loads(next(text for name, text, _ in forms() if name == "lines"))["traceEvents"]
+    data = gzip.compress(text, mtime=0) if packed else text
+    path = tmp_path / "t.json"
+    most = 0
+    for end in range(len(data)):
+        path.write_bytes(data[:end])
+        try:
+            events, trace = read(path)
+        except Problem as error:
+            # One byte of gzip does not tell what it is.
+            assert "empty" in str(error) or "before its events" in str(error) or packed and end == 1, (end, error)
+            assert most == 0
+            continue
+        assert trace.truncated and "byte" in trace.notes[0], end
+        assert events == whole[:len(events)] and len(events) >= most
+        most = len(events)
+    assert most > 1
+
+
+@pytest.mark.parametrize("text, message", [
+    (b"", "is empty"),
+    (b"   \n", "is empty"),
+    (b"hello", "byte 0: no JSON object or array"),
+    (b"\x7fELF\x00\x01", "byte 0: no JSON object"),
+    (b"{}", "has no traceEvents"),
+    (b'{"a": [1, 2]}', "has no traceEvents"),
+    (b'{"traceEvents": null}', "traceEvents is no array"),
+    (b'{"traceEvents": {"ph": "X"}}', "traceEvents is no array"),
+    (b'{traceEvents: []}', "byte 1: 't' where a key"),
+    (b'{"traceEvents" []}', "where ':'"),
+    (b'{"traceEvents": [{"ph": "X"} {"ph": "X"}]}', "byte 29: '{' where ',' or ']'"),
+    (b'{"traceEvents": [{"ph": X, "name": "a longer one behind"}]}', "byte 24: Expecting value"),
+    ('{"é": 1, "traceEvents": [{"ph": X, "name": "a longer one behind"}]}'.encode(), "byte 33: Expecting value"),
+    (b'{"traceEvents": [' + b"[" * 100000, "nested too deeply"),
+    (b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b', "name": "a number too long"}]}', "byte 17: a number of more digits"),
+    (b"\x1f\x8b\x08\x00" + b"garbage" * 9, "damaged gzip data"),
+])
+def test_garbage_is_refused_with_its_place(text, message, tmp_path):
+    if text.endswith(b'"a number too long"}]}') and not hasattr(sys, "set_int_max_str_digits"):
+        pytest.skip("this Python takes numbers of any length")
+    path = tmp_path / "t.json"
+    path.write_bytes(text)
+    with pytest.raises(Problem, match="t.json: ") as raised:
+        read(path)
+    assert message in str(raised.value)
+
+
+def test_events_in_front_of_an_error_are_handed_out(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": [{"ph": "X"}, {"ph": "i"}, nonsense and more of it ]}')
+    seen = []
+    with pytest.raises(Problem, match="byte 43"):
+        with reader.open_trace(str(path)) as trace:
+            for event in trace:
+                seen.append(event["ph"])
+    assert seen == ["X", "i"]
+
+
+def test_an_open_file_with_a_torn_write(tmp_path):
+    """What a kill in the middle of a write leaves behind the last event of a .part file is not used, and said."""
+    path = tmp_path / "rank0.5.json.part"
+    path.write_text('{"traceEvents": [\n{"ph": "X"},\n{"ph": "i"},\n{"ph": "X", "na\n],\n"traceName": "x"\n}\n}\n')
+    events, trace = read(path)
+    assert events == [{"ph": "X"}, {"ph": "i"}] and trace.truncated and "damaged" in trace.notes[0]
+
+
+@pytest.mark.parametrize("tail, note", [(b"}", "behind the end"), (b"\n\x00\x00", "behind the end")])
+def test_something_behind_the_end(tail, note, tmp_path):
+    path = tmp_path / "t.json"
+    path.write_bytes(b'{"traceEvents": [{"ph": "X"}]}' + tail)
+    events, trace = read(path)
+    assert events == [{"ph": "X"}] and note in trace.notes[0]
+
+
+def test_no_utf8_and_no_numbers(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_bytes(b'{"traceEvents": [{"name": "a\xffb", "x": NaN, "y": -Infinity}, 5, {"name": "c"}]}')
+    events, trace = read(path)
+    assert [event["name"] for event in events] == ["a\udcffb", "c"] and events[0]["y"] == float("-inf")
+    assert trace.no_objects == 1 and len(trace.notes) == 3 and trace.notes[0] == "byte 28 is no UTF-8"
+
+
+def test_mutations_never_end_in_a_traceback(tmp_path):
+    """Bytes changed at random: the events, or a Problem, nothing else."""
+    data = next(text for name, text, _ in forms() if name == "lines").encode()
+    choose = random.Random(1)
+    path = tmp_path / "t.json"
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(choose.randint(1, 4)):
+            at = choose.randrange(len(changed))
+            changed[at:at + choose.randint(0, 3)] = bytes(choose.choices(b'{}[],:"\\ \n0aeE.-\xff', k=choose.randint(0, 3)))
+        path.write_bytes(changed)
+        try:
+            events, _ = read(path)
+        except Problem as error:
+            assert "byte" in str(error) or "traceEvents" in str(error) or "events" in str(error)
+            continue
+        assert all(type(event) is dict for event in events)
+
+
+def test_memory_stays_small(tmp_path):
+    """20 MB of events, and of gzip that holds as much."""
+    line = json.dumps(tool.span("aten::add", 1.5, 2.5, External_id=7)) + ",\n"
+    path = tmp_path / "t.json"
+    with open(path, "w") as file:
+        file.write('{"traceEvents": [\n')
+        for _ in range(20_000_000 // len(line) // 1000):
+            file.write(line * 1000)
+        file.write("{}]}")
+    with open(path, "rb") as plain, gzip.open(str(path) + ".gz", "wb", compresslevel=1) as packed:
+        packed.writelines(plain)
+    code = ("import re, sys\nsys.path.insert(0, sys.argv[1])\nfrom cprof.tool.reader import open_trace\n"
+            "n = sum(1 for path in sys.argv[2:] for _ in open_trace(path))\n"
+            "print(n, re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read()).group(1))")
+    out = subprocess.run([sys.executable, "-c", code, str(tool.ROOT / "scripts/python"), str(path), str(path) + ".gz"],
+                         capture_output=True, text=True, check=True).stdout
+    count, peak_kb = map(int, out.split())
+    assert count == 2 * (20_000_000 // len(line) // 1000 * 1000 + 1)
+    assert peak_kb < 30_000
+
+
+@pytest.mark.skipif(not tool.KINETO_TRACES, reason="the traces of real GPUs are not beside this checkout")
+@pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
+def test_real_traces(path):
+    with gzip.open(path) as file:
+        whole = json.load(file)
+    events, trace = read(path)
+    assert events == whole.pop("traceEvents") and trace.metadata == whole and trace.notes == []
+
+
+def test_from_a_pipe(tmp_path):
+    data = json.dumps({"traceEvents": [tool.span("aten::add", 0, 10)]}).encode()
+    for given in (data, gzip.compress(data)):
+        assert json.loads(tool.cprof("events", "-", stdin=given).out)["name"] == "aten::add"

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof top` and `cprof stacks`: against torch.profiler's own tables and stacks of the same run; on a trace of cprof's against sums
+made another way; on small traces with known sums; and what they say when a trace does not hold what is asked for."""
+
+import csv
+import io
+import json
+import os
+import re
+
+import pytest
+
+import cprof
+import tool
+
+
+# ---- against torch ----
+
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def same_table(ours, torchs):
+    """Line by line; numbers may differ by one in the last digit, where torch's sums of floats fall on the other side."""
+    ours, torchs = ours.splitlines(), torchs.splitlines()
+    assert len(ours) == len(torchs)
+    for mine, other in zip(ours, torchs):
+        assert NUMBER.sub("#", mine) == NUMBER.sub("#", other)
+        for a, b in zip(NUMBER.findall(mine), NUMBER.findall(other)):
+            assert abs(float(a) - float(b)) <= 1.01 * 10.0**-len(b.partition(".")[2]), (mine, other)
+    return True
+
+
+CASES = {"plain": {}, "sorted": {"sort_by": "self_cpu_time_total", "row_limit": 7},
+         "memory": {"sort_by": "self_cpu_memory_usage", "row_limit": -1}, "shapes": {"sort_by": "count"},
+         "stacks": {"row_limit": 50}}
+
+
+@pytest.mark.parametrize("trace, case", [("plain", case) for case in ("plain", "sorted", "memory", "shapes")] +
+                         [("stack", case) for case in CASES])
+def test_tables_are_torchs(torch_run, trace, case):
+    group = {"shapes": {"group_by_input_shape": True}, "stacks": {"group_by_stack_n": 4}}.get(case, {})
+    table = cprof.key_averages(torch_run / f"{trace}.json", **group).table(**CASES[case])
+    assert "MFLOPs" in table and "KB" in table
+    assert same_table(table, (torch_run / f"{trace}.{case}.txt").read_text())
+
+
+def test_the_command_prints_the_same(torch_run):
+    result = tool.cprof("top", torch_run / "plain.json", "--sort-by", "self_cpu_time_total", "--row-limit", 7)
+    assert result.rc == 0 and result.err == ""
+    assert result.out == cprof.key_averages(torch_run / "plain.json").table("self_cpu_time_total", 7)
+
+
+def test_stacks_are_torchs(torch_run, tmp_path):
+    out = tmp_path / "out.stacks"
+    assert tool.cprof("stacks", torch_run / "stack.json", "-o", out).rc == 0
+    # torch cuts off floats: 6 us may be its 5.999, and what is 1 us here may be left out there.
+    theirs = iter([line.rpartition(" ") for line in (torch_run / "stack.stacks").read_text().splitlines()])
+    expected, same = next(theirs), 0
+    for stack, _, value in (line.rpartition(" ") for line in out.read_text().splitlines()):
+        if expected is not None and stack == expected[0] and int(value) - int(expected[2]) in (0, 1):
+            expected, same = next(theirs, None), same + 1
+        else:
+            assert value == "1", (stack, value, expected)
+    assert expected is None and same > 100
+    tool.refused(tool.cprof("stacks", torch_run / "plain.json"), "plain.json", "CPROF_WITH_STACK=1")
+    tool.refused(tool.cprof("stacks", torch_run / "stack.json", "--metric", "self_cuda_time_total"), "on a GPU")
+
+
+def test_modules_of_python_functions(torch_run):
+    rows = json.loads(tool.cprof("top", torch_run / "stack.json", "--by", "module", "--json").out)["rows"]
+    names = [row["module"] for row in rows]
+    assert {"Sequential_0", "Sequential_0.Conv2d_0", "Sequential_0.Linear_0"} <= set(names)
+    total = sum(row.self_cpu_time_total for row in cprof.key_averages(torch_run / "stack.json"))
+    assert sum(row["self_cpu_time_total"] for row in rows) == pytest.approx(total)
+
+
+# ---- a trace of cprof's ----
+
+def slow_sums(path):
+    """{name: [count, total, self]} in nanoseconds, by looking at all pairs."""
+    sums = {}
+    spans = [(e["tid"], e["ts"], round(e["ts"] * 1000), round(e["ts"] * 1000) + round(e["dur"] * 1000), e["name"])
+             for e in cprof.events(path) if e["ph"] == "X" and not e["name"].startswith("ProfilerStep")]
+    for tid, _, start, end, name in spans:
+        if name in ("aten::is_leaf", "aten::output_nr", "aten::_version"):
+            continue
+        inside = [one for one in spans if one[0] == tid and start <= one[2] and one[3] <= end and one[2:4] != (start, end)]
+        covered, last = 0, start
+        for _, _, begin, finish, _ in sorted(inside, key=lambda one: (one[2], -one[3])):
+            if finish > last:  # outermost ones only
+                covered += finish - begin
+                last = finish
+        row = sums.setdefault(name, [0, 0, 0])
+        row[0] += 1
+        row[1] += end - start
+        row[2] += end - start - covered
+    return sums
+
+
+def test_our_trace_by_other_sums(our_trace):
+    sums = slow_sums(our_trace)
+    rows = {row.key: row for row in cprof.key_averages(our_trace) if row.key not in ("ProfilerStep*", "[memory]")}
+    # An operator of one child of its own name is counted once, as torch does.
+    alone = {name for name in sums if name in rows and rows[name].count == sums[name][0]}
+    assert len(alone) > 20 and set(rows) == set(sums)
+    for name in alone:
+        assert [rows[name].count, rows[name].cpu_ns, rows[name].self_cpu_ns] == sums[name], name
+
+
+def test_steps_on_a_row_of_their_own_hold_the_operators(our_trace):
+    """The time of a step is not counted twice: its self time is what no span of the thread covers."""
+    rows = {row.key: row for row in cprof.key_averages(our_trace)}
+    step = rows["ProfilerStep*"]
+    assert step.count == 2 and 0 <= step.self_cpu_ns < step.cpu_ns
+    by_step = json.loads(tool.cprof("top", our_trace, "--by", "step", "--json").out)["rows"]
+    assert [row["step"] for row in by_step if row["step"] != "(outside)"] == ["ProfilerStep#1", "ProfilerStep#2"]
+    for row in by_step[:2]:
+        assert row["self_cpu_time_total"] == pytest.approx(row["duration"], rel=0.02)
+    assert step.cpu_time_total == pytest.approx(sum(row["duration"] for row in by_step[:2]))
+
+
+def test_our_shapes(our_trace):
+    rows = [row for row in cprof.key_averages(our_trace, group_by_input_shape=True) if row.key == "aten::addmm"]
+    assert {row.input_shapes for row in rows} == {"[[64], [16, 64], [64, 64], [], []]", "[[8], [16, 64], [64, 8], [], []]"}
+    assert all(row.count == 2 for row in rows)
+
+
+def test_traces_add_up(our_trace):
+    one = json.loads(tool.cprof("top", our_trace, "--json", "--row-limit", -1).out)
+    two = json.loads(tool.cprof("top", our_trace, our_trace, "--json", "--row-limit", -1).out)
+    assert two["self_cpu_time_total"] == pytest.approx(2 * one["self_cpu_time_total"]) and one["self_cpu_time_total"] > 0
+    assert [row["count"] for row in two["rows"]] == [2 * row["count"] for row in one["rows"]]
+    assert two["rows"][0].keys() >= {"name", "self_cpu_time_total", "device_time_total", "cpu_memory_usage", "flops"}
+
+
+# ---- known sums ----
+
+def gpu_events():
+    """Two steps of an operator that launches a kernel each; the second kernel takes ten times as long."""
+    events = []
+    for step, (start, kernel) in enumerate(((1000.0, 5.0), (2000.0, 50.0))):
+        events += [
+            tool.span(f"ProfilerStep#{step}", start, 500.0, cat="user_annotation", External_id=10 + step),
+            tool.span("train", start + 10, 400.0, cat="user_annotation", External_id=20 + step),
+            tool.span("aten::linear", start + 20, 100.0, External_id=30 + step),
+            tool.span("aten::mm", start + 30, 60.0, External_id=40 + step, flops=2000),
+            tool.span("cudaLaunchKernel", start + 40, 10.0, cat="cuda_runtime", External_id=40 + step, correlation=50 + step),
+            tool.span("gemm", start + 600, kernel, cat="kernel", pid=0, tid=7, External_id=40 + step, correlation=50 + step,
+                      device=0, stream=7),
+            tool.span("train", start + 600, kernel, cat="gpu_user_annotation", pid=0, tid=7, External_id=20 + step),
+            tool.memory(start + 35, 2048, 1, device=1, index=0, total=2048),
+            tool.memory(start + 300, -2048, 1, device=1, index=0),
+        ]
+    return events
+
+
+def test_kernels_belong_to_the_operator_that_launched_them(tmp_path):
+    path = tool.write(tmp_path / "t.json", gpu_events())
+    rows = {(row.key, row.device_type): row for row in cprof.key_averages(path)}
+
+    def times(*key):
+        row = rows[key]
+        return (row.count, row.self_cpu_time_total, row.cpu_time_total, row.self_device_time_total, row.device_time_total)
+
+    assert times("aten::mm", "cpu") == (2, 100.0, 120.0, 55.0, 55.0)
+    assert times("aten::linear", "cpu") == (2, 80.0, 200.0, 0.0, 55.0)
+    assert times("train", "cpu") == (2, 600.0, 800.0, 0.0, 55.0)
+    assert times("ProfilerStep*", "cpu") == (2, 200.0, 1000.0, 0.0, 55.0)
+    assert times("gemm", "cuda") == (2, 0, 0, 55.0, 55.0)
+    assert times("cudaLaunchKernel", "cpu") == (2, 20.0, 20.0, 0.0, 0.0)
+    assert rows["aten::mm", "cpu"].flops == 4000
+    assert rows["aten::mm", "cpu"].self_cuda_memory_usage == 4096 and rows["train", "cpu"].self_cuda_memory_usage == -4096
+    table = cprof.key_averages(path).table(sort_by="cuda_time_total")
+    assert "Self CPU time total: 1.000ms\nSelf CUDA time total: 55.000us\n" in table
+    assert "Total KFLOPs" in table and "CUDA Mem" in table
+
+
+@pytest.mark.parametrize("by, expected", [
+    ("step", {"ProfilerStep#0": (500.0, 5.0), "ProfilerStep#1": (500.0, 50.0)}),
+    ("device", {"CPU": (1000.0, 0), "GPU 0": (0, 55.0)}),
+    ("kernel", {"gemm": (0, 55.0)}),
+    ("category", {"cpu_op": (180.0, 0), "user_annotation": (800.0, 0), "cuda_runtime": (20.0, 0), "kernel": (0, 55.0),
+                  "gpu_user_annotation": (0, 0)}),
+])
+def test_by(by, expected, tmp_path):
+    path = tool.write(tmp_path / "t.json.gz", gpu_events())
+    rows = list(csv.DictReader(io.StringIO(tool.cprof("top", path, "--by", by, "--csv").out)))
+    assert {row[by]: (float(row["self_cpu_time_total"]), float(row["self_device_time_total"])) for row in rows} == expected
+    assert "Self CUDA time total: 55.000us\n" in tool.cprof("top", path, "--by", by).out
+
+
+def test_modules(tmp_path):
+    events = gpu_events()
+    for event in events:
+        if event["name"] == "aten::mm":
+            event["args"]["Module Hierarchy"] = "Net.fc1"
+    path = tool.write(tmp_path / "t.json", events)
+    rows = json.loads(tool.cprof("top", path, "--by", "module", "--json").out)["rows"]
+    assert rows[0] == {"module": "Net.fc1", "self_cpu_time_total": 100.0, "self_device_time_total": 55.0, "count": 2}
+
+
+def test_compare_shows_what_got_slower(tmp_path):
+    first = tool.write(tmp_path / "a.json", gpu_events()[:9])
+    second = tool.write(tmp_path / "b.json", gpu_events())
+    rows = json.loads(tool.cprof("top", "--compare", first, second, "--json").out)["rows"]
+    assert (rows[0]["before"], rows[0]["after"], rows[0]["difference"]) == (5.0, 27.5, 22.5)  # for each step
+    assert {row["name"] for row in rows[:3]} == {"gemm", "aten::mm", "train"}
+    shown = tool.cprof("top", "--compare", first, second, "--row-limit", 3).out
+    assert "a step (1 and 2 steps)" in shown and "5.50x" in shown and "+22.500us" in shown
+    tool.refused(tool.cprof("top", "--compare", first), "two traces")
+
+
+def test_launches_join_by_nesting_where_ids_link_nothing(tmp_path):
+    """Old traces repeat the correlation as External id: it may be the number of any operator."""
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("aten::detach", 0.0, 5.0, External_id=7), tool.span("aten::copy_", 10.0, 50.0, External_id=2),
+        tool.span("cudaMemcpyAsync", 20.0, 10.0, cat="cuda_runtime", External_id=7, correlation=7),
+        tool.span("Memcpy HtoD", 40.0, 4.0, cat="gpu_memcpy", pid=0, tid=7, External_id=7, correlation=7)])
+    rows = {row.key: row.self_device_time_total for row in cprof.key_averages(path)}
+    assert rows == {"aten::detach": 0, "aten::copy_": 4.0, "cudaMemcpyAsync": 0, "Memcpy HtoD": 4.0}
+
+
+def test_unfinished_stack_of_the_backward_pass(tmp_path):
+    """Stacks that are written with the span, as cprof and Kineto do; a backward function has that of its forward one."""
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("aten::mm", 0.0, 10.0, Call_stack="net.py(3): forward;train.py(9): main;", Sequence_number=4,
+                  Fwd_thread_id=0),
+        tool.span("autograd::engine::evaluate_function: MmBackward0", 20.0, 30.0, tid=5001, Sequence_number=4, Fwd_thread_id=1),
+        tool.span("MmBackward0", 22.0, 20.0, tid=5001, Sequence_number=4, Fwd_thread_id=1),
+        tool.span("aten::t", 23.0, 5.0, tid=5001)])
+    assert tool.cprof("stacks", path).out.splitlines() == [
+        "train.py(9):_main;net.py(3):_forward 10", "train.py(9):_main;net.py(3):_forward 15",
+        "train.py(9):_main;net.py(3):_forward 5"]
+
+
+def test_native_frames_do_not_group(tmp_path):
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("aten::mm", 0.0, 10.0, Call_stack="at::mm (libtorch_cpu.so);net.py(3): forward;train.py(9): main;"),
+        tool.span("aten::add", 20.0, 10.0, Call_stack="at::add (libtorch_cpu.so);main (a.out);")])
+    stacks = {row.key: row.stack for row in cprof.key_averages(path, group_by_stack_n=2)}
+    assert stacks == {"aten::mm": ["net.py(3): forward", "train.py(9): main"],
+                      "aten::add": ["at::add (libtorch_cpu.so)", "main (a.out)"]}
+    assert tool.cprof("stacks", path).out.startswith("train.py(9):_main;net.py(3):_forward;at::mm_(libtorch_cpu.so) 10")
+
+
+def test_stacks_of_the_file(tmp_path):
+    """Chrome's stackFrames, as cprof writes them when args have no stacks."""
+    events = [dict(tool.span("aten::mm", 0.0, 10.0), sf=3), dict(tool.span("aten::add", 20.0, 5.0), sf="2"),
+              dict(tool.span("aten::sub", 30.0, 5.0), sf=9), dict(tool.span("aten::div", 40.0, 5.0), sf=4)]
+    frames = {"1": {"name": "train.py(9): main"}, "2": {"name": "net.py(3): forward", "parent": 1},
+              "3": {"name": "a;b", "parent": "2"}, "4": {"name": "loop", "parent": 4}}
+    result = tool.cprof("stacks", tool.write(tmp_path / "t.json", events, stackFrames=frames)).out.splitlines()
+    assert result[:2] == ["train.py(9):_main;net.py(3):_forward;a:b 10", "train.py(9):_main;net.py(3):_forward 5"]
+    assert len(result) == 3 and result[2].startswith("loop;loop;")
+
+
+def test_what_stands_twice_counts_once(tmp_path):
+    """Rows that show the modules of a thread are no time of their own; a call of a matrix library has FLOPs."""
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("aten::mm", 0.0, 10.0, Module_Hierarchy="Net.fc"), tool.span("Net.fc", 0.0, 20.0, cat="nn_module", tid=9),
+        tool.span("sgemm_", 1.0, 8.0, cat="library_call", flops=500)])
+    rows = {row.key: (row.self_cpu_time_total, row.flops) for row in cprof.key_averages(path)}
+    assert rows == {"aten::mm": (2.0, 0), "sgemm_": (8.0, 500)}
+
+
+# ---- what it refuses ----
+
+@pytest.mark.parametrize("args, said", [
+    (["--group-by-input-shape"], "CPROF_RECORD_SHAPES=1"), (["--group-by-stack-n", "2"], "CPROF_WITH_STACK=1"),
+    (["--by", "module"], "CPROF_WITH_MODULES=1"), (["--sort-by", "flops"], "CPROF_WITH_FLOPS=1"),
+    (["--sort-by", "self_cpu_memory_usage"], "CPROF_PROFILE_MEMORY=1"), (["--by", "step"], "CPROF_STEP"),
+    (["--by", "kernel"], "GPU"),
+])
+def test_what_the_trace_does_not_hold(args, said, tmp_path):
+    path = tool.write(tmp_path / "t.json", [tool.span("aten::add", 0.0, 1.0)])
+    tool.refused(tool.cprof("top", path, *args), path, said)
+
+
+def test_python_raises_value_errors(tmp_path):
+    path = tool.write(tmp_path / "t.json", [tool.span("aten::add", 0.0, 1.0)])
+    with pytest.raises(ValueError, match="CPROF_RECORD_SHAPES=1"):
+        cprof.key_averages(path, group_by_input_shape=True)
+    with pytest.raises(ValueError, match="cannot sort by 'speed'"):
+        cprof.key_averages(path).table(sort_by="speed")
+    with pytest.raises(ValueError, match="No such file"):
+        next(cprof.events(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("command", [["top"], ["events"], ["check"], ["stacks"], ["memory-timeline", "-o", "x.html"]])
+def test_bad_input(command, tmp_path):
+    garbage = tmp_path / "garbage.json"
+    garbage.write_bytes(bytes(range(256)) * 10)
+    for path in (garbage, tmp_path / "none.json", tmp_path):
+        tool.refused(tool.cprof(*command[:1], path, *command[1:]), path)
+    tool.refused(tool.cprof(*command[:1]), command[0])
+    assert not os.path.exists("x.html")
+
+
+@pytest.mark.parametrize("args", [["top", "x", "--sort-by", "speed"], ["top", "x", "--row-limit", "-2"], ["nonsense"],
+                                  ["top", "x", "--by", "colour"], ["top", "x", "--by", "step", "--group-by-input-shape"]])
+def test_bad_usage(args):
+    assert tool.refused(tool.cprof(*args))
+
+
+def test_hostile_events(tmp_path):
+    """Events whose fields are of any kind: a table of what is sound, and a note."""
+    odd = [{"ph": "X"}, {"ph": "X", "ts": "1", "dur": []}, {"ph": "X", "ts": 1e300, "dur": 1}, {"ph": ["X"]}, {},
+           {"ph": "X", "name": ["a"], "cat": {"b": 1}, "ts": 1, "dur": 2, "args": 7, "pid": {}, "tid": None},
+           {"ph": "X", "name": "k", "cat": "kernel", "ts": 1, "dur": -5, "args": {"External id": "9" * 30, "correlation": []}},
+           {"ph": "i", "name": "[memory]", "ts": 1, "args": {"Bytes": "x"}}, {"ph": "e", "ts": 2}, {"ph": "b", "ts": None},
+           {"ph": "X", "name": "op", "cat": "cpu_op", "ts": True, "dur": 1}, 5, None, [{}],
+           {"ph": "X", "name": "m", "cat": "cpu_op", "ts": 5, "dur": 5, "args": {"Input Dims": [1, [[2]], "x"], "flops": 1e99,
+                                                                                "Call stack": 5, "Sequence number": "a"}}]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [tool.span("aten::add", 0, 10)] + odd}))
+    result = tool.cprof("top", path)
+    assert result.rc == 0 and "aten::add" in result.out and "left out" in result.err
+    for args in (["--group-by-input-shape"], ["--by", "device"], ["--by", "category"], ["--compare", path]):
+        assert tool.cprof("top", *args, path).rc == 0
+    assert tool.cprof("check", path).rc == 1
+    assert tool.cprof("events", path, "--name", "*", "--device", "cuda").rc == 0
+    tool.refused(tool.cprof("top", tool.write(tmp_path / "e.json", [])), "holds no operator")
+
+
+@pytest.mark.skipif(not tool.KINETO_TRACES, reason="the traces of real GPUs are not beside this checkout")
+@pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
+def test_real_traces(path):
+    result = tool.cprof("top", path, "--sort-by", "self_cuda_time_total", "--json", "--row-limit", -1)
+    assert result.rc == 0 and result.err == ""
+    rows = json.loads(result.out)["rows"]
+    kernels = sum(row["self_device_time_total"] for row in rows if row["device_type"] == "cuda" and not row["is_user_annotation"])
+    operators = sum(row["self_device_time_total"] for row in rows if row["device_type"] == "cpu")
+    assert operators <= kernels * 1.0001  # each kernel belongs to one operator at most
+    assert operators >= 0.9 * kernels or path.name.startswith(("ns_", "alexnet"))
+    stacks = tool.cprof("stacks", path)
+    assert stacks.rc == 2 and "CPROF_WITH_STACK=1" in stacks.err or stacks.rc == 0
