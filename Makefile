@@ -206,8 +206,10 @@ install: $(LIB)
 	$(Q)install -d "$(DESTDIR)$(PREFIX)/lib" "$(DESTDIR)$(PREFIX)/include"
 	$(Q)install -m 755 $(LIB) "$(DESTDIR)$(PREFIX)/lib/libcprof.so"
 	$(Q)install -m 644 preload/cprof.h "$(DESTDIR)$(PREFIX)/include/cprof.h"
-	$(Q)if [ -f scripts/cprof ]; then install -d "$(DESTDIR)$(PREFIX)/bin" && \
-		install -m 755 scripts/cprof "$(DESTDIR)$(PREFIX)/bin/cprof"; fi
+	$(Q)install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/cprof/cprof/tool"
+	$(Q)install -m 755 scripts/cprof "$(DESTDIR)$(PREFIX)/bin/cprof"
+	$(Q)install -m 644 scripts/python/cprof/*.py scripts/python/cprof/py.typed "$(DESTDIR)$(PREFIX)/share/cprof/cprof"
+	$(Q)install -m 644 scripts/python/cprof/tool/*.py "$(DESTDIR)$(PREFIX)/share/cprof/cprof/tool"
 	$(Q)$(RUN_LDCONFIG)
 	$(SAY) "  INSTALL $(DESTDIR)$(PREFIX)/lib/libcprof.so"
 
@@ -215,6 +217,7 @@ install: $(LIB)
 .PHONY: uninstall
 uninstall:
 	$(Q)rm -f "$(DESTDIR)$(PREFIX)/lib/libcprof.so" "$(DESTDIR)$(PREFIX)/include/cprof.h" "$(DESTDIR)$(PREFIX)/bin/cprof"
+	$(Q)rm -rf "$(DESTDIR)$(PREFIX)/share/cprof"
 	$(Q)$(RUN_LDCONFIG)
 
 # The loader finds the bare name in LD_PRELOAD=libcprof.so only through its cache. A staged install

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the README's table of settings from preload/config.def, between the two marks
+"""Writes what others than the C compiler need of the lists in preload/:
+
+- the README's table of settings from config.def, between the two marks
 
     <!-- settings: made by scripts/gen_settings.py from preload/config.def -->
     <!-- settings end -->
 
-`--check` only compares, and exits 1 when the README is not up to date.
+- scripts/python/cprof/tool/settings_table.py, which the command `cprof` makes its options from: an installed package has
+  no config.def. The variables of templates come from names.c, the versions of torch and Python from torch_layout.def and
+  python.c.
+
+`--check` only compares, and exits 1 when one of the two is not up to date.
 """
 
 import ast
 import difflib
+import itertools
 import pathlib
 import re
 import sys
@@ -56,22 +63,91 @@ def table():
     return "\n".join(lines)
 
 
+def groups():
+    """(heading, rows) in the order of config.def: a comment of one line stands above each group."""
+    found, heading = [], ""
+    for line in (ROOT / "preload/config.def").read_text().splitlines():
+        comment = re.fullmatch(r"/\* ([^:.]*).*\*/", line)
+        match = re.fullmatch(r"X\((.*)\)", line)
+        if comment:
+            heading = comment.group(1)
+        elif match:
+            found.append((heading, split_row(match.group(1))))
+    return itertools.groupby(found, key=lambda pair: pair[0])
+
+
+def template_variables():
+    """The variables of file names; the first ones, which folders take too, are NAMES_RUN_VARIABLES."""
+    listed = re.search(r"names_variables\[\w+\] = \{(.*?)\};", (ROOT / "preload/names.c").read_text(), re.S)
+    run = re.search(r"NAMES_RUN_VARIABLES = (\d+)", (ROOT / "preload/names.h").read_text())
+    return re.findall(r'"(\w+)"', listed.group(1)), int(run.group(1))
+
+
+def torch_versions():
+    """(first, last) version of each row of known layouts; two rows of one range differ in what Python does not see."""
+    text = (ROOT / "preload/torch_layout.def").read_text()
+    found = re.findall(r"^TORCH_LAYOUT\(TL_V\((\d+), (\d+)\),\s*TL_V\((\d+), (\d+)\)", text, re.M)
+    return sorted({((int(a), int(b)), (int(c), int(d))) for a, b, c, d in found})
+
+
+def python_minors():
+    """The interpreters 3.N whose frames are known."""
+    rows = re.findall(r"^LAYOUT\((\d+),", (ROOT / "preload/pyframes.def").read_text(), re.M)
+    return [int(minor) for minor in rows]
+
+
+def python_table():
+    """The text of settings_table.py."""
+    variables, n_run = template_variables()
+    lines = ["# SPDX-License-Identifier: Apache-2.0",
+             '"""The settings of libcprof.so and what else the command knows of it. Made by scripts/gen_settings.py from the lists in',
+             'preload/: change those."""', "",
+             "# (heading, [(name, kind, default, least, most, allowed, works, help)])", "GROUPS = ["]
+    for heading, members in groups():
+        members = [row for _, row in members if row[7] != "INTERNAL"]
+        if not members:
+            continue
+        lines.append(f"    ({heading!r}, [")
+        for name, kind, _field, default, low, high, allowed, state, text in members:
+            row = (name, kind, default, int(low), int(high), allowed, not state.startswith("LATER"), text)
+            lines.append(f"        {row!r},")
+        lines.append("    ]),")
+    internal = [row[0] for row in rows() if row[7] == "INTERNAL"]
+    lines += ["]", "", "# Set by the library itself, or read by the command only.", f"INTERNAL = {internal!r}", "", "# What stands in braces in CPROF_FILENAME, and in CPROF_FOLDER.", f"FILE_VARIABLES = {variables!r}",
+              f"FOLDER_VARIABLES = {variables[:n_run]!r}", "",
+              "# First and last version of torch for each row of known layouts.", "TORCH_VERSIONS = ["]
+    lines += [f"    {pair!r}," for pair in torch_versions()]
+    lines += ["]", "", "# CPython 3.N whose frames are known.", f"PYTHON_MINORS = {python_minors()!r}", ""]
+    return "\n".join(lines)
+
+
+def readme_text(old):
+    head, rest = old.split(BEGIN, 1)
+    return head + BEGIN + "\n" + table() + "\n" + END + rest.split(END, 1)[1]
+
+
+def update(path, old, new, check):
+    """Whether the file is, or now is, as it should be."""
+    if new != old and not check:
+        path.write_text(new)
+    elif new != old:
+        name = path.relative_to(ROOT)
+        print(f"{name}: differs from the lists in preload/; run scripts/gen_settings.py")
+        print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))[:12]))
+        return False
+    return True
+
+
 def main():
-    readme = ROOT / "README.md"
+    check = "--check" in sys.argv
+    readme, module = ROOT / "README.md", ROOT / "scripts/python/cprof/tool/settings_table.py"
     old = readme.read_text() if readme.is_file() else ""
     if BEGIN not in old or END not in old:
         print(f"README.md lacks the marks for the settings table:\n{BEGIN}\n{END}")
         return 1
-    head, rest = old.split(BEGIN, 1)
-    new = head + BEGIN + "\n" + table() + "\n" + END + rest.split(END, 1)[1]
-    if "--check" not in sys.argv:
-        readme.write_text(new)
-        return 0
-    if new != old:
-        print("README.md: the table of settings differs from preload/config.def; run scripts/gen_settings.py")
-        print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))[:12]))
-        return 1
-    return 0
+    good = update(readme, old, readme_text(old), check)
+    good &= update(module, module.read_text() if module.is_file() else "", python_table(), check)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

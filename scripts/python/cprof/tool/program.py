@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that is to be traced: found as the shell finds it, and what speaks against tracing it."""
+
+import os
+import re
+import shutil
+from typing import Dict, Iterator, List, NoReturn
+
+from cprof.tool import note
+from cprof.tool.elf import script_interpreter, why_not_loaded
+from cprof.tool.probe import find_cupti, is_python, look
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as of env and nohup
+
+# Variables by which other profilers come into a process, and whose they are.
+INJECTIONS = {"CUDA_INJECTION64_PATH": "CUDA's injection", "NVTX_INJECTION64_PATH": "NVTX's injection",
+              "INTEL_LIBITTNOTIFY64": "ITT's collector"}
+PROFILERS = {"nsys": "Nsight Systems", "ncu": "Nsight Compute", "cuda-gdb": "cuda-gdb",
+             "compute-sanitizer": "compute-sanitizer", "nvprof": "nvprof"}
+PRELOADS = re.compile(r"(ToolsInjection|nsys|nsight|rocprof|roctracer|libtau|libhpcrun)", re.IGNORECASE)
+
+
+def find(command: List[str]) -> str:
+    """The path of the command's program. Ends the process as a shell would when there is none."""
+    name = command[0]
+    path = name if "/" in name else shutil.which(name)
+    if path is None or not os.path.exists(path):
+        _end(f"{name}: no such program", NOT_FOUND)
+    if os.path.isdir(path) or not os.access(path, os.X_OK):
+        _end(f"{name}: cannot be executed", NOT_EXECUTABLE)
+    return path
+
+
+def _end(text: str, code: int) -> NoReturn:
+    note(text)
+    raise SystemExit(code)
+
+
+def native(path: str) -> str:
+    """The program that the kernel will run: a script's interpreter."""
+    for _ in range(4):
+        interpreter = script_interpreter(path)
+        found = shutil.which(interpreter) if interpreter else None
+        if not found:
+            return path
+        path = found
+    return path
+
+
+def has_driver() -> bool:
+    """Whether NVIDIA's driver is on this machine."""
+    return os.path.exists("/proc/driver/nvidia/version") or os.path.exists("/dev/nvidiactl")
+
+
+def other_profilers(command: List[str], environment: Dict[str, str], library: str) -> Iterator[str]:
+    """Who else wants to watch the program, in words."""
+    tool = PROFILERS.get(os.path.basename(command[0])) if command else None
+    if tool:
+        yield f"{tool} has CUPTI to itself: cprof will record CUDA calls, but no kernels, below it"
+    for part in re.split(r"[ :]", environment.get("LD_PRELOAD", "")):
+        if part and os.path.realpath(part) != os.path.realpath(library) and PRELOADS.search(os.path.basename(part)):
+            yield f"LD_PRELOAD already holds {part}: two tools in one process may be in each other's way"
+    for name, whose in INJECTIONS.items():
+        path = environment.get(name)
+        if path and os.path.realpath(path) != os.path.realpath(library):
+            loses = "kernels may be missing" if name.startswith("CUDA") else "its ranges will be missing"
+            yield f"{name}={path} is set: {whose} goes there, not to cprof; {loses}"
+
+
+def warnings(command: List[str], path: str, environment: Dict[str, str], library: str) -> Iterator[str]:
+    """What will not work, in words."""
+    program = native(path)
+    why = why_not_loaded(program)
+    if why:
+        yield f"{program} {why}; nothing will be recorded"
+    yield from other_profilers(command, environment, library)
+    if not why and has_driver() and is_python(program):
+        found = look(program, environment)
+        if "error" not in found and find_cupti(found, environment) is None:
+            yield ("there is a GPU driver, but no CUPTI is to be found (pip install nvidia-cuda-cupti, or LD_LIBRARY_PATH "
+                   "to a toolkit's): there will be no kernels")

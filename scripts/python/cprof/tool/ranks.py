@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the ranks of a run step by step: which was the slowest, how far they are apart, and how long they waited for each
+other in collectives.
+
+    cprof ranks RUN/torch_traces
+
+A step takes equally long on all ranks, because collectives hold the fast ones back until the slow one has come. So a rank's
+own time is its step without the time that it waited: from its arrival at a collective until the last rank's, over all
+collectives that nobody leaves before everybody has come (kernels of NCCL, else ranges of gloo, else calls of MPI). The rank
+that the others waited for has the largest own time. Without such collectives the own time is the step's.
+
+Clocks of several hosts are first brought in line, as in cprof merge."""
+
+import argparse
+import collections
+import json
+import os
+import statistics
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from cprof.tool import Problem, note, printable
+from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_unknown_members
+from cprof.tool.merge import clock_text
+from cprof.tool.watch import natural
+
+HELP = "compare the ranks of a run step by step: slowest rank, spread, waiting"
+ENDINGS = (".json", ".json.gz")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the traces are."""
+    parser.add_argument("traces", nargs="+", metavar="FOLDER|TRACE", help="the folder of a run's traces, or the traces")
+    parser.add_argument("--json", action="store_true", help="everything as JSON, times in nanoseconds")
+    parser.add_argument("--steps", type=int, default=20, metavar="N", help="steps listed, the most spread ones (default 20)")
+
+
+class Cell(NamedTuple):
+    """A rank's step, in nanoseconds."""
+    time: int
+    waited: int
+    collective: int
+
+    @property
+    def own(self) -> int:
+        """What it took by itself."""
+        return self.time - self.waited
+
+
+Table = Dict[int, Dict[int, Cell]]  # step -> rank -> cell
+
+
+def files_of(given: List[str]) -> List[str]:
+    """The traces that are meant."""
+    found = []
+    for path in given:
+        if os.path.isdir(path):
+            inside = [entry.path for entry in os.scandir(path) if entry.name.endswith(ENDINGS) and entry.is_file()]
+            if not inside:
+                raise Problem("holds no traces (*.json, *.json.gz)", path)
+            found += sorted(inside, key=natural)
+        else:
+            found.append(path)
+    return found
+
+
+def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Dict[Tuple[int, int], int]:
+    """{(trace, step): ns} from a rank's arrival until the last one's. What overlaps in one rank counts once."""
+    spans: Dict[Tuple[int, int], List[Tuple[int, int]]] = collections.defaultdict(list)
+    offset = [moved[one.host].offset_ns for one in traces]
+    for meeting in meetings(traces):
+        if not meeting.waits:
+            continue
+        last = max(one.start + offset[index] for index, one in meeting.seen.items())
+        for index, one in meeting.seen.items():
+            step = traces[index].step_at(one.start)
+            if step is not None:
+                end = min(last - offset[index], one.end, traces[index].steps[step][1])
+                spans[index, step].append((one.start, max(one.start, end)))
+    return {key: _covered(found) for key, found in spans.items()}
+
+
+def _covered(spans: List[Tuple[int, int]]) -> int:
+    """Length of the union."""
+    total, reached = 0, -1 << 62
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def table_of(traces: List[Times], moved: Dict[str, Clock]) -> Table:
+    """What each rank did in each step."""
+    waits, table = _waits(traces, moved), collections.defaultdict(dict)
+    for index, one in enumerate(traces):
+        inside: Dict[int, List[Tuple[int, int]]] = collections.defaultdict(list)
+        for collective in one.collectives:
+            step = one.step_at(collective.start)
+            if step is not None:
+                inside[step].append((collective.start, min(collective.end, one.steps[step][1])))
+        for step, (start, end) in one.steps.items():
+            table[step][one.rank] = Cell(end - start, waits.get((index, step), 0), _covered(inside[step]))
+    return dict(sorted(table.items()))
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:,.3f}"
+
+
+def _print(rows: List[List[str]]) -> None:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.rjust(width) for text, width in zip(row, widths)))
+
+
+def slowest_in(cells: Dict[int, Cell]) -> int:
+    """The rank that took longest by itself."""
+    return max(cells, key=lambda rank: (cells[rank].own, -rank))
+
+
+def _spread(cells: Dict[int, Cell]) -> int:
+    own = [cell.own for cell in cells.values()]
+    return max(own) - min(own)
+
+
+def _print_steps(table: Table, most: int) -> None:
+    chosen = sorted(sorted(table, key=lambda step: -_spread(table[step]))[:most])
+    rows = [["step", "ranks", "time ms", "slowest", "own ms", "spread ms", "waited ms", "most, rank"]]
+    for step in chosen:
+        cells = table[step]
+        slowest, patient = slowest_in(cells), max(cells, key=lambda rank: (cells[rank].waited, -rank))
+        rows.append([str(step), str(len(cells)), _ms(statistics.median(cell.time for cell in cells.values())),
+                     f"rank {slowest}", _ms(cells[slowest].own), _ms(_spread(cells)),
+                     _ms(statistics.mean(cell.waited for cell in cells.values())),
+                     f"{_ms(cells[patient].waited)}, {patient}"])
+    _print(rows)
+    if len(chosen) < len(table):
+        print(f"({len(chosen)} of {len(table)} steps: the most spread ones)")
+
+
+def summary(table: Table) -> List[Dict[str, Any]]:
+    """Each rank over all its steps; the rank that took longest by itself first."""
+    found = []
+    times_slowest = collections.Counter(slowest_in(cells) for cells in table.values() if len(cells) > 1)
+    for rank in sorted({rank for cells in table.values() for rank in cells}):
+        own = [cells[rank] for cells in table.values() if rank in cells]
+        found.append({"rank": rank, "steps": len(own), "own_ns": round(statistics.median(cell.own for cell in own)),
+                      "waited_ns": round(statistics.median(cell.waited for cell in own)),
+                      "collective_ns": round(statistics.median(cell.collective for cell in own)),
+                      "slowest_in": times_slowest[rank]})
+    return sorted(found, key=lambda row: (-row["own_ns"], row["rank"]))
+
+
+def _print_ranks(ranks: List[Dict[str, Any]], hosts: Dict[int, str]) -> None:
+    rows = [["rank", "steps", "own ms", "waited ms", "collectives ms", "slowest in", "host"]]
+    rows += [[str(row["rank"]), str(row["steps"]), _ms(row["own_ns"]), _ms(row["waited_ns"]), _ms(row["collective_ns"]),
+              str(row["slowest_in"]), printable(hosts[row["rank"]])] for row in ranks]
+    _print(rows)
+
+
+def _verdict(ranks: List[Dict[str, Any]], table: Table) -> str:
+    compared = sum(1 for cells in table.values() if len(cells) > 1)
+    if len(ranks) < 2 or not compared:
+        return "one rank only: nothing to compare"
+    worst = max(ranks, key=lambda row: (row["slowest_in"], row["own_ns"]))
+    behind = worst["own_ns"] - statistics.median(row["own_ns"] for row in ranks)
+    return (f"rank {worst['rank']} was the slowest in {worst['slowest_in']} of {compared} steps; its median step is "
+            f"{_ms(behind)} ms behind the median rank's")
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof ranks`"""
+    traces = []
+    for order, path in enumerate(files_of(args.traces)):
+        one = Times(path, order).read()
+        for text in one.notes:
+            note(text, path)
+        traces.append(one)
+    if not any(one.steps for one in traces):
+        raise Problem("no trace has steps (ProfilerStep#N rows)", args.traces[0])
+    traces = by_rank(traces)
+    moved = clocks(traces)
+    table = table_of(traces, moved)
+    ranks = summary(table)
+    if args.json:
+        print(json.dumps({"ranks": ranks, "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own,
+                          "waited_ns": cell.waited, "collective_ns": cell.collective} for rank, cell in cells.items()}
+                          for step, cells in table.items()},
+                          "clocks": {host: clock._asdict() for host, clock in moved.items()}}))
+        return 0
+    for host, clock in list(moved.items())[1:]:
+        note(clock_text(host or "(no host name)", clock))
+    apart = sum(1 for one in traces for found in one.collectives if of_unknown_members(found.key, traces))
+    if apart:
+        note(f"{apart:,} collectives are of a part of the ranks, and the traces do not tell of which: waiting in them counts as "
+             "own time")
+    if not any(one.collectives for one in traces):
+        note("no collectives are in the traces: own time is the step's whole time")
+    _print_ranks(ranks, {one.rank: one.host for one in traces})
+    print()
+    _print_steps(table, args.steps)
+    print()
+    print(_verdict(ranks, table))
+    return 0

@@ -1,0 +1,464 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a whole trace, with its name, of what a killed process or a machine that went down left of an open window.
+
+    cprof recover RUN/torch_traces/*.part
+
+An open file opens in Perfetto as it is; this is for strict readers, for a last write that was torn, and for the name. What
+it holds and what was lost is said. The .part file stays unless --delete is given, no file is ever replaced: where a name is
+taken, a number goes into it. A file that a process is still writing is left alone.
+
+Kept is every whole event: those of the last flush, and those of the next one as far as it came. Ranges that were open then
+are kept when the list of them came through whole."""
+
+import argparse
+import errno
+import gzip
+import json
+import os
+import re
+import zlib
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+
+from cprof.tool import Problem, note, printable
+from cprof.tool.merge import end_tidily
+from cprof.tool.progress import Progress
+from cprof.tool.watch import PART, size_text
+
+HELP = "make whole traces, with their names, of what a killed process left"
+EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
+PAGE = 4096
+HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window.c)
+CHUNK = 1 << 20
+# How a member of writer/sink_gzip.c begins: no flags, no time, level 1 or stored, Unix.
+MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
+ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
+NAMES_TRIED = 1000
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+NEEDED = {"X": ("dur", "ts"), "i": ("s", "ts"), "C": ("args", "ts"), "s": ("id", "ts"), "f": ("id", "ts"), "b": ("ts",),
+          "e": ("ts",), "M": ("args",)}
+KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2", "bp"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files."""
+    parser.add_argument("files", nargs="+", metavar="FILE.part", help="an open window's file, or a folder of them")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the trace's name (default: the one it would have got)")
+    parser.add_argument("--delete", action="store_true", help="remove the .part file when its trace is written")
+    parser.add_argument("--force", action="store_true", help="take what there is of a file that is still being written")
+
+
+# ---- text, as far as it came through ----
+
+class Text:
+    """The text of a plain or gzip file in pieces; None stands where bytes are missing or are no text of the file."""
+
+    def __init__(self, file: BinaryIO, size: int, progress: Progress) -> None:
+        self.lost = 0            # bytes of the file that gave no text
+        self._file, self._size, self._progress = file, size, progress
+        self.gzip = file.read(2) == b"\x1f\x8b"
+
+    def pieces(self) -> Iterator[Optional[bytes]]:
+        """The text from its start."""
+        return self._members() if self.gzip else self._plain()
+
+    def _plain(self) -> Iterator[Optional[bytes]]:
+        self._file.seek(0)
+        for piece in iter(lambda: self._file.read(CHUNK), b""):
+            self._progress.add(len(piece))
+            yield piece
+
+    def _members(self) -> Iterator[Optional[bytes]]:
+        at = 0
+        while at < self._size:
+            begin = self._next_member(at)
+            if begin != at and begin < self._size:
+                yield None
+            found, used, sound = self._member(begin) if begin < self._size else ([], 0, True)
+            if sound:
+                yield from found
+                at = begin + used
+            else:  # what follows the torn place may hold the beginning of the next member
+                yield None
+                self.lost += 1
+                at = begin + 1
+            self._progress.add(used)
+
+    def _next_member(self, at: int) -> int:
+        """Where the next member begins. What lies before it is lost, but for zeros at the end: those are blanks."""
+        self._file.seek(at)
+        data, base = b"", at
+        while True:
+            more = self._file.read(CHUNK)
+            data += more
+            match = MEMBER.search(data)
+            if match:
+                self.lost += base + match.start() - at
+                return base + match.start()
+            if not more:
+                self.lost += base + len(data.rstrip(b"\0")) - at
+                return self._size
+            base, data = base + max(0, len(data) - 10), data[-10:]
+
+    def _member(self, at: int) -> Tuple[List[bytes], int, bool]:
+        """Text of the member, its bytes, and whether the text is sound: the member is whole, or the file ends inside it."""
+        self._file.seek(at)
+        unzip, found, used = zlib.decompressobj(31), [], 0
+        try:
+            while not unzip.eof:
+                raw = self._file.read(CHUNK)
+                if not raw:
+                    return found + [unzip.flush()], used, True
+                used += len(raw)
+                found.append(unzip.decompress(raw))
+        except zlib.error:
+            return [], used, False
+        return found, used - len(unzip.unused_data), True
+
+
+class Lines:
+    """Whole lines of the text, each with whether a write may have been torn inside it: the kernel copies page by page. In gzip
+    a torn write shows by itself. What stands before a gap is given up."""
+
+    def __init__(self, text: Text) -> None:
+        self.lost = 0
+        self._text = text
+
+    def __iter__(self) -> Iterator[Optional[Tuple[bytes, bool]]]:
+        """Lines without their break; None for a gap."""
+        rest, at = b"", 0
+        for piece in self._text.pieces():
+            if piece is None:
+                self.lost += len(rest)
+                rest = b""
+                yield None
+                continue
+            lines = (rest + piece).split(b"\n")
+            rest = lines.pop()
+            for line in lines:
+                end = at + len(line) + 1
+                yield line, not self._text.gzip and at // PAGE != (end - 1) // PAGE
+                at = end
+        if rest.strip(b" \0"):
+            yield rest, False
+
+
+# ---- what the lines hold ----
+
+class Trace:
+    """What could be saved of an open file. Made by going through events()."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.head: Dict[str, Any] = {}
+        self.head_whole = False
+        self.metadata: Dict[str, Any] = {}    # behind the events, of the last whole trailer
+        self.open_spans: List[bytes] = []
+        self.written = 0
+        self.lost = 0                         # bytes of text in no whole event
+        self.behind = 0               # events behind the last whole trailer
+        self.whole_end = False                # the last line was that of a whole trailer
+        self.doubted = 0                      # events given up because a write may have been torn there
+        self.named: set = set()
+        self.pids: List[Any] = []
+        self.steps: List[int] = []
+
+    def events(self, lines: Iterator[Optional[Tuple[bytes, bool]]]) -> Iterator[bytes]:
+        """The events' lines, without comma; ranges that are still open at the end come last."""
+        self._read_head(lines)
+        held: Optional[Tuple[bytes, bool]] = None  # the last event, until it is known what follows
+        pending: List[bytes] = []                  # open ranges of a trailer whose end was not seen yet
+        trailer: Optional[List[bytes]] = None
+        for found in lines:
+            line, straddles = found or (b"", False)
+            torn = found is None or trailer is not None and line.startswith(EVENT)  # the trailer goes no further
+            if torn or self.whole_end and line.strip(b" \0"):  # or a later flush has begun to write over it
+                yield from self._doubt(held)
+                held = None
+            if torn:
+                self._lose(*pending, *trailer or [])
+                pending, trailer = [], None
+            if found is None:
+                continue
+            if line.startswith(EVENT):
+                event = _event(line)
+                if event is None:
+                    self._lose(line)
+                elif _is_open(event):
+                    pending.append(line)
+                elif event["ph"] == "M":
+                    yield self._take(line)
+                else:
+                    if held:
+                        yield self._take(held[0])
+                    held = line, straddles
+            elif trailer is not None:
+                trailer.append(line)
+                if line == b"}" and self._close(trailer, pending):
+                    pending, trailer = [], None
+            elif line == b"],":
+                trailer = []
+            else:
+                self._lose(line)
+        if held:
+            yield self._take(held[0])
+        self._lose(*pending, *trailer or [])
+        yield from self._last()
+
+    def _doubt(self, held: Optional[Tuple[bytes, bool]]) -> Iterator[bytes]:
+        """The event right before a trailer that was torn or that a later flush has begun to write over: it is made of two
+        halves if a page ends in it. So may be the ranges that the trailer had as open."""
+        if held and held[1]:
+            self.doubted += 1
+            self._lose(held[0])
+        elif held:
+            yield self._take(held[0])
+        self.doubted += len(self.open_spans)
+        self.open_spans, self.whole_end = [], False
+
+    def _read_head(self, lines: Iterator[Optional[Tuple[bytes, bool]]]) -> None:
+        found, size, line = [], 0, None
+        for one in lines:
+            line = one[0] if one else None
+            if line is None or line + b"\n" == EVENTS or size > HEAD_MOST:
+                break
+            found.append(line)
+            size += len(line)
+        else:
+            line = None
+        if line is None or line + b"\n" != EVENTS:
+            raise Problem("ends, or is torn, before its events begin: nothing to recover" if found and
+                          found[0].startswith(b"{") else "is no open trace of cprof", self.path)
+        text = b"\n".join(found).rstrip(b" \n\0,")
+        try:
+            self.head = json.loads(text + b"}")
+            self.head_whole = True
+        except ValueError:
+            self._mend_head(text)
+
+    def _mend_head(self, text: bytes) -> None:
+        """What a torn head still says."""
+        self.lost += len(text)
+        self.head = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"rank": 0, "world_size": 1}}
+        for key, place in (("rank", "distributedInfo"), ("world_size", "distributedInfo"), ("baseTimeNanoseconds", "")):
+            match = re.search(rb'"%s": (\d+)' % key.encode(), text)
+            if match:
+                (self.head[place] if place else self.head)[key] = int(match[1])
+        if "baseTimeNanoseconds" not in self.head:
+            raise Problem("its head is torn: what its times count from is not known", self.path)
+        self.head["displayTimeUnit"] = "ms"
+
+    def _lose(self, *lines: bytes) -> None:
+        self.lost += sum(len(line.strip(b" \0")) for line in lines)
+
+    def _take(self, line: bytes) -> bytes:
+        """Counts an event; its line."""
+        event = json.loads(_bare(line))
+        self.written += 1
+        pid, ph = event.get("pid"), event["ph"]
+        if ph != "M":
+            self.behind += bool(self.metadata) and not self.whole_end
+            if pid not in self.pids:
+                self.pids.append(pid)
+        elif event["name"] == "process_name":
+            self.named.add(pid)
+        match = re.fullmatch(r"ProfilerStep#(\d+)", event["name"])
+        if match:
+            self.steps.append(int(match[1]))
+        return _bare(line)
+
+    def _close(self, trailer: List[bytes], pending: List[bytes]) -> bool:
+        """Takes a trailer if these lines are one."""
+        try:
+            found = json.loads(b"{" + b"\n".join(trailer))
+        except ValueError:
+            return False
+        if "cprof" not in found:
+            return False
+        self.metadata, self.whole_end, self.behind = found, True, 0
+        self.open_spans = [_bare(line) for line in pending]
+        return True
+
+    def _last(self) -> Iterator[bytes]:
+        """Ranges still open, and names of processes that have none."""
+        for line in self.open_spans:
+            self.written += 1
+            yield line
+        for pid in self.pids:
+            if pid not in self.named:
+                self.written += 1
+                yield (b'{"ph": "M", "name": "process_name", "pid": %d, "tid": %d, "ts": 0.000, "args": {"name": "process %d"}}'
+                       % (pid, pid, pid))
+
+    @property
+    def rank(self) -> Any:
+        """The rank, as the head has it."""
+        return self.head.get("distributedInfo", {}).get("rank", "?")
+
+    def account(self, first_step: Optional[int], lost_bytes: int) -> Dict[str, Any]:
+        """The `cprof` object of the trace that is made."""
+        known = self.metadata.get("cprof")
+        account = dict(known) if isinstance(known, dict) else {
+            "version": "", "first_step": first_step or 0, "last_step": max(self.steps or [first_step or 0]),
+            "records": self.written, "unfinished": 0, "lost": {"total": 0}, "writer_cpu_ns": 0, "bytes": 0, "notes": []}
+        whole = self.whole_end and not lost_bytes
+        account.update(events=self.written, complete=bool(account.get("complete")) and whole, partial=not whole or
+                       bool(account.get("partial")) or not account.get("complete"))
+        account["recovered"] = {"from": os.path.basename(self.path), "bytes_lost": lost_bytes,
+                                "account": "missing" if known is None else "whole" if whole else "as of the last flush"}
+        return account
+
+
+def _event(line: bytes) -> Optional[Dict[str, Any]]:
+    """The event of a line; None when it is not whole. Two halves of different events that happen to be JSON lack a key."""
+    try:
+        event = json.loads(_bare(line))
+    except (ValueError, RecursionError):
+        return None
+    if type(event) is not dict or event.get("ph") not in NEEDED or type(event.get("name")) is not str:
+        return None
+    sound = all(key in event for key in NEEDED[event["ph"]]) and type(event.get("pid")) is int and "tid" in event
+    return event if sound and KEYS.issuperset(event) else None
+
+
+def _bare(line: bytes) -> bytes:
+    """The line without blanks and comma behind it."""
+    return line.rstrip(b" \0").rstrip(b",")
+
+
+def _is_open(event: Dict[str, Any]) -> bool:
+    return type(event.get("args")) is dict and event["args"].get("finished") == "false"
+
+
+# ---- files ----
+
+def writer_of(pid: int) -> bool:
+    """Whether this process has a thread of cprof's."""
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/comm") as file:
+                if file.read() == "cprof\n":
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def numbered(path: str, n: int) -> str:
+    """The path for n = 1, else with -n before its ending, as the library does."""
+    end = ENDING.search(path).start()  # type: ignore[union-attr]
+    return path if n == 1 else f"{path[:end]}-{n}{path[end:]}"
+
+
+def _name(temporary: str, wanted: str, exact: bool) -> str:
+    """Gives the file a name that nobody has; the name."""
+    for n in range(1, 2 if exact else NAMES_TRIED):
+        path = numbered(wanted, n)
+        try:
+            os.link(temporary, path)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            if not os.path.lexists(path):
+                os.rename(temporary, path)
+                return path
+    raise Problem("is there already; nothing is replaced", wanted)
+
+
+def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tuple[int, Dict[str, Any]]:
+    """Writes the whole trace; the bytes lost, and the account in it."""
+    lines = Lines(text)
+    events = trace.events(iter(lines))
+    first = next(events, None)
+    head = json.dumps(trace.head, ensure_ascii=False, indent=0)[:-2]
+    # HTA reads `"rank": N` line by line, so that the head keeps its lines.
+    out.write(head.encode("utf-8", "replace") + b",\n" + EVENTS)
+    if first is not None:
+        out.write(first)
+        for line in events:
+            out.write(b",\n" + line)
+    lost = trace.lost + lines.lost + text.lost
+    account = trace.account(first_step, lost)
+    rest = dict(trace.metadata, cprof=account, traceName=trace.path)
+    out.write(b"\n],\n" + json.dumps(rest, ensure_ascii=False)[1:].encode("utf-8", "replace") + b"\n")
+    return lost, account
+
+
+def recover(path: str, output: Optional[str] = None, force: bool = False) -> str:
+    """Writes the trace and says what it holds; its path."""
+    match = PART.fullmatch(path)
+    if match is None and output is None:
+        raise Problem("is no open file of cprof (NAME.PID.STEP.part); --output names the trace of another", path)
+    if match and writer_of(int(match[2])) and not force:
+        raise Problem(f"process {match[2]} is still writing it (--force takes what there is)", path)
+    wanted = output or match[1]  # type: ignore[index]
+    temporary = os.path.join(os.path.dirname(wanted) or ".", f".{os.path.basename(wanted)}.{os.getpid()}.tmp")
+    trace = Trace(path)
+    try:
+        with open(path, "rb") as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
+            text = Text(file, os.fstat(file.fileno()).st_size, progress)
+            with open(temporary, "xb") as raw:
+                zipped = gzip.GzipFile("", "wb", 1, raw, 0) if wanted.lower().endswith(".gz") else None
+                lost, account = _write(trace, text, zipped or raw, int(match[3]) if match else None)
+                if zipped:
+                    zipped.close()
+        named = _name(temporary, wanted, output is not None)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    _tell(named, trace, lost, account)
+    return named
+
+
+def _tell(named: str, trace: Trace, lost: int, account: Dict[str, Any]) -> None:
+    steps = f"steps {min(trace.steps)} to {max(trace.steps)}" if trace.steps else "no whole step"
+    print(f"{printable(named)}: rank {trace.rank}, {steps}, {trace.written:,} events, {size_text(os.path.getsize(named))}")
+    if trace.open_spans:
+        note(f"{len(trace.open_spans)} ranges were open: they end at the last flush", trace.path)
+    if trace.behind:
+        note(f"{trace.behind:,} events came from the write that was going on", trace.path)
+    if trace.doubted:
+        note(f"{trace.doubted:,} events stood where the write may have been torn: they are left out", trace.path)
+    if lost:
+        note(f"{lost:,} bytes held no whole event and are lost", trace.path)
+    if not trace.head_whole:
+        note("its head was torn: rank and base of times were saved, the rest of it is lost", trace.path)
+    if account["recovered"]["account"] == "missing":
+        note("the account of what was dropped while recording is lost", trace.path)
+
+
+def files_of(given: List[str]) -> List[str]:
+    """The files that are meant."""
+    found: List[str] = []
+    for path in given:
+        if os.path.isdir(path):
+            inside = sorted(entry.path for entry in os.scandir(path) if PART.fullmatch(entry.name))
+            if not inside:
+                raise Problem("holds no open file (*.part)", path)
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof recover`"""
+    end_tidily()
+    files = files_of(args.files)
+    if args.output and len(files) > 1:
+        raise Problem("--output is for one file")
+    bad = 0
+    for path in files:
+        try:
+            recover(path, args.output, args.force)
+        except Problem as problem:
+            if len(files) == 1:
+                raise
+            note(str(problem))
+            bad = 2
+            continue
+        if args.delete:
+            os.unlink(path)
+    return bad

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's settings as options of a sub-command, and what is wrong with values and names of the environment. The rules
+are those of preload/parse.c and config.c; what they mean stands in settings_table.py."""
+
+import argparse
+import re
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional
+
+from cprof.tool import Problem
+from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS, INTERNAL
+
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+class Setting(NamedTuple):
+    """A row of the table."""
+    name: str
+    kind: str
+    default: str
+    least: int
+    most: int
+    allowed: str
+    works: bool
+    help: str
+
+    @property
+    def option(self) -> str:
+        """--use-gzip for CPROF_USE_GZIP"""
+        return "--" + self.name[len("CPROF_"):].lower().replace("_", "-")
+
+    @property
+    def field(self) -> str:
+        """Where argparse keeps its value; the prefix keeps it apart from the command's own."""
+        return "setting_" + self.name
+
+
+def all_settings() -> Iterator[Setting]:
+    """Every row, in the order of the table."""
+    for _, rows in GROUPS:
+        for row in rows:
+            yield Setting(*row)
+
+
+def by_name() -> Dict[str, Setting]:
+    """Every row by its name."""
+    return {setting.name: setting for setting in all_settings()}
+
+
+# ---- values ----
+
+def _template_problem(value: str, variables: List[str]) -> Optional[str]:
+    rest = value.replace("{{", "").replace("}}", "")
+    for name in re.findall(r"\{([^{}]*)\}", rest):
+        if name not in variables:
+            return f"unknown variable {{{name}}}; allowed: {' '.join('{%s}' % v for v in variables)}"
+    if re.search(r"[{}]", re.sub(r"\{[^{}]*\}", "", rest)):
+        return "unbalanced brace (write {{ or }} for a brace)"
+    return None
+
+
+def _choice_fits(value: str, allowed: str) -> bool:
+    word = value.strip().lower()
+    return any(word.startswith(choice.split(":")[0].lower() + ":") and len(word) > choice.index(":") + 1
+               if ":" in choice else word == choice.lower() for choice in allowed.split("|"))
+
+
+def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
+    """Why the library would not take the value; None when it would. An empty value is the default."""
+    if not value.strip():
+        return None
+    if setting.kind == "BOOL":
+        return None if value.strip().lower() in ON + OFF else "must be 0 or 1"
+    if setting.kind == "INT":
+        fits = re.fullmatch(r"-?[0-9]+", value.strip()) and setting.least <= int(value) <= setting.most
+        return None if fits else f"must be a whole number from {setting.least} to {setting.most}"
+    if setting.kind in ("CHOICE", "STEP") and "|" in setting.allowed:
+        fits = _choice_fits(value, setting.allowed)
+        return None if fits else "must be one of " + setting.allowed.replace("|", ", ")
+    if setting.kind == "LIST":
+        known = setting.allowed.lower().split("|")
+        fits = all(word.strip().lower() in known for word in value.split(","))
+        return None if fits else "must be a comma-separated list out of " + setting.allowed.replace("|", ", ")
+    if setting.most and len(value.encode("utf-8", "surrogateescape")) > setting.most:
+        return f"must be at most {setting.most} bytes long"
+    if setting.kind in ("FILE", "FOLDER"):
+        return _template_problem(value, FILE_VARIABLES if setting.kind == "FILE" else FOLDER_VARIABLES)
+    return None
+
+
+def is_on(environment: Mapping[str, str], name: str) -> bool:
+    """What a setting of 0 or 1 is in this environment."""
+    setting, value = by_name()[name], environment.get(name, "").strip().lower()
+    return (value if value in ON + OFF else setting.default) in ON
+
+
+# ---- names ----
+
+def _distance(a: str, b: str) -> int:
+    """Letters to insert, delete, change or swap."""
+    rows = [list(range(len(b) + 1))]
+    for i, x in enumerate(a, 1):
+        row = [i]
+        for j, y in enumerate(b, 1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+def nearest(name: str) -> str:
+    """The known name that is most like this one."""
+    return min(by_name(), key=lambda known: _distance(name.upper(), known))
+
+
+def unknown_names(environment: Mapping[str, str]) -> List[str]:
+    """CPROF_* names that nothing reads."""
+    known = set(by_name()) | set(INTERNAL)
+    return sorted(name for name in environment if name.startswith("CPROF_") and name not in known)
+
+
+# ---- options ----
+
+def _values(setting: Setting) -> str:
+    if setting.kind == "INT":
+        return "N"
+    if setting.kind in ("CHOICE", "STEP", "LIST") and "|" in setting.allowed:
+        return "{" + setting.allowed.replace("|", ",") + "}"
+    return "X"
+
+
+def _help(setting: Setting) -> str:
+    text = setting.help[0].lower() + setting.help[1:] if setting.help[1:2].islower() else setting.help
+    default = f" (default {setting.default})" if setting.default and setting.kind != "BOOL" else ""
+    later = "" if setting.works else " (not in this version)"
+    return (text + default + later).replace("%", "%%")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """An option for each setting; two, with and without no-, for those of 0 and 1."""
+    for heading, rows in GROUPS:
+        group = parser.add_argument_group(heading.lower())
+        for row in rows:
+            setting = Setting(*row)
+            if setting.kind == "BOOL":
+                on = " (default)" if setting.default in ON else ""
+                group.add_argument(setting.option, dest=setting.field, action="store_const", const="1",
+                                   help=_help(setting) + on)
+                group.add_argument(setting.option.replace("--", "--no-", 1), dest=setting.field, action="store_const",
+                                   const="0", help=argparse.SUPPRESS)
+            else:
+                group.add_argument(setting.option, dest=setting.field, metavar=_values(setting), help=_help(setting))
+
+
+def chosen(args: argparse.Namespace) -> Dict[str, str]:
+    """The settings that options gave, checked: {"CPROF_ACTIVE": "3"}."""
+    found = {}
+    for setting in all_settings():
+        value = getattr(args, setting.field, None)
+        if value is None:
+            continue
+        wrong = what_is_wrong(setting, value)
+        if wrong:
+            raise Problem(f"{setting.option}={value}: {wrong}")
+        if not setting.works:
+            raise Problem(f"{setting.option}: not in this version")
+        found[setting.name] = value
+    return found

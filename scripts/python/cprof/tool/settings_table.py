@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of libcprof.so and what else the command knows of it. Made by scripts/gen_settings.py from the lists in
+preload/: change those."""
+
+# (heading, [(name, kind, default, least, most, allowed, works, help)])
+GROUPS = [
+    ('Schedule', [
+        ('CPROF_SKIP_FIRST', 'INT', '0', 0, 2147483647, '', True, 'Steps to ignore at the start, once'),
+        ('CPROF_WAIT', 'INT', '0', 0, 2147483647, '', True, 'Idle steps at the start of each cycle'),
+        ('CPROF_WARMUP', 'INT', '1', 0, 2147483647, '', True, 'Steps after the wait in which recording is armed and its results thrown away'),
+        ('CPROF_ACTIVE', 'INT', '4', 1, 2147483647, '', True, 'Steps recorded in each cycle; a trace is saved after the last'),
+        ('CPROF_REPEAT', 'INT', '1', 0, 2147483647, '', True, 'Number of cycles; 0 goes on until the program ends'),
+        ('CPROF_SKIP_FIRST_WAIT', 'BOOL', '0', 0, 1, '0|1', True, 'Leave out the wait of the first cycle'),
+        ('CPROF_SCHEDULE_SCOPE', 'CHOICE', 'run', 0, 0, 'run|epoch|none', True, 'What the schedule counts: steps of the run, batches of each epoch, whose end saves what is active, or nothing (record from start to exit)'),
+        ('CPROF_STEP', 'STEP', 'auto', 0, 1023, 'auto|manual|dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME', True, 'What marks a step; nvtx:GLOB is the end of each NVTX range, and each NVTX mark, whose name or domain/name matches; itt:GLOB the end of an ITT task, or an ITT mark, of such a name; symbol:NAME each call of an exported function'),
+    ]),
+    ('Where traces go', [
+        ('CPROF_FOLDER', 'FOLDER', '{run_name}/torch_traces', 1, 4000, 'a folder template', True, 'Folder of the traces; takes {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}'),
+        ('CPROF_FILENAME', 'FILE', 'rank{rank}.{batch}.pt.trace.json', 1, 1000, 'a file name template', True, 'File name of a trace; takes all sixteen variables'),
+        ('CPROF_RUN_NAME', 'TEXT', '', 0, 1023, 'any text', True, "The run's name; by default the launcher's run or job id, else script name and start time"),
+        ('CPROF_OVERWRITE', 'BOOL', '0', 0, 1, '0|1', True, "Replace a trace of the same name; 0 stops when the folder holds this rank's traces of another run"),
+        ('CPROF_USE_GZIP', 'BOOL', '0', 0, 1, '0|1', True, 'Compress traces; .gz is appended to names that lack it, and a name that ends in .gz means 1'),
+        ('CPROF_NUM_TRACES_TO_KEEP', 'INT', '-1', -1, 2147483647, '', True, 'Newest local traces to keep; -1 keeps all, 0 needs an upload target or an on-ready command. A trace whose upload or command failed stays'),
+        ('CPROF_REMOTE_FILE_NAME', 'FILE', '{run_name}/torch_traces/rank{rank}.{batch}.pt.trace.json', 0, 4000, 'a name template, or none', True, 'Name of the uploaded trace; none or empty uploads nothing'),
+        ('CPROF_REMOTE_URL', 'TEXT', '', 0, 4000, 'http://…, https://… or s3://BUCKET/PREFIX', True, 'Upload finished traces below this URL with curl: PUT, or S3 with the AWS_* variables; never deletes there'),
+        ('CPROF_TENSORBOARD_DIR', 'FOLDER', '', 0, 4000, 'a folder template', True, "Traces go there, under the names that TensorBoard's profiler plugin reads, instead of CPROF_FOLDER/CPROF_FILENAME"),
+        ('CPROF_TENSORBOARD_WORKER', 'FILE', '', 0, 1000, 'a name template', True, 'Worker name for TensorBoard; by default HOSTNAME_PID; takes all sixteen variables'),
+        ('CPROF_ON_TRACE_READY', 'TEXT', '', 0, 4000, 'a command, or sh:TEXT', True, 'Command to run with the path of each finished trace as its last argument, one at a time, without a shell unless it begins with sh:'),
+        ('CPROF_UPLOAD_DEADLINE_MS', 'INT', '60000', 0, 3600000, '', True, 'Longest wait at exit for uploads and on-ready commands, ms'),
+        ('CPROF_TRACE_HANDLERS', 'TEXT', '', 0, 4000, 'comma-separated: PATH.so[=ARGUMENT]', True, 'Shared objects that are told of markers, steps and traces while they come'),
+    ]),
+    ('What is recorded', [
+        ('CPROF_ACTIVITIES', 'LIST', 'cpu,cuda', 0, 0, 'cpu|cuda|xpu|mtia', True, 'Where to look: operators (cpu), GPU (cuda); xpu and mtia are not supported'),
+        ('CPROF_GPU_GRAPHS', 'CHOICE', 'nodes', 0, 0, 'nodes|whole', True, 'CUDA graphs: a row for each node, or one for each launch, which costs less'),
+        ('CPROF_RECORD_SHAPES', 'BOOL', '0', 0, 1, '0|1', True, 'Write the input shapes of operators'),
+        ('CPROF_PROFILE_MEMORY', 'BOOL', '1', 0, 1, '0|1', True, 'Record tensor memory'),
+        ('CPROF_WITH_STACK', 'BOOL', '0', 0, 1, '0|1', True, 'Record the Python stack of operators, CUDA calls, allocations and markers, and the native stack below it'),
+        ('CPROF_NATIVE_STACK', 'BOOL', '1', 0, 1, '0|1', True, 'With stacks: the native frames below the Python ones too, which cost more'),
+        ('CPROF_STACK_ARGS', 'CHOICE', 'all', 0, 0, 'all|python|none', True, 'With stacks: what of it stands as Call stack in the args of each event, where Perfetto shows it; python leaves the native frames out, none leaves the stack in stackFrames only, for much smaller files'),
+        ('CPROF_MAX_STACKS', 'INT', '65536', 256, 4194304, '', True, 'With stacks: most distinct stacks kept, about 1 KB each at the worst; events beyond go without and are counted'),
+        ('CPROF_WITH_FLOPS', 'BOOL', '1', 0, 1, '0|1', False, 'Count floating-point operations'),
+        ('CPROF_WITH_MODULES', 'BOOL', '0', 0, 1, '0|1', False, 'Record the module hierarchy of operators'),
+        ('CPROF_PEAK_TFLOPS', 'TEXT', '', 0, 255, 'TFLOP/s of the device', False, 'Peak rate that achieved FLOPs are compared with'),
+        ('CPROF_TRACE_CHILDREN', 'BOOL', '0', 0, 1, '0|1', True, 'Trace child processes too, with the pid in the file name'),
+        ('CPROF_TRIGGER', 'STEP', 'off', 0, 1023, 'off|signal:NAME|file:PATH|socket|nvtx:GLOB|cuda', True, 'Starts a recording in a running job: a signal, a file that appears, a request on a socket; or says where to record: an NVTX range, cudaProfilerStart to Stop'),
+    ]),
+    ('cprof itself', [
+        ('CPROF_ENABLED', 'BOOL', '1', 0, 1, '0|1', True, '0 turns cprof off'),
+        ('CPROF_LOG', 'CHOICE', 'info', 0, 0, 'error|warn|info|debug', True, 'Messages on stderr; warn silences the line at exit'),
+        ('CPROF_RING_KB', 'INT', '8192', 64, 1048576, '', True, 'Event buffer of each thread, KiB'),
+        ('CPROF_GPU_BUFFER_KB', 'INT', '256', 64, 1048576, '', True, 'Buffer handed to CUPTI, KiB; a window is finished when those of its time have filled up or come to rest'),
+        ('CPROF_GPU_DUMP', 'TEXT', '', 0, 4000, 'a folder', True, 'Write every raw buffer of CUPTI there too, for debugging'),
+        ('CPROF_MAX_TRACE_MB', 'INT', '2048', 1, 1048576, '', True, 'Size at which a trace file is ended, MiB'),
+        ('CPROF_DRAIN_DEADLINE_MS', 'INT', '10000', 0, 3600000, '', True, 'Longest wait for outstanding GPU records at exit, ms'),
+    ]),
+]
+
+# Set by the library itself, or read by the command only.
+INTERNAL = ['CPROF_START_TIME', 'CPROF_TRACE_PATH', 'CPROF_TRACE_RANK', 'CPROF_TRACE_FIRST_STEP', 'CPROF_TRACE_LAST_STEP', 'CPROF_LIBRARY']
+
+# What stands in braces in CPROF_FILENAME, and in CPROF_FOLDER.
+FILE_VARIABLES = ['run_name', 'rank', 'local_rank', 'world_size', 'local_world_size', 'node_rank', 'epoch', 'batch', 'batch_in_epoch', 'sample', 'sample_in_epoch', 'token', 'token_in_epoch', 'total_wct', 'epoch_wct', 'batch_wct']
+FOLDER_VARIABLES = ['run_name', 'rank', 'local_rank', 'world_size', 'local_world_size', 'node_rank']
+
+# First and last version of torch for each row of known layouts.
+TORCH_VERSIONS = [
+    ((1, 13), (1, 13)),
+    ((2, 0), (2, 0)),
+    ((2, 1), (2, 1)),
+    ((2, 2), (2, 2)),
+    ((2, 3), (2, 3)),
+    ((2, 4), (2, 5)),
+    ((2, 6), (2, 6)),
+    ((2, 7), (2, 7)),
+    ((2, 8), (2, 8)),
+    ((2, 9), (2, 12)),
+    ((2, 13), (2, 13)),
+    ((2, 14), (2, 15)),
+]
+
+# CPython 3.N whose frames are known.
+PYTHON_MINORS = [9, 10, 11, 12, 13]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `cprof` for tests: run as people run it, and traces of several ranks made up for it.
+
+    done = cprof("merge", *paths, "-o", out)
+    assert done.returncode == 0 and done.stdout == f"{out}\n"
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import support
+from conftest import ROOT
+
+COMMAND = ROOT / "scripts/cprof"
+PACKAGE = ROOT / "scripts/python"
+sys.path.insert(0, str(PACKAGE))  # tests of single functions import cprof.tool
+
+BASE_NS = 20760 * 86400 * 10**9  # 30 days fit into it a whole number of times
+FIRST_US = 5e11
+
+
+def environment(**variables):
+    """The environment of the command; None removes a variable."""
+    env = dict(os.environ, CPROF_LIBRARY=str(support.LIBRARY), PYTHONDONTWRITEBYTECODE="1")
+    for name, value in variables.items():
+        env.pop(name, None)
+        if value is not None:
+            env[name] = str(value)
+    return env
+
+
+def command(*args):
+    return [sys.executable, str(COMMAND), *map(str, args)]
+
+
+def cprof(*args, env=None, **more):
+    """Runs it to its end. There is never a traceback."""
+    more.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run(command(*args), env=environment(**(env or {})), capture_output=True, text=True,
+                          timeout=support.TIMEOUT_S, **more)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def refused(done, *texts):
+    """It ended with exit code 2 and one line on stderr that holds the texts."""
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("cprof: "), (done.returncode, done.stderr)
+    assert all(text in lines[0] for text in texts), lines[0]
+
+
+class Rank:
+    """A trace of one rank, to be written; times in microseconds from a moment that all ranks know. As cprof writes it, an
+    event in each line and three decimals, or as some JSON."""
+
+    as_cprof = True
+
+    def __init__(self, rank, host="one", clock_us=0.0, world=2, base_ns=BASE_NS):
+        self.rank, self.host, self.clock_us, self.world, self.base_ns = rank, host, clock_us, world, base_ns
+        self.pid = 10000 + rank
+        self.events = []
+        self.meta(self.pid, "process_name", name="python")
+
+    def us(self, at):
+        """What this rank's clock shows."""
+        return round(FIRST_US + at + self.clock_us + (BASE_NS - self.base_ns) / 1000, 3)
+
+    def meta(self, pid, what, /, tid=None, **args):
+        self.events.append({"ph": "M", "name": what, "pid": pid, "tid": pid if tid is None else tid, "ts": 0.0, "args": args})
+
+    def span(self, name, start, duration, cat="cpu_op", pid=None, tid=None, **args):
+        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": self.pid if pid is None else pid,
+                            "tid": self.pid if tid is None else tid, "ts": self.us(start), "dur": duration, "args": args})
+
+    def step(self, number, start, duration):
+        self.span(f"ProfilerStep#{number}", start, duration, "user_annotation", tid=4194305)
+
+    def kernel(self, name, start, duration, stream=7, **args):
+        self.span(name, start, duration, "kernel", 0, stream, device=0, stream=stream, correlation=1, **args)
+
+    def arrow(self, number, start, end):
+        """From this rank's CPU to its GPU."""
+        for ph, at, pid, tid, more in (("s", start, self.pid, self.pid, {}), ("f", end, 0, 7, {"bp": "e"})):
+            self.events.append({"ph": ph, "id": number, "pid": pid, "tid": tid, "ts": self.us(at), "cat": "ac2g",
+                                "name": "ac2g", **more})
+
+    def write(self, folder, name=None):
+        path = pathlib.Path(folder) / (name or f"rank{self.rank}.4.pt.trace.json")
+        head = {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": self.rank, "world_size": self.world},
+                "host_name": self.host, "displayTimeUnit": "ms", "baseTimeNanoseconds": self.base_ns}
+        tail = {"cprof": {"version": "0"}, "traceName": str(path)}
+        text = json.dumps(dict(head, traceEvents=self.events, **tail), ensure_ascii=False)
+        if self.as_cprof:
+            lines = ",\n".join(json.dumps(event, ensure_ascii=False) for event in self.events)
+            lines = re.sub(r'("tid": [^,]+, "ts": |"dur": )([\d.]+)', lambda m: f"{m[1]}{float(m[2]):.3f}", lines)
+            text = (json.dumps(head, indent=0)[:-2] + "," + " " * 100 + '\n"traceEvents": [\n' + lines + "\n],\n" +
+                    json.dumps(tail)[1:] + "\n")
+        path.write_text(text, encoding="utf-8")
+        return path

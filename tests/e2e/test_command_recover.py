@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof recover`: whatever a kill or a power cut left of an open file, each whole event of it comes out in a valid trace."""
+
+import collections
+import contextlib
+import gzip
+import io
+import json
+import signal
+
+import pytest
+
+import support
+from command_runs import cprof, refused
+from cprof.tool import Problem, recover
+
+PROGRAM = ("push(b'before'); pop(); step()\n"
+           "push(b'open')\n"
+           "for i in range(2):\n    push(b'work %d' % i); mark(b'mark'); pop(); step()\n"
+           "time.sleep(0.4)\nprint('one', flush=True); sys.stdin.readline()\n"
+           "for i in range(2, 4):\n    push(b'work %d' % i); mark(b'mark'); pop(); step()\n"
+           "pop(); push(b'late')\n"
+           "time.sleep(0.4)\nprint('two', flush=True); sys.stdin.readline()\n")
+
+
+class Left:
+    """An open file at two moments: what it was called, and its bytes after one flush and after a later one."""
+
+    def __init__(self, name, old, new):
+        self.name, self.old, self.new = name, old, new
+
+
+def record(folder, zipped):
+    with support.Running(support.python(PROGRAM), folder, WARMUP=0, ACTIVE=100, USE_GZIP=zipped) as running:
+        running.wait_for("one")
+        path = running.wait_flushed("work 1", '"open"')
+        with running.stopped():
+            old = path.read_bytes()
+        running.say()
+        running.wait_for("two")
+        running.wait_flushed("work 3", '"late"')
+        with running.stopped():
+            new = path.read_bytes()
+        running.end(signal.SIGKILL)
+    return Left(path.name, old, new)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "gzip"])
+def left(request, tmp_path_factory):
+    return record(tmp_path_factory.mktemp("left"), int(request.param))
+
+
+def text_of(data):
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def key(event):
+    return json.dumps(event, sort_keys=True)
+
+
+def events_of(data):
+    """Events in the order of the file, as text: those that had ended, names, and those that were open."""
+    whole = support.loads_plainly(data) if not isinstance(data, bytes) else json.loads(text_of(data))
+    done, names, pending = [], [], []
+    for event in whole["traceEvents"]:
+        place = names if event["ph"] == "M" else pending if event["args"].get("finished") == "false" else done
+        place.append(key(event))
+    return done, names, pending
+
+
+def saved(folder, left, data, check=True):
+    """Recovers these bytes; the trace, None when nothing could be."""
+    part = folder / left.name
+    part.write_bytes(data)
+    out = folder / ("out.json.gz" if left.name.count(".gz.") else "out.json")
+    out.unlink(missing_ok=True)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            recover.recover(str(part), str(out))
+    except Problem:
+        assert not out.exists()
+        return None
+    finally:
+        part.unlink()
+    assert [path.name for path in folder.iterdir()] == [out.name], "no temporary file is left"
+    return support.load(out) if check else support.loads_plainly(out)
+
+
+def test_a_killed_program(tmp_path, left):
+    """What kill -9 leaves is whole: it gets its name, and nothing changes but the account and the name in it."""
+    (tmp_path / left.name).write_bytes(left.new)
+    done = cprof("recover", left.name)
+    name = left.name.split(".part")[0].rsplit(".", 2)[0]
+    assert done.returncode == 0 and done.stdout.startswith(f"{name}: rank 0, steps 0 to 4, "), done.stdout + done.stderr
+    assert done.stderr.splitlines() == [f"cprof: {left.name}: 1 ranges were open: they end at the last flush"]
+    trace = support.load(tmp_path / name)
+    assert collections.Counter(map(key, trace["traceEvents"])) == collections.Counter(sum(events_of(left.new), []))
+    before = json.loads(text_of(left.new))
+    same = set(before) - {"cprof", "traceName", "traceEvents"}
+    assert {k: trace[k] for k in same} == {k: before[k] for k in same}
+    assert trace["cprof"]["lost"] == before["cprof"]["lost"] and not trace["cprof"]["complete"] and trace["cprof"]["partial"]
+    assert trace["cprof"]["recovered"] == {"from": left.name, "bytes_lost": 0, "account": "whole"}
+    assert (tmp_path / left.name).read_bytes() == left.new, "the open file stays"
+
+
+def test_every_truncation(tmp_path, left):
+    """Cut at any byte: the events before the cut, in a valid trace; nothing before the events begin."""
+    data, last = left.new, -1
+    done, names, pending = events_of(data)
+    whole = set(done) | set(names) | set(pending)
+    text, plain = text_of(data), data[:1] == b"{"
+    begin = text.index(b'"traceEvents": [\n') + 17
+    points = sorted({*range(0, 16380, 1117), *range(16380, len(data) + 1)})
+    for n in points:
+        trace = saved(tmp_path, left, data[:n], check=n % 23 == 0)
+        if trace is None:
+            assert n < begin + 40, f"nothing at {n}"
+            assert last == -1
+            continue
+        found = [key(event) for event in trace["traceEvents"] if not event["args"].get("name", "").startswith("process ")]
+        assert set(found) <= whole and len(found) == len(set(found)), f"cut at {n}"
+        ended = [one for one in found if one in set(done)]
+        assert ended == done[:len(ended)] and len(ended) >= last, f"cut at {n}"
+        last = len(ended)
+        if plain:
+            lines = [line for line in data[begin:n].split(b"\n") if b'"ph": "M"' not in line and b'"finished"' not in line]
+            assert len(ended) == sum(1 for line in lines if line.endswith(b"}},") or line.endswith(b"}}")), f"cut at {n}"
+    assert last == len(done) and set(found) == whole
+
+
+PAGE = 64  # bytes that the kernel copies at a time; 4096, but then there would be nothing to see in a file of this size
+
+
+def torn(left):
+    """The file at each moment of the flush from old to new (writer/sink_file.c): behind the old end, then over the old
+    trailer."""
+    old, new = left.old, left.new
+    same = next(n for n in range(16384, len(old)) if old[n] != new[n])
+    for n in range(len(old) + 1, len(new), 37):
+        yield "behind", old + new[len(old):n]
+    for n in range(same + PAGE - same % PAGE, len(old), PAGE):
+        yield "over", new[:n] + old[n:] + new[len(old):]
+
+
+def test_every_torn_flush(tmp_path, left, monkeypatch):
+    """All that the old flush held comes out, but for the one event before a place that may be torn; each event once, and
+    nothing that neither of the two flushes held."""
+    monkeypatch.setattr(recover, "PAGE", PAGE)
+    old, new = events_of(left.old), events_of(left.new)
+    whole = set(sum(old, []) + sum(new, []))
+    seen = collections.Counter()
+    for n, (where, data) in enumerate(torn(left)):
+        trace = saved(tmp_path, left, data, check=n % 5 == 0)
+        found = [key(event) for event in trace["traceEvents"] if not event["args"].get("name", "").startswith("process ")]
+        spans = [one for one in found if '"ph": "M"' not in one]
+        assert set(found) <= whole and len(spans) == len(set(spans)), f"{where} {n}"
+        assert len(set(old[0]) - set(found)) <= 1, f"{where} {n}"
+        open_ones = {(e["name"], e["ts"]) for e in trace["traceEvents"] if e["args"].get("finished") == "false"}
+        ended = {(e["name"], e["ts"]) for e in trace["traceEvents"] if e["ph"] == "X" and "finished" not in e["args"]}
+        assert not open_ones & ended, "a range stands there as open and as ended"
+        seen[where, len(set(found) - set(old[0])) > len(old[1]) + 1] += 1
+        account = trace["cprof"]["recovered"]
+        assert account["account"] in ("as of the last flush", "missing", "whole"), account
+    assert seen["behind", False] and seen["over", True], f"both kinds were tried: {seen}"
+
+
+def test_holes_of_a_power_cut(tmp_path, left):
+    """Pages that never reached the disk are zeros."""
+    done = set(sum(events_of(left.new), []))
+    for start in range(16384, len(left.new), 1024):
+        data = left.new[:start] + bytes(min(700, len(left.new) - start)) + left.new[start + 700:]
+        trace = saved(tmp_path, left, data)
+        if trace is None:
+            continue
+        found = {key(event) for event in trace["traceEvents"] if not event["args"].get("name", "").startswith("process ")}
+        assert found <= done
+        assert trace["cprof"]["recovered"]["bytes_lost"] or found == done
+
+
+def test_a_head_that_was_torn(tmp_path):
+    """The rank and the base of times are saved from it; without a base there is no trace."""
+    left = record(tmp_path / "left", 0)
+    at = left.new.index(b'"displayTimeUnit"')
+    trace = saved(tmp_path / "left", left, left.new[:at] + b"\0" * 6 + left.new[at + 6:])
+    assert trace["distributedInfo"]["rank"] == 0 and trace["baseTimeNanoseconds"] == json.loads(left.new)["baseTimeNanoseconds"]
+    assert len(trace["traceEvents"]) == len(json.loads(left.new)["traceEvents"])
+    at = left.new.index(b'"baseTimeNanoseconds"')
+    assert saved(tmp_path / "left", left, left.new[:at] + b"\0" * 40 + left.new[at + 40:]) is None
+
+
+def test_names(tmp_path, left):
+    """Nothing is replaced; a folder means all that is open in it; --delete removes what was recovered."""
+    other = left.name.replace("rank0", "rank1")
+    for name in (left.name, other):
+        (tmp_path / name).write_bytes(left.new)
+    (tmp_path / left.name.replace("rank0", "rank2")).write_bytes(left.new[:90])
+    assert cprof("recover", left.name).returncode == 0
+    done = cprof("recover", "--delete", tmp_path)
+    assert done.returncode == 2 and "nothing to recover" in done.stderr, "the third one holds nothing"
+    ending = ".pt.trace.json" + (".gz" if ".gz." in left.name else "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == \
+        [f"rank0.0-2{ending}", f"rank0.0{ending}", f"rank1.0{ending}", left.name.replace("rank0", "rank2")]
+    (tmp_path / left.name).write_bytes(left.new)
+    refused(cprof("recover", left.name, "-o", f"rank1.0{ending}"), "is there already")
+
+
+def test_files_that_are_refused(tmp_path):
+    refused(cprof("recover", tmp_path), "holds no open file")
+    refused(cprof("recover", "gone.json.1.1.part"), "gone.json.1.1.part")
+    (tmp_path / "x.json").write_text("{}")
+    refused(cprof("recover", "x.json"), "is no open file of cprof")
+    (tmp_path / "y.json.999999999.1.part").write_text("something else\n")
+    refused(cprof("recover", "y.json.999999999.1.part"), "is no open trace of cprof")
+
+
+def test_a_file_that_is_still_written(tmp_path):
+    with support.Running(support.python(PROGRAM), tmp_path, WARMUP=0, ACTIVE=100) as running:
+        running.wait_for("one")
+        path = running.wait_flushed("work 1")
+        refused(cprof("recover", path), f"process {running.process.pid} is still writing it")
+        done = cprof("recover", "--force", path)
+        assert done.returncode == 0 and path.exists()
+        support.load(done.stdout.split(": rank")[0])
+        running.end(signal.SIGKILL)

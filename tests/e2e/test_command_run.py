@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof run`, `cprof env`, `cprof doctor`: the program is started as if it were started plainly, with the settings that the
+options say, and what will not work is said before."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+import support
+from command_runs import ROOT, command, cprof, environment, refused
+from cprof.tool import elf, probe, settings
+
+MARK = "import ctypes\nc = ctypes.CDLL(None)\n"
+STEPS = MARK + "for i in range(9): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\n"
+
+
+def python(code):
+    return ["--", sys.executable, "-c", code]
+
+
+def summary(done):
+    """cprof run's own lines, without the library's."""
+    return [line for line in done.stderr.splitlines() if not re.match(r"cprof: rank \d+: ", line)]
+
+
+# ---- run ----
+
+def test_the_program_runs_as_it_would_plainly(tmp_path):
+    code = STEPS + "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.exit(7)"
+    done = subprocess.run(command("run", "--active", 2, "--no-top", *python(code)), input="hello\n", env=environment(),
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "HELLO\n"), "stdout and stdin are the program's"
+    path, = support.files(tmp_path, ".json")
+    assert path.name == "rank0.3.pt.trace.json" and support.step_numbers(support.load(path)) == [1, 2]
+    lines = summary(done)
+    assert lines[0] == "cprof: 1 trace (cprof open shows one):" and str(path.relative_to(tmp_path)) in lines[1]
+    assert len(lines) == 2
+
+
+def test_the_most_expensive_operators_are_shown(tmp_path):
+    done = cprof("run", *python(STEPS))
+    assert done.returncode == 0 and done.stdout == "" and "# of Calls" in done.stderr
+    assert re.search(r"^ *work .* 5 *$", done.stderr, re.M), "of four steps, and of the warmup: " + done.stderr
+
+
+def test_quiet(tmp_path):
+    done = cprof("run", "-q", *python(STEPS))
+    assert done.returncode == 0 and summary(done) == [] and support.files(tmp_path, ".json")
+
+
+def test_a_program_without_a_trace():
+    done = cprof("run", "true")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "cprof: no trace was written (cprof doctor tells what may be in the way)\n"
+
+
+@pytest.mark.parametrize("program, code", [
+    (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -15 $$"], 143), (["sh", "-c", "exit 3"], 3),
+    (["no-such-program"], 127), (["/dev/null"], 126), (["./no/such"], 127)])
+def test_exit_codes(program, code):
+    done = cprof("run", "-q", "--", *program)
+    assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
+def test_signals_are_passed_on(number):
+    code = (f"import signal, sys, time\nsignal.signal(signal.{number}, lambda *_: sys.exit(5))\n"
+            "print('ready', flush=True)\ntime.sleep(60)")
+    with subprocess.Popen(command("run", "-q", *python(code)), stdout=subprocess.PIPE, text=True, env=environment()) as running:
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(getattr(signal, number))
+        assert running.wait(30) == 5
+
+
+def test_the_programs_signals_are_not_blocked_and_its_descriptors_stay(tmp_path):
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    code = ("import os, signal, sys\n"
+            "print(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))), signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN)\n"
+            f"os.write({writing}, b'here')")
+    done = subprocess.run(command("run", "-q", *python(code)), pass_fds=[writing], env=environment(), capture_output=True, text=True)
+    plain = subprocess.run([sys.executable, "-c", code], pass_fds=[writing], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
+    assert os.read(reading, 100) == b"herehere"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_where_the_end_of_children_is_ignored():
+    """Some launchers leave SIGCHLD so; the program has it so too, and its end is seen."""
+    code = "import signal, sys; sys.exit(6 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 5)"
+    done = subprocess.run(command("run", "-q", *python(code)), env=environment(), capture_output=True, timeout=60,
+                          preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert done.returncode == 6, done.stderr
+
+
+SPECIAL = {"CPROF_REMOTE_URL": "http://127.0.0.1:9/nobody", "CPROF_ON_TRACE_READY": "true"}  # settings that are more than text
+VALUES = {"INT": "3", "TEXT": "a 'quoted' $text", "FOLDER": "{run_name}/here", "FILE": "rank{rank}.{batch}.json"}
+
+
+def value_of(setting):
+    if setting.name in SPECIAL:
+        return SPECIAL[setting.name]
+    if setting.kind in ("CHOICE", "STEP", "LIST"):
+        last = setting.allowed.split("|")[-1]
+        return last.split(":")[0] + ":x" if ":" in last else last
+    return str(max(setting.least, 3)) if setting.kind == "INT" else VALUES.get(setting.kind, "x")
+
+
+def options():
+    """An option for each setting that works, and what it is to become."""
+    given, wanted = [], {}
+    for setting in settings.all_settings():
+        if not setting.works or setting.name == "CPROF_ENABLED":
+            continue
+        if setting.kind == "BOOL":
+            on = setting.default == "0"
+            given.append(setting.option if on else setting.option.replace("--", "--no-", 1))
+            wanted[setting.name] = "1" if on else "0"
+        else:
+            wanted[setting.name] = value_of(setting)
+            given += [setting.option, wanted[setting.name]]
+    return given, wanted
+
+
+def test_every_setting_is_an_option():
+    """They win over the environment; what has no option given stays."""
+    given, wanted = options()
+    names = {line.split("(")[1].split(",")[0] for line in (ROOT / "preload/config.def").read_text().splitlines()
+             if line.startswith("X(") and ", NOW," in line}
+    assert set(wanted) | {"CPROF_ENABLED"} == names
+    code = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('CPROF_')}))"
+    done = cprof("run", "-q", "--no-enabled", *given, *python(code), env={"CPROF_WAIT": "9", "CPROF_ENABLED": "1"})
+    seen = json.loads(done.stdout)
+    assert {name: seen[name] for name in wanted} == wanted and seen["CPROF_ENABLED"] == "0"
+
+
+def test_the_library_takes_what_the_options_take(tmp_path):
+    """It has no complaint about any of the values."""
+    given, _ = options()
+    code = MARK + "c.cprof_step()"
+    done = cprof("run", "-q", *given, "--log", "warn", "--gpu-dump", tmp_path / "dump", "--schedule-scope", "run", *python(code))
+    about = [line for line in done.stderr.splitlines() if re.search(r"must be|unknown|not in this version", line)]
+    assert about == [], done.stderr
+
+
+@pytest.mark.parametrize("option, texts", [
+    (["--active=0"], ["--active=0", "1 to"]), (["--wait=x"], ["--wait=x", "whole number"]),
+    (["--schedule-scope=day"], ["run, epoch, none"]), (["--step=nvtx:"], ["nvtx:GLOB"]),
+    (["--activities=cpu,gpu"], ["cpu, cuda"]), (["--filename={nope}"], ["unknown variable {nope}", "{rank}"]),
+    (["--folder=a{epoch}"], ["unknown variable {epoch}"]), (["--folder=a{"], ["unbalanced brace"]),
+    (["--no-such-option"], ["--no-such-option"])])
+def test_bad_options_start_nothing(tmp_path, option, texts):
+    done = cprof("run", *option, "--", "touch", tmp_path / "started")
+    assert done.returncode == 2 and not (tmp_path / "started").exists()
+    refused(done, *texts)
+
+
+def test_no_program():
+    refused(cprof("run", "--active", "3"), "no program")
+
+
+def test_no_library(tmp_path):
+    refused(cprof("run", "true", env={"CPROF_LIBRARY": tmp_path / "gone.so"}), "CPROF_LIBRARY", "is not there")
+    (tmp_path / "text.so").write_text("no library")
+    refused(cprof("env", "--library", tmp_path / "text.so"), "is no library")
+    spaced = tmp_path / "with blank"
+    spaced.mkdir()
+    shutil.copy(support.LIBRARY, spaced)
+    refused(cprof("run", "--library", spaced, "true"), "LD_PRELOAD cannot name a path with ' '")
+
+
+def test_a_preload_that_is_there_stays(tmp_path):
+    other = shutil.copy(support.LIBRARY, tmp_path / "other.so")
+    done = cprof("run", "-q", *python("import os; print(os.environ['LD_PRELOAD'])"), env={"LD_PRELOAD": other})
+    assert done.stdout == f"{other}:{support.LIBRARY}\n"
+    done = cprof("run", "-q", *python("import os; print(os.environ['LD_PRELOAD'])"), env={"LD_PRELOAD": support.LIBRARY})
+    assert done.stdout == f"{support.LIBRARY}\n", "once is enough"
+
+
+# ---- what will not work ----
+
+def elf_file(path, bits=64, machine=62, interpreter="/lib64/ld-linux-x86-64.so.2"):
+    """A head of a program, and nothing behind it."""
+    import struct
+    ident = b"\x7fELF" + bytes([2 if bits == 64 else 1, 1, 1]) + bytes(9)
+    name = interpreter.encode() + b"\0"
+    size, head = (56, "<HHIQQQIHHHHHH") if bits == 64 else (32, "<HHIIIIIHHHHHH")
+    start = 16 + struct.calcsize(head)
+    text = struct.pack(head, 2, machine, 1, 0, start, 0, 0, start, size, 1 if interpreter else 0, 0, 0, 0)
+    if interpreter and bits == 64:
+        text += struct.pack("<IIQQQQQQ", 3, 4, start + size, 0, 0, len(name), len(name), 1) + name
+    elif interpreter:
+        text += struct.pack("<IIIIIIII", 3, start + size, 0, 0, len(name), len(name), 4, 1) + name
+    path.write_bytes(ident + text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("what, text", [
+    ({"interpreter": ""}, "linked statically"), ({"bits": 32, "machine": 3}, "32-bit x86"), ({"machine": 183}, "aarch64"),
+    ({"interpreter": "/lib/ld-musl-x86_64.so.1"}, "musl"), ({}, None)])
+def test_programs_that_do_not_load_the_library(tmp_path, monkeypatch, what, text):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    said = elf.why_not_loaded(str(elf_file(tmp_path / "program", **what)))
+    assert (said is None) if text is None else text in said
+
+
+def test_cut_heads_of_programs(tmp_path):
+    whole = elf_file(tmp_path / "program").read_bytes()
+    for n in range(len(whole)):
+        (tmp_path / "cut").write_bytes(whole[:n])
+        elf.why_not_loaded(str(tmp_path / "cut"))  # raises nothing
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a set-user-ID program of another user")
+def test_set_user_id(tmp_path):
+    program = tmp_path / "program"
+    shutil.copy(shutil.which("true"), program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    done = cprof("run", "--", program)
+    assert f"cprof: warning: {program} is set-user-ID" in done.stderr
+
+
+def test_other_profilers(tmp_path):
+    done = cprof("run", "true", env={"CUDA_INJECTION64_PATH": "/opt/nvidia/libToolsInjection64.so"})
+    assert done.returncode == 0 and "warning: CUDA_INJECTION64_PATH=/opt/nvidia" in done.stderr
+    nsys = tmp_path / "nsys"
+    nsys.write_text("#!/bin/sh\n")
+    nsys.chmod(0o755)
+    assert "warning: Nsight Systems has CUPTI to itself" in cprof("run", "--", nsys).stderr
+
+
+def test_cupti_is_found_beside_torch_and_on_the_loaders_path(tmp_path):
+    for place, found in (("nvidia/cu13/lib", {"torch": {"folder": str(tmp_path / "torch")}}), ("here", {"torch": None})):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        (folder / "libcupti.so.13").touch()
+        assert probe.find_cupti(found, {"LD_LIBRARY_PATH": str(tmp_path / "here")}) == str(folder / "libcupti.so.13")
+
+
+def test_windows_are_told_of_on_a_terminal(tmp_path):
+    code = MARK + ("import time\nfor i in range(4):\n    c.cprof_range_push(b'work'); time.sleep(0.5); c.cprof_range_pop(); c.cprof_step()\n"
+                   "time.sleep(0.7)")
+    master, slave = pty.openpty()
+    with subprocess.Popen(command("run", "--no-top", "--active", 2, *python(code)), env=environment(), stdin=slave, stdout=slave,
+                          stderr=slave) as running:
+        os.close(slave)
+        text = b""
+        try:
+            while True:
+                text += os.read(master, 4096)
+        except OSError:  # the terminal's other end is closed
+            pass
+        assert running.wait(30) == 0
+    os.close(master)
+    lines = [line for line in text.decode().replace("\r", "").splitlines() if line.startswith("cprof: window")]
+    assert re.fullmatch(r"cprof: window open: rank0\.1\.pt\.trace\.json\.\d+\.1\.part", lines[0]), text.decode()
+    assert lines[1:] == ["cprof: window closed: rank0.3.pt.trace.json"], text.decode()
+
+
+def test_control_c_reaches_the_program_once(tmp_path):
+    """The terminal sends it to both; the command does not send it again, and ends with the program."""
+    code = ("import signal, sys, time\nseen = []\nsignal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+            "print('ready', flush=True)\nend = time.time() + 1.5\nwhile time.time() < end: time.sleep(0.05)\nprint('seen', len(seen))\nsys.exit(4)")
+    master, slave = pty.openpty()
+    with subprocess.Popen(command("run", "-q", *python(code)), env=environment(), stdin=slave, stdout=slave, stderr=slave,
+                          start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0)) as running:
+        os.close(slave)
+        text = b""
+        while b"ready" not in text:
+            text += os.read(master, 4096)
+        os.write(master, b"\x03")
+        try:
+            while True:
+                text += os.read(master, 4096)
+        except OSError:
+            pass
+        assert running.wait(30) == 4, text
+    os.close(master)
+    assert b"seen 1" in text, text
+
+
+# ---- env ----
+
+def test_env_is_shell(tmp_path):
+    done = cprof("env", "--active", 2, "--run-name", "it's $HOME `x` \"q\"", "--record-shapes")
+    show = "\npython3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"
+    for before, after in ((None, str(support.LIBRARY)), ("/x/libother.so", f"/x/libother.so:{support.LIBRARY}")):
+        env = environment(LD_PRELOAD=None)
+        script = (f"LD_PRELOAD={before}\n" if before else "") + done.stdout + "\nset > " + shlex.quote(str(tmp_path / "set"))
+        subprocess.run(["sh", "-euc", script], env=env, check=True, capture_output=True)
+        seen = (tmp_path / "set").read_text()
+        assert f"LD_PRELOAD='{after}'" in seen and "CPROF_ACTIVE='2'" in seen and "CPROF_RECORD_SHAPES='1'" in seen
+    shown = subprocess.run(["sh", "-euc", done.stdout + show], env=environment(LD_PRELOAD=None), capture_output=True, text=True)
+    assert json.loads(shown.stdout)["CPROF_RUN_NAME"] == "it's $HOME `x` \"q\""
+
+
+# ---- doctor ----
+
+def report(done):
+    return [line.split(None, 2) for line in done.stdout.splitlines()]
+
+
+def test_doctor_where_all_is_well(tmp_path):
+    done = cprof("doctor", "--", sys.executable)
+    lines = {what: (state, text) for state, what, text in report(done)}
+    assert done.returncode == 0 and done.stderr == "" and "off" not in {state for state, _, _ in report(done)}
+    assert str(support.LIBRARY) in lines["library"][1] and "version" in lines["library"][1]
+    assert lines["preload"] == ("ok", "the library comes along")
+    assert lines["schedule"] == ("ok", "steps 1 to 4") and str(tmp_path) in lines["folder"][1]
+
+
+def test_doctor_says_what_is_off(tmp_path):
+    torch = tmp_path / "site/torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").touch()
+    (torch / "version.py").write_text("__version__ = '99.1.0'\ncuda = None\n")
+    done = cprof("doctor", "--", sys.executable, env={
+        "PYTHONPATH": tmp_path / "site", "CPROF_FOLDER": "/proc/none/{rank}", "CPROF_ACTIV": "3", "CPROF_WAIT": "x",
+        "CPROF_REPEAT": "0", "CPROF_SKIP_FIRST": "10", "RANK": "3", "WORLD_SIZE": "8"})
+    lines = report(done)
+    found = {(state, what): text for state, what, text in lines}
+    assert done.returncode == 1
+    assert found["off", "torch"].startswith("99.1.0: its layout is not known")
+    assert "/proc cannot be written to" in found["off", "folder"]
+    said = [text for state, what, text in lines if (state, what) == ("warn", "settings")]
+    assert said == ["CPROF_ACTIV: unknown; did you mean CPROF_ACTIVE?",
+                    "CPROF_WAIT=x: must be a whole number from 0 to 2147483647; the default counts"]
+    assert found["ok", "schedule"] == "steps 11 to 14, then 4 of every 5"
+    assert found["ok", "rank"] == "3 of 8 (torchrun's variables)"
+
+
+def test_doctor_of_a_program_that_cannot_be_traced(tmp_path):
+    done = cprof("doctor", elf_file(tmp_path / "program", interpreter=""))
+    assert done.returncode == 1 and "off   program" in done.stdout and "linked statically" in done.stdout
+
+
+def test_disabled_is_off():
+    done = cprof("doctor", env={"CPROF_ENABLED": "0"})
+    assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0" in done.stdout
+
+
+# ---- installing ----
+
+def test_make_install_brings_the_command(tmp_path):
+    """It finds its package and the library where make put them; nothing is left by uninstall."""
+    made = subprocess.run(["make", "-s", "-C", ROOT, "install", f"DESTDIR={tmp_path}", "PREFIX=/opt/x",
+                           f"BUILD={support.BUILD}"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    installed = tmp_path / "opt/x/bin/cprof"
+    done = subprocess.run([installed, "env"], capture_output=True, text=True, env=environment(CPROF_LIBRARY=None))
+    assert done.stdout.endswith(f":}}\"{tmp_path}/opt/x/lib/libcprof.so\n"), done.stdout + done.stderr
+    assert stat.S_IMODE(installed.stat().st_mode) == 0o755
+    subprocess.run(["make", "-s", "-C", ROOT, "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x"], check=True)
+    assert support.files(tmp_path / "opt") == []
+
+
+def test_pip_installs_the_command(tmp_path):
+    pytest.importorskip("setuptools")
+    source = shutil.copytree(ROOT / "scripts/python", tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    made = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
+                           "--target", tmp_path / "site", source], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    done = subprocess.run([tmp_path / "site/bin/cprof", "env"], capture_output=True, text=True,
+                          env=environment(PYTHONPATH=tmp_path / "site"))
+    assert str(support.LIBRARY) in done.stdout, done.stderr
