@@ -14,6 +14,8 @@
 #include "preload/symbol.h"
 #include "preload/trigger.h"
 
+#define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
+
 __thread volatile uint8_t guard_inside;
 
 struct hook_slot hook_slots[HOOK_COUNT];
@@ -121,6 +123,21 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
             call->log = open_span(call, id);
             if (settled() && !capture)
                 atomic_store_explicit(&hook_slots[id].fast, call->real, memory_order_relaxed);
+        }
+        guard_leave();
+    }
+    errno = saved;
+}
+
+void hook_out_of_memory(const struct hook_call *call, uint64_t bytes)
+{
+    int saved = errno;
+    if (guard_enter()) {
+        struct record_memory state = {.device_type = MEMORY_OF_DRIVER, .device_index = -1};
+        int64_t wanted = bytes <= INT64_MAX ? (int64_t)bytes : INT64_MAX;
+        if (call->log && gate_open(GATE_MEMORY)) {
+            emit_out_of_memory(call->log, wanted, &state, NULL);
+            writer_flush_now(OOM_WAIT_MS);
         }
         guard_leave();
     }

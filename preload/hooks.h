@@ -80,6 +80,9 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller);
  * the real call left it. The same thread as hook_begin(). */
 void hook_end(struct hook_call *call, bool succeeded);
 
+/* Between the real call, which found no memory for `bytes` (0: not known), and hook_end(). Keeps errno. */
+void hook_out_of_memory(const struct hook_call *call, uint64_t bytes);
+
 /* The exported name, "cudaMemcpyAsync_ptsz". Any thread. */
 const char *hook_symbol(enum hook_id id);
 
@@ -126,5 +129,20 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_ARGS_10 (a, b, c, d, e, f, g, h, i, j)
 #define HOOK_ARGS_11 (a, b, c, d, e, f, g, h, i, j, k)
 #define HOOK_ARGS_12 (a, b, c, d, e, f, g, h, i, j, k, l)
+
+/* The second argument where it is a size, as in every allocating call that takes one number of bytes; else 0. */
+#define HOOK_SIZE(...) HOOK_PICK(HOOK_SIZE_, HOOK_ARITY(__VA_ARGS__))
+#define HOOK_SIZE_0    0
+#define HOOK_SIZE_1    0
+#define HOOK_SIZE_2    _Generic(b, size_t : b, default : 0)
+#define HOOK_SIZE_3    HOOK_SIZE_2
+#define HOOK_SIZE_4    HOOK_SIZE_2
+#define HOOK_SIZE_5    HOOK_SIZE_2
+#define HOOK_SIZE_6    HOOK_SIZE_2
+#define HOOK_SIZE_7    HOOK_SIZE_2
+#define HOOK_SIZE_8    HOOK_SIZE_2
+#define HOOK_SIZE_9    HOOK_SIZE_2
+#define HOOK_SIZE_10   HOOK_SIZE_2
+#define HOOK_SIZE_11   HOOK_SIZE_2
 
 #endif

@@ -35,6 +35,7 @@
 #include "preload/steps.h"
 #include "preload/symbol.h"
 #include "preload/torch.h"
+#include "preload/torch_modules.h"
 #include "preload/trigger.h"
 #include "writer/writer.h"
 
@@ -168,6 +169,7 @@ static bool start_writer(const struct config *config)
         .profile_memory = config->profile_memory,
         .with_stack = config->with_stack,
         .stacks_in_args = config->stack_args,
+        .with_modules = config->with_modules,
         .continuous = config->schedule_scope == SCHEDULE_NONE,
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
@@ -224,6 +226,8 @@ static void start_parts(enum wake_reason reason)
     }
     atexit(cprof_at_exit);
     stacks_start(config);
+    if (config->with_modules && config->activities & CONFIG_ACTIVITY_CPU)
+        torch_modules_start();
     torch_start(config);
     bool helper = identity_below_traced() && !config->trace_children;
     handlers_start(config, helper);

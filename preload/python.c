@@ -101,9 +101,31 @@ static int run_now(void *code)
     return 0;
 }
 
+/* Py_AddPendingCall, once it was looked for and found; any thread. */
+static int (*_Atomic add_pending)(int (*)(void *), void *);
+
+bool python_find(void)
+{
+    if (!atomic_load_explicit(&add_pending, memory_order_relaxed))
+        atomic_store_explicit(
+            &add_pending,
+            (int (*)(int (*)(void *), void *))dlsym(RTLD_DEFAULT, "Py_AddPendingCall"),
+            memory_order_relaxed);
+    return atomic_load_explicit(&add_pending, memory_order_relaxed) != NULL;
+}
+
+bool python_call_later(int (*call)(void *), void *arg)
+{
+    int (*add)(int (*)(void *), void *) = atomic_load_explicit(&add_pending, memory_order_relaxed);
+    return add && add(call, arg) == 0;
+}
+
+bool python_is_free_threaded(void)
+{
+    return dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount") != NULL;
+}
+
 bool python_run_later(const char *code)
 {
-    int (*add)(int (*)(void *), void *) =
-        (int (*)(int (*)(void *), void *))dlsym(RTLD_DEFAULT, "Py_AddPendingCall");
-    return add && add(run_now, (void *)(uintptr_t)code) == 0;
+    return python_find() && python_call_later(run_now, (void *)(uintptr_t)code);
 }

@@ -24,6 +24,16 @@ enum python_exit {
 /* What the `__exit__` (innermost few frames, as above) was told that the calling thread is in. Any thread, no GIL. */
 enum python_exit python_left(const char *file);
 
+/* Looks for Python; true when it is there. Takes the loader's lock, so not under one of ours. Any thread. */
+bool python_find(void);
+
+/* Calls call(arg) in the main thread, holding the interpreter's lock, at its next chance; it returns 0 and leaves no exception. false:
+ * python_find() has not found Python, or too much waits for that already. Any thread, takes no lock of the loader's. */
+bool python_call_later(int (*call)(void *), void *arg);
+
+/* True in an interpreter that runs its threads without a lock. Any thread. */
+bool python_is_free_threaded(void);
+
 /* Runs `code` (static text) in the main thread at the interpreter's next chance. false: there is no Python. Any thread. */
 bool python_run_later(const char *code);
 

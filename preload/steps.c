@@ -13,6 +13,7 @@
 #include "preload/init.h"
 #include "preload/schedule.h"
 #include "preload/torch.h"
+#include "preload/torch_modules.h"
 #include "preload/trigger.h"
 #include "preload/unwind.h"
 #include "writer/writer.h"
@@ -142,8 +143,10 @@ static void cross(struct step_edge *edge, const struct request *r)
         after_refresh();
         ranked = true;
     }
-    if (record && !recorded)
+    if (record && !recorded) {
         torch_operators(true);
+        torch_modules_switch(true);
+    }
     if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
         arm_gpu();
     writer_edge_begin();
@@ -156,8 +159,10 @@ static void cross(struct step_edge *edge, const struct request *r)
     writer_set_gate(gate);
     writer_edge(edge);
     if (!record && recorded &&
-        edge->kind != EDGE_LAST) /* at exit torch must not be called any more */
+        edge->kind != EDGE_LAST) { /* at exit torch must not be called any more */
         torch_operators(false);
+        torch_modules_switch(false);
+    }
 }
 
 /* Tells who listens where training stands; nothing changes. time: from before the end of the epoch, if one is over. */

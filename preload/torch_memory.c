@@ -14,10 +14,11 @@
 #include "preload/torch.h"
 #include "writer/writer.h"
 
-#define TABLE   (1u << 17) /* live tensor allocations that can be told apart: 2 MB */
-#define PROBES  64u        /* longest search; beyond it the allocation is counted as lost */
-#define DELETED 1u         /* key of an entry that was taken out: no allocation has this address */
-#define BUSY    2u         /* key of an entry whose size is being written */
+#define TABLE       (1u << 17) /* live tensor allocations that can be told apart: 2 MB */
+#define PROBES      64u        /* longest search; beyond it the allocation is counted as lost */
+#define DELETED     1u  /* key of an entry that was taken out: no allocation has this address */
+#define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
+#define BUSY        2u  /* key of an entry whose size is being written */
 
 /* One live allocation. Written with atomics by whichever thread allocates or frees; an address is alive once, so no two threads
  * ever work on one entry with the same key. */
@@ -49,6 +50,14 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_
                                                            int64_t total_allocated,
                                                            int64_t total_reserved,
                                                            struct c10_device device);
+
+void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, uint64_t total_allocated,
+                                                         uint64_t total_reserved,
+                                                         struct c10_device device);
+void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t total_allocated,
+                                                         int64_t total_reserved,
+                                                         struct c10_device device);
+void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes);
 
 void torch_memory_restart(void)
 {
@@ -223,4 +232,70 @@ VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address
     report(address, bytes, total_allocated, total_reserved, device);
     if (next)
         next(address, bytes, total_allocated, total_reserved, device);
+}
+
+/* ---- allocations that fail ---- */
+
+static void failed(int64_t bytes, int64_t total_allocated, int64_t total_reserved,
+                   struct c10_device device)
+{
+    struct thread_log *log = gate_open(GATE_MEMORY) ? thread_log_get() : NULL;
+    if (!log)
+        return;
+    struct record_memory state = {total_allocated, total_reserved, device.type, device.index};
+    emit_out_of_memory(log, bytes, &state, NULL);
+    writer_flush_now(OOM_WAIT_MS);
+}
+
+VISIBLE void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes,
+                                                                 uint64_t total_allocated,
+                                                                 uint64_t total_reserved,
+                                                                 struct c10_device device)
+{
+    static void (*_Atomic real)(int64_t, uint64_t, uint64_t, struct c10_device);
+    void (*next)(int64_t, uint64_t, uint64_t, struct c10_device) = atomic_load(&real);
+    if (!next) {
+        *(void **)&next =
+            resolve_in("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+        atomic_store(&real, next);
+    }
+    if (device.type != 0)
+        failed(bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
+    if (next)
+        next(bytes, total_allocated, total_reserved, device);
+}
+
+VISIBLE void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes,
+                                                                 int64_t total_allocated,
+                                                                 int64_t total_reserved,
+                                                                 struct c10_device device)
+{
+    static void (*_Atomic real)(int64_t, int64_t, int64_t, struct c10_device);
+    void (*next)(int64_t, int64_t, int64_t, struct c10_device) = atomic_load(&real);
+    if (!next) {
+        *(void **)&next =
+            resolve_in("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
+        atomic_store(&real, next);
+    }
+    if (device.type != 0)
+        failed(bytes, total_allocated, total_reserved, device);
+    if (next)
+        next(bytes, total_allocated, total_reserved, device);
+}
+
+/* The CPU's allocator calls it when alloc_cpu has thrown, whoever listens. */
+VISIBLE void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes)
+{
+    static void (*_Atomic real)(void *, size_t);
+    void (*next)(void *, size_t) = atomic_load(&real);
+    if (!next) {
+        *(void **)&next =
+            resolve_in("libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm");
+        atomic_store(&real, next);
+    }
+    struct c10_device cpu = {0, -1};
+    int64_t wanted = bytes <= INT64_MAX ? (int64_t)bytes : INT64_MAX;
+    failed(wanted, atomic_load_explicit(&allocated, memory_order_relaxed), 0, cpu);
+    if (next)
+        next(self, bytes);
 }

@@ -12,6 +12,7 @@
 #include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
+#include "preload/torch_modules.h"
 #include "writer/writer.h"
 
 #define CHECKS      64    /* callbacks that are looked at closely before the layout is trusted */
@@ -85,23 +86,25 @@ static bool trusted(const void *function, const char *name)
     return false;
 }
 
-/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between the two is passed over. */
-static void tell_engine_range(struct thread_log *log, const struct open_span *node)
+/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between the two is passed over. Returns the
+ * range, or NULL. */
+static struct open_span *tell_engine_range(struct thread_log *log, const struct open_span *node)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     uint32_t at = depth < 2 ? 0 : depth - 1;
     while (at > 0 && (log->spans[at - 1].flags & REC_ENDS_LATE))
         at--;
     if (at == 0)
-        return;
+        return NULL;
     struct open_span *range = &log->spans[at - 1];
     bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + depth - at ==
                               atomic_load_explicit(&node->id, memory_order_relaxed);
     if (!opened_just_before || range->text_len < sizeof EVALUATE - 1 ||
         memcmp(span_text(log, range), EVALUATE, sizeof EVALUATE - 1) != 0)
-        return;
+        return NULL;
     span_set_node(range, node->sequence, node->forward_thread);
     span_add_flags(range, REC_BORROWED);
+    return range;
 }
 
 void **torch_operator_start(void **context, const void *function)
@@ -115,6 +118,7 @@ void **torch_operator_start(void **context, const void *function)
     const char *name = torch_api.name(function);
     if (!trusted(function, name))
         return context;
+    torch_modules_enter(log);
     struct open_span *span = span_open(log, function, CAT_CPU_OP, name, (uint32_t)strlen(name));
     if (!span)
         return context;
@@ -122,10 +126,12 @@ void **torch_operator_start(void **context, const void *function)
     span_set_node(span, sequence_of(function), number_at(function, l->rf_fwd_thread_id));
     atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
                           memory_order_relaxed);
+    struct open_span *engine_range = NULL;
     if (scope_of(function) == TORCH_SCOPE_BACKWARD_FUNCTION)
-        tell_engine_range(log, span);
-    if (!gate_open(GATE_SHAPES | GATE_STACKS))
-        return context;
+        engine_range = tell_engine_range(log, span);
+    if (torch_modules_wanted)
+        torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
+                               number_at(function, l->rf_thread_id));
     stacks_open_span(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
         return context;
@@ -284,6 +290,8 @@ void **torch_range_start(void **context, const void *function)
     if (!gate_open(GATE_SPANS))
         return context;
     struct thread_log *log = thread_log_get();
+    if (log)
+        torch_modules_enter(log);
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
     stacks_open_span(log, span);

@@ -12,6 +12,8 @@
  */
 #include "preload/hooks.h"
 
+#define OUT_OF_MEMORY 2 /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
+
 #define EXPORT __attribute__((visibility("default")))
 
 #define HOOK(node, symbol, shown, ret, missing, category, ...)                                     \
@@ -23,6 +25,8 @@
         if (!real)                                                                                 \
             return missing;                                                                        \
         ret result = real HOOK_ARGS(__VA_ARGS__);                                                  \
+        if (__builtin_expect(result == OUT_OF_MEMORY, 0))                                          \
+            hook_out_of_memory(&call, HOOK_SIZE(__VA_ARGS__));                                     \
         hook_end(&call, result == 0);                                                              \
         return result;                                                                             \
     }                                                                                              \

@@ -244,6 +244,25 @@ def bench_stacks(folder, rounds):
     return rows
 
 
+def bench_nn_module(folder, rounds):
+    """CPROF_WITH_MODULES. Without it nothing is hooked: a call costs what it costs without the library."""
+    script = BENCH / "nn_module_cost.py"
+    record = dict(WARMUP=1, ACTIVE=100000000, MAX_TRACE_MB=100000)
+
+    def one(kind, preload, name="", **settings):
+        return {key + name: value for key, value in values(output([PYTHON, script, kind], environment(preload, **settings))).items()}
+
+    def measure():
+        return {**one("bare", False), **one("hooks", False),
+                **one("idle", True, WITH_MODULES=1, SKIP_FIRST=1000000),
+                **one("recording", True, WITH_MODULES=1, FOLDER=fresh(folder), **record)}
+
+    b = least(rounds, measure)
+    return [("module call between windows", b["call_idle"] - b["call_bare"], "ns", 5, f"over the bare call of {b['call_bare']:.0f} ns"),
+            ("module call while recording modules", b["call_recording"] - b["call_bare"], "ns", None,
+             f"over the bare call; two empty hooks in Python: {b['call_hooks'] - b['call_bare']:.0f} ns")]
+
+
 def bench_step(folder, rounds, steps):
     script = BENCH / "train_step.py"
 
@@ -345,6 +364,7 @@ def main():
         rows += bench_transfer(folder, rounds)
         rows += bench_nvtx(folder, rounds) + bench_module(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_stacks(folder, 1 if args.quick else 2)
+        rows += bench_nn_module(folder, 1 if args.quick else 3)
         rows += bench_step(folder, 1 if args.quick else 3, 100)
         rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)
     finally:

@@ -40,6 +40,7 @@ WHOLE = [
     ("graphs", "--launches 5", "--launches 1000"),
     ("events", "", "--rounds 100"),
     ("pools", "", "--rounds 50"),
+    ("out_of_memory", "", ""),
     ("static_runtime", "", "--launches 1000"),
     ("driver_only", "", "--launches 1000"),
     ("two_runtimes", "", ""),

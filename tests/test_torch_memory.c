@@ -25,6 +25,14 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_
                                                            int64_t total_reserved,
                                                            struct c10_device device);
 
+void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, uint64_t total_allocated,
+                                                         uint64_t total_reserved,
+                                                         struct c10_device device);
+void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t total_allocated,
+                                                         int64_t total_reserved,
+                                                         struct c10_device device);
+void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes);
+
 #define get  _ZN3c109alloc_cpuEm
 #define give _ZN3c108free_cpuEPv
 
@@ -294,6 +302,103 @@ START_TEST(reports_of_devices)
 }
 END_TEST
 
+/* Fails unless the next record of this thread is a failed allocation of so many bytes. */
+static void check_failed(int64_t bytes, int64_t allocated, int64_t reserved,
+                         struct c10_device device)
+{
+    const struct record *r = next(thread_log_self);
+    ck_assert_ptr_nonnull(r);
+    struct record_memory extra;
+    memcpy(&extra, record_data(r), sizeof extra);
+    ck_assert_uint_eq(r->kind, REC_OUT_OF_MEMORY);
+    ck_assert_int_eq(r->memory.bytes, bytes);
+    ck_assert_int_eq(extra.total_allocated, allocated);
+    ck_assert_int_eq(extra.total_reserved, reserved);
+    ck_assert_int_eq(extra.device_type, device.type);
+    ck_assert_int_eq(extra.device_index, device.index);
+}
+
+START_TEST(failed_allocations)
+{
+    struct c10_device cpu = {0, -1}, gpu = {1, 2};
+    void *a = get(100);
+    check_record(a, 100, 100);
+    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(5, 6, 7, gpu);
+    check_failed(5, 6, 7, gpu);
+    _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(50, 60, 70, gpu);
+    check_failed(50, 60, 70, gpu);
+    _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(NULL, 1 << 20);
+    check_failed(1 << 20, 100, 0, cpu);
+    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(1 << 20, 1, 2, cpu);
+    check_no_record(); /* it was told above */
+    writer_set_gate(GATE_SPANS);
+    _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(NULL, 1 << 20);
+    check_no_record();
+    give(a);
+}
+END_TEST
+
+/* The operator that the program called goes with an allocation, not the one that it came to. */
+static void check_operator(struct thread_log *log, const char *operator)
+{
+    void *a = get(1);
+    const struct record *r = next(log);
+    ck_assert_ptr_nonnull(r);
+    ck_assert_uint_eq(r->text_len, strlen(operator));
+    ck_assert_int_eq(memcmp(record_text(r), operator, strlen(operator)), 0);
+    give(a);
+    r = next(log);
+    ck_assert_uint_eq(r->text_len, 0);
+}
+
+static struct open_span *open_op(struct thread_log *log, enum category category, const char *name)
+{
+    return span_open(log, name, category, name, (uint32_t)strlen(name));
+}
+
+START_TEST(the_operator_that_asked)
+{
+    struct thread_log *log = thread_log_get();
+    check_operator(log, "");
+    open_op(log, CAT_USER_ANNOTATION, "range");
+    check_operator(log, "");
+    open_op(log, CAT_CPU_OP, "aten::linear");
+    open_op(log, CAT_CPU_OP, "aten::empty");
+    check_operator(log, "aten::linear");
+    open_op(log, CAT_CUDA_RUNTIME, "cudaMalloc");
+    check_operator(log, "aten::linear");
+    open_op(log, CAT_MODULE, "Net");
+    check_operator(log, "");
+    struct open_span *range = open_op(log, CAT_CPU_OP, "autograd::engine::evaluate_function: X");
+    span_add_flags(range, REC_BORROWED);
+    open_op(log, CAT_CPU_OP, "X");
+    open_op(log, CAT_CPU_OP, "aten::mm");
+    check_operator(log, "X");
+}
+END_TEST
+
+START_TEST(the_module_that_asked)
+{
+    struct thread_log *log = thread_log_get();
+    struct open_span *module = open_op(log, CAT_MODULE, "Net.fc");
+    span_set_extra(log, module, EXTRA_MODULE, 77);
+    open_op(log, CAT_CPU_OP, "aten::linear"); /* it takes the module over */
+    ck_assert_uint_eq(span_module(log), 77);
+    void *a = get(1);
+    const struct record *r = next(log);
+    ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 77);
+    struct extras stack = {.mask = 1u << EXTRA_STACK, .value = {[EXTRA_STACK] = 5}};
+    struct record_memory state = {1, 2, 1, 0};
+    emit_memory(log, 64, 10, &state, &stack);
+    r = next(log);
+    ck_assert_uint_eq(record_extra(r, EXTRA_STACK, 0), 5);
+    ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 77);
+    span_close(log, "aten::linear");
+    span_close(log, module->key);
+    give(a);
+}
+END_TEST
+
 Suite *suite_torch_memory(void)
 {
     Suite *suite = suite_create("torch_memory");
@@ -308,6 +413,9 @@ Suite *suite_torch_memory(void)
     tcase_add_test(all, threads_release_what_others_allocated);
     tcase_add_test(all, windows_begin_while_threads_allocate);
     tcase_add_test(all, reports_of_devices);
+    tcase_add_test(all, failed_allocations);
+    tcase_add_test(all, the_operator_that_asked);
+    tcase_add_test(all, the_module_that_asked);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -72,6 +72,21 @@ uint64_t span_top(const struct thread_log *log)
     return depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
 }
 
+/* The module inside which the spans below `depth` are: the innermost one knows, because each takes it over from the one around it;
+ * 0 = none. */
+static inline uint64_t module_at(const struct thread_log *log, uint32_t depth)
+{
+    if (depth == 0 || !(atomic_load_explicit(&log->spans[depth - 1].extras, memory_order_relaxed) &
+                        1u << EXTRA_MODULE))
+        return 0;
+    return atomic_load_explicit(&log->extras[depth - 1][EXTRA_MODULE], memory_order_relaxed);
+}
+
+uint64_t span_module(const struct thread_log *log)
+{
+    return module_at(log, atomic_load_explicit(&log->depth, memory_order_relaxed));
+}
+
 /* The last `len` (1 to 7) bytes of a name as a word, without reading past them. */
 static inline uint64_t last_word(const char *text, uint32_t len)
 {
@@ -112,6 +127,18 @@ static inline void copy_name(char *to, uint32_t len, const struct thread_log *lo
     }
 }
 
+/* The same where something stands behind the name already. */
+static void copy_text(char *to, uint32_t len, const struct thread_log *log,
+                      const struct open_span *span)
+{
+    const _Atomic uint64_t *from =
+        &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
+    for (uint32_t done = 0; done < len; done += 8) {
+        uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
+        memcpy(to + done, &word, len - done < 8 ? len - done : 8);
+    }
+}
+
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t text_len)
 {
@@ -141,6 +168,9 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     span->data_kind = DATA_NONE;
     atomic_store_explicit(&span->flags, 0, memory_order_relaxed);
     atomic_store_explicit(&span->extras, 0, memory_order_relaxed);
+    uint64_t module = module_at(log, depth);
+    if (__builtin_expect(module != 0, 0))
+        span_set_extra(log, span, EXTRA_MODULE, module);
     push_name(log, text, text_len);
     atomic_store_explicit(&span->start, clock_ticks(), memory_order_relaxed);
     atomic_store_explicit(&span->id, id, memory_order_release);
@@ -349,7 +379,7 @@ static struct record *put_point(struct thread_log *log, enum record_kind kind, c
     r->parent = span_top(log);
     r->op.sequence = -1;
     r->op.forward_thread = 0;
-    if (text_len)
+    if (text && text_len)
         memcpy(r + 1, text, text_len);
     if (data_len)
         memcpy((char *)(r + 1) + text_len, data, data_len);
@@ -419,17 +449,66 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
     commit(log, r);
 }
 
-void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
-                 const struct record_memory *state, const struct extras *extras)
+/* The operator that the program called and inside which the thread is: aten::linear, not the aten::empty that it came to; in the backward
+ * pass the node, without the engine's range around it. NULL: none. */
+static const struct open_span *operator_of(const struct thread_log *log)
 {
+    const struct open_span *found = NULL;
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (depth > 0) {
+        const struct open_span *span = &log->spans[--depth];
+        if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_BORROWED)
+            break;
+        if (atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP)
+            found = span;
+        else if (!is_cuda_call(span))
+            break;
+    }
+    return found;
+}
+
+/* REC_MEMORY or REC_OUT_OF_MEMORY, in the name of an open span, with the module that the thread is in. */
+static void put_memory(struct thread_log *log, enum record_kind kind, const struct open_span *named,
+                       uint64_t address, int64_t bytes, const struct record_memory *state,
+                       const struct extras *extras)
+{
+    struct extras all = {0};
+    uint64_t module = span_module(log);
+    if (module) {
+        if (extras)
+            all = *extras;
+        all.mask |= 1u << EXTRA_MODULE;
+        all.value[EXTRA_MODULE] = module;
+        extras = &all;
+    }
+    uint32_t text_len = named ? atomic_load_explicit(&named->text_len, memory_order_relaxed) : 0;
     struct record *r =
-        put_point(log, REC_MEMORY, NULL, 0, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
+        put_point(log, kind, NULL, text_len, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
     if (!r)
         return;
     r->category = CAT_MEMORY;
+    if (state->device_type == MEMORY_OF_DRIVER && named)
+        r->parent = atomic_load_explicit(&named->parent, memory_order_relaxed);
     r->memory.address = address;
     r->memory.bytes = bytes;
+    if (text_len)
+        copy_text((char *)(r + 1), text_len, log, named);
     commit(log, r);
+}
+
+void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
+                 const struct record_memory *state, const struct extras *extras)
+{
+    put_memory(log, REC_MEMORY, bytes > 0 ? operator_of(log) : NULL, address, bytes, state, extras);
+}
+
+void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct record_memory *state,
+                        const struct extras *extras)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    bool driver = state->device_type == MEMORY_OF_DRIVER && depth > 0;
+    const struct open_span *named = driver ? &log->spans[depth - 1] : operator_of(log);
+    put_memory(log, REC_OUT_OF_MEMORY, named, 0, bytes, state, extras);
 }
 
 double emit_measure(void)

@@ -10,6 +10,7 @@
 #include "writer/collectives.h"
 #include "writer/events.h"
 #include "writer/gpu_memory.h"
+#include "writer/window_memory.h"
 #include "writer/json_gpu.h"
 #include "writer/lanes.h"
 #include "writer/names.h"
@@ -166,6 +167,7 @@ static void write_memory(const struct join_windows *in, struct window *w, struct
                          const struct gpu_record *r)
 {
     uint64_t allocated = gpu_memory_note(&memory, r);
+    window_memory_driver(w, r, allocated);
     struct json_place at = window_place(w, in->shared, c->at.tid, r->start, r->end);
     at.pid = c->at.pid;
     if (c->at.tid)

@@ -6,6 +6,7 @@
 #include "writer/json_args.h"
 #include "writer/json_event.h"
 #include "writer/json_extras.h"
+#include "writer/json_memory.h"
 
 #include <stdbool.h>
 
@@ -403,77 +404,6 @@ static void put_counter(struct buf *b, const struct record *r, const struct json
     }
 }
 
-/* Writes a device's name as torch spells it: CPU, CUDA:0. */
-static char *put_device(char *p, const struct record_memory *m)
-{
-    /* c10::DeviceType; the ones that a tensor allocator reports for */
-    static const char *const names[] = {
-        [0] = "CPU", [1] = "CUDA", [6] = "HIP", [12] = "XPU", [13] = "MPS",
-    };
-    const char *name = NULL;
-    if (m->device_type >= 0 && (size_t)m->device_type < sizeof(names) / sizeof(*names)) {
-        name = names[m->device_type];
-    }
-    if (name != NULL) {
-        size_t n = strlen(name);
-        p = (char *)memcpy(p, name, n) + n;
-    } else {
-        p = put_literal(p, "device type ");
-        p = put_i64(p, m->device_type);
-    }
-    if (m->device_index >= 0) {
-        *p++ = ':';
-        p = put_i64(p, m->device_index);
-    }
-    return p;
-}
-
-/* Kineto's [memory] instant, and the device's total as a counter. Nothing when the record has no whole record_memory. */
-static void put_memory(struct buf *b, const struct record *r, const struct json_place *at)
-{
-    struct record_memory m;
-    if (r->data_kind != DATA_MEMORY || r->data_len < sizeof(m)) {
-        return;
-    }
-    memcpy(&m, record_data(r), sizeof(m));
-    char *p = begin_event(b, &instant_begin[CAT_MEMORY], "[memory]", 8, EVENT_ROOM);
-    if (p == NULL) {
-        return;
-    }
-    p = put_place(p, at);
-    p = put_literal(p, ", \"args\": {\"Total Reserved\": ");
-    p = put_i64(p, m.total_reserved);
-    p = put_literal(p, ", \"Total Allocated\": ");
-    p = put_i64(p, m.total_allocated);
-    p = put_literal(p, ", \"Bytes\": ");
-    p = put_i64(p, r->memory.bytes);
-    p = put_literal(p, ", \"Device Id\": ");
-    p = put_i64(p, m.device_index);
-    p = put_literal(p, ", \"Device Type\": ");
-    p = put_i64(p, m.device_type);
-    p = put_literal(p, ", \"Addr\": ");
-    p = put_id(p, r->memory.address);
-    if (r->parent != 0) {
-        p = put_literal(p, ", \"External id\": ");
-        p = put_id(p, r->parent);
-    }
-    end_at(b, p);
-    json_extras(b, r, false);
-    json_extras_end(b, r);
-
-    p = buf_room(b, EVENT_ROOM);
-    if (p == NULL) {
-        return;
-    }
-    p = put_literal(p, "{\"ph\": \"C\", \"name\": \"Memory ");
-    p = put_device(p, &m);
-    *p++ = '"';
-    p = put_place(p, at);
-    p = put_literal(p, ", \"args\": {\"allocated bytes\": ");
-    p = put_i64(p, m.total_allocated);
-    end_at(b, put_literal(p, "}},\n"));
-}
-
 void json_record(struct buf *b, const struct record *r, const struct json_place *at,
                  const char *const *dtype_names, unsigned n_dtypes)
 {
@@ -492,8 +422,9 @@ void json_record(struct buf *b, const struct record *r, const struct json_place 
         put_async(b, r, at);
         break;
     case REC_MEMORY:
-        put_memory(b, r, at);
+        json_memory(b, r, at);
         break;
+    case REC_OUT_OF_MEMORY: /* window_memory.c: with who holds the memory */
     case REC_NODE:
     case REC_GPU:
     case REC_PAD:

@@ -3,6 +3,7 @@
 #include "writer/json_extras.h"
 
 #include "writer/json_event.h"
+#include "writer/modules.h"
 #include "writer/stacks.h"
 
 #define NUMBER_ROOM 24u
@@ -24,10 +25,24 @@ static void put_number(struct buf *b, const char *key, uint64_t value, bool *fir
     }
 }
 
+/* Kineto's key. */
+static void put_module(struct buf *b, uint64_t id, bool *first)
+{
+    uint32_t len;
+    const char *path = modules_path(id, &len);
+    if (path != NULL) {
+        put_key(b, "Module Hierarchy", first);
+        json_string(b, path, len);
+    }
+}
+
 void json_extras(struct buf *b, const struct record *r, bool first)
 {
     if (r->extras & 1u << EXTRA_STACK) {
         stacks_args(b, stacks_of(r), &first);
+    }
+    if (r->extras & 1u << EXTRA_MODULE) {
+        put_module(b, record_extra(r, EXTRA_MODULE, 0), &first);
     }
     if (r->extras & 1u << EXTRA_FLOPS) {
         put_number(b, "flops", record_extra(r, EXTRA_FLOPS, 0), &first);

@@ -498,6 +498,20 @@ void json_gpu_memory(struct buf *b, const struct gpu_record *r, const struct jso
     end_event(b, start, p);
 }
 
+void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t bytes,
+                          int64_t peak_ns)
+{
+    buf_puts(b, "{\"level\": \"driver\", ");
+    if (device != GPU_NONE) {
+        buf_printf(b, "\"device\": \"CUDA:%u\", ", device);
+    }
+    buf_printf(b, "\"kind\": \"%s\", \"peak_bytes\": ", memory_word(kind));
+    json_uint(b, bytes);
+    buf_puts(b, ", \"peak_ts\": ");
+    json_us(b, peak_ns);
+    buf_puts(b, "}");
+}
+
 /* ---- arrows ---------------------------------------------------------------------------------------------- */
 
 /* Writes all of an arrow's end but its last characters. */

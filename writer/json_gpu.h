@@ -47,6 +47,11 @@ void json_gpu_overhead(struct buf *b, const struct gpu_record *r, const struct j
 void json_gpu_memory(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                      uint64_t external_id, uint64_t allocated);
 
+/* An object: the most that was allocated of the driver's memory of a device (GPU_NONE: of none) and kind. peak_ns: when, after the file's
+ * base time. */
+void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t bytes,
+                          int64_t peak_ns);
+
 /* gpu_user_annotation: a user's range where its kernels ran. */
 void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
                          const struct json_place *at, uint64_t external_id);

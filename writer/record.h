@@ -26,7 +26,8 @@ enum record_kind {
     REC_SPAN, /* name, start, end; one record holds both ends, so a loss never unbalances a file */
     REC_INSTANT, /* name, start */
     REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
-    REC_MEMORY, /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0) or release (bytes < 0) */
+    REC_MEMORY, /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0), its text the operator that asked, or release (bytes < 0) */
+    REC_OUT_OF_MEMORY, /* as REC_MEMORY: an allocation of so many bytes that failed; of the driver: the text names the call */
     REC_NODE, /* node: a node of a CUDA graph came into being; the text names the span that made it, `parent` is its id */
     REC_ASYNC, /* name, start, end, async: a range that does not nest with the row of its thread; both ends in one, as REC_SPAN */
     REC_GPU, /* a struct gpu_record as data: from CUPTI, never in a ring; held with the records of step 0 */
@@ -104,9 +105,11 @@ _Static_assert(sizeof(struct record) == RECORD_SLOT, "a record header is one slo
 struct record_memory {
     int64_t total_allocated; /* bytes alive on the device as far as cprof saw */
     int64_t total_reserved;  /* bytes the caching allocator holds; 0 on the CPU */
-    int32_t device_type;     /* c10::DeviceType: 0 CPU, 1 CUDA */
+    int32_t device_type;     /* c10::DeviceType: 0 CPU, 1 CUDA; MEMORY_OF_DRIVER: below torch */
     int32_t device_index;    /* -1 on the CPU */
 };
+
+#define MEMORY_OF_DRIVER (-1) /* device_type of a call to the CUDA driver or runtime that failed */
 
 /* DATA_SHAPES: one item per operator input, in order. An item is a tag byte, then:
  *   SHAPE_TENSOR   uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size

@@ -52,6 +52,7 @@ struct thread_log {
     uint32_t text_used;     /* owner only: words of `text` in use */
     uint32_t data_used;     /* owner only: bytes of `data` in use */
     uint64_t next_id;       /* owner only */
+    uint32_t modules_times; /* owner only: torch_modules_times when last looked */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;
     uint32_t number;      /* 1, 2 … in order of making; constant */
@@ -73,6 +74,7 @@ struct thread_log {
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
     uint64_t named; /* window serial << 32 | tid that last got a thread_name event */
+    uint64_t modules_named; /* the same for the row of its modules */
     /* id of the last span taken out of the ring: its owner may not yet have popped it */
     uint64_t last_span;
     uint64_t populated; /* slots of the ring whose pages are present */

@@ -15,12 +15,15 @@
 #include "writer/open_copy.h"
 #include "writer/path.h"
 #include "writer/thread_names.h"
+#include "writer/memory_owners.h"
+#include "writer/window_memory.h"
 
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known; 16 devices take 8 KB */
 #define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
 #define GZIP_LEVEL  1
 #define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
+#define MODULE_TIDS 8388608u /* added to a thread's number: the row of its modules */
 #define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
 #define NAMES_TRIED 100000
 #define FRAMES_FREE (256u << 10) /* bytes of stackFrames that each flush may write */
@@ -91,6 +94,26 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
+/* The row on which a record of a thread stands: modules have one of their own beside the thread's. */
+static uint32_t row_of(const struct record *r, uint32_t tid)
+{
+    return r->category == CAT_MODULE ? tid + MODULE_TIDS : tid;
+}
+
+static void name_modules(struct window *w, const struct window_shared *shared,
+                         const struct record_owner *owner)
+{
+    uint64_t now = w->serial << 32 | owner->tid;
+    if (owner->log->modules_named == now)
+        return;
+    owner->log->modules_named = now;
+    char name[64];
+    int n = snprintf(name, sizeof name, "modules of thread %u", owner->tid);
+    uint32_t row = owner->tid + MODULE_TIDS;
+    json_meta_text(&w->body, "thread_name", shared->pid, row, "name", name, (size_t)n);
+    json_meta_number(&w->body, "thread_sort_index", shared->pid, row, owner->tid);
+}
+
 struct json_place window_place(const struct window *w, const struct window_shared *shared,
                                uint32_t tid, uint64_t start, uint64_t end)
 {
@@ -139,15 +162,19 @@ void window_add(struct window *w, const struct window_shared *shared,
     if (!window_room(w, shared))
         return;
     window_name_thread(w, shared, owner->tid, &owner->log->named);
-    struct json_place at = window_place(w, shared, owner->tid, r->start, r->end);
+    if (r->category == CAT_MODULE)
+        name_modules(w, shared, owner);
+    struct json_place at = window_place(w, shared, row_of(r, owner->tid), r->start, r->end);
     stacks_use(&w->stacks, stacks_of(r));
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
+    else if (r->kind == REC_MEMORY || r->kind == REC_OUT_OF_MEMORY)
+        window_memory_take(w, shared, owner, r);
     if (r->end > w->latest)
         w->latest = r->end;
     w->records++;
-    w->events++;
+    w->events += r->kind != REC_OUT_OF_MEMORY; /* it is written when it is settled */
 }
 
 static bool has_step(const struct window *w)
@@ -258,7 +285,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     char *extra = copy.text + span->text_len;
     for (unsigned mask = span->extras; mask; mask &= mask - 1, extra += sizeof(uint64_t))
         memcpy(extra, &span->extra[__builtin_ctz(mask)], sizeof(uint64_t));
-    struct json_place at = window_place(put->w, put->shared, tid, copy.r.start, copy.r.end);
+    uint32_t row = row_of(&copy.r, tid);
+    struct json_place at = window_place(put->w, put->shared, row, copy.r.start, copy.r.end);
     stacks_use(&put->w->stacks, stacks_of(&copy.r));
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
@@ -399,6 +427,7 @@ static void put_account(struct window *w, const struct window_shared *shared)
         buf_printf(b, "\"merged\": {\"files\": %llu, \"events\": %llu, \"left_out\": %llu}, ",
                    (unsigned long long)w->merged.files, (unsigned long long)w->merged.events,
                    (unsigned long long)w->merged.left_out);
+    window_memory_account(w, b);
     put_losses(b, w);
     buf_printf(b,
                ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "
@@ -547,6 +576,7 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
     char wanted[PATH_MAX];
     if (!shared->options->trace_path(&w->time, wanted, sizeof wanted))
         return ENAMETOOLONG;
+    window_memory_settle(w, shared, UINT64_MAX);
     int error = window_flush(w, shared);
     for (int n = 1; error == 0 && n < NAMES_TRIED; n++) {
         if (!numbered(wanted, n, path))
@@ -577,6 +607,7 @@ void window_free(struct window *w)
         return;
     sink_free(w->sink);
     lanes_free(w->gpu.lanes);
+    memory_owners_free(w->memory);
     buf_free(&w->body);
     buf_free(&w->head);
     buf_free(&w->trailer);

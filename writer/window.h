@@ -14,6 +14,17 @@
 #include "writer/writer.h"
 
 struct lanes;
+struct memory_owners;
+
+#define RESERVED     16u /* GPUs with a counter of what the caching allocator holds */
+#define DRIVER_PEAKS 64u /* pairs of device and kind whose most is told */
+
+/* The most driver memory of one kind. */
+struct driver_peak {
+    uint32_t device;    /* as gpu_memory_device() */
+    uint8_t kind;       /* enum gpu_memory_kind */
+    uint64_t bytes, at; /* at: ticks */
+};
 
 /* What a window knows of the GPU side. */
 struct window_gpu {
@@ -24,6 +35,8 @@ struct window_gpu {
     uint64_t last; /* ticks of the cprof thread's clock when a record last came for it */
     uint64_t kernels, copies, fills, syncs; /* rows */
     uint64_t before_call; /* device records that seem to begin before their call */
+    struct driver_peak driver[DRIVER_PEAKS];
+    unsigned n_driver;
 };
 
 struct window {
@@ -58,6 +71,8 @@ struct window {
     uint64_t lost_total; /* as the trailer made last says */
     uint64_t flushed;    /* of `events`, those that stand in the file */
     struct window_gpu gpu;
+    struct memory_owners *memory; /* who holds tensor memory; made at the first record of it */
+    int64_t reserved[RESERVED];   /* as its counter last said, by number of the GPU */
     struct {
         uint64_t files, events, left_out;
     } merged;                    /* foreign traces */

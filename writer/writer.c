@@ -27,6 +27,7 @@
 #include "writer/texts.h"
 #include "writer/thread_names.h"
 #include "writer/window.h"
+#include "writer/window_memory.h"
 
 #define POLL_MS     10         /* between passes while something is recorded */
 #define FLUSH_MS    250        /* what a kill -9 costs at most */
@@ -50,6 +51,8 @@ enum thread_life {
 /* Shared with application threads. */
 /* of the edges taken, how many were when no closed window was left; cprof thread writes, any reads */
 static _Atomic uint64_t edges_saved;
+/* writer_flush_now(): asked for, by any thread; done (futex), by the cprof thread */
+static _Atomic uint32_t urgent_asked, urgent_done;
 static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
 static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
 static _Atomic bool
@@ -73,6 +76,7 @@ static uint64_t passes;              /* begun so far */
 static uint64_t late_from, late_end; /* the last finished window */
 static struct buf late_open;         /* ids of the spans that stand there as unfinished */
 static uint64_t thread_started_ns;
+static uint64_t looked_at; /* ticks before this pass looked how far the rings are filled */
 static struct gpu_side gpu;
 static bool
     hold_is_trace; /* what is held may become the trace; else it is markers of warmup steps and of steps to skip */
@@ -108,6 +112,22 @@ uint64_t writer_mark(void)
 bool writer_saved(uint64_t mark)
 {
     return atomic_load(&life) != THREAD_RUNS || atomic_load(&edges_saved) >= mark;
+}
+
+void writer_flush_now(unsigned most_ms)
+{
+    uint32_t asked = atomic_fetch_add(&urgent_asked, 1) + 1;
+    if (atomic_load(&life) != THREAD_RUNS)
+        return;
+    edges_wake();
+    uint64_t end = clock_monotonic_ns() + most_ms * UINT64_C(1000000);
+    for (;;) {
+        uint32_t done = atomic_load(&urgent_done);
+        uint64_t now = clock_monotonic_ns();
+        if ((int32_t)(done - asked) >= 0 || now >= end)
+            return;
+        futex_wait(&urgent_done, done, (int64_t)((end - now) / 1000000) + 1);
+    }
 }
 
 /* ---- files ---- */
@@ -402,6 +422,12 @@ static void take_record(struct thread_log *log, const struct record *r)
 
 /* ---- passes ---- */
 
+static void look_at_rings(void)
+{
+    looked_at = clock_ticks();
+    thread_log_look();
+}
+
 static void drain_rings(void)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
@@ -457,7 +483,7 @@ static void relieve(void)
     for (struct window *w = windows; w; w = w->next)
         flush_long(w);
     if (++calls % 256 == 0 && thread_log_fills()) {
-        thread_log_look();
+        look_at_rings();
         edges_take(take_posted);
         drain_rings();
     }
@@ -492,7 +518,7 @@ static bool draining(void)
 /* Moves what has come until now from the rings to where it belongs. */
 static void collect(void)
 {
-    thread_log_look();
+    look_at_rings();
     gpu_side_look(&gpu, draining());
     hold_skipped();
     edges_take(take_posted);
@@ -617,12 +643,20 @@ static void merge_foreign(bool stopping)
 
 static void pass(bool stopping)
 {
+    uint32_t urgent = atomic_load(&urgent_asked);
+    bool force = urgent != atomic_load_explicit(&urgent_done, memory_order_relaxed);
     passes++;
     listening_begin();
     collect();
+    for (struct window *w = windows; w; w = w->next)
+        window_memory_settle(w, &shared, looked_at);
     end_stopped(stopping);
     merge_foreign(stopping);
-    flush_windows(false);
+    flush_windows(force);
+    if (force) {
+        atomic_store(&urgent_done, urgent);
+        futex_wake(&urgent_done);
+    }
     finish_windows(stopping);
     if (atomic_load(&failed))
         drop_windows();

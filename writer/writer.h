@@ -18,6 +18,7 @@
 #include "writer/clock.h"
 #include "writer/demangle.h"
 #include "writer/gpu_record.h"
+#include "writer/modules.h"
 #include "writer/path.h"
 #include "writer/record.h"
 #include "writer/stack_table.h"
@@ -90,6 +91,9 @@ uint64_t span_close(struct thread_log *log, const void *key);
 /* Id of the innermost open span of the thread; 0 = none. */
 uint64_t span_top(const struct thread_log *log);
 
+/* Id of the module inside which the innermost open span of the thread is (EXTRA_MODULE); 0 = none. */
+uint64_t span_module(const struct thread_log *log);
+
 /* Writes every span that is still open as unfinished: the thread ends. From the thread-end hook. */
 void spans_abandon(struct thread_log *log);
 
@@ -116,9 +120,18 @@ void emit_instant(struct thread_log *log, enum category category, uint8_t flags,
 void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
                   const void *data, uint32_t data_len);
 
-/* Records an allocation (bytes > 0) or a release (bytes < 0). */
+/* Records an allocation (bytes > 0) or a release (bytes < 0). The operator and the module that the thread is in go with it. */
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
                  const struct record_memory *state, const struct extras *extras);
+
+/* Records that an allocation of so many bytes failed; state: what its allocator held then. In a call of the driver (MEMORY_OF_DRIVER) that call's
+ * span is still open. Follow it by writer_flush_now(). */
+void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct record_memory *state,
+                        const struct extras *extras);
+
+/* Has all that was recorded until now written, and waits for that at most `most_ms`: for what the program may not survive. It wakes the
+ * cprof thread and takes no lock. Any thread but the cprof thread. */
+void writer_flush_now(unsigned most_ms);
 
 /* Records that a node of a CUDA graph came into being on this thread: captured, added, or copied from the node `original` (0: from
  * none) when the graph was instantiated. The name of the innermost open span goes with it. Also outside windows; no gate. */

@@ -360,3 +360,35 @@ def test_driver_memory(tmp_path):
     off = gpu_run("pools", tmp_path / "off", "--rounds", 3, PROFILE_MEMORY=0)
     assert off.cupti["records.memory2"] == 0 < result.cupti["records.memory2"]
     assert counts(off.whole())["kernel"] == 3
+
+
+def test_most_driver_memory(tmp_path):
+    """What was allocated at most of each kind, from the same file's events; on rows and tracks of their own names, never the tensors'."""
+    trace = gpu_run("out_of_memory", tmp_path, SCHEDULE_SCOPE="none").whole()
+    most, kinds = {}, {}
+    for e in events(trace, name="[driver memory]"):
+        kinds[e["args"]["Memory Kind"]] = max(kinds.get(e["args"]["Memory Kind"], 0), e["args"]["Total Allocated"])
+    for found in trace["cprof"]["memory"]:
+        assert found["level"] == "driver"
+        most[found["kind"]] = found["peak_bytes"]
+    assert most == kinds == {"Device": 4 << 20, "Pinned": 1 << 16}
+    assert not events(trace, name="[memory]")
+    counters = {e["name"] for e in events(trace, ph="C")}
+    assert counters == {"Driver memory CUDA:0", "Driver memory Pinned"}
+
+
+def test_driver_out_of_memory(tmp_path):
+    """A call that found no memory: an event with what it wanted, at the range that made it."""
+    trace = gpu_run("out_of_memory", tmp_path, SCHEDULE_SCOPE="none").whole()
+    failed = [e["args"] for e in events(trace, name="[driver OutOfMemory]")]
+    assert [(a["Call"], a["Bytes"]) for a in failed] == [("cudaMalloc", 1 << 50), ("cudaMallocAsync", (1 << 50) + 1)]
+    [around] = events(trace, ph="X", name="too much")
+    assert failed[0]["External id"] == around["args"]["External id"] and "External id" not in failed[1]
+
+
+def test_driver_out_of_memory_is_in_the_open_file(tmp_path):
+    """SIGKILL right behind the call that failed."""
+    result = gpu_run("out_of_memory", tmp_path, "--die", 1, SCHEDULE_SCOPE="none")
+    [part] = [path for path in tmp_path.rglob("*.part")]
+    [failed] = events(load(part), name="[driver OutOfMemory]")
+    assert result.rc == -9 and failed["args"]["Bytes"] == 1 << 50

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPROF_WITH_MODULES: operators know their module, forward and backward; a row shows which module runs; the program is as
+without it."""
+
+import collections
+import json
+import re
+
+import pytest
+
+import support
+from torch_runs import needs_torch_2, printed, run, trace
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+
+KEY = "Module Hierarchy"
+
+
+@pytest.fixture(scope="module")
+def eager(tmp_path_factory):
+    return run("modules.py", tmp_path_factory.mktemp("eager"), "eager", WITH_MODULES=1)
+
+
+@pytest.fixture(scope="module")
+def of(eager):
+    """{operator: Counter of modules} of step 3, with the main thread's alone under "main"."""
+    one = trace(eager)
+    begin, end = one.steps[3]
+    main = max(collections.Counter(e["tid"] for e in one.ops()).items(), key=lambda item: item[1])[0]
+    found = collections.defaultdict(collections.Counter)
+    for e in one.ops():
+        if begin <= support.span_ns(e)[0] < end and e["tid"] == main:
+            found[e["name"]][e["args"].get(KEY)] += 1
+    return found
+
+
+def test_forward(of):
+    assert of["aten::conv2d"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
+    assert of["aten::relu"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
+    assert of["aten::flatten"] == {"Net": 1}
+    assert of["aten::acos"] == {None: 1}, "an operator outside of every module has none"
+
+
+def test_one_module_under_two_names(of):
+    """It has the first of its names, as in named_modules(); a list of modules is part of the path."""
+    assert of["aten::linear"]["Net.fc"] == 2 and of["aten::linear"]["Net.again"] == 0
+    assert of["aten::linear"]["Net.blocks.0"] == 1 and of["aten::tanh"]["Net.blocks.1"] == 1
+
+
+def test_module_made_in_forward(of):
+    """It is nobody's attribute: its class stands for the name. One that is an attribute by the time it is called has that one's."""
+    assert of["aten::sigmoid"] == {"Net.layer1.0.(Sigmoid)": 1, "Net.layer1.1.(Sigmoid)": 1}
+    assert of["aten::linear"]["Changes.late"] + of["aten::linear"]["Changes.(Linear)"] == 1
+
+
+def test_backward(of):
+    assert of["ConvolutionBackward0"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
+    assert of["aten::convolution_backward"] == of["ConvolutionBackward0"], "what runs inside the node belongs to it"
+    assert of["autograd::engine::evaluate_function: ReluBackward0"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
+    assert of["SigmoidBackward0"] == {"Net.layer1.1.(Sigmoid)": 1}
+    assert of["SumBackward0"] == {None: 2}, "sum() was called outside of the models"
+
+
+def test_exception_and_recursion(of):
+    assert of["aten::exp"] == {"Raises": 1}, "the module that raised is over"
+    assert of["aten::acos"] == {None: 1}, "so is the one through which the exception left"
+    assert of["aten::sin"] == {"Nested": 2} and of["aten::cos"] == {"Nested": 1}
+    assert of["aten::tan"] == {None: 1}, "a __call__ that runs no hooks"
+
+
+def test_checkpoint(of):
+    """The forward pass that runs inside the backward pass has the names that it had."""
+    assert of["aten::linear"]["Checkpointed.body.0"] == 2 and of["aten::tanh"]["Checkpointed.body.1"] == 2
+    assert of["TanhBackward0"]["Checkpointed.body.1"] == 1
+
+
+def test_threads(eager):
+    """The same module in several threads at a time, called there from outside the model."""
+    one = trace(eager)
+    paths = collections.defaultdict(set)
+    for e in one.ops("^aten::conv2d$"):
+        paths[e["tid"]].add(e["args"][KEY])
+    assert len(paths) > 4 and set(map(frozenset, paths.values())) == {frozenset({"Net.layer1.0.conv1", "Net.layer1.1.conv1"})}
+
+
+def test_row_of_modules(eager):
+    """Beside each thread, nested, named; operators lie inside the span of their module."""
+    one = trace(eager)
+    support.validate(one.data)
+    names = {e["tid"]: e["args"]["name"] for e in support.events(one.data, ph="M", name="thread_name")}
+    spans = one.spans("nn_module")
+    assert spans and all(names[e["tid"]].startswith("modules of thread ") for e in spans)
+    row = {int(re.search(r"\d+$", names[e["tid"]])[0]): e["tid"] for e in spans}
+    where = collections.defaultdict(list)
+    for e in spans:
+        where[e["tid"], e["name"]].append(support.span_ns(e))
+    checked = 0
+    for e in one.ops(r"^aten::(conv2d|linear|tanh|sigmoid)$"):
+        start, end = support.span_ns(e)
+        assert any(a <= start and end <= b for a, b in where[row[e["tid"]], e["args"][KEY]]), e
+        checked += 1
+    assert checked > 50
+
+
+def test_program_is_as_without(eager):
+    done = printed(eager)
+    assert done["hooks"] == [2, 2, 2, 2, 2, 0], "hooks stand while something is recorded"
+    assert done["left"] == 0 and done["alive"] == 0, "nothing is left behind or kept alive"
+
+
+@needs_torch_2("torch.compile came with 2.0")
+@pytest.mark.parametrize("mode", ["compiled", "late"])
+def test_torch_compile_does_the_same(mode, tmp_path):
+    """The same graphs, breaks, compiled frames and warnings; one line says what is not recorded."""
+    bare = run("modules.py", tmp_path / "bare", mode, preload=False)
+    result = run("modules.py", tmp_path / "traced", mode, WITH_MODULES=1)
+    assert printed(result) == printed(bare) and printed(bare)["graphs"]
+    assert len([line for line in result.complaints if "torch.compile" in line]) == len(result.complaints) == 1, result.err
+    [note] = json.loads(result.traces[0].read_text())["cprof"]["notes"]
+    assert "torch.compile" in note
+
+
+@needs_torch_2("its profiler writes no Module Hierarchy without Kineto")
+def test_torchscript_as_torch_writes_it(tmp_path):
+    reference = tmp_path / "torch.json"
+    printed(run("modules.py", tmp_path / "torch", "script", reference, preload=False))
+    theirs = [(e["name"], e["args"].get(KEY)) for e in
+              sorted(support.events(json.loads(reference.read_text()), ph="X", cat="cpu_op"), key=lambda e: (e["ts"], -e["dur"]))]
+    one = trace(run("modules.py", tmp_path / "cprof", "script", WITH_MODULES=1))
+    begin, end = one.steps[4]
+    ours = [(e["name"], e["args"].get(KEY)) for e in one.ops() if begin <= support.span_ns(e)[0] < end]
+    # what the script itself does between the model and the step's end is the last
+    assert ours[:len(theirs)] == theirs
+    assert "TOP()::<forward op>.l(Sequential)::forward.1(Leaf)::forward.SELF(Leaf)::helper." in {m for _, m in ours} or \
+        "TOP(Tree)::forward.l(Sequential)::forward.1(Leaf)::forward.SELF(Leaf)::helper." in {m for _, m in ours}
