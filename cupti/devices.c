@@ -3,6 +3,7 @@
  * with one difference: Kineto asks for the limit without opt-in and so gets 0 for every kernel with more than 48 KB of shared memory. A
  * kernel that ran did fit. */
 #include "cupti/devices.h"
+#include "cupti/peaks.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct device {
     uint64_t memory;
     uint32_t major, minor;
     uint32_t warp_size, sms;
+    uint32_t clock_khz;
     uint32_t warps_per_sm, blocks_per_sm, shared_per_sm, registers_per_sm;
     uint32_t registers_per_block, shared_per_block, threads_per_block;
 };
@@ -57,6 +59,7 @@ void gpu_device_learn(const struct cupti_device *d)
     to->minor = d->minor;
     to->warp_size = d->warp_size;
     to->sms = d->sms;
+    to->clock_khz = d->clock_rate;
     to->warps_per_sm = d->warps_per_sm;
     to->blocks_per_sm = d->blocks_per_sm;
     to->shared_per_sm = d->shared_per_sm;
@@ -86,6 +89,16 @@ const char *gpu_device_name(uint32_t device)
 {
     const struct device *d = known_device(device);
     return d != NULL ? d->name : NULL;
+}
+
+double gpu_device_peak(uint32_t device, unsigned flop_class)
+{
+    const struct device *d = known_device(device);
+    if (d == NULL) {
+        return 0;
+    }
+    struct peak_device known = {d->name, d->major, d->minor, d->sms, d->clock_khz};
+    return peak_tflops(&known, flop_class);
 }
 
 /* Most shared memory of a block that asks for it: the SM's without what the driver takes; before 7.0 there was no asking. */

@@ -568,6 +568,7 @@ const struct gpu_source *gpu_source(void)
         .devices_json = gpu_devices_json,
         .versions_json = source_versions_json,
         .device_name = gpu_device_name,
+        .peak_tflops = gpu_device_peak,
     };
     return &source;
 }

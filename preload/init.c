@@ -28,6 +28,7 @@
 #include "preload/handlers.h"
 #include "preload/identity.h"
 #include "preload/names.h"
+#include "preload/peaks.h"
 #include "preload/process.h"
 #include "preload/python.h"
 #include "preload/schedule.h"
@@ -170,6 +171,7 @@ static bool start_writer(const struct config *config)
         .with_stack = config->with_stack,
         .stacks_in_args = config->stack_args,
         .with_modules = config->with_modules,
+        .with_flops = config->with_flops,
         .continuous = config->schedule_scope == SCHEDULE_NONE,
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
@@ -187,6 +189,8 @@ static bool start_writer(const struct config *config)
         .each_pass = each_pass,
         .after_deadline_ms = config->upload_deadline_ms,
     };
+    if (config->with_flops)
+        peaks_read(config->peak_tflops, &options.peaks);
     options.dtype_names = torch_dtype_names(&options.n_dtypes);
     return writer_start(&options);
 }

@@ -99,7 +99,8 @@ static uint32_t gate_for(enum action next, bool kept)
     uint32_t gate = 0;
     if (next >= ACTION_ACTIVE || kept)
         gate |= GATE_SPANS | GATE_MARKERS | (c->profile_memory ? GATE_MEMORY : 0u) |
-                (c->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u);
+                (c->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u) |
+                (c->with_flops ? GATE_FLOPS : 0u);
     if (next >= ACTION_ACTIVE && c->record_shapes)
         gate |= GATE_SHAPES;
     if (next == ACTION_WARMUP)

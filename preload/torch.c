@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/flops.h"
 #include "preload/fork.h"
 #include "preload/init.h"
 #include "preload/python.h"
@@ -153,7 +154,9 @@ void torch_start(const struct config *config)
         fork_torch_unlock();
         return;
     }
-    operator_handle = add(torch_operator_start, torch_operator_end, false, config->record_shapes);
+    flops_start();
+    operator_handle = add(torch_operator_start, torch_operator_end, false,
+                          config->record_shapes || config->with_flops);
     range_handle = add(torch_range_start, torch_range_end, true, false);
     torch_api.disable(operator_handle);
     atomic_store(&registered, true);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "preload/collectives.h"
+#include "preload/flops.h"
 #include "preload/init.h"
 #include "preload/python.h"
 #include "preload/stacks.h"
@@ -107,6 +108,23 @@ static struct open_span *tell_engine_range(struct thread_log *log, const struct 
     return range;
 }
 
+/* Gives the span its FLOPs, unless an operator around it has been given those of all that it does. */
+static void count_flops(struct thread_log *log, struct open_span *span, const void *function,
+                        const char *name, uint32_t len)
+{
+    const struct flops_row *row = flops_find(name, len);
+    if (!row || atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_IN_COUNTED)
+        return;
+    struct flops_count n;
+    enum flops_told told = flops_of(row, function, &n);
+    if (told == FLOPS_UNKNOWN)
+        span_set_extra(log, span, EXTRA_DTYPE, FLOPS_NOT_KNOWN);
+    if (told != FLOPS_COUNTED)
+        return;
+    span_set_flops(log, span, n.flops, n.bytes,
+                   record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index));
+}
+
 void **torch_operator_start(void **context, const void *function)
 {
     *context = NULL;
@@ -119,7 +137,8 @@ void **torch_operator_start(void **context, const void *function)
     if (!trusted(function, name))
         return context;
     torch_modules_enter(log);
-    struct open_span *span = span_open(log, function, CAT_CPU_OP, name, (uint32_t)strlen(name));
+    uint32_t len = (uint32_t)strlen(name);
+    struct open_span *span = span_open(log, function, CAT_CPU_OP, name, len);
     if (!span)
         return context;
     const struct torch_layout *l = torch_api.layout;
@@ -132,6 +151,8 @@ void **torch_operator_start(void **context, const void *function)
     if (torch_modules_wanted)
         torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
                                number_at(function, l->rf_thread_id));
+    if (gate_open(GATE_FLOPS))
+        count_flops(log, span, function, name, len);
     stacks_open_span(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
         return context;

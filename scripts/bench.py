@@ -154,6 +154,25 @@ def bench_transfer(folder, rounds):
              "elements, bytes, type, communicator, rank and number are noted")]
 
 
+def bench_blas(folder, rounds):
+    stub = BUILD / "bench" / "libstubblas.so"
+    stub.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", str(stub), "-xc", "-", f"-Wl,-soname,{stub.name}"],
+                   input="void sgemm_(void) {}\n", text=True, check=True)
+    program = compile_program("blas_call", str(stub), f"-Wl,-rpath,{stub.parent}")
+
+    def measure():
+        bare = values(output([program], environment(False)))["call"]
+        idle = values(output([program], environment(True, SKIP_FIRST=1000000)))["call"]
+        on = values(output([program], environment(True, WARMUP=0, ACTIVE=1000000, FOLDER=fresh(folder))))["call"]
+        return {"bare": bare, "idle": idle, "on": on}
+
+    best = least(rounds, measure)
+    return [("call of a matrix library while not recording", best["idle"] - best["bare"], "ns", 10,
+             f"over the bare call of {best['bare']:.1f} ns"),
+            ("call of a matrix library while recording, counted", best["on"] - best["bare"], "ns", 60, "over the bare call")]
+
+
 def fresh(folder):
     """A new folder for traces, so that no run is in the way of the next."""
     return tempfile.mkdtemp(dir=folder)
@@ -205,6 +224,7 @@ def bench_operator(folder, rounds):
         return {"bare": one(False),
                 "idle": one(True, "record", SKIP_FIRST=1000000),
                 "on": one(True, "record", FOLDER=fresh(folder), **record),
+                "uncounted": one(True, "record", FOLDER=fresh(folder), WITH_FLOPS=0, **record),
                 "shapes": one(True, "record", FOLDER=fresh(folder), RECORD_SHAPES=1, **record),
                 "torch": one(False, "torch"), "torch_shapes": one(False, "torch-shapes")}
 
@@ -212,8 +232,10 @@ def bench_operator(folder, rounds):
     per = 2  # torch.relu_ is two operators: aten::relu_ and the aten::clamp_min_ inside
     added = {key: (best[key] - best["bare"]) / per for key in best}
     return [("operator between windows", added["idle"], "ns", 5, "over unprofiled"),
-            ("operator, no shapes", added["on"], "ns", 80, f"torch.profiler: {added['torch']:.0f} ns"),
-            ("operator, with shapes", added["shapes"], "ns", 150, f"torch.profiler: {added['torch_shapes']:.0f} ns")]
+            ("operator, no shapes, no FLOPs", added["uncounted"], "ns", 80, f"torch.profiler: {added['torch']:.0f} ns"),
+            ("operator, no shapes, FLOPs counted (the default)", added["on"], "ns", 150,
+             f"{added['on'] - added['uncounted']:.0f} ns of it are FLOPs: torch hands the inputs over, as it does for shapes"),
+            ("operator, with shapes and FLOPs", added["shapes"], "ns", 150, f"torch.profiler: {added['torch_shapes']:.0f} ns")]
 
 
 def bench_stacks(folder, rounds):
@@ -360,7 +382,8 @@ def main():
     rounds = 1 if args.quick else 5
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     try:
-        rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_marker(folder, rounds)
+        rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_blas(folder, rounds)
+        rows += bench_marker(folder, rounds)
         rows += bench_transfer(folder, rounds)
         rows += bench_nvtx(folder, rounds) + bench_module(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_stacks(folder, 1 if args.quick else 2)

@@ -238,23 +238,6 @@ START_TEST(every_row_is_a_known_name)
 }
 END_TEST
 
-START_TEST(missing_parts_are_one_line)
-{
-    static const char *const entries[] = {
-        "CPROF_WITH_FLOPS=1",
-        "CPROF_PEAK_TFLOPS=989",
-    };
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
-        char expected[256];
-        const struct config *c = LOAD(entries[i]);
-        snprintf(expected, sizeof expected,
-                 "cprof: %s: not available yet in this version; ignored\n", entries[i]);
-        ck_assert_str_eq(lines, expected);
-        ck_assert(!c->with_flops && !c->with_modules);
-    }
-}
-END_TEST
-
 START_TEST(what_marks_a_step_may_take_an_argument)
 {
     const struct config *c = LOAD("CPROF_STEP=nvtx:train/step:*");
@@ -349,10 +332,9 @@ START_TEST(missing_parts_that_nobody_needs_are_silent)
              "CPROF_WITH_FLOPS=0", "CPROF_WITH_MODULES=false", "CPROF_GPU_BUFFER_KB=0256");
     ck_assert_str_eq(lines, "");
     ck_assert(!c->with_flops);
-    /* by default FLOPs are wanted, but nobody asked: no line, and no claim in the trace */
     c = LOAD("X=1");
     ck_assert_str_eq(lines, "");
-    ck_assert(!c->with_flops);
+    ck_assert(c->with_flops);
 }
 END_TEST
 
@@ -508,7 +490,6 @@ Suite *suite_config(void)
     tcase_add_test(tcase, long_values_are_cut_in_lines);
     tcase_add_test(tcase, unknown_names_are_one_line);
     tcase_add_test(tcase, every_row_is_a_known_name);
-    tcase_add_test(tcase, missing_parts_are_one_line);
     tcase_add_test(tcase, what_marks_a_step_may_take_an_argument);
     tcase_add_test(tcase, triggers_take_an_argument);
     tcase_add_test(tcase, tensorboard_takes_the_place_of_folder_and_name);

@@ -344,6 +344,24 @@ START_TEST(a_record_above_a_quarter_of_the_ring_is_counted)
 }
 END_TEST
 
+/* What is around a span, at any depth, that has a count. */
+START_TEST(spans_know_what_is_around_them)
+{
+    span_open(log_, key(1), CAT_USER_ANNOTATION, "range", 5);
+    begin(2, "counted");
+    span_set_extra(log_, &log_->spans[1], EXTRA_FLOPS, 0);
+    span_open(log_, key(3), CAT_USER_ANNOTATION, "inside", 6);
+    begin(4, "deep");
+    for (uintptr_t i = 4; i >= 1; i--)
+        span_close(log_, key(i));
+    begin(5, "after");
+    span_close(log_, key(5));
+    static const uint8_t flags[] = {REC_IN_COUNTED, REC_IN_COUNTED, 0, 0, 0};
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(next()->flags, flags[i]);
+}
+END_TEST
+
 /* ---- the rest ---- */
 
 START_TEST(abandoned_spans_are_unfinished)
@@ -356,7 +374,8 @@ START_TEST(abandoned_spans_are_unfinished)
     for (unsigned i = 0; i < 3; i++) {
         const struct record *r = next();
         check_name(r, names[i]);
-        ck_assert_uint_eq(r->flags, REC_UNFINISHED | (i == 1 ? REC_MARKER : 0));
+        ck_assert_uint_eq(r->flags & (REC_UNFINISHED | REC_MARKER),
+                          REC_UNFINISHED | (i == 1 ? REC_MARKER : 0));
         ck_assert_uint_ge(r->end, r->start);
     }
     ck_assert_ptr_null(next());
@@ -521,6 +540,7 @@ Suite *suite_emit(void)
     tcase_add_checked_fixture(all, setup, NULL);
     tcase_set_timeout(all, 30);
     tcase_add_test(all, spans_nest);
+    tcase_add_test(all, spans_know_what_is_around_them);
     tcase_add_test(all, ids_are_unique_and_parents_are_open);
     tcase_add_test(all, names_of_every_length);
     tcase_add_test(all, data_follows_the_text);

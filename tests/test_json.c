@@ -493,7 +493,8 @@ START_TEST(extras_follow_the_args)
     ck_assert_str_eq(text_of(r),
                      "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 77, "
                      "\"tid\": 78, \"ts\": 1.234, \"dur\": 0.567, \"args\": {"
-                     "\"Record function id\": 0, \"flops\": 1000, \"bytes\": 24}},\n");
+                     "\"Record function id\": 0, \"flops\": 1000, \"bytes\": 24, "
+                     "\"flops per byte\": 41.667}},\n");
     r = make(REC_INSTANT, CAT_CPU_OP, "m", DATA_NONE, extras, sizeof extras);
     r->data_len = 0;
     r->extras = 1u << EXTRA_FLOPS;

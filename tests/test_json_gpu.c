@@ -472,8 +472,8 @@ static void put_any(struct buf *b, struct gpu_record *r)
 {
     struct json_place at = {(uint32_t)next_random(), UINT32_MAX, (int64_t)next_random(),
                             (int64_t)next_random()};
-    struct json_link link = {next_random(), next_random() % 2 * UINT64_MAX, r->name, r->name_len,
-                             NULL};
+    struct json_link link = {next_random(), next_random() % 2 * UINT64_MAX,   r->name, r->name_len,
+                             NULL,          next_random() % 2 * next_random()};
     struct json_wait wait = {(int64_t)next_random(), INT64_MIN};
     switch (next_random() % 10) {
     case 0:

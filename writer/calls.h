@@ -28,6 +28,7 @@ struct call {
     uint64_t window;      /* serial */
     uint64_t external;    /* id of the span that made it */
     uint64_t collective;  /* id of the communication library's call that made it, 0 = none */
+    uint64_t counted; /* launches: id of the innermost span around it with a FLOP count; 0 = none */
     struct json_place at; /* of its row */
     struct held *held;
     uint32_t range; /* innermost user's range around it */

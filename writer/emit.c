@@ -139,6 +139,19 @@ static void copy_text(char *to, uint32_t len, const struct thread_log *log,
     }
 }
 
+/* Flags that a span has because of the one around it. */
+static inline uint8_t inherited(const struct thread_log *log, uint32_t depth)
+{
+    if (depth == 0)
+        return 0;
+    const struct open_span *around = &log->spans[depth - 1];
+    uint8_t flags =
+        atomic_load_explicit(&around->flags, memory_order_relaxed) & (uint8_t)REC_IN_COUNTED;
+    if (atomic_load_explicit(&around->extras, memory_order_relaxed) & 1u << EXTRA_FLOPS)
+        flags |= REC_IN_COUNTED;
+    return flags;
+}
+
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t text_len)
 {
@@ -166,7 +179,7 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     span->data_len = 0;
     atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
     span->data_kind = DATA_NONE;
-    atomic_store_explicit(&span->flags, 0, memory_order_relaxed);
+    atomic_store_explicit(&span->flags, inherited(log, depth), memory_order_relaxed);
     atomic_store_explicit(&span->extras, 0, memory_order_relaxed);
     uint64_t module = module_at(log, depth);
     if (__builtin_expect(module != 0, 0))

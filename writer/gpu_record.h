@@ -149,6 +149,8 @@ struct gpu_source {
      * `"cupti_version": N,\n` pairs or "". Valid until the next call. */
     const char *(*devices_json)(void);
     const char *(*versions_json)(void);
+    /* Most TFLOP/s of a device for numbers of an enum flop_class, without sparsity; 0 = not known. NULL: never known. */
+    double (*peak_tflops)(uint32_t device, unsigned flop_class);
     /* Name of a device for its row ("NVIDIA H200"), or NULL. */
     const char *(*device_name)(uint32_t device);
 };

@@ -16,6 +16,7 @@
 #include "writer/names.h"
 #include "writer/nodes.h"
 #include "writer/ranges.h"
+#include "writer/shares.h"
 #include "writer/timeline.h"
 
 #define MOST_UNSURE 20000u
@@ -33,7 +34,7 @@ static struct queue
     waits; /* GPU_SYNC whose event may have been recorded in a buffer still to come; the same */
 /* Those whose event's recording had not come a batch later: until their window ends. */
 static struct queue unsure;
-static size_t drivers_old, waits_old;
+static size_t drivers_old, waits_old, shares_old;
 static uint64_t late_start, late_end, late, hooks_waiting;
 static struct gpu_memory memory;
 
@@ -128,10 +129,23 @@ static bool expects_nothing(const struct call *c)
     return c->effect == EFFECT_NONE;
 }
 
-static void write_work(const struct join_windows *in, struct window *w, struct call *c,
-                       const struct gpu_record *r)
+/* Its time, and, of a library call, the device on which it runs. */
+static void count_kernel(const struct join_windows *in, struct window *w, const struct call *c,
+                         const struct gpu_record *r, const struct json_place *at)
 {
-    struct json_link link = {.external_id = c->external};
+    struct flop_stats *stats = window_flops(w, in->shared);
+    const struct share *share = shares_place(c->counted);
+    int64_t launched = c->at.start_ns ? c->at.start_ns : at->start_ns;
+    flop_stats_kernel(stats, launched, r->device, at->end_ns - at->start_ns, c->counted != 0);
+    if (share)
+        flop_stats_placed(stats, launched, r->device, share->where, share->flops);
+}
+
+/* flops: its own, when they are known. */
+static void write_work(const struct join_windows *in, struct window *w, struct call *c,
+                       const struct gpu_record *r, uint64_t flops)
+{
+    struct json_link link = {.external_id = c->external, .flops = flops};
     const struct node_maker *maker = r->node ? nodes_find(r->node) : NULL;
     if (maker) {
         link.captured_by = maker->span;
@@ -145,6 +159,8 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
         r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
     struct json_place at = place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
     json_gpu_work(&w->body, r, &at, &link);
+    if (r->kind == GPU_KERNEL)
+        count_kernel(in, w, c, r, &at);
     arrow(w, c, &at);
     ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
     count_work(w, r);
@@ -195,10 +211,16 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
         return;
     switch ((enum gpu_kind)r->kind) {
     case GPU_KERNEL:
+        if (c->counted && shares_wait(c, r)) {
+            c->arrow = true; /* it will be, by the one that waits */
+            break;
+        }
+        write_work(in, w, c, r, 0);
+        break;
     case GPU_COPY:
     case GPU_FILL:
     case GPU_GRAPH:
-        write_work(in, w, c, r);
+        write_work(in, w, c, r, 0);
         break;
     case GPU_SYNC:
         write_sync(in, w, c, r);
@@ -212,6 +234,16 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
     case GPU_OVERHEAD:
         break;
     }
+}
+
+/* A kernel that waited for those behind it. */
+static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops, void *arg)
+{
+    const struct join_windows *in = arg;
+    struct window *w = in->numbered(c->window);
+    if (w && window_room(w, in->shared))
+        write_work(in, w, c, r, flops);
+    in->relieve();
 }
 
 /* No room for a record, or no memory. */
@@ -263,7 +295,8 @@ struct caller {
     struct note *hook; /* the hooked call that it is, or NULL */
     bool
         inside; /* it was made inside a hooked call of another name, whose record is still to come */
-    uint64_t external;   /* id of the span */
+    uint64_t innermost;  /* id of the span around it */
+    uint64_t external;   /* the same, or of the operator around that library call */
     uint64_t collective; /* id of the communication library's call around it, 0 = none */
     uint32_t range;
     uint64_t start, end; /* ticks of its row */
@@ -291,6 +324,16 @@ static void fit(struct caller *who, const struct moment *m, const struct note *a
     who->end = who->end > high ? high : who->end;
     if (who->end < who->start)
         who->end = who->start;
+}
+
+/* A call of a library inside an operator is not what readers look for behind `External id`. */
+static uint64_t operator_above(struct timeline *t, const struct note *n)
+{
+    uint64_t id = n->id;
+    struct note above;
+    while (n && n->category == CAT_LIBRARY)
+        n = timeline_span(t, n->parent, &above);
+    return n ? n->id : id;
 }
 
 /* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
@@ -321,7 +364,8 @@ static bool find_caller(const struct gpu_record *r, struct caller *who)
         around = timeline_span(who->thread, around->parent, &above);
     }
     if (around) {
-        who->external = around->id;
+        who->innermost = around->id;
+        who->external = operator_above(who->thread, around);
         who->range = ranges_of(who->thread, around);
     }
     return true;
@@ -356,8 +400,11 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     c->collective = who->collective;
     c->range = who->range;
     c->at = window_place(w, in->shared, r->call.tid, who->start, who->end);
-    if (c->effect == EFFECT_KERNEL)
+    c->counted = 0;
+    if (c->effect == EFFECT_KERNEL) {
         w->gpu.launches_waiting++;
+        c->counted = who->thread ? shares_launch(who->thread, who->innermost) : 0;
+    }
     if (who->hook)
         hook_is_written(w, who->thread, who->hook);
     touched(w);
@@ -617,6 +664,8 @@ void join_pass(const struct join_windows *in, bool fresh)
     settle_drivers(in, drivers_old, false);
     retry_unsure(in);
     settle_waits(in, waits_old);
+    shares_settle(shares_old, 0, put_share, (void *)(uintptr_t)in);
+    shares_old = shares_waiting();
 }
 
 uint64_t join_missing(const struct window *w)
@@ -645,7 +694,7 @@ static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
     struct call nobody = {.state = CALL_UNSEEN, .done = true};
     s->w->lost.n[LOSS_GPU_UNMATCHED]++;
     if (window_room(s->w, s->in->shared))
-        write_work(s->in, s->w, &nobody, r);
+        write_work(s->in, s->w, &nobody, r, 0);
 }
 
 static void settle_call(struct call *c, void *arg)
@@ -707,6 +756,8 @@ void join_settle(const struct join_windows *in, struct window *w)
     settle_drivers(in, drivers.n, true);
     settle_all_waits(in);
     calls_each(settle_call, &s);
+    shares_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
+    shares_old = shares_waiting();
     count_missing(w, s.missing);
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);

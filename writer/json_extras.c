@@ -6,7 +6,7 @@
 #include "writer/modules.h"
 #include "writer/stacks.h"
 
-#define NUMBER_ROOM 24u
+#define NUMBER_ROOM 48u
 
 static void put_key(struct buf *b, const char *key, bool *first)
 {
@@ -44,11 +44,20 @@ void json_extras(struct buf *b, const struct record *r, bool first)
     if (r->extras & 1u << EXTRA_MODULE) {
         put_module(b, record_extra(r, EXTRA_MODULE, 0), &first);
     }
-    if (r->extras & 1u << EXTRA_FLOPS) {
-        put_number(b, "flops", record_extra(r, EXTRA_FLOPS, 0), &first);
+    uint64_t flops = record_extra(r, EXTRA_FLOPS, 0), bytes = record_extra(r, EXTRA_BYTES, 0);
+    if (flops != 0) {
+        put_number(b, "flops", flops, &first);
     }
-    if (r->extras & 1u << EXTRA_BYTES) {
-        put_number(b, "bytes", record_extra(r, EXTRA_BYTES, 0), &first);
+    if (bytes != 0) {
+        put_number(b, "bytes", bytes, &first);
+    }
+    if (flops != 0 && bytes != 0) {
+        put_key(b, "flops per byte", &first);
+        char *p = buf_room(b, NUMBER_ROOM);
+        if (p != NULL) {
+            /* three decimals, as of microseconds */
+            end_at(b, put_us(p, (int64_t)((double)flops / (double)bytes * 1000 + 0.5)));
+        }
     }
 }
 

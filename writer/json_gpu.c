@@ -321,6 +321,14 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
         p = put_capture(b, p, link);
         p = put_transfer(b, p, link, at);
     }
+    if (p != NULL && link->flops != 0) {
+        p = put_literal(p, ", \"flops\": ");
+        p = put_id(p, link->flops);
+        if (duration_of(at) > 0) {
+            p = put_literal(p, ", \"TFLOP/s\": ");
+            p = put_decimal(p, (double)link->flops / (double)duration_of(at) / 1e3);
+        }
+    }
     end_event(b, start, p);
 }
 

@@ -14,7 +14,8 @@ struct json_link {
     const char *captured_name; /* and its name, not terminated; NULL = unknown */
     uint32_t captured_name_len;
     const struct transfer
-        *transfer; /* what a communication library's kernel sends; NULL = nothing known */
+        *transfer;  /* what a communication library's kernel sends; NULL = nothing known */
+    uint64_t flops; /* of a kernel that did all the work of what launched it; 0 = unknown */
 };
 
 /* What a wait waited for; -1 = unknown. */

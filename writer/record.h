@@ -51,6 +51,8 @@ enum record_flags {
     REC_ENDS_LATE = 1u << 5,
     /* with REC_MARKER: made in a step to skip, by a marker that asks for such steps: it goes to the head of the next window's file */
     REC_SKIPPED = 1u << 6,
+    /* a span around it on its thread has a FLOP count: its own, if any, is part of that */
+    REC_IN_COUNTED = 1u << 7,
 };
 
 /* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those whose bit is set in `extras`. */
@@ -59,9 +61,19 @@ enum record_extra {
     EXTRA_MODULE, /* id of the module path inside which it happened, not 0 */
     EXTRA_FLOPS,  /* floating-point operations, multiplication and addition counted each */
     EXTRA_BYTES,  /* bytes read and written, as the formula has them */
-    EXTRA_DTYPE,  /* c10::ScalarType that the operations are done in, for the device's peak */
+    EXTRA_DTYPE, /* record_where(): what the operations are done in and on; FLOPS_NOT_KNOWN: they could not be counted */
     EXTRA_COUNT
 };
+
+/* EXTRA_DTYPE of an operator whose shapes could not be told. */
+#define FLOPS_NOT_KNOWN 0xffffu
+
+/* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's number, 0xff = it is that of the kernels. */
+static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32_t device_index)
+{
+    return (dtype & 0xffffu) | (uint64_t)(device_type & 0xffu) << 16 |
+           (uint64_t)(device_index & 0xffu) << 24;
+}
 
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
 

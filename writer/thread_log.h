@@ -13,6 +13,7 @@
 #define SPAN_DEPTH 512u          /* open spans per thread; Perfetto draws no more either */
 #define SPAN_TEXT  (64u * 1024u) /* bytes of names of the open spans of one thread */
 #define SPAN_DATA  (32u * 1024u) /* bytes of their shapes and args */
+#define OUTERMOST  256u          /* operators that may turn out to be inside another */
 /* id = thread number << 36 | count: unique in the process, below 2^53 */
 #define SPAN_ID_THREAD_SHIFT 36
 #define THREADS_MAX          (1u << 16)
@@ -78,6 +79,11 @@ struct thread_log {
     /* id of the last span taken out of the ring: its owner may not yet have popped it */
     uint64_t last_span;
     uint64_t populated; /* slots of the ring whose pages are present */
+    struct {
+        int64_t start_ns, ran_ns;
+    } outermost
+        [OUTERMOST]; /* operators that ended last and were not inside others so far; flop_stats.c */
+    uint32_t n_outermost;
 };
 
 /* The name of an open span, not terminated. Its own thread. */
@@ -107,6 +113,19 @@ static inline void span_set_extra(struct thread_log *log, struct open_span *span
     uint8_t before = atomic_load_explicit(&span->extras, memory_order_relaxed);
     atomic_store_explicit(&log->extras[span - log->spans][which], value, memory_order_relaxed);
     atomic_store_explicit(&span->extras, (uint8_t)(before | 1u << which), memory_order_relaxed);
+}
+
+/* Gives the span its FLOPs, at once. where: as EXTRA_DTYPE. Its own thread. */
+static inline void span_set_flops(struct thread_log *log, struct open_span *span, uint64_t flops,
+                                  uint64_t bytes, uint64_t where)
+{
+    _Atomic uint64_t *values = log->extras[span - log->spans];
+    uint8_t before = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    uint8_t all = 1u << EXTRA_FLOPS | 1u << EXTRA_BYTES | 1u << EXTRA_DTYPE;
+    atomic_store_explicit(&values[EXTRA_FLOPS], flops, memory_order_relaxed);
+    atomic_store_explicit(&values[EXTRA_BYTES], bytes, memory_order_relaxed);
+    atomic_store_explicit(&values[EXTRA_DTYPE], where, memory_order_relaxed);
+    atomic_store_explicit(&span->extras, before | all, memory_order_relaxed);
 }
 
 /* Whose record it is: a log may have passed to another thread by the time that a held record is used. */

@@ -14,8 +14,6 @@
 #define HASH 1024u /* threads by tid */
 #define MASK (TIMELINE_NOTES - 1)
 
-_Static_assert(sizeof(struct note) == 64, "a note is one cache line");
-
 static struct timeline *first;
 static bool replaying;
 static uint64_t generation; /* of looking for the logs of threads */
@@ -128,7 +126,12 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
                        .range = RANGE_UNKNOWN,
                        .stack = stacks_of(r),
                        .category = r->category,
-                       .state = NOTE_SPAN};
+                       .state = NOTE_SPAN,
+                       .flags = r->flags};
+    if (r->extras & 1u << EXTRA_FLOPS) {
+        n->where = (uint32_t)record_extra(r, EXTRA_DTYPE, 0);
+        n->flops = record_extra(r, EXTRA_FLOPS, 0);
+    }
     remember(t, t->ended);
     t->ended++;
     return n;
@@ -172,7 +175,12 @@ static bool open_span_where(struct timeline *t, bool (*wanted)(const struct open
                              .end = UINT64_MAX,
                              .range = RANGE_UNKNOWN,
                              .category = span.category,
-                             .state = NOTE_SPAN};
+                             .state = NOTE_SPAN,
+                             .flags = span.flags};
+        if (span.extras & 1u << EXTRA_FLOPS) {
+            out->where = (uint32_t)span.extra[EXTRA_DTYPE];
+            out->flops = span.extra[EXTRA_FLOPS];
+        }
         if (span.category != CAT_CPU_OP) {
             out->name = names_keep(span.text, span.text_len);
             out->name_len = out->name ? span.text_len : 0;
@@ -204,6 +212,19 @@ struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
     if (id != 0 && n->id == id)
         return n;
     return id != 0 && open_span_where(t, has_id, id, open) ? open : NULL;
+}
+
+struct note *timeline_counted(struct timeline *t, uint64_t id, struct note *open)
+{
+    for (unsigned i = 0; i < SPAN_DEPTH; i++) {
+        struct note *n = timeline_span(t, id, open);
+        if (!n || n->where)
+            return n;
+        if (!(n->flags & REC_IN_COUNTED))
+            return NULL;
+        id = n->parent;
+    }
+    return NULL;
 }
 
 void timeline_replay(bool on)

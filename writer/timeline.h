@@ -21,7 +21,7 @@ enum note_state {
     NOTE_CALL, /* a hooked call that waits for CUPTI's record of it */
 };
 
-/* One ended span; 64 bytes. */
+/* One ended span. */
 struct note {
     uint64_t id, parent;
     uint64_t start, end; /* ticks */
@@ -32,7 +32,10 @@ struct note {
     uint32_t stack;   /* id of its stack, 0 = none */
     uint8_t category; /* enum category */
     uint8_t state;    /* enum note_state */
-    uint8_t pad[10];
+    uint8_t flags;    /* enum record_flags */
+    uint8_t pad;
+    uint32_t where; /* EXTRA_DTYPE of a span with a FLOP count; 0: it has none */
+    uint64_t flops;
 };
 
 #define TIMELINE_NODES 4096u /* graph nodes whose time is remembered, per thread */
@@ -93,6 +96,9 @@ struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open);
 
 /* The oldest note at or after *at that is still there (*at becomes its position); NULL: none. For walking: next is *at + 1. */
 struct note *timeline_note(struct timeline *t, uint64_t *at);
+
+/* The innermost span with a FLOP count at or above the span with this id, as timeline_span(). NULL: none is known. */
+struct note *timeline_counted(struct timeline *t, uint64_t id, struct note *open);
 
 /* The thread made a node of a graph at `ticks`. */
 void timeline_add_node(struct timeline *t, uint64_t ticks);

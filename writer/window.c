@@ -154,6 +154,13 @@ bool window_room(struct window *w, const struct window_shared *shared)
     return false;
 }
 
+struct flop_stats *window_flops(struct window *w, const struct window_shared *shared)
+{
+    if (!w->flops && shared->options->with_flops)
+        w->flops = flop_stats_make(clock_wall_ns(w->start) - w->base_ns);
+    return w->flops;
+}
+
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r)
 {
@@ -165,6 +172,7 @@ void window_add(struct window *w, const struct window_shared *shared,
     if (r->category == CAT_MODULE)
         name_modules(w, shared, owner);
     struct json_place at = window_place(w, shared, row_of(r, owner->tid), r->start, r->end);
+    flop_stats_span(window_flops(w, shared), owner->log, r, &at);
     stacks_use(&w->stacks, stacks_of(r));
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
     if (r->kind == REC_SPAN)
@@ -193,6 +201,8 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)step);
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, "");
+    flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,
+                    &w->body);
     w->last_step = step;
     w->events++;
 }
@@ -428,6 +438,8 @@ static void put_account(struct window *w, const struct window_shared *shared)
                    (unsigned long long)w->merged.files, (unsigned long long)w->merged.events,
                    (unsigned long long)w->merged.left_out);
     window_memory_account(w, b);
+    uint64_t end = w->end != UINT64_MAX ? w->end : w->latest > w->start ? w->latest : w->start;
+    flop_stats_account(w->flops, clock_wall_ns(end) - clock_wall_ns(w->start), shared->options, b);
     put_losses(b, w);
     buf_printf(b,
                ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "
@@ -490,6 +502,8 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     struct buf *b = &w->trailer;
     buf_reset(b);
     buf_put(b, w->open.data, w->open.len);
+    int64_t end = w->end == UINT64_MAX ? -1 : clock_wall_ns(w->end) - w->base_ns;
+    flop_stats_counters(w->flops, end, shared->options, shared->pid, b);
     put_new_names(w, shared, b);
     read_process_name();
     const char *comm = process_name;
@@ -608,6 +622,7 @@ void window_free(struct window *w)
     sink_free(w->sink);
     lanes_free(w->gpu.lanes);
     memory_owners_free(w->memory);
+    flop_stats_free(w->flops);
     buf_free(&w->body);
     buf_free(&w->head);
     buf_free(&w->trailer);

@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "writer/buf.h"
+#include "writer/flop_stats.h"
 #include "writer/flows.h"
 #include "writer/hold.h"
 #include "writer/sink.h"
@@ -73,6 +74,7 @@ struct window {
     struct window_gpu gpu;
     struct memory_owners *memory; /* who holds tensor memory; made at the first record of it */
     int64_t reserved[RESERVED];   /* as its counter last said, by number of the GPU */
+    struct flop_stats *flops;     /* NULL: not counted */
     struct {
         uint64_t files, events, left_out;
     } merged;                    /* foreign traces */
@@ -106,6 +108,9 @@ bool window_takes(const struct window *w, uint64_t start, uint8_t flags);
 /* Adds the event for a record, unless the settled window has it as unfinished. */
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r);
+
+/* The window's FLOPs; made at the first call. NULL: they are not counted. */
+struct flop_stats *window_flops(struct window *w, const struct window_shared *shared);
 
 /* Adds the row of a completed step [start, end) in ticks. */
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,

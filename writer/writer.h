@@ -17,6 +17,7 @@
 #include "writer/action.h"
 #include "writer/clock.h"
 #include "writer/demangle.h"
+#include "writer/flop_class.h"
 #include "writer/gpu_record.h"
 #include "writer/modules.h"
 #include "writer/path.h"
@@ -52,6 +53,7 @@ enum gate {
     GATE_CALLS = 1u << 4,   /* CUDA runtime and driver calls, as GATE_SPANS */
     GATE_SKIPPED = 1u << 5, /* markers that ask for steps to skip: such a step */
     GATE_STACKS = 1u << 6,  /* the stacks of all these */
+    GATE_FLOPS = 1u << 7,   /* FLOPs of operators and of library calls, as GATE_SPANS */
     GATE_BITS = 8,          /* what lies above counts the settings */
 };
 
@@ -203,10 +205,17 @@ struct saved_trace {
     bool markless; /* of a program, or of a part of one, without step marks */
 };
 
+/* Peak rates in TFLOP/s, as the user gave them; 0 = not given. */
+struct flop_peaks {
+    double gpu[FLOP_OTHER]; /* of each GPU, by enum flop_class */
+    double cpu;             /* of all processors that the program uses, for any class */
+};
+
 struct writer_options {
     bool gzip, overwrite;
     bool record_shapes, profile_memory, with_stack, with_modules,
         with_flops;           /* stand in the trace's head */
+    struct flop_peaks peaks;  /* for with_flops */
     bool continuous;          /* CPROF_SCHEDULE_SCOPE=none: a full file is followed by another */
     int stacks_in_args;       /* enum stacks_in_args */
     uint64_t ring_bytes;      /* per thread */

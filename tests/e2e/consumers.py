@@ -343,11 +343,11 @@ def _join_problems(trace, rows, calls, _said):
 
 
 def _external_problems(_trace, rows, _calls, _said):
-    spans = {e["args"].get("External id") for e in rows if e.get("cat") in ("cpu_op", "user_annotation")}
+    spans = {e["args"].get("External id") for e in rows if e.get("cat") in ("cpu_op", "user_annotation", "library_call")}
     for e in rows:
         external = e.get("args", {}).get("External id")
         if e.get("cat") in ON_DEVICE | CALLS and external is not None and external not in spans:
-            yield f"{e['cat']} {e['name'][:60]!r}: no operator or range has External id {external}"
+            yield f"{e['cat']} {e['name'][:60]!r}: no operator, range or library call has External id {external}"
 
 
 def _flow_problems(trace, rows, calls, _said):

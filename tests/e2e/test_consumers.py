@@ -551,7 +551,7 @@ def _swap(cat, **more):
     (_of("kernel", correlation=1), "correlation 1 has 13 kernels"),
     (lambda e: e["name"] == "cudaEventRecord" and e["args"].update(correlation=1), "has several calls"),
     (_move("ampere_sgemm_64x64_nn", 1000.0), "starts before its call"),
-    (lambda e: e["name"] == "ampere_sgemm_64x64_nn" and e["args"].update({"External id": 999}), "no operator or range has"),
+    (lambda e: e["name"] == "ampere_sgemm_64x64_nn" and e["args"].update({"External id": 999}), "no operator, range or library call has"),
     (lambda e: e["ph"] == "f" and e["cat"] == "ac2g" and e.update(id=e["id"] + 1000), "never ends"),
     (lambda e: e["ph"] == "s" and e["cat"] == "ac2g" and e.update(id=e["id"] + 1000), "ends without a start"),
     (lambda e: e["ph"] == "M" and e["name"] == "thread_name" and e["tid"] == 20 and e["args"].update(name=""), "has no name"),

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every interposed call of a matrix library shares. Expanded from blas.def. Application threads; nothing here waits or allocates but the
+ * lookup of a real function at its first call.
+ *
+ * cuBLAS and cuBLASLt give their symbols version nodes named by their sonames, so each version has wrappers and real functions of its
+ * own, as cudart does (hooks.h). BLAS has none: there each calling object gets the function that it would have got without us.
+ */
+#ifndef PRELOAD_BLAS_H
+#define PRELOAD_BLAS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "writer/writer.h"
+
+enum blas_node {
+    BLAS_NODE_B11,
+    BLAS_NODE_B12,
+    BLAS_NODE_B13,
+    BLAS_NODE_BANY,
+    BLAS_NODE_L11,
+    BLAS_NODE_L12,
+    BLAS_NODE_L13,
+    BLAS_NODE_LANY,
+    BLAS_NODE_CPU,
+    BLAS_NODE_COUNT
+};
+
+/* What .symver appends to the exported name; the nodes stand in exports.map. */
+#define BLAS_SUFFIX_B11  "@libcublas.so.11"
+#define BLAS_SUFFIX_B12  "@libcublas.so.12"
+#define BLAS_SUFFIX_B13  "@libcublas.so.13"
+#define BLAS_SUFFIX_BANY "@@CPROF_1"
+#define BLAS_SUFFIX_L11  "@libcublasLt.so.11"
+#define BLAS_SUFFIX_L12  "@libcublasLt.so.12"
+#define BLAS_SUFFIX_L13  "@libcublasLt.so.13"
+#define BLAS_SUFFIX_LANY "@@CPROF_1"
+#define BLAS_SUFFIX_CPU  "@@CPROF_1"
+
+enum blas_id {
+#define BLAS(node, symbol, ...) BLAS_##node##_##symbol,
+#include "preload/blas.def"
+#undef BLAS
+    BLAS_COUNT
+};
+
+/* c10::ScalarType of what is multiplied. */
+enum blas_type {
+    BLAS_INT8 = 1,
+    BLAS_HALF = 5,
+    BLAS_FLOAT = 6,
+    BLAS_DOUBLE = 7,
+    BLAS_COMPLEX_FLOAT = 9,
+    BLAS_COMPLEX_DOUBLE = 10,
+    BLAS_BFLOAT16 = 15,
+    BLAS_FLOAT8_E5M2 = 23,
+    BLAS_FLOAT8_E4M3 = 24,
+    BLAS_FLOAT4 = 45,
+    BLAS_TF32 = DTYPE_TF32,
+    BLAS_UNKNOWN = FLOPS_NOT_KNOWN
+};
+
+/* What one call does. type BLAS_UNKNOWN: its arguments did not tell. */
+struct blas_work {
+    uint64_t flops, bytes;
+    uint32_t type; /* enum blas_type */
+};
+
+/* One call that is recorded, or whose real function is not known yet; lives on the wrapper's stack. */
+struct blas_call {
+    void *real;             /* NULL when there is none */
+    struct thread_log *log; /* where the call's span is open, or NULL */
+    struct open_span *span;
+    enum blas_id id;
+};
+
+/* The real function while nothing is recorded, NULL when blas_begin() has to look. Any thread. */
+void *blas_fast(enum blas_id id, const void *caller);
+
+/* Finds the real function; opens a span while FLOPs are recorded. `caller` is the wrapper's return address. Keeps errno. */
+void blas_begin(struct blas_call *call, enum blas_id id, const void *caller);
+
+/* Gives the open span its count. */
+void blas_count(const struct blas_call *call, const struct blas_work *w);
+
+/* After the real call: closes the span; what failed has done nothing. Keeps errno. The same thread as blas_begin(). */
+void blas_end(const struct blas_call *call, bool succeeded);
+
+/* ---- counting: 2mnk for real numbers, 8mnk for complex ones; a size below 0 counts nothing ---- */
+
+/* `batch` products of m x k by k x n. */
+void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t batch,
+               enum blas_type type);
+/* Of each group `size` products; the arrays have `groups` items. */
+void blas_groups(struct blas_work *w, const int *m, const int *n, const int *k, int groups,
+                 const int *size, enum blas_type type);
+/* One triangle of an n x n matrix, from n x k: n(n + 1)k (LAPACK Working Note 41). */
+void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type);
+/* `batch` triangular systems for m x n right sides: n m^2, or m n^2 from the right (LAPACK Working Note 41). */
+void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t batch,
+               enum blas_type type);
+/* cublasLtMatmul: sizes, types and batches as the descriptors of the library that has `real` tell them. */
+void blas_lt(struct blas_work *w, void *real, const void *desc, const void *a, const void *d);
+
+/* The type that a cudaDataType is multiplied in; compute: cublasComputeType_t, -1 = none. */
+enum blas_type blas_dtype(int data_type, int compute);
+
+#endif

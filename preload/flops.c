@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See flops.h; the formulas are explained in flops.def. */
+#include "preload/flops.h"
+
+#include "preload/torch_values.h"
+
+#define SLOTS        1024u  /* of the hash table of names; a power of two */
+#define LIST_MOST    65536u /* tensors of one list */
+#define SPATIAL_MOST 3u     /* dimensions that a convolution slides over */
+#define KEY          8u     /* shortest name in the table */
+
+/* A tensor's part of the work. sizes is NULL when it is not there. */
+struct shape {
+    const int64_t *sizes;
+    uint64_t dims;
+    const void *tensor;
+    uint32_t dtype;
+};
+
+/* One counting: what is read, and where it stands. */
+struct call {
+    const char *values;
+    uint64_t n;
+    struct flops_count *out;
+    bool bad;    /* something could not be told */
+    bool inside; /* what it calls will tell */
+};
+
+struct flops_row {
+    const char *name;
+    void (*formula)(struct call *call, int a, int b, int c);
+    int8_t a, b, c;
+    uint8_t len;
+};
+
+/* ---- reading ------------------------------------------------------------------------------------------------ */
+
+/* A product that must fit into 63 bits. */
+static uint64_t times(struct call *call, uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    if (__builtin_mul_overflow(a, b, &product) || product > INT64_MAX)
+        call->bad = true;
+    return call->bad ? 0 : product;
+}
+
+/* Product of the sizes from..dims. */
+static uint64_t volume(struct call *call, const struct shape *s, uint64_t from)
+{
+    uint64_t n = 1;
+    for (uint64_t i = from; i < s->dims; i++)
+        n = times(call, n, (uint64_t)s->sizes[i]);
+    return n;
+}
+
+static uint64_t dtype_bytes(uint32_t dtype)
+{
+    static const uint8_t bytes[] = {
+        1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1, 2, 1,
+        1, 1, 1, 2, 4, 8, 1, 1, 1, 1, 1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4,
+    };
+    return dtype < sizeof bytes ? bytes[dtype] : 1;
+}
+
+static void move_bytes(struct call *call, uint64_t elements, uint32_t dtype)
+{
+    call->out->bytes += times(call, elements, dtype_bytes(dtype));
+}
+
+/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad. */
+static bool shape_of(struct call *call, const void *tensor, struct shape *s)
+{
+    *s = (struct shape){.tensor = tensor};
+    if (!tensor || tensor == torch_api.undefined_tensor)
+        return false;
+    if (!value_has_sizes(tensor)) {
+        call->bad = true;
+        return false;
+    }
+    uint16_t dtype;
+    memcpy(&dtype, (const char *)tensor + torch_api.layout->ti_dtype, sizeof dtype);
+    s->sizes = value_sizes(tensor, &s->dims);
+    s->dtype = dtype;
+    return true;
+}
+
+static const char *value_at(const struct call *call, int i)
+{
+    return i >= 0 && (uint64_t)i < call->n ? call->values + (size_t)i * torch_api.layout->iv_size
+                                           : NULL;
+}
+
+/* The tensor at position i; false: there is none. */
+static bool tensor_at(struct call *call, int i, struct shape *s)
+{
+    const char *value = value_at(call, i);
+    *s = (struct shape){0};
+    return value && value_tag(value) == torch_api.layout->tag_tensor &&
+           shape_of(call, value_pointer(value, torch_api.layout->iv_payload), s);
+}
+
+/* The same where there must be one. It is `first`: what it is made of is what the call is counted for. */
+static bool operand(struct call *call, int i, struct shape *s, bool first)
+{
+    if (!tensor_at(call, i, s)) {
+        call->bad = true;
+        return false;
+    }
+    if (first) {
+        const struct torch_layout *l = torch_api.layout;
+        const int8_t *tensor = s->tensor;
+        call->out->dtype = s->dtype;
+        call->out->device_type = tensor[l->ti_device_set] ? tensor[l->ti_device_type] : -1;
+        call->out->device_index = tensor[l->ti_device_set] ? tensor[l->ti_device_index] : -1;
+    }
+    return true;
+}
+
+/* The elements of the list at position i, *n of them; NULL: it is no list. */
+static const char *list_at(const struct call *call, int i, uint64_t *n)
+{
+    const struct torch_layout *l = torch_api.layout;
+    const char *value = value_at(call, i);
+    *n = 0;
+    if (!value || value_tag(value) != l->tag_generic_list)
+        return NULL;
+    const void *list = value_pointer(value, l->iv_payload);
+    if (!list)
+        return NULL;
+    const char *first = value_pointer(list, l->list_begin);
+    *n = (uint64_t)((const char *)value_pointer(list, l->list_end) - first) / l->iv_size;
+    return *n <= LIST_MOST ? first : NULL;
+}
+
+/* Whether the value is true; one that is no bool makes the call bad. */
+static bool truth(struct call *call, const char *value)
+{
+    const struct torch_layout *l = torch_api.layout;
+    if (!value || value_tag(value) != l->tag_bool) {
+        call->bad = true;
+        return false;
+    }
+    return *(value + l->iv_payload) != 0;
+}
+
+/* The number in the list at position i for spatial dimension d; a list of one is for all of them. A position of -1 yields `otherwise`. */
+static int64_t int_of(struct call *call, int i, uint64_t d, int64_t otherwise)
+{
+    const struct torch_layout *l = torch_api.layout;
+    uint64_t n;
+    if (i < 0)
+        return otherwise;
+    const char *first = list_at(call, i, &n);
+    const char *value = first && n ? first + (n == 1 ? 0 : d) * l->iv_size : NULL;
+    if (!value || (n != 1 && d >= n) || value_tag(value) != l->tag_int) {
+        call->bad = true;
+        return otherwise;
+    }
+    return (int64_t)value_word(value, l->iv_payload);
+}
+
+/* ---- the formulas ------------------------------------------------------------------------------------------- */
+
+static void count_MATMUL(struct call *call, int a, int b, int c)
+{
+    struct shape left, right, added;
+    if (!operand(call, a, &left, true) || !operand(call, b, &right, false))
+        return;
+    if (left.dims == 0 || right.dims == 0 || right.dims > left.dims) {
+        call->bad = true;
+        return;
+    }
+    uint64_t rows = volume(call, &left, 0), columns = 1;
+    if (right.dims >= 2) /* else a vector */
+        columns = (uint64_t)right.sizes[right.dims - 1];
+    uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
+    uint64_t result = depth ? times(call, rows / depth, columns) : 0;
+    call->out->flops = times(call, 2, times(call, rows, columns));
+    move_bytes(call, rows, left.dtype);
+    move_bytes(call, volume(call, &right, 0), right.dtype);
+    move_bytes(call, result, left.dtype);
+    if (tensor_at(call, c, &added))
+        move_bytes(call, volume(call, &added, 0), added.dtype);
+}
+
+/* Elements of the first `a` tensors broadcast to each other; those that are no tensors are numbers. */
+static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
+{
+    uint64_t dims = 0, n = 1;
+    for (int i = 0; i < a; i++) {
+        if (i == 0 ? !operand(call, 0, &shapes[0], true) : !tensor_at(call, i, &shapes[i]))
+            continue;
+        dims = shapes[i].dims > dims ? shapes[i].dims : dims;
+        move_bytes(call, volume(call, &shapes[i], 0), shapes[i].dtype);
+    }
+    if (a == 1)
+        return volume(call, &shapes[0], 0);
+    for (uint64_t d = 1; d <= dims; d++) {
+        uint64_t size = 1;
+        for (int i = 0; i < a; i++)
+            if (shapes[i].dims >= d && shapes[i].sizes[shapes[i].dims - d] != 1)
+                size = (uint64_t)shapes[i].sizes[shapes[i].dims - d];
+        n = times(call, n, size);
+    }
+    return n;
+}
+
+static void count_ELEMENTS(struct call *call, int a, int b, int c)
+{
+    struct shape shapes[3] = {{0}};
+    uint64_t n = broadcast(call, a, shapes);
+    call->out->flops = times(call, n, (uint64_t)b);
+    if (c)
+        move_bytes(call, n, shapes[0].dtype);
+}
+
+static void count_FIRST(struct call *call, int a, int b, int c)
+{
+    struct shape shapes[3] = {{0}};
+    uint64_t n = broadcast(call, a, shapes);
+    call->out->flops = call->bad ? 0 : times(call, volume(call, &shapes[0], 0), (uint64_t)b);
+    if (c)
+        move_bytes(call, n, shapes[0].dtype);
+}
+
+static void count_REDUCE(struct call *call, int a, int b, int c)
+{
+    struct shape s;
+    (void)c;
+    if (!operand(call, a, &s, true))
+        return;
+    uint64_t n = volume(call, &s, 0);
+    call->out->flops = times(call, n, (uint64_t)b);
+    move_bytes(call, n, s.dtype);
+}
+
+/* Elements and bytes of the tensors of the list at position i. first: it tells dtype and device. */
+static uint64_t sum_list(struct call *call, int i, bool first, uint64_t *bytes)
+{
+    const struct torch_layout *l = torch_api.layout;
+    uint64_t n, elements = 0;
+    const char *value = list_at(call, i, &n);
+    for (uint64_t k = 0; value && k < n; k++, value += l->iv_size) {
+        struct shape s;
+        if (value_tag(value) != l->tag_tensor)
+            return elements; /* numbers */
+        struct call one = {.values = value, .n = 1, .out = call->out};
+        if (!operand(&one, 0, &s, first && k == 0)) {
+            call->bad = true;
+            return 0;
+        }
+        uint64_t these = volume(call, &s, 0);
+        elements += these;
+        *bytes += times(call, these, dtype_bytes(s.dtype));
+    }
+    return elements;
+}
+
+static void count_LIST(struct call *call, int a, int b, int c)
+{
+    uint64_t n, bytes = 0, written = 0;
+    if (!list_at(call, a, &n)) {
+        call->bad = true;
+        return;
+    }
+    uint64_t elements = sum_list(call, a, true, &bytes);
+    written = times(call, bytes, (uint64_t)c);
+    for (int i = 0; (uint64_t)i < call->n && !call->bad; i++)
+        if (i != a)
+            sum_list(call, i, false, &bytes);
+    call->out->flops = times(call, elements, (uint64_t)b);
+    call->out->bytes = bytes + written;
+}
+
+static void count_COPY(struct call *call, int a, int b, int c)
+{
+    struct shape to, from;
+    (void)a, (void)b, (void)c;
+    if (!operand(call, 0, &to, true))
+        return;
+    move_bytes(call, volume(call, &to, 0), to.dtype);
+    if (tensor_at(call, 1, &from))
+        move_bytes(call, volume(call, &from, 0), from.dtype);
+}
+
+static void count_GATHER(struct call *call, int a, int b, int c)
+{
+    struct shape table, indices;
+    (void)c;
+    if (!operand(call, a, &table, true) || !operand(call, b, &indices, false))
+        return;
+    uint64_t n = volume(call, &indices, 0);
+    move_bytes(call, n, indices.dtype);
+    move_bytes(call, times(call, 2, times(call, n, volume(call, &table, 1))), table.dtype);
+}
+
+/* ---- convolutions ---- */
+
+/* Products that each element of the weight takes part in: batch x what the window slides over. */
+struct conv {
+    struct shape input, weight;
+    uint64_t spatial; /* dimensions */
+    uint64_t
+        position; /* elements of the output, or of the input of a transposed one, in one channel of all samples */
+};
+
+static bool conv_shapes(struct call *call, int input, struct conv *k)
+{
+    if (!operand(call, input, &k->input, true) || !operand(call, input + 1, &k->weight, false))
+        return false;
+    k->spatial = k->weight.dims - 2;
+    bool fits = k->weight.dims > 2 && k->spatial <= SPATIAL_MOST &&
+                k->input.dims + 1 >= k->weight.dims && k->input.dims <= k->weight.dims;
+    call->bad |= !fits;
+    return fits;
+}
+
+static uint64_t conv_batch(const struct conv *k)
+{
+    return k->input.dims == k->weight.dims ? (uint64_t)k->input.sizes[0] : 1;
+}
+
+/* Length of the output along spatial dimension d. */
+static uint64_t output_length(struct call *call, const struct conv *k, uint64_t d, int stride,
+                              int padding, int dilation)
+{
+    int64_t in = k->input.sizes[k->input.dims - k->spatial + d];
+    int64_t filter = k->weight.sizes[k->weight.dims - k->spatial + d];
+    int64_t step = int_of(call, stride, d, 1);
+    int64_t most = INT64_C(1) << 40;
+    int64_t pad = int_of(call, padding, d, 0), spread = int_of(call, dilation, d, 1);
+    if (step <= 0 || in < 0 || in > most || filter > most || pad > most || spread > 1 << 20)
+        call->bad = true;
+    int64_t room = call->bad ? -1 : in + 2 * pad - spread * (filter - 1) - 1;
+    return room < 0 ? 0 : (uint64_t)(room / step + 1);
+}
+
+static void conv_bytes(struct call *call, const struct conv *k, uint64_t out)
+{
+    move_bytes(call, volume(call, &k->input, 0), k->input.dtype);
+    move_bytes(call, volume(call, &k->weight, 0), k->weight.dtype);
+    move_bytes(call, out, k->input.dtype);
+}
+
+static void count_CONV(struct call *call, int stride, int padding, int dilation)
+{
+    struct conv k;
+    const char *named = value_at(call, padding);
+    call->inside = named && value_tag(named) == torch_api.layout->tag_string;
+    if (call->inside || !conv_shapes(call, 0, &k))
+        return; /* padding by name: the aten::convolution inside has it in numbers */
+    k.position = conv_batch(&k);
+    for (uint64_t d = 0; d < k.spatial; d++)
+        k.position = times(call, k.position, output_length(call, &k, d, stride, padding, dilation));
+    uint64_t weights = volume(call, &k.weight, 0);
+    call->out->flops = times(call, 2, times(call, k.position, weights));
+    conv_bytes(call, &k, times(call, k.position, (uint64_t)k.weight.sizes[0]));
+}
+
+static void count_CONV_T(struct call *call, int a, int b, int c)
+{
+    struct conv k;
+    (void)a, (void)b, (void)c;
+    if (!conv_shapes(call, 0, &k))
+        return;
+    uint64_t inputs = volume(call, &k.input, 0), filter = volume(call, &k.weight, 1);
+    call->out->flops = times(call, 2, times(call, inputs, filter));
+    conv_bytes(call, &k, 0); /* the output's size would need more arguments */
+}
+
+static void count_CONVOLUTION(struct call *call, int transposed, int padding, int c)
+{
+    (void)c;
+    if (truth(call, value_at(call, transposed)))
+        count_CONV_T(call, 0, 0, 0);
+    else
+        count_CONV(call, padding - 1, padding, padding + 1);
+}
+
+/* Each gradient that is asked for takes as many products as the convolution did. */
+static void count_CONV_BACK(struct call *call, int transposed, int stride, int mask)
+{
+    struct conv k;
+    struct shape gradient;
+    uint64_t n, wanted = 0;
+    (void)stride;
+    if (!operand(call, 0, &gradient, false) || !conv_shapes(call, 1, &k))
+        return;
+    const char *asked = list_at(call, mask, &n);
+    if (!asked || n < 2) {
+        call->bad = true;
+        return;
+    }
+    for (uint64_t i = 0; i < 2; i++)
+        wanted += truth(call, asked + i * torch_api.layout->iv_size);
+    bool turned = truth(call, value_at(call, transposed));
+    uint64_t moved = turned ? volume(call, &k.input, 0) : volume(call, &gradient, 0);
+    uint64_t filter = volume(call, &k.weight, 1); /* of one channel of what is moved along */
+    call->out->flops = times(call, wanted, times(call, 2, times(call, moved, filter)));
+    conv_bytes(call, &k, volume(call, &gradient, 0));
+    call->out->bytes = times(call, call->out->bytes, wanted ? wanted : 1);
+}
+
+/* ---- attention ---- */
+
+struct attention {
+    uint64_t heads;      /* of all samples */
+    uint64_t q, k;       /* lengths */
+    uint64_t dim, v_dim; /* of a head of queries and keys, of values */
+};
+
+static bool read_attention(struct call *call, int at, bool sequence_first, int packed,
+                           struct attention *s)
+{
+    struct shape q, k, v, lengths;
+    if (!operand(call, at, &q, true) || !operand(call, at + 1, &k, false) ||
+        !operand(call, at + 2, &v, false))
+        return false;
+    unsigned length = sequence_first ? 1 : 2, head = sequence_first ? 2 : 1;
+    if (q.dims != 4 || k.dims != 4 || v.dims != 4 || tensor_at(call, packed, &lengths)) {
+        call->bad = true;
+        return false;
+    }
+    s->heads = times(call, (uint64_t)q.sizes[0], (uint64_t)q.sizes[head]);
+    s->q = (uint64_t)q.sizes[length];
+    s->k = (uint64_t)k.sizes[length];
+    s->dim = (uint64_t)q.sizes[3];
+    s->v_dim = (uint64_t)v.sizes[3];
+    move_bytes(call, volume(call, &q, 0), q.dtype);
+    move_bytes(call, volume(call, &k, 0), k.dtype);
+    move_bytes(call, volume(call, &v, 0), v.dtype);
+    move_bytes(call, times(call, times(call, s->heads, s->q), s->v_dim), q.dtype);
+    return true;
+}
+
+/* dims and v_dims: how often a product over each kind of head dimension is made. */
+static void count_attention(struct call *call, const struct attention *s, uint64_t dims,
+                            uint64_t v_dims)
+{
+    uint64_t scores = times(call, times(call, s->heads, s->q), s->k);
+    uint64_t depth = times(call, dims, s->dim) + times(call, v_dims, s->v_dim);
+    call->out->flops = times(call, 2, times(call, scores, depth));
+}
+
+static void count_SDPA(struct call *call, int a, int b, int c)
+{
+    struct attention s;
+    if (read_attention(call, a, b != 0, c, &s))
+        count_attention(call, &s, 1, 1);
+}
+
+static void count_SDPA_BACK(struct call *call, int a, int b, int c)
+{
+    struct attention s;
+    if (!read_attention(call, a, b != 0, c, &s))
+        return;
+    count_attention(call, &s, 3, 2);
+    call->out->bytes = times(call, 2, call->out->bytes); /* and the gradient of each */
+}
+
+/* ---- recurrent layers ---- */
+
+static void count_rnn(struct call *call, uint64_t weights, uint64_t bytes, int passes)
+{
+    struct shape input;
+    if (!operand(call, 0, &input, true) || input.dims == 0)
+        return;
+    uint64_t elements = volume(call, &input, 0);
+    uint64_t width = (uint64_t)input.sizes[input.dims - 1];
+    uint64_t steps = width ? elements / width : 0; /* time steps of all samples */
+    call->out->flops = times(call, times(call, 2, steps), times(call, weights, (uint64_t)passes));
+    move_bytes(call, elements, input.dtype);
+    call->out->bytes += bytes;
+}
+
+static void count_RNN(struct call *call, int a, int b, int c)
+{
+    struct shape w;
+    uint64_t weights = 0, bytes = 0;
+    (void)c;
+    for (int i = a; i < a + 2; i++) {
+        if (!operand(call, i, &w, false))
+            return;
+        uint64_t these = volume(call, &w, 0);
+        weights += these;
+        bytes += times(call, these, dtype_bytes(w.dtype));
+    }
+    count_rnn(call, weights, bytes, b);
+}
+
+/* Matrices multiply, vectors are biases. */
+static void count_RNN_LIST(struct call *call, int a, int b, int c)
+{
+    const struct torch_layout *l = torch_api.layout;
+    uint64_t n, weights = 0, bytes = 0;
+    (void)c;
+    const char *value = list_at(call, a, &n);
+    if (!value)
+        call->bad = true;
+    for (uint64_t i = 0; value && i < n; i++, value += l->iv_size) {
+        struct call one = {.values = value, .n = 1, .out = call->out};
+        struct shape w;
+        if (!operand(&one, 0, &w, false)) {
+            call->bad = true;
+            return;
+        }
+        uint64_t these = w.dims == 2 ? volume(call, &w, 0) : 0;
+        weights += these;
+        bytes += times(call, these, dtype_bytes(w.dtype));
+    }
+    count_rnn(call, weights, bytes, b);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+static const struct flops_row rows[] = {
+#define FLOPS(name, formula, a, b, c, source) {name, count_##formula, a, b, c, sizeof(name) - 1},
+#include "preload/flops.def"
+#undef FLOPS
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+_Static_assert(ROWS < 255, "a slot is a byte");
+
+static uint8_t slots[SLOTS]; /* row + 1 by hash of the name; written by flops_start() */
+
+static uint64_t load(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* Names differ in their ends, their middles or their lengths. */
+static uint32_t hash(const char *name, uint32_t len)
+{
+    uint64_t h = load(name + len - KEY) + 3 * load(name + (len - KEY) / 2) + len;
+    return (uint32_t)(h * 0x9e3779b97f4a7c15u >> 54);
+}
+
+void flops_start(void)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        uint32_t at = hash(rows[i].name, rows[i].len);
+        while (slots[at] && slots[at] != i + 1)
+            at = (at + 1) & (SLOTS - 1);
+        slots[at] = (uint8_t)(i + 1);
+    }
+}
+
+const struct flops_row *flops_find(const char *name, uint32_t len)
+{
+    if (len < KEY)
+        return NULL;
+    for (uint32_t at = hash(name, len); slots[at]; at = (at + 1) & (SLOTS - 1)) {
+        const struct flops_row *row = &rows[slots[at] - 1];
+        if (row->len == len && memcmp(row->name, name, len) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+enum flops_told flops_of(const struct flops_row *row, const void *function, struct flops_count *out)
+{
+    struct call call = {.out = out};
+    *out = (struct flops_count){.device_type = -1, .device_index = -1};
+    call.values = value_inputs(function, &call.n);
+    row->formula(&call, row->a, row->b, row->c);
+    if (call.inside || (out->device_type != 0 && out->device_type != 1))
+        return call.bad ? FLOPS_UNKNOWN : FLOPS_NONE;
+    return call.bad ? FLOPS_UNKNOWN : FLOPS_COUNTED;
+}

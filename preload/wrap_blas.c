@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wrappers around cuBLAS, cuBLASLt and BLAS, one per row and version node of blas.def. They run on application threads, in place of the
+ * real function, and always forward to it. As in wrap_cuda.c the slow half is a function of its own.
+ */
+#include "preload/blas.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define FORWARD_int(missing, params, args)                                                         \
+    int(*real) params = call.real;                                                                 \
+    if (!real)                                                                                     \
+        return missing;                                                                            \
+    int result = real args;                                                                        \
+    blas_end(&call, result == 0);                                                                  \
+    return result;
+#define FORWARD_void(missing, params, args)                                                        \
+    void(*real) params = call.real;                                                                \
+    if (!real)                                                                                     \
+        return;                                                                                    \
+    real args;                                                                                     \
+    blas_end(&call, true);
+#define RETURN_int return
+#define RETURN_void
+
+#define BLAS(node, symbol, ret, missing, params, args, count)                                      \
+    static __attribute__((noinline)) ret slow_##node##_##symbol params                             \
+    {                                                                                              \
+        struct blas_call call;                                                                     \
+        blas_begin(&call, BLAS_##node##_##symbol, __builtin_return_address(0));                    \
+        if (call.span) {                                                                           \
+            struct blas_work work = {.type = BLAS_UNKNOWN}, *w = &work;                            \
+            count;                                                                                 \
+            blas_count(&call, w);                                                                  \
+        }                                                                                          \
+        FORWARD_##ret(missing, params, args)                                                       \
+    }                                                                                              \
+    __asm__(".symver blas_" #node "_" #symbol ", " #symbol BLAS_SUFFIX_##node);                    \
+    EXPORT ret blas_##node##_##symbol params;                                                      \
+    EXPORT ret blas_##node##_##symbol params                                                       \
+    {                                                                                              \
+        ret(*go) params = blas_fast(BLAS_##node##_##symbol, __builtin_return_address(0));          \
+        if (__builtin_expect(!go, 0))                                                              \
+            go = slow_##node##_##symbol;                                                           \
+        RETURN_##ret go args;                                                                      \
+    }
+#include "preload/blas.def"

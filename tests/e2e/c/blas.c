@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls a BLAS that notes its arguments, from the program and from inside two copies of it; exits with the number of what was wrong. Its
+ * argument: the folder of the two libraries. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/cprof.h"
+
+struct blas_note {
+    int which, m, n, k, lda, ldb, ldc, order;
+    size_t first_length, second_length;
+    const void *a, *b, *c;
+    double alpha, beta;
+};
+
+void sgemm_(const char *, const char *, const int *, const int *, const int *, const float *,
+            const void *, const int *, const void *, const int *, const float *, void *,
+            const int *, size_t, size_t) __attribute__((weak));
+void cblas_dgemm(int, int, int, int, int, int, double, const void *, int, const void *, int, double,
+                 void *, int) __attribute__((weak));
+
+void cblas_sgemm(int, int, int, int64_t, int64_t, int64_t, float, const void *, int64_t,
+                 const void *, int64_t, float, void *, int64_t) __attribute__((weak));
+
+static int wrong;
+#define EXPECT(what)                                                                               \
+    do {                                                                                           \
+        if (!(what))                                                                               \
+            wrong++, fprintf(stderr, "line %d: not true: %s\n", __LINE__, #what);                  \
+    } while (0)
+
+static void call(const struct blas_note *note)
+{
+    int m = 3, n = 4, k = 5, lda = 6, ldb = 7, ldc = 8;
+    float alpha = 1.5f, beta = 2.5f;
+    char a[4], b[4], c[4];
+    errno = 0;
+    sgemm_("N", "T", &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 21);
+    EXPECT(errno == 77);
+    EXPECT(note->which == 1 && note->m == 3 && note->n == 4 && note->k == 5 &&
+           note->order == 'N' * 256 + 'T');
+    EXPECT(note->lda == 6 && note->ldb == 7 && note->ldc == 8 && note->alpha == 1.5 &&
+           note->beta == 2.5);
+    EXPECT(note->a == a && note->b == b && note->c == c && note->first_length == 1 &&
+           note->second_length == 21);
+    cblas_dgemm(101, 111, 112, 30, 40, 50, 0.25, a, 60, b, 70, -0.5, c, 80);
+    EXPECT(errno == 78);
+    EXPECT(note->m == 30 && note->n == 40 && note->k == 50 && note->lda == 60 && note->ldb == 70 &&
+           note->ldc == 80);
+    EXPECT(note->order == 101 + 111 + 112 && note->alpha == 0.25 && note->beta == -0.5);
+    EXPECT(note->a == a && note->b == b && note->c == c);
+}
+
+/* Whatever stands in the upper halves of the sizes arrives. */
+static void call_wide(const int64_t *wide)
+{
+    int64_t sizes[] = {3, 4, 5, INT64_C(6) << 32 | 1, INT64_C(7) << 32 | 2, INT64_C(8) << 32 | 3};
+    cblas_sgemm(101, 111, 111, sizes[0], sizes[1], sizes[2], 1, NULL, sizes[3], NULL, sizes[4], 0,
+                NULL, sizes[5]);
+    EXPECT(memcmp(wide, sizes, sizeof sizes) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    char path[2][4096];
+    void *library[2];
+    int (*inside[2])(int, int, int);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/libfakeblas%s.so", argc > 1 ? argv[1] : ".",
+                 i ? "2" : "");
+        library[i] = dlopen(path[i], RTLD_NOW | (i ? RTLD_LOCAL : RTLD_GLOBAL));
+        if (!library[i])
+            return fprintf(stderr, "%s\n", dlerror()), 99;
+        *(void **)&inside[i] = dlsym(library[i], "call_inside");
+    }
+    if (!sgemm_ || !cblas_dgemm)
+        return 98; /* nobody is preloaded */
+    for (int step = 0; step < 4; step++) {
+        cprof_range_push("train");
+        call(dlsym(library[0], "blas_note"));
+        call_wide(dlsym(library[0], "blas_wide"));
+        EXPECT(inside[0](10, 20, 30) == 1);
+        for (int i = 0; i < 2; i++)
+            inside[i](1, 2, 3);
+        cprof_range_pop();
+        cprof_step();
+    }
+    return wrong;
+}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interposed matrix libraries: the real function gets what was passed, the row has the exact count, totals hold each operation once; a
+loop of products on the simulated GPU has the utilisation that its kernels' times say."""
+
+import subprocess
+import sys
+
+import pytest
+
+import support
+from conftest import BUILD
+from gpu_runs import gpu_run, needed
+
+ALL = {"WARMUP": 0, "ACTIVE": 1000}
+M, N, K = 64, 48, 32
+PRODUCT = 2 * M * N * K
+
+# What each call of gemm.c --calls does, by hand.
+CALLS = {"cublasSgemm": PRODUCT, "cublasGemmEx": PRODUCT, "cublasGemmStridedBatchedEx": 5 * PRODUCT,
+         "cublasGemmGroupedBatchedEx": 2 * (10 * 2 * 4 * 6 + 11 * 3 * 5 * 7), "cublasSsyrk": N * (N + 1) * K,
+         "cublasDtrsmBatched": 4 * N * M * M, "cublasLtMatmul": 3 * PRODUCT}
+
+
+def calls(trace):
+    return support.events(trace, ph="X", cat="library_call")
+
+
+def samples(trace, name):
+    """Values of a counter in order of time."""
+    found = sorted(support.events(trace, ph="C", name=name), key=lambda e: float(e["ts"]))
+    assert all(len(e["args"]) == 1 for e in found)
+    return [next(iter(e["args"].values())) for e in found]
+
+
+def steps(trace):
+    """[(start, end)] of the steps in nanoseconds."""
+    return sorted(support.span_ns(e) for e in support.events(trace, ph="X") if e["name"].startswith("ProfilerStep#"))
+
+
+def test_arguments_of_blas_arrive_and_each_copy_is_its_own(tmp_path):
+    run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, **ALL)
+    assert run.rc == 0, run.err
+    trace = support.load(run.traces[0])
+    rows = calls(trace)
+    assert [e["args"]["flops"] for e in rows if e["name"] == "cblas_dgemm"] == [2 * 30 * 40 * 50] * 4
+    assert [e["args"]["flops"] for e in rows if e["name"] == "cblas_sgemm"] == [2 * 3 * 4 * 5] * 4
+    assert sorted(e["args"]["flops"] for e in rows if e["name"] == "sgemm_") == [12] * 8 + [120] * 4 + [12000] * 4
+    account = trace["cprof"]["flops"]
+    assert account["CPU"]["flops"] == sum(e["args"]["flops"] for e in rows)
+    assert account["unknown"] == account["not_placed"] == account["late"] == 0
+
+
+def test_blas_is_only_forwarded_when_nothing_is_recorded(tmp_path):
+    run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, SKIP_FIRST=100)
+    assert run.rc == 0, run.err
+    run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, WITH_FLOPS=0, **ALL)
+    assert run.rc == 0, run.err
+    trace = support.load(run.traces[0])
+    assert not calls(trace) and "flops" not in trace["cprof"] and "with_flops" not in trace
+
+
+def test_numpy(tmp_path):
+    """NumPy's wheels call their OpenBLAS through their PLT."""
+    pytest.importorskip("numpy", reason="NumPy is not installed in .venv")
+    script = support.pathlib.Path(__file__).parent / "scripts" / "numpy_gemm.py"
+    plain = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=True)
+    run = support.run([sys.executable, script], tmp_path, **ALL)
+    assert run.rc == 0 and run.out == plain.stdout, run.err
+    found = {e["name"]: e["args"]["flops"] for e in calls(support.load(run.traces[0]))}
+    if not found:
+        pytest.skip("this NumPy's BLAS is not called through the PLT")
+    product = 30 * 30 * 40
+    assert found == {"scipy_cblas_sgemm64_": 2 * product, "scipy_cblas_dgemm64_": 2 * product, "scipy_cblas_cgemm64_": 8 * product}
+
+
+@needed
+def test_each_call_of_cublas(tmp_path):
+    run = gpu_run("gemm", tmp_path, "--calls", 1, "--steps", 3, **ALL)
+    trace = run.whole()
+    top = [e for e in calls(trace) if "flops" in e["args"]]
+    inner = 3 * [PRODUCT]  # cublasGemmEx calls cublasLtMatmul, which shows its own count
+    found = {name: sorted(e["args"]["flops"] for e in top if e["name"] == name) for name in CALLS}
+    assert found == {name: sorted(3 * [flops] + (inner if name == "cublasLtMatmul" else [])) for name, flops in CALLS.items()}
+    failed = [e for e in calls(trace) if "flops" not in e["args"]]
+    assert [e["name"] for e in failed] == 3 * ["cublasSgemm"]  # a call that fails does nothing
+    account = trace["cprof"]["flops"]
+    assert account["CUDA:0"]["flops"] == 3 * sum(CALLS.values())
+    assert account["CUDA:0"]["tfloat32"]["flops"] == 3 * PRODUCT and account["CUDA:0"]["float64"]["flops"] == 3 * CALLS["cublasDtrsmBatched"]
+    assert account["not_placed"] == account["unknown"] == account["late"] == 0
+    # the one kernel of a call has its count; of two, neither has
+    kernels = support.events(trace, ph="X", cat="kernel")
+    assert len([e for e in kernels if "flops" not in e["args"]]) == 3 * 2
+    assert sum(e["args"].get("flops", 0) for e in kernels) == 3 * (sum(CALLS.values()) - CALLS["cublasLtMatmul"])
+
+
+@needed
+def test_utilisation_of_a_loop_of_products(tmp_path):
+    """Products of 2 x 1024^3 in 500 us each, one behind the other: each step's numbers are those of its length, and in the step that was
+    disturbed least they are within 2 % of what the kernels' own times say."""
+    peak, flops, n = 25.0, 2 * 1024 ** 3, 100
+    run = gpu_run("gemm", tmp_path, "--steps", 6, "--products", n, "--us", 500, PEAK_TFLOPS="fp32=1, bf16=25", **ALL)
+    trace = run.whole()
+    kernels = support.events(trace, ph="X", cat="kernel")
+    for kernel in kernels:
+        assert kernel["args"]["flops"] == flops
+        start, end = support.span_ns(kernel)
+        assert kernel["args"]["TFLOP/s"] == pytest.approx(flops / (end - start) / 1e3, rel=1e-3)
+    found, rates = samples(trace, "MFU % CUDA:0"), samples(trace, "TFLOP/s CUDA:0")
+    assert len(found) == len(rates) == 6 + 1 and found[-1] == rates[-1] == 0
+    distances = []
+    for mfu, rate, (start, end) in zip(found, rates, steps(trace)):
+        assert rate == pytest.approx(n * flops / (end - start) / 1e3, rel=1e-4)
+        assert mfu == pytest.approx(100 * rate / peak, rel=1e-4)
+        ran = [e - s for s, e in map(support.span_ns, kernels) if start <= s < end]
+        distances.append(abs(mfu / (100 * flops * len(ran) / sum(ran) / 1e3 / peak) - 1))
+    assert min(distances) < 0.02, distances
+    account = trace["cprof"]["flops"]["CUDA:0"]
+    assert account["flops"] == 6 * n * flops
+    assert account["busy_ns"] == account["counted_ns"] == sum(e - s for s, e in map(support.span_ns, kernels))
+    assert account["coverage_percent"] == 100 and account["bfloat16"]["peak_tflops_per_s"] == peak
+
+
+@needed
+def test_the_device_tells_its_peak(tmp_path):
+    run = gpu_run("gemm", tmp_path, "--steps", 4, "--products", 3, **ALL)
+    trace = run.whole()
+    device = trace["deviceProperties"][0]
+    assert "H100" in device["name"] or device["computeMajor"] == 9, device
+    assert trace["cprof"]["flops"]["CUDA:0"]["bfloat16"]["peak_tflops_per_s"] == pytest.approx(989.4)
+
+
+def test_a_bad_peak_is_one_line(tmp_path):
+    run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, PEAK_TFLOPS="bf16:989", **ALL)
+    assert run.rc == 0 and len(run.traces) == 1
+    assert len([line for line in run.err.splitlines() if "CPROF_PEAK_TFLOPS=bf16:989" in line]) == 1

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuBLASLt for the simulated GPU: cublasLtMatmul launches one kernel, two when beta is not 0 (as a product split along k does), each for
+ * alpha nanoseconds. Descriptors are read by the calls that the real library has for it. Its arguments are noted. */
+#include "tests/gpu/blas_sim.h"
+
+uint64_t blas_sim_note[BLAS_SIM_NOTES];
+
+int cublasLtMatrixLayoutGetAttribute(const struct blas_sim_layout *l, int attribute, void *value,
+                                     size_t size, size_t *written)
+{
+    int32_t type = l->type, batch = l->batch;
+    const void *from = attribute == 0   ? (const void *)&type
+                       : attribute == 2 ? (const void *)&l->rows
+                       : attribute == 3 ? (const void *)&l->columns
+                       : attribute == 5 ? (const void *)&batch
+                                        : NULL;
+    size_t bytes = attribute == 2 || attribute == 3 ? 8 : 4;
+    if (!from || size < bytes)
+        return 7;
+    memcpy(value, from, bytes);
+    if (written)
+        *written = bytes;
+    return 0;
+}
+
+int cublasLtMatmulDescGetAttribute(const struct blas_sim_desc *d, int attribute, void *value,
+                                   size_t size, size_t *written)
+{
+    if ((attribute != 0 && attribute != 3) || size < 4)
+        return 7;
+    memcpy(value, attribute == 0 ? &d->compute : &d->transa, 4);
+    if (written)
+        *written = 4;
+    return 0;
+}
+
+int cublasLtMatmul(void *h, const struct blas_sim_desc *desc, const float *alpha, const void *a,
+                   const struct blas_sim_layout *al, const void *b,
+                   const struct blas_sim_layout *bl, const float *beta, const void *c,
+                   const struct blas_sim_layout *cl, void *d, const struct blas_sim_layout *dl,
+                   const void *algo, void *space, size_t size, void *stream)
+{
+    NOTE(h, desc, alpha, a, al, b, bl, beta, c, cl, d, dl, algo, space, size, stream);
+    cudaError_t error = gpu_named(stream, GPU_GEMM, (uint64_t)*alpha);
+    if (!error && *beta != 0)
+        error = gpu_named(stream, GPU_ELEMENTWISE, (uint64_t)*alpha);
+    return error ? 13 : 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An operator's inputs laid out by hand as torch 2.13 lays them out, for what reads them. Each object has exactly its own size on the
+ * heap, so that ASan sees a byte read too far. */
+#ifndef TESTS_SUPPORT_TORCH_OBJECTS_H
+#define TESTS_SUPPORT_TORCH_OBJECTS_H
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/torch.h"
+
+#define FLOAT 6u
+#define LONG  4u
+
+static const struct torch_layout *l;
+static void *undefined;
+
+static void *objects[8192]; /* all of them, which live as long as the test */
+static unsigned n_objects;
+
+static inline void *make(size_t size)
+{
+    void *object = calloc(1, size);
+    ck_assert_ptr_nonnull(object);
+    ck_assert_uint_lt(n_objects, sizeof objects / sizeof *objects);
+    objects[n_objects++] = object;
+    return object;
+}
+
+static inline void set(void *object, uint16_t offset, const void *value, size_t size)
+{
+    if (size) /* the sizes of no dimensions are NULL */
+        memcpy((char *)object + offset, value, size);
+}
+
+#define SET(object, offset, type, value) set(object, offset, &(type){value}, sizeof(type))
+
+static inline void setup(void)
+{
+    l = torch_layout_find(2, 13, true);
+    ck_assert_ptr_nonnull(l);
+    undefined = make(l->ti_size);
+    torch_api.layout = l;
+    torch_api.undefined_tensor = undefined;
+}
+
+/* ---- objects ---- */
+
+static inline void *tensor(uint16_t dtype, uint64_t dims, const int64_t *sizes)
+{
+    void *t = make(l->ti_size);
+    SET(t, l->ti_ndim, uint64_t, dims);
+    SET(t, l->ti_dtype, uint16_t, dtype);
+    if (dims <= l->ti_inline_max) {
+        set(t, l->ti_sizes, sizes, dims * sizeof *sizes);
+        return t;
+    }
+    int64_t *outside = make(2 * dims * sizeof *sizes); /* strides follow */
+    memcpy(outside, sizes, dims * sizeof *sizes);
+    SET(t, l->ti_sizes, const void *, outside);
+    return t;
+}
+
+#define TENSOR(dtype, ...)                                                                         \
+    tensor(dtype, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+
+static _Alignas(16) char inputs[8192];
+static unsigned n_inputs;
+
+static inline void put_value(void *at, uint16_t tag, const void *payload)
+{
+    SET(at, l->iv_payload, const void *, payload);
+    SET(at, l->iv_tag, uint32_t, tag);
+}
+
+static inline void add(uint16_t tag, const void *payload)
+{
+    ck_assert_uint_lt((n_inputs + 1) * l->iv_size, sizeof inputs);
+    put_value(inputs + n_inputs++ * l->iv_size, tag, payload);
+}
+
+/* A list whose elements have this tag; `kind` is that of its element type. */
+static inline void *list(uint16_t kind, uint16_t tag, unsigned n, void *const *payloads)
+{
+    char *elements = make(n ? n * l->iv_size : 1);
+    for (unsigned i = 0; i < n; i++)
+        put_value(elements + i * l->iv_size, tag, payloads ? payloads[i] : NULL);
+    void *type = make(l->type_kind + sizeof(uint32_t));
+    SET(type, l->type_kind, uint32_t, kind);
+    void *made = make(l->list_element_type + sizeof(void *));
+    SET(made, l->list_begin, const void *, elements);
+    SET(made, l->list_end, const void *, elements + n * l->iv_size);
+    SET(made, l->list_element_type, const void *, type);
+    return made;
+}
+
+/* A RecordFunction with the inputs added so far. */
+static inline void *make_function(void)
+{
+    char *exact = make(n_inputs ? n_inputs * l->iv_size : 1);
+    memcpy(exact, inputs, n_inputs * l->iv_size);
+    void *function = make(l->rf_size);
+    SET(function, l->rf_inputs_data, const void *, exact);
+    SET(function, l->rf_inputs_size, uint64_t, n_inputs);
+    return function;
+}
+
+#endif

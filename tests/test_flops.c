@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of preload/flops.c: each formula against a number worked out by hand, on inputs laid out as torch 2.13 lays them out. */
+#include "preload/flops.h"
+
+#include "tests/support/torch_objects.h"
+
+#define INT  3u /* c10::ScalarType */
+#define HALF 5u
+#define BF16 15u
+#define CUDA 1
+
+static int8_t device;
+
+static void *on_device(void *t)
+{
+    SET(t, l->ti_device_set, bool, true);
+    SET(t, l->ti_device_type, int8_t, device);
+    SET(t, l->ti_device_index, int8_t, device == CUDA ? 3 : -1);
+    return t;
+}
+
+static void start(void)
+{
+    setup();
+    flops_start();
+    device = 0;
+    n_inputs = 0;
+}
+
+#define MADE(dtype, ...) on_device(TENSOR(dtype, __VA_ARGS__))
+#define ADD(dtype, ...)  add(l->tag_tensor, MADE(dtype, __VA_ARGS__))
+
+static void add_none(void)
+{
+    add(l->tag_none, NULL);
+}
+
+static void add_bool(bool value)
+{
+    add(l->tag_bool, (void *)(uintptr_t)value);
+}
+
+static void add_int(int64_t value)
+{
+    add(l->tag_int, (void *)value);
+}
+
+static void add_numbers(uint16_t tag, unsigned n, const int64_t *values)
+{
+    void *payloads[8];
+    for (unsigned i = 0; i < n; i++)
+        payloads[i] = (void *)values[i];
+    add(l->tag_generic_list, list(0, tag, n, payloads));
+}
+
+#define INTS(...)                                                                                  \
+    add_numbers(l->tag_int, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                    \
+                (int64_t[]){__VA_ARGS__})
+#define BOOLS(...)                                                                                 \
+    add_numbers(l->tag_bool, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                   \
+                (int64_t[]){__VA_ARGS__})
+
+static struct flops_count n;
+
+static enum flops_told tell(const char *name)
+{
+    const struct flops_row *row = flops_find(name, (uint32_t)strlen(name));
+    ck_assert_msg(row != NULL, "%s", name);
+    enum flops_told told = flops_of(row, make_function(), &n);
+    n_inputs = 0;
+    return told;
+}
+
+static void expect(const char *name, uint64_t flops, uint64_t bytes)
+{
+    ck_assert_msg(tell(name) == FLOPS_COUNTED, "%s is not counted", name);
+    ck_assert_msg(n.flops == flops, "%s: %lu flops, not %lu", name, (unsigned long)n.flops,
+                  (unsigned long)flops);
+    ck_assert_msg(n.bytes == bytes, "%s: %lu bytes, not %lu", name, (unsigned long)n.bytes,
+                  (unsigned long)bytes);
+}
+
+START_TEST(names)
+{
+    ck_assert_ptr_nonnull(flops_find("aten::mm", 8));
+    ck_assert_ptr_nonnull(flops_find("aten::mm and more", 8));
+    ck_assert_ptr_null(flops_find("aten::mmm", 9));
+    ck_assert_ptr_null(flops_find("aten::linear", 12));
+    ck_assert_ptr_null(flops_find("aten::m", 7));
+    ck_assert_ptr_null(flops_find("", 0));
+    static const char *const all[] = {
+#define FLOPS(name, formula, a, b, c, source) name,
+#include "preload/flops.def"
+#undef FLOPS
+    };
+    const struct flops_row *before = NULL;
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct flops_row *row = flops_find(all[i], (uint32_t)strlen(all[i]));
+        ck_assert_msg(row != NULL && row > before, "%s stands in the table twice", all[i]);
+        before = row;
+    }
+}
+END_TEST
+
+START_TEST(matrix_products)
+{
+    ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 5);
+    expect("aten::mm", 2 * 3 * 4 * 5, 4 * (12 + 20 + 15));
+    ADD(FLOAT, 5), ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 5);
+    expect("aten::addmm", 120, 4 * (12 + 20 + 15 + 5));
+    ADD(HALF, 2, 3, 4), ADD(HALF, 2, 4, 5);
+    expect("aten::bmm", 240, 2 * (24 + 40 + 30));
+    ADD(BF16, 2, 3, 5), ADD(BF16, 2, 3, 4), ADD(BF16, 2, 4, 5);
+    expect("aten::baddbmm", 240, 2 * (24 + 40 + 30 + 30));
+    ADD(FLOAT, 3, 4), ADD(FLOAT, 4);
+    expect("aten::mv", 24, 4 * (12 + 4 + 3));
+    ADD(FLOAT, 4), ADD(FLOAT, 4);
+    expect("aten::dot", 8, 4 * (4 + 4 + 1));
+    ADD(24, 16, 32), ADD(24, 32, 8), ADD(FLOAT, 1), ADD(FLOAT, 1);
+    expect("aten::_scaled_mm", 2 * 16 * 32 * 8, 16 * 32 + 32 * 8 + 16 * 8);
+    ck_assert_uint_eq(n.dtype, 24);
+    ADD(FLOAT, 0, 4), ADD(FLOAT, 4, 5);
+    expect("aten::mm", 0, 4 * 20);
+    ADD(FLOAT, 3, 0), ADD(FLOAT, 0, 5);
+    expect("aten::mm", 0, 0);
+}
+END_TEST
+
+/* 2 x batch x out x in / groups x kernel x output positions. */
+START_TEST(convolutions)
+{
+    ADD(FLOAT, 2, 6, 9, 7), ADD(FLOAT, 8, 3, 3, 2), add_none();
+    INTS(2, 1), INTS(1, 0), INTS(1, 2), add_int(2); /* groups 2: output 5 x 5 */
+    expect("aten::conv2d", 2 * 2 * 8 * 3 * 6 * 25, 4 * (756 + 144 + 2 * 8 * 25));
+    ADD(FLOAT, 2, 6, 9), ADD(FLOAT, 8, 6, 3), add_none(), INTS(1), INTS(0), INTS(1), add_int(1);
+    expect("aten::conv1d", 2 * 2 * 8 * 6 * 3 * 7, 4 * (108 + 144 + 112));
+    ADD(FLOAT, 6, 9), ADD(FLOAT, 8, 6, 3), add_none(), INTS(1), INTS(0), INTS(1), add_int(1);
+    expect("aten::conv1d", 2 * 8 * 6 * 3 * 7, 4 * (54 + 144 + 56)); /* without a batch */
+    ADD(FLOAT, 1, 2, 4, 4, 4), ADD(FLOAT, 3, 2, 2, 2, 2), add_none(), INTS(2), INTS(0), INTS(1);
+    add_int(1); /* one number for all dimensions: 2 x 2 x 2 */
+    expect("aten::conv3d", 2 * 3 * 2 * 8 * 8, 4 * (128 + 48 + 24));
+    ADD(FLOAT, 2, 4, 5, 5), ADD(FLOAT, 4, 3, 3, 3), add_none(), INTS(2, 2), INTS(0, 0), INTS(0, 0);
+    expect("aten::conv_transpose2d", 2 * 2 * 4 * 25 * 3 * 9, 4 * (200 + 108));
+    ADD(FLOAT, 1, 1, 3, 3), ADD(FLOAT, 1, 1, 5, 5), add_none(), INTS(1, 1), INTS(0, 0), INTS(1, 1);
+    expect("aten::conv2d", 0, 4 * (9 + 25)); /* the filter is larger: torch refuses it */
+}
+END_TEST
+
+START_TEST(convolution_either_way)
+{
+    for (int transposed = 0; transposed < 2; transposed++) {
+        ADD(FLOAT, 1, 2, 4), ADD(FLOAT, 2, 2, 3), add_none(), INTS(1), INTS(0), INTS(1);
+        add_bool(transposed), INTS(0), add_int(1);
+        ck_assert_int_eq(tell("aten::convolution"), FLOPS_COUNTED);
+        ck_assert_uint_eq(n.flops, transposed ? 2 * 8 * 6 : 2 * 2 * 2 * 3 * 2);
+    }
+    ADD(FLOAT, 2, 3, 8, 8), ADD(FLOAT, 5, 3, 3, 3), INTS(1, 1), INTS(1, 1), INTS(1, 1);
+    expect("aten::cudnn_convolution", 2 * 2 * 5 * 3 * 9 * 64, 4 * (384 + 135 + 640));
+    ADD(FLOAT, 2, 3, 8, 8), ADD(FLOAT, 5, 3, 3, 3), add_none(), INTS(1, 1), INTS(2, 2), INTS(1, 1);
+    ck_assert_int_eq(tell("aten::mkldnn_convolution"), FLOPS_COUNTED); /* padding before stride */
+    ck_assert_uint_eq(n.flops, 2 * 2 * 5 * 3 * 9 * 16);
+}
+END_TEST
+
+static uint64_t backward(bool input, bool weight, bool transposed)
+{
+    if (transposed)
+        ADD(FLOAT, 2, 8, 9), ADD(FLOAT, 2, 6, 7), ADD(FLOAT, 6, 8, 3);
+    else
+        ADD(FLOAT, 2, 8, 7), ADD(FLOAT, 2, 6, 9), ADD(FLOAT, 8, 6, 3);
+    add_none(), INTS(1), INTS(0), INTS(1), add_bool(transposed), INTS(0), add_int(1);
+    BOOLS(input, weight, true);
+    ck_assert_int_eq(tell("aten::convolution_backward"), FLOPS_COUNTED);
+    return n.flops;
+}
+
+START_TEST(gradients_of_convolutions)
+{
+    uint64_t forward = 2 * 2 * 8 * 7 * 6 * 3;
+    ck_assert_uint_eq(backward(true, true, false), 2 * forward);
+    ck_assert_uint_eq(backward(false, true, false), forward);
+    ck_assert_uint_eq(backward(false, false, false), 0);
+    ck_assert_uint_eq(backward(true, true, true), 2 * forward);
+}
+END_TEST
+
+/* scores 2 x 3 heads x 5 x 7; two products over 4 and 8. */
+START_TEST(attention)
+{
+    uint64_t scores = 2 * 3 * 5 * 7, bytes = 4 * (2 * 3 * (5 * 4 + 7 * 4 + 7 * 8 + 5 * 8));
+    ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 3, 7, 4), ADD(FLOAT, 2, 3, 7, 8);
+    expect("aten::_scaled_dot_product_flash_attention", 2 * scores * (4 + 8), bytes);
+    ADD(FLOAT, 2, 3, 5, 8);
+    ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 3, 7, 4), ADD(FLOAT, 2, 3, 7, 8);
+    expect("aten::_scaled_dot_product_flash_attention_backward", 2 * scores * (3 * 4 + 2 * 8),
+           2 * bytes);
+    ADD(FLOAT, 2, 5, 3, 4), ADD(FLOAT, 2, 7, 3, 4), ADD(FLOAT, 2, 7, 3, 8), add_none(), add_none();
+    expect("aten::_flash_attention_forward", 2 * scores * (4 + 8), bytes);
+    ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 1, 7, 4), ADD(FLOAT, 2, 1, 7, 8); /* heads are shared */
+    ck_assert_int_eq(tell("aten::_scaled_dot_product_efficient_attention"), FLOPS_COUNTED);
+    ck_assert_uint_eq(n.flops, 2 * scores * (4 + 8));
+    ADD(FLOAT, 2, 5, 3, 4), ADD(FLOAT, 2, 7, 3, 4), ADD(FLOAT, 2, 7, 3, 8), ADD(INT, 3);
+    ck_assert_int_eq(tell("aten::_flash_attention_forward"), FLOPS_UNKNOWN); /* packed sequences */
+}
+END_TEST
+
+/* 5 steps of 2 samples: w_ih 128 x 16, w_hh 128 x 32. */
+START_TEST(recurrent_layers)
+{
+    uint64_t weights = 128 * 16 + 128 * 32;
+    ADD(FLOAT, 5, 2, 16), ADD(FLOAT, 128, 16), ADD(FLOAT, 128, 32);
+    expect("aten::mkldnn_rnn_layer", 2 * 10 * weights, 4 * (160 + weights));
+    ADD(FLOAT, 5, 2, 16), ADD(FLOAT, 128, 16), ADD(FLOAT, 128, 32);
+    expect("aten::mkldnn_rnn_layer_backward", 4 * 10 * weights, 4 * (160 + weights));
+    ADD(FLOAT, 10, 16);
+    void *matrices[] = {MADE(FLOAT, 128, 16), MADE(FLOAT, 128, 32), MADE(FLOAT, 128),
+                        MADE(FLOAT, 128)};
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 4, matrices));
+    expect("aten::_cudnn_rnn", 2 * 10 * weights, 4 * (160 + weights));
+}
+END_TEST
+
+START_TEST(element_by_element)
+{
+    ADD(FLOAT, 3, 1), ADD(FLOAT, 1, 5);
+    expect("aten::add", 3, 4 * (3 + 5 + 15)); /* as torch.profiler: elements of the first */
+    ADD(FLOAT, 3, 1), ADD(FLOAT, 4, 1, 5);
+    expect("aten::sub", 60, 4 * (3 + 20 + 60));
+    ADD(FLOAT, 2, 3), add(l->tag_double, NULL);
+    expect("aten::mul_", 6, 4 * (6 + 6));
+    ADD(FLOAT, 2, 3), ADD(FLOAT, 2, 3), ADD(FLOAT, 2, 3);
+    expect("aten::addcdiv_", 18, 4 * 24);
+    ADD(HALF, 2, 3);
+    expect("aten::gelu", 6, 24);
+    ADD(FLOAT, 2, 3);
+    expect("aten::relu", 0, 48);
+    ADD(FLOAT, 4, 8);
+    expect("aten::_softmax", 128, 256);
+    ADD(FLOAT, 4, 8), INTS(8), ADD(FLOAT, 8), ADD(FLOAT, 8);
+    expect("aten::native_layer_norm", 7 * 32, 256);
+    ADD(FLOAT, 4, 8), ADD(FLOAT, 4, 8);
+    expect("aten::native_layer_norm_backward", 13 * 32, 3 * 128);
+    ADD(FLOAT, 4, 8);
+    expect("aten::sum", 32, 128);
+}
+END_TEST
+
+START_TEST(lists_of_tensors)
+{
+    for (int i = 0; i < 2; i++) {
+        void *tensors[] = {MADE(FLOAT, 2, 3), MADE(FLOAT, 4)};
+        add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2, tensors));
+    }
+    expect("aten::_foreach_add_", 10, 4 * 30);
+    for (int i = 0; i < 4; i++) {
+        void *tensors[] = {MADE(FLOAT, 2, 3), MADE(FLOAT, 4)};
+        add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2, tensors));
+    }
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 0, NULL));
+    expect("aten::_fused_adam_", 13 * 10, 4 * 70); /* four lists read, three written */
+    void *tensors[] = {MADE(FLOAT, 2, 3), undefined};
+    add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2, tensors));
+    ck_assert_int_eq(tell("aten::_foreach_add_"), FLOPS_UNKNOWN);
+}
+END_TEST
+
+START_TEST(memory_only)
+{
+    ADD(FLOAT, 2, 3), ADD(HALF, 2, 3);
+    expect("aten::copy_", 0, 24 + 12);
+    ADD(FLOAT, 2, 3);
+    expect("aten::zero_", 0, 24);
+    ADD(FLOAT, 100, 8), ADD(LONG, 2, 3);
+    expect("aten::embedding", 0, 2 * 6 * 8 * 4 + 6 * 8);
+}
+END_TEST
+
+START_TEST(what_cannot_be_told)
+{
+    void *symbolic = MADE(FLOAT, 3, 4);
+    SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
+    add(l->tag_tensor, symbolic), ADD(FLOAT, 4, 5);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+    void *nested = MADE(FLOAT, 3, 4);
+    SET(nested, l->ti_key_set, uint64_t, UINT64_C(1) << l->key_nested);
+    add(l->tag_tensor, nested), ADD(FLOAT, 4, 5);
+    ck_assert_int_eq(tell("aten::bmm"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN); /* no inputs */
+    ADD(FLOAT, 3, 4);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+    add_int(3), ADD(FLOAT, 4, 5);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+    ADD(FLOAT, INT64_C(1) << 40, 1 << 20), ADD(FLOAT, 1 << 20, 1 << 20);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN); /* more than 63 bits */
+    ADD(FLOAT, 2, 3), ADD(FLOAT, 8, 3, 3, 3), add_none(), INTS(1, 1), INTS(1, 1), INTS(1, 1);
+    ck_assert_int_eq(tell("aten::conv2d"), FLOPS_UNKNOWN);
+    ADD(FLOAT, 1, 3, 8, 8), ADD(FLOAT, 8, 3, 3, 3), add_none(), INTS(0, 1), INTS(1, 1), INTS(1, 1);
+    ck_assert_int_eq(tell("aten::conv2d"), FLOPS_UNKNOWN); /* stride 0 */
+}
+END_TEST
+
+START_TEST(what_is_counted_elsewhere)
+{
+    ADD(FLOAT, 1, 3, 8, 8), ADD(FLOAT, 8, 3, 3, 3), add_none(), INTS(1, 1);
+    add(l->tag_string, NULL), INTS(1, 1), add_int(1); /* padding="same" */
+    ck_assert_int_eq(tell("aten::conv2d"), FLOPS_NONE);
+    device = 13; /* meta: nothing is computed */
+    ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 5);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+}
+END_TEST
+
+START_TEST(where_it_is_done)
+{
+    device = CUDA;
+    ADD(BF16, 3, 4), ADD(BF16, 4, 5);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_COUNTED);
+    ck_assert_int_eq(n.device_type, CUDA);
+    ck_assert_int_eq(n.device_index, 3);
+    ck_assert_uint_eq(n.dtype, BF16);
+}
+END_TEST
+
+Suite *suite_flops(void)
+{
+    Suite *suite = suite_create("flops");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, start, NULL);
+    tcase_add_test(all, names);
+    tcase_add_test(all, matrix_products);
+    tcase_add_test(all, convolutions);
+    tcase_add_test(all, convolution_either_way);
+    tcase_add_test(all, gradients_of_convolutions);
+    tcase_add_test(all, attention);
+    tcase_add_test(all, recurrent_layers);
+    tcase_add_test(all, element_by_element);
+    tcase_add_test(all, lists_of_tensors);
+    tcase_add_test(all, memory_only);
+    tcase_add_test(all, what_cannot_be_told);
+    tcase_add_test(all, what_is_counted_elsewhere);
+    tcase_add_test(all, where_it_is_done);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See flop_stats.h. */
+#include "writer/flop_stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPUS    16u
+#define DEVICES (1 + GPUS) /* the CPU first */
+#define CPU     0u
+#define NOWHERE UINT32_MAX
+
+struct work {
+    uint64_t flops[FLOP_CLASSES];
+    uint64_t bytes;
+    int64_t busy_ns;    /* of kernels, or of operators that are not inside others */
+    int64_t counted_ns; /* of that, with a count */
+};
+
+struct step {
+    int64_t start_ns, end_ns;
+    struct work *on[DEVICES]; /* NULL: nothing */
+};
+
+struct flop_stats {
+    struct step steps[FLOP_STEPS + 1]; /* the last one is being run */
+    unsigned n;                        /* that are over */
+    struct work total[DEVICES];
+    bool used[DEVICES];
+    uint64_t late;       /* spans and kernels of steps that were settled */
+    uint64_t unknown;    /* spans whose shapes could not be told */
+    uint64_t not_placed; /* FLOPs of library calls whose kernel has not come */
+};
+
+static const char *const class_names[FLOP_CLASSES] = {
+#define FLOP_CLASS(id, name, other) [FLOP_##id] = name,
+#include "writer/flop_classes.def"
+#undef FLOP_CLASS
+    [FLOP_OTHER] = "other",
+};
+
+enum flop_class flop_class_named(const char *name, size_t n)
+{
+    static const char *const others[] = {
+#define FLOP_CLASS(id, text, other) [FLOP_##id] = other,
+#include "writer/flop_classes.def"
+#undef FLOP_CLASS
+    };
+    unsigned i = 0;
+    while (i < FLOP_OTHER &&
+           !(strlen(class_names[i]) == n && memcmp(class_names[i], name, n) == 0) &&
+           !(strlen(others[i]) == n && memcmp(others[i], name, n) == 0))
+        i++;
+    return (enum flop_class)i;
+}
+
+enum flop_class flop_class_of(uint32_t dtype)
+{
+    switch (dtype) { /* c10::ScalarType */
+    case 5:
+    case 8:
+        return FLOP_FP16;
+    case 6:
+    case 9:
+        return FLOP_FP32;
+    case 7:
+    case 10:
+        return FLOP_FP64;
+    case 15:
+    case 46:
+        return FLOP_BF16;
+    case 1:
+    case 12:
+        return FLOP_INT8;
+    case 23:
+    case 24:
+    case 25:
+    case 26:
+        return FLOP_FP8;
+    case 45:
+        return FLOP_FP4;
+    case DTYPE_TF32:
+        return FLOP_TF32;
+    default:
+        return FLOP_OTHER;
+    }
+}
+
+struct flop_stats *flop_stats_make(int64_t start_ns)
+{
+    struct flop_stats *s = calloc(1, sizeof *s);
+    if (s)
+        s->steps[0].start_ns = start_ns;
+    return s;
+}
+
+static void forget(struct step *step)
+{
+    for (unsigned d = 0; d < DEVICES; d++)
+        free(step->on[d]);
+}
+
+void flop_stats_free(struct flop_stats *s)
+{
+    if (!s)
+        return;
+    for (unsigned i = 0; i <= s->n; i++)
+        forget(&s->steps[i]);
+    free(s);
+}
+
+/* ---- adding ------------------------------------------------------------------------------------------------- */
+
+/* What the device did in the step of that time; NULL: the step is settled, or no memory: counted. */
+static struct work *work_at(struct flop_stats *s, int64_t ns, uint32_t device)
+{
+    unsigned i = s->n;
+    s->used[device] = true;
+    while (i > 0 && ns < s->steps[i].start_ns)
+        i--;
+    struct step *step = &s->steps[i];
+    if (ns >= step->start_ns && !step->on[device])
+        step->on[device] = calloc(1, sizeof *step->on[device]);
+    struct work *work = ns >= step->start_ns ? step->on[device] : NULL;
+    s->late += !work;
+    return work;
+}
+
+static void add_flops(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
+                      uint64_t flops, uint64_t bytes)
+{
+    enum flop_class class = flop_class_of((uint32_t)where & 0xffffu);
+    struct work *step = work_at(s, ns, device);
+    s->total[device].flops[class] += flops;
+    s->total[device].bytes += bytes;
+    if (!step)
+        return;
+    step->flops[class] += flops;
+    step->bytes += bytes;
+}
+
+static void add_time(struct flop_stats *s, int64_t ns, uint32_t device, int64_t busy,
+                     int64_t counted)
+{
+    struct work *step = work_at(s, ns, device);
+    s->total[device].busy_ns += busy;
+    s->total[device].counted_ns += counted;
+    if (!step)
+        return;
+    step->busy_ns += busy;
+    step->counted_ns += counted;
+}
+
+/* Index of the device that a count is for; NOWHERE: not known yet. */
+static uint32_t device_of(uint64_t where)
+{
+    uint32_t type = where >> 16 & 0xff, index = where >> 24 & 0xff;
+    if (type == 0)
+        return CPU;
+    return type == 1 && index < GPUS ? 1 + index : NOWHERE;
+}
+
+/* The time of operators that are inside no other. Those inside end first, so that their time is taken back when the one around them
+ * comes; of many, the oldest are kept together. */
+static void add_operator(struct flop_stats *s, struct thread_log *log, int64_t start, int64_t ran)
+{
+    uint32_t n = log->n_outermost;
+    for (; n > 0 && log->outermost[n - 1].start_ns >= start; n--)
+        add_time(s, log->outermost[n - 1].start_ns, CPU, -log->outermost[n - 1].ran_ns, 0);
+    if (n == OUTERMOST) {
+        for (uint32_t i = 1; i < OUTERMOST / 2; i++)
+            log->outermost[0].ran_ns += log->outermost[i].ran_ns;
+        n = 1 + OUTERMOST / 2;
+        memmove(&log->outermost[1], &log->outermost[OUTERMOST / 2],
+                OUTERMOST / 2 * sizeof log->outermost[0]);
+    }
+    log->outermost[n].start_ns = start;
+    log->outermost[n].ran_ns = ran;
+    log->n_outermost = n + 1;
+    add_time(s, start, CPU, ran, 0);
+}
+
+void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct record *r,
+                     const struct json_place *at)
+{
+    if (!s || r->kind != REC_SPAN)
+        return;
+    int64_t ran = at->end_ns - at->start_ns;
+    if (r->category == CAT_CPU_OP && log)
+        add_operator(s, log, at->start_ns, ran);
+    if (!(r->extras & 1u << EXTRA_DTYPE) || r->flags & REC_IN_COUNTED)
+        return;
+    uint64_t where = record_extra(r, EXTRA_DTYPE, 0), flops = record_extra(r, EXTRA_FLOPS, 0);
+    uint32_t device = device_of(where);
+    if ((where & 0xffffu) == FLOPS_NOT_KNOWN) {
+        s->unknown++;
+    } else if (device == NOWHERE) {
+        s->not_placed += flops;
+    } else {
+        add_flops(s, at->start_ns, device, where, flops, record_extra(r, EXTRA_BYTES, 0));
+        if (r->category == CAT_CPU_OP && device == CPU)
+            add_time(s, at->start_ns, CPU, 0, ran);
+    }
+}
+
+void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t device, int64_t ran_ns,
+                       bool counted)
+{
+    if (s && device < GPUS)
+        add_time(s, launched_ns, 1 + device, ran_ns, counted ? ran_ns : 0);
+}
+
+void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
+                       uint64_t flops)
+{
+    if (!s || device >= GPUS || device_of(where) != NOWHERE)
+        return;
+    s->not_placed -= flops < s->not_placed ? flops : s->not_placed;
+    add_flops(s, ns, 1 + device, where, flops, 0);
+}
+
+/* ---- what follows from it ----------------------------------------------------------------------------------- */
+
+static uint64_t sum(const struct work *work)
+{
+    uint64_t flops = 0;
+    for (unsigned i = 0; i < FLOP_CLASSES; i++)
+        flops += work->flops[i];
+    return flops;
+}
+
+/* Peak of the device in TFLOP/s; 0 = not known. The user's word goes before the table's. */
+static double peak(const struct writer_options *options, uint32_t device, enum flop_class class)
+{
+    if (device == CPU)
+        return options->peaks.cpu;
+    if (options->peaks.gpu[class] > 0)
+        return options->peaks.gpu[class];
+    return options->gpu && options->gpu->peak_tflops ? options->gpu->peak_tflops(device - 1, class)
+                                                     : 0;
+}
+
+/* Share of the time that the work would have taken at the device's peak, in percent; negative: not known. */
+static double utilisation(const struct work *work, int64_t ns, uint32_t device,
+                          const struct writer_options *options)
+{
+    double ideal_ns = 0;
+    bool known = false;
+    for (unsigned i = 0; i < FLOP_OTHER; i++) {
+        double rate = peak(options, device, (enum flop_class)i);
+        if (work->flops[i] && rate <= 0)
+            return -1;
+        known |= rate > 0;
+        if (work->flops[i])
+            ideal_ns += (double)work->flops[i] / (rate * 1e3);
+    }
+    return known && ns > 0 ? 100 * ideal_ns / (double)ns : -1;
+}
+
+static double rate(const struct work *work, int64_t ns)
+{
+    return ns > 0 ? (double)sum(work) / (double)ns / 1e3 : 0;
+}
+
+/* Beside a GPU, the operators of the CPU only launch. */
+static bool has_coverage(const struct flop_stats *s, uint32_t device)
+{
+    for (unsigned d = 1; device == CPU && d < DEVICES; d++)
+        if (s->used[d])
+            return false;
+    return s->total[device].busy_ns > 0;
+}
+
+static double coverage(const struct work *work)
+{
+    double part = work->busy_ns > 0 ? 100 * (double)work->counted_ns / (double)work->busy_ns : 0;
+    return part < 100 ? part : 100; /* rounding of ends */
+}
+
+static bool is_shown(const struct flop_stats *s, uint32_t device)
+{
+    return s->used[device] && (device != CPU || sum(&s->total[CPU]) > 0);
+}
+
+static const char *name_of(uint32_t device, char room[16])
+{
+    if (device == CPU)
+        return "CPU";
+    snprintf(room, 16, "CUDA:%u", device - 1);
+    return room;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------ */
+
+static void put_sample(struct buf *b, const char *what, uint32_t device, uint32_t pid, int64_t ns,
+                       double value)
+{
+    char room[16];
+    size_t start = b->len;
+    buf_printf(b, "{\"ph\": \"C\", \"name\": \"%s %s\", \"pid\": %u, \"tid\": %u, \"ts\": ", what,
+               name_of(device, room), pid, pid);
+    json_us(b, ns);
+    buf_printf(b, ", \"args\": {\"%s\": %.6g}},\n", what, value);
+    if (b->failed)
+        b->len = start;
+}
+
+/* The step's numbers, at its start; ended: zeros at its end, behind which nothing is known. */
+static void put_step(const struct flop_stats *s, const struct step *step, int64_t end_ns,
+                     bool ended, const struct writer_options *options, uint32_t pid, struct buf *b)
+{
+    static const struct work nothing;
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        if (!is_shown(s, d))
+            continue;
+        const struct work *work = step->on[d] ? step->on[d] : &nothing;
+        int64_t ns = end_ns - step->start_ns;
+        double used = utilisation(work, ns, d, options);
+        put_sample(b, "TFLOP/s", d, pid, step->start_ns, rate(work, ns));
+        if (used >= 0)
+            put_sample(b, "MFU %", d, pid, step->start_ns, used);
+        if (has_coverage(s, d))
+            put_sample(b, "FLOP coverage %", d, pid, step->start_ns, coverage(work));
+        if (!ended)
+            continue;
+        put_sample(b, "TFLOP/s", d, pid, end_ns, 0);
+        if (used >= 0)
+            put_sample(b, "MFU %", d, pid, end_ns, 0);
+    }
+}
+
+void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
+                     const struct writer_options *options, uint32_t pid, struct buf *body)
+{
+    if (!s)
+        return;
+    struct step *step = &s->steps[s->n];
+    step->start_ns = start_ns;
+    step->end_ns = end_ns;
+    s->n++;
+    s->steps[s->n] = (struct step){.start_ns = end_ns};
+    if (s->n < FLOP_STEPS)
+        return;
+    put_step(s, &s->steps[0], s->steps[0].end_ns, false, options, pid, body);
+    forget(&s->steps[0]);
+    memmove(s->steps, s->steps + 1, s->n * sizeof s->steps[0]);
+    s->n--;
+}
+
+void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
+                         const struct writer_options *options, uint32_t pid, struct buf *b)
+{
+    if (!s)
+        return;
+    const struct step *rest = &s->steps[s->n];
+    bool more = false;
+    for (unsigned d = 0; d < DEVICES; d++)
+        more |= rest->on[d] && is_shown(s, d) && end_ns > rest->start_ns;
+    for (unsigned i = 0; i < s->n; i++)
+        put_step(s, &s->steps[i], s->steps[i].end_ns, !more && i + 1 == s->n, options, pid, b);
+    if (more)
+        put_step(s, rest, end_ns, true, options, pid, b);
+}
+
+static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
+                       const struct writer_options *options, struct buf *b)
+{
+    char room[16];
+    const struct work *work = &s->total[device];
+    double used = utilisation(work, ns, device, options);
+    buf_printf(
+        b,
+        "\"%s\": {\"flops\": %llu, \"bytes\": %llu, \"busy_ns\": %lld, \"counted_ns\": %lld, "
+        "\"tflops_per_s\": %.6g",
+        name_of(device, room), (unsigned long long)sum(work), (unsigned long long)work->bytes,
+        (long long)work->busy_ns, (long long)work->counted_ns, rate(work, ns));
+    if (used >= 0)
+        buf_printf(b, ", \"mfu_percent\": %.6g", used);
+    if (has_coverage(s, device))
+        buf_printf(b, ", \"coverage_percent\": %.6g", coverage(work));
+    for (unsigned i = 0; i < FLOP_CLASSES; i++) {
+        if (!work->flops[i])
+            continue;
+        double most = i < FLOP_OTHER ? peak(options, device, (enum flop_class)i) : 0;
+        buf_printf(b, ", \"%s\": {\"flops\": %llu", class_names[i],
+                   (unsigned long long)work->flops[i]);
+        if (most > 0)
+            buf_printf(b, ", \"peak_tflops_per_s\": %.6g", most);
+        buf_puts(b, "}");
+    }
+    buf_puts(b, "}, ");
+}
+
+void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
+                        const struct writer_options *options, struct buf *b)
+{
+    if (!s)
+        return;
+    buf_puts(b, "\"flops\": {");
+    for (uint32_t d = 0; d < DEVICES; d++)
+        if (is_shown(s, d))
+            put_device(s, d, duration_ns, options, b);
+    buf_printf(b, "\"unknown\": %llu, \"not_placed\": %llu, \"late\": %llu}, ",
+               (unsigned long long)s->unknown, (unsigned long long)s->not_placed,
+               (unsigned long long)s->late);
+}

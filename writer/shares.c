@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See shares.h. */
+#include "writer/shares.h"
+
+#include <stdlib.h>
+
+struct waiting {
+    struct call call;
+    struct gpu_record r;
+};
+
+static struct share *shares; /* by the low bits of the span's id; made at the first one */
+static struct waiting *waiting;
+static size_t n_waiting;
+
+static struct share *place_of(uint64_t span)
+{
+    if (!shares)
+        shares = calloc(SHARES, sizeof *shares);
+    return shares ? &shares[(span ^ span >> SPAN_ID_THREAD_SHIFT << 7) & (SHARES - 1)] : NULL;
+}
+
+struct share *shares_find(uint64_t span)
+{
+    struct share *s = span ? place_of(span) : NULL;
+    return s && s->span == span ? s : NULL;
+}
+
+const struct share *shares_place(uint64_t span)
+{
+    struct share *s = shares_find(span);
+    s = s ? shares_find(s->outermost) : NULL;
+    if (!s || s->placed)
+        return NULL;
+    s->placed = true;
+    return s;
+}
+
+static struct share *enter(const struct note *n)
+{
+    struct share *s = place_of(n->id);
+    if (s && s->span != n->id)
+        *s =
+            (struct share){.span = n->id, .outermost = n->id, .flops = n->flops, .where = n->where};
+    return s;
+}
+
+uint64_t shares_launch(struct timeline *t, uint64_t span)
+{
+    struct note open, above;
+    const struct note *n = span ? timeline_counted(t, span, &open) : NULL;
+    struct share *s = n ? enter(n) : NULL;
+    if (!s)
+        return 0;
+    s->launches += s->launches < UINT16_MAX;
+    uint64_t id = n->id;
+    while (n && n->flags & REC_IN_COUNTED) {
+        n = timeline_counted(t, n->parent, &above);
+        if (n && enter(n))
+            s->outermost = n->id;
+    }
+    return id;
+}
+
+bool shares_wait(const struct call *c, const struct gpu_record *r)
+{
+    const struct share *s = shares_find(c->counted);
+    if (!s || !s->flops || s->launches > 1 || n_waiting == SHARES_WAIT)
+        return false;
+    if (!waiting)
+        waiting = malloc(SHARES_WAIT * sizeof *waiting);
+    if (!waiting)
+        return false;
+    waiting[n_waiting++] = (struct waiting){*c, *r};
+    return true;
+}
+
+size_t shares_waiting(void)
+{
+    return n_waiting;
+}
+
+void shares_settle(size_t n, uint64_t window,
+                   void (*put)(struct call *c, const struct gpu_record *r, uint64_t flops, void *),
+                   void *arg)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n_waiting; i++) {
+        struct waiting *w = &waiting[i];
+        if (window ? w->call.window != window : i >= n) {
+            waiting[kept++] = *w;
+            continue;
+        }
+        const struct share *s = shares_find(w->call.counted);
+        put(&w->call, &w->r, s && s->launches == 1 ? s->flops : 0, arg);
+    }
+    n_waiting = kept;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernel did the work of a counted span. A kernel gets the span's FLOPs on its row when it is the only one that the span launched;
+ * of several, none does, so that no work shows twice. To know that, kernels of counted spans wait until the records behind theirs have come.
+ * Bounded; cprof thread. */
+#ifndef WRITER_SHARES_H
+#define WRITER_SHARES_H
+
+#include "writer/calls.h"
+#include "writer/timeline.h"
+
+#define SHARES                                                                                     \
+    16384u /* counted spans that are remembered; a later one takes an older one's place */
+#define SHARES_WAIT 8192u /* kernels that wait */
+
+struct share {
+    uint64_t span; /* id */
+    uint64_t
+        outermost; /* id of the counted span that this is a part of, or its own: what totals are made of */
+    uint64_t flops;
+    uint32_t where;    /* EXTRA_DTYPE */
+    uint16_t launches; /* of kernels */
+    bool placed;       /* its first kernel has told its device */
+};
+
+/* Something inside the span launches a kernel. Returns the id of the innermost span around it with a count; 0: none. */
+uint64_t shares_launch(struct timeline *t, uint64_t span);
+
+/* What is known of a counted span; NULL: nothing any more. */
+struct share *shares_find(uint64_t span);
+
+/* What totals count of it, the first time that this is asked; NULL after that. */
+const struct share *shares_place(uint64_t span);
+
+/* Lets a kernel wait. False: too many do, or there is nothing to wait for. */
+bool shares_wait(const struct call *c, const struct gpu_record *r);
+
+/* Kernels that wait. */
+size_t shares_waiting(void);
+
+/* Takes the first n that wait, or those of one window (window != 0), and gives each to put() with the FLOPs that are its own; 0: not known. */
+void shares_settle(size_t n, uint64_t window,
+                   void (*put)(struct call *c, const struct gpu_record *r, uint64_t flops, void *),
+                   void *arg);
+
+#endif
