@@ -5,13 +5,9 @@
 #include "writer/writer.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,6 +17,7 @@
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
 #include "writer/import.h"
+#include "writer/life.h"
 #include "writer/listening.h"
 #include "writer/report.h"
 #include "writer/saving.h"
@@ -36,24 +33,12 @@
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
 #define AFTER_GRACE_MS 1000                  /* for ending what is ended at its deadline */
-#define THREAD_STACK   (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
-
-/* THREAD_SAVED: all files are whole; what follows them is still being done. */
-enum thread_life {
-    THREAD_NONE,
-    THREAD_RUNS,
-    THREAD_STOPPING,
-    THREAD_SAVED,
-    THREAD_DONE,
-    THREAD_ABANDONED
-};
 
 /* Shared with application threads. */
 /* of the edges taken, how many were when no closed window was left; cprof thread writes, any reads */
 static _Atomic uint64_t edges_saved;
 /* writer_flush_now(): asked for, by any thread; done (futex), by the cprof thread */
 static _Atomic uint32_t urgent_asked, urgent_done;
-static _Atomic uint32_t life; /* futex: enum thread_life; start, exit and the cprof thread write */
 static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
 static _Atomic bool
     skipped_wanted;          /* see writer_want_skipped(); any thread sets, cprof thread reads */
@@ -111,13 +96,13 @@ uint64_t writer_mark(void)
 
 bool writer_saved(uint64_t mark)
 {
-    return atomic_load(&life) != THREAD_RUNS || atomic_load(&edges_saved) >= mark;
+    return life_now() != WRITER_RUNS || atomic_load(&edges_saved) >= mark;
 }
 
 void writer_flush_now(unsigned most_ms)
 {
     uint32_t asked = atomic_fetch_add(&urgent_asked, 1) + 1;
-    if (atomic_load(&life) != THREAD_RUNS)
+    if (life_now() != WRITER_RUNS)
         return;
     edges_wake();
     uint64_t end = clock_monotonic_ns() + most_ms * UINT64_C(1000000);
@@ -697,7 +682,7 @@ static void finish_all(void)
             give_up();
         pass(true);
         if (windows)
-            futex_wait(&life, THREAD_STOPPING, 2);
+            life_wait(WRITER_STOPPING, 2);
     }
     import_give_up();
 }
@@ -709,7 +694,7 @@ static void *run(void *unused)
         options.thread_began();
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = emit_measure();
-    futex_wait(&life, THREAD_RUNS,
+    life_wait(WRITER_RUNS,
                1); /* the clock's rate is measured between its start and the first knot */
     clock_knot();
     shared.flows = calloc(1, sizeof *shared.flows);
@@ -717,7 +702,7 @@ static void *run(void *unused)
     start_gpu();
     for (;;) {
         uint32_t word = edges_wake_word();
-        bool stopping = atomic_load(&life) == THREAD_STOPPING;
+        bool stopping = life_now() == WRITER_STOPPING;
         pass(stopping);
         if (stopping)
             break;
@@ -725,12 +710,10 @@ static void *run(void *unused)
     }
     finish_all();
     listening_end();
-    atomic_store(&life, THREAD_SAVED);
-    futex_wake(&life);
+    life_set(WRITER_SAVED);
     for (int ms; (ms = each_pass(true)) >= 0;)
-        futex_wait(&life, THREAD_SAVED, ms);
-    atomic_store(&life, THREAD_DONE);
-    futex_wake(&life);
+        life_wait(WRITER_SAVED, ms);
+    life_set(WRITER_DONE);
     return unused;
 }
 
@@ -765,28 +748,12 @@ bool writer_start(const struct writer_options *given)
 
 bool writer_run(void)
 {
-    uint32_t expected = THREAD_NONE;
-    if (!atomic_compare_exchange_strong(&life, &expected, THREAD_RUNS))
+    if (!life_change(WRITER_NONE, WRITER_RUNS))
         return true;
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, THREAD_STACK);
-    pthread_attr_t plain = attr; /* for a mask that names processors which are gone */
-    if (options.affinity)
-        pthread_attr_setaffinity_np(&attr, options.affinity_size, options.affinity);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attr, run, NULL);
-    if (error == EINVAL && options.affinity)
-        error = pthread_create(&thread, &plain, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    int error = life_start(run, &options);
     if (!error)
         return true;
-    atomic_store(&life, THREAD_ABANDONED);
+    life_set(WRITER_ABANDONED);
     fail();
     log_error("cannot start a thread: %s; nothing is recorded", strerror(error));
     return false;
@@ -800,29 +767,15 @@ void writer_want_skipped(void)
         edges_wake();
 }
 
-/* Waits until the thread has left this part of its life, at most `most` ms. */
-static void wait_past(enum thread_life part, int64_t most)
-{
-    uint64_t start = clock_monotonic_ns();
-    int64_t left = most;
-    while (left > 0 && atomic_load(&life) == part) {
-        if (part == THREAD_STOPPING)
-            edges_wake();
-        futex_wait(&life, part, left < 100 ? (int)left : 100);
-        left = most - (int64_t)((clock_monotonic_ns() - start) / 1000000);
-    }
-}
-
 bool writer_finish(void)
 {
-    uint32_t expected = THREAD_RUNS;
-    if (!atomic_compare_exchange_strong(&life, &expected, THREAD_STOPPING))
-        return expected != THREAD_STOPPING;
+    if (!life_change(WRITER_RUNS, WRITER_STOPPING))
+        return life_now() != WRITER_STOPPING;
     atomic_store(&writer_gate, 0);
-    wait_past(THREAD_STOPPING, options.exit_deadline_ms);
-    if (atomic_load(&life) == THREAD_SAVED) /* it keeps to the deadline itself */
-        wait_past(THREAD_SAVED, options.after_deadline_ms + AFTER_GRACE_MS);
-    if (atomic_load(&life) == THREAD_SAVED || atomic_load(&life) == THREAD_DONE) {
+    life_wait_past(WRITER_STOPPING, options.exit_deadline_ms);
+    if (life_now() == WRITER_SAVED) /* it keeps to the deadline itself */
+        life_wait_past(WRITER_SAVED, options.after_deadline_ms + AFTER_GRACE_MS);
+    if (life_now() == WRITER_SAVED || life_now() == WRITER_DONE) {
         if (report.traces)
             report_exit(&options);
         return true;
@@ -836,6 +789,6 @@ bool writer_finish(void)
 void writer_abandon(void)
 {
     fail();
-    atomic_store(&life, THREAD_ABANDONED);
+    life_set(WRITER_ABANDONED);
     thread_log_abandon();
 }

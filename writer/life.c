@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See life.h. */
+#define _GNU_SOURCE
+#include "writer/life.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "writer/edges.h"
+#include "writer/futex.h"
+
+#define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
+
+static _Atomic uint32_t life; /* futex: enum writer_life; start, exit and the cprof thread write */
+
+enum writer_life life_now(void)
+{
+    return (enum writer_life)atomic_load(&life);
+}
+
+bool life_change(enum writer_life from, enum writer_life to)
+{
+    uint32_t expected = from;
+    bool changed = atomic_compare_exchange_strong(&life, &expected, to);
+    if (changed)
+        futex_wake(&life);
+    return changed;
+}
+
+void life_set(enum writer_life to)
+{
+    atomic_store(&life, to);
+    futex_wake(&life);
+}
+
+void life_wait(enum writer_life part, int ms)
+{
+    futex_wait(&life, part, ms);
+}
+
+void life_wait_past(enum writer_life part, int64_t most_ms)
+{
+    uint64_t start = clock_monotonic_ns();
+    int64_t left = most_ms;
+    while (left > 0 && life_now() == part) {
+        if (part == WRITER_STOPPING)
+            edges_wake();
+        life_wait(part, left < 100 ? (int)left : 100);
+        left = most_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
+    }
+}
+
+int life_start(void *(*run)(void *), const struct writer_options *options)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    pthread_attr_t plain = attr; /* for a mask that names processors which are gone */
+    if (options->affinity)
+        pthread_attr_setaffinity_np(&attr, options->affinity_size, options->affinity);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attr, run, NULL);
+    if (error == EINVAL && options->affinity)
+        error = pthread_create(&thread, &plain, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return error;
+}

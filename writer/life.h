@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one cprof thread as a thread: how far it is in its life, starting it, waiting for it. */
+#ifndef WRITER_LIFE_H
+#define WRITER_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/writer.h"
+
+/* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being done. */
+enum writer_life {
+    WRITER_NONE,
+    WRITER_RUNS,
+    WRITER_STOPPING,
+    WRITER_SAVED,
+    WRITER_DONE,
+    WRITER_ABANDONED
+};
+
+/* Any thread. */
+enum writer_life life_now(void);
+
+/* Goes from one part to another; false: it was not in that part. Wakes who waits. Any thread. */
+bool life_change(enum writer_life from, enum writer_life to);
+
+/* Goes to that part whatever the one before was. Wakes who waits. Any thread. */
+void life_set(enum writer_life to);
+
+/* Waits until the life is no longer in this part, at most `ms`; may return early. Any thread. */
+void life_wait(enum writer_life part, int ms);
+
+/* The same until it has left this part, at most `most_ms` in all; the cprof thread is woken meanwhile when it is to stop. Any other thread. */
+void life_wait_past(enum writer_life part, int64_t most_ms);
+
+/* Starts the cprof thread with all signals blocked, on the processors of options->affinity where these still exist. 0 or an errno value. Any
+ * application thread, once. */
+int life_start(void *(*run)(void *), const struct writer_options *options);
+
+#endif
