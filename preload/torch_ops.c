@@ -316,6 +316,8 @@ void **torch_range_start(void **context, const void *function)
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
     stacks_open_span(log, span);
+    if (span) /* profilers in Python begin one before and end it after what is in it by their own rules */
+        span_add_flags(span, REC_LOOSE);
     if (span && collective_is_range(name) &&
         atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
         tell_transfer(log, span, function, name);

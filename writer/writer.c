@@ -39,7 +39,7 @@
 static _Atomic uint64_t edges_saved;
 /* writer_flush_now(): asked for, by any thread; done (futex), by the cprof thread */
 static _Atomic uint32_t urgent_asked, urgent_done;
-static _Atomic bool failed;   /* so is writing; cprof thread writes and reads */
+static _Atomic bool failed; /* so is writing; cprof thread writes and reads */
 static _Atomic bool
     skipped_wanted;          /* see writer_want_skipped(); any thread sets, cprof thread reads */
 static _Atomic bool started; /* writer_start() is done; it writes, any thread reads */
@@ -695,7 +695,7 @@ static void *run(void *unused)
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = emit_measure();
     life_wait(WRITER_RUNS,
-               1); /* the clock's rate is measured between its start and the first knot */
+              1); /* the clock's rate is measured between its start and the first knot */
     clock_knot();
     shared.flows = calloc(1, sizeof *shared.flows);
     shared.pid = window_pid((uint32_t)getpid());

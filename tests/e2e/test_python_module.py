@@ -127,3 +127,28 @@ def test_pip_installs_it(tmp_path):
     shown = subprocess.run([sys.executable, "-c", "import cprof; print(cprof.__file__)"], cwd=tmp_path / "site",
                            capture_output=True, text=True)
     assert str(tmp_path / "site/cprof") in shown.stdout, shown.stderr
+
+
+def test_markers_that_cross_ranges_of_torch(tmp_path):
+    """As under Composer's TorchProfiler: neither cuts the other; of two that cross each other one stands beside the row."""
+    pytest.importorskip("torch")
+    code = """
+import torch
+m = cprof.marker("marker")
+for i in range(4):
+    outer = torch.profiler.record_function("range")
+    outer.__enter__()
+    m.start()
+    torch.ones(2) + 1
+    outer.__exit__(None, None, None)
+    torch.ones(2) + 1
+    m.finish()
+    cprof.step()
+"""
+    result = support.run([sys.executable, "-c", "import cprof, sys\n" + code], tmp_path, WARMUP=1, ACTIVE=2,
+                         env={"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1"})
+    assert result.rc == 0 and result.complaints == []
+    trace = support.load(result.traces[0])
+    begun = [e["name"] for e in trace["traceEvents"] if e["ph"] in "Xb" and e["name"] in ("marker", "range")]
+    assert sorted(begun) == ["marker"] * 3 + ["range"] * 2  # the warmup step's marker stands at the head
+    assert trace["cprof"]["lost"]["total"] == 0
