@@ -5,6 +5,7 @@
 #include "writer/json_event.h"
 #include "writer/json_extras.h"
 #include "writer/modules.h"
+#include "writer/stacks.h"
 
 #define EVENT_ROOM 512u
 
@@ -113,6 +114,11 @@ static void put_holders(struct buf *b, const char *key, const struct memory_hold
         if (module != NULL) {
             buf_puts(b, ", \"module\": ");
             json_string(b, module, len);
+        }
+        bool first = false;
+        stacks_args(b, h->stack, &first);
+        if (h->stack != 0) {
+            buf_printf(b, ", \"sf\": %u", h->stack);
         }
         buf_printf(b, ", \"bytes\": %lld, \"allocations\": %llu}", (long long)h->bytes,
                    (unsigned long long)h->allocations);

@@ -8,10 +8,11 @@
 
 #include "writer/names.h"
 
-#define PENDING      (1u << 16) /* most events that wait to be put in order */
-#define LIVE_MOST    (1u << 19) /* allocations remembered, at most half of the slots */
-#define LIVE_FIRST   1024u
-#define HOLDERS_MOST 4096u /* pairs of operator and module; the last one stands for all others */
+#define PENDING    (1u << 16) /* most events that wait to be put in order */
+#define LIVE_MOST  (1u << 19) /* allocations remembered, at most half of the slots */
+#define LIVE_FIRST 1024u
+#define HOLDERS_MOST                                                                               \
+    4096u /* operator, module and stack together; the last one stands for all others */
 #define HOLDER_SLOTS 8192u
 
 struct live {
@@ -94,7 +95,8 @@ static void remove_live(struct memory_owners *o, uint32_t i)
 
 static bool same_holder(const struct holder *h, const struct memory_event *e, uint32_t device)
 {
-    return h->now.name == e->name && h->now.module == e->module && h->device == device;
+    return h->now.name == e->name && h->now.module == e->module &&
+           h->now.stack == (uint32_t)e->stack && h->device == device;
 }
 
 /* A new holder; its number, or UINT32_MAX: no memory. */
@@ -108,16 +110,19 @@ static uint32_t add_holder(struct memory_owners *o, const struct memory_event *e
         o->holders = bigger;
         o->holder_room = room;
     }
-    o->holders[o->n_holders] = (struct holder){
-        .now = {.name = e->name, .name_len = e->name_len, .module = e->module}, .device = device};
+    o->holders[o->n_holders] = (struct holder){.now = {.name = e->name,
+                                                       .name_len = e->name_len,
+                                                       .module = e->module,
+                                                       .stack = (uint32_t)e->stack},
+                                               .device = device};
     return o->n_holders++;
 }
 
 /* Who an allocation is counted for. UINT32_MAX: nobody; there are too many. */
 static uint32_t holder_of(struct memory_owners *o, const struct memory_event *e, uint32_t device)
 {
-    uint64_t key =
-        ((uint64_t)(uintptr_t)e->name >> 3) ^ (uint64_t)e->module << 24 ^ (uint64_t)device << 56;
+    uint64_t key = ((uint64_t)(uintptr_t)e->name >> 3) ^ (uint64_t)e->module << 24 ^
+                   e->stack << 36 ^ (uint64_t)device << 56;
     uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (HOLDER_SLOTS - 1);
     while (o->by_key[at] && !same_holder(&o->holders[o->by_key[at] - 1], e, device))
         at = (at + 1) & (HOLDER_SLOTS - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds tensor memory: the operators, and the modules they ran in, whose allocations were alive when a window's memory was highest,
+/* Who holds tensor memory: the operators, the modules they ran in and the stacks that asked, whose allocations were alive when a window's memory was highest,
  * when an allocation failed, and at the window's end. Records come ring by ring; they are put in order of time before they are
  * counted. Bounded memory, one of these for each window. cprof thread. */
 #ifndef WRITER_MEMORY_OWNERS_H
@@ -29,11 +29,12 @@ struct memory_event {
     bool failed;
 };
 
-/* What one operator in one module holds. */
+/* What one operator in one module holds, asked for by one stack. */
 struct memory_holder {
     const char *name; /* as in struct memory_event */
     uint32_t name_len;
     uint32_t module;
+    uint32_t stack; /* id, 0 = none */
     int64_t bytes;
     uint64_t allocations;
 };

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import support
-from torch_runs import Trace, run, trace
+from torch_runs import SCRIPTS, Trace, run, trace
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 
@@ -77,6 +77,21 @@ def test_leak_is_found(leak):
     """A MiB of each of the four steps, at the operator and the module that made it."""
     largest = account(leak)["end_holders"][0]
     assert largest == {"operator": "aten::zeros", "module": "Net.b.1", "bytes": 4 * MB, "allocations": 4}
+
+
+@pytest.mark.parametrize("native", [0, 1])
+def test_leak_is_found_at_its_line(tmp_path, native):
+    one = trace(run("memory.py", tmp_path, "leak", WITH_MODULES=1, WITH_STACK=1, NATIVE_STACK=native))
+    held = [h for h in account(one)["end_holders"] if h["operator"] == "aten::zeros" and h["bytes"] >= MB]
+    assert sum(h["bytes"] for h in held) == 4 * MB and sum(h["allocations"] for h in held) == 4
+    source = (SCRIPTS / "memory.py").read_text().splitlines()
+    line = 1 + next(i for i, text in enumerate(source) if "self.kept.append(" in text)
+    for holder in held:
+        frames = holder["Call stack"].split(";")
+        innermost = next(frame for frame in frames if ".py(" in frame)
+        assert innermost == f"memory.py({line}): forward" and holder["module"] == "Net.b.1"
+        assert str(holder["sf"]) in one.data["stackFrames"]
+    assert len(held) == 1 or native
 
 
 def test_peak_and_holders(leak):
