@@ -386,6 +386,24 @@ START_TEST(abandoned_spans_are_unfinished)
 }
 END_TEST
 
+/* A range that may outlive what is around it, with only such inside as end with it: it stays on its row. */
+START_TEST(a_loose_span_around_late_ones_nests)
+{
+    span_add_flags(begin(1, "range"), REC_LOOSE);
+    span_add_flags(begin(2, "late"), REC_MARKER | REC_ENDS_LATE);
+    ck_assert_uint_ne(span_close(log_, key(1)), 0);
+    const struct record *r = next();
+    check_name(r, "late");
+    ck_assert_uint_eq(r->kind, REC_SPAN);
+    r = next();
+    check_name(r, "range");
+    ck_assert_uint_eq(r->kind, REC_SPAN);
+    ck_assert(!(r->flags & REC_CROSSES));
+    ck_assert_uint_eq(span_close(log_, key(2)), 0);
+    ck_assert_ptr_null(next());
+}
+END_TEST
+
 /* Numbers go with the span whichever way it ends, and stay apart from its name and data. */
 START_TEST(extras)
 {
@@ -553,6 +571,7 @@ Suite *suite_emit(void)
     tcase_add_test(all, a_full_ring_is_counted_and_goes_on);
     tcase_add_test(all, a_record_above_a_quarter_of_the_ring_is_counted);
     tcase_add_test(all, abandoned_spans_are_unfinished);
+    tcase_add_test(all, a_loose_span_around_late_ones_nests);
     tcase_add_test(all, extras);
     tcase_add_test(all, points);
     tcase_add_test(all, gate_bits);

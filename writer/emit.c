@@ -310,6 +310,14 @@ static void end_late_ones(struct thread_log *log, uint32_t from, uint32_t to, ui
     }
 }
 
+/* True when one of the spans from..to has not ended yet. */
+static bool any_open(const struct thread_log *log, uint32_t from, uint32_t to)
+{
+    while (from < to && atomic_load_explicit(&log->spans[from].id, memory_order_relaxed) == 0)
+        from++;
+    return from < to;
+}
+
 /* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes asynchronous, when it may, or those do that
  * may; what may not is dropped. */
 static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
@@ -319,7 +327,7 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     struct open_span *span = &log->spans[at];
     end_late_ones(log, at + 1, depth, end); /* before the ring's next place is reserved */
     bool loose = atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE;
-    if (loose)
+    if (loose && any_open(log, at + 1, depth))
         span_add_flags(span, REC_CROSSES);
     struct record *r = fill_span(log, span, end);
     uint32_t text = atomic_load_explicit(&span->text_at, memory_order_relaxed);
