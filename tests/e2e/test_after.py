@@ -60,7 +60,7 @@ def test_commands_run_one_at_a_time(tmp_path):
 
 def test_command_without_our_preload(tmp_path):
     """It keeps other libraries of LD_PRELOAD and what the user set; ours and the variables that name us are gone."""
-    tool = script(tmp_path / "tool", f"env >{tmp_path}/env; ls -l /proc/$$/fd >{tmp_path}/fds; cat /proc/$$/status "
+    tool = script(tmp_path / "tool", f"env >{tmp_path}/env; ls -l /proc/$$/fd >{tmp_path}/fds; cat /proc/self/status "
                   f">{tmp_path}/status; cat /proc/$$/maps >{tmp_path}/maps\n")
     other = tmp_path / "libother.so"
     subprocess.run(["cc", "-shared", "-o", str(other), "-x", "c", "/dev/null"], check=True)

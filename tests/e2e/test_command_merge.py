@@ -177,7 +177,7 @@ def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "CHUNK", 5000)  # many blocks
     moved = []
     move = merge.move
-    monkeypatch.setattr(merge, "move", lambda *args: moved.append(move(*args)) or moved[-1])
+    monkeypatch.setattr(merge, "move", lambda *args: moved.append((args[0], move(*args))) or moved[-1][1])
     parts = [part._replace(shift_ns=shift) for shift in (0, 12_345, -7) for part in merge.parts_of(paths, False)]
     for part in parts:
         merge.write_part((part, str(tmp_path / "lines"), False))
@@ -189,7 +189,9 @@ def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
         assert collections.Counter(map(str, read[0])) == collections.Counter(map(str, read[1]))
         order = [[e["ts"] for e in events if e["ph"] == "X"] for events in read]
         assert order[0] == order[1]
-    assert len(moved) > 60 and all(moved), "none was read as JSON"
+    # of a block that only names rows nothing may be left: they are named anew
+    read_as_json = [block for block, made in moved if not made and block.count(b'{"ph": "M"') < block.count(b"\n")]
+    assert len(moved) > 60 and read_as_json == []
 
 
 def test_what_looks_like_a_process_in_a_name(tmp_path):
@@ -240,8 +242,10 @@ def test_memory_does_not_grow_with_the_files(tmp_path):
             file.write(",\n".join([lines] * 20) + ("\n]}\n" if rank else "\n],\n\"traceName\": \"\"}\n"))
         paths.append(str(path))
     for jobs in ("1", "2"):
-        code = ("import resource, sys\nfrom cprof.tool import main\ncode = main(sys.argv[1:])\n"
-                "print(max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))\nsys.exit(code)")
+        # not ru_maxrss of this process: before it was Python it was a copy of the tests
+        code = ("import re, resource, sys\nfrom cprof.tool import main\ncode = main(sys.argv[1:])\n"
+                "own = int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
+                "print(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))\nsys.exit(code)")
         done = subprocess.run([sys.executable, "-c", code, "merge", *paths, "-j", jobs, "-o", tmp_path / f"{jobs}.json.gz"],
                               env=environment(PYTHONPATH=PACKAGE), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -372,7 +376,7 @@ def test_ranks_of_torchrun(tmp_path):
     done = cprof("run", "--no-top", "--active", 5, "--folder", tmp_path / "out", "--", sys.executable, "-m", "torch.distributed.run",
                  "--nproc_per_node=2", "--standalone", SCRIPTS / "ranks.py", env={"PYTHONPATH": SCRIPTS, "OMP_NUM_THREADS": 1})
     assert done.returncode == 0 and "cprof: 2 traces" in done.stderr, done.stderr
-    paths = sorted((tmp_path / "out").iterdir())
+    paths = sorted(support.files(tmp_path / "out"))
     made = cprof("merge", *paths, "-o", tmp_path / "merged.json.gz")
     assert made.returncode == 0 and made.stderr == ""
     trace = support.loads_plainly(tmp_path / "merged.json.gz")

@@ -102,7 +102,7 @@ def test_a_schedule_given_again_takes_no_memory(tmp_path):
 
 def test_threads_with_a_schedule(tmp_path):
     done, result = run("threads", tmp_path, timeout=60)
-    assert result == {"steps": 800} and done.complaints == []
+    assert result == {"steps": 64} and done.complaints == []
 
 
 def test_torchs_own_schedule(tmp_path):

@@ -179,7 +179,7 @@ def threads():
     cprof.set_schedule(lambda step, time: sum(range(1000)) * 0)
 
     def mark():
-        for _ in range(200):
+        for _ in range(16):  # 64 may wait while the schedule decides, however the interpreter shares its lock out
             cprof.step()
 
     workers = [threading.Thread(target=mark) for _ in range(4)]

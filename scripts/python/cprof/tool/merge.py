@@ -159,7 +159,7 @@ def _is_gpu(pid: Any) -> bool:
     return type(pid) is int and 0 <= pid < GPUS
 
 
-def _line(event: Dict[str, Any]) -> str:
+def _line(event: Any) -> str:
     try:
         return _encode(event)
     except ValueError:  # NaN or infinity, which hang Perfetto
@@ -278,8 +278,8 @@ def _head(parts: List[Part], done: List[Done]) -> str:
     info = dict(first["distributedInfo"]) if type(first.get("distributedInfo")) is dict else {}
     info.setdefault("rank", parts[0].rank)
     info.setdefault("world_size", len({part.rank for part in parts}))
-    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in info.items()]
-    devices = json.dumps(first.get("deviceProperties") or [])  # of the first rank; all of them stand behind the events
+    lines = [f"{json.dumps(key)}: {_line(value)}" for key, value in info.items()]
+    devices = _line(first.get("deviceProperties") or [])  # of the first rank; all of them stand behind the events
     return ("{\n\"schemaVersion\": 1,\n\"deviceProperties\": " + devices + ",\n\"distributedInfo\": {\n" + ",\n".join(lines) + "\n},\n\"displayTimeUnit\": \"ms\",\n"
             f"\"baseTimeNanoseconds\": {min(part.base_ns for part in parts)},\n\"traceEvents\": [\n")
 
