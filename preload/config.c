@@ -36,11 +36,6 @@ enum type {
     TYPE_LIST
 };
 
-/* STATE column: the value in force while the part is missing, or NULL. */
-#define NOW        NULL
-#define INTERNAL   NULL
-#define LATER(off) off
-
 /* A row of config.def. */
 struct setting {
     const char *name;
@@ -49,13 +44,12 @@ struct setting {
     const char *fallback;
     int64_t min, max;
     const char *allowed;
-    const char *off; /* not NULL: the part is missing, this is the value in force */
 };
 
 /* clang-format off */
 static const struct setting settings[] = {
 #define X(name, type, field, fallback, min, max, allowed, state, help) \
-    {#name, TYPE_##type, offsetof(struct config, field), fallback, min, max, allowed, state},
+    {#name, TYPE_##type, offsetof(struct config, field), fallback, min, max, allowed},
 #include "preload/config.def"
 #undef X
 };
@@ -282,7 +276,7 @@ const char *config_trigger_name(void)
     return argument_of(AT_trigger, name, sizeof name);
 }
 
-/* Puts value into force; it is the default, or an "off" of config.def, and always parses. */
+/* Puts value into force; it is the default, and always parses. */
 static void keep(const struct setting *setting, const char *value)
 {
     char why[512];
@@ -370,35 +364,6 @@ static void check_schedule(void)
                    "counts nothing with CPROF_SCHEDULE_SCOPE=none");
 }
 
-/* Whether two allowed values of a setting mean the same. */
-static bool same_value(const struct setting *setting, const char *a, const char *b)
-{
-    struct config x, y;
-    char why[512];
-
-    if (setting->type == TYPE_TEXT || setting->type == TYPE_FOLDER || setting->type == TYPE_FILE)
-        return strcasecmp(a, b) == 0;
-    memset(&x, 0, sizeof x);
-    memset(&y, 0, sizeof y);
-    return parse_value(setting, a, &x, why, sizeof why) &&
-           parse_value(setting, b, &y, why, sizeof why) && memcmp(&x, &y, sizeof x) == 0;
-}
-
-/* Settings whose part is missing lose what they ask for, with one line each. */
-static void check_missing_parts(void)
-{
-    for (size_t i = 0; i < SETTINGS; i++) {
-        const struct setting *setting = &settings[i];
-        if (!setting->off)
-            continue;
-        if (loaded.set[i] && !parse_is_blank(loaded.text[i]) &&
-            !same_value(setting, loaded.text[i], setting->off))
-            ignore(setting, setting->off, "not available yet in this version");
-        else
-            keep(setting, setting->off);
-    }
-}
-
 /* How unlike two names are; a name that only lacks words (CPROF_GZIP) is close to the whole one. */
 static unsigned unlike(const char *name, const char *known)
 {
@@ -455,7 +420,6 @@ static void load(void)
     check_tensorboard();
     check_activities();
     check_schedule();
-    check_missing_parts();
 }
 
 void config_load(void)

@@ -51,19 +51,19 @@ static _Noreturn void leave(exit_function *next, int status)
 }
 
 /* Exported without a version, as exports.map explains. */
-__asm__(".symver process_underscore_exit, _exit@@");
-__asm__(".symver process_c99_exit, _Exit@@");
+__asm__(".symver process_leave_posix, _exit@@");
+__asm__(".symver process_leave_c99, _Exit@@");
 
-EXPORT _Noreturn void process_underscore_exit(int status);
-EXPORT _Noreturn void process_c99_exit(int status);
+EXPORT _Noreturn void process_leave_posix(int status);
+EXPORT _Noreturn void process_leave_c99(int status);
 
-EXPORT void process_underscore_exit(int status)
+EXPORT void process_leave_posix(int status)
 {
     finish_traces();
     leave(next_underscore_exit, status);
 }
 
-EXPORT void process_c99_exit(int status)
+EXPORT void process_leave_c99(int status)
 {
     finish_traces();
     leave(next_c99_exit, status);

@@ -28,8 +28,8 @@ NO_LIMIT = 2147483647
 
 
 def split_row(text):
-    """The arguments of X(...), which hold quoted text and LATER("...")."""
-    parts = re.findall(r'"(?:\\.|[^"\\])*"|\w+\("(?:\\.|[^"\\])*"\)|[^,()\s"]+', text)
+    """The arguments of X(...), which hold quoted text."""
+    parts = re.findall(r'"(?:\\.|[^"\\])*"|[^,()\s"]+', text)
     return [ast.literal_eval(part) if part.startswith('"') else part for part in parts]
 
 
@@ -56,8 +56,6 @@ def table():
     for name, kind, _field, default, low, high, allowed, state, text in rows():
         if state == "INTERNAL":
             continue
-        if state.startswith("LATER"):
-            text += " *(not in this version)*"
         shown = f"`{default}`" if default else ""
         lines.append(f"| `{name}` | {shown} | {values_text(kind, low, high, allowed)} | {text} |")
     return "\n".join(lines)
@@ -102,14 +100,14 @@ def python_table():
     lines = ["# SPDX-License-Identifier: Apache-2.0",
              '"""The settings of libcprof.so and what else the command knows of it. Made by scripts/gen_settings.py from the lists in',
              'preload/: change those."""', "",
-             "# (heading, [(name, kind, default, least, most, allowed, works, help)])", "GROUPS = ["]
+             "# (heading, [(name, kind, default, least, most, allowed, help)])", "GROUPS = ["]
     for heading, members in groups():
         members = [row for _, row in members if row[7] != "INTERNAL"]
         if not members:
             continue
         lines.append(f"    ({heading!r}, [")
-        for name, kind, _field, default, low, high, allowed, state, text in members:
-            row = (name, kind, default, int(low), int(high), allowed, not state.startswith("LATER"), text)
+        for name, kind, _field, default, low, high, allowed, _state, text in members:
+            row = (name, kind, default, int(low), int(high), allowed, text)
             lines.append(f"        {row!r},")
         lines.append("    ]),")
     internal = [row[0] for row in rows() if row[7] == "INTERNAL"]

@@ -19,7 +19,6 @@ import perfetto
 import perfetto_check
 import support
 from command_runs import Rank, command, cprof, environment, refused
-from cprof.tool import settings
 
 
 @contextlib.contextmanager
@@ -223,7 +222,6 @@ def test_trigger_status_and_usage():
     refused(cprof("trigger", os.getpid(), "--steps", 0), "must be at least 1")
 
 
-@pytest.mark.skipif(not settings.by_name()["CPROF_TRIGGER"].works, reason="this version of the library has no CPROF_TRIGGER")
 def test_trigger_of_a_running_program(tmp_path):
     code = "print('on', flush=True)\nfor i in range(2000):\n    push(b'work'); time.sleep(0.02); pop(); step()\n"
     with support.Running(support.python(code), tmp_path, SKIP_FIRST=100000, TRIGGER="socket") as running:

@@ -117,10 +117,10 @@ def value_of(setting):
 
 
 def options():
-    """An option for each setting that works, and what it is to become."""
+    """An option for each setting, and what it is to become."""
     given, wanted = [], {}
     for setting in settings.all_settings():
-        if not setting.works or setting.name == "CPROF_ENABLED":
+        if setting.name == "CPROF_ENABLED":
             continue
         if setting.kind == "BOOL":
             on = setting.default == "0"

@@ -170,8 +170,6 @@ def _settings(environment: Dict[str, str]) -> Iterator[Finding]:
         wrong = settings.what_is_wrong(known[name], value)
         if wrong:
             yield warn("settings", f"{name}={value}: {wrong}; the default counts")
-        elif not known[name].works:
-            yield warn("settings", f"{name}: not in this version")
     if not settings.is_on(environment, "CPROF_ENABLED"):
         yield off("settings", "CPROF_ENABLED=0")
     said = " ".join(f"{name}={value}" for name, value in given.items())
@@ -221,7 +219,7 @@ def _outputs(environment: Dict[str, str]) -> Iterator[Finding]:
     """Who else gets the traces."""
     for name in ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR"):
         value = environment.get(name, "").strip()
-        if value and settings.by_name()[name].works:
+        if value:
             yield ok("handlers", f"{name}={value}")
 
 

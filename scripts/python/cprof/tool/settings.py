@@ -20,7 +20,6 @@ class Setting(NamedTuple):
     least: int
     most: int
     allowed: str
-    works: bool
     help: str
 
     @property
@@ -133,8 +132,7 @@ def _values(setting: Setting) -> str:
 def _help(setting: Setting) -> str:
     text = setting.help[0].lower() + setting.help[1:] if setting.help[1:2].islower() else setting.help
     default = f" (default {setting.default})" if setting.default and setting.kind != "BOOL" else ""
-    later = "" if setting.works else " (not in this version)"
-    return (text + default + later).replace("%", "%%")
+    return (text + default).replace("%", "%%")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +161,5 @@ def chosen(args: argparse.Namespace) -> Dict[str, str]:
         wrong = what_is_wrong(setting, value)
         if wrong:
             raise Problem(f"{setting.option}={value}: {wrong}")
-        if not setting.works:
-            raise Problem(f"{setting.option}: not in this version")
         found[setting.name] = value
     return found

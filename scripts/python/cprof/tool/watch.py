@@ -40,8 +40,7 @@ class Watch:
         values = {"run_name": environment.get("CPROF_RUN_NAME", "").strip()}
         folder = _pattern(_setting("CPROF_FOLDER", environment), values)
         name = _pattern(_setting("CPROF_FILENAME", environment).lstrip("/"), values)
-        tensorboard = by_name().get("CPROF_TENSORBOARD_DIR")
-        if tensorboard and tensorboard.works and environment.get("CPROF_TENSORBOARD_DIR", "").strip():
+        if environment.get("CPROF_TENSORBOARD_DIR", "").strip():
             folder, name = _pattern(environment["CPROF_TENSORBOARD_DIR"].strip(), values), "*.pt.trace.json"
         if is_on(environment, "CPROF_USE_GZIP") and not name.endswith(".gz"):
             name += ".gz"
