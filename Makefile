@@ -121,7 +121,10 @@ unit: $(BUILD)/unit
 .PHONY: e2e
 e2e: setup
 	$(Q)$(MAKE) all $(if $(E2E_SRC),e2e-programs)
-	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -p no:cacheprovider $(E2E)
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -p no:cacheprovider $(E2E_LIMITS) $(E2E)
+
+# Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
+E2E_LIMITS := -o timeout=600 -o session_timeout=3600
 
 .PHONY: e2e-programs
 e2e-programs: $(E2E_BIN) $(E2E_LIB) $(if $(HAVE_CUDA),sim)

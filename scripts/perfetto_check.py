@@ -17,7 +17,6 @@ the browser is killed.
 import argparse
 import atexit
 import base64
-import fcntl
 import functools
 import http.server
 import importlib.util
@@ -202,22 +201,18 @@ class Browser:
         self.profile = tempfile.mkdtemp(prefix="cprof-browser-")
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
-        # The browser reads commands from fd 3 and answers on fd 4. Ours are first moved out of the way of both.
-        ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (to_read, to_write)]
-
-        def place_pipes():
-            os.dup2(ends[0], 3)
-            os.dup2(ends[1], 4)
-
+        # The browser reads commands from fd 3 and answers on fd 4. A shell puts them there (dash knows numbers of one digit only,
+        # hence /proc), because no Python may run between fork and exec in a process with threads: the server's are here.
+        place_pipes = f'exec "$@" 3</proc/self/fd/{to_read} 4>/proc/self/fd/{to_write}'
         self.process = subprocess.Popen(
-            [browser_path(), "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+            ["/bin/sh", "-c", place_pipes, "sh", browser_path(), "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking",
              "--disable-component-update", "--disable-sync", "--no-first-run", "--mute-audio", "--hide-scrollbars",
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--window-size={width},{height}",
              f"--user-data-dir={self.profile}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_env(),
-            pass_fds=(3, 4), preexec_fn=place_pipes, start_new_session=True)
-        for fd in (to_read, to_write, *ends):
+            pass_fds=(to_read, to_write), start_new_session=True)
+        for fd in (to_read, to_write):
             os.close(fd)
         self.last_id = 0
         self.pending = b""

@@ -11,17 +11,17 @@ A consumer that is not installed skips the test that asks for it.
 """
 
 import collections
-import contextlib
 import io
 import json
 import logging
-import math
 import os
 import pathlib
+import pickle
 import re
+import subprocess
+import sys
 import tempfile
 import warnings
-from unittest import mock
 
 import pytest
 
@@ -40,77 +40,31 @@ def hta(folder, last_step=False, critical=True, exact=False):
     """All analyses over the traces of a folder: analysis -> rank -> rows (dicts). HTA leaves the last ProfilerStep out
     unless last_step; the critical path is the first step's. HTA cuts each event to whole microseconds, which leaves kernels
     below one with a negative duration and fails its own assertions when there are many; exact turns that off."""
-    pytest.importorskip("hta", reason="HolisticTraceAnalysis is not installed in .venv")
-    switch = mock.patch.dict(os.environ, {"HTA_DISABLE_NS_ROUNDING": "1"} if exact else {})
-    with switch, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        from hta.configs.config import logger
-        logger.setLevel(logging.ERROR)
-        from hta.trace_analysis import TraceAnalysis
-        analysis = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=last_step)
-        ranks = sorted(analysis.t.traces)
-        by_rank = {
-            "temporal": analysis.get_temporal_breakdown(visualize=False),
-            "kernels": analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000)[1],
-            "idle": analysis.get_idle_time_breakdown(ranks=ranks, visualize=False)[0],
-            "overlap": analysis.get_comm_comp_overlap(visualize=False),
-            "bandwidth": analysis.get_memory_bw_summary(ranks=ranks),  # None without copies
-            "queue": analysis.get_queue_length_summary(ranks=ranks),
-        }
-        result = {name: {rank: _rows_of(table, rank) for rank in ranks} for name, table in by_rank.items()}
-        result["kernel_types"] = _rows(analysis.get_gpu_kernel_breakdown(visualize=False)[0])
-        series = {
-            "bandwidth_series": analysis.get_memory_bw_time_series(ranks=ranks),
-            "queue_series": analysis.get_queue_length_time_series(ranks=ranks),
-            "launches": analysis.get_cuda_kernel_launch_stats(ranks=ranks, visualize=False),
-        }
-        result.update((name, {rank: _rows(table) for rank, table in tables.items()}) for name, tables in series.items())
-        result["ranks"] = ranks
-        result["steps"] = [int(step) for step in analysis.t.get_iterations()]
-        # Last, because it adds columns to the table of the trace.
-        result["critical"] = {rank: _critical_path(analysis, rank) for rank in ranks} if critical else {}
-    return result
+    return _run_hta("analyses", folder, {"last_step": last_step, "critical": critical}, {"HTA_DISABLE_NS_ROUNDING": "1"} if exact else {})
 
 
 def hta_table(folder, rank=0):
-    """The table that HTA makes of a rank's trace."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        from hta.configs.config import logger
-        logger.setLevel(logging.ERROR)
-        from hta.trace_analysis import TraceAnalysis
-        return TraceAnalysis(trace_dir=str(folder)).t.get_trace(rank)
+    """The table (pandas) that HTA makes of a rank's trace."""
+    return _run_hta("table", folder, {"rank": rank}, {})
 
 
-def _critical_path(analysis, rank):
-    """The first step's path: rows in the order of time, and the share of each bound in percent."""
-    graph, good = analysis.critical_path_analysis(rank=rank, annotation="ProfilerStep", instance_id=0)
-    assert good, "HTA says that the graph of the critical path is not sound"
-    numbers = graph.critical_path_nodes
-    path = [graph.node_list[number] for number in numbers]
-    return {"events": list(dict.fromkeys(graph._get_node_name(node.ev_idx) for node in path)),
-            "us": float(sum(graph.edges[a, b]["weight"] for a, b in zip(numbers, numbers[1:]))),
-            "bound_by": {str(name): round(float(share), 1) for name, share in graph.summary().items()}}
+class HTAError(Exception):
+    """HTA failed; the message is its own traceback."""
 
 
-def _rows_of(table, rank):
-    """The rows of one rank."""
-    if table is None:
-        return []
-    if table.index.names != [None]:
-        table = table.reset_index()
-    return _rows(table[table["rank"] == rank])
-
-
-def _rows(table):
-    """A pandas table as plain dicts; columns of several levels get their names joined by a point."""
-    names = [".".join(map(str, filter(None, name))) if isinstance(name, tuple) else str(name) for name in table.columns]
-    return [dict(zip(names, map(_plain, row))) for row in table.itertuples(index=False, name=None)]
-
-
-def _plain(value):
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _run_hta(what, folder, options, environment):
+    """One function of scripts/run_hta.py in a process of its own: HTA forks workers, which in a process that has threads (Perfetto's
+    server is in this one) may wait for ever for a lock that a thread held."""
+    pytest.importorskip("hta", reason="HolisticTraceAnalysis is not installed in .venv")
+    script = pathlib.Path(__file__).parent / "scripts/run_hta.py"
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile(suffix=".pickle") as result:
+        done = subprocess.run([sys.executable, str(script), what, str(folder), json.dumps(options), result.name],
+                              env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                              timeout=support.TIMEOUT_S)
+        if done.returncode:
+            said.seek(0)
+            raise HTAError(said.read().decode(errors="replace"))
+        return pickle.load(result)
 
 
 # ---- torch_tb_profiler -------------------------------------------------------------------------------------
