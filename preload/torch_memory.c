@@ -16,6 +16,7 @@
 
 #define TABLE       (1u << 17) /* live tensor allocations that can be told apart: 2 MB */
 #define PROBES      64u        /* longest search; beyond it the allocation is counted as lost */
+#define NEAR        8u         /* of them near the entries of its neighbours in memory */
 #define DELETED     1u  /* key of an entry that was taken out: no allocation has this address */
 #define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
 #define BUSY        2u  /* key of an entry whose size is being written */
@@ -66,9 +67,17 @@ void torch_memory_restart(void)
     atomic_store(&allocated, 0);
 }
 
-static unsigned slot_of(uint64_t address)
+static uint64_t scatter(uint64_t number)
 {
-    return (unsigned)((address >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (TABLE - 1);
+    return number * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+}
+
+/* The entry to look at in the i-th place. Neighbours in memory (tensors stand at multiples of 64) are neighbours here first: a
+ * training step uses the same few pages over and over, which are then few pages of the table, too. Where it is crowded, anywhere. */
+static struct entry *place(uint64_t address, unsigned i)
+{
+    uint64_t at = i < NEAR ? (address >> 6) + scatter(address >> 23) : scatter(address >> 6);
+    return &table[(at + i) & (TABLE - 1)];
 }
 
 /* An entry that may be overwritten: never used, taken out, or of an earlier window. */
@@ -82,9 +91,8 @@ static bool is_void(const struct entry *e, uint64_t key, uint32_t now)
 static bool remember(uint64_t address, uint64_t bytes)
 {
     uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
-    unsigned at = slot_of(address);
-    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) & (TABLE - 1)) {
-        struct entry *e = &table[at];
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct entry *e = place(address, i);
         uint64_t key = atomic_load_explicit(&e->key, memory_order_relaxed);
         if (!is_void(e, key, now) ||
             !atomic_compare_exchange_strong_explicit(&e->key, &key, BUSY, memory_order_acquire,
@@ -101,9 +109,8 @@ static bool remember(uint64_t address, uint64_t bytes)
 static uint64_t forget(uint64_t address)
 {
     uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
-    unsigned at = slot_of(address);
-    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) & (TABLE - 1)) {
-        struct entry *e = &table[at];
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct entry *e = place(address, i);
         uint64_t key = atomic_load_explicit(&e->key, memory_order_acquire);
         if (key == 0)
             return 0;

@@ -35,7 +35,7 @@ static bool put(uint64_t slots, uint8_t mark)
     memset(r, mark, slots * RECORD_SLOT);
     r->kind = REC_SPAN;
     r->slots = (uint32_t)slots;
-    ring_commit(&ring, slots);
+    ring_commit(&ring);
     return true;
 }
 
@@ -188,7 +188,7 @@ START_TEST(nothing_is_allocated)
         struct record *r = ring_reserve(&ring, 5);
         r->kind = REC_SPAN;
         r->slots = 5;
-        ring_commit(&ring, 5);
+        ring_commit(&ring);
         ring_take(&ring, ring_peek(&ring, ring_head(&ring)));
     }
     uint64_t after = alloc_count();
@@ -226,7 +226,7 @@ static void *produce(void *full)
         for (uint64_t k = 0; k < (slots - 1) * (RECORD_SLOT / 8); k++)
             word[k] = i * 31 + k;
         r->id = checksum(r);
-        ring_commit(&ring, slots);
+        ring_commit(&ring);
     }
     return NULL;
 }

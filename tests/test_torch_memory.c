@@ -174,6 +174,24 @@ START_TEST(more_than_the_table_holds_is_counted)
 }
 END_TEST
 
+/* Neighbours have neighbouring entries, and large tensors stand at multiples of powers of two: neither may fill up a part of the table. */
+START_TEST(dense_and_far_apart)
+{
+    enum { SMALL = 30000, LARGE = 2000, LARGE_BYTES = 2 << 20 };
+    static void *blocks[SMALL + LARGE];
+    for (unsigned i = 0; i < SMALL + LARGE; i++)
+        blocks[i] = get(i < SMALL ? 64 : LARGE_BYTES);
+    for (unsigned i = 0; i < SMALL + LARGE; i++)
+        ck_assert_ptr_nonnull(next(thread_log_self));
+    ck_assert_uint_eq(atomic_load(&process_losses[LOSS_MEMORY_TABLE]), 0);
+    for (unsigned i = 0; i < SMALL + LARGE; i++)
+        give(blocks[i]);
+    for (unsigned i = 0; i < SMALL + LARGE; i++)
+        ck_assert_ptr_nonnull(next(thread_log_self));
+    check_no_record();
+}
+END_TEST
+
 /* ---- many threads ---- */
 
 #define THREADS 4u
@@ -410,6 +428,7 @@ Suite *suite_torch_memory(void)
     tcase_add_test(all, a_window_begins_with_nothing);
     tcase_add_test(all, an_address_is_given_out_again_and_again);
     tcase_add_test(all, more_than_the_table_holds_is_counted);
+    tcase_add_test(all, dense_and_far_apart);
     tcase_add_test(all, threads_release_what_others_allocated);
     tcase_add_test(all, windows_begin_while_threads_allocate);
     tcase_add_test(all, reports_of_devices);

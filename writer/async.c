@@ -160,7 +160,7 @@ bool async_close(struct thread_log *log, uint64_t id)
         r->async.tid = atomic_load_explicit(&p->tid, memory_order_relaxed);
         get_text(p, (char *)(r + 1), text_len);
         memcpy((char *)(r + 1) + text_len, p->data, p->data_len);
-        emit_end(log, r);
+        emit_end(log);
     }
     /* Last: until here the range is open to the cprof thread, which knows by the id that it is the same one. */
     atomic_store_explicit(&p->id, 0, memory_order_release);

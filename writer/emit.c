@@ -34,25 +34,29 @@ static struct record *reserve(struct thread_log *log, uint32_t text_len, uint32_
         lost(log, LOSS_RING_FULL);
         return NULL;
     }
-    r->slots = (uint32_t)slots & 0xffffffu;
-    r->extras = extras;
+    r->slots_and_extras = (uint32_t)slots | (uint32_t)extras << 24;
     r->text_len = text_len;
     r->data_len = data_len;
     return r;
 }
 
-/* Fetches the lines that records will fill a few records from now: the cprof thread had them last. */
+/* Fetches as many lines as the record has filled, of those that records will fill a few records from now: the cprof thread had
+ * them last. The first two without a look: most have as many. */
 static void prefetch(const struct ring *ring)
 {
     const struct record *ahead = &ring->base[(ring->reserved + 12) & (ring->slots - 1)];
     __builtin_prefetch(ahead, 1);
-    __builtin_prefetch((const char *)ahead + RECORD_SLOT, 1);
+    __builtin_prefetch(ahead + 1, 1);
+    if (ring->filling > 2) {
+        __builtin_prefetch(ahead + 2, 1);
+        __builtin_prefetch(ahead + 3, 1);
+    }
 }
 
-static void commit(struct thread_log *log, const struct record *r)
+static void commit(struct thread_log *log)
 {
     prefetch(&log->ring);
-    ring_commit(&log->ring, r->slots);
+    ring_commit(&log->ring);
     count(&log->records);
 }
 
@@ -61,9 +65,9 @@ struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t da
     return reserve(log, text_len, data_len, 0);
 }
 
-void emit_end(struct thread_log *log, const struct record *r)
+void emit_end(struct thread_log *log)
 {
-    commit(log, r);
+    commit(log);
 }
 
 uint64_t span_top(const struct thread_log *log)
@@ -254,7 +258,7 @@ static void put_span(struct thread_log *log, const struct open_span *span, uint6
 {
     struct record *r = fill_span(log, span, end);
     if (r)
-        commit(log, r);
+        commit(log);
 }
 
 /* Moves an open span to a lower place of the stack, its name to word `text` and its data to byte `data`, which lie below its own. */
@@ -353,7 +357,7 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     log->data_used = data;
     atomic_store_explicit(&log->depth, to, memory_order_release);
     if (r) /* last: who sees it finds the span gone, and those above in their places */
-        commit(log, r);
+        commit(log);
 }
 
 uint64_t span_close(struct thread_log *log, const void *key)
@@ -433,7 +437,7 @@ void emit_instant(struct thread_log *log, enum category category, uint8_t flags,
         return;
     r->category = (uint8_t)category;
     r->flags = flags;
-    commit(log, r);
+    commit(log);
 }
 
 void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
@@ -443,7 +447,7 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
     if (!r)
         return;
     r->flags = flags;
-    commit(log, r);
+    commit(log);
 }
 
 void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
@@ -467,7 +471,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
     r->node.original = original;
     if (text_len)
         copy_name((char *)(r + 1), text_len, log, top);
-    commit(log, r);
+    commit(log);
 }
 
 /* The operator that the program called and inside which the thread is: aten::linear, not the aten::empty that it came to; in the backward
@@ -514,7 +518,7 @@ static void put_memory(struct thread_log *log, enum record_kind kind, const stru
     r->memory.bytes = bytes;
     if (text_len)
         copy_text((char *)(r + 1), text_len, log, named);
-    commit(log, r);
+    commit(log);
 }
 
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,

@@ -9,6 +9,6 @@
 struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len);
 
 /* Hands the filled record over. */
-void emit_end(struct thread_log *log, const struct record *r);
+void emit_end(struct thread_log *log);
 
 #endif

@@ -65,7 +65,7 @@ bool hold_put(struct hold *h, const struct record_owner *owner, const struct rec
     struct record *copy = (struct record *)(to + sizeof entry);
     memcpy(copy, r, sizeof *r + r->text_len + data_len);
     memcpy((char *)(copy + 1) + r->text_len + data_len, record_data(r) + r->data_len,
-           8 * (size_t)__builtin_popcount(r->extras));
+           8 * (size_t)extras_count(r->extras));
     copy->slots = (uint32_t)slots & 0xffffffu;
     copy->data_len = data_len;
     if (strip)

@@ -78,14 +78,22 @@ static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
 
 struct record {
-    uint8_t kind;        /* enum record_kind */
-    uint8_t category;    /* enum category */
-    uint8_t data_kind;   /* enum record_data */
-    uint8_t flags;       /* enum record_flags */
-  uint32_t slots : 24;   /* length in slots, this header included; a ring is no longer either */
-    uint32_t extras : 8; /* bit 1 << enum record_extra: numbers that stand behind the data */
-    uint64_t start;      /* clock_ticks() */
-    uint64_t end;        /* clock_ticks(); == start where there is no duration */
+    uint8_t kind;      /* enum record_kind */
+    uint8_t category;  /* enum category */
+    uint8_t data_kind; /* enum record_data */
+    uint8_t flags;     /* enum record_flags */
+    union {
+        struct {
+          uint32_t
+              slots : 24; /* length in slots, this header included; a ring is no longer either */
+            uint32_t
+                extras : 8; /* bit 1 << enum record_extra: numbers that stand behind the data */
+        };
+        uint32_t
+            slots_and_extras; /* both, for writing: one bit field alone is read first, from a line that is not in the cache */
+    };
+    uint64_t start; /* clock_ticks() */
+    uint64_t end;   /* clock_ticks(); == start where there is no duration */
     /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
     uint64_t id;
     uint64_t parent; /* id of the span that was open on this thread; 0 = none */
@@ -146,6 +154,14 @@ static inline const uint8_t *record_data(const struct record *r)
     return (const uint8_t *)(r + 1) + r->text_len;
 }
 
+/* How many extras a mask of them names. Built in, counting bits is a call where the machine may lack the instruction. */
+static inline unsigned extras_count(unsigned mask)
+{
+    mask = (mask & 0x55) + (mask >> 1 & 0x55);
+    mask = (mask & 0x33) + (mask >> 2 & 0x33);
+    return (mask & 0xf) + (mask >> 4);
+}
+
 /* The extra's value; `otherwise` when the record does not carry it. */
 static inline uint64_t record_extra(const struct record *r, enum record_extra which,
                                     uint64_t otherwise)
@@ -153,8 +169,7 @@ static inline uint64_t record_extra(const struct record *r, enum record_extra wh
     uint64_t value = otherwise;
     if (r->extras & 1u << which)
         memcpy(&value,
-               record_data(r) + r->data_len +
-                   8 * __builtin_popcount(r->extras & ((1u << which) - 1)),
+               record_data(r) + r->data_len + 8 * extras_count(r->extras & ((1u << which) - 1)),
                sizeof value);
     return value;
 }
@@ -168,7 +183,7 @@ static inline int record_was_span(const struct record *r)
 /* Slots that a record with so many bytes of text and data, and these extras, behind its header takes. */
 static inline uint64_t record_slots(uint64_t text_len, uint64_t data_len, uint8_t extras)
 {
-    uint64_t bytes = text_len + data_len + 8 * (unsigned)__builtin_popcount(extras);
+    uint64_t bytes = text_len + data_len + 8 * extras_count(extras);
     return 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;
 }
 

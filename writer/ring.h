@@ -19,7 +19,8 @@ struct ring {
     uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
     uint64_t slots;      /* capacity, a power of two; constant */
     struct record *base; /* slots x 64 bytes, mapped; constant */
-    char pad[24];
+    uint64_t filling;    /* producer only: slots of the record being filled */
+    char pad[16];
     /* consumer's line */
     /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
     _Atomic uint64_t tail;
@@ -49,18 +50,20 @@ static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
     }
     if (__builtin_expect(slots > to_end, 0)) {
         r->base[at].kind = REC_PAD;
-        r->base[at].slots = (uint32_t)to_end;
+        r->base[at].slots_and_extras = (uint32_t)to_end;
         head += to_end;
         at = 0;
     }
     r->reserved = head;
+    r->filling = slots;
     return &r->base[at];
 }
 
-/* Makes the record from the last ring_reserve() visible to the consumer. Producer. */
-static inline void ring_commit(struct ring *r, uint64_t slots)
+/* Makes the record from the last ring_reserve() visible to the consumer. Reads nothing of it: its lines may not have come into the
+ * cache yet. Producer. */
+static inline void ring_commit(struct ring *r)
 {
-    atomic_store_explicit(&r->head, r->reserved + slots, memory_order_release);
+    atomic_store_explicit(&r->head, r->reserved + r->filling, memory_order_release);
 }
 
 /* Position up to which records are committed. Consumer. */
