@@ -9,6 +9,7 @@ its budget is marked; nothing fails, because a busy machine is no bug.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
@@ -70,11 +72,11 @@ def most(rounds, measure):
     return best
 
 
-def compile_program(name, *options):
+def compile_program(name, *options, stderr=None):
     target = BUILD / "bench" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", str(target),
-                    str(BENCH / f"{name}.c"), *options], check=True)
+                    str(BENCH / f"{name}.c"), *options], check=True, stderr=stderr)
     return target
 
 
@@ -186,6 +188,36 @@ def bench_marker(folder, rounds):
     return [("marker pair while not recording", best["marker_pair_idle"], "ns", 5, ""),
             ("marker pair while recording", best["marker_pair_recording"], "ns", 25, clock),
             ("range push and pop while recording", best["range_pair_recording"], "ns", None, clock)]
+
+
+def bench_lttng(folder):
+    """The same range by LTTng-UST, where it is installed, with a session daemon of our own."""
+    name = "for comparison: the same range by LTTng-UST"
+    try:
+        subprocess.run(["lttng", "--version"], check=True, capture_output=True)
+        program = compile_program("lttng_pair", "-llttng-ust", "-ldl", stderr=subprocess.DEVNULL)
+    except (subprocess.SubprocessError, OSError):
+        return [(name, float("nan"), "ns", None, "not installed here (lttng-tools, liblttng-ust-dev)")]
+    env = environment(False)
+    env.update(LTTNG_HOME=fresh(folder))
+    run = functools.partial(subprocess.run, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+    daemon = subprocess.Popen(["lttng-sessiond"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for attempt in range(50):
+            if subprocess.run(["lttng", "create", "bench", f"--output={fresh(folder)}"], env=env, capture_output=True).returncode == 0:
+                break
+            time.sleep(0.1)
+        run(["lttng", "enable-channel", "-u", "wide", "--subbuf-size=1M", "--num-subbuf=8"])
+        run(["lttng", "enable-event", "-u", "-c", "wide", "cprof_bench:*"])
+        run(["lttng", "start"])
+        pair = least(3, lambda: values(output([program], env)))["pair"]
+        run(["lttng", "destroy"])
+    except (subprocess.SubprocessError, OSError) as error:
+        return [(name, float("nan"), "ns", None, f"its daemon does not work here: {error}")]
+    finally:
+        daemon.terminate()
+        daemon.wait()
+    return [(name, pair, "ns", None, "an event with the name, and one at the end")]
 
 
 def bench_nvtx(folder, rounds):
@@ -322,6 +354,28 @@ def bench_json():
             ("bytes on disk of an event, gzip", v["gzip1_bytes_per_event"], "B", 35, "")]
 
 
+def bench_growth(folder, sizes=(10**5, 10**7)):
+    """A window a hundred times as large: CPU time, memory and bytes on disk of an event."""
+    def one(events):
+        target = pathlib.Path(fresh(folder))
+        process = subprocess.Popen([str(BUILD / "bench" / "bench_growth"), str(events)], stderr=subprocess.PIPE, text=True, env=environment(
+            True, WARMUP=1, ACTIVE=1, FOLDER=target, FILENAME="growth.json.gz", MAX_TRACE_MB=100000, DRAIN_DEADLINE_MS=60000))
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = status
+        traces = list(target.rglob("*.json.gz"))
+        if status or said or len(traces) != 1:
+            sys.exit(f"bench: window of {events} events: status {status}, {len(traces)} traces: {said}")
+        return {"cpu": (used.ru_utime + used.ru_stime) * 1e9 / events, "mb": used.ru_maxrss / 1024,
+                "bytes": traces[0].stat().st_size / events}
+
+    small, large = (one(events) for events in sizes)
+    name = f"window of {sizes[1]:,} events over one of {sizes[0]:,}"
+    return [(f"{name}: CPU time of an event", large["cpu"] / small["cpu"], "x", 1.2, f"{large['cpu']:.0f} ns, gzip and the marks included"),
+            (f"{name}: bytes on disk of an event", large["bytes"] / small["bytes"], "x", 1.2, f"{large['bytes']:.1f} B"),
+            (f"{name}: memory", large["mb"] - small["mb"], "MB", 16, f"{large['mb']:.0f} MB resident in all")]
+
+
 def bench_gpu(folder):
     """The way of GPU records, and the end of a window of a million of them on the simulated GPU."""
     best = most(5, lambda: values(output([BUILD / "bench" / "bench_join", 300000, fresh(folder)], environment(False))))
@@ -383,13 +437,14 @@ def main():
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     try:
         rows = bench_exec(rounds) + bench_constructor() + bench_hook(folder, rounds) + bench_blas(folder, rounds)
-        rows += bench_marker(folder, rounds)
+        rows += bench_marker(folder, rounds) + bench_lttng(folder)
         rows += bench_transfer(folder, rounds)
         rows += bench_nvtx(folder, rounds) + bench_module(folder, rounds)
         rows += bench_operator(folder, 1 if args.quick else 3) + bench_stacks(folder, 1 if args.quick else 2)
         rows += bench_nn_module(folder, 1 if args.quick else 3)
         rows += bench_step(folder, 1 if args.quick else 3, 100)
-        rows += bench_window_end(folder) + bench_json() + bench_gpu(folder)
+        rows += bench_window_end(folder) + bench_json() + bench_growth(folder, (10**4, 10**6) if args.quick else (10**5, 10**7))
+        rows += bench_gpu(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if args.json:
