@@ -110,6 +110,20 @@ static const char *account(const struct trace *t, const char *device)
     return at ? strstr(at, device) : NULL;
 }
 
+/* The values of a counter in the order in which they stand in the file; fewer than n: the rest is -1. */
+static void samples(const struct trace *t, const char *name, double *values, unsigned n)
+{
+    const char *at = t->text;
+    char key[64];
+    snprintf(key, sizeof key, "\"name\": \"%s\"", name);
+    for (unsigned i = 0; i < n; i++) {
+        at = at ? strstr(at, key) : NULL;
+        const char *args = at ? strstr(at, "\"args\": {\"") : NULL;
+        values[i] = args ? strtod(strchr(args + 10, ':') + 1, NULL) : -1;
+        at = at ? at + 1 : NULL;
+    }
+}
+
 /* ---- kernels ---- */
 
 START_TEST(the_only_kernel_gets_the_count)
@@ -206,21 +220,51 @@ START_TEST(coverage_is_a_share_of_kernel_time)
 }
 END_TEST
 
-/* ---- steps ---- */
-
-/* The values of a counter in the order in which they stand in the file; fewer than n: the rest is -1. */
-static void samples(const struct trace *t, const char *name, double *values, unsigned n)
+/* Zeros would look like a slow program: the counters are left out, and the account says that nothing was counted. */
+START_TEST(a_window_without_counts_has_no_counters)
 {
-    const char *at = t->text;
-    char key[64];
-    snprintf(key, sizeof key, "\"name\": \"%s\"", name);
-    for (unsigned i = 0; i < n; i++) {
-        at = at ? strstr(at, key) : NULL;
-        const char *args = at ? strstr(at, "\"args\": {\"") : NULL;
-        values[i] = args ? strtod(strchr(args + 10, ':') + 1, NULL) : -1;
-        at = at ? at + 1 : NULL;
-    }
+    begin();
+    session_open("aten::sort");
+    launch(1, "sort", true);
+    session_close("aten::sort");
+    struct trace t = finish();
+    ck_assert_ptr_null(strstr(t.text, "\"ph\": \"C\", \"name\": \"TFLOP/s"));
+    ck_assert_ptr_null(strstr(t.text, "\"ph\": \"C\", \"name\": \"MFU"));
+    ck_assert_ptr_null(strstr(t.text, "\"ph\": \"C\", \"name\": \"FLOP coverage"));
+    ck_assert(trace_number(account(&t, "CUDA:0"), "coverage_percent") == 0);
+    ck_assert(trace_number(account(&t, "CUDA:0"), "flops") == 0);
+    ck_assert(trace_number(account(&t, "CUDA:0"), "busy_ns") > 0);
+    trace_free(&t);
 }
+END_TEST
+
+/* Beside a device with counts, that nothing was counted on another is shown, but no rate of 0. */
+START_TEST(a_device_without_counts_shows_its_coverage_only)
+{
+    begin();
+    open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
+    launch(1, "gemm", true);
+    session_close("aten::mm");
+    session_open("aten::sort");
+    struct gpu_record work = launch(2, "sort", false);
+    work.device = 1;
+    fake_gpu_deliver(&work);
+    session_close("aten::sort");
+    struct trace t = finish();
+    double found[3];
+    ck_assert_uint_ge(trace_named(&t, 'C', "TFLOP/s CUDA:0"), 1);
+    ck_assert_uint_ge(trace_named(&t, 'C', "MFU % CUDA:0"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'C', "TFLOP/s CUDA:1"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'C', "MFU % CUDA:1"), 0);
+    samples(&t, "FLOP coverage % CUDA:1", found, 3);
+    ck_assert(found[0] == 0);
+    samples(&t, "FLOP coverage % CUDA:0", found, 3);
+    ck_assert(found[0] == 100);
+    trace_free(&t);
+}
+END_TEST
+
+/* ---- steps ---- */
 
 START_TEST(a_span_counts_for_the_step_in_which_it_began)
 {
@@ -366,6 +410,8 @@ Suite *suite_flop_stats(void)
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);
     tcase_add_test(all, a_library_call_is_its_kernels_devices);
     tcase_add_test(all, coverage_is_a_share_of_kernel_time);
+    tcase_add_test(all, a_window_without_counts_has_no_counters);
+    tcase_add_test(all, a_device_without_counts_shows_its_coverage_only);
     tcase_add_test(all, a_span_counts_for_the_step_in_which_it_began);
     tcase_add_test(all, time_of_operators_on_the_cpu);
     tcase_add_test(all, what_cannot_be_counted_is_counted);

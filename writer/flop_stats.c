@@ -278,9 +278,26 @@ static double coverage(const struct work *work)
     return part < 100 ? part : 100; /* rounding of ends */
 }
 
+/* Whether the account tells of the device: a GPU that did anything, the CPU where its operators stand for themselves. */
+static bool is_told(const struct flop_stats *s, uint32_t device)
+{
+    return s->used[device] && (device != CPU || sum(&s->total[CPU]) > 0 || has_coverage(s, device));
+}
+
+/* Whether the device has rates: rows of zeros would only say that nobody counted. */
+static bool has_rates(const struct flop_stats *s, uint32_t device)
+{
+    return sum(&s->total[device]) > 0;
+}
+
+/* Whether the device has any counter. Beside one with rates, a device that nobody counted for shows at least its coverage of 0; where nothing
+ * at all was counted, only the account says so. */
 static bool is_shown(const struct flop_stats *s, uint32_t device)
 {
-    return s->used[device] && (device != CPU || sum(&s->total[CPU]) > 0);
+    bool any = false;
+    for (uint32_t d = 0; d < DEVICES; d++)
+        any |= has_rates(s, d);
+    return any && (has_rates(s, device) || (s->used[device] && has_coverage(s, device)));
 }
 
 static const char *name_of(uint32_t device, char room[16])
@@ -317,11 +334,13 @@ static void put_step(const struct flop_stats *s, const struct step *step, int64_
         const struct work *work = step->on[d] ? step->on[d] : &nothing;
         int64_t ns = end_ns - step->start_ns;
         double used = utilisation(work, ns, d, options);
+        if (has_coverage(s, d))
+            put_sample(b, "FLOP coverage %", d, pid, step->start_ns, coverage(work));
+        if (!has_rates(s, d))
+            continue;
         put_sample(b, "TFLOP/s", d, pid, step->start_ns, rate(work, ns));
         if (used >= 0)
             put_sample(b, "MFU %", d, pid, step->start_ns, used);
-        if (has_coverage(s, d))
-            put_sample(b, "FLOP coverage %", d, pid, step->start_ns, coverage(work));
         if (!ended)
             continue;
         put_sample(b, "TFLOP/s", d, pid, end_ns, 0);
@@ -399,7 +418,7 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
         return;
     buf_puts(b, "\"flops\": {");
     for (uint32_t d = 0; d < DEVICES; d++)
-        if (is_shown(s, d))
+        if (is_told(s, d))
             put_device(s, d, duration_ns, options, b);
     buf_printf(b, "\"unknown\": %llu, \"not_placed\": %llu, \"late\": %llu}, ",
                (unsigned long long)s->unknown, (unsigned long long)s->not_placed,
