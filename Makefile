@@ -75,7 +75,7 @@ SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti%,$(wildcard tests
 SIM_CUDART_SRC := $(wildcard tests/sim/cudart*.c)
 SIM_CUPTI_SRC := $(wildcard tests/sim/cupti*.c)
 SIM_LIB := $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
-	$(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 \
+	$(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudnn.so.9 \
 	$(if $(SIM_CUPTI_SRC),$(foreach n,13 12 11.8,$(SIM)/libcupti.so.$n))
 GPU_SRC := $(filter-out tests/gpu/kernels% tests/gpu/lib%,$(wildcard tests/gpu/*.c))
 GPU_BIN := $(GPU_SRC:tests/gpu/%.c=$(BUILD)/gpu/%)
@@ -339,7 +339,7 @@ $(BUILD)/gpu/%: $(BUILD)/gpu/obj/%.o $(GPU_KERNELS) $(SIM_LIB)
 	$(SAY) "  LINK    $@"
 	$(Q)$(GPU_CC) -o $@ $(filter-out $(GPU_WITHOUT),$(filter %.o,$^)) $(GPU_LINK) $(GPU_RPATH) -lpthread -ldl
 
-# cuBLAS and cuBLASLt, whose symbols carry their sonames as version.
+# cuBLAS, cuBLASLt and cuDNN, whose symbols carry their sonames as version.
 BLAS_SIM = $(GPU_CC) -fPIC -shared -Wl,-soname,$(@F) -Wl,--version-script=$@.map -o $@ $(filter %.c %.o,$^) \
 	$(filter %.so.12 %.so.13,$^) -Wl,-rpath,'$$ORIGIN' -lpthread -ldl
 $(SIM)/libcublasLt.so.12: tests/gpu/libcublasLt.c tests/gpu/blas_sim.h $(GPU_KERNELS) $(SIM)/libcudart.so.13
@@ -352,6 +352,12 @@ $(SIM)/libcublas.so.12: tests/gpu/libcublas.c tests/gpu/blas_sim.h $(GPU_KERNELS
 	$(Q)echo '$(@F) { global: cublas*; local: *; };' >$@.map
 	$(Q)$(BLAS_SIM)
 
+$(SIM)/libcudnn.so.9: tests/gpu/libcudnn.c tests/gpu/dnn_sim.h tests/gpu/blas_sim.h $(GPU_KERNELS) $(SIM)/libcudart.so.13
+	$(SAY) "  LINK    $@"
+	$(Q)echo '$(@F) { global: cudnn*; blas_sim_note; local: *; };' >$@.map
+	$(Q)$(BLAS_SIM)
+
+$(BUILD)/gpu/dnn: GPU_LINK := $(SIM)/libcudnn.so.9 $(SIM)/libcudart.so.13
 $(BUILD)/gpu/gemm: GPU_LINK := $(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudart.so.13
 $(BUILD)/gpu/driver_only $(BUILD)/gpu/two_runtimes: GPU_WITHOUT := $(GPU_KERNELS)
 $(BUILD)/gpu/driver_only: GPU_LINK := $(SIM)/libcuda.so.1

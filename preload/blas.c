@@ -11,7 +11,7 @@
 #include "preload/resolve.h"
 
 struct blas_info {
-    char symbol[32];
+    char symbol[40];
     uint8_t node;
 };
 
@@ -34,6 +34,9 @@ static const struct resolve_library libraries[BLAS_NODE_COUNT] = {
     [BLAS_NODE_LANY] = {NULL,
                         {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
                         "libcublasLt.so"},
+    [BLAS_NODE_D8] = {"libcudnn.so.8", {"libcudnn.so.8"}, "libcudnn.so"},
+    [BLAS_NODE_D9] = {"libcudnn.so.9", {"libcudnn.so.9"}, "libcudnn.so"},
+    [BLAS_NODE_DANY] = {NULL, {"libcudnn.so.9", "libcudnn.so.8"}, "libcudnn.so"},
     [BLAS_NODE_CPU] = {NULL, {"libblas.so.3", "libopenblas.so.0", "libmkl_rt.so.2"}, "libopenblas"},
 };
 
@@ -65,20 +68,28 @@ void *blas_fast(enum blas_id id, const void *caller)
     return atomic_load_explicit(&found[id], memory_order_relaxed);
 }
 
-/* "cublasSgemm" for cublasSgemm_v2. */
+void *blas_real(enum blas_id id, const void *caller)
+{
+    int saved = errno;
+    void *real = find_real(id, caller);
+    if (!real)
+        log_error("%s is called, but no loaded library has it", infos[id].symbol);
+    errno = saved;
+    return real;
+}
+
+/* "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. */
 static uint32_t shown_length(const char *symbol)
 {
-    size_t n = strlen(symbol);
-    return (uint32_t)(n > 3 && strcmp(symbol + n - 3, "_v2") == 0 ? n - 3 : n);
+    const char *version = strstr(symbol, "_v");
+    return (uint32_t)(version ? (size_t)(version - symbol) : strlen(symbol));
 }
 
 void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
 {
     int saved = errno;
     bool entered = guard_enter();
-    *call = (struct blas_call){.real = find_real(id, caller), .id = id};
-    if (!call->real)
-        log_error("%s is called, but no loaded library has it", infos[id].symbol);
+    *call = (struct blas_call){.real = blas_real(id, caller), .id = id};
     if (entered && call->real && gate_open(GATE_FLOPS))
         call->log = thread_log_get();
     if (call->log) {
@@ -93,7 +104,7 @@ void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
 void blas_count(const struct blas_call *call, const struct blas_work *w)
 {
     bool cpu = infos[call->id].node == BLAS_NODE_CPU;
-    if (!call->span)
+    if (!call->span || w->type == BLAS_NONE)
         return;
     if (w->type == BLAS_UNKNOWN) {
         span_set_extra(call->log, call->span, EXTRA_DTYPE, FLOPS_NOT_KNOWN);
@@ -118,22 +129,25 @@ void blas_end(const struct blas_call *call, bool succeeded)
 
 /* ---- counting ----------------------------------------------------------------------------------------------- */
 
-static uint64_t size_of(enum blas_type type)
+/* Bytes that so many elements take. */
+static uint64_t bytes_of(uint64_t elements, enum blas_type type)
 {
     switch (type) {
     case BLAS_COMPLEX_DOUBLE:
-        return 16;
+        return elements * 16;
     case BLAS_DOUBLE:
     case BLAS_COMPLEX_FLOAT:
-        return 8;
+        return elements * 8;
     case BLAS_FLOAT:
     case BLAS_TF32:
-        return 4;
+        return elements * 4;
     case BLAS_HALF:
     case BLAS_BFLOAT16:
-        return 2;
+        return elements * 2;
+    case BLAS_FLOAT4:
+        return (elements + 1) / 2;
     default:
-        return 1;
+        return elements;
     }
 }
 
@@ -153,6 +167,11 @@ static bool add(struct blas_work *w, double products, double elements, enum blas
     return true;
 }
 
+void blas_move(struct blas_work *w, int64_t elements, enum blas_type type)
+{
+    w->bytes += elements > 0 ? bytes_of((uint64_t)elements, type) : 0;
+}
+
 void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t batch,
                enum blas_type type)
 {
@@ -165,17 +184,24 @@ void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t bat
     w->flops +=
         (is_complex(type) ? 8u : 2u) * (uint64_t)m * (uint64_t)n * (uint64_t)k * (uint64_t)batch;
     uint64_t rows = (uint64_t)m, columns = (uint64_t)n, depth = (uint64_t)k;
-    w->bytes += (rows * depth + depth * columns + rows * columns) * (uint64_t)batch * size_of(type);
+    w->bytes += bytes_of((rows * depth + depth * columns + rows * columns) * (uint64_t)batch, type);
 }
 
-void blas_groups(struct blas_work *w, const int *m, const int *n, const int *k, int groups,
-                 const int *size, enum blas_type type)
+/* The i-th of an array of int or int64_t. */
+static int64_t item(const void *array, int64_t i, size_t width)
+{
+    return width == sizeof(int) ? ((const int *)array)[i] : ((const int64_t *)array)[i];
+}
+
+void blas_groups(struct blas_work *w, const void *m, const void *n, const void *k, int64_t groups,
+                 const void *many, size_t width, enum blas_type type)
 {
     w->type = type;
-    if (!m || !n || !k || !size || groups < 0)
+    if (!m || !n || !k || !many || groups < 0)
         w->type = BLAS_UNKNOWN;
-    for (int i = 0; i < groups && w->type != BLAS_UNKNOWN; i++)
-        blas_gemm(w, m[i], n[i], k[i], size[i], type);
+    for (int64_t i = 0; i < groups && w->type != BLAS_UNKNOWN; i++)
+        blas_gemm(w, item(m, i, width), item(n, i, width), item(k, i, width), item(many, i, width),
+                  type);
 }
 
 void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type)
@@ -184,8 +210,8 @@ void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type)
         w->type = BLAS_UNKNOWN;
         return;
     }
-    w->flops += (uint64_t)n * (uint64_t)(n + 1) * (uint64_t)k;
-    w->bytes += ((uint64_t)n * (uint64_t)k + (uint64_t)n * (uint64_t)(n + 1) / 2) * size_of(type);
+    w->flops += (is_complex(type) ? 4u : 1u) * (uint64_t)n * (uint64_t)(n + 1) * (uint64_t)k;
+    w->bytes += bytes_of((uint64_t)n * (uint64_t)k + (uint64_t)n * (uint64_t)(n + 1) / 2, type);
 }
 
 void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t batch,
@@ -197,40 +223,93 @@ void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t bat
         w->type = BLAS_UNKNOWN;
         return;
     }
-    w->flops += (uint64_t)m * (uint64_t)n * (uint64_t)order * (uint64_t)batch;
+    w->flops += (is_complex(type) ? 4u : 1u) * (uint64_t)m * (uint64_t)n * (uint64_t)order *
+                (uint64_t)batch;
     uint64_t triangle = (uint64_t)order * (uint64_t)(order + 1) / 2;
-    w->bytes += (triangle + 2 * (uint64_t)m * (uint64_t)n) * (uint64_t)batch * size_of(type);
+    w->bytes += bytes_of((triangle + 2 * (uint64_t)m * (uint64_t)n) * (uint64_t)batch, type);
+}
+
+/* cublasComputeType_t: what single precision is multiplied in. */
+static enum blas_type computed_in(int compute)
+{
+    switch (compute) {
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+        return BLAS_HALF;
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+        return BLAS_BFLOAT16;
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+        return BLAS_TF32;
+    default:
+        return BLAS_FLOAT;
+    }
 }
 
 enum blas_type blas_dtype(int data_type, int compute)
 {
-    /* cublasComputeType_t: single precision in faster units */
-    if (data_type == 0 && (compute == 74 || compute == 75 || compute == 77))
-        return compute == 74 ? BLAS_HALF : compute == 75 ? BLAS_BFLOAT16 : BLAS_TF32;
-    switch (data_type) { /* cudaDataType */
-    case 0:
-        return BLAS_FLOAT;
-    case 1:
+    switch (data_type) {
+    case CUDA_R_32F:
+        return computed_in(compute);
+    case CUDA_R_64F:
         return BLAS_DOUBLE;
-    case 2:
+    case CUDA_R_16F:
         return BLAS_HALF;
-    case 3:
+    case CUDA_R_8I:
+    case CUDA_R_8U:
         return BLAS_INT8;
-    case 4:
+    case CUDA_C_32F:
         return BLAS_COMPLEX_FLOAT;
-    case 5:
+    case CUDA_C_64F:
         return BLAS_COMPLEX_DOUBLE;
-    case 14:
+    case CUDA_R_16BF:
         return BLAS_BFLOAT16;
-    case 28:
+    case CUDA_R_8F_E4M3:
         return BLAS_FLOAT8_E4M3;
-    case 29:
+    case CUDA_R_8F_E5M2:
         return BLAS_FLOAT8_E5M2;
-    case 33:
+    case CUDA_R_4F_E2M1:
         return BLAS_FLOAT4;
     default:
         return BLAS_UNKNOWN;
     }
+}
+
+/* ---- cuBLAS' math mode -------------------------------------------------------------------------------------- */
+
+typedef int (*mode_getter)(void *handle, int *mode);
+
+/* What a library without cublasGetMathMode() is asked. */
+static int no_mode(void *handle, int *mode)
+{
+    (void)handle, (void)mode;
+    return 1;
+}
+
+/* cublasGetMathMode() of the library that each call came to; any thread writes, all write the same; relaxed. */
+static _Atomic(mode_getter) math_modes[BLAS_COUNT];
+
+enum blas_type blas_single(const struct blas_call *call, void *handle)
+{
+    int saved = errno, mode = 0;
+    bool entered = guard_enter();
+    mode_getter get = atomic_load_explicit(&math_modes[call->id], memory_order_relaxed);
+    if (!get) {
+        *(void **)&get = blas_sibling(call->real, "cublasGetMathMode");
+        get = get ? get : no_mode;
+        atomic_store_explicit(&math_modes[call->id], get, memory_order_relaxed);
+    }
+    bool known = handle && get(handle, &mode) == 0;
+    mode &= CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION - 1;
+    if (entered)
+        guard_leave();
+    errno = saved;
+    return known && mode == CUBLAS_TF32_TENSOR_OP_MATH ? BLAS_TF32 : BLAS_FLOAT;
+}
+
+enum blas_type blas_typed(const struct blas_call *call, void *handle, int data_type, int compute)
+{
+    bool open = compute == CUBLAS_COMPUTE_32F || compute < 0;
+    return data_type == CUDA_R_32F && open ? blas_single(call, handle)
+                                           : blas_dtype(data_type, compute);
 }
 
 /* ---- cuBLASLt's descriptors --------------------------------------------------------------------------------- */
@@ -238,55 +317,66 @@ enum blas_type blas_dtype(int data_type, int compute)
 /* cublasLtMatrixLayoutGetAttribute, cublasLtMatmulDescGetAttribute. */
 typedef int (*getter)(const void *object, int attribute, void *value, size_t size, size_t *written);
 
-/* Of the library whose cublasLtMatmul is `real`; any thread writes, real last; release, acquire. */
-static struct {
-    _Atomic(void *) real;   /* which library */
-    _Atomic(getter) layout; /* relaxed */
-    _Atomic(getter) desc;   /* relaxed */
-} getters;
+/* What a library that lacks one is asked. */
+static int no_getter(const void *object, int attribute, void *value, size_t size, size_t *written)
+{
+    (void)object, (void)attribute, (void)value, (void)size, (void)written;
+    return 1;
+}
 
-static getter look_up(void *real, const char *symbol)
+/* Of each version of the library; any thread writes, all write the same; relaxed. */
+static struct {
+    _Atomic(getter) layout, desc;
+} getters[BLAS_NODE_COUNT];
+
+void *blas_sibling(void *real, const char *symbol)
 {
     Dl_info info;
     void *handle = dladdr(real, &info) && info.dli_fname
                        ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD)
                        : NULL;
-    getter got = NULL;
-    if (handle)
-        *(void **)&got = dlsym(handle, symbol);
+    void *got = handle ? dlsym(handle, symbol) : NULL;
     dlerror();
     return got;
+}
+
+static getter getter_of(_Atomic(getter) *place, void *real, const char *symbol)
+{
+    getter get = atomic_load_explicit(place, memory_order_relaxed);
+    if (get)
+        return get;
+    *(void **)&get = blas_sibling(real, symbol);
+    get = get ? get : no_getter;
+    atomic_store_explicit(place, get, memory_order_relaxed);
+    return get;
 }
 
 static bool read_attribute(getter get, const void *object, int attribute, void *value, size_t size)
 {
     size_t written = 0;
-    return get && object && get(object, attribute, value, size, &written) == 0 && written == size;
+    return object && get(object, attribute, value, size, &written) == 0 && written == size;
 }
 
-void blas_lt(struct blas_work *w, void *real, const void *desc, const void *a, const void *d)
+void blas_lt(struct blas_work *w, const struct blas_call *call, const void *desc, const void *a,
+             const void *d)
 {
-    enum { TYPE = 0, ROWS = 2, COLUMNS = 3, BATCH = 5 }; /* cublasLtMatrixLayoutAttribute_t */
-    enum { COMPUTE = 0, TRANSA = 3 };                    /* cublasLtMatmulDescAttributes_t */
     int saved = errno;
     bool entered = guard_enter();
-    if (atomic_load_explicit(&getters.real, memory_order_acquire) != real) {
-        atomic_store(&getters.layout, look_up(real, "cublasLtMatrixLayoutGetAttribute"));
-        atomic_store(&getters.desc, look_up(real, "cublasLtMatmulDescGetAttribute"));
-        atomic_store_explicit(&getters.real, real, memory_order_release);
-    }
-    getter layout = atomic_load_explicit(&getters.layout, memory_order_relaxed);
-    getter matmul = atomic_load_explicit(&getters.desc, memory_order_relaxed);
+    uint8_t node = infos[call->id].node;
+    getter layout =
+        getter_of(&getters[node].layout, call->real, "cublasLtMatrixLayoutGetAttribute");
+    getter matmul = getter_of(&getters[node].desc, call->real, "cublasLtMatmulDescGetAttribute");
     uint64_t m, n, a_rows, a_columns;
     int32_t type, batch = 1, compute = -1, transposed = 0;
-    bool known = read_attribute(layout, d, ROWS, &m, sizeof m) &&
-                 read_attribute(layout, d, COLUMNS, &n, sizeof n) &&
-                 read_attribute(layout, a, ROWS, &a_rows, sizeof a_rows) &&
-                 read_attribute(layout, a, COLUMNS, &a_columns, sizeof a_columns) &&
-                 read_attribute(layout, a, TYPE, &type, sizeof type) &&
-                 read_attribute(layout, d, BATCH, &batch, sizeof batch) &&
-                 read_attribute(matmul, desc, COMPUTE, &compute, sizeof compute) &&
-                 read_attribute(matmul, desc, TRANSA, &transposed, sizeof transposed);
+    bool known =
+        read_attribute(layout, d, CUBLASLT_MATRIX_LAYOUT_ROWS, &m, sizeof m) &&
+        read_attribute(layout, d, CUBLASLT_MATRIX_LAYOUT_COLS, &n, sizeof n) &&
+        read_attribute(layout, a, CUBLASLT_MATRIX_LAYOUT_ROWS, &a_rows, sizeof a_rows) &&
+        read_attribute(layout, a, CUBLASLT_MATRIX_LAYOUT_COLS, &a_columns, sizeof a_columns) &&
+        read_attribute(layout, a, CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof type) &&
+        read_attribute(layout, d, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch) &&
+        read_attribute(matmul, desc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, &compute, sizeof compute) &&
+        read_attribute(matmul, desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
     if (known)
         blas_gemm(w, (int64_t)m, (int64_t)n, (int64_t)(transposed ? a_rows : a_columns), batch,
                   blas_dtype(type, compute));

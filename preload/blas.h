@@ -3,8 +3,8 @@
  * What every interposed call of a matrix library shares. Expanded from blas.def. Application threads; nothing here waits or allocates but the
  * lookup of a real function at its first call.
  *
- * cuBLAS and cuBLASLt give their symbols version nodes named by their sonames, so each version has wrappers and real functions of its
- * own, as cudart does (hooks.h). BLAS has none: there each calling object gets the function that it would have got without us.
+ * cuBLAS, cuBLASLt and cuDNN give their symbols version nodes named by their sonames, so each version has wrappers and real functions of
+ * its own, as cudart does (hooks.h). BLAS has none: there each calling object gets the function that it would have got without us.
  */
 #ifndef PRELOAD_BLAS_H
 #define PRELOAD_BLAS_H
@@ -24,6 +24,9 @@ enum blas_node {
     BLAS_NODE_L12,
     BLAS_NODE_L13,
     BLAS_NODE_LANY,
+    BLAS_NODE_D8,
+    BLAS_NODE_D9,
+    BLAS_NODE_DANY,
     BLAS_NODE_CPU,
     BLAS_NODE_COUNT
 };
@@ -37,6 +40,9 @@ enum blas_node {
 #define BLAS_SUFFIX_L12  "@libcublasLt.so.12"
 #define BLAS_SUFFIX_L13  "@libcublasLt.so.13"
 #define BLAS_SUFFIX_LANY "@@CPROF_1"
+#define BLAS_SUFFIX_D8   "@libcudnn.so.8"
+#define BLAS_SUFFIX_D9   "@libcudnn.so.9"
+#define BLAS_SUFFIX_DANY "@@CPROF_1"
 #define BLAS_SUFFIX_CPU  "@@CPROF_1"
 
 enum blas_id {
@@ -59,7 +65,15 @@ enum blas_type {
     BLAS_FLOAT8_E4M3 = 24,
     BLAS_FLOAT4 = 45,
     BLAS_TF32 = DTYPE_TF32,
+    BLAS_NONE = 0xfffe, /* it does nothing that is counted */
     BLAS_UNKNOWN = FLOPS_NOT_KNOWN
+};
+
+/* The numbers of the libraries' headers. */
+enum {
+#define NUMBER(library, name, value) name = value,
+#include "preload/library_numbers.def"
+#undef NUMBER
 };
 
 /* What one call does. type BLAS_UNKNOWN: its arguments did not tell. */
@@ -79,6 +93,9 @@ struct blas_call {
 /* The real function while nothing is recorded, NULL when blas_begin() has to look. Any thread. */
 void *blas_fast(enum blas_id id, const void *caller);
 
+/* The real function, looked up if need be; NULL, after one line: there is none. Keeps errno. Any thread. */
+void *blas_real(enum blas_id id, const void *caller);
+
 /* Finds the real function; opens a span while FLOPs are recorded. `caller` is the wrapper's return address. Keeps errno. */
 void blas_begin(struct blas_call *call, enum blas_id id, const void *caller);
 
@@ -93,18 +110,31 @@ void blas_end(const struct blas_call *call, bool succeeded);
 /* `batch` products of m x k by k x n. */
 void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t batch,
                enum blas_type type);
-/* Of each group `size` products; the arrays have `groups` items. */
-void blas_groups(struct blas_work *w, const int *m, const int *n, const int *k, int groups,
-                 const int *size, enum blas_type type);
-/* One triangle of an n x n matrix, from n x k: n(n + 1)k (LAPACK Working Note 41). */
+/* So many elements are read or written; below 0: none. */
+void blas_move(struct blas_work *w, int64_t elements, enum blas_type type);
+/* Of each group `many` products; the arrays have `groups` items of `width` bytes: int or int64_t. */
+void blas_groups(struct blas_work *w, const void *m, const void *n, const void *k, int64_t groups,
+                 const void *many, size_t width, enum blas_type type);
+/* One triangle of an n x n matrix, from n x k: n(n + 1)k, four times that for complex numbers (LAPACK Working Note 41). */
 void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type);
-/* `batch` triangular systems for m x n right sides: n m^2, or m n^2 from the right (LAPACK Working Note 41). */
+/* `batch` triangular systems for m x n right sides: n m^2, or m n^2 from the right, four times that for complex numbers (LAPACK Working
+ * Note 41). */
 void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t batch,
                enum blas_type type);
-/* cublasLtMatmul: sizes, types and batches as the descriptors of the library that has `real` tell them. */
-void blas_lt(struct blas_work *w, void *real, const void *desc, const void *a, const void *d);
+/* cublasLtMatmul: sizes, types and batches as the library tells them of its descriptors. */
+void blas_lt(struct blas_work *w, const struct blas_call *call, const void *desc, const void *a,
+             const void *d);
 
 /* The type that a cudaDataType is multiplied in; compute: cublasComputeType_t, -1 = none. */
 enum blas_type blas_dtype(int data_type, int compute);
+
+/* What cuBLAS multiplies single precision in: TF32 where the handle's math mode says so. */
+enum blas_type blas_single(const struct blas_call *call, void *handle);
+
+/* blas_dtype(), by the handle's math mode where the compute type leaves it open. */
+enum blas_type blas_typed(const struct blas_call *call, void *handle, int data_type, int compute);
+
+/* The function of the library that has `real`; NULL: it has none. Goes through the loader: call it once. */
+void *blas_sibling(void *real, const char *symbol);
 
 #endif

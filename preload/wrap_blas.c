@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wrappers around cuBLAS, cuBLASLt and BLAS, one per row and version node of blas.def. They run on application threads, in place of the
+ * The wrappers around cuBLAS, cuBLASLt, cuDNN and BLAS, one per row and version node of blas.def. They run on application threads, in place of the
  * real function, and always forward to it. As in wrap_cuda.c the slow half is a function of its own.
  */
 #include "preload/blas.h"
+#include "preload/cudnn.h"
+#include "preload/cudnn_plan.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -43,5 +45,20 @@
         if (__builtin_expect(!go, 0))                                                              \
             go = slow_##node##_##symbol;                                                           \
         RETURN_##ret go args;                                                                      \
+    }
+#define BLAS_NOTED(node, symbol, params, args, before, after)                                      \
+    __asm__(".symver blas_" #node "_" #symbol ", " #symbol BLAS_SUFFIX_##node);                    \
+    EXPORT int blas_##node##_##symbol params;                                                      \
+    EXPORT int blas_##node##_##symbol params                                                       \
+    {                                                                                              \
+        int(*real) params = blas_real(BLAS_##node##_##symbol, __builtin_return_address(0));        \
+        if (!real)                                                                                 \
+            return 1;                                                                              \
+        before;                                                                                    \
+        int result = real args;                                                                    \
+        if (result == 0) {                                                                         \
+            after;                                                                                 \
+        }                                                                                          \
+        return result;                                                                             \
     }
 #include "preload/blas.def"

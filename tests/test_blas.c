@@ -28,6 +28,8 @@ START_TEST(products)
     expect(840, 2 * 7 * 47, BLAS_BFLOAT16);
     blas_gemm(&w, 3, 4, 5, 1, BLAS_COMPLEX_DOUBLE);
     expect(480, 16 * 47, BLAS_COMPLEX_DOUBLE);
+    blas_gemm(&w, 3, 3, 3, 1, BLAS_FLOAT4);
+    expect(54, 14, BLAS_FLOAT4); /* two in a byte */
     blas_gemm(&w, 3, 4, 0, 1, BLAS_DOUBLE);
     expect(0, 8 * 12, BLAS_DOUBLE);
     blas_gemm(&w, INT_MAX, INT_MAX, 0, 0, BLAS_DOUBLE);
@@ -38,11 +40,14 @@ END_TEST
 START_TEST(groups)
 {
     int m[] = {2, 3}, n[] = {4, 5}, k[] = {6, 7}, size[] = {10, 11};
-    blas_groups(&w, m, n, k, 2, size, BLAS_FLOAT);
+    blas_groups(&w, m, n, k, 2, size, sizeof(int), BLAS_FLOAT);
     expect(2 * (10 * 48 + 11 * 105), 4 * (10 * (12 + 24 + 8) + 11 * (21 + 35 + 15)), BLAS_FLOAT);
-    blas_groups(&w, m, n, k, 0, size, BLAS_FLOAT);
+    int64_t m64[] = {2, 3}, n64[] = {4, 5}, k64[] = {6, 7}, size64[] = {10, 11};
+    blas_groups(&w, m64, n64, k64, 2, size64, sizeof(int64_t), BLAS_FLOAT);
+    expect(2 * (10 * 48 + 11 * 105), 4 * (10 * (12 + 24 + 8) + 11 * (21 + 35 + 15)), BLAS_FLOAT);
+    blas_groups(&w, m, n, k, 0, size, sizeof(int), BLAS_FLOAT);
     expect(0, 0, BLAS_FLOAT);
-    blas_groups(&w, m, NULL, k, 2, size, BLAS_FLOAT);
+    blas_groups(&w, m, NULL, k, 2, size, sizeof(int), BLAS_FLOAT);
     expect(0, 0, BLAS_UNKNOWN);
 }
 END_TEST
@@ -55,6 +60,10 @@ START_TEST(triangles)
     expect(2 * 5 * 9, 8 * 2 * (6 + 30), BLAS_DOUBLE);
     blas_trsm(&w, false, 3, 5, 1, BLAS_DOUBLE);
     expect(3 * 25, 8 * (15 + 30), BLAS_DOUBLE);
+    blas_syrk(&w, 4, 3, BLAS_COMPLEX_FLOAT);
+    expect(4 * 4 * 5 * 3, 8 * (12 + 10), BLAS_COMPLEX_FLOAT);
+    blas_trsm(&w, true, 3, 5, 2, BLAS_COMPLEX_DOUBLE);
+    expect(4 * 2 * 5 * 9, 16 * 2 * (6 + 30), BLAS_COMPLEX_DOUBLE);
 }
 END_TEST
 

@@ -93,6 +93,42 @@ def test_each_call_of_cublas(tmp_path):
     assert sum(e["args"].get("flops", 0) for e in kernels) == 3 * (sum(CALLS.values()) - CALLS["cublasLtMatmul"])
 
 
+CONVOLUTION = 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3)
+# two layers, two directions: gates x hidden x (input + hidden); 5 + 4 + 2 time steps
+RECURRENT = 2 * 11 * 2 * (4 * 24 * (16 + 24) + 4 * 24 * (48 + 24))
+ATTENTION = 2 * (2 * 4 * 10 * 12) * 16 + 2 * (2 * 4 * 10 * 16) * 12
+
+
+@needed
+def test_each_call_of_cudnn(tmp_path):
+    """Direct calls, and plans by what was set before cprof recorded anything; of dnn.c's seven plans one multiplies nothing, and two cannot be
+    known: packed sequences, and a plan whose making was not seen."""
+    run = gpu_run("dnn", tmp_path, "--steps", 3, **ALL)
+    trace = run.whole()
+    found = {}
+    for e in calls(trace):
+        found.setdefault(e["name"], []).append(e["args"].get("flops"))
+    assert found == {"cudnnConvolutionForward": 3 * [CONVOLUTION, None],  # the second one fails
+                     "cudnnConvolutionBiasActivationForward": 3 * [CONVOLUTION], "cudnnConvolutionBackwardData": 3 * [CONVOLUTION],
+                     "cudnnConvolutionBackwardFilter": 3 * [CONVOLUTION], "cudnnRNNForward": 3 * [RECURRENT],
+                     "cudnnRNNBackwardData": 3 * [RECURRENT], "cudnnRNNBackwardWeights": 3 * [RECURRENT],
+                     "cudnnBackendExecute": 3 * [CONVOLUTION, CONVOLUTION, CONVOLUTION, ATTENTION, None, None, None] + [None]}
+    account = trace["cprof"]["flops"]
+    gpu = account["CUDA:0"]
+    assert gpu["float32"]["flops"] == 3 * 3 * CONVOLUTION and gpu["tfloat32"]["flops"] == 3 * CONVOLUTION
+    assert gpu["float16"]["flops"] == 3 * (3 * RECURRENT + 3 * CONVOLUTION) and gpu["bfloat16"]["flops"] == 3 * ATTENTION
+    assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3 * 2 + 1
+    kernels = support.events(trace, ph="X", cat="kernel")
+    assert len(kernels) == 3 * 14 and sum(e["args"].get("flops", 0) for e in kernels) == gpu["flops"]
+
+
+@needed
+def test_cudnn_is_only_forwarded_when_nothing_is_recorded(tmp_path):
+    for settings in ({"SKIP_FIRST": 100}, {"WITH_FLOPS": 0, **ALL}, {"ENABLED": 0}):
+        run = gpu_run("dnn", tmp_path / settings.popitem()[0], "--steps", 2, **settings)
+        assert run.rc == 0, run.err
+
+
 @needed
 def test_utilisation_of_a_loop_of_products(tmp_path):
     """Products of 2 x 1024^3 in 500 us each, one behind the other: each step's numbers are those of its length, and in the step that was
