@@ -52,6 +52,9 @@ extern uint64_t blas_sim_note[BLAS_SIM_NOTES];
 /* The calls, in the types of blas.def. */
 int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const void *a,
                    int lda, const void *b, int ldb, const float *beta, void *c, int ldc);
+int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha,
+                      const void *a, int64_t lda, const void *b, int64_t ldb, const float *beta,
+                      void *c, int64_t ldc);
 int cublasGemmEx(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const void *a,
                  int at, int lda, const void *b, int bt, int ldb, const float *beta, void *c,
                  int ct, int ldc, int compute, int algo);

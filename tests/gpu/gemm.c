@@ -9,7 +9,7 @@
 
 enum { N_T, T_T, M = 64, N = 48, K = 32, R_32F = 0, R_16BF = 14, FAST_TF32 = 77, C_32F = 68 };
 
-static char handle[8], a[8], b[8], c[8], space[8];
+static char handle[8], tf32[8] = {3 | 16}, /* by its math mode */ a[8], b[8], c[8], space[8];
 static float ns = 3000, zero;
 static double ns_double = 3000;
 
@@ -29,6 +29,8 @@ static void each_call_once(void)
     errno = 55;
     CHECK(cublasSgemm_v2(handle, N_T, T_T, M, N, K, &ns, a, 1, b, 2, &zero, c, 3));
     GOT(P(handle), N_T, T_T, M, N, K, P(&ns), P(a), 1, P(b), 2, P(&zero), P(c), 3);
+    CHECK(cublasSgemm_v2_64(tf32, N_T, T_T, M, N, K, &ns, a, 1l << 40, b, 2, &zero, c, 1l << 41));
+    GOT(P(tf32), N_T, T_T, M, N, K, P(&ns), P(a), 1ul << 40, P(b), 2, P(&zero), P(c), 1ul << 41);
     CHECK(cublasGemmEx(handle, T_T, N_T, M, N, K, &ns, a, R_32F, 1, b, R_32F, 2, &zero, c, R_32F, 3,
                        FAST_TF32, -1));
     GOT(P(handle), T_T, N_T, M, N, K, P(&ns), P(a), R_32F, 1, P(b), R_32F, 2, P(&zero), P(c), R_32F,
@@ -50,7 +52,7 @@ static void each_call_once(void)
     GOT(P(handle), P(&desc), P(&ns), P(a), P(&al), P(b), P(&bl), P(&ns), P(c), P(&dl), P(c), P(&dl),
         P(space), P(space), 1ul << 40, 0);
     EXPECT(cublasSgemm_v2(NULL, N_T, T_T, M, N, K, &ns, a, 1, b, 2, &zero, c, 3) == 1);
-    tally.kernels += 8; /* two of the last one */
+    tally.kernels += 9; /* two of the last one */
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLAS for the simulated GPU: each call launches one kernel for alpha nanoseconds; cublasGemmEx calls cublasLtMatmul, as the real one
- * does. Their arguments are noted; a handle of NULL fails. */
+ * does. Their arguments are noted; a handle of NULL fails, its first byte is its math mode. */
 #include "tests/gpu/blas_sim.h"
 
 static int run(void *h, double ns)
@@ -15,6 +15,20 @@ int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *al
 {
     NOTE(h, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return run(h, (double)*alpha);
+}
+
+int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha,
+                      const void *a, int64_t lda, const void *b, int64_t ldb, const float *beta,
+                      void *c, int64_t ldc)
+{
+    NOTE(h, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    return run(h, (double)*alpha);
+}
+
+int cublasGetMathMode(const char *h, int *mode)
+{
+    *mode = h[0];
+    return 0;
 }
 
 int cublasGemmEx(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const void *a,
