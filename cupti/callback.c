@@ -26,7 +26,7 @@ static void node_made(const struct cupti_graph_data *g, bool cloned)
     uint64_t node = id_of(g->node);
     struct thread_log *log = node ? thread_log_get() : NULL;
     if (log)
-        emit_graph_node(log, node, cloned ? id_of(g->original_node) : 0);
+        emit_graph_node(log, node, cloned ? id_of(g->original_node) : 0, g->node_type == 0);
 }
 
 static void called(void *arg, int domain, uint32_t cbid, const void *data)

@@ -40,6 +40,7 @@ struct cupti_resource {
     void *context, *handle;
     const struct cupti_graph_data {
         void *graph, *original_graph, *node, *original_node;
+        int node_type; /* CUgraphNodeType, 0 = kernel */
     } * graph;
 };
 

@@ -204,6 +204,45 @@ START_TEST(a_library_call_is_its_kernels_devices)
 }
 END_TEST
 
+/* A node made inside a counted operator: what it does is counted at each launch of the graph. */
+START_TEST(captured_work_is_counted_at_each_launch)
+{
+    begin();
+    struct thread_log *log = thread_log_get();
+    open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
+    open_counted("cublasGemmEx", CAT_LIBRARY, record_where(BF16, CUDA, 0xff), 4999);
+    emit_graph_node(log, 99, 0, false); /* a fill */
+    emit_graph_node(log, 100, 0, true);
+    session_close("cublasGemmEx");
+    open_counted("cublasGemmEx", CAT_LIBRARY, record_where(BF16, CUDA, 0xff), 17);
+    emit_graph_node(log, 101, 0, true);
+    session_close("cublasGemmEx");
+    session_close("aten::mm");
+    emit_graph_node(log, 200, 100, true); /* instantiated */
+    emit_graph_node(log, 201, 101, true);
+    for (uint32_t i = 1; i <= 3; i++) {
+        struct gpu_record work = launch(i, "gemm", false);
+        work.graph = 2;
+        work.node = 200;
+        fake_gpu_deliver(&work);
+        work.name = "small";
+        work.name_len = 5;
+        work.node = 201;
+        fake_gpu_deliver(&work);
+    }
+    struct trace t = finish();
+    ck_assert(flops_of(&t, "aten::mm") == -1);
+    ck_assert(trace_number(trace_event(&t, 'X', "aten::mm"), "captured flops") == 5000);
+    ck_assert(flops_of(&t, "\"gemm\"") == 4999);
+    ck_assert(flops_of(&t, "\"small\"") == 17);
+    ck_assert(trace_number(account(&t, "CUDA:0"), "flops") == 3 * 5000);
+    ck_assert(trace_number(account(&t, "CUDA:0"), "bytes") == 3 * 500);
+    ck_assert(trace_number(account(&t, "CUDA:0"), "coverage_percent") == 100);
+    ck_assert(trace_number(account(&t, "\"unknown\""), "not_placed") == 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(coverage_is_a_share_of_kernel_time)
 {
     begin();
@@ -409,6 +448,7 @@ Suite *suite_flop_stats(void)
     tcase_add_loop_test(all, of_two_kernels_neither_does, 0, 2);
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);
     tcase_add_test(all, a_library_call_is_its_kernels_devices);
+    tcase_add_test(all, captured_work_is_counted_at_each_launch);
     tcase_add_test(all, coverage_is_a_share_of_kernel_time);
     tcase_add_test(all, a_window_without_counts_has_no_counters);
     tcase_add_test(all, a_device_without_counts_shows_its_coverage_only);

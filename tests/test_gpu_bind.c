@@ -33,6 +33,7 @@ SAME(CUPTI_ZEROED_BUFFERS, CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
 SAME(CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 SAME(offsetof(struct cupti_resource, graph), offsetof(CUpti_ResourceData, resourceDescriptor));
 SAME(offsetof(struct cupti_graph_data, node), offsetof(CUpti_GraphData, node));
+SAME(offsetof(struct cupti_graph_data, node_type), offsetof(CUpti_GraphData, nodeType));
 SAME(offsetof(struct cupti_graph_data, original_node), offsetof(CUpti_GraphData, originalNode));
 #if CUPTI_API_VERSION >= 20
 SAME(CUPTI_STATE, CUPTI_CB_DOMAIN_STATE);

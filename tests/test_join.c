@@ -562,10 +562,10 @@ START_TEST(graph_nodes_know_who_captured_them)
     int key;
     span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
     struct happened h = work_a_while();
-    emit_graph_node(log, 100, 0);
+    emit_graph_node(log, 100, 0, true);
     span_close(log, &key);
     session_close("capturing");
-    emit_graph_node(log, 200, 100); /* instantiated */
+    emit_graph_node(log, 200, 100, true); /* instantiated */
     struct gpu_record captured = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&captured);
     h = hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);

@@ -450,19 +450,49 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
     commit(log);
 }
 
-void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
+/* The counted spans inside which a node is made; what they do runs when the graph is launched, which they are told. */
+static struct record_node captured_in(struct thread_log *log, uint32_t depth, bool is_kernel)
+{
+    struct record_node about = {.is_kernel = is_kernel};
+    for (uint32_t i = depth; i-- > 0;) {
+        struct open_span *span = &log->spans[i];
+        const _Atomic uint64_t *values = log->extras[i];
+        uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+        if (!(extras & 1u << EXTRA_DTYPE))
+            continue;
+        uint64_t where = atomic_load_explicit(&values[EXTRA_DTYPE], memory_order_relaxed);
+        span_set_extra(log, span, EXTRA_DTYPE, where | WHERE_CAPTURED);
+        if (!(extras & 1u << EXTRA_FLOPS))
+            continue;
+        about.outer = (struct record_counted){
+            atomic_load_explicit(&span->id, memory_order_relaxed),
+            atomic_load_explicit(&values[EXTRA_FLOPS], memory_order_relaxed),
+            extras & 1u << EXTRA_BYTES
+                ? atomic_load_explicit(&values[EXTRA_BYTES], memory_order_relaxed)
+                : 0,
+            where & ~WHERE_CAPTURED};
+        if (about.inner.span == 0)
+            about.inner = about.outer;
+    }
+    return about;
+}
+
+void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
     while (top && top > log->spans && is_cuda_call(top))
         top--; /* the operator, not the call that is being captured */
     uint32_t text_len = top ? atomic_load_explicit(&top->text_len, memory_order_relaxed) : 0;
-    struct record *r = reserve(log, text_len, 0, 0);
+    /* a copy has what the one that it is made from has */
+    struct record_node about = captured_in(log, original ? 0 : depth, is_kernel);
+    uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
+    struct record *r = reserve(log, text_len, data_len, 0);
     if (!r)
         return;
     r->kind = REC_NODE;
     r->category = CAT_CUDA_RUNTIME;
-    r->data_kind = DATA_NONE;
+    r->data_kind = data_len ? DATA_NODE : DATA_NONE;
     r->flags = 0;
     r->start = r->end = clock_ticks();
     r->id = 0;
@@ -470,7 +500,9 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original)
     r->node.id = node;
     r->node.original = original;
     if (text_len)
-        copy_name((char *)(r + 1), text_len, log, top);
+        copy_text((char *)(r + 1), text_len, log, top);
+    if (data_len)
+        memcpy((char *)(r + 1) + text_len, &about, data_len);
     commit(log);
 }
 

@@ -195,6 +195,8 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
     uint32_t device = device_of(where);
     if ((where & 0xffffu) == FLOPS_NOT_KNOWN) {
         s->unknown++;
+    } else if (where & WHERE_CAPTURED) {
+        ; /* it runs when its graph is launched */
     } else if (device == NOWHERE) {
         s->not_placed += flops;
     } else {
@@ -218,6 +220,13 @@ void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64
         return;
     s->not_placed -= flops < s->not_placed ? flops : s->not_placed;
     add_flops(s, ns, 1 + device, where, flops, 0);
+}
+
+void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,
+                         const struct captured *work)
+{
+    if (s && device < GPUS)
+        add_flops(s, ns, 1 + device, work->where, work->flops, work->bytes);
 }
 
 /* ---- what follows from it ----------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "writer/buf.h"
 #include "writer/gpu_record.h"
 #include "writer/json.h"
+#include "writer/nodes.h"
 #include "writer/writer.h"
 
 #define FLOP_STEPS 64u /* whose numbers may still change */
@@ -32,6 +33,10 @@ void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t devic
 /* The device of a library call that began at ns is known now, from its kernel. where: its EXTRA_DTYPE. */
 void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
                        uint64_t flops);
+
+/* A graph launched at ns did again what was captured into it. */
+void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,
+                         const struct captured *work);
 
 /* A step is over: [start_ns, end_ns). Counters that are settled by that are appended to `body`. */
 void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,

@@ -131,12 +131,16 @@ static bool expects_nothing(const struct call *c)
 
 /* Its time, and, of a library call, the device on which it runs. */
 static void count_kernel(const struct join_windows *in, struct window *w, const struct call *c,
-                         const struct gpu_record *r, const struct json_place *at)
+                         const struct gpu_record *r, const struct json_place *at,
+                         const struct node_maker *maker)
 {
     struct flop_stats *stats = window_flops(w, in->shared);
     const struct share *share = shares_place(c->counted);
     int64_t launched = c->at.start_ns ? c->at.start_ns : at->start_ns;
-    flop_stats_kernel(stats, launched, r->device, at->end_ns - at->start_ns, c->counted != 0);
+    bool counted = c->counted != 0 || (maker && maker->work);
+    flop_stats_kernel(stats, launched, r->device, at->end_ns - at->start_ns, counted);
+    if (maker && maker->all)
+        flop_stats_replayed(stats, launched, r->device, maker->all);
     if (share)
         flop_stats_placed(stats, launched, r->device, share->where, share->flops);
 }
@@ -148,6 +152,7 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
     struct json_link link = {.external_id = c->external, .flops = flops};
     const struct node_maker *maker = r->node ? nodes_find(r->node) : NULL;
     if (maker) {
+        link.flops = r->kind == GPU_KERNEL ? nodes_flops(maker) : 0;
         link.captured_by = maker->span;
         link.captured_name = maker->name;
         link.captured_name_len = maker->name_len;
@@ -160,7 +165,7 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
     struct json_place at = place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
     json_gpu_work(&w->body, r, &at, &link);
     if (r->kind == GPU_KERNEL)
-        count_kernel(in, w, c, r, &at);
+        count_kernel(in, w, c, r, &at, maker);
     arrow(w, c, &at);
     ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
     count_work(w, r);
@@ -646,6 +651,11 @@ void join_node(const struct record_owner *owner, const struct record *r)
     if (r->text_len) {
         maker.name = names_keep(record_text(r), r->text_len);
         maker.name_len = maker.name ? r->text_len : 0;
+    }
+    if (r->data_kind == DATA_NODE) {
+        struct record_node about;
+        memcpy(&about, record_data(r), sizeof about);
+        nodes_count(&maker, &about);
     }
     nodes_add(r->node.id, r->node.original, &maker);
 }

@@ -36,6 +36,14 @@ static void put_module(struct buf *b, uint64_t id, bool *first)
     }
 }
 
+/* What a graph will do, not what was done here. */
+static void put_captured(struct buf *b, uint64_t flops, bool *first)
+{
+    if (flops != 0) {
+        put_number(b, "captured flops", flops, first);
+    }
+}
+
 void json_extras(struct buf *b, const struct record *r, bool first)
 {
     if (r->extras & 1u << EXTRA_STACK) {
@@ -45,6 +53,10 @@ void json_extras(struct buf *b, const struct record *r, bool first)
         put_module(b, record_extra(r, EXTRA_MODULE, 0), &first);
     }
     uint64_t flops = record_extra(r, EXTRA_FLOPS, 0), bytes = record_extra(r, EXTRA_BYTES, 0);
+    if (record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED) {
+        put_captured(b, flops, &first);
+        return;
+    }
     if (flops != 0) {
         put_number(b, "flops", flops, &first);
     }

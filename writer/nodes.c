@@ -6,6 +6,7 @@
 
 #define FIRST_NODES (1u << 10)
 #define MOST_NODES  (1u << 20)
+#define CAPTURING   1024u /* spans that may be making nodes at a time */
 
 struct node {
     uint64_t id; /* 0: free */
@@ -47,7 +48,7 @@ const struct node_maker *nodes_find(uint64_t node)
 void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
 {
     const struct node_maker *from = original ? nodes_find(original) : maker;
-    if (node == 0 || !from || (from->span == 0 && !from->name))
+    if (node == 0 || !from || (from->span == 0 && !from->name && !from->work))
         return;
     struct node_maker kept = *from; /* `from` may point into the table that grows */
     if (used * 2 >= room && !grow())
@@ -55,4 +56,47 @@ void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
     struct node *n = place(table, room, node);
     used += n->id == 0;
     *n = (struct node){node, kept};
+}
+
+/* ---- what nodes compute ------------------------------------------------------------------------------------- */
+
+/* Spans that made nodes lately, by their ids. */
+static struct {
+    uint64_t span;
+    struct captured *work;
+} capturing[CAPTURING];
+
+/* The span's work, made when it is new: *first. */
+static struct captured *work_of(const struct record_counted *c, bool *first)
+{
+    uint32_t at = (uint32_t)(c->span * 0x9e3779b97f4a7c15u >> 40) % CAPTURING;
+    *first = c->span && capturing[at].span != c->span;
+    if (c->span == 0 || !*first)
+        return c->span ? capturing[at].work : NULL;
+    struct captured *work = calloc(1, sizeof *work); /* lives as long as the nodes do */
+    if (!work)
+        return NULL;
+    *work = (struct captured){c->flops, c->bytes, (uint32_t)c->where, 0};
+    capturing[at].span = c->span;
+    return capturing[at].work = work;
+}
+
+void nodes_count(struct node_maker *maker, const struct record_node *about)
+{
+    bool first = false, unused;
+    if (!about->is_kernel)
+        return;
+    struct captured *all = work_of(&about->outer, &first);
+    bool one = about->inner.span == about->outer.span;
+    struct captured *work = one ? all : work_of(&about->inner, &unused);
+    if (!all || !work)
+        return;
+    work->kernels++;
+    maker->work = work;
+    maker->all = first ? all : NULL;
+}
+
+uint64_t nodes_flops(const struct node_maker *maker)
+{
+    return maker && maker->work && maker->work->kernels == 1 ? maker->work->flops : 0;
 }

@@ -34,7 +34,7 @@ enum record_kind {
 };
 
 /* What the `data` bytes behind the text are. */
-enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_GPU };
+enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_GPU, DATA_NODE };
 
 enum record_flags {
     /* the span was still open when its window was written; end = the window's end */
@@ -67,6 +67,9 @@ enum record_extra {
 
 /* EXTRA_DTYPE of an operator whose shapes could not be told. */
 #define FLOPS_NOT_KNOWN 0xffffu
+
+/* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is launched. */
+#define WHERE_CAPTURED (UINT64_C(1) << 32)
 
 /* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's number, 0xff = it is that of the kernels. */
 static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32_t device_index)
@@ -127,6 +130,15 @@ struct record_memory {
     int64_t total_reserved;  /* bytes the caching allocator holds; 0 on the CPU */
     int32_t device_type;     /* c10::DeviceType: 0 CPU, 1 CUDA; MEMORY_OF_DRIVER: below torch */
     int32_t device_index;    /* -1 on the CPU */
+};
+
+/* DATA_NODE of REC_NODE, copied with memcpy (unaligned): the innermost and the outermost of the counted spans inside which it was made. */
+struct record_node {
+    struct record_counted {
+        uint64_t span; /* id; 0 = none was counted */
+        uint64_t flops, bytes, where;
+    } inner, outer;
+    uint64_t is_kernel;
 };
 
 #define MEMORY_OF_DRIVER (-1) /* device_type of a call to the CUDA driver or runtime that failed */

@@ -137,7 +137,7 @@ void writer_flush_now(unsigned most_ms);
 
 /* Records that a node of a CUDA graph came into being on this thread: captured, added, or copied from the node `original` (0: from
  * none) when the graph was instantiated. The name of the innermost open span goes with it. Also outside windows; no gate. */
-void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original);
+void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel);
 
 /* Nanoseconds that recording one span costs its thread, measured on the calling thread's empty ring. cprof thread, before it records
  * anything else. */

@@ -133,6 +133,37 @@ def test_cudnn_is_only_forwarded_when_nothing_is_recorded(tmp_path):
 
 
 @needed
+def test_what_a_graph_replays_is_counted_where_it_runs(tmp_path):
+    """Captured before the first mark: two products (of one kernel, of two) and a kernel without a count; launched twice in each of three
+    steps. Each launch counts once, the capture does not."""
+    run = gpu_run("gemm", tmp_path, "--replays", 2, "--steps", 4, SKIP_FIRST=1, WARMUP=0, ACTIVE=3)
+    trace = run.trace()
+    product = CALLS["cublasLtMatmul"]
+    account = trace["cprof"]["flops"]
+    assert account["CUDA:0"]["flops"] == account["CUDA:0"]["bfloat16"]["flops"] == 3 * 2 * 2 * product
+    assert account["not_placed"] == account["unknown"] == account["late"] == 0
+    kernels = support.events(trace, ph="X", cat="kernel")
+    assert len(kernels) == 3 * 2 * 4
+    assert [e["args"]["flops"] for e in kernels if "flops" in e["args"]] == 3 * 2 * [product]  # of two kernels, neither
+    ran = {name: sum(end - start for start, end in (support.span_ns(e) for e in kernels if name in e["name"])) for name in ("", "softmax")}
+    assert account["CUDA:0"]["coverage_percent"] == pytest.approx(100 * (1 - ran["softmax"] / ran[""]), rel=1e-4)
+    rates = samples(trace, "TFLOP/s CUDA:0")
+    for rate, (start, end) in zip(rates, steps(trace)):
+        assert rate == pytest.approx(2 * 2 * product / (end - start) / 1e3, rel=1e-4)
+
+
+@needed
+def test_what_is_captured_in_a_window_is_not_counted_there(tmp_path):
+    run = gpu_run("gemm", tmp_path, "--replays", 2, "--steps", 3, **ALL)
+    trace = run.whole()
+    account, product = trace["cprof"]["flops"], CALLS["cublasLtMatmul"]
+    assert account["CUDA:0"]["flops"] == 3 * 2 * 2 * product and account["not_placed"] == 0
+    rows = calls(trace)
+    assert [e["args"].get("captured flops") for e in rows] == [product, product]
+    assert not [e for e in rows if "flops" in e["args"]]
+
+
+@needed
 def test_utilisation_of_a_loop_of_products(tmp_path):
     """Products of 2 x 1024^3 in 500 us each, one behind the other: each step's numbers are those of its length, and in the step that was
     disturbed least they are within 2 % of what the kernels' own times say."""

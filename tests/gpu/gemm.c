@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products through cuBLAS and cuBLASLt: each call once with arguments that are told apart (--calls), or --steps of --products equal
- * ones of --us microseconds each. Checks that the libraries got what was passed. */
+ * ones of --us microseconds each; or --replays launches per step of a graph that was captured before. Checks that the libraries got what was passed. */
 #include <errno.h>
 
 #include "preload/cprof.h"
@@ -55,6 +55,39 @@ static void each_call_once(void)
     tally.kernels += 9; /* two of the last one */
 }
 
+/* Two products, the second one of two kernels, and a kernel of its own, captured; a fill comes first. */
+static cudaGraphExec_t capture(cudaStream_t stream)
+{
+    struct blas_sim_desc desc = {C_32F, 1};
+    struct blas_sim_layout al = {R_16BF, 3, K, M}, bl = {R_16BF, 3, K, N}, dl = {R_16BF, 3, M, N};
+    static void *memory;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaMalloc(&memory, 64));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK(cudaMemsetAsync(memory, 0, 64, stream));
+    CHECK(cublasLtMatmul(handle, &desc, &ns, a, &al, b, &bl, &zero, c, &dl, c, &dl, space, space, 0,
+                         stream));
+    CHECK(cublasLtMatmul(handle, &desc, &ns, a, &al, b, &bl, &ns, c, &dl, c, &dl, space, space, 0,
+                         stream));
+    CHECK(gpu_named(stream, GPU_SOFTMAX, 3000));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+    return exec;
+}
+
+static void replay(cudaGraphExec_t exec, cudaStream_t stream, long n)
+{
+    for (long i = 0; i < n; i++)
+        CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    tally.stream_syncs++;
+    tally.graph_launches += (uint64_t)n;
+    tally.graph_kernels += (uint64_t)(n * 4);
+    tally.graph_fills += (uint64_t)n;
+}
+
 int main(int argc, char **argv)
 {
     long steps = number(argc, argv, "steps", 6), products = number(argc, argv, "products", 20);
@@ -64,7 +97,17 @@ int main(int argc, char **argv)
     CHECK(
         cudaDeviceSynchronize()); /* what wakes cprof comes before the first product, as it does in real programs */
     tally.device_syncs++;
+    long replays = number(argc, argv, "replays", 0);
+    cudaStream_t stream;
+    cudaGraphExec_t exec = NULL;
+    if (replays) {
+        CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        exec = capture(stream);
+        products = 0;
+    }
     for (long step = 0; step < steps; step++) {
+        if (exec)
+            replay(exec, stream, replays);
         if (once)
             each_call_once();
         for (long i = 0; i < products && !once; i++) {

@@ -15,7 +15,7 @@
  *   - CONCURRENT_KERNEL and KERNEL cost nothing more (KERNEL does not serialise: figure kind_kernel tells that it was on)
  *   - device buffers: attributes are kept and given back, they never run full
  *   - CUpti_CallbackData: functionParams is what the core gives, mostly NULL; context is NULL; symbolName is known at the exit only
- *   - CUpti_ResourceData: context and stream handles are NULL; CUpti_GraphData: graphExec is NULL, nodeType always KERNEL
+ *   - CUpti_ResourceData: context and stream handles are NULL; CUpti_GraphData: graphExec is NULL
  *   - EnableAndDump of CONTEXT and STREAM: only what was made since this library found the driver
  *   - returnValue of SYNCHRONIZATION records, and so cuptiActivityEnableAllSyncRecords; priority and flags of STREAM records
  *   - MEMORY_POOL: one CREATED record at the first use of a pool, none when it ends

@@ -345,7 +345,7 @@ static void on_resource(enum sim_resource resource, const struct sim_resource_in
         .originalGraph = exec ? NULL : info->from_graph_handle,
         .node = info->node_handle,
         .originalNode = info->from_node_handle,
-        .nodeType = CU_GRAPH_NODE_TYPE_KERNEL,
+        .nodeType = (CUgraphNodeType)info->node_type,
     };
     CUpti_ModuleResourceData module = {.moduleId = 1};
     CUpti_ResourceData data = {.resourceDescriptor = NULL};

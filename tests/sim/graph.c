@@ -63,13 +63,26 @@ static void set_before(CUgraphNode node, const CUgraphNode *before, size_t n)
     node->n_before = (int)n;
 }
 
+static int type_of(enum node_kind kind)
+{
+    static const int types[] = {
+        [NODE_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL, [NODE_COPY] = CU_GRAPH_NODE_TYPE_MEMCPY,
+        [NODE_FILL] = CU_GRAPH_NODE_TYPE_MEMSET,   [NODE_HOST] = CU_GRAPH_NODE_TYPE_HOST,
+        [NODE_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,
+    };
+    return types[kind];
+}
+
 CUgraphNode sim_add_node(CUgraph graph, enum node_kind kind, const struct op *op,
                          const CUgraphNode *before, size_t n)
 {
     CUgraphNode node = new_node(graph, kind, op);
     set_before(node, before, n);
-    struct sim_resource_info info = {
-        .graph = graph->id, .node = node->id, .node_handle = node, .graph_handle = graph};
+    struct sim_resource_info info = {.graph = graph->id,
+                                     .node = node->id,
+                                     .node_type = type_of(kind),
+                                     .node_handle = node,
+                                     .graph_handle = graph};
     sim_tap()->resource(SIM_GRAPH_NODE_CREATED, &info);
     return node;
 }
@@ -119,6 +132,7 @@ static CUgraph clone_graph(CUgraph graph)
             .from_graph = graph->id,
             .node = node->id,
             .from_node = from->id,
+            .node_type = type_of(from->kind),
             .node_handle = node,
             .from_node_handle = from,
             .graph_handle = copy,

@@ -93,6 +93,7 @@ struct sim_resource_info {
     uint32_t device, context, stream;
     uint32_t graph, from_graph; /* ids */
     uint64_t node, from_node;   /* ids */
+    int node_type;              /* CUgraphNodeType */
     void *node_handle, *from_node_handle, *graph_handle,
         *from_graph_handle; /* CUgraphNode, CUgraph */
 };
