@@ -183,6 +183,34 @@ START_TEST(a_library_call_inside_an_operator_is_not_added)
 }
 END_TEST
 
+/* The formula knows single precision, the call inside what it is multiplied in; the next operator has nothing of that. */
+START_TEST(the_call_inside_tells_the_units)
+{
+    begin();
+    open_counted("aten::mm", CAT_CPU_OP, record_where(FLOAT, CUDA, 0), 5000);
+    open_counted("cublasSgemm", CAT_LIBRARY, record_where(DTYPE_TF32, CUDA, 0xff), 5000);
+    session_close("cublasSgemm");
+    open_counted("cublasSgemv", CAT_LIBRARY, record_where(FLOAT, CUDA, 0xff), 5000);
+    session_close("cublasSgemv");
+    session_close("aten::mm");
+    counted("aten::add", record_where(FLOAT, CUDA, 0), 30);
+    open_counted("aten::bmm", CAT_CPU_OP, record_where(FLOAT, CUDA, 0), 700);
+    open_counted("cublasSgemm", CAT_LIBRARY, record_where(DTYPE_TF32, CUDA, 0xff), 700);
+    emit_graph_node(thread_log_get(), 300, 0, true);
+    session_close("cublasSgemm");
+    session_close("aten::bmm");
+    emit_graph_node(thread_log_get(), 400, 300, true);
+    struct gpu_record work = launch(1, "bmm", false);
+    work.graph = 4;
+    work.node = 400;
+    fake_gpu_deliver(&work);
+    struct trace t = finish();
+    ck_assert(trace_number(strstr(account(&t, "CUDA:0"), "\"tfloat32\": {"), "flops") == 5700);
+    ck_assert(trace_number(strstr(account(&t, "CUDA:0"), "\"float32\": {"), "flops") == 30);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(a_library_call_is_its_kernels_devices)
 {
     begin();
@@ -448,6 +476,7 @@ Suite *suite_flop_stats(void)
     tcase_add_loop_test(all, of_two_kernels_neither_does, 0, 2);
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);
     tcase_add_test(all, a_library_call_is_its_kernels_devices);
+    tcase_add_test(all, the_call_inside_tells_the_units);
     tcase_add_test(all, captured_work_is_counted_at_each_launch);
     tcase_add_test(all, coverage_is_a_share_of_kernel_time);
     tcase_add_test(all, a_window_without_counts_has_no_counters);

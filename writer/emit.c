@@ -474,6 +474,9 @@ static struct record_node captured_in(struct thread_log *log, uint32_t depth, bo
         if (about.inner.span == 0)
             about.inner = about.outer;
     }
+    /* as where it is not captured: the library call knows better than the formula */
+    if ((about.inner.where & 0xffffu) == DTYPE_TF32 && (about.outer.where & 0xffffu) == DTYPE_FLOAT)
+        about.outer.where += DTYPE_TF32 - DTYPE_FLOAT;
     return about;
 }
 

@@ -181,6 +181,13 @@ static void add_operator(struct flop_stats *s, struct thread_log *log, int64_t s
     add_time(s, start, CPU, ran, 0);
 }
 
+/* A formula knows the operator's type, the library call inside it what it multiplies that in. */
+static uint64_t as_computed(const struct thread_log *log, const struct record *r, uint64_t where)
+{
+    bool tf32 = log && (where & 0xffffu) == DTYPE_FLOAT && log->tf32_at > r->start;
+    return tf32 ? (where & ~(uint64_t)0xffff) | DTYPE_TF32 : where;
+}
+
 void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct record *r,
                      const struct json_place *at)
 {
@@ -189,9 +196,15 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
     int64_t ran = at->end_ns - at->start_ns;
     if (r->category == CAT_CPU_OP && log)
         add_operator(s, log, at->start_ns, ran);
-    if (!(r->extras & 1u << EXTRA_DTYPE) || r->flags & REC_IN_COUNTED)
+    if (!(r->extras & 1u << EXTRA_DTYPE))
         return;
     uint64_t where = record_extra(r, EXTRA_DTYPE, 0), flops = record_extra(r, EXTRA_FLOPS, 0);
+    if (r->flags & REC_IN_COUNTED) {
+        if (log && (where & 0xffffu) == DTYPE_TF32)
+            log->tf32_at = r->start;
+        return;
+    }
+    where = as_computed(log, r, where);
     uint32_t device = device_of(where);
     if ((where & 0xffffu) == FLOPS_NOT_KNOWN) {
         s->unknown++;
@@ -246,8 +259,11 @@ static double peak(const struct writer_options *options, uint32_t device, enum f
         return options->peaks.cpu;
     if (options->peaks.gpu[class] > 0)
         return options->peaks.gpu[class];
-    return options->gpu && options->gpu->peak_tflops ? options->gpu->peak_tflops(device - 1, class)
-                                                     : 0;
+    double own = options->gpu && options->gpu->peak_tflops
+                     ? options->gpu->peak_tflops(device - 1, class)
+                     : 0;
+    /* units without TF32 do the same work in single precision */
+    return own <= 0 && class == FLOP_TF32 ? peak(options, device, FLOP_FP32) : own;
 }
 
 /* Share of the time that the work would have taken at the device's peak, in percent; negative: not known. */

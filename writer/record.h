@@ -68,6 +68,9 @@ enum record_extra {
 /* EXTRA_DTYPE of an operator whose shapes could not be told. */
 #define FLOPS_NOT_KNOWN 0xffffu
 
+/* c10::ScalarType of single precision: all that a formula knows of an operator, whichever units its library uses. */
+#define DTYPE_FLOAT 6u
+
 /* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is launched. */
 #define WHERE_CAPTURED (UINT64_C(1) << 32)
 

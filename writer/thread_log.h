@@ -84,6 +84,8 @@ struct thread_log {
     } outermost
         [OUTERMOST]; /* operators that ended last and were not inside others so far; flop_stats.c */
     uint32_t n_outermost;
+    uint64_t
+        tf32_at; /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
 };
 
 /* The name of an open span, not terminated. Its own thread. */
