@@ -70,9 +70,10 @@ void *blas_fast(enum blas_id id, const void *caller)
 
 void *blas_real(enum blas_id id, const void *caller)
 {
+    static _Atomic bool said[BLAS_COUNT];
     int saved = errno;
     void *real = find_real(id, caller);
-    if (!real)
+    if (!real && !atomic_exchange_explicit(&said[id], true, memory_order_relaxed))
         log_error("%s is called, but no loaded library has it", infos[id].symbol);
     errno = saved;
     return real;
@@ -118,10 +119,8 @@ void blas_end(const struct blas_call *call, bool succeeded)
     int saved = errno;
     if (!call->log || !guard_enter())
         return;
-    if (call->span && !succeeded) {
-        span_set_extra(call->log, call->span, EXTRA_BYTES, 0);
-        span_set_extra(call->log, call->span, EXTRA_FLOPS, 0);
-    }
+    if (call->span && !succeeded) /* nothing was done, so nothing is unknown either */
+        span_set_flops(call->log, call->span, 0, 0, record_where(BLAS_FLOAT, 1, 0xff));
     span_close(call->log, call);
     guard_leave();
     errno = saved;

@@ -93,7 +93,7 @@ struct blas_call {
 /* The real function while nothing is recorded, NULL when blas_begin() has to look. Any thread. */
 void *blas_fast(enum blas_id id, const void *caller);
 
-/* The real function, looked up if need be; NULL, after one line: there is none. Keeps errno. Any thread. */
+/* The real function, looked up if need be; NULL: there is none, and one line has said so. Keeps errno. Any thread. */
 void *blas_real(enum blas_id id, const void *caller);
 
 /* Finds the real function; opens a span while FLOPs are recorded. `caller` is the wrapper's return address. Keeps errno. */

@@ -85,14 +85,15 @@ def test_each_call_of_cublas(tmp_path):
     assert found == {name: sorted(3 * [flops] + (inner if name == "cublasLtMatmul" else []))
                      for name, flops in CALLS.items() if name != "cublasSgemm"}
     failed = [e for e in calls(trace) if "flops" not in e["args"]]
-    assert [e["name"] for e in failed] == 3 * ["cublasSgemm"]  # a call that fails does nothing
+    # descriptors of an unknown version; and a call that fails does nothing
+    assert [e["name"] for e in failed] == 3 * ["cublasLtMatmul", "cublasSgemm"]
     account = trace["cprof"]["flops"]
     assert account["CUDA:0"]["flops"] == 3 * sum(CALLS.values())
     assert account["CUDA:0"]["tfloat32"]["flops"] == 3 * 2 * PRODUCT and account["CUDA:0"]["float64"]["flops"] == 3 * CALLS["cublasDtrsmBatched"]
-    assert account["not_placed"] == account["unknown"] == account["late"] == 0
+    assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3
     # the one kernel of a call has its count; of two, neither has
     kernels = support.events(trace, ph="X", cat="kernel")
-    assert len([e for e in kernels if "flops" not in e["args"]]) == 3 * 2
+    assert len([e for e in kernels if "flops" not in e["args"]]) == 3 * (2 + 1)
     assert sum(e["args"].get("flops", 0) for e in kernels) == 3 * (sum(CALLS.values()) - CALLS["cublasLtMatmul"])
 
 
@@ -120,7 +121,7 @@ def test_each_call_of_cudnn(tmp_path):
     gpu = account["CUDA:0"]
     assert gpu["float32"]["flops"] == 3 * 3 * CONVOLUTION and gpu["tfloat32"]["flops"] == 3 * CONVOLUTION
     assert gpu["float16"]["flops"] == 3 * (3 * RECURRENT + 3 * CONVOLUTION) and gpu["bfloat16"]["flops"] == 3 * ATTENTION
-    assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3 * 2 + 1
+    assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3 * 2
     kernels = support.events(trace, ph="X", cat="kernel")
     assert len(kernels) == 3 * 14 and sum(e["args"].get("flops", 0) for e in kernels) == gpu["flops"]
 

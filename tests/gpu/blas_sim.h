@@ -8,6 +8,8 @@
 
 #include "tests/gpu/kernels.h"
 
+#define BLAS_SIM_UNREADABLE 1000 /* the type of a layout as of a version that tells nothing */
+
 struct blas_sim_layout {
     int32_t type, batch; /* cudaDataType */
     uint64_t rows, columns;

@@ -51,8 +51,12 @@ static void each_call_once(void)
                          1ul << 40, NULL));
     GOT(P(handle), P(&desc), P(&ns), P(a), P(&al), P(b), P(&bl), P(&ns), P(c), P(&dl), P(c), P(&dl),
         P(space), P(space), 1ul << 40, 0);
+    struct blas_sim_layout unread = {BLAS_SIM_UNREADABLE, 3, K, M};
+    CHECK(cublasLtMatmul(handle, &desc, &ns, a, &unread, b, &bl, &zero, c, &dl, c, &dl, space,
+                         space, 0, NULL));
+    EXPECT(errno == 55);
     EXPECT(cublasSgemm_v2(NULL, N_T, T_T, M, N, K, &ns, a, 1, b, 2, &zero, c, 3) == 1);
-    tally.kernels += 9; /* two of the last one */
+    tally.kernels += 10; /* two of the one that adds */
 }
 
 /* Two products, the second one of two kernels, and a kernel of its own, captured; a fill comes first. */

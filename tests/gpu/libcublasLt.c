@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLASLt for the simulated GPU: cublasLtMatmul launches one kernel, two when beta is not 0 (as a product split along k does), each for
- * alpha nanoseconds. Descriptors are read by the calls that the real library has for it. Its arguments are noted. */
+ * alpha nanoseconds. Descriptors, but for BLAS_SIM_UNREADABLE ones, are read by the calls that the real library has for it. Its arguments are noted. */
 #include "tests/gpu/blas_sim.h"
 
 uint64_t blas_sim_note[BLAS_SIM_NOTES];
@@ -15,7 +15,7 @@ int cublasLtMatrixLayoutGetAttribute(const struct blas_sim_layout *l, int attrib
                        : attribute == 5 ? (const void *)&batch
                                         : NULL;
     size_t bytes = attribute == 2 || attribute == 3 ? 8 : 4;
-    if (!from || size < bytes)
+    if (!from || size < bytes || l->type == BLAS_SIM_UNREADABLE)
         return 7;
     memcpy(value, from, bytes);
     if (written)

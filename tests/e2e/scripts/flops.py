@@ -45,6 +45,17 @@ class Recurrent(nn.Module):
         return self.out(self.gru(self.lstm(x)[0])[0])
 
 
+class Einsum(nn.Module):
+    """Samples x 10 by 5 matrices of 10 x 6, and their sum with weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts, self.weights = nn.Parameter(torch.randn(5, 10, 6)), nn.Parameter(torch.randn(5))
+
+    def forward(self, x):
+        return torch.einsum("beh,e->bh", torch.einsum("bi,eih->beh", x, self.experts), self.weights)
+
+
 def cnn():
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding="same", groups=2),
@@ -54,7 +65,7 @@ def cnn():
 
 MODELS = {
     "cnn": cnn,
-    "mlp": lambda: (nn.Sequential(nn.Linear(20, 50), nn.ReLU(), nn.Linear(50, 10, bias=False)), torch.randn(8, 20)),
+    "mlp": lambda: (nn.Sequential(nn.Linear(20, 50), nn.ReLU(), nn.Linear(50, 10, bias=False), Einsum()), torch.randn(8, 20)),
     "transformer": lambda: (nn.Sequential(nn.Embedding(50, 32), Block(), Block(), nn.Linear(32, 50)), torch.randint(50, (3, 12))),
     "lstm": lambda: (Recurrent(), torch.randn(7, 3, 16)),
 }
