@@ -325,7 +325,8 @@ static int no_getter(const void *object, int attribute, void *value, size_t size
 
 /* Of each version of the library; any thread writes, all write the same; relaxed. */
 static struct {
-    _Atomic(getter) layout, desc;
+    _Atomic(getter) layout; /* relaxed */
+    _Atomic(getter) desc;   /* relaxed */
 } getters[BLAS_NODE_COUNT];
 
 void *blas_sibling(void *real, const char *symbol)

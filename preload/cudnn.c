@@ -31,7 +31,8 @@ struct sizes {
 /* Of the library with the real function of each call. `asked` is constant once `ready`; the thread that gets `taken` fills it. */
 static struct {
     struct asked asked;
-    _Atomic bool taken, ready;
+    _Atomic bool taken; /* the first thread sets it; relaxed would do */
+    _Atomic bool ready; /* that thread sets it (release), any reads (acquire) */
 } libraries[BLAS_COUNT];
 
 static struct asked library_of(const struct blas_call *call)
