@@ -278,6 +278,7 @@ static void finish_item(void)
     if (!first)
         end = &first;
     n_waiting--;
+    saved_drop_table(item->file.path);
     if (item->failed)
         free(item->file.path);
     else

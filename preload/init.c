@@ -175,6 +175,7 @@ static bool start_writer(const struct config *config)
         .continuous = config->schedule_scope == SCHEDULE_NONE,
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
+        .top_bytes = (uint64_t)config->top_mb << 20,
         .hold_bytes = HOLD_BYTES,
         .exit_deadline_ms = config->drain_deadline_ms,
         .run_started_ns = names_start_time() * 1000000000,

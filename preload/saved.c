@@ -151,8 +151,19 @@ static void remove_file(const struct saved_file *file)
                  strerror(errno));
         return;
     }
-    if (same)
+    if (same) {
         writer_trace_removed(file->path);
+        saved_drop_table(file->path);
+    }
+}
+
+void saved_drop_table(const char *trace)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s" TOP_SUFFIX, trace);
+    if (n > 0 && (size_t)n < sizeof path && lstat(trace, &st) != 0 && errno == ENOENT)
+        unlink(path);
 }
 
 void saved_retain(struct saved_file *file, int64_t keep)

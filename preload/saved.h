@@ -32,6 +32,9 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
 /* The file is the newest of those that may go: removes the oldest while there are more than `keep` (-1: never). Takes it over. */
 void saved_retain(struct saved_file *file, int64_t keep);
 
+/* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved it. cprof thread. */
+void saved_drop_table(const char *trace);
+
 /* Remembers it as the last whole trace. */
 void saved_set_last(const char *path);
 

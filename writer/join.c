@@ -18,6 +18,7 @@
 #include "writer/ranges.h"
 #include "writer/shares.h"
 #include "writer/timeline.h"
+#include "writer/top.h"
 
 #define MOST_UNSURE 20000u
 
@@ -164,6 +165,7 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
         r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
     struct json_place at = place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
     json_gpu_work(&w->body, r, &at, &link);
+    top_gpu(window_top(w, in->shared), r, &at, c->external);
     if (r->kind == GPU_KERNEL)
         count_kernel(in, w, c, r, &at, maker);
     arrow(w, c, &at);
@@ -288,6 +290,7 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
         return;
     struct json_place at = place_on_gpu(in, w, LANE_OVERHEAD, 0, r->overhead.tid, r->start, r->end);
     json_gpu_overhead(&w->body, r, &at);
+    top_gpu(window_top(w, in->shared), r, &at, 0);
     touched(w);
     w->events++;
 }
@@ -422,6 +425,7 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     uint32_t stack = who->hook ? who->hook->stack : 0;
     stacks_use(&w->stacks, stack);
     json_gpu_call(&w->body, r, &c->at, who->external, stack);
+    top_gpu(window_top(w, in->shared), r, &c->at, who->external);
     if (who->end > w->latest)
         w->latest = who->end;
     w->events++;
@@ -611,6 +615,7 @@ static void write_hook(const struct join_windows *in, struct window *w, struct t
     window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
     stacks_use(&w->stacks, hook->stack);
     json_gpu_call(&w->body, &r, &at, hook->parent, hook->stack);
+    top_gpu(window_top(w, in->shared), &r, &at, hook->parent);
     w->events++;
 }
 
@@ -746,6 +751,7 @@ static void put_annotation(const struct range_extent *e, void *arg)
     struct json_place at =
         place_on_gpu(s->in, s->w, LANE_ANNOTATION, e->device, e->stream, e->start, e->end);
     json_gpu_annotation(&s->w->body, e->name, e->name_len, &at, e->id);
+    top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
     s->w->events++;
 }
 

@@ -167,7 +167,7 @@ static char *put_word(char *to, const char *word)
     return (char *)memcpy(to, word, n) + n;
 }
 
-#define MADE_NAME 64u /* most bytes of a name that is made here */
+#define MADE_NAME JSON_NAME_ROOM /* most bytes of a name that is made here */
 
 /* Kineto's name of a copy: Memcpy HtoD (Pageable -> Device). HTA takes its kind from the first eleven characters. */
 static struct text copy_name(char room[MADE_NAME], const struct gpu_record *r)
@@ -290,12 +290,12 @@ static char *put_transfer(struct buf *b, char *p, const struct json_link *link,
     return buf_room(b, GPU_ROOM);
 }
 
-void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_place *at,
-                   const struct json_link *link)
+static const struct text no_call = TEXT("unknown CUDA call"), no_overhead = TEXT("Unknown");
+
+/* Of what ran on the device. */
+static struct json_name work_name(const struct gpu_record *r, char room[MADE_NAME])
 {
     static const struct text no_name = TEXT("unknown kernel");
-    size_t start = b->len;
-    char room[MADE_NAME];
     enum category category = CAT_KERNEL;
     struct text name = no_name;
     if (r->kind == GPU_COPY) {
@@ -307,7 +307,43 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
     } else if (r->kind == GPU_GRAPH) {
         name = graph_name(room, r);
     }
-    char *p = begin_span(b, category, name_or(r, name), at);
+    name = name_or(r, name);
+    return (struct json_name){name.at, name.len, category};
+}
+
+static struct json_name call_name(const struct gpu_record *r)
+{
+    struct text name = name_or(r, no_call);
+    return (struct json_name){name.at, name.len,
+                              r->flags & GPU_DRIVER ? CAT_CUDA_DRIVER : CAT_CUDA_RUNTIME};
+}
+
+static struct json_name overhead_name(const struct gpu_record *r)
+{
+    struct text name = name_or(r, no_overhead);
+    return (struct json_name){name.at, name.len, CAT_OVERHEAD};
+}
+
+struct json_name json_gpu_name(const struct gpu_record *r, char room[JSON_NAME_ROOM])
+{
+    return r->kind == GPU_CALL       ? call_name(r)
+           : r->kind == GPU_OVERHEAD ? overhead_name(r)
+                                     : work_name(r, room);
+}
+
+/* Begins a named event. */
+static char *begin_named(struct buf *b, const struct json_name *name, const struct json_place *at)
+{
+    return begin_span(b, name->category, (struct text){name->text, name->len}, at);
+}
+
+void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_place *at,
+                   const struct json_link *link)
+{
+    size_t start = b->len;
+    char room[MADE_NAME];
+    struct json_name name = work_name(r, room);
+    char *p = begin_named(b, &name, at);
     if (p != NULL) {
         p = put_external_id(p, link->external_id);
         if (r->kind == GPU_KERNEL) {
@@ -346,10 +382,9 @@ static void end_with_stack(struct buf *b, size_t start, const char *p, uint32_t 
 void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                    uint64_t external_id, uint32_t stack)
 {
-    static const struct text no_name = TEXT("unknown CUDA call");
     size_t start = b->len;
-    char *p = begin_span(b, r->flags & GPU_DRIVER ? CAT_CUDA_DRIVER : CAT_CUDA_RUNTIME,
-                         name_or(r, no_name), at);
+    struct json_name name = call_name(r);
+    char *p = begin_named(b, &name, at);
     if (p != NULL) {
         const char *args = p;
         p = put_external_id(p, external_id);
@@ -420,9 +455,9 @@ void json_gpu_event(struct buf *b, const struct gpu_record *r, const struct json
 
 void json_gpu_overhead(struct buf *b, const struct gpu_record *r, const struct json_place *at)
 {
-    static const struct text no_name = TEXT("Unknown");
     size_t start = b->len;
-    end_event(b, start, begin_span(b, CAT_OVERHEAD, name_or(r, no_name), at));
+    struct json_name name = overhead_name(r);
+    end_event(b, start, begin_named(b, &name, at));
 }
 
 void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,

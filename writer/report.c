@@ -9,6 +9,13 @@
 
 struct report report;
 
+/* What a file name without an ending also matches. */
+static bool is_table(const char *path)
+{
+    size_t n = strlen(path), suffix = sizeof TOP_SUFFIX - 1;
+    return n > suffix && strcmp(path + n - suffix, TOP_SUFFIX) == 0;
+}
+
 bool earlier_run_in_the_way(const struct writer_options *options)
 {
     static bool asked;
@@ -23,7 +30,7 @@ bool earlier_run_in_the_way(const struct writer_options *options)
     bool in_the_way = false;
     for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
         struct stat st;
-        if (stat(found.gl_pathv[i], &st) != 0)
+        if (is_table(found.gl_pathv[i]) || stat(found.gl_pathv[i], &st) != 0)
             continue;
         int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
         in_the_way = changed < options->run_started_ns;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "writer/report.h"
+#include "writer/top.h"
 
 static bool disk_low(const char *path)
 {
@@ -70,6 +71,8 @@ bool saving_finish(struct window *w, const struct window_shared *shared)
     report.traces++;
     report.events += w->events;
     report.lost += w->lost_total;
+    if (w->merged.files == 0) /* rows of other tools are not in it */
+        top_save(w->top, path, shared->options->profile_memory);
     tell(w, path, shared->options);
     if (w->markless && !w->region)
         log_info(

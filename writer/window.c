@@ -15,6 +15,7 @@
 #include "writer/open_copy.h"
 #include "writer/path.h"
 #include "writer/thread_names.h"
+#include "writer/top.h"
 #include "writer/memory_owners.h"
 #include "writer/window_memory.h"
 
@@ -161,6 +162,13 @@ struct flop_stats *window_flops(struct window *w, const struct window_shared *sh
     return w->flops;
 }
 
+struct top *window_top(struct window *w, const struct window_shared *shared)
+{
+    if (!w->top)
+        w->top = top_make(shared->options->top_bytes);
+    return w->top;
+}
+
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r)
 {
@@ -175,6 +183,7 @@ void window_add(struct window *w, const struct window_shared *shared,
     flop_stats_span(window_flops(w, shared), owner->log, r, &at);
     stacks_use(&w->stacks, stacks_of(r));
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
+    top_record(window_top(w, shared), r, &at);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
     else if (r->kind == REC_MEMORY || r->kind == REC_OUT_OF_MEMORY)
@@ -201,6 +210,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)step);
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, "");
+    top_step(window_top(w, shared), name, &at);
     flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,
                     &w->body);
     w->last_step = step;
@@ -299,6 +309,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     struct json_place at = window_place(put->w, put->shared, row, copy.r.start, copy.r.end);
     stacks_use(&put->w->stacks, stacks_of(&copy.r));
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
+    top_open(window_top(put->w, put->shared), &copy.r, &at);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
 }
 
@@ -311,6 +322,7 @@ static void look_at_open(struct window *w, const struct window_shared *shared)
         put.now = end;
     buf_reset(&w->open);
     buf_reset(&w->open_ids);
+    top_forget_open(w->top);
     each_open(w, put_open, &put);
     w->unfinished = w->open_ids.len / sizeof(uint64_t);
 }
@@ -623,6 +635,7 @@ void window_free(struct window *w)
     lanes_free(w->gpu.lanes);
     memory_owners_free(w->memory);
     flop_stats_free(w->flops);
+    top_free(w->top);
     buf_free(&w->body);
     buf_free(&w->head);
     buf_free(&w->trailer);

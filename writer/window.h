@@ -16,6 +16,7 @@
 
 struct lanes;
 struct memory_owners;
+struct top;
 
 #define RESERVED     16u /* GPUs with a counter of what the caching allocator holds */
 #define DRIVER_PEAKS 64u /* pairs of device and kind whose most is told */
@@ -75,6 +76,7 @@ struct window {
     struct memory_owners *memory; /* who holds tensor memory; made at the first record of it */
     int64_t reserved[RESERVED];   /* as its counter last said, by number of the GPU */
     struct flop_stats *flops;     /* NULL: not counted */
+    struct top *top;              /* its table; NULL: none yet, or none wanted */
     struct {
         uint64_t files, events, left_out;
     } merged;                    /* foreign traces */
@@ -111,6 +113,9 @@ void window_add(struct window *w, const struct window_shared *shared,
 
 /* The window's FLOPs; made at the first call. NULL: they are not counted. */
 struct flop_stats *window_flops(struct window *w, const struct window_shared *shared);
+
+/* The window's table; made at the first call. NULL: none is wanted, or no memory. */
+struct top *window_top(struct window *w, const struct window_shared *shared);
 
 /* Adds the row of a completed step [start, end) in ticks. */
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,

@@ -30,6 +30,9 @@
 
 #define CPROF_VERSION "0.1.0"
 
+/* Behind the path of a trace: its table (writer/top.h). */
+#define TOP_SUFFIX ".top"
+
 /* ---- messages: one line each on stderr, prefix "cprof: ", rate limited, never on stdout ---- */
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
@@ -220,6 +223,7 @@ struct writer_options {
     int stacks_in_args;       /* enum stacks_in_args */
     uint64_t ring_bytes;      /* per thread */
     uint64_t max_trace_bytes; /* on disk per file */
+    uint64_t top_bytes;       /* memory for a window's table; 0: none is made */
     uint64_t hold_bytes;      /* for step 0 before the first mark */
     int64_t exit_deadline_ms; /* at exit, for all that is left to do */
     int64_t run_started_ns;   /* wall clock; this rank's files that are newer are of this run */

@@ -4,6 +4,7 @@
  * main thread; prints `name value unit` lines for scripts/bench.py. Usage: bench_json [seconds per case] */
 #include "writer/json.h"
 #include "writer/sink_file.h"
+#include "writer/top.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,32 @@ static void to_json(struct buf *b, const struct record *records, const struct js
     }
 }
 
+/* The same with the table of the window: what a record costs with it, its share of adding up included. */
+static void run_top(const struct record *records, const struct json_place *places, double limit)
+{
+    struct buf text = {0};
+    struct buf rows = {0};
+    unsigned rounds = 0;
+    double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+    double spent;
+    do {
+        struct top *top = top_make(1u << 30);
+        buf_reset(&text);
+        buf_reset(&rows);
+        for (unsigned i = 0; i < RECORDS; i++) {
+            json_record(&text, records + (size_t)i * SLOTS, &places[i], dtypes, 8);
+            top_record(top, records + (size_t)i * SLOTS, &places[i]);
+        }
+        top_finish(top, &rows);
+        top_free(top);
+        rounds++;
+        spent = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+    } while (spent < limit);
+    printf("json_top_events_per_s %.0f events/s\n", (double)rounds * RECORDS / spent);
+    buf_free(&text);
+    buf_free(&rows);
+}
+
 /* Runs json (and gzip, level > 0) until the time is over, in CPU time of this thread. */
 static void run(const char *name, const struct record *records, const struct json_place *places,
                 int level, double limit)
@@ -149,6 +176,7 @@ int main(int argc, char **argv)
     }
     fill(records, places);
     run("json", records, places, 0, limit);
+    run_top(records, places, limit);
     run("gzip1", records, places, 1, limit);
     run("gzip3", records, places, 3, limit);
     free(records);

@@ -30,6 +30,8 @@ import zlib
 
 from conftest import BUILD
 
+from cprof.tool import averages, top_file
+
 LIBRARY = BUILD / "libcprof.so"
 PROGRAMS = BUILD / "e2e"
 TRAIN = pathlib.Path(__file__).parent / "train_cnn.py"
@@ -112,7 +114,8 @@ def natural(path):
 
 def files(folder, *endings):
     """Regular files below the folder but the lists of saved traces; with endings, those whose names end so."""
-    found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "saved_traces.jsonl"]
+    found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "saved_traces.jsonl" and
+             path.suffix != ".top"]
     return [path for path in found if not endings or path.name.endswith(endings)]
 
 
@@ -280,9 +283,26 @@ def load(path):
     """Reads a trace and asserts that it is valid."""
     data = read_bytes(path)
     trace = parse(data)
-    problems = text_problems(data) + validate(trace)
+    problems = text_problems(data) + validate(trace) + table_problems(path)
     assert not problems, f"{path}:\n" + "\n".join(problems[:20])
     return trace
+
+
+def table_problems(path):
+    """What the table beside the trace, where there is one, says other than the trace does."""
+    table, why = top_file.load(str(path))
+    if table is None or not table.rows:
+        return [why] if why else []
+    sums = []
+    for from_trace in (True, False):
+        found = averages.Averages()
+        found.add(str(path), from_trace=from_trace)
+        sums.append({(row.key, row.device_type, row.is_user_annotation):
+                     {name: getattr(row, name) for name in averages.Average.__slots__} for row in found})
+        sums[-1][None] = [found.has_memory, found.has_flops, [(row.key, row.device_type) for row in found]]
+    read, kept = sums
+    return [f"table: {key}: {kept.get(key)}, in the trace: {read.get(key)}" for key in read.keys() | kept.keys()
+            if read.get(key) != kept.get(key)]
 
 
 def loads_plainly(path):

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 from cprof.tool import Problem
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import Roots, Spans, Wanted, read_spans, walk
+from cprof.tool.top_file import Table, load as load_table
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
              "cpu_memory_usage", "cuda_memory_usage", "self_cpu_memory_usage", "self_cuda_memory_usage", "flops", "count")
@@ -21,6 +22,9 @@ NO_SHAPES = "holds no input shapes: record it with CPROF_RECORD_SHAPES=1 (torch.
 NO_STACKS = "holds no stacks: record it with CPROF_WITH_STACK=1 (torch.profiler: with_stack=True)"
 NO_FLOPS = "holds no FLOPs: record it with CPROF_WITH_FLOPS=1 (torch.profiler: with_flops=True and record_shapes=True)"
 NO_MEMORY = "holds no tensor memory: record it with CPROF_PROFILE_MEMORY=1 (torch.profiler: profile_memory=True)"
+# The sums of a row in the order of TRACE.top.
+_SUMS = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_usage", "self_cpu_memory_usage",
+         "device_memory_usage", "self_device_memory_usage")
 # Frames that torch leaves out of stacks.
 _UNSEEN = (("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward"),
            ("_internal/common_utils", "prof_callable"), ("_internal/common_utils", "prof_func_call"),
@@ -74,11 +78,13 @@ class Averages:
         self.by_shape, self.stack_depth = group_by_input_shape, group_by_stack_n
         self.device_name = "CUDA"
         self.has_memory = self.has_flops = False
+        self.tables: List[str] = []      # files beside the traces that were used instead of these
         self._rows: Dict[Any, Average] = {}
 
     def __iter__(self) -> Iterator[Average]:
         """In the order in which their first spans began."""
-        return iter(sorted(self._rows.values(), key=lambda row: row.first))
+        return iter(sorted(self._rows.values(), key=lambda row: (row.first, row.key, row.device_type, row.is_user_annotation,
+                                                                 row.input_shapes, row.stack)))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -86,8 +92,18 @@ class Averages:
     def __getitem__(self, at: int) -> Average:
         return list(self)[at]
 
-    def add(self, path: str, progress: bool = False) -> List[str]:
-        """Reads one more trace; what was odd about it."""
+    def add(self, path: str, progress: bool = False, from_trace: bool = False) -> List[str]:
+        """Takes one more trace, from the table beside it where that says all that is asked for; what was odd about it.
+        from_trace: reads the trace in any case."""
+        why = ""
+        if not (from_trace or self.by_shape or self.stack_depth):
+            table, why = load_table(path)
+            if table is not None and table.rows:
+                self._add_table(table)
+                return []
+        return ([why + ": the trace is read"] if why else []) + self._read(path, progress)
+
+    def _read(self, path: str, progress: bool) -> List[str]:
         with open_trace(path, progress) as trace:
             spans = read_spans(trace, Wanted(shapes=self.by_shape, stacks=self.stack_depth > 0))
         if self.by_shape and not spans.has_shapes:
@@ -101,6 +117,29 @@ class Averages:
         if spans.bad or trace.no_objects:
             notes.append(f"{spans.bad + trace.no_objects} events without a usable time are left out")
         return notes
+
+    def _add_table(self, table: Table) -> None:
+        self.tables.append(table.path)
+        self.has_memory |= table.memory
+        for name, device, annotation, is_async, count, *sums, flops, first, first_end in table.rows:
+            key = (name, bool(device), bool(annotation), "", ())
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = Average(name, bool(device), bool(annotation), "", ())
+            row.is_async |= bool(is_async)
+            row.count += count
+            for attribute, value in zip(_SUMS, sums):
+                setattr(row, attribute, getattr(row, attribute) + value)
+            row.flops += flops
+            self.has_flops |= flops > 0
+            row.first = min(row.first, (first, first_end))
+            if name == "[memory]":
+                self.has_memory = True
+        self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        for key in [key for key, row in self._rows.items() if not row.count]:
+            del self._rows[key]
 
     def _row(self, spans: Spans, number: int, stack: Tuple[str, ...] = ()) -> Average:
         kind = spans.kinds[number]
@@ -186,8 +225,7 @@ class Averages:
         for number, first in spans.first.items():
             average = self._row(spans, number)
             average.first = min(average.first, first)
-        for key in [key for key, row in self._rows.items() if not row.count]:
-            del self._rows[key]
+        self._drop_empty()
 
     def sorted_by(self, sort_by: Optional[str]) -> List[Average]:
         """The rows, largest first; None: in the order of the trace."""

@@ -231,6 +231,7 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
                 reading.loose(event, ph)
     spans = reading.spans
     spans.metadata = trace.metadata
+    reading.use_flops()
     reading.adopt_strays()
     if wanted.stacks:
         frames = trace.metadata.get("stackFrames")
@@ -280,6 +281,18 @@ class _Reading:
         self._open: Dict[Any, Tuple[int, str]] = {}
         self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
         self._operator_rows: Set[Any] = set()
+        self.worked_out: Dict[int, int] = {}             # FLOPs that the trace does not tell, by kind
+        self.worked_out_at: List[Tuple[Row, int]] = []   # with stacks
+
+    def use_flops(self) -> None:
+        """What was worked out from shapes counts, unless the trace is cprof's, which tells all that counts: what runs inside a
+        counted operator is part of it."""
+        if "cprof" in self.spans.metadata:
+            for row, index in self.worked_out_at:
+                row.flops.pop(index, None)
+            return
+        for number, flops in self.worked_out.items():
+            self.spans.flops[number] = self.spans.flops.get(number, 0) + flops
 
     def span(self, event: Dict[str, Any]) -> None:
         spans = self.spans
@@ -321,12 +334,17 @@ class _Reading:
         if flops is not None or category == "cpu_op":
             if flops is None and self.with_flops:
                 from cprof.tool.flops import torch_flops
-                flops = torch_flops(name, args)
+                flops, told = torch_flops(name, args), False
+            else:
+                told = True
             if type(flops) is int and self.wanted.flops:
                 if self.wanted.stacks:
                     row.flops[len(row.start) - 1] = flops
+                    if not told:
+                        self.worked_out_at.append((row, len(row.start) - 1))
                 else:
-                    spans.flops[number] = spans.flops.get(number, 0) + flops
+                    sums = spans.flops if told else self.worked_out
+                    sums[number] = sums.get(number, 0) + flops
 
     def _number(self, event: Dict[str, Any], name: str, category: Any, args: Dict[str, Any]) -> int:
         """The number of the span's kind."""

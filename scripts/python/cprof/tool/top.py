@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the time goes: the table of torch.profiler's key_averages(), from a trace.
 
+cprof leaves the plain table beside each trace it writes (TRACE.top), so that the answer is there at once; where that one is
+missing or older than the trace, and for all that is grouped or compared, the trace is read. One line says when the table was used.
+
 Several traces are added up. Self CPU is a span's time without its children; CUDA columns of an operator are the kernels
 that it launched. Without --sort-by the rows stand in the order in which they first ran.
 """
@@ -45,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
     parser.add_argument("--group-by-stack-n", type=_depth, default=0, metavar="N",
                         help="a row for each operator and the N innermost frames that called it")
+    parser.add_argument("--from-trace", action="store_true",
+                        help="read the trace even where cprof left the table beside it (TRACE.top)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--by", choices=BY, help="sums of self times by something else than the operator's name")
     form.add_argument("--compare", action="store_true", help="of two traces: what got slower, largest difference first")
@@ -79,8 +84,10 @@ def run(args: argparse.Namespace) -> int:
 def _table(args: argparse.Namespace) -> int:
     averages = Averages(args.group_by_input_shape, args.group_by_stack_n)
     for path in args.traces:
-        for line in averages.add(path, progress=True):
+        for line in averages.add(path, progress=True, from_trace=args.from_trace):
             note(line, path)
+    for path in averages.tables:
+        note("the table made with the trace (--from-trace reads the trace)", path)
     if args.sort_by == "flops" and not averages.has_flops:
         raise Problem(NO_FLOPS, args.traces[0])
     if args.sort_by and "memory" in args.sort_by and not averages.has_memory:
@@ -105,7 +112,8 @@ def _table(args: argparse.Namespace) -> int:
         if args.group_by_stack_n:
             found["stack"] = ";".join(row.stack) if args.csv else row.stack
         listed.append(found)
-    _write(args, listed, {"self_cpu_time_total": total_cpu, "self_device_time_total": total_device})
+    _write(args, listed, {"self_cpu_time_total": total_cpu, "self_device_time_total": total_device,
+                          "tables_used": averages.tables})
     return 0
 
 

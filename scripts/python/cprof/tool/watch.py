@@ -9,6 +9,7 @@ from typing import Dict, List, Mapping, NamedTuple, Tuple
 from cprof.tool.settings import by_name, is_on
 
 PART = re.compile(r"(.*)\.(\d+)\.(-?\d+)\.part")  # PATH.PID.FIRST STEP.part (writer/path.h)
+TABLE = re.compile(r"\.top(\.\d+~)?$")  # writer/top_file.c
 
 
 class State(NamedTuple):
@@ -57,7 +58,8 @@ class Watch:
                 info = os.stat(path)
             except OSError:
                 continue
-            found[path] = (info.st_ino, info.st_mtime_ns)
+            if not TABLE.search(path):
+                found[path] = (info.st_ino, info.st_mtime_ns)
         return found
 
     def state(self) -> State:

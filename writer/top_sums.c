@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adding up: walk() and what is around it in scripts/python/cprof/tool/spans.py and averages.py, step by step. A span's parent is the
+ * innermost one of its row that holds it whole; a span that has one child only, of its own name, takes that child's place; a
+ * kernel belongs to the span that it names; memory belongs to all spans in whose time it was taken or given back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/top_table.h"
+
+/* What is known of a span besides its time. */
+struct sums {
+    int64_t time, device, memory, on_device;
+};
+
+struct node {
+    int64_t start, end;
+    uint32_t kind;
+    uint64_t children;
+    int64_t own_device;        /* kernels that it launched */
+    int64_t memory, on_device; /* with its children's */
+    struct sums child;
+};
+
+/* An open node, and its only child so far. */
+struct level {
+    struct node node, only;
+    bool has_only;
+};
+
+/* Outermost spans of the thread that does most, in order of time: what steps on a row of their own are held against. Of each: what came
+ * before it. */
+struct roots {
+    int64_t *start, *end;
+    struct sums *before; /* one more than there are */
+    size_t n, room;
+    bool wanted;
+};
+
+struct walk {
+    struct top *t;
+    struct top_memory *memory; /* of all rows; one more than there are */
+    uint8_t *covered;          /* by a span */
+    size_t n_memory;
+    size_t low; /* where the last span began in it */
+    struct level *stack;
+    size_t depth, room;
+    struct roots roots;
+    bool main, apart; /* the row: whose roots are kept, which holds nothing but steps */
+    bool failed;
+};
+
+/* ---- memory of all threads ---- */
+
+/* One array of all rows', sorted, with running sums. */
+static bool merge_memory(struct walk *w)
+{
+    const struct top *t = w->t;
+    size_t n = 0, n_rows = 0;
+    for (size_t i = 0; i < t->n_rows; i++)
+        n += t->rows[i].n_memory;
+    struct cursor {
+        const struct top_memory *at, *end;
+    } *rows = calloc(t->n_rows + 1, sizeof *rows);
+    w->memory = malloc((n + 1) * sizeof *w->memory);
+    w->covered = calloc(n + 1, 1);
+    w->n_memory = n;
+    if (!rows || !w->memory || !w->covered) {
+        free(rows);
+        return false;
+    }
+    for (size_t i = 0; i < t->n_rows; i++)
+        if (t->rows[i].n_memory)
+            rows[n_rows++] =
+                (struct cursor){t->rows[i].memory, t->rows[i].memory + t->rows[i].n_memory};
+    int64_t cpu = 0, device = 0;
+    for (size_t k = 0; k < n; k++) {
+        struct cursor *first = &rows[0];
+        for (size_t i = 1; i < n_rows; i++)
+            if (rows[i].at->at < first->at->at)
+                first = &rows[i];
+        w->memory[k] = (struct top_memory){first->at->at, cpu, device};
+        cpu += first->at->cpu;
+        device += first->at->device;
+        if (++first->at == first->end)
+            *first = rows[--n_rows];
+    }
+    w->memory[n] = (struct top_memory){INT64_MAX, cpu, device};
+    free(rows);
+    return true;
+}
+
+/* The first event at or, with `behind`, after the time, looked for near `from`. */
+static size_t seek(const struct walk *w, size_t from, int64_t time, bool behind)
+{
+    size_t low = 0, high = w->n_memory, step = 1;
+    time += behind;
+    if (from < w->n_memory && w->memory[from].at < time) {
+        for (low = from; low + step < high && w->memory[low + step].at < time; step *= 2)
+            low += step;
+        high = low + step < high ? low + step : high;
+    } else if (from == 0 || w->memory[from - 1].at < time) {
+        return from;
+    } else {
+        high = from;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->memory[middle].at < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- the tree of a row ---- */
+
+static void count(struct walk *w, const struct node *n)
+{
+    struct kind *k = &w->t->kinds[n->kind];
+    int64_t duration = n->end - n->start;
+    if (n->start < k->first || (n->start == k->first && n->end > k->first_end)) {
+        k->first = n->start;
+        k->first_end = n->end;
+    }
+    k->count++;
+    k->cpu += duration;
+    k->self_cpu += duration - n->child.time;
+    k->device += n->own_device + n->child.device;
+    k->self_device += n->own_device;
+    k->memory += n->memory;
+    k->self_memory += n->memory - n->child.memory;
+    k->on_device += n->on_device;
+    k->self_on_device += n->on_device - n->child.on_device;
+}
+
+static void add_root(struct walk *w, const struct node *n)
+{
+    struct roots *r = &w->roots;
+    if (r->n + 1 >= r->room) {
+        size_t room = r->room ? 2 * r->room : 256;
+        int64_t *start = realloc(r->start, room * sizeof *start);
+        r->start = start ? start : r->start;
+        int64_t *end = realloc(r->end, room * sizeof *end);
+        r->end = end ? end : r->end;
+        struct sums *before = realloc(r->before, room * sizeof *before);
+        r->before = before ? before : r->before;
+        if (!start || !end || !before) {
+            w->failed = true;
+            return;
+        }
+        if (!r->room)
+            r->before[0] = (struct sums){0};
+        r->room = room;
+    }
+    const struct sums *s = &r->before[r->n];
+    r->start[r->n] = n->start;
+    r->end[r->n] = n->end;
+    r->before[++r->n] = (struct sums){0, s->device + n->own_device + n->child.device,
+                                      s->memory + n->memory, s->on_device + n->on_device};
+}
+
+/* The number of roots that begin before the time. */
+static size_t roots_before(const struct roots *r, int64_t time)
+{
+    size_t low = 0, high = r->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->start[middle] < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Makes the roots that begin in the step its children; of one that goes on into the next step, only the time inside. */
+static void adopt(const struct roots *r, struct node *step)
+{
+    size_t low = roots_before(r, step->start), high = roots_before(r, step->end);
+    step->child = (struct sums){0};
+    for (size_t i = low; i < high; i++)
+        step->child.time += least(r->end[i], step->end) - r->start[i];
+    if (low && r->end[low - 1] > step->start)
+        step->child.time += least(r->end[low - 1], step->end) - step->start;
+    if (high > low) {
+        step->child.device = r->before[high].device - r->before[low].device;
+        step->child.memory = r->before[high].memory - r->before[low].memory;
+        step->child.on_device = r->before[high].on_device - r->before[low].on_device;
+    }
+}
+
+/* A node that cannot change any more. */
+static void done(struct walk *w, struct node *n, bool root)
+{
+    if (w->main && root)
+        add_root(w, n);
+    else if (w->apart)
+        adopt(&w->roots, n);
+    count(w, n);
+}
+
+static void cover(struct walk *w, const struct node *n)
+{
+    size_t low = seek(w, 0, n->start, false), high = seek(w, low, n->end, true);
+    memset(w->covered + low, 1, high - low);
+}
+
+/* The top of the stack is complete: hands it to its parent, and out what cannot be changed any more. */
+static void close_top(struct walk *w)
+{
+    const struct kind *kinds = w->t->kinds;
+    struct level *top = &w->stack[--w->depth];
+    struct node *node = &top->node;
+    if (top->has_only && kinds[top->only.kind].name == kinds[node->kind].name) {
+        /* torch: a child that is alone and of the same name takes its parent's place */
+        node->own_device = top->only.own_device;
+        node->children = top->only.children;
+        node->child = top->only.child;
+    } else if (top->has_only) {
+        done(w, &top->only, false);
+    }
+    if (w->depth == 0) {
+        if (w->n_memory)
+            cover(w, node);
+        done(w, node, true);
+        return;
+    }
+    struct level *around = &w->stack[w->depth - 1];
+    struct node *parent = &around->node;
+    if (kinds[node->kind].flags & KIND_CALL) { /* the work is the operator's */
+        parent->own_device += node->own_device;
+        node->own_device = 0;
+    }
+    parent->child.time += node->end - node->start;
+    parent->child.device += node->own_device + node->child.device;
+    parent->child.memory += node->memory;
+    parent->child.on_device += node->on_device;
+    if (++parent->children == 1) {
+        around->only = *node;
+        around->has_only = true;
+        return;
+    }
+    if (around->has_only)
+        done(w, &around->only, false);
+    around->has_only = false;
+    done(w, node, false);
+}
+
+static void open_node(struct walk *w, const struct top_span *span)
+{
+    if (w->depth == w->room) {
+        size_t room = w->room ? 2 * w->room : 64;
+        struct level *stack = realloc(w->stack, room * sizeof *stack);
+        if (!stack) {
+            w->failed = true;
+            return;
+        }
+        w->stack = stack;
+        w->room = room;
+    }
+    const struct top *t = w->t;
+    struct node n = {.start = span->start, .end = span->end, .kind = span->kind};
+    if (w->n_memory) {
+        size_t low = w->low = seek(w, w->low, n.start, false), high = seek(w, low, n.end, true);
+        n.memory = w->memory[high].cpu - w->memory[low].cpu;
+        n.on_device = w->memory[high].device - w->memory[low].device;
+    }
+    bool call = t->kinds[n.kind].flags & KIND_CALL;
+    if (t->n_work && span->external && call == t->by_call)
+        n.own_device = top_work_of(t, span->external);
+    w->stack[w->depth].node = n;
+    w->stack[w->depth++].has_only = false;
+}
+
+/* The next span of a row, in the order of its tree; NULL at the end. */
+static const struct top_span *next_span(const struct top_row *row, size_t *span, size_t *call)
+{
+    const struct top_span *a = *span < row->spans.n ? &row->spans.at[*span] : NULL;
+    const struct top_span *b = *call < row->calls.n ? &row->calls.at[*call] : NULL;
+    if (a && b) {
+        bool same = a->start == b->start && a->end == b->end;
+        if (same ? b->serial < a->serial : top_before(b, a))
+            a = NULL;
+    }
+    ++*(a ? span : call);
+    return a ? a : b;
+}
+
+static void walk_row(struct walk *w, const struct top_row *row)
+{
+    size_t span_at = 0, call_at = 0;
+    const struct top_span *span;
+    w->low = 0;
+    while (!w->failed && (span = next_span(row, &span_at, &call_at))) {
+        while (w->depth && (span->start >= w->stack[w->depth - 1].node.end ||
+                            span->end > w->stack[w->depth - 1].node.end))
+            close_top(w);
+        open_node(w, span);
+    }
+    while (w->depth && !w->failed)
+        close_top(w);
+}
+
+/* ---- rows ---- */
+
+/* Where the operator of each id that a stray row names stands. */
+struct home {
+    uint64_t external;
+    uint64_t row; /* its key; 0: not found */
+};
+
+static int by_external(const void *a, const void *b)
+{
+    uint64_t one = ((const struct home *)a)->external, other = ((const struct home *)b)->external;
+    return one < other ? -1 : one > other;
+}
+
+static bool is_stray(const struct top_row *row)
+{
+    return !(row->key & 1) && !row->has_operators && row->calls.n;
+}
+
+static void find_in(struct home *homes, size_t n, const struct top_spans *spans, uint64_t row)
+{
+    for (size_t i = 0; i < spans->n; i++) {
+        struct home key = {.external = spans->at[i].external};
+        struct home *home = bsearch(&key, homes, n, sizeof *homes, by_external);
+        while (home && home > homes && home[-1].external == key.external)
+            home--;
+        for (; home && home < homes + n && home->external == key.external; home++)
+            home->row = row;
+    }
+}
+
+static void find_homes(const struct top *t, struct home *homes, size_t n)
+{
+    qsort(homes, n, sizeof *homes, by_external);
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const struct top_row *row = &t->rows[i];
+        if (!row->has_operators)
+            continue;
+        find_in(homes, n, &row->calls, row->key);
+        find_in(homes, n, &row->spans, row->key);
+    }
+}
+
+/* Calls whose thread did nothing else belong to the thread of the operators that they are linked to. */
+static bool adopt_strays(struct top *t)
+{
+    size_t n = 0, k = 0;
+    for (size_t i = 0; i < t->n_rows; i++)
+        n += is_stray(&t->rows[i]) ? t->rows[i].calls.n : 0;
+    if (n == 0)
+        return true;
+    struct home *homes = calloc(n, sizeof *homes);
+    if (!homes)
+        return false;
+    for (size_t i = 0; i < t->n_rows; i++)
+        for (size_t c = 0; is_stray(&t->rows[i]) && c < t->rows[i].calls.n; c++)
+            homes[k++].external = t->rows[i].calls.at[c].external;
+    find_homes(t, homes, n);
+    size_t rows = t->n_rows;
+    for (size_t i = 0; i < rows && !t->dead; i++) {
+        if (!is_stray(&t->rows[i]))
+            continue;
+        struct top_spans calls = t->rows[i].calls;
+        uint64_t otherwise = t->rows[i].key | 1;
+        t->rows[i].calls = (struct top_spans){0};
+        for (size_t c = 0; c < calls.n && !t->dead; c++) {
+            struct home key = {.external = calls.at[c].external};
+            struct home *home = bsearch(&key, homes, n, sizeof *homes, by_external);
+            struct top_row *row = top_row_of(t, home && home->row ? home->row : otherwise);
+            if (row) {
+                row->steps_only = false;
+                top_insert(t, &row->calls, &calls.at[c]);
+            }
+        }
+        free(calls.at);
+    }
+    free(homes);
+    return !t->dead;
+}
+
+static size_t spans_of(const struct top_row *row)
+{
+    return row->spans.n + row->calls.n;
+}
+
+/* The thread that the steps are of: the one that does most; NULL: there is none, or no row of steps. */
+static const struct top_row *main_row(const struct top *t)
+{
+    const struct top_row *most = NULL;
+    bool apart = false;
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const struct top_row *row = &t->rows[i];
+        if (spans_of(row) == 0)
+            continue;
+        apart |= row->steps_only;
+        if (!row->steps_only && !(row->key & 1) && (!most || spans_of(row) > spans_of(most)))
+            most = row;
+    }
+    return apart ? most : NULL;
+}
+
+/* Memory that was taken or given back in no span's time has a row of its own. */
+static bool add_uncovered(struct walk *w)
+{
+    struct top *t = w->t;
+    for (size_t i = 0; i < w->n_memory; i++) {
+        if (w->covered[i])
+            continue;
+        uint32_t number = top_kind_of(t, "[memory]", 8, 0);
+        if (number == UINT32_MAX)
+            return false;
+        struct kind *k = &t->kinds[number];
+        const struct top_memory *m = &w->memory[i];
+        if (m->at < k->first) {
+            k->first = m->at;
+            k->first_end = m->at;
+        }
+        k->count++;
+        k->memory += m[1].cpu - m->cpu;
+        k->self_memory += m[1].cpu - m->cpu;
+        k->on_device += m[1].device - m->device;
+        k->self_on_device += m[1].device - m->device;
+    }
+    return true;
+}
+
+static void walk_rows(struct walk *w)
+{
+    const struct top *t = w->t;
+    const struct top_row *most = main_row(t);
+    for (int apart = 0; apart < 2; apart++)
+        for (size_t i = 0; i < t->n_rows && !w->failed; i++) {
+            const struct top_row *row = &t->rows[i];
+            w->apart = most && row->steps_only;
+            w->main = row == most;
+            if (w->apart == (apart == 1) && spans_of(row))
+                walk_row(w, row);
+        }
+}
+
+bool top_add_up(struct top *t)
+{
+    struct walk w = {.t = t};
+    bool good = adopt_strays(t) && merge_memory(&w);
+    if (good) {
+        walk_rows(&w);
+        good = !w.failed && add_uncovered(&w);
+    }
+    free(w.memory);
+    free(w.covered);
+    free(w.stack);
+    free(w.roots.start);
+    free(w.roots.end);
+    free(w.roots.before);
+    if (!good && !t->dead)
+        top_drop(t);
+    return good;
+}
