@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -394,3 +395,73 @@ def test_ranks_of_torchrun(tmp_path):
     assert sorted(found["steps"], key=int) == ["1", "2", "3", "4", "5"]
     assert all(cells[rank]["collective_ns"] > 0 for cells in found["steps"].values() for rank in "01")
     assert all(0 <= cells[rank]["waited_ns"] <= cells[rank]["collective_ns"] for cells in found["steps"].values() for rank in "01")
+
+
+# ---- an archive with a manifest ----
+
+def unpacked(path):
+    """The manifest of an archive, its names in order, and the texts of its files."""
+    with tarfile.open(path) as tar:
+        members = tar.getmembers()
+        assert all(member.isreg() and not member.pax_headers for member in members)
+        texts = {member.name: tar.extractfile(member).read() for member in members}
+    assert members[0].name == "perfetto_manifest.json" and len(texts) == len(members)
+    assert re.match(rb'\s*\{\s*"perfetto_manifest"', texts[members[0].name]), "Perfetto knows it by this"
+    return json.loads(texts.pop(members[0].name)), [member.name for member in members[1:]], texts
+
+
+def check_manifest(manifest, names):
+    """The rules of https://perfetto.dev/docs/reference/perfetto-manifest, version 1, as far as they concern JSON traces."""
+    assert manifest.keys() == {"perfetto_manifest"}
+    body = manifest["perfetto_manifest"]
+    assert body.keys() <= {"version", "trace_time", "files", "attributes"} and body["version"] == 1
+    assert [file["path"] for file in body["files"]] == names
+    for file in body["files"]:
+        assert file.keys() <= {"path", "machine", "clocks"} and file["machine"].keys() == {"name"} and file["machine"]["name"]
+        if "clocks" in file:  # no "clock": a file without a clock of its own is pinned
+            assert file["clocks"].keys() == {"sync_to", "offset_ns"} and type(file["clocks"]["offset_ns"]) is int
+            assert file["clocks"]["sync_to"].keys() == {"file"} and file["clocks"]["sync_to"]["file"] in names
+            assert file["clocks"]["offset_ns"] >= 0 and file["clocks"]["sync_to"]["file"] != file["path"]
+    assert all(key and type(value) in (str, int) for key, value in body["attributes"].items())
+    return body["files"]
+
+
+def test_an_archive_holds_the_traces_as_they_are(tmp_path):
+    first, second = training(0), training(1, base_ns=BASE_NS + 5 * MS * MS)
+    paths = [first.write(tmp_path, "a.json"), second.write(tmp_path, "b.json")]
+    text = paths[1].read_bytes()
+    packed = tmp_path / "b.json.gz"
+    packed.write_bytes(gzip.compress(text[:1000]) + gzip.compress(text[1000:]))
+    done = cprof("merge", packed, paths[0], "--manifest", "-o", tmp_path / "all.tar")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path / 'all.tar'}\n", "")
+    manifest, names, texts = unpacked(tmp_path / "all.tar")
+    files = check_manifest(manifest, names)
+    assert names == ["a.json", "b.json"] and texts == {"a.json": paths[0].read_bytes(), "b.json": text}
+    assert [file["machine"]["name"] for file in files] == ["rank 0", "rank 1"]
+    assert "clocks" not in files[0] and files[1]["clocks"] == {"sync_to": {"file": "a.json"}, "offset_ns": 5 * MS * MS}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_archive_brings_the_clocks_of_hosts_in_line(tmp_path):
+    ranks = [training(0, host="one"), training(1, host="two", clock_us=700.0)]  # two's clock is 0.7 ms ahead
+    paths = [one.write(tmp_path, f"{one.rank}.json") for one in ranks]
+    done = cprof("merge", *paths, "--manifest", "-o", tmp_path / "all.tar")
+    assert done.returncode == 0 and "clock of two: moved by -702.0 us" in done.stderr, done.stderr
+    manifest, names, _ = unpacked(tmp_path / "all.tar")
+    files = check_manifest(manifest, names)
+    assert [file["machine"]["name"] for file in files] == ["rank 0 on one", "rank 1 on two"]
+    assert files[0]["clocks"] == {"sync_to": {"file": names[1]}, "offset_ns": 702_000} and "clocks" not in files[1]
+
+
+def test_what_an_archive_refuses(tmp_path):
+    path, = [training(0).write(tmp_path, "a.json")]
+    refused(cprof("merge", path, "--manifest", "-o", tmp_path / "all.json"), ".tar")
+    assert cprof("merge", path, path, "--manifest", "-o", tmp_path / "all.tar").returncode == 0
+    assert unpacked(tmp_path / "all.tar")[1] == ["a.json", "2-a.json"]
+    refused(cprof("merge", path, "--manifest", "-o", tmp_path / "all.tar"), "already")
+    assert cprof("merge", path, "--manifest", "-o", tmp_path / "all.tar", "--force").returncode == 0
+    broken = tmp_path / "c.json.gz"
+    whole = gzip.compress(path.read_bytes() * 1 + b" " * 100_000)
+    broken.write_bytes(whole[:len(whole) - 20])
+    refused(cprof("merge", broken, "--manifest", "-o", tmp_path / "d.tar"), "damaged gzip")
+    assert not (tmp_path / "d.tar").exists()

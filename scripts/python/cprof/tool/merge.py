@@ -2,11 +2,15 @@
 """Makes one trace of those of several ranks, for Perfetto.
 
     cprof merge rank*.pt.trace.json -o merged.json.gz
+    cprof merge rank*.pt.trace.json --manifest -o merged.tar
 
 Each rank's CPU and each of its GPUs gets a process row of its own, named and sorted by rank; arrows and asynchronous
 ranges of two ranks do not meet. Times count from one base. Ranks of one host share its clock; the clocks of several hosts
 are brought in line by the ends of collectives that both took part in, and what is left is said. Any file may be gzip; the
 merged one is when its name ends in .gz. Memory does not grow with the files.
+
+With --manifest nothing is rewritten: the traces go into a tar as they are, with a perfetto_manifest that says which rank each is
+and how far its clock is off. Perfetto v58 and later, in the browser and as trace_processor, opens that.
 
 The numbers in args (correlation, External id) stay those of the rank's own trace. Tables by operator want that one."""
 
@@ -23,7 +27,7 @@ import signal
 import sys
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
-from cprof.tool import Problem, note
+from cprof.tool import Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import LineTrace, NotLines, move
 from cprof.tool.progress import Progress
@@ -45,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("traces", nargs="+", metavar="RANK", help="a rank's trace")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the merged trace; gzip if it ends in .gz")
     parser.add_argument("--force", "-f", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--manifest", action="store_true",
+                        help="a tar of the traces as they are, with a perfetto_manifest (Perfetto v58 and later)")
     parser.add_argument("--jobs", "-j", type=int, default=0, metavar="N",
                         help=f"traces worked on at a time (default: one for each CPU, at most {MOST_JOBS})")
 
@@ -372,9 +378,15 @@ def end_tidily() -> None:
 def run(args: argparse.Namespace) -> int:
     """`cprof merge`"""
     end_tidily()
-    parts = merge(args.traces, args.output, args.force, args.jobs)
+    if args.manifest:
+        if not args.output.endswith(".tar"):
+            raise Problem("--manifest writes a tar: its name is to end in .tar", args.output)
+        parts = parts_of(args.traces, False)
+        archive.write(parts, args.output, args.force)
+    else:
+        parts = merge(args.traces, args.output, args.force, args.jobs)
     twice = sorted({part.rank for part in parts if sum(1 for other in parts if other.rank == part.rank) > 1})
-    if twice:
+    if twice and not args.manifest:
         note(f"several traces of rank {', '.join(map(str, twice))}: they share its rows")
     for host, clock in {part.host: part.clock for part in parts}.items():
         if parts[0].several_hosts and host != parts[0].host:

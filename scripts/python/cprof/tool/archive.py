@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof merge --manifest`: the traces as they are, in a tar with a manifest that tells Perfetto (v58 and later) whose each is and how
+their clocks stand. Format: https://perfetto.dev/docs/reference/perfetto-manifest, version 1. A trace of Chrome's JSON form has
+no clock of its own, so each is pinned to the one that begins first: `offset_ns` is added to its times. Each rank is a machine
+of its own there, so that processes, GPUs and ids of two ranks do not meet. Perfetto takes no archive in an archive: what is
+gzip is unpacked on the way. Memory does not grow with the files."""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import shutil
+import tarfile
+import zlib
+from typing import Any, Dict, List
+
+from cprof.tool import Problem
+from cprof.tool.progress import Progress
+
+MANIFEST = "perfetto_manifest.json"
+CHUNK = 1 << 20
+LARGEST = 8 ** 11 - 1  # bytes that a tar header of the plain kind can tell
+
+
+def manifest(parts: List[Any], names: List[str]) -> Dict[str, Any]:
+    """What says how the traces go together. parts: as merge.parts_of() has them."""
+    reference = min(range(len(parts)), key=lambda n: parts[n].shift_ns)
+    files = []
+    for n, (part, name) in enumerate(zip(parts, names)):
+        machine = f"rank {part.rank}" + (f" on {part.host}" if part.several_hosts and part.host else "")
+        file: Dict[str, Any] = {"path": name, "machine": {"name": machine}}
+        if n != reference:
+            file["clocks"] = {"sync_to": {"file": names[reference]}, "offset_ns": part.shift_ns - parts[reference].shift_ns}
+        files.append(file)
+    clocks = {host: clock for host, clock in {part.host: part.clock for part in parts}.items() if clock.error_ns is not None}
+    attributes: Dict[str, Any] = {"cprof.ranks": len({part.rank for part in parts})}
+    for host, clock in clocks.items() if parts[0].several_hosts else ():
+        attributes[f"cprof.clock_error_ns.{host or 'unnamed'}"] = int(clock.error_ns)
+    return {"perfetto_manifest": {"version": 1, "files": files, "attributes": attributes}}
+
+
+def names_of(parts: List[Any]) -> List[str]:
+    """A name in the archive for each trace, unlike all others and short enough for a plain header."""
+    taken = {MANIFEST}
+    found = []
+    for part in parts:
+        base = os.path.basename(part.path)
+        base = base[:-3] if base.lower().endswith(".gz") else base
+        stem = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in base)[-80:].lstrip(".") or "trace.json"
+        name, number = stem, 1
+        while name in taken:
+            number += 1
+            name = f"{number}-{stem}"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
+    """One trace. Its size is known only behind it when it is gzip: the header is written then."""
+    header_at = out.tell()
+    out.write(bytes(tarfile.BLOCKSIZE))
+    with open(part.path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        file = gzip.GzipFile(fileobj=raw) if packed else raw
+        try:
+            while True:
+                before = raw.tell()
+                data = file.read(CHUNK)
+                progress.add(raw.tell() - before)
+                if not data:
+                    break
+                out.write(data)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise Problem(f"damaged gzip data ({error}): cprof recover may help", part.path) from None
+        mtime = int(os.fstat(raw.fileno()).st_mtime)
+    end = out.tell()
+    size = end - header_at - tarfile.BLOCKSIZE
+    out.write(bytes(-size % tarfile.BLOCKSIZE))
+    after = out.tell()
+    out.seek(header_at)
+    out.write(_header(name, size, mtime, part.path))
+    out.seek(after)
+
+
+def _header(name: str, size: int, mtime: int, path: str) -> bytes:
+    if size > LARGEST:
+        raise Problem("has more than 8 GB of text: too much for a tar", path)
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, max(0, mtime), 0o644
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+def write(parts: List[Any], output: str, force: bool) -> None:
+    """Writes the archive; it appears when it is whole."""
+    if os.path.lexists(output) and not force:
+        raise Problem("is there already (--force replaces it)", output)
+    names = names_of(parts)
+    text = json.dumps(manifest(parts, names), indent=1, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    folder = os.path.join(os.path.dirname(output) or ".", f".{os.path.basename(output)}.{os.getpid()}.tmp")
+    os.mkdir(folder)
+    try:
+        whole = os.path.join(folder, "whole")
+        total = sum(os.stat(part.path).st_size for part in parts)
+        with open(whole, "wb") as out, Progress("packing", total) as progress:
+            out.write(_header(MANIFEST, len(text), 0, output))
+            shutil.copyfileobj(io.BytesIO(text + bytes(-len(text) % tarfile.BLOCKSIZE)), out)
+            for part, name in zip(parts, names):
+                _add(out, name, part, progress)
+            out.write(bytes(2 * tarfile.BLOCKSIZE))
+        if force:
+            os.replace(whole, output)
+        else:
+            os.link(whole, output)
+    except FileExistsError:
+        raise Problem("is there already (--force replaces it)", output) from None
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder)
