@@ -465,3 +465,7 @@ def test_what_an_archive_refuses(tmp_path):
     broken.write_bytes(whole[:len(whole) - 20])
     refused(cprof("merge", broken, "--manifest", "-o", tmp_path / "d.tar"), "damaged gzip")
     assert not (tmp_path / "d.tar").exists()
+    cut = tmp_path / "e.json"
+    cut.write_bytes(path.read_bytes()[:-50])
+    refused(cprof("merge", path, cut, "--manifest", "-o", tmp_path / "d.tar"), "e.json: ends in the middle")
+    assert [name.name for name in tmp_path.iterdir() if name.name.startswith(("d.", "."))] == []

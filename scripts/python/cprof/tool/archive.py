@@ -65,6 +65,7 @@ def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         file = gzip.GzipFile(fileobj=raw) if packed else raw
+        last = b""
         try:
             while True:
                 before = raw.tell()
@@ -73,8 +74,11 @@ def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
                 if not data:
                     break
                 out.write(data)
+                last = data.rstrip(b" \t\r\n\0")[-1:] or last
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise Problem(f"damaged gzip data ({error}): cprof recover may help", part.path) from None
+        if last not in (b"}", b"]"):  # Perfetto would refuse the whole archive for it
+            raise Problem("ends in the middle: cprof recover makes a whole trace of it", part.path)
         mtime = int(os.fstat(raw.fileno()).st_mtime)
     end = out.tell()
     size = end - header_at - tarfile.BLOCKSIZE

@@ -9,6 +9,9 @@ import json
 from typing import Any, Dict, List, Optional
 
 
+TORCH_FLOPS = frozenset(("aten::conv2d", "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::mul", "aten::add"))
+
+
 def _sizes(dims: Any, at: int) -> List[int]:
     sizes = dims[at]
     if type(sizes) is not list or not all(type(size) is int and size >= 0 for size in sizes):

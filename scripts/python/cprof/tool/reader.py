@@ -152,6 +152,8 @@ class Trace:
         self.no_objects = 0             # elements of traceEvents that are none, and left out
         # A torn last write leaves nonsense behind the last whole event of an open file.
         self._lenient = path.endswith(".part")
+        # May take the text of whole events, instead of their being read; False: it did not.
+        self.take_text: Optional[Callable[[str], bool]] = None
         self._progress = Progress(os.path.basename(path)) if progress else None
         self._source = _Source(path, self._lenient, self._progress)
         if self._progress:
@@ -311,6 +313,9 @@ class Trace:
             following = _space.match(text, end + 2).end()  # type: ignore[union-attr]
             if text.startswith("{", following):
                 break
+        if self.take_text and self.take_text(text[self._at:end + 1]):
+            self._at = following
+            return []
         block = "[" + text[self._at:end + 1] + "]"
         try:
             found, parsed = self._scan(block)

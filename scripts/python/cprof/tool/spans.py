@@ -16,7 +16,9 @@ import heapq
 from array import array
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from cprof.tool.flops import TORCH_FLOPS
 from cprof.tool.reader import Trace
+from cprof.tool.span_lines import LineTaker
 
 CALLS = ("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime",
          "privateuse1_driver")
@@ -33,6 +35,8 @@ HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_ent
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 18
+# Whose rows are told by name, time and External id; of calls by their own row too.
+_PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
 LIMIT = 1 << 62                           # no time of a trace is so far away
 
 
@@ -219,16 +223,11 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     reading = _Reading(wanted)
     head = trace.head()
     reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
+    if not (wanted.shapes or wanted.stacks or wanted.group or wanted.memory):
+        trace.take_text = LineTaker(reading, reading.event).take
     for block in trace.blocks():
         for event in block:
-            ph = event.get("ph")
-            if ph == "X":
-                reading.span(event)
-            elif ph == "i" or ph == "I":
-                if event.get("name") in ("[memory]", "[OutOfMemory]"):
-                    reading.memory(event)
-            elif ph == "b" or ph == "e":
-                reading.loose(event, ph)
+            reading.event(event)
     spans = reading.spans
     spans.metadata = trace.metadata
     reading.use_flops()
@@ -293,6 +292,44 @@ class _Reading:
             return
         for number, flops in self.worked_out.items():
             self.spans.flops[number] = self.spans.flops.get(number, 0) + flops
+
+    def event(self, event: Dict[str, Any]) -> None:
+        """Any event."""
+        ph = event.get("ph")
+        if ph == "X":
+            self.span(event)
+        elif ph == "i" or ph == "I":
+            if event.get("name") in ("[memory]", "[OutOfMemory]"):
+                self.memory(event)
+        elif ph == "b" or ph == "e":
+            self.loose(event, ph)
+
+    # ---- for span_lines.py, where nothing but names, times and sums is wanted ----
+
+    def plain_kind(self, category: str, name: str) -> Optional[Tuple[int, bool]]:
+        """Number of the kind, and whether it is a call; None: its events are not told by this alone."""
+        if category in DEVICE or category in NO_WORK or category == "overhead" or category not in _PLAIN or name in HIDDEN \
+                or name.startswith(("ProfilerStep#", "nn.Module: ")) or self.with_flops and name in TORCH_FLOPS:
+            return None
+        number = self._number({}, name, category, {})
+        return number, category in CALLS
+
+    def row_ends(self, place: Tuple[str, str, bool], is_call: bool) -> Tuple[Any, Any, Any, Any]:
+        """What appends to the arrays of a row."""
+        row = self.spans.rows.setdefault(place, Row())
+        if not is_call:
+            self._operator_rows.add(place)
+        return row.start.append, row.end.append, row.kind.append, row.external.append
+
+    def add_memory(self, at: int, size: int, device: Optional[int]) -> None:
+        """A [memory] event."""
+        spans = self.spans
+        spans.has_memory = True
+        spans.memory_time.append(at)
+        spans.memory_bytes.append(size if device in CPU_TYPES else 0)
+        spans.memory_device.append(size if device in DEVICE_TYPES else 0)
+
+    # ---- one by one ----
 
     def span(self, event: Dict[str, Any]) -> None:
         spans = self.spans
@@ -415,10 +452,7 @@ class _Reading:
             return
         if event.get("name") != "[memory]":
             return
-        spans.has_memory = True
-        spans.memory_time.append(at)
-        spans.memory_bytes.append(size if device in CPU_TYPES else 0)
-        spans.memory_device.append(size if device in DEVICE_TYPES else 0)
+        self.add_memory(at, size, device)
         if self.wanted.memory:
             index = args.get("Device Id")
             kind = "cpu" if device in CPU_TYPES else "xpu" if device == 12 else "cuda"
