@@ -154,10 +154,33 @@ def test_forked_child_starts_nothing(tmp_path):
 
 # ---- which traces stay -------------------------------------------------------------------------------------
 
+def tables(folder):
+    """Names of the tables beside traces, and of what making one may leave."""
+    return sorted(path.name for path in folder.rglob("*.top*"))
+
+
+def test_a_table_goes_with_its_trace(tmp_path):
+    """Also when it is not cprof that takes the trace away."""
+    (tmp_path / "taken").mkdir()
+    result = run(python("steps(3)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=f"sh:case $1 in *.2.*) mv $1 {tmp_path / 'taken'};; esac")
+    assert result.names == ["rank0.1.pt.trace.json", "rank0.3.pt.trace.json"] and len(files(tmp_path / "taken")) == 1
+    assert tables(tmp_path) == [name + ".top" for name in result.names]
+    assert run(python("steps(1)"), tmp_path / "u", **CYCLE, TOP_MB=0).names == ["rank0.1.pt.trace.json"]
+    assert tables(tmp_path / "u") == []
+
+
+def test_a_table_alone_is_no_trace_of_an_earlier_run(tmp_path):
+    (tmp_path / "trace-0.top").write_text("")
+    os.utime(tmp_path / "trace-0.top", (1, 1))
+    result = run(python("steps(1)"), tmp_path, **CYCLE, FILENAME="trace-{rank}")
+    assert result.complaints == [] and result.names == ["trace-0"] and (tmp_path / "trace-0.top").stat().st_size > 0
+
+
 def test_newest_traces_stay(tmp_path):
     result = run(python("steps(6)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=2)
     assert result.names == ["rank0.5.pt.trace.json", "rank0.6.pt.trace.json"]
     assert "(4 removed)" in result.said[-1] and str(result.traces[0]) in result.said[-1]
+    assert tables(tmp_path) == [name + ".top" for name in result.names]
     assert run(python("steps(6)"), tmp_path / "all", **CYCLE, NUM_TRACES_TO_KEEP=-1).names[0] == "rank0.1.pt.trace.json"
 
 
@@ -166,6 +189,7 @@ def test_none_stay_when_a_command_has_taken_them(tmp_path):
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0,
                  ON_TRACE_READY=f"cp -t {tmp_path / 'taken'}")
     assert result.complaints == [] and result.names == [] and len(files(tmp_path / "taken")) == 3
+    assert tables(tmp_path) == []
     result = run(python("steps(1)"), tmp_path / "u", **CYCLE, NUM_TRACES_TO_KEEP=0)
     assert result.names == ["rank0.1.pt.trace.json"]
     assert result.complaints == ["CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without CPROF_REMOTE_URL or "

@@ -7,10 +7,12 @@ import io
 import json
 import os
 import re
+import shutil
 
 import pytest
 
 import cprof
+import support
 import tool
 
 
@@ -334,3 +336,48 @@ def test_real_traces(path):
     assert operators >= 0.9 * kernels or path.name.startswith(("ns_", "alexnet"))
     stacks = tool.cprof("stacks", path)
     assert stacks.rc == 2 and "CPROF_WITH_STACK=1" in stacks.err or stacks.rc == 0
+
+
+# ---- the table beside the trace ----
+
+def test_the_table_beside_the_trace_is_used_and_said(our_trace, tmp_path):
+    """That its numbers are the trace's is held by support.load() for every trace that a test reads."""
+    path, table = tmp_path / "t.json", tmp_path / "t.json.top"
+    shutil.copy2(our_trace, path)
+    shutil.copy2(f"{our_trace}.top", table)
+    used, read = (tool.cprof("top", path, "--sort-by", "self_cpu_time_total", *more) for more in ((), ("--from-trace",)))
+    assert used.rc == read.rc == 0 and used.out == read.out and len(used.out.splitlines()) > 20
+    assert used.err == f"cprof: {table}: the table made with the trace (--from-trace reads the trace)\n" and read.err == ""
+    assert json.loads(tool.cprof("top", path, "--json").out)["tables_used"] == [str(table)]
+    assert cprof.key_averages(path).table() == tool.cprof("top", path, "--from-trace").out
+    assert tool.cprof("top", path, "--group-by-input-shape").err == ""  # it does not tell shapes
+    assert table.stat().st_size < 16384
+
+
+@pytest.mark.parametrize("change, said", [
+    (lambda path, table: path.write_bytes(path.read_bytes() + b" "), "another trace"),
+    (lambda path, table: path.write_bytes(path.read_bytes().replace(b'"hook_ns": ', b'"hook_ms": ')), "another trace"),
+    (lambda path, table: os.utime(path, ns=(1, table.stat().st_mtime_ns + 1)), "the trace is newer than"),
+    (lambda path, table: table.write_bytes(table.read_bytes()[:-20]), "damaged"),
+    (lambda path, table: table.write_bytes(table.read_bytes().replace(b", 0, 0, ", b', "0", 0, ')), "damaged"),
+    (lambda path, table: table.write_text("{}\n"), "another version"),
+    (lambda path, table: table.write_bytes(b"\xff\xfe"), "damaged"),
+    (lambda path, table: table.unlink(), ""),
+])
+def test_a_table_of_another_trace_is_not_used(our_trace, tmp_path, change, said):
+    path, table = tmp_path / "t.json", tmp_path / "t.json.top"
+    shutil.copy2(our_trace, path)
+    shutil.copy2(f"{our_trace}.top", table)
+    change(path, table)
+    result = tool.cprof("top", path)
+    assert result.rc == 0 and result.out == tool.cprof("top", path, "--from-trace").out
+    assert said in result.err and len(result.err.splitlines()) == bool(said)
+    assert "the trace is read" in result.err or not said
+
+
+def test_lines_and_json_are_read_alike(our_trace, tmp_path):
+    """A trace in cprof's own form is read as text; the same events in another form as JSON."""
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(support.loads_plainly(our_trace)))
+    rows = [[[getattr(row, name) for name in row.__slots__] for row in cprof.key_averages(one)] for one in (path, our_trace)]
+    assert rows[0] == rows[1] and len(rows[0]) > 20

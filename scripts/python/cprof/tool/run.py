@@ -21,12 +21,13 @@ from typing import Any, Callable, Dict, List, Optional
 
 from cprof.tool import Problem, note, printable
 from cprof.tool import library, program, settings
+from cprof.tool.top_file import load
 from cprof.tool.watch import State, Watch, size_text
 
 HELP = "run a program under the profiler"
 PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGURG", "SIGWINCH")
 POLL_S = 0.3
-TOP_BYTES = 64 << 20  # a larger trace takes longer to read than people wait for a prompt
+TOP_BYTES = 64 << 20  # a larger trace takes longer to read than people wait for a prompt, where its table is not there
 LISTED, TOP_ROWS = 20, 10
 
 
@@ -136,8 +137,10 @@ def _top(path: str) -> None:
         key = "self_cuda_time_total" if trace.head().get("deviceProperties") else "self_cpu_time_total"
     parser = argparse.ArgumentParser()
     top.add_arguments(parser)
+    args = parser.parse_args([f"--sort-by={key}", f"--row-limit={TOP_ROWS}", path])
+    args.tell = False
     with contextlib.redirect_stdout(sys.stderr):
-        top.run(parser.parse_args([f"--sort-by={key}", f"--row-limit={TOP_ROWS}", path]))
+        top.run(args)
 
 
 def _summary(state: State, with_top: bool) -> None:
@@ -151,7 +154,7 @@ def _summary(state: State, with_top: bool) -> None:
         _list(state.open)
     if not state.closed and not state.open:
         note("no trace was written (cprof doctor tells what may be in the way)")
-    if state.closed and with_top and _size(state.closed[0]) <= TOP_BYTES:
+    if state.closed and with_top and (_size(state.closed[0]) <= TOP_BYTES or load(state.closed[0])[0]):
         try:
             _top(state.closed[0])
         except Problem as problem:  # the exit code stays the program's

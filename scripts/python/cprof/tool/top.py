@@ -86,7 +86,7 @@ def _table(args: argparse.Namespace) -> int:
     for path in args.traces:
         for line in averages.add(path, progress=True, from_trace=args.from_trace):
             note(line, path)
-    for path in averages.tables:
+    for path in averages.tables if getattr(args, "tell", True) else ():
         note("the table made with the trace (--from-trace reads the trace)", path)
     if args.sort_by == "flops" and not averages.has_flops:
         raise Problem(NO_FLOPS, args.traces[0])
