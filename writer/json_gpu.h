@@ -28,13 +28,16 @@ struct json_wait {
 void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                    uint64_t external_id, uint32_t stack);
 
-/* Name and category of a record's row. room: a name that is made goes there. */
+#define JSON_NAME_ROOM 64u
+
+/* A row's name, not terminated, and its category. */
 struct json_name {
-    const char *text; /* not terminated */
+    const char *text;
     size_t len;
     enum category category;
 };
-#define JSON_NAME_ROOM 64u
+
+/* Those of a call, of overhead, or of what ran on the device. room: a name that is made goes there. */
 struct json_name json_gpu_name(const struct gpu_record *r, char room[JSON_NAME_ROOM]);
 
 /* kernel, gpu_memcpy, gpu_memset, or a graph as a whole (category kernel, `graph id`). */
