@@ -358,7 +358,7 @@ $(SIM)/libcudnn.so.9: tests/gpu/libcudnn.c tests/gpu/dnn_sim.h tests/gpu/blas_si
 	$(Q)$(BLAS_SIM)
 
 $(BUILD)/gpu/dnn: GPU_LINK := $(SIM)/libcudnn.so.9 $(SIM)/libcudart.so.13
-$(BUILD)/gpu/gemm: GPU_LINK := $(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudart.so.13
+$(BUILD)/gpu/gemm $(BUILD)/gpu/products: GPU_LINK := $(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudart.so.13
 $(BUILD)/gpu/driver_only $(BUILD)/gpu/two_runtimes: GPU_WITHOUT := $(GPU_KERNELS)
 $(BUILD)/gpu/driver_only: GPU_LINK := $(SIM)/libcuda.so.1
 $(BUILD)/gpu/static_runtime: GPU_LINK := $(SIM)/libcudart_static.a
@@ -379,8 +379,8 @@ $(BUILD)/gpu/libnccl.so.2: tests/gpu/libnccl.c tests/gpu/kernels_sim.c $(GPU_HEA
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -fPIC -fvisibility=hidden -shared -Wl,-soname,libnccl.so.2 -o $@ $(filter %.c,$^) \
 		$(SIM)/libcudart_static.a $(SIM)/libcuda.so.1 $(GPU_RPATH) -lpthread -ldl
-$(BUILD)/gpu/transfers: GPU_LINK = $(SIM)/libcudart.so.13 $(BUILD)/gpu/libnccl.so.2 -Wl,-rpath,'$$ORIGIN'
-$(BUILD)/gpu/transfers: $(BUILD)/gpu/libnccl.so.2
+$(BUILD)/gpu/transfers $(BUILD)/gpu/ranks: GPU_LINK = $(SIM)/libcudart.so.13 $(BUILD)/gpu/libnccl.so.2 -Wl,-rpath,'$$ORIGIN'
+$(BUILD)/gpu/transfers $(BUILD)/gpu/ranks: $(BUILD)/gpu/libnccl.so.2
 
 # Rewritten only when its text changes, so that another compiler, other flags or a new test file rebuild
 # exactly what they touch.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated cuBLAS and cuBLASLt share with the program that calls them (gemm.c): descriptors, and the note of the arguments of the
+/* What the simulated cuBLAS and cuBLASLt share with a program that calls them (gemm.c): descriptors, and the note of the arguments of the
  * last call, each as 64 bits. */
 #ifndef TESTS_GPU_BLAS_SIM_H
 #define TESTS_GPU_BLAS_SIM_H

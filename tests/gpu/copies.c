@@ -14,6 +14,14 @@ static void sync_stream(void)
     tally.stream_syncs++;
 }
 
+/* What went through the legacy stream is done before `stream`, which does not wait for that one, goes on: copies to a device return before
+ * they are over. */
+static void sync_device(void)
+{
+    CHECK(cudaDeviceSynchronize());
+    tally.device_syncs++;
+}
+
 static void flat(char *pageable, char *pinned, char *a, char *b, char *managed)
 {
     memset(pageable, 1, N);
@@ -50,15 +58,13 @@ static void fills(char *pinned, char *a)
     struct cudaExtent box = {256, 16, 8};
     CHECK(cudaMemset(a, 1, N)); /* returns before it is done */
     tally_fill(N);
-    CHECK(cudaDeviceSynchronize());
-    tally.device_syncs++;
+    sync_device();
     CHECK(cudaMemsetAsync(a, 2, N / 2, stream));
     tally_fill(N / 2);
     sync_stream();
     CHECK(cudaMemset2D(a, 512, 3, 256, 8));
     tally_fill(256 * 8);
-    CHECK(cudaDeviceSynchronize());
-    tally.device_syncs++;
+    sync_device();
     CHECK(cudaMemset2DAsync(a + N / 2, 512, 4, 256, 8, stream));
     tally_fill(256 * 8);
     CHECK(cudaMemcpyAsync(pinned, a, N, cudaMemcpyDeviceToHost, stream));
@@ -69,7 +75,7 @@ static void fills(char *pinned, char *a)
     tally_fill(256 * 16 * 8);
     CHECK(cudaMemset3DAsync(other_half, 7, box, stream));
     tally_fill(256 * 16 * 8);
-    sync_stream();
+    sync_device();
 }
 
 static void boxes(char *pageable, char *pinned)
@@ -83,6 +89,7 @@ static void boxes(char *pageable, char *pinned)
     memset(pageable, 8, N);
     CHECK(cudaMemcpy2D(rows, pitch, pageable, 100, 100, 10, cudaMemcpyHostToDevice));
     tally_copy(HTOD, 1000);
+    sync_device();
     CHECK(cudaMemcpy2DAsync(pinned, 200, rows, pitch, 100, 10, cudaMemcpyDeviceToHost, stream));
     tally_copy(DTOH, 1000);
     sync_stream();
@@ -93,6 +100,7 @@ static void boxes(char *pageable, char *pinned)
                                    .kind = cudaMemcpyHostToDevice};
     CHECK(cudaMemcpy3D(&up));
     tally_copy(HTOD, 3000);
+    sync_device();
     struct cudaMemcpy3DParms down = {.srcPtr = slab,
                                      .dstPtr = {pinned, 100, 100, 10},
                                      .extent = extent,
@@ -121,6 +129,7 @@ static void arrays(char *pageable, char *pinned, char *a)
     tally_copy(ATOA, 256);
     CHECK(cudaMemcpy2DFromArray(a, 64, two, 0, 0, 64, 4, cudaMemcpyDeviceToDevice));
     tally_copy(ATOD, 256);
+    sync_device();
     CHECK(cudaMemcpy2DToArrayAsync(one, 0, 0, a, 64, 64, 4, cudaMemcpyDeviceToDevice, stream));
     tally_copy(DTOA, 256);
     CHECK(cudaMemcpy2DFromArrayAsync(pinned, 64, one, 0, 0, 64, 4, cudaMemcpyDeviceToHost, stream));
@@ -147,12 +156,10 @@ static void peers(char *a, char *pinned)
     tally_fill(N);
     CHECK(cudaMemcpyPeer(far, 1, a, 0, N));
     tally_copy(PTOP, N);
-    CHECK(cudaDeviceSynchronize());
-    tally.device_syncs++;
+    sync_device();
     CHECK(cudaMemset(a, 12, N));
     tally_fill(N);
-    CHECK(cudaDeviceSynchronize());
-    tally.device_syncs++;
+    sync_device();
     CHECK(cudaMemcpyPeerAsync(a, 0, far, 1, N, stream));
     tally_copy(PTOP, N);
     CHECK(cudaMemcpyAsync(pinned, a, N, cudaMemcpyDeviceToHost, stream));

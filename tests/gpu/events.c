@@ -36,12 +36,13 @@ int main(int argc, char **argv)
         tally.kernels += 3;
         tally.event_records += 3;
         tally.event_waits++;
-        EXPECT(cudaEventQuery(end) == cudaErrorNotReady);
+        /* The first round loads each kernel where it is launched, which may take longer than the kernel. */
+        EXPECT(cudaEventQuery(end) == cudaErrorNotReady || i == 0);
         CHECK(cudaEventSynchronize(end));
         tally.event_syncs++;
         EXPECT(called == i + 1);
         CHECK(cudaEventElapsedTime(&ms, start, end));
-        EXPECT(ms >= 0.3f);
+        EXPECT(ms >= 0.29f); /* the kernel waits by a clock that moves in steps of up to a microsecond */
         CHECK(cudaMemcpyAsync(host, x, sizeof host, cudaMemcpyDeviceToHost, second));
         tally_copy(DTOH, sizeof host);
         CHECK(cudaStreamSynchronize(second));

@@ -10,6 +10,18 @@ static int run(void *h, double ns)
     return gpu_named(NULL, GPU_GEMM, (uint64_t)ns) ? 13 : 0;
 }
 
+int cublasCreate_v2(void **handle)
+{
+    static char one[8];
+    *handle = one;
+    return 0;
+}
+
+int cublasDestroy_v2(void *handle)
+{
+    return handle ? 0 : 1;
+}
+
 int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const void *a,
                    int lda, const void *b, int ldb, const float *beta, void *c, int ldc)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLASLt for the simulated GPU: cublasLtMatmul launches one kernel, two when beta is not 0 (as a product split along k does), each for
  * alpha nanoseconds. Descriptors, but for BLAS_SIM_UNREADABLE ones, are read by the calls that the real library has for it. Its arguments are noted. */
+#include <stdlib.h>
+
 #include "tests/gpu/blas_sim.h"
 
 uint64_t blas_sim_note[BLAS_SIM_NOTES];
@@ -31,6 +33,56 @@ int cublasLtMatmulDescGetAttribute(const struct blas_sim_desc *d, int attribute,
     memcpy(value, attribute == 0 ? &d->compute : &d->transa, 4);
     if (written)
         *written = 4;
+    return 0;
+}
+
+int cublasLtCreate(void **handle)
+{
+    static char one[8];
+    *handle = one;
+    return 0;
+}
+
+int cublasLtDestroy(void *handle)
+{
+    return handle ? 0 : 1;
+}
+
+int cublasLtMatmulDescCreate(struct blas_sim_desc **desc, int compute, int scale)
+{
+    (void)scale;
+    *desc = calloc(1, sizeof **desc);
+    (*desc)->compute = compute;
+    return 0;
+}
+
+int cublasLtMatmulDescSetAttribute(struct blas_sim_desc *desc, int attribute, const int32_t *value,
+                                   size_t size)
+{
+    if (attribute != 3 || size != 4)
+        return 7;
+    desc->transa = *value;
+    return 0;
+}
+
+int cublasLtMatmulDescDestroy(struct blas_sim_desc *desc)
+{
+    free(desc);
+    return 0;
+}
+
+int cublasLtMatrixLayoutCreate(struct blas_sim_layout **layout, int type, uint64_t rows,
+                               uint64_t columns, int64_t ld)
+{
+    (void)ld;
+    *layout = calloc(1, sizeof **layout);
+    **layout = (struct blas_sim_layout){type, 1, rows, columns};
+    return 0;
+}
+
+int cublasLtMatrixLayoutDestroy(struct blas_sim_layout *layout)
+{
+    free(layout);
     return 0;
 }
 

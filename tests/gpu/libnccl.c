@@ -19,6 +19,12 @@ static __thread int depth;
 static __thread cudaStream_t waiting; /* stream of the transfers in the group */
 static __thread int waits;
 
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    *id = (ncclUniqueId){.internal = {[127] = MARK}};
+    return ncclSuccess;
+}
+
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
     if (id.internal[127] != MARK || rank >= nranks)

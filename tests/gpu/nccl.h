@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-in for NCCL (libnccl.c) and its user (transfers.c) share: prototypes as in NVIDIA's nccl.h of 2.32. */
+/* What the stand-in for NCCL (libnccl.c) and its users (transfers.c, ranks.c) share: prototypes as in NVIDIA's nccl.h of 2.32. */
 #ifndef TESTS_GPU_NCCL_H
 #define TESTS_GPU_NCCL_H
 
@@ -19,6 +19,7 @@ typedef enum {
     ncclBfloat16 = 9
 } ncclDataType_t;
 
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, void *config);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);

@@ -19,6 +19,7 @@ int main(int argc, char **argv)
         if (i == at) {
             CHECK(gpu_named(slow, GPU_GEMM, (uint64_t)ms * 1000000));
             tally.kernels++;
+            fprintf(stderr, "the long kernel was launched\n");
         }
         for (int k = 0; k < 5; k++, tally.kernels++)
             CHECK(gpu_spin(fast, 10000));

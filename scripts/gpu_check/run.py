@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running programs with and without the library, so that none can hang the check: each in a process group of its own, its output in files,
+under a limit that is the least of its own, its part's and the whole run's."""
+
+import argparse
+import collections
+import contextlib
+import glob
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+
+class OutOfTime(Exception):
+    """The part's or the run's time is over."""
+
+
+class Check:
+    """What this run knows: where things are, what was measured, what failed. Several threads may run programs."""
+
+    def __init__(self, options, root):
+        self.options, self.root = options, root
+        self.out = pathlib.Path(options.out).resolve()
+        self.build = pathlib.Path(options.build or root / "build-check").resolve()
+        self.work = self.build / "gpu_check_runs"
+        self.figures, self.failures, self.skipped, self.rows = {}, [], {}, []
+        self.libraries = []  # folders that our own programs find CUDA in
+        self.nvcc = self.cupti = self.library = None
+        self.sim = False
+        self.n_devices = 0
+        self.part = ""
+        self.lock = threading.Lock()
+        self.started = time.monotonic()
+        self.deadline = self.last = self.started + options.limit
+        self.runs = 0
+
+    # ---- what is told
+
+    def fail(self, where, text):
+        with self.lock:
+            self.failures.append(f"{where}: {text}")
+
+    def skip(self, what, why):
+        with self.lock:
+            self.skipped[what] = why
+
+    def row(self, what, measured, goal="", good=None):
+        with self.lock:
+            self.rows.append((what, measured, goal, "" if good is None else "yes" if good else "NO"))
+
+    def finish(self, where, shown, goal, figures, problems):
+        """One check is over: its row, its figures, at most five of its problems."""
+        with self.lock:
+            self.figures.setdefault(self.part, {})[where] = dict(figures, problems=problems[:20])
+        for problem in problems[:5]:
+            self.fail(where, problem)
+        if len(problems) > 5:
+            self.fail(where, f"… {len(problems)} problems in all")
+        self.row(where, shown, goal, not problems)
+        print(f"  {'ok  ' if not problems else 'FAIL'} {where}: {shown}", flush=True)
+
+    # ---- time
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    @contextlib.contextmanager
+    def within(self, part, seconds):
+        """A part of the run, with so much time at most."""
+        self.part, self.deadline = part, min(self.last, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            self.deadline = self.last
+
+    # ---- running
+
+    def environment(self, preload, settings, report, libraries, more):
+        """The caller's environment without its CPROF_ settings, with ours."""
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("CPROF_") and k != "LD_PRELOAD"}
+        if libraries:
+            paths = [*map(str, libraries), variables.get("LD_LIBRARY_PATH", "")]
+            variables["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
+        variables.update({"CPROF_" + name: str(value) for name, value in settings.items()})
+        # JAX takes three quarters of the device otherwise; what inductor compiled once serves all runs.
+        variables.update(XLA_PYTHON_CLIENT_PREALLOCATE="false", TORCHINDUCTOR_CACHE_DIR=str(self.work / "inductor"))
+        if preload:
+            variables["LD_PRELOAD"] = str(self.library)
+        if report:
+            variables["SIM_REPORT"] = str(report)
+        variables.update(more or {})
+        return variables
+
+    def start(self, command, preload=True, env=None, **settings):
+        """A running program: what run() waits for."""
+        with self.lock:
+            self.runs += 1
+            folder = self.work / str(self.runs)
+        folder.mkdir(parents=True)
+        report = folder / "simulation.txt" if self.sim else None
+        ours = self.build in pathlib.Path(command[0]).parents
+        variables = self.environment(preload, dict(FOLDER=folder / "traces", **settings), report, self.libraries if ours else [], env)
+        with open(folder / "out.txt", "wb") as out, open(folder / "err.txt", "wb") as err:
+            process = subprocess.Popen([str(part) for part in command], cwd=folder, stdout=out, stderr=err, env=variables,
+                                       stdin=subprocess.DEVNULL, start_new_session=True)
+        return argparse.Namespace(process=process, folder=folder, report=report, command=" ".join(map(str, command)), began=time.monotonic())
+
+    def wait(self, running, limit):
+        """rc is None where it did not end in time; nothing of its process group is left."""
+        process, left = running.process, min(limit, self.left())
+        try:
+            rc = process.wait(max(0.1, left))
+        except subprocess.TimeoutExpired:
+            rc = None
+        seconds = time.monotonic() - running.began
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)  # a process stuck in the driver cannot even be killed
+        out, err = ((running.folder / name).read_text(errors="replace") for name in ("out.txt", "err.txt"))
+        if rc is None:
+            err += f"\n[did not end within {left:.0f} s]"
+        traces = glob.glob(str(running.folder / "traces" / "*.json"))
+        traces.sort(key=lambda name: [int(n) for n in re.findall(r"\d+", pathlib.Path(name).name)])
+        core, cupti = counters(running.report)
+        (running.folder / "command.txt").write_text(f"{running.command}\nrc {rc}, {seconds:.1f} s\n")
+        return argparse.Namespace(rc=rc, out=out, err=err, seconds=seconds, traces=traces, folder=running.folder, core=core, cupti=cupti)
+
+    def run(self, command, preload=True, limit=None, env=None, **settings):
+        """Runs a command in a folder of its own: a namespace with rc, out, err, seconds, traces, core and cupti (counters). Our own
+        programs get the toolkit's libraries; Python packages bring theirs."""
+        if self.left() < 1:
+            raise OutOfTime
+        return self.wait(self.start(command, preload, env, **settings), limit or self.options.program_limit)
+
+    def program(self, name):
+        return self.build / "gpu" / name
+
+    def has(self, name):
+        if self.options.programs and name not in self.options.programs.split(","):
+            return False
+        if not self.program(name).is_file():
+            self.skip(name, "not built")
+            return False
+        return True
+
+    def together(self, jobs):
+        """Calls each (function, arguments...), a few at a time; one that raises is a failure of its own."""
+        def work():
+            while True:
+                with self.lock:
+                    if not queue:
+                        return
+                    function, *args = queue.pop(0)
+                try:
+                    function(self, *args)
+                except OutOfTime:
+                    self.fail(f"{self.part}: {args[0] if args else function.__name__}", "no time left, not run")
+                except Exception as error:  # of the check itself
+                    self.fail(f"{self.part}: {args[0] if args else function.__name__}", f"the check itself failed: {type(error).__name__}: {error}")
+
+        queue = list(jobs)
+        threads = [threading.Thread(target=work) for _ in range(max(1, min(4, (os.cpu_count() or 1) // 3)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def counters(report):
+    """(driver's, CUPTI's) counters that the simulation wrote, of the process that ended last."""
+    lines = [json.loads(line) for line in report.read_text().splitlines()] if report and report.is_file() else []
+    found = {"core": collections.Counter(), "cupti": collections.Counter()}
+    for line in lines:
+        if line["pid"] == lines[-1]["pid"]:
+            found[line["of"]][line["name"]] += line["value"]
+    return found["core"], found["cupti"]
+
+
+def output(command, limit=60):
+    """The output of a command, or ''."""
+    try:
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL)
+        return done.stdout.strip() if done.returncode == 0 else ""
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def said(result):
+    """cprof's lines that are complaints."""
+    lines = [line[7:] for line in result.err.splitlines() if line.startswith("cprof: ")]
+    return [line for line in lines if not re.match(r"rank \d+: [\d,]+ traces?, |no step was marked", line)]
+
+
+def tally(result):
+    """The line of JSON that a program prints about what it launched."""
+    lines = [line for line in result.out.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1]) if lines else {}
+
+
+def ended(result, what="cprof"):
+    """A program that did not end well, as a list of problems."""
+    return [] if result.rc == 0 else [f"ends with {result.rc} under {what}: {result.err[-400:].strip()}"]

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps that end in the middle of a stream's capture, in global mode: any call that is not allowed then, by whichever thread, would spoil
+ * it. In step --at (and three steps later) a capture begins that goes on for two steps; the graph is launched in each step from then on.
+ * --steps N. Prints how many kernels each step launched. */
+#include "preload/cprof.h"
+#include "tests/gpu/kernels.h"
+#include "tests/gpu/program.h"
+
+enum { N = 1024, STEPS = 64 };
+
+static cudaStream_t stream, plain;
+static cudaGraphExec_t graph;
+static float *x;
+static int per_graph;
+
+static void begin(void)
+{
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CHECK(gpu_add(stream, x, 1, N));
+}
+
+static void middle(void)
+{
+    CHECK(gpu_named(stream, GPU_GEMM, 20000));
+}
+
+static void end(void)
+{
+    cudaGraph_t captured;
+    enum cudaStreamCaptureStatus status;
+    CHECK(gpu_add(stream, x, 1, N));
+    CHECK(cudaStreamIsCapturing(stream, &status));
+    EXPECT(status == cudaStreamCaptureStatusActive);
+    CHECK(cudaStreamEndCapture(stream, &captured));
+    if (graph)
+        CHECK(cudaGraphExecDestroy(graph));
+    CHECK(cudaGraphInstantiate(&graph, captured, 0));
+    CHECK(cudaGraphDestroy(captured));
+    per_graph = 3;
+}
+
+int main(int argc, char **argv)
+{
+    long steps = number(argc, argv, "steps", 12), at = number(argc, argv, "at", 1);
+    int launched[STEPS] = {0};
+    bool capturing = false;
+    EXPECT(steps <= STEPS);
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&plain, cudaStreamNonBlocking));
+    CHECK(cudaMalloc((void **)&x, N * sizeof *x));
+    for (int k = 0; k < 2; k++) { /* loaded before any capture */
+        CHECK(gpu_add(plain, x, 0, N));
+        CHECK(gpu_named(plain, GPU_GEMM, 1000));
+        launched[0] += 2;
+    }
+    for (long i = 0; i < steps; i++) {
+        bool begins = i == at || i == at + 3, goes_on = i == at + 1 || i == at + 4;
+        if (goes_on)
+            middle();
+        if (i == at + 2 || i == at + 5) {
+            end();
+            capturing = false;
+        }
+        if (begins) {
+            begin();
+            capturing = true;
+        }
+        for (int k = 0; k < 2; k++, launched[i]++)
+            CHECK(gpu_spin(plain, 10000)); /* another stream works on meanwhile */
+        if (graph && !capturing) {
+            CHECK(cudaGraphLaunch(graph, stream));
+            launched[i] += per_graph;
+        }
+        if (!capturing) /* a wait for the capturing stream is not allowed */
+            CHECK(cudaStreamSynchronize(stream));
+        cprof_step();
+    }
+    CHECK(cudaDeviceSynchronize());
+    printf("{\"steps\": [");
+    for (long i = 0; i < steps; i++)
+        printf("%s%d", i ? ", " : "", launched[i]);
+    printf("]}\n");
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels inside and outside of cudaProfilerStart and cudaProfilerStop, for CPROF_TRIGGER=cuda: --inside N in each of --regions R, as many
+ * outside. Prints how many were inside each. */
+#include <cuda_profiler_api.h>
+
+#include "tests/gpu/kernels.h"
+#include "tests/gpu/program.h"
+
+static void launches(long n, int which)
+{
+    for (long i = 0; i < n; i++)
+        CHECK(gpu_named(NULL, which, 20000));
+    CHECK(cudaDeviceSynchronize());
+}
+
+int main(int argc, char **argv)
+{
+    long inside = number(argc, argv, "inside", 7), regions = number(argc, argv, "regions", 2);
+    CHECK(cudaSetDevice(0));
+    launches(inside, GPU_SOFTMAX);
+    for (long i = 0; i < regions; i++) {
+        CHECK(cudaProfilerStart());
+        launches(inside + i, GPU_GEMM);
+        CHECK(cudaProfilerStop());
+        launches(inside, GPU_SOFTMAX);
+    }
+    printf("{\"inside\": [");
+    for (long i = 0; i < regions; i++)
+        printf("%s%ld", i ? ", " : "", inside + i);
+    printf("]}\n");
+    return 0;
+}
