@@ -17,13 +17,15 @@ struct clock_pair {
 struct cupti_clock {
     struct clock_pair pairs[CLOCK_PAIRS]; /* ring, oldest at `first` */
     unsigned first, count;
-    double rate; /* ticks per unit of CUPTI's clock while there is but one pair; 0 = 1 */
+    double rate;       /* ticks per unit of CUPTI's clock while there is but one pair; 0 = 1 */
+    uint64_t shortest; /* ticks that the shortest reading took; 0 = none yet */
 };
 
 /* Adds a pair; its ticks must be later than those of the last, else it is ignored. */
 void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks);
 
-/* Reads both clocks a few times and adds the pair of the shortest reading. now(): 0 = success. */
+/* Reads both clocks until a reading was about as short as the shortest ever, at most 100 times, and adds the pair of the shortest of
+ * them. now(): 0 = success. */
 void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *));
 
 /* Ticks of a stamp of CUPTI's clock: between the two pairs around it, the newest ones where the clock was set back and it fits

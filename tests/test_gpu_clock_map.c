@@ -164,11 +164,43 @@ START_TEST(reads_real_clocks)
 }
 END_TEST
 
+static int slow; /* so many readings to come are held up */
+
+static int held_up_now(uint64_t *now)
+{
+    uint64_t until = clock_monotonic_ns() + 200000;
+    *now = (uint64_t)clock_wall_now();
+    calls++;
+    while (slow > 0 && clock_monotonic_ns() < until)
+        ;
+    slow -= slow > 0;
+    return 0;
+}
+
+/* Half of 200 us would be the error. */
+START_TEST(a_reading_that_was_held_up_is_made_again)
+{
+    clock_start();
+    cupti_clock_read(&map, held_up_now);
+    slow = 12;
+    calls = 0;
+    cupti_clock_read(&map, held_up_now);
+    ck_assert_int_gt(calls, 12);
+    ck_assert_uint_eq(map.count, 2);
+    slow = 1000;
+    calls = 0;
+    cupti_clock_read(&map, held_up_now); /* not for ever */
+    ck_assert_int_eq(calls, 100);
+    ck_assert_uint_eq(map.count, 3);
+}
+END_TEST
+
 Suite *suite_gpu_clock_map(void)
 {
     Suite *s = suite_create("gpu_clock_map");
     TCase *c = tcase_create("map");
     tcase_add_checked_fixture(c, setup, NULL);
+    tcase_add_test(c, a_reading_that_was_held_up_is_made_again);
     tcase_add_test(c, no_pair_leaves_stamps_alone);
     tcase_add_test(c, one_pair_goes_by_the_given_rate);
     tcase_add_test(c, between_two_pairs_is_on_the_line);

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of scripts/gpu_check.py that needs Python packages with CUDA: the same seeded PyTorch script (tests/e2e/train_gpu.py) with
-cprof and with torch.profiler, each in a process of its own, and a few kernels of CuPy and JAX. What is not installed is skipped."""
+"""The same seeded PyTorch script (tests/e2e/train_gpu.py) with cprof and with torch.profiler, each in a process of its own: kernels, copies,
+operators and memory events must be the same. And kernels of JAX and CuPy. What is not installed is skipped with its reason."""
 
 import collections
-import pathlib
-import subprocess
+import importlib.util
 import sys
 
-from gpu_check_trace import WORK, loss_problems, join_problems, read, rows_of
+from gpu_check.rules import WORK, join_problems, loss_problems, read, rows_of, steps_of
+from gpu_check.run import ended, output, said
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "tests/e2e/train_gpu.py"
-MODELS = ("cnn", "attention", "amp", "graph", "compile")
+SCRIPT = "tests/e2e/train_gpu.py"
+MODELS = ("cnn", "attention", "amp", "loader", "graph", "compile")
+# Code, a kernel's name, how often it runs.
 OTHERS = {
-    "cupy": "import cupy as c; x = c.arange(1 << 20, dtype='f4'); print(float((x * 2 + 1).sum()))",
-    "jax": "import jax, jax.numpy as n; x = n.ones((512, 512)); print(float((x @ x).sum()))",
+    "cupy": ("import cupy\nk = cupy.RawKernel('extern \"C\" __global__ void counted(float *x) {x[0] += 1;}', 'counted')\nx = cupy.zeros(1, 'f4')\n"
+             "for _ in range(50):\n    k((1,), (1,), (x,))\nassert float(x[0]) == 50", "counted", 50),
+    "jax": ("import jax\nassert jax.devices()[0].platform in ('gpu', 'cuda'), jax.devices()\nf = jax.jit(lambda x: (x @ x).sum())\n"
+            "x = jax.numpy.ones((512, 512))\nfor _ in range(20):\n    r = f(x)\nassert float(r) == 512.0 ** 3", "", 20),
 }
 
 
 def has_cuda():
-    code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    try:
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+    return output([sys.executable, "-c", "import torch; print(torch.cuda.is_available())"], 120) == "True"
 
 
 def work_of(trace):
@@ -33,11 +32,27 @@ def work_of(trace):
     return kernels, moved, sizes, sum(e["dur"] for e in rows_of(trace, "kernel"))
 
 
+def memory_of(trace, first, last):
+    """Tensor memory between two moments: events by device type and bytes, of allocations; a release is shown only where its allocation was."""
+    return collections.Counter((e["args"]["Device Type"], e["args"]["Bytes"]) for e in trace["traceEvents"]
+                               if e.get("name") == "[memory]" and e["args"]["Bytes"] > 0 and first <= e["ts"] < last)
+
+
+def operators_of(trace, first, last):
+    return collections.Counter(e["name"] for e in rows_of(trace, "cpu_op") if first <= e["ts"] < last)
+
+
 def difference(ours, theirs):
     """What only one has, with how many more."""
     more, fewer = ours - theirs, theirs - ours
     return [f"{n} more: {str(key)[:120]}" for key, n in more.most_common(4)] + \
            [f"{n} fewer: {str(key)[:120]}" for key, n in fewer.most_common(4)]
+
+
+def span(trace):
+    """From the first step's start to the last step's end."""
+    steps = steps_of(trace).values()
+    return (min(start for start, _ in steps), max(end for _, end in steps)) if steps else (float("-inf"), float("inf"))
 
 
 def compare(ours, theirs):
@@ -48,62 +63,102 @@ def compare(ours, theirs):
     if mine[2] != other[2]:
         problems.append(f"bytes copied and filled: {mine[2]}, torch.profiler {other[2]}")
     ratio = mine[3] / other[3] if other[3] else None
-    if ratio is None or abs(ratio - 1) > 0.01:
+    if other[3] and abs(ratio - 1) > 0.01:
         problems.append(f"kernel time {ratio} x torch.profiler's")
-    operators = [collections.Counter(e["name"] for e in rows_of(trace, "cpu_op")) for trace in (ours, theirs)]
+    operators = [operators_of(trace, *span(trace)) for trace in (ours, theirs)]
+    problems += [f"operators: {text}" for text in difference(*operators)]
+    memory = [memory_of(trace, *span(trace)) for trace in (ours, theirs)]
+    problems += [f"memory events: {text}" for text in difference(*memory)]
     figures = {"kernels": sum(mine[0].values()), "theirs": sum(other[0].values()), "names": len(mine[0]), "copies": sum(mine[1].values()),
                "kernel_us": mine[3], "kernel_time_ratio": ratio, "operators": [sum(each.values()) for each in operators],
-               "operators_differ": difference(*operators)}
+               "memory_events": [sum(each.values()) for each in memory]}
     return figures, problems
 
 
+# ---- what reads traces -----------------------------------------------------------------------------------------
+
+def reader_problems(check, path, device):
+    """`cprof check`, torch's own validator and HolisticTraceAnalysis, each in a process of its own."""
+    result = check.run([sys.executable, check.root / "scripts/cprof", "check", "-q", path], preload=False, limit=120)
+    if result.rc != 0:
+        yield f"cprof check: {result.out[-300:]} {result.err[-200:]}"
+    code = ("import importlib.util as u, sys\nif u.find_spec('torch.profiler._trace_validator') is None: print('none'); sys.exit()\n"
+            "from torch.profiler._trace_validator import validate_trace\nprint('ran')\n"
+            "for v in validate_trace(sys.argv[1])[1][:5]: print('violation', v)")
+    result = check.run([sys.executable, "-c", code, path], preload=False, limit=120)
+    if result.out.startswith("none"):
+        check.skip("torch's trace validator", "this torch has none")
+    elif result.rc != 0 or device and "violation" in result.out:
+        yield f"torch's validator: {result.out[-300:]} {result.err[-200:] if result.rc else ''}"
+    if importlib.util.find_spec("hta") is None:
+        check.skip("HolisticTraceAnalysis", "not installed; the traces in traces.tar.gz can be read by it elsewhere")
+        return
+    code = ("import sys, os\nfrom hta.trace_analysis import TraceAnalysis\nt = TraceAnalysis(trace_dir=os.path.dirname(sys.argv[1]))\n"
+            "print(t.get_temporal_breakdown(visualize=False).to_string())\nprint(t.get_gpu_kernel_breakdown(visualize=False)[0].to_string())")
+    result = check.run([sys.executable, "-c", code, path], preload=False, limit=180)
+    if device and result.rc != 0:
+        yield f"HolisticTraceAnalysis: {result.err[-300:]}"
+
+
+# ---- running ---------------------------------------------------------------------------------------------------
+
 def run_model(check, model):
     """One script, unprofiled and under each profiler."""
-    command = [sys.executable, SCRIPT, "--model", model, "--steps", "8"]
+    command = [sys.executable, check.root / SCRIPT, "--model", model, "--steps", "8"]
     plain = check.run(command, preload=False)
     theirs = check.run([*command, "--profile", "theirs.json"], preload=False)
     ours = check.run(command, STEP="manual", WARMUP=3, ACTIVE=3)
-    failed = [f"{what} ends with {each.rc}: {each.err[-300:]}" for what, each in
-              (("unprofiled", plain), ("torch.profiler", theirs), ("cprof", ours)) if each.rc != 0]
+    problems = [*ended(plain, "no profiler"), *ended(theirs, "torch.profiler"), *ended(ours)]
     path = theirs.folder / "theirs.json"
-    if not failed and (len(ours.traces) != 1 or not path.is_file()):
-        failed = [f"{len(ours.traces)} traces of cprof: {ours.err[-300:]}"]
-    if failed:
-        return {}, failed
-    trace = read(ours.traces[0])
-    figures, problems = compare(trace, read(path))
-    joined, unjoined = join_problems(trace)
-    figures.update(before_call=joined["before_call"], least_gap_ns=joined["least_gap_ns"], seconds=ours.seconds,
-                   seconds_without=plain.seconds, seconds_theirs=theirs.seconds)
-    if plain.out != ours.out:
-        problems.append("the losses differ from the unprofiled run's")
-    return figures, problems + unjoined + loss_problems(trace)
+    if not problems and (len(ours.traces) != 1 or not path.is_file()):
+        problems = [f"{len(ours.traces)} traces of cprof: {ours.err[-300:]}"]
+    figures = {}
+    if not problems:
+        trace = read(ours.traces[0])
+        device = bool(rows_of(trace, "kernel")) or not check.sim
+        figures, problems = compare(trace, read(path))
+        joined, unjoined = join_problems(trace)
+        figures.update(before_call=joined["before_call"], least_gap_ns=joined["least_gap_ns"], seconds=ours.seconds,
+                       seconds_without=plain.seconds, seconds_theirs=theirs.seconds)
+        if plain.out != ours.out:
+            problems.append("the losses differ from the unprofiled run's")
+        if device and not figures["kernels"]:
+            problems.append("no kernel was recorded by either")
+        problems += [*unjoined, *loss_problems(trace), *reader_problems(check, ours.traces[0], device)]
+        problems += [f"said: {line}" for line in said(ours)]
+    shown = (f"{figures.get('kernels', 0):,} kernels, {figures.get('operators', [0])[0]:,} operators, {figures.get('memory_events', [0])[0]:,} memory events, "
+             f"kernel time {figures.get('kernel_time_ratio') or 0:.4f} x")
+    check.finish(f"torch {model} against torch.profiler", shown, "equal", figures, problems)
 
 
-def run_other(check, name, code):
-    """A library with CUDA inside: at least one kernel is seen."""
-    if subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, timeout=120).returncode != 0:
-        check.skipped.append(name)
+def run_other(check, name, code, kernel, count):
+    """A library with CUDA inside: its kernels are seen."""
+    if importlib.util.find_spec(name) is None:
+        check.skip(name, "not installed")
+        return
+    plain = check.run([sys.executable, "-c", code], preload=False)
+    if plain.rc != 0:
+        check.skip(name, f"does not run here without cprof either: {plain.err[-200:]}")
         return
     result = check.run([sys.executable, "-c", code])
-    kernels = sum(len(rows_of(read(path), "kernel")) for path in result.traces)
-    problems = [] if result.rc == 0 and kernels else [f"ends with {result.rc}, {kernels} kernels: {result.err[-300:]}"]
-    report(check, name, {"kernels": kernels}, problems)
+    problems, kernels = ended(result), []
+    if not problems and len(result.traces) != 1:
+        problems.append(f"{len(result.traces)} traces: {result.err[-300:]}")
+    for path in result.traces:
+        trace = read(path)
+        kernels += [e["name"] for e in rows_of(trace, "kernel")]
+        problems += [*join_problems(trace)[1], *loss_problems(trace)]
+    found = kernels.count(kernel) if kernel else len(kernels)
+    if not problems and (found != count if kernel else found < count):
+        problems.append(f"{count} kernels {kernel}, {found} recorded")
+    check.finish(name, f"{len(kernels)} kernels", "all seen", {"kernels": collections.Counter(kernels).most_common(10)}, problems)
 
 
-def report(check, where, figures, problems):
-    check.figures.setdefault("python", {})[where] = dict(figures, problems=problems[:20])
-    for problem in problems[:6]:
-        check.fail(where, problem)
-    check.row(where, f"{figures.get('kernels', 0):,} kernels, torch.profiler {figures.get('theirs', '-')}", "equal", not problems)
-    print(f"  {'ok  ' if not problems else 'FAIL'} {where}: {figures.get('kernels', 0):,} kernels", flush=True)
+def run_torch(check):
+    for model in MODELS[:2] if check.options.quick else MODELS:
+        if model in (check.options.models or ",".join(MODELS)).split(","):
+            check.together([(run_model, model)])  # one at a time: kernel times are compared
 
 
-def run(check):
-    if not has_cuda():
-        check.skipped.append("PyTorch: none with CUDA in " + sys.executable)
-    else:
-        for model in MODELS[:2] if check.options.quick else MODELS:
-            report(check, f"torch {model}", *run_model(check, model))
-    for name, code in OTHERS.items():
-        run_other(check, name, code)
+def run_libraries(check):
+    check.together([(run_other, name, *rest) for name, rest in OTHERS.items()])

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/gpu_check.py asks of a trace: everything launched is in it, once, joined, inside its bounds. It knows nothing of
-how cprof writes and shares no code with the tests, so that it runs where only Python is."""
+"""What gpu_check asks of a trace: everything launched is in it, once, joined, inside its bounds; products, transfers, stacks, memory as the
+program says they were. It knows nothing of how cprof writes and shares no code with the tests, so that it runs where only Python is."""
 
 import collections
 import json
+import re
+import statistics
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
@@ -126,3 +128,209 @@ def window_problems(trace, rule):
     if len(kernels) != total:
         problems.append(f"{total} kernels in the window's steps, {len(kernels)} in the file")
     return figures, problems + loss_problems(trace)
+
+
+# ---- steps that say what they launched -------------------------------------------------------------------------
+
+def steps_of(trace):
+    """step -> (start, end)"""
+    return {int(e["name"].partition("#")[2]): (e["ts"], e["ts"] + e["dur"])
+            for e in rows_of(trace, "user_annotation", "cpu_op") if e["name"].startswith("ProfilerStep#")}
+
+
+def kernels_by_step(trace, steps):
+    """step -> kernels whose call was made in it; -1: in none."""
+    calls = {e["args"].get("correlation"): e["ts"] for e in rows_of(trace, *CALLS)}
+    found = collections.Counter()
+    for e in rows_of(trace, "kernel"):
+        at = calls.get(e["args"].get("correlation"))
+        found[next((step for step, (start, end) in steps.items() if at is not None and start <= at < end), -1)] += 1
+    return found
+
+
+def step_problems(trace, launched):
+    """({figures}, problems) of a trace of some steps; launched: kernels of each step of the run."""
+    figures, problems = join_problems(trace)
+    figures.pop("gaps")
+    figures.update(counted(trace))
+    steps = steps_of(trace)
+    found = kernels_by_step(trace, steps)
+    if not steps:
+        problems.append("no ProfilerStep rows")
+    for step in sorted(steps):
+        if found[step] != launched[step]:
+            problems.append(f"step {step}: {launched[step]} kernels launched, {found[step]} recorded")
+    if found[-1]:
+        problems.append(f"{found[-1]} kernels of no step of the window")
+    return figures, problems + loss_problems(trace)
+
+
+# ---- ranges, stacks, modules -----------------------------------------------------------------------------------
+
+def inside(row, around):
+    return row["tid"] == around["tid"] and row["pid"] == around["pid"] and around["ts"] <= row["ts"] and \
+        row["ts"] + row["dur"] <= around["ts"] + around["dur"]
+
+
+def range_problems(trace, names, domains=()):
+    """Each range is there on the CPU and, where its kernels ran, on the GPU; some range of each domain (a pattern)."""
+    on_cpu = collections.Counter(e["name"] for e in rows_of(trace, "user_annotation"))
+    on_gpu = collections.Counter(e["name"] for e in rows_of(trace, "gpu_user_annotation"))
+    for name, count in names.items():
+        if on_cpu[name] != count:
+            yield f"{count} ranges {name}, {on_cpu[name]} recorded"
+        if rows_of(trace, "kernel") and not on_gpu[name]:
+            yield f"range {name} has no row on the GPU"
+    seen = {e["args"].get("domain", "") for e in rows_of(trace, "user_annotation", "library_call")} | \
+        {e.get("args", {}).get("domain", "") for e in trace["traceEvents"] if e.get("ph") in ("b", "i")}
+    for pattern in domains:
+        if not any(re.search(pattern, text or "", re.I) for text in seen):
+            yield f"no NVTX range of a domain like {pattern}; domains seen: {sorted(filter(None, seen))}"
+
+
+def stack_problems(trace, operator, function, calls):
+    """So many calls of an operator, each with the Python function on its stack; and where it launched something, the launch, too."""
+    found = [e for e in rows_of(trace, "cpu_op") if e["name"] == operator and function in e["args"].get("Call stack", "")]
+    if len(found) != calls:
+        yield f"{calls} calls of {operator} in {function}(), {len(found)} with it on their stack"
+    if not rows_of(trace, "kernel"):
+        return
+    bare = 0
+    for operator_row in found:
+        launches = [e for e in rows_of(trace, *CALLS) if "Launch" in e["name"] and inside(e, operator_row)]
+        bare += not any(function in e["args"].get("Call stack", "") for e in launches)
+    if bare:
+        yield f"{bare} calls of {operator} without a launch that has {function}() on its stack"
+
+
+def module_problems(trace, modules, operators):
+    """Every operator of some names carries a module of the list, and every module has one."""
+    found = collections.Counter(e["args"].get("Module Hierarchy") for e in rows_of(trace, "cpu_op") if e["name"] in operators)
+    if found[None]:
+        yield f"{found[None]} operators without a module"
+    for name in modules:
+        if not found[name]:
+            yield f"no operator of module {name}; there are {sorted(filter(None, found))}"
+
+
+# ---- FLOPs -----------------------------------------------------------------------------------------------------
+
+def product_problems(trace, products):
+    """Calls of the matrix libraries: as many as were made, operations exact, each with a kernel."""
+    wanted, found = collections.Counter(), collections.Counter()
+    for product in products:
+        wanted[product["name"].replace("_v2", ""), int(product["flops"])] += product["calls"]
+    for e in rows_of(trace, "library_call"):
+        found[e["name"], e["args"].get("flops")] += 1
+    for (name, flops), calls in wanted.items():
+        if found[name, flops] != calls:
+            sizes = sorted({other for (seen, other) in found if seen == name and other is not None})
+            yield f"{calls} calls of {name} of {flops} operations each, {found[name, flops]} recorded; counted: {sizes[:6]}"
+    total = trace["cprof"]["flops"].get("CUDA:0", {}).get("flops")
+    asked = sum(flops * calls for (_, flops), calls in wanted.items())
+    if total != asked:
+        yield f"{asked} operations on the device asked for, {total} in the trace's sum"
+
+
+def rate_problems(trace, flops, ns, least=0.9, most=1.1):
+    """({figures}, problems): the rate that kernels of a large product show against the one that was measured by events."""
+    measured = flops / ns / 1e3
+    shown = [e["args"]["TFLOP/s"] for e in rows_of(trace, "kernel") if e["args"].get("flops") == flops]
+    peak = next((kind["peak_tflops_per_s"] for name, kind in trace["cprof"]["flops"].get("CUDA:0", {}).items() if name == "bfloat16"), None)
+    figures = {"measured_tflops": measured, "shown_tflops": statistics.median(shown) if shown else None, "peak_tflops": peak}
+    problems = []
+    if not shown:
+        problems.append("no kernel of the large product shows a rate")
+    elif not least <= figures["shown_tflops"] / measured <= most:
+        problems.append(f"kernels show {figures['shown_tflops']:.1f} TFLOP/s, events say {measured:.1f}")
+    if peak is None:
+        problems.append("no peak for bfloat16")
+    elif figures["shown_tflops"]:
+        figures["mfu"] = figures["shown_tflops"] / peak
+        if not 0.3 <= figures["mfu"] <= 1.05:
+            problems.append(f"a large product runs at {figures['mfu']:.0%} of the peak of {peak} TFLOP/s")
+    return figures, problems
+
+
+def operator_problems(trace, wanted, matrix=()):
+    """Operators by name: their operations in the window, summed, exact. matrix: operators that must hold a library call of as many."""
+    found = collections.Counter()
+    rows = [e for e in rows_of(trace, "cpu_op") if e["name"] in wanted and e["args"].get("flops")]
+    for e in rows:
+        found[e["name"]] += e["args"]["flops"]
+    for name, flops in wanted.items():
+        if found[name] != flops:
+            yield f"{name}: {flops} operations asked for, {found[name]} counted"
+    calls = rows_of(trace, "library_call")
+    without = [e["name"] for e in rows if e["name"] in matrix and
+               not any(call["args"].get("flops") == e["args"]["flops"] and inside(call, e) for call in calls)]
+    if without:
+        yield f"{len(without)} operators without a call of a matrix library of as many operations: {sorted(set(without))}"
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------
+
+def memory_problems(trace, said, device):
+    """Tensor memory as torch tells it: said, in order, [bytes, allocated, reserved] after each allocation of the window's steps."""
+    kind = 1 if device else 0
+    events = [e["args"] for e in trace["traceEvents"] if e.get("name") == "[memory]" and e["args"]["Device Type"] == kind and e["args"]["Bytes"] > 0]
+    wanted = {tuple(row) for row in said}
+    seen = [(e["Bytes"], e["Total Allocated"], e["Total Reserved"]) for e in events]
+    if not device:
+        wanted, seen = {row[:1] for row in wanted}, [row[:1] for row in seen]
+    missing = sorted(wanted - set(seen))
+    if missing:
+        yield f"{len(missing)} of {len(wanted)} allocations are not as torch says (bytes, allocated, reserved): {missing[:3]}; recorded {seen[:6]}"
+
+
+def driver_memory(trace):
+    """Bytes that were taken from the driver for the device."""
+    return sum(e["args"]["Bytes"] for e in trace["traceEvents"] if e.get("name") == "[driver memory]" and e["args"]["Bytes"] > 0 and
+               e["args"].get("Memory Kind") == "Device")
+
+
+def failed_allocations(trace):
+    return [e["name"] for e in trace["traceEvents"] if "OutOfMemory]" in str(e.get("name"))]
+
+
+# ---- transfers -------------------------------------------------------------------------------------------------
+
+def transfer_problems(trace, said):
+    """({figures}, problems): each transfer that was asked for, with its sizes, group and rank; and the kernels that NCCL launched for them."""
+    wanted = collections.Counter((t["name"], t["in"], t["out"], t["bytes"]) for t in said["transfers"])
+    rows = [e for e in rows_of(trace, "collective_comm") if "Collective name" in e["args"] and e["name"] != "ncclGroupEnd"]
+    found = collections.Counter((e["name"], e["args"]["In msg nelems"], e["args"]["Out msg nelems"], e["args"]["bytes"]) for e in rows)
+    problems = [f"{count} x {key} asked for, {found[key]} recorded" for key, count in wanted.items() if found[key] != count]
+    problems += [f"{count} x {key} recorded, not asked for" for key, count in found.items() if key not in wanted]
+    wrong = [e["name"] for e in rows if (e["args"].get("Group size"), e["args"].get("Rank")) != (said["ranks"], said["rank"])]
+    if wrong:
+        problems.append(f"{len(wrong)} transfers with another group or rank than {said['rank']} of {said['ranks']}: {wrong[:3]}")
+    kernels = [e for e in rows_of(trace, "kernel") if e["name"].startswith("ncclDevKernel")]
+    figures = {"transfers": len(rows), "nccl_kernels": len(kernels)}
+    if said["ranks"] > 1 and not kernels:
+        problems.append("no kernel of NCCL")
+    nameless = sum("Collective name" not in e["args"] for e in kernels)
+    if nameless:
+        problems.append(f"{nameless} kernels of NCCL do not say what they send")
+    for e in kernels:
+        rate = e["args"].get("Algorithm bandwidth (GB/s)")
+        if rate is not None and e["dur"] and abs(rate - e["args"]["bytes"] / (e["dur"] * 1000)) > 0.02 * rate:
+            problems.append(f"{e['name']}: {rate} GB/s for {e['args']['bytes']} bytes in {e['dur']} us")
+            break
+    return figures, problems
+
+
+# ---- regions, unfinished files ---------------------------------------------------------------------------------
+
+def region_problems(traces, inside_each, name):
+    """Each region is a trace with exactly its kernels."""
+    if len(traces) != len(inside_each):
+        return [f"{len(inside_each)} regions, {len(traces)} traces"]
+    problems = []
+    for trace, wanted in zip(traces, inside_each):
+        found = collections.Counter(e["name"] for e in rows_of(trace, "kernel"))
+        got = sum(count for kernel, count in found.items() if name in kernel)
+        if got != wanted or got != sum(found.values()):
+            problems.append(f"{wanted} kernels in the region, {got} recorded and {sum(found.values()) - got} of others")
+        problems += loss_problems(trace)
+    return problems

@@ -36,7 +36,7 @@ def make(model, device):
     """(module, a batch on the host)."""
     images = torch.randn(32, 3, 32, 32)
     tokens = torch.randn(16, 64, 128)
-    if model == "cnn":
+    if model in ("cnn", "loader"):
         return CNN().to(device), images
     if model == "graph":
         module = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10)).to(device)
@@ -48,11 +48,32 @@ def make(model, device):
     return (torch.compile(module) if model == "compile" else module), tokens
 
 
+class Batches(torch.utils.data.Dataset):
+    """The same images, drawn by workers, one by one."""
+
+    def __init__(self, images):
+        self.images = images
+
+    def __len__(self):
+        return 100 * len(self.images)
+
+    def __getitem__(self, i):
+        return self.images[i % len(self.images)]
+
+
+def source(args, device, batch):
+    """Batches without end."""
+    if args.model != "loader":
+        while True:
+            yield batch
+    yield from torch.utils.data.DataLoader(Batches(batch), batch_size=len(batch), num_workers=2, pin_memory=device == "cuda")
+
+
 def loop(args, device, ended):
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = False
     module, batch = make(args.model, device)
-    labels = torch.arange(len(batch)) % 10
+    labels, batches = torch.arange(len(batch)) % 10, source(args, device, batch)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9)
     autocast = torch.autocast(device, dtype=torch.bfloat16) if args.model == "amp" else contextlib.nullcontext()
     ranges = torch.cuda.nvtx.range if device == "cuda" else contextlib.nullcontext
@@ -60,7 +81,7 @@ def loop(args, device, ended):
         torch.cuda.synchronize()
     for step in range(args.steps):
         with ranges("load"):
-            x, y = batch.to(device), labels.to(device)
+            x, y = next(batches).to(device), labels.to(device)
         with ranges("train"), autocast:
             loss = F.cross_entropy(module(x).float(), y)
         optimizer.zero_grad()
@@ -74,7 +95,7 @@ def loop(args, device, ended):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=("cnn", "attention", "amp", "graph", "compile"), default="cnn")
+    parser.add_argument("--model", choices=("cnn", "attention", "amp", "loader", "graph", "compile"), default="cnn")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--profile")
     args = parser.parse_args()
@@ -82,7 +103,7 @@ def main():
     if args.profile:
         from torch.profiler import ProfilerActivity, profile, schedule
         kinds = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device == "cuda" else [])
-        with profile(activities=kinds, schedule=schedule(wait=0, warmup=3, active=3, repeat=1),
+        with profile(activities=kinds, profile_memory=True, schedule=schedule(wait=0, warmup=3, active=3, repeat=1),
                      on_trace_ready=lambda p: p.export_chrome_trace(args.profile)) as profiler:
             loop(args, device, profiler.step)
     else:

@@ -42,7 +42,8 @@ int main(int argc, char **argv)
         tally.event_syncs++;
         EXPECT(called == i + 1);
         CHECK(cudaEventElapsedTime(&ms, start, end));
-        EXPECT(ms >= 0.29f); /* the kernel waits by a clock that moves in steps of up to a microsecond */
+        EXPECT(ms >=
+               0.29f); /* the kernel waits by a clock that moves in steps of up to a microsecond */
         CHECK(cudaMemcpyAsync(host, x, sizeof host, cudaMemcpyDeviceToHost, second));
         tally_copy(DTOH, sizeof host);
         CHECK(cudaStreamSynchronize(second));

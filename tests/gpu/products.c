@@ -48,8 +48,8 @@ static void each(long times)
     void *desc, *al, *bl, *dl;
     int transposed = OP_T;
     for (long i = 0; i < times; i++) {
-        CHECK(cublasSgemm_v2(blas, OP_N, OP_T, 512, 384, 256, &alpha, a, 512, b, 384, &beta, c,
-                             512));
+        CHECK(
+            cublasSgemm_v2(blas, OP_N, OP_T, 512, 384, 256, &alpha, a, 512, b, 384, &beta, c, 512));
         CHECK(cublasGemmEx(blas, OP_T, OP_N, 640, 320, 192, &alpha, a, R_16BF, 192, b, R_16BF, 192,
                            &beta, c, R_16BF, 640, COMPUTE_32F, ALGO_DEFAULT));
         CHECK(cublasGemmStridedBatchedEx(blas, OP_N, OP_N, 128, 96, 64, &alpha, a, R_16BF, 128,

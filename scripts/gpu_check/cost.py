@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What recording costs, as ratios of runs that were made in turn: unprofiled, between windows, while recording, under torch.profiler; how
+long the stepping thread is held at a window's end; how the GPU's clock and the CPU's agree over a minute."""
+
+import collections
+import re
+import statistics
+import sys
+
+from gpu_check.rules import read, whole_problems
+from gpu_check.run import ended, tally
+
+GOALS = {("launch-bound", "recording"): 1.3, ("compute-bound", "recording"): 1.01, ("launch-bound", "idle"): 1.002, ("compute-bound", "idle"): 1.002}
+# A step of `many`: launches as fast as they go; kernels of 100 us that the CPU is ahead of.
+LOADS = {"launch-bound": "--mark 1 --threads 1 --streams 1 --ns 1000 --sync 100 --launches 5000",
+         "compute-bound": "--mark 1 --threads 1 --streams 1 --ns 100000 --sync 50 --launches 1000"}
+MODES = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "recording": dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1)}
+
+
+def report(check, load, times, source):
+    """times: mode -> seconds of each round. Ratios round by round, so that what slows the machine slows both sides."""
+    figures = {}
+    for mode, measured in times.items():
+        if mode == "unprofiled":
+            continue
+        ratios = [mine / bare for mine, bare in zip(measured, times["unprofiled"])]
+        figures[mode] = {"median": statistics.median(ratios), "least": min(ratios), "most": max(ratios), "rounds": len(ratios)}
+        goal = GOALS.get((load, mode))
+        shown = f"{figures[mode]['median']:.3f} x unprofiled ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds)"
+        check.row(f"{source}, {load}: {mode}", shown, f"<= {goal} x" if goal else "", None if goal is None else figures[mode]["median"] <= goal)
+    check.figures.setdefault("cost", {})[f"{source}, {load}"] = {"seconds": times, "ratios": figures}
+
+
+def seconds_of(result):
+    """Of the launching part, as `many` prints it."""
+    match = re.search(r"^([\d.]+) s, ", result.err, re.M)
+    return float(match.group(1)) if match and result.rc == 0 else None
+
+
+def run_cost(check):
+    """C: no interpreter between the launches, the hardest case."""
+    if not check.has("many"):
+        return
+    rounds = 2 if check.options.quick else 5
+    for load, args in LOADS.items():
+        if not check.options.quick:
+            args = re.sub(r"(?<=--launches )\d+", lambda m: str(int(m.group()) * 10), args)
+        command = [check.program("many"), *args.split()]
+        times = collections.defaultdict(list)
+        for _ in range(rounds):
+            for mode, settings in MODES.items():
+                times[mode].append(seconds_of(check.run(command, preload=settings is not None, **(settings or {}))))
+        if any(None in measured for measured in times.values()):
+            check.fail(load, f"a run failed or did not say its time: {dict(times)}")
+        else:
+            report(check, load, times, "C")
+
+
+def run_torch_cost(check, script):
+    """PyTorch: both loads in each process, the profilers' windows over the steps that are timed."""
+    rounds, steps = (1, 4) if check.options.quick else (4, 12)
+    modes = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "recording": dict(WARMUP=3, ACTIVE=2 * steps), "torch.profiler": None}
+    times = collections.defaultdict(lambda: collections.defaultdict(list))
+    for _ in range(rounds):
+        for mode, settings in modes.items():
+            command = [sys.executable, script, "--case", "cost", "--steps", steps, *(["--profile", "1"] if mode == "torch.profiler" else [])]
+            result = check.run(command, preload=settings is not None, STEP="manual", **(settings or {}))
+            problems = ended(result, mode)
+            if problems:
+                check.fail("torch cost", problems[0])
+                return
+            for load, seconds in tally(result)["seconds"].items():
+                times[load][mode].append(seconds)
+    for load, measured in times.items():
+        report(check, load, measured, "PyTorch")
+
+
+def run_window_end(check):
+    """The stepping thread at the end of a window."""
+    if not check.has("window_end"):
+        return
+    launches, windows = (2000, 5) if check.options.quick else (100000, 9)
+    result = check.run([check.program("window_end"), "--launches", launches, "--windows", windows], WARMUP=1, ACTIVE=1, REPEAT=0)
+    found = {name: float(value) for name, value in re.findall(r"^gpu_window_end_(\w+) ([\d.]+) us$", result.err, re.M)}
+    check.figures["window_end_us"] = found
+    if result.rc != 0 or "cpu_most" not in found:
+        check.fail("window_end", f"ends with {result.rc}: {result.err[-300:]}")
+        return
+    check.row(f"thread at the end of a window of {launches:,} kernels",
+              f"{found['cpu_median']} us CPU, at most {found['cpu_most']}; wall {found['wall_median']}, at most {found['wall_most']}",
+              "<= 100 us", found["cpu_most"] <= 100)
+
+
+def run_clock(check):
+    """Kernels against their launches over a minute: the least gap in each tenth of it, and whether it drifts."""
+    if not check.has("many"):
+        return
+    seconds = 3 if check.options.quick or check.sim else 60
+    count = seconds * 500
+    result = check.run([check.program("many"), "--threads", 1, "--streams", 1, "--sync", 1, "--ns", seconds * 1000000000 // count * 9 // 10,
+                        "--launches", count], limit=seconds + 60, SCHEDULE_SCOPE="none")
+    if result.rc != 0 or len(result.traces) != 1:
+        check.fail("clock", f"ends with {result.rc}, {len(result.traces)} traces: {result.err[-300:]}")
+        return
+    figures, problems = whole_problems(read(result.traces[0]), tally(result), slots=10)
+    gaps = figures.pop("gap_slots_ns")
+    drift = gaps[-1] - gaps[0] if gaps and None not in (gaps[0], gaps[-1]) else None
+    check.figures["clock"] = dict(figures, seconds=result.seconds, least_gap_of_each_tenth_ns=gaps, drift_ns=drift)
+    for problem in problems[:5]:
+        check.fail("clock", problem)
+    check.row("kernel start - launch start, least", f"{figures['least_gap_ns']} ns", ">= 0", (figures["least_gap_ns"] or 0) >= 0)
+    check.row(f"drift of that over {result.seconds:.0f} s", f"{drift} ns; by tenths {gaps}", "", None)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of tests/gpu: each says what it launched, and all of it must be in the trace. On the simulated GPU also what cprof did to
+CUDA and CUPTI."""
+
+import collections
+import json
+import os
+import re
+import signal
+import tarfile
+import time
+
+from gpu_check import raw
+from gpu_check.rules import (product_problems, range_problems, rate_problems, read, region_problems, rows_of, step_problems,
+                             transfer_problems, whole_problems, window_problems, join_problems, loss_problems, failed_allocations)
+from gpu_check.run import ended, said, tally
+
+FIXTURE_BYTES = 100_000
+
+# (name, arguments quick, arguments full). The whole run is one trace.
+WHOLE = [
+    ("many", "--launches 500", "--launches 20000 --ns 3000"),
+    ("many", "--threads 8 --streams 4 --launches 500", "--threads 8 --streams 4 --launches 25000 --ns 20000"),
+    ("copies", "", ""),
+    ("graphs", "--launches 5", "--launches 1000"),
+    ("events", "", "--rounds 100"),
+    ("pools", "", "--rounds 50"),
+    ("out_of_memory", "", ""),
+    ("static_runtime", "", "--launches 1000"),
+    ("driver_only", "", "--launches 1000"),
+    ("two_runtimes", "", ""),
+    ("reset", "", ""),
+    ("forked", "", ""),
+    ("marked", "", ""),
+    ("exit_now", "--how return", "--how return"),
+    ("exit_now", "--how exit", "--how exit"),
+    ("exit_now", "--how _exit", "--how _exit"),
+]
+# Programs with steps; kernels of the windows: step -> launches.
+WINDOWS = [
+    ("outlive", "--steps 16 --ms 500", "--steps 40 --ms 2000", dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=3), "outlive"),
+    ("train", "--steps 12", "--steps 60", dict(WARMUP=1, ACTIVE=3, REPEAT=2), "train"),
+]
+# CUPTI used as a guest: these stay 0 in the simulated one.
+FORBIDDEN = ("misuse", "kind_kernel", "finalizes", "forced_flushes", "concurrent_flushes")
+# What each program does beside launching: its own rule on top of the counts.
+MORE = {"marked": lambda trace: [*range_problems(trace, {"nvtx outer": 1, "itt inner": 1})],
+        "out_of_memory": lambda trace: [] if len(failed_allocations(trace)) == 2 else
+        [f"2 allocations failed, {len(failed_allocations(trace))} recorded as such"]}
+
+
+def sim_problems(without, result):
+    """What the simulation saw: calls that cprof added, CUPTI misused, kinds left on."""
+    added = collections.Counter({n: c for n, c in result.core.items() if n.startswith("calls.")})
+    added.subtract({n: c for n, c in without.core.items() if n.startswith("calls.")})
+    added = {name[6:]: n for name, n in added.items() if n}
+    if added:
+        yield f"CUDA calls added by cprof: {added}"
+    for name in FORBIDDEN:
+        if result.cupti.get(name):
+            yield f"CUPTI: {name} {result.cupti[name]}"
+    if result.cupti.get("enables") != result.cupti.get("disables"):
+        yield f"CUPTI: {result.cupti.get('enables')} enables, {result.cupti.get('disables')} disables"
+
+
+def same_without(without, result):
+    """The program must do the same with the library."""
+    if without.rc != 0:
+        yield f"fails without cprof, too: {without.rc} {without.err[-300:]}"
+    elif result.rc != 0:
+        yield f"ends with {result.rc} under cprof: {result.err[-300:]}"
+    elif tally(without) != tally(result):
+        yield "launched something else under cprof"
+
+
+def show(figures):
+    least = figures.get("least_gap_ns")
+    return f"{figures.get('kernels', 0):,} kernels, {figures.get('copies', 0):,} copies" + (f", least gap {least} ns" if least is not None else "")
+
+
+def finish(check, where, problems, figures, shown=None):
+    check.finish(where, shown or show(figures), "all, matched", figures, problems)
+
+
+# ---- each kind -------------------------------------------------------------------------------------------------
+
+def run_whole(check, name, args):
+    where = f"{name} {args}".strip()
+    command = [check.program(name), *args.split()]
+    without, result = check.run(command, preload=False), check.run(command)
+    problems = list(same_without(without, result))
+    figures = {}
+    if len(result.traces) != 1:
+        problems.append(f"{len(result.traces)} traces: {result.err[-300:]}")
+    else:
+        trace = read(result.traces[0])
+        figures, found = whole_problems(trace, tally(result))
+        problems += [*found, *MORE.get(name, lambda trace: [])(trace)]
+        check.figures.setdefault("cupti_version", trace.get("cupti_version"))
+        check.figures.setdefault("deviceProperties", trace.get("deviceProperties"))
+    problems += [f"said: {line}" for line in said(result)]
+    if check.sim:
+        problems += sim_problems(without, result)
+    finish(check, where, problems, dict(figures, seconds=result.seconds, seconds_without=without.seconds))
+
+
+def run_windows(check, name, args, settings, rule):
+    where = f"{name} {args}".strip()
+    command = [check.program(name), *args.split()]
+    without, result = check.run(command, preload=False), check.run(command, **settings)
+    problems = list(same_without(without, result))
+    if len(result.traces) != settings["REPEAT"]:
+        problems.append(f"{len(result.traces)} traces, {settings['REPEAT']} windows: {result.err[-300:]}")
+    figures = collections.Counter()
+    for path in result.traces:
+        window, found = window_problems(read(path), rule)
+        problems += found
+        figures.update({key: value for key, value in window.items() if isinstance(value, int) and not key.startswith("least")})
+    problems += [f"said: {line}" for line in said(result)]
+    if check.sim:
+        problems += sim_problems(without, result)
+    finish(check, where, problems, dict(figures, seconds=result.seconds, seconds_without=without.seconds))
+
+
+def run_client(check, _name):
+    """The other client's records are complete, and cprof's where it was not at work."""
+    args = "--first 4 --length 2 --period 8 --sessions 3 --steps 30".split()
+    result = check.run([check.program("second_client"), *args], WARMUP=1, ACTIVE=3, REPEAT=7)
+    problems = ended(result)
+    sessions = re.findall(r"^session (\d+) (\d+) (\d+)$", result.out, re.M)
+    problems += [f"session {n} of the other: {launched} launched, it got {got}" for n, launched, got in sessions if launched != got]
+    if len(sessions) != 3:
+        problems.append(f"{len(sessions)} sessions of 3")
+    if len(result.traces) != 7:
+        problems.append(f"{len(result.traces)} traces of 7")
+    kernels = 0
+    for path in result.traces:
+        trace = read(path)
+        problems += loss_problems(trace)
+        kernels += len(rows_of(trace, "kernel"))
+    if kernels < 50:  # of one step
+        problems.append(f"{kernels} kernels of cprof's windows between the other's sessions")
+    problems += [f"said: {line}" for line in said(result) if "CUPTI client" not in line]
+    finish(check, "second client", problems, {"kernels": kernels, "traces": len(result.traces)})
+
+
+def run_capture(check, _name):
+    """Windows that begin and end while a graph is captured: the capture is not spoiled, each step has its kernels."""
+    without = check.run([check.program("capture")], preload=False)
+    result = check.run([check.program("capture")], WARMUP=1, ACTIVE=2, REPEAT=4)
+    problems = [*same_without(without, result)]
+    figures = collections.Counter()
+    if len(result.traces) != 4:
+        problems.append(f"{len(result.traces)} traces of 4: {result.err[-300:]}")
+    for path in result.traces if result.rc == 0 else []:
+        window, found = step_problems(read(path), tally(result)["steps"])
+        problems += found
+        figures.update({key: window[key] for key in ("kernels", "copies")})
+    problems += [f"said: {line}" for line in said(result)]
+    finish(check, "windows during a capture", problems, dict(figures, seconds=result.seconds))
+
+
+def run_profiled(check, _name):
+    """CPROF_TRIGGER=cuda: what is between cudaProfilerStart and Stop, and nothing else."""
+    result = check.run([check.program("profiled")], TRIGGER="cuda", SCHEDULE_SCOPE="none")
+    problems = ended(result)
+    traces = [read(path) for path in result.traces]
+    if not problems:
+        problems += region_problems(traces, tally(result)["inside"], "gemm_kernel")
+    finish(check, "cudaProfilerStart to Stop", problems, {"kernels": sum(len(rows_of(trace, "kernel")) for trace in traces)})
+
+
+def run_products(check, _name):
+    """cuBLAS and cuBLASLt called from C: operations exact, the rate of a large product against events."""
+    args = "--size 2048 --ns 25000 --peak 5" if check.sim else "--size 8192 --peak 20"
+    result = check.run([check.program("products"), *args.split()], SCHEDULE_SCOPE="none")
+    problems, figures = ended(result), {}
+    if not problems and len(result.traces) != 1:
+        problems = [f"{len(result.traces)} traces: {result.err[-300:]}"]
+    if not problems:
+        trace, told = read(result.traces[0]), tally(result)
+        joined, unjoined = join_problems(trace)
+        problems = [*product_problems(trace, told["products"]), *unjoined, *loss_problems(trace)]
+        # Simulated kernels follow each other with gaps that only the events see.
+        figures, rates = rate_problems(trace, told["large"]["flops"], told["large"]["ns"], most=3 if check.sim else 1.1)
+        problems += rates
+        problems += [] if check.sim else range_problems(trace, {}, ["cublas"])
+        figures.update(kernels=len(rows_of(trace, "kernel")), calls=sum(p["calls"] for p in told["products"]), least_gap_ns=joined["least_gap_ns"])
+    rate = figures.get("shown_tflops") or 0
+    finish(check, "cuBLAS and cuBLASLt", problems, figures,
+           f"{figures.get('calls', 0)} calls, {rate:.0f} TFLOP/s by kernels, {figures.get('measured_tflops', 0):.0f} by events, MFU {figures.get('mfu', 0):.0%}")
+
+
+def run_ranks(check, ranks):
+    """NCCL: one process for each rank, each on a device of its own."""
+    meeting = check.work / f"nccl-{ranks}"
+    command = [check.program("ranks"), "--ranks", ranks, "--id", meeting, "--check", int(not check.sim), "--rank"]
+    running = [check.start([*command, rank], SCHEDULE_SCOPE="none", env={"NCCL_NVTX_DISABLE": "0"}) for rank in range(ranks)]
+    problems, figures = [], collections.Counter()
+    for result in [check.wait(each, check.options.program_limit) for each in running]:
+        problems += ended(result)
+        if result.rc == 0 and len(result.traces) != 1:
+            problems.append(f"{len(result.traces)} traces: {result.err[-300:]}")
+        if result.rc != 0 or len(result.traces) != 1:
+            continue
+        trace = read(result.traces[0])
+        found, wrong = transfer_problems(trace, tally(result))
+        problems += [*wrong, *loss_problems(trace)]
+        problems += [] if check.sim else range_problems(trace, {}, ["nccl"])
+        figures.update(found)
+    finish(check, f"NCCL, {ranks} rank{'s' * (ranks > 1)}", problems, figures,
+           f"{figures['transfers']} transfers, {figures['nccl_kernels']} kernels of NCCL")
+
+
+def launches_in(path):
+    """Launches in a file that is still being written, or was left; None where it is no whole JSON at this moment."""
+    try:
+        trace = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return sum("LaunchKernel" in e["name"] for e in rows_of(trace, "cuda_runtime", "cuda_driver"))
+
+
+def run_killed(check, _name):
+    """SIGTERM while a kernel runs that began after 40 steps: the program dies of it at once, and the file it leaves is whole."""
+    running = check.start([check.program("outlive"), "--steps", 2000, "--at", 40, "--ms", 20000], SCHEDULE_SCOPE="none")
+    folder, until = running.folder, time.monotonic() + min(60, check.left())
+
+    def ready():
+        return "long kernel" in (folder / "err.txt").read_text() and any(launches_in(path) for path in (folder / "traces").glob("*.part"))
+
+    while not ready() and time.monotonic() < until and running.process.poll() is None:
+        time.sleep(0.05)
+    sent = time.monotonic()
+    if running.process.poll() is None:
+        os.kill(running.process.pid, signal.SIGTERM)
+    result = check.wait(running, 30)
+    problems = [] if result.rc == -signal.SIGTERM else [f"ends with {result.rc}, not by SIGTERM: {result.err[-300:]}"]
+    left = sorted(path for path in (folder / "traces").glob("*") if ".json" in path.name and not path.name.endswith(".jsonl"))
+    launches = launches_in(left[0]) if len(left) == 1 else None
+    figures = {"seconds_to_die": time.monotonic() - sent, "files": [path.name for path in left], "launches": launches}
+    if len(left) != 1:
+        problems.append(f"files left: {figures['files']}")
+    elif launches is None:
+        problems.append("what was left is no JSON")
+    elif launches < 50:  # those of the first quarter of a second before it, of five a step
+        problems.append(f"{launches} launches in the file that was left, some 200 were made before the long kernel")
+    check.finish("SIGTERM in the middle of a kernel", f"{launches} launches in the file left, dead after {figures['seconds_to_die']:.1f} s", "a whole file",
+                 figures, problems)
+
+
+SPECIAL = {"second_client": run_client, "capture": run_capture, "profiled": run_profiled, "products": run_products, "outlive": run_killed}
+
+
+def run_programs(check):
+    quick = check.options.quick
+    jobs = [(run_whole, name, few if quick else many) for name, few, many in WHOLE if (check.sim or name != "two_runtimes") and check.has(name)]
+    jobs += [(run_windows, name, few if quick else many, settings, rule) for name, few, many, settings, rule in WINDOWS if check.has(name)]
+    jobs += [(function, name) for name, function in SPECIAL.items() if check.has(name)]
+    if check.has("ranks"):
+        jobs += [(run_ranks, ranks) for ranks in (1, 2) if ranks <= check.n_devices]
+        if check.n_devices < 2:
+            check.skip("NCCL, 2 ranks", "one device")
+    check.together(jobs)
+
+
+# ---- raw buffers -----------------------------------------------------------------------------------------------
+
+def run_raw(check):
+    """Raw buffers of small runs, for the tests that replay them; and in them, that cprof waits for nothing on the device."""
+    runs = [("copies", ""), ("graphs", "--launches 2"), ("events", "--rounds 2"), ("many", "--launches 20"), ("pools", "--rounds 2"), ("reset", "--rounds 1")]
+    archive = check.out / "fixtures.tar.gz"
+    kept, figures, problems, found = [], {}, [], []
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, args in runs:
+            if not check.has(name):
+                continue
+            folder = check.work / f"raw-{name}"
+            folder.mkdir(parents=True, exist_ok=True)
+            result = check.run([check.program(name), *args.split()], GPU_DUMP=folder, GPU_BUFFER_KB=64)
+            found = sorted(folder.glob("*.bin"))
+            if result.rc != 0 or not found:
+                problems.append(f"{name}: {len(found)} files, {result.err[-200:]}")
+                continue
+            figures[name], wrong = raw.wait_problems(found, tally(result))
+            problems += [f"{name}: {text}" for text in wrong]
+            for path in found:
+                if path.stat().st_size < FIXTURE_BYTES:
+                    tar.add(path, f"{name}-{path.name}")
+                    kept.append(f"{name}-{path.name}")
+    if not kept:
+        problems.append("none was small enough to keep")
+    check.figures["fixtures"] = kept
+    asked = sum(sum(each["waits"].values()) for each in figures.values())
+    check.finish("no wait of cprof's for the device (raw API records)", f"{asked} waits, {len(kept)} raw buffers kept", "the program's only", figures, problems)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The raw buffers that CPROF_GPU_DUMP writes (layout: cupti/dump.h), for what a trace may not tell: every API call of the process as CUPTI saw
+it, those of cprof's own threads included."""
+
+import collections
+import struct
+
+DRIVER, RUNTIME = 4, 5  # CUpti_ActivityKind
+# Waits by (kind, cbid), from cupti_runtime_cbid.h and cupti_driver_cbid.h, which only append.
+WAITS = {(RUNTIME, 126): "device", (RUNTIME, 165): "device", (RUNTIME, 131): "stream", (RUNTIME, 239): "stream", (RUNTIME, 137): "event",
+         (DRIVER, 17): "device", (DRIVER, 800): "device", (DRIVER, 126): "stream", (DRIVER, 440): "stream", (DRIVER, 121): "event"}
+
+
+def api_calls(path):
+    """(kind, cbid, tid, correlation) of each API record of a file."""
+    data = open(path, "rb").read()
+    if data[:8] != b"CPROFGPU":
+        raise ValueError(f"{path}: no raw buffer")
+    _form, _version, _flags, _base, size, count = struct.unpack_from("<IIIQQI", data, 8)
+    start = 8 + struct.calcsize("<IIIQQI")
+    for at in struct.unpack_from(f"<{count}I", data, start + size):
+        kind, cbid = struct.unpack_from("<II", data, start + at)
+        if kind in (DRIVER, RUNTIME):
+            tid, correlation = struct.unpack_from("<II", data, start + at + 28)
+            yield kind, cbid, tid, correlation
+
+
+def waits(paths):
+    """({"device", "stream", "event": calls of the program or of cprof}, thread ids that made any API call). A runtime call and the driver
+    call inside it carry one correlation and count once."""
+    seen, threads = {}, set()
+    for path in paths:
+        for kind, cbid, tid, correlation in api_calls(path):
+            threads.add(tid)
+            if (kind, cbid) in WAITS:
+                seen[correlation] = WAITS[kind, cbid]
+    return collections.Counter(seen.values()), threads
+
+
+def wait_problems(paths, tally):
+    """({figures}, problems): no wait for the device, a stream or an event that the program did not ask for."""
+    found, threads = waits(paths)
+    asked = {"device": tally["device_syncs"], "stream": tally["stream_syncs"], "event": tally["event_syncs"]}
+    problems = [f"{asked[what]} waits for {what} asked for by the program, CUPTI saw {found[what]}" for what in asked if asked[what] != found[what]]
+    return {"waits": dict(found), "threads": len(threads)}, problems
