@@ -144,7 +144,7 @@ bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench.py $(BENCH_ARGS)
 
-## gpu-check: the acceptance run on a GPU, real where there is one, else simulated (GPU_CHECK="--sim --quick")
+## gpu-check: the acceptance run on a GPU, real where there is one (9 minutes), else simulated (GPU_CHECK="--sim --quick")
 .PHONY: gpu-check
 gpu-check:
 	$(Q)bash scripts/gpu_check.sh $(GPU_CHECK)

@@ -327,6 +327,7 @@ def region_problems(traces, inside_each, name):
     if len(traces) != len(inside_each):
         return [f"{len(inside_each)} regions, {len(traces)} traces"]
     problems = []
+    traces = sorted(traces, key=lambda trace: min((e["ts"] for e in rows_of(trace, "kernel")), default=0))
     for trace, wanted in zip(traces, inside_each):
         found = collections.Counter(e["name"] for e in rows_of(trace, "kernel"))
         got = sum(count for kernel, count in found.items() if name in kernel)

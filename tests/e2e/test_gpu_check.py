@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -14,8 +15,7 @@ from gpu_runs import gpu_run, needed
 from support import run, step_numbers, load
 
 sys.path.insert(0, str(ROOT / "scripts"))
-import gpu_check_torch  # noqa: E402
-import gpu_check_trace  # noqa: E402
+from gpu_check import compare, raw, rules  # noqa: E402
 
 
 def gpu_check(out, *args, faults=""):
@@ -33,13 +33,19 @@ def test_green_on_the_simulated_gpu(tmp_path):
     status, text, found = gpu_check(tmp_path)
     assert status == 0 and found["failures"] == [], text
     assert "the simulated GPU (--sim)" in text and found["device"] == "simulated"
-    assert len(found["programs"]) >= 17 and all(each["problems"] == [] for each in found["programs"].values())
+    assert len(found["programs"]) >= 25 and all(each["problems"] == [] for each in found["programs"].values())
     assert found["programs"]["many --launches 500"]["kernels"] == 1000
     assert found["cupti_version"] == 130000 and len(found["deviceProperties"]) == 2
     assert found["fixtures"] and (tmp_path / "fixtures.tar.gz").is_file()
     assert len(found["clock"]["least_gap_of_each_tenth_ns"]) == 10 and found["clock"]["least_gap_ns"] > 0
-    assert set(found["cost"]) == {"launch-bound", "compute-bound"} and found["window_end_us"]["cpu_most"] > 0
+    assert found["raw"]["no wait of cprof's for the device (raw API records)"]["many"]["waits"]["stream"] > 0
+    assert set(found["cost"]) == {"C, launch-bound", "C, compute-bound"} and found["window_end_us"]["cpu_most"] > 0
     assert {"gpu", "nvcc", "cupti", "torch", "python", "commit"} <= found["versions"].keys()
+    assert {path.name for path in tmp_path.iterdir()} == {"gpu_check.json", "gpu_check.txt", "fixtures.tar.gz", "logs.tar.gz", "traces.tar.gz"}
+    shown = (tmp_path / "gpu_check.txt").read_text().strip()
+    assert shown.rpartition("\n")[0] in text and sum(path.stat().st_size for path in tmp_path.iterdir()) < 40 << 20
+    with tarfile.open(tmp_path / "logs.tar.gz") as logs:
+        assert any(name.endswith("/err.txt") for name in logs.getnames())
 
 
 @needed
@@ -47,9 +53,12 @@ def test_green_on_the_simulated_gpu(tmp_path):
     ("drop=10", "kernels launched"),
     ("zero_times=3", "lost: {'gpu_no_time': 3"),
     ("skew_ns=-2000000", "start before their call"),
+    ("bytes_off=512", "bytes copied"),
+    ("unlinked=7", "without their call"),
+    ("insufficient=1", "CUPTI does not record"),
 ])
 def test_red_when_a_figure_is_wrong(tmp_path, faults, sign):
-    status, text, found = gpu_check(tmp_path, "--only", "programs", "--programs", "many,copies", faults=faults)
+    status, text, found = gpu_check(tmp_path, "--parts", "programs", "--programs", "copies" if "bytes" in faults else "many", faults=faults)
     assert status == 1 and any(sign in failure for failure in found["failures"]), text
     assert "FAILED" in text
 
@@ -58,7 +67,7 @@ def test_red_when_a_figure_is_wrong(tmp_path, faults, sign):
 def trace(tmp_path_factory):
     """(trace, tally) of a small run."""
     result = gpu_run("copies", tmp_path_factory.mktemp("copies"))
-    return gpu_check_trace.read(result.traces[0]), result.launched
+    return rules.read(result.traces[0]), result.launched
 
 
 def without(trace, drop):
@@ -70,12 +79,12 @@ def without(trace, drop):
 @needed
 def test_each_rule_finds_its_problem(trace):
     good, tally = trace
-    assert gpu_check_trace.whole_problems(good, tally)[1] == []
-    copies = gpu_check_trace.rows_of(good, "gpu_memcpy")
+    assert rules.whole_problems(good, tally)[1] == []
+    copies = rules.rows_of(good, "gpu_memcpy")
     first = copies[0]["args"]["correlation"]
 
     def problems(changed, said=tally):
-        return " ".join(gpu_check_trace.whole_problems(changed, said)[1])
+        return " ".join(rules.whole_problems(changed, said)[1])
 
     assert "22 recorded" in problems(without(good, lambda e: e is e and e.get("cat") == "gpu_memcpy" and e["args"]["correlation"] == first))
     assert "without their call" in problems(without(good, lambda e: e.get("cat") == "cuda_runtime" and e["args"].get("correlation") == first))
@@ -88,24 +97,140 @@ def test_each_rule_finds_its_problem(trace):
     assert "lost: {'late': 1}" in problems(lost)
 
 
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory):
+    """name, arguments -> (traces, what the program says), each run once."""
+    runs = {}
+
+    def get(name, *args, **settings):
+        if name not in runs:
+            result = gpu_run(name, tmp_path_factory.mktemp(name), *args, **settings)
+            assert result.rc == 0 and result.traces, result.err
+            runs[name] = [rules.read(path) for path in result.traces], json.loads(result.out.splitlines()[-1])
+        return runs[name]
+
+    return get
+
+
+def changed(trace, category, change):
+    """A copy in which `change` was done to the first row of a category."""
+    other = copy.deepcopy(trace)
+    change(rules.rows_of(other, category)[0])
+    return other
+
+
+@needed
+def test_rules_of_products(run_of):
+    (trace,), told = run_of("products", "--size", 1024, "--peak", 3, "--ns", 4000, SCHEDULE_SCOPE="none")
+    assert list(rules.product_problems(trace, told["products"])) == []
+    assert rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"], most=100)[1] == []
+    wrong = changed(trace, "library_call", lambda row: row["args"].update(flops=row["args"]["flops"] + 2))
+    assert any("operations each" in text for text in rules.product_problems(wrong, told["products"]))
+    more = [dict(product, calls=product["calls"] + 1) for product in told["products"]]
+    assert any("in the trace's sum" in text for text in rules.product_problems(trace, more))
+    assert any("events say" in text for text in rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"] / 50)[1])
+
+
+@needed
+def test_rules_of_transfers(run_of):
+    (trace,), told = run_of("ranks", "--check", 0, SCHEDULE_SCOPE="none")
+    assert rules.transfer_problems(trace, told)[1] == []
+    assert rules.transfer_problems(trace, {**told, "ranks": 2})[1]
+    wrong = copy.deepcopy(trace)
+    for row in rules.rows_of(wrong, "collective_comm"):
+        row["args"]["bytes"] = 4
+    assert rules.transfer_problems(wrong, told)[1]
+    slow = copy.deepcopy(trace)
+    for row in rules.rows_of(slow, "kernel"):
+        row["dur"] *= 2
+    assert any("GB/s" in text for text in rules.transfer_problems(slow, told)[1])
+
+
+@needed
+def test_rules_of_steps_and_regions(run_of):
+    traces, told = run_of("capture", WARMUP=1, ACTIVE=2, REPEAT=4)
+    assert [rules.step_problems(trace, told["steps"])[1] for trace in traces] == [[], [], [], []]
+    assert rules.step_problems(traces[1], [n + 1 for n in told["steps"]])[1]
+    traces, told = run_of("profiled", TRIGGER="cuda", SCHEDULE_SCOPE="none")
+    assert rules.region_problems(traces, told["inside"], "gemm_kernel") == []
+    assert rules.region_problems(traces, [7, 7], "gemm_kernel") and rules.region_problems(traces[:1], told["inside"], "gemm_kernel")
+
+
+@needed
+def test_a_wait_that_the_program_did_not_ask_for_is_seen(tmp_path):
+    (tmp_path / "raw").mkdir()
+    result = gpu_run("events", tmp_path, "--rounds", 2, GPU_DUMP=tmp_path / "raw", GPU_BUFFER_KB=64)
+    found = sorted((tmp_path / "raw").glob("*.bin"))
+    assert raw.wait_problems(found, result.launched)[1] == []
+    for what in ("device_syncs", "stream_syncs", "event_syncs"):
+        fewer = {**result.launched, what: result.launched[what] - 1}
+        assert len(raw.wait_problems(found, fewer)[1]) == 1
+
+
+@needed
+def test_one_failing_part_stops_no_other(tmp_path):
+    """A part without time, and a program that hangs: both are failures, the rest is done, and it all ends."""
+    status, text, found = gpu_check(tmp_path, "--parts", "programs,raw", "--programs", "many,copies", "--program-limit", "0.2", faults="late_ms=2000")
+    assert status == 1 and any("did not end within" in failure or "ends with None" in failure for failure in found["failures"]), text
+    assert "raw" in found["part_seconds"]
+    status, text, found = gpu_check(tmp_path, "--limit", "6", "--parts", "programs,raw", "--programs", "many")
+    assert status == 1 and all("no time left" in failure or "ends with" in failure for failure in found["failures"]), text
+
+
+FEATURE = {"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0}
+
+
+def test_rules_of_features():
+    """On rows made by hand: each rule is silent on what is right and speaks where something is missing."""
+    operator = {**FEATURE, "cat": "cpu_op", "name": "aten::relu", "args": {"Call stack": "a.py(3): f;", "Module Hierarchy": "Net.a", "flops": 8}}
+    launch = {**FEATURE, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 2.0, "dur": 1.0, "args": {"correlation": 1, "Call stack": "a.py(3): f;"}}
+    kernel = {**FEATURE, "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3.0, "args": {"correlation": 1}}
+    call = {**FEATURE, "cat": "library_call", "name": "cublasGemmEx", "ts": 2.0, "dur": 2.0, "args": {"flops": 8}}
+    trace = {"traceEvents": [operator, launch, kernel, call]}
+    assert list(rules.stack_problems(trace, "aten::relu", "f", 1)) == []
+    assert list(rules.stack_problems(trace, "aten::relu", "f", 2))
+    bare = {"traceEvents": [operator, {**launch, "args": {"correlation": 1}}, kernel]}
+    assert any("without a launch" in text for text in rules.stack_problems(bare, "aten::relu", "f", 1))
+    assert list(rules.module_problems(trace, ["Net.a"], ["aten::relu"])) == [] and list(rules.module_problems(trace, ["Net.b"], ["aten::relu"]))
+    assert list(rules.operator_problems(trace, {"aten::relu": 8}, ["aten::relu"])) == []
+    assert list(rules.operator_problems(trace, {"aten::relu": 9}))
+    assert list(rules.operator_problems({"traceEvents": [operator]}, {"aten::relu": 8}, ["aten::relu"]))
+    memory = {"ph": "i", "name": "[memory]", "ts": 1.0, "args": {"Device Type": 1, "Bytes": 512, "Total Allocated": 1024, "Total Reserved": 2048}}
+    driver = {"ph": "i", "name": "[driver memory]", "ts": 1.0, "args": {"Bytes": 64, "Memory Kind": "Device"}}
+    held = {"traceEvents": [memory, driver]}
+    assert list(rules.memory_problems(held, [[512, 1024, 2048]], True)) == [] and rules.driver_memory(held) == 64
+    assert list(rules.memory_problems(held, [[512, 1024, 4096]], True))
+    ranges = {"traceEvents": [{**FEATURE, "cat": "user_annotation", "name": "r", "args": {"domain": "cuBLAS"}}, kernel]}
+    assert any("no row on the GPU" in text for text in rules.range_problems(ranges, {"r": 1}, ["cublas"]))
+    assert any("NCCL" in text for text in rules.range_problems(ranges, {}, ["NCCL"]))
+    assert any("2 ranges" in text for text in rules.range_problems(ranges, {"r": 2}))
+
+
 @needed
 def test_two_traces_are_compared_by_name_and_count(trace):
     good, _ = trace
     kernels = copy.deepcopy(good)
     kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0, "dur": 100.0, "args": {}}
     kernels["traceEvents"] += [dict(kernel) for _ in range(3)]
-    assert gpu_check_torch.compare(kernels, kernels)[1] == []
+    assert compare.compare(kernels, kernels)[1] == []
     fewer = without(kernels, lambda e: e.get("cat") == "gpu_memcpy" and "DtoH" in e["name"])
-    assert any("fewer" in p for p in gpu_check_torch.compare(fewer, kernels)[1])
+    assert any("fewer" in p for p in compare.compare(fewer, kernels)[1])
     other_name = copy.deepcopy(kernels)
     other_name["traceEvents"][-1]["name"] = "K"
-    assert any("1 more: K" in p for p in gpu_check_torch.compare(other_name, kernels)[1])
+    assert any("1 more: K" in p for p in compare.compare(other_name, kernels)[1])
     slower = copy.deepcopy(kernels)
     slower["traceEvents"][-1]["dur"] = 110.0
-    assert any("kernel time" in p for p in gpu_check_torch.compare(slower, kernels)[1])
+    assert any("kernel time" in p for p in compare.compare(slower, kernels)[1])
 
 
-@pytest.mark.parametrize("model", ["cnn", "attention"])
+def test_feature_scripts(tmp_path):
+    """tests/e2e/torch_gpu.py on the CPU, through the check: what a script says of itself is in its trace."""
+    pytest.importorskip("torch")
+    status, text, found = gpu_check(tmp_path, "--parts", "features", "--cases", "flops,memory,loader")
+    assert status == 0 and len(found["features"]) == 3, text
+
+
+@pytest.mark.parametrize("model", ["attention", "loader"])
 def test_the_pytorch_script(tmp_path, model):
     """On the CPU: both profilers record the same steps, and the losses are the same."""
     pytest.importorskip("torch")

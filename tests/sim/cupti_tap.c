@@ -358,6 +358,23 @@ static void on_resource(enum sim_resource resource, const struct sim_resource_in
 
 /* ---- work on devices ---- */
 
+/* Fault unlinked=N. */
+static uint32_t correlation_of(const struct sim_work *w)
+{
+    static _Atomic uint64_t n;
+    long every = 0;
+    if (!sim_fault("unlinked", &every) || every <= 0 || ++n % (uint64_t)every)
+        return w->correlation;
+    return w->correlation + 1000000;
+}
+
+/* Fault bytes_off=N. */
+static uint64_t bytes_of(const struct sim_work *w)
+{
+    long off = 0;
+    return sim_fault("bytes_off", &off) ? w->bytes + (uint64_t)off : w->bytes;
+}
+
 static struct slot *queued_kernel(const struct sim_work *w)
 {
     bool is_new = false;
@@ -389,7 +406,7 @@ static struct slot *queued_kernel(const struct sim_work *w)
         .blockZ = w->block[2],
         .staticSharedMemory = (int32_t)w->static_shared,
         .dynamicSharedMemory = (int32_t)w->dynamic_shared,
-        .correlationId = w->correlation,
+        .correlationId = correlation_of(w),
         .gridId = w->correlation,
         .name = name,
         .queued = latency ? now : 0,
@@ -416,7 +433,7 @@ static struct slot *queued_copy(const struct sim_work *w)
         .srcKind = (uint8_t)w->from_kind,
         .dstKind = (uint8_t)w->to_kind,
         .flags = w->async ? CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC : 0,
-        .bytes = w->bytes,
+        .bytes = bytes_of(w),
         .deviceId = w->device,
         .contextId = w->context,
         .streamId = w->stream,

@@ -175,6 +175,8 @@ const struct sim_core *sim_core(void);
  *   forced_unfinished=1  a forced flush returns unfinished kernels with end 0 and never again (default on)
  *   slow_worker_ms=N     CUPTI's worker sleeps so long before each delivery
  *   shuffle=1            records of a buffer are returned in random order, device records before and after their calls
+ *   bytes_off=N          copies say N bytes more than they moved
+ *   unlinked=N           every N-th kernel carries a correlation that no call has
  *   skew_ns=N            device times are off by N
  *   wrap=1               correlation ids start 1000 before 2^32
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
