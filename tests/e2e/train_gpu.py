@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A seeded PyTorch script on a GPU, for scripts/gpu_check.py: the same kernels each time. --model picks what is trained; the device is
+"""A seeded PyTorch script on a GPU, for scripts/gpu_check.sh: the same kernels each time. --model picks what is trained; the device is
 synchronised at each step's end, as Kineto does at a window's edges. --profile FILE records steps 3 to 5 with torch.profiler; under
 cprof the same steps with CPROF_STEP=manual CPROF_WARMUP=3 CPROF_ACTIVE=3. Runs on the CPU, too (for the tests of this script)."""
 
