@@ -49,12 +49,13 @@ bool sim_clock_is_clients(void)
     return atomic_load_explicit(&client_clock, memory_order_relaxed) != NULL;
 }
 
-/* Best of three, because a preempted thread gives a pair that lies far apart. */
+/* Best of many, because a preempted thread gives a pair that lies far apart, and the slope of two pairs that lie close together makes
+ * a small error of one a large one later. */
 static struct sample take_sample(void)
 {
     struct sample best = {0, 0};
     uint64_t width = UINT64_MAX;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 25; i++) {
         uint64_t before = sim_monotonic(), tap = sim_now(), after = sim_monotonic();
         if (after - before < width) {
             width = after - before;
