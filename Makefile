@@ -67,6 +67,9 @@ E2E_SRC := $(wildcard tests/e2e/c/*.c)
 E2E_LIB := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%.so,$(filter tests/e2e/c/lib%,$(E2E_SRC)))
 E2E_BIN := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%,$(filter-out tests/e2e/c/lib%,$(E2E_SRC)))
 
+# Code that is run through every interleaving of its threads: tests/explore/explore_x.c -> explore/x.
+EXPLORE_BIN := $(patsubst tests/explore/explore_%.c,$(BUILD)/explore/%,$(wildcard tests/explore/explore_*.c))
+
 # The simulated GPU (tests/sim) and programs that use a GPU (tests/gpu); needs the CUDA headers, no toolkit, no GPU.
 # tests/gpu/x.c -> build/gpu/x; kernels_sim.c and what lies in lib*.c is linked to them.
 SIM := $(BUILD)/sim
@@ -127,7 +130,7 @@ e2e: setup
 E2E_LIMITS := -o timeout=600 -o session_timeout=3600
 
 .PHONY: e2e-programs
-e2e-programs: $(E2E_BIN) $(E2E_LIB) $(if $(HAVE_CUDA),sim)
+e2e-programs: $(E2E_BIN) $(E2E_LIB) $(EXPLORE_BIN) $(if $(HAVE_CUDA),sim)
 
 ## sim: the simulated GPU (driver, runtimes 12 and 13, CUPTI) and the programs that use it; needs the CUDA headers
 .PHONY: sim
@@ -282,6 +285,14 @@ $(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wall -Wextra $(WERROR) -I. -shared -Wl,-soname,lib$*.so \
 		-o $@ $< -ldl -lpthread -lm
+
+# Its accesses to memory become calls of explore.c, which stands in for the sanitizer's runtime. gcc warns of fences, which neither sees.
+$(BUILD)/explore/%: tests/explore/explore_%.c tests/explore/explore.c tests/explore/explore.h $(SRC) $(BUILD)/.flags
+	$(SAY) "  CC      $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CODEGEN) -O1 -g $(WARNINGS) $(INCLUDES) -c -o $@.runtime.o tests/explore/explore.c
+	$(Q)$(CC) $(CODEGEN) -O1 -g $(WARNINGS) $(INCLUDES) -fsanitize=thread -c -o $@.o $<
+	$(Q)$(CC) -o $@ $@.runtime.o $@.o -lpthread
 
 # ---- the simulated GPU: real sonames and version nodes, objects of the same sources with other settings ----------
 

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A long run in many cycles: memory, files and threads as they were, every trace whole, nothing lost.
+
+    python tests/e2e/soak.py SECONDS [CYCLES]       # `make soak`; 3600 and 1000 by default
+
+prints one line of figures and fails when one of them is not what it should be. tests/e2e/test_soak.py is the short form.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+from support import events, load, natural, program, run
+
+STEPS_OF_A_CYCLE = 5
+SETTLED = 4500    # steps until each table of a fixed size has been gone through once
+GROWTH_KB = 1024  # of resident memory, from then on
+SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_TO_KEEP=20)
+OF_A_STEP = 2 * 5  # marks: those of the main thread and of the thread that lives for the step
+
+
+@dataclasses.dataclass
+class Figures:
+    """What a run came to. kb: resident memory at each look after it settled, and the numbers of open files and threads."""
+    steps: int
+    cycles: int
+    lost: int
+    kb: list
+    fds: list
+    threads: list
+
+    @property
+    def growth_kb(self):
+        return max(self.kb) - self.kb[0]
+
+    def __str__(self):
+        return (f"{self.steps:,} steps, {self.cycles:,} traces, {self.lost} records lost; resident {min(self.kb):,} to "
+                f"{max(self.kb):,} KB, {min(self.fds)} to {max(self.fds)} files, {min(self.threads)} to "
+                f"{max(self.threads)} threads")
+
+
+def soak(folder, seconds, cycles, pause_us=1000, gzip=0):
+    """Runs it; the figures, after the traces that were kept and the list of all of them have been looked at."""
+    result = run(program("soak", seconds, cycles * STEPS_OF_A_CYCLE, pause_us), folder, timeout=60 + 20 * seconds + cycles,
+                 USE_GZIP=gzip, **SCHEDULE)
+    assert result.rc == 0 and result.complaints == [], result.err
+    looks = [list(map(int, re.fullmatch(r"step (\d+): (\d+) KB (\d+) fds (\d+) threads", line).groups()))
+             for line in result.out.splitlines()]
+    steps, kb, fds, threads = map(list, zip(*[look for look in looks if look[0] >= SETTLED]))
+    saved = [json.loads(line) for line in (pathlib.Path(folder) / "saved_traces.jsonl").read_text().splitlines()]
+    figures = Figures(steps[-1], len(saved), sum(entry["lost"] for entry in saved), kb, fds, threads)
+    assert [entry["first_step"] for entry in saved] == list(range(2, steps[-1] + 1, STEPS_OF_A_CYCLE))
+    assert f"{figures.cycles} traces" in result.said[-1] and ", 0 lost: " in result.said[-1], result.err
+    check_traces(result)
+    return figures
+
+
+def check_traces(result):
+    """The newest ones are there, and hold all that was made."""
+    assert len(result.traces) == SCHEDULE["NUM_TRACES_TO_KEEP"] and result.parts == []
+    for path in sorted(result.traces, key=natural):
+        trace = load(path)
+        info = trace["cprof"]
+        steps = info["last_step"] - info["first_step"] + 2  # with the warmup step, whose marks stand at the head
+        assert len(events(trace, name="mark")) == OF_A_STEP * steps and info["lost"]["total"] == 0
+
+
+def problems(figures, least_cycles):
+    """What is not as it should be, in words."""
+    wrong = []
+    if figures.cycles < least_cycles:
+        wrong.append(f"only {figures.cycles} cycles")
+    if figures.growth_kb > GROWTH_KB:
+        wrong.append(f"memory grew by {figures.growth_kb} KB")
+    if len(set(figures.fds)) != 1 or len(set(figures.threads)) != 1:
+        wrong.append("files or threads did not stay the same")
+    if figures.lost:
+        wrong.append("records were lost")
+    return wrong
+
+
+def main():
+    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 3600
+    cycles = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    with tempfile.TemporaryDirectory() as folder:
+        figures = soak(folder, seconds, cycles)
+    print(f"soak, {seconds} s: {figures}")
+    wrong = problems(figures, cycles)
+    for line in wrong:
+        print(f"soak: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every interleaving of writer/ring.h and writer/thread_log.c: reserve, commit, drop, wrap, the end of a thread, the reuse of its log
+ * by another, and the drain. tests/e2e/test_explore.py runs it, also on sources with mistakes in them, which it must find. */
+#include "tests/explore/explore.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "writer/writer.h"
+
+#define UNSEEN __attribute__((no_sanitize("thread"))) /* accesses here are not the code's */
+
+static void *pool_map(size_t size);
+
+/* Memory that is the same in each run, and no real threads. */
+#define mmap(at, size, prot, flags, fd, offset) pool_map(size)
+#define munmap(at, size)                        ((void)(at), (void)(size))
+#define madvise(at, size, advice)               ((void)(at))
+#define pthread_key_create(key, end)            (*(key) = 0, (void)(end), 0)
+#define pthread_setspecific(key, value)         ((void)(key), (void)(value), 0)
+#define syscall(number)                         tid_of_self()
+static long tid_of_self(void);
+
+#include "writer/ring.c"
+#include "writer/thread_log.c"
+
+enum { SLOTS = 64, RECORDS = 8 };
+enum { CONSUMER = 1, OTHERS = 2 | 4, ALL = CONSUMER | OTHERS }; /* masks */
+
+static _Alignas(64) char pool[2 * (sizeof(struct thread_log) + SLOTS * RECORD_SLOT + 128)];
+static size_t pool_used;
+
+UNSEEN static void *pool_map(size_t size)
+{
+    char *at = pool + pool_used;
+    pool_used += (size + 63) & ~(size_t)63;
+    if (pool_used > sizeof pool)
+        explore_fail("a third log where two threads live");
+    memset(at, 0, size);
+    if (size == sizeof(struct thread_log)) {
+        const struct thread_log *log = (const struct thread_log *)at;
+        explore_quiet(&log->ring.tail, CONSUMER);
+        explore_quiet(&log->ring.head, OTHERS);
+        explore_quiet(&log->torch_thread, CONSUMER);
+        explore_quiet(&log->depth, ALL);
+        explore_quiet(&log->tid, 0);
+    }
+    return at;
+}
+
+UNSEEN static long tid_of_self(void)
+{
+    return explore_self();
+}
+
+/* ---- records, and what becomes of them ---- */
+
+static struct {
+    uint64_t slots;         /* constant */
+    uint64_t made, refused; /* how often; the producer's */
+    uint64_t taken;         /* how often; the consumer's */
+} records[RECORDS];
+static unsigned n_records;
+static uint64_t last_taken[EXPLORE_THREADS]; /* of each producer's records */
+
+/* A span as emit.c makes it: the last word of the record stands for all that lies between. */
+static void put(struct ring *ring, unsigned number)
+{
+    uint64_t slots = records[number].slots;
+    struct record *r = ring_reserve(ring, slots);
+    if (!r) {
+        records[number].refused++;
+        return;
+    }
+    r->kind = REC_SPAN;
+    r->slots = slots & 0xffffff;
+    r->start = number;
+    r->parent = explore_self();
+    ((uint64_t *)(r + slots))[-1] = number + 1000;
+    ring_commit(ring, slots);
+    records[number].made++;
+}
+
+/* owner: whose ring the consumer takes it to be. */
+static void take(struct ring *ring, const struct record *r, unsigned owner)
+{
+    unsigned number = (unsigned)r->start;
+    if (r->kind != REC_SPAN || number >= n_records || r->slots != records[number].slots)
+        explore_fail("no record of ours: kind %u, number %u, %u slots", r->kind, number, r->slots);
+    if (((const uint64_t *)(r + r->slots))[-1] != number + 1000)
+        explore_fail("record %u is not whole", number);
+    if (r->parent != owner)
+        explore_fail("record %u of thread %u counts as one of %u", number, (unsigned)r->parent,
+                     owner);
+    if (records[number].taken++)
+        explore_fail("record %u came twice", number);
+    if (number < last_taken[owner])
+        explore_fail("record %u came after %u", number, (unsigned)last_taken[owner]);
+    last_taken[owner] = number;
+    ring_take(ring, r);
+}
+
+static bool some_lost, none_lost; /* over all runs: else the scenario shows nothing */
+
+UNSEEN static void account(void)
+{
+    bool lost = false;
+    for (unsigned i = 0; i < n_records; i++) {
+        if (records[i].made + records[i].refused != 1 || records[i].taken != records[i].made)
+            explore_fail("record %u: made %u, refused %u, taken %u", i, (unsigned)records[i].made,
+                         (unsigned)records[i].refused, (unsigned)records[i].taken);
+        lost |= records[i].refused != 0;
+    }
+    *(lost ? &some_lost : &none_lost) = true;
+}
+
+UNSEEN static void set_records(const unsigned *slots, unsigned n)
+{
+    memset(records, 0, sizeof records);
+    memset(last_taken, 0, sizeof last_taken);
+    for (unsigned i = 0; i < n; i++)
+        records[i].slots = slots[i];
+    n_records = n;
+    pool_used = 0;
+}
+
+/* ---- one ring: full, wrapping, dropping ---- */
+
+static struct ring ring;
+
+UNSEEN static void reset_ring(void)
+{
+    static const unsigned slots[] = {20, 20, 40, 1, 30, 12};
+    set_records(slots, sizeof slots / sizeof *slots);
+    if (!ring_make(&ring, SLOTS * RECORD_SLOT))
+        explore_fail("no ring");
+    explore_quiet(&ring.tail, CONSUMER);
+    explore_quiet(&ring.head, OTHERS);
+}
+
+static void produce(void)
+{
+    for (unsigned i = 0; i < n_records; i++)
+        put(&ring, i);
+}
+
+static void drain(void)
+{
+    const struct record *r;
+    uint64_t until = ring_head(&ring);
+    while ((r = ring_peek(&ring, until)))
+        take(&ring, r, 1);
+}
+
+static void consume(void)
+{
+    for (int pass = 0; pass < 4; pass++)
+        drain();
+}
+
+static void check_ring(void)
+{
+    drain();
+    account();
+    if (atomic_load(&ring.tail) != atomic_load(&ring.head))
+        explore_fail("the ring is not empty");
+}
+
+/* ---- two threads that come, end, and use one another's log ---- */
+
+static struct {
+    struct thread_log *log;
+    bool past_end;
+} local[EXPLORE_THREADS];
+static unsigned local_of;
+
+/* Thread-local variables of the coroutine that goes on. */
+UNSEEN static void switched(unsigned t)
+{
+    local[local_of].log = thread_log_self;
+    local[local_of].past_end = past_end;
+    thread_log_self = local[t].log;
+    past_end = local[t].past_end;
+    local_of = t;
+}
+
+UNSEEN static void reset_threads(void)
+{
+    static const unsigned slots[] = {20, 40, 20, 40};
+    set_records(slots, sizeof slots / sizeof *slots);
+    memset(local, 0, sizeof local);
+    local_of = 0;
+    thread_log_self = NULL;
+    past_end = false;
+    atomic_store(&first, NULL);
+    atomic_store(&made, 0);
+    memset((void *)process_losses, 0, sizeof process_losses);
+    explore_ignore(&thread_log_self, sizeof thread_log_self);
+    explore_ignore(&past_end, sizeof past_end);
+    explore_ignore(&errno, sizeof errno);
+    explore_quiet(&ready, ALL);
+    if (!thread_log_start(SLOTS * RECORD_SLOT))
+        explore_fail("no start");
+}
+
+/* Called as a thread ends: what was still open becomes a last record. */
+void spans_abandon(struct thread_log *log)
+{
+    put(&log->ring, 2 * (explore_self() - 1) + 1);
+    log->text_used = log->data_used = 0;
+}
+
+/* Records 2(t - 1) and 2(t - 1) + 1. */
+static void live(void)
+{
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        explore_fail("no log");
+    log->next_id++;
+    log->text_used += 8;
+    put(&log->ring, 2 * (explore_self() - 1));
+    thread_ended(log);
+}
+
+/* As drain_rings() of writer.c does it. */
+static void drain_logs(void)
+{
+    thread_log_look();
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        const struct record *r;
+        while ((r = ring_peek(&log->ring, log->until)))
+            take(&log->ring, r, thread_log_owner(log).tid);
+        if (log->ended) {
+            log->ended = false;
+            thread_log_recycle(log);
+        }
+    }
+}
+
+static bool shared_log, own_logs; /* over all runs */
+
+static void collect(void)
+{
+    drain_logs();
+    drain_logs();
+}
+
+static void check_threads(void)
+{
+    drain_logs();
+    drain_logs();
+    account();
+    *(atomic_load(&made) == 1 ? &shared_log : &own_logs) = true;
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        if (atomic_load(&log->state) != THREAD_FREE)
+            explore_fail("a log was not given back");
+}
+
+int main(void)
+{
+    static const struct scenario one_ring = {"ring", reset_ring, {consume, produce},
+                                             2,      check_ring, NULL};
+    static const struct scenario two_threads = {"threads", reset_threads, {collect, live, live},
+                                                3,         check_threads, switched};
+    struct explored ring_runs = explore(&one_ring);
+    if (!some_lost || !none_lost)
+        explore_fail("records were %s refused", some_lost ? "always" : "never");
+    struct explored thread_runs = explore(&two_threads);
+    if (!shared_log || !own_logs)
+        explore_fail("the second thread %s the first one's log",
+                     own_logs ? "never took" : "always took");
+    printf("ring: %llu runs, %llu states\nthreads: %llu runs, %llu states\n",
+           (unsigned long long)ring_runs.runs, (unsigned long long)ring_runs.states,
+           (unsigned long long)thread_runs.runs, (unsigned long long)thread_runs.states);
+    return 0;
+}
