@@ -120,7 +120,8 @@ const char **child_env_with(const char *const *entries, size_t n)
         if (!is_replaced(copy->entries[i], entries, n))
             all[used++] = copy->entries[i];
     for (size_t i = 0; i < n; i++)
-        all[used++] = entries[i];
+        if (strchr(entries[i], '='))
+            all[used++] = entries[i];
     all[used] = NULL;
     return all;
 }

@@ -17,7 +17,8 @@ void child_env_take(const char *own_path);
 /* The value of a variable in the newest copy, or NULL. Any thread. */
 const char *child_env_get(const char *name);
 
-/* The newest copy with `n` entries "NAME=value" in place of those of the same names; free() it. The entries are not copied. NULL: no
+/* The newest copy with `n` entries "NAME=value" in place of those of the same names, and without those of entries
+ * "NAME"; free() it. The entries are not copied. NULL: no
  * memory. Any thread. */
 const char **child_env_with(const char *const *entries, size_t n);
 

@@ -100,7 +100,8 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-/* Behind what is there, on a line of its own. 0 or an errno value. */
+/* Behind what is there, on a line of its own. A file of more than one name may be somebody's who has been made to share it. 0 or an errno
+ * value. */
 static int append(const char *path, char *line, size_t len)
 {
     struct stat st;
@@ -109,7 +110,7 @@ static int append(const char *path, char *line, size_t len)
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
-    int error = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    int error = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) && st.st_nlink == 1 ? 0 : EINVAL;
     if (!error && st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
         line--, *line = '\n', len++; /* a full disk cut the last one */
     errno = EIO;

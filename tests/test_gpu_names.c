@@ -11,6 +11,7 @@
 
 /* preload/hooks.def spells CUDA's types. */
 #include "preload/hooks.h"
+#include "tests/support/sanitizer.h"
 
 #define ck_text(got, want)                                                                         \
     do {                                                                                           \
@@ -113,16 +114,7 @@ START_TEST(long_names)
 END_TEST
 
 /* ThreadSanitizer keeps 770 KB of its own in a thread's stack. */
-#if defined(__SANITIZE_THREAD__)
-#define STACK (2u << 20)
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define STACK (2u << 20)
-#endif
-#endif
-#ifndef STACK
-#define STACK (512u << 10)
-#endif
+#define STACK (UNDER_TSAN ? 2u << 20 : 512u << 10)
 
 /* Names that nest as deep as 1024 characters allow, on half the stack of the cprof thread. */
 static void *demangle_hostile(void *arg)

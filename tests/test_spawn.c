@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/sanitizer.h"
+
 Suite *suite_spawn(void);
 
 static const char *environment[] = {"ONLY=this", "PATH=/usr/bin:/bin", NULL};
@@ -196,6 +198,12 @@ END_TEST
 Suite *suite_spawn(void)
 {
     Suite *suite = suite_create("spawn");
+    if (UNDER_TSAN) {
+        fprintf(stderr, "spawn: skipped under ThreadSanitizer, whose runtime does not stand a "
+                        "process that shares "
+                        "memory and was not made by fork()\n");
+        return suite;
+    }
     TCase *tcase = tcase_create("spawn");
     tcase_add_test(tcase, status_and_output_come_back);
     tcase_add_test(tcase, the_end_of_long_output_is_kept);

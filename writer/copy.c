@@ -117,9 +117,15 @@ int writer_copy_trace(const char *from, const char *to)
     int n = snprintf(part, sizeof part, "%s.%016llx.part", to, (unsigned long long)number);
     if (n < 0 || (size_t)n >= sizeof part)
         return ENAMETOOLONG;
-    int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    /* Not blocking: somebody may have put a FIFO in the trace's place. */
+    int in = open(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (in < 0)
         return errno;
+    struct stat st;
+    if (fstat(in, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(in);
+        return EINVAL;
+    }
     int out = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     int error = out < 0 ? errno : copy_as_named(in, out, to);
     close(in);

@@ -35,6 +35,7 @@ from cprof.tool import averages, top_file
 LIBRARY = BUILD / "libcprof.so"
 PROGRAMS = BUILD / "e2e"
 TRAIN = pathlib.Path(__file__).parent / "train_cnn.py"
+SANITIZER = os.environ.get("SANITIZER_RUNTIME")  # `make sanitize`: what the library was built with must be loaded first
 TIMEOUT_S = 120  # of one program; only there so that a hang fails
 
 INT64_MAX = 2**63 - 1
@@ -133,8 +134,7 @@ def environment(folder, preload=True, env=None, **settings):
     """The environment for a program: settings without their prefix, None to leave one out; env adds other variables."""
     variables = dict(os.environ, PYTHONUNBUFFERED="1", **(env or {}))
     if preload:
-        before = variables.get("LD_PRELOAD")
-        variables["LD_PRELOAD"] = f"{before}:{LIBRARY}" if before else str(LIBRARY)
+        variables["LD_PRELOAD"] = ":".join(filter(None, [SANITIZER, variables.get("LD_PRELOAD"), str(LIBRARY)]))
     for name, value in dict({"FOLDER": folder}, **settings).items():
         if value is not None:
             variables["CPROF_" + name] = str(value)

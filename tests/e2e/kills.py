@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at random times of a recording run: what is left is whole, and only the end of it is missing.
+
+    python tests/e2e/kills.py [TIMES] [SEED]        # part of `make soak`; 200 times by default
+
+prints one line of figures. tests/e2e/test_kills.py is the short form.
+"""
+
+import dataclasses
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import tool
+from support import environment, events, files, load, program, wait_until
+
+AT_ONCE = 4
+WINDOW = dict(WARMUP=0, ACTIVE=20, REPEAT=0)  # every step is in a window; one ends about every 0.3 s
+LATEST_S = 1.5                                # after the first file is there
+MOST_MISSING_S = 2.0                          # the flush interval of 250 ms, and what a busy machine adds
+
+
+@dataclasses.dataclass
+class Figures:
+    kills: int = 0
+    finished: int = 0   # traces that had been finished
+    parts: int = 0      # open files
+    recovered: int = 0  # of these, how many strict readers took after `cprof recover` only
+    marks: int = 0
+    missing_s: float = 0.0  # the most between the last mark on disk and the last one made
+
+    def __str__(self):
+        return (f"{self.kills} kills: {self.finished} finished traces and {self.parts} open files, {self.marks:,} marks; "
+                f"{self.recovered} files needed `cprof recover`; at most {1000 * self.missing_s:.0f} ms missing at the end")
+
+
+class Victim:
+    """A run with a time to die."""
+
+    def __init__(self, folder, number, chance):
+        self.folder = pathlib.Path(folder) / str(number)
+        self.counter = self.folder.with_suffix(".count")
+        self.delay = chance.uniform(0.0, LATEST_S)
+        self.process = subprocess.Popen(program("steady", self.counter, chance.choice([100, 500, 2000])),
+                                        env=environment(self.folder, USE_GZIP=number % 2, **WINDOW),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def kill(self):
+        wait_until(lambda: files(self.folder) if self.folder.is_dir() else None, "the first file")
+        time.sleep(self.delay)
+        self.process.kill()
+        self.said = self.process.communicate(timeout=60)[1]
+
+    def examine(self, figures):
+        """Reads all that is left, and adds to the figures."""
+        assert self.said == "", self.said
+        made, made_ns = struct.unpack("QQ", self.counter.read_bytes())
+        figures.kills += 1
+        seen, newest_ns, known = set(), 0, set()
+        for path in files(self.folder):
+            if path.stat().st_ino in known:
+                continue  # killed between link and unlink: two names of one trace
+            known.add(path.stat().st_ino)
+            trace = self.read(path, figures)
+            for e in events(trace, ph="i", name=re.compile(r"m\d+$")):
+                seen.add(int(e["name"][1:]))
+                newest_ns = max(newest_ns, trace["baseTimeNanoseconds"] + int(float(e["ts"]) * 1000))
+        figures.marks += len(seen)
+        assert seen == set(range(len(seen))), "something is missing in the middle"
+        assert len(seen) <= made + 1
+        figures.missing_s = max(figures.missing_s, (made_ns - newest_ns) / 1e9)
+
+    def read(self, path, figures):
+        if not path.name.endswith(".part"):
+            figures.finished += 1
+            return load(path)
+        figures.parts += 1
+        try:
+            return load(path)
+        except (ValueError, EOFError, OSError):
+            figures.recovered += 1
+        out = path.with_name(f"recovered-{figures.recovered}.json")
+        done = tool.cprof("recover", path, "-o", out)
+        assert done.rc == 0, done.err
+        return load(out)
+
+
+def kill_often(folder, times, seed):
+    chance, figures = random.Random(seed), Figures()
+    for first in range(0, times, AT_ONCE):
+        victims = [Victim(folder, n, chance) for n in range(first, min(first + AT_ONCE, times))]
+        try:
+            for victim in sorted(victims, key=lambda v: v.delay):
+                victim.kill()
+            for victim in victims:
+                victim.examine(figures)
+        finally:
+            for victim in victims:
+                victim.process.kill()
+    return figures
+
+
+def main():
+    times = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns()
+    print(f"kill -9, seed {seed}:", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = kill_often(folder, times, seed)
+    print(figures)
+    if figures.missing_s > MOST_MISSING_S:
+        print(f"kills: more than {MOST_MISSING_S} s missing", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
