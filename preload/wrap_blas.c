@@ -25,11 +25,15 @@
 #define RETURN_int return
 #define RETURN_void
 
+#define UNPACK(...) __VA_ARGS__
+
+/* The slow half is told the caller: its own return address is the program's only where the compiler makes its call a jump, which it does
+ * not at -O0 and under sanitizers. */
 #define BLAS(node, symbol, ret, missing, params, args, count)                                      \
-    static __attribute__((noinline)) ret slow_##node##_##symbol params                             \
+    static __attribute__((noinline)) ret slow_##node##_##symbol(const void *caller, UNPACK params) \
     {                                                                                              \
         struct blas_call call;                                                                     \
-        blas_begin(&call, BLAS_##node##_##symbol, __builtin_return_address(0));                    \
+        blas_begin(&call, BLAS_##node##_##symbol, caller);                                         \
         if (call.span) {                                                                           \
             struct blas_work work = {.type = BLAS_UNKNOWN}, *w = &work;                            \
             count;                                                                                 \
@@ -41,10 +45,12 @@
     EXPORT ret blas_##node##_##symbol params;                                                      \
     EXPORT ret blas_##node##_##symbol params                                                       \
     {                                                                                              \
-        ret(*go) params = blas_fast(BLAS_##node##_##symbol, __builtin_return_address(0));          \
-        if (__builtin_expect(!go, 0))                                                              \
-            go = slow_##node##_##symbol;                                                           \
-        RETURN_##ret go args;                                                                      \
+        const void *caller = __builtin_return_address(0);                                          \
+        ret(*real) params = blas_fast(BLAS_##node##_##symbol, caller);                             \
+        if (__builtin_expect(real != NULL, 1))                                                     \
+            RETURN_##ret real args;                                                                \
+        else                                                                                       \
+            RETURN_##ret slow_##node##_##symbol(caller, UNPACK args);                              \
     }
 #define BLAS_NOTED(node, symbol, params, args, before, after)                                      \
     __asm__(".symver blas_" #node "_" #symbol ", " #symbol BLAS_SUFFIX_##node);                    \
