@@ -196,7 +196,11 @@ static int check_part(struct file_sink *s, int fd)
 {
     struct stat st;
     if (fstat(fd, &st) != 0) {
-        return errno;
+        int error = errno;
+        if (!s->made) {
+            unlink(s->path); /* made just now, empty */
+        }
+        return error;
     }
     if (!s->made) {
         s->dev = st.st_dev;

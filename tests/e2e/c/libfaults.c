@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loaded behind the library: lets one call that the library makes to the C library fail, whatever thread makes it. FAULT_AT: which one, from 1,
+ * of the kind in FAULT_KIND ("file" or "memory"); FAULT_ERRNO: how; FAULT_TIMES: how many in a row, 1 by default. At exit the number
+ * of such calls is written to the file FAULT_REPORT. Calls of the program itself are left alone. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum kind { FILES, MEMORY, KINDS };
+
+static uintptr_t low, high; /* the library's code */
+static _Atomic unsigned calls[KINDS];
+static unsigned fault_at, fault_times = 1;
+static enum kind fault_kind = KINDS;
+static int fault_errno;
+static char report[4096]; /* the environment may be gone at exit */
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    if (!strstr(info->dlpi_name, "libcprof.so"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && p->p_flags & PF_X) {
+            low = info->dlpi_addr + p->p_vaddr;
+            high = low + p->p_memsz;
+        }
+    }
+    return 1;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *kind = getenv("FAULT_KIND"), *at = getenv("FAULT_AT"), *how = getenv("FAULT_ERRNO"),
+               *times = getenv("FAULT_TIMES"), *path = getenv("FAULT_REPORT");
+    dl_iterate_phdr(find_library, NULL);
+    fault_kind = kind && strcmp(kind, "memory") == 0 ? MEMORY : FILES;
+    fault_at = at ? (unsigned)atoi(at) : 0;
+    fault_errno = how ? atoi(how) : EIO;
+    fault_times = times ? (unsigned)atoi(times) : 1;
+    snprintf(report, sizeof report, "%s", path ? path : "");
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    FILE *f = report[0] ? fopen(report, "w") : NULL;
+    if (!f)
+        return;
+    fprintf(f, "%u %u\n", calls[FILES], calls[MEMORY]);
+    fclose(f);
+}
+
+static int fails(enum kind kind, void *caller)
+{
+    uintptr_t from = (uintptr_t)caller;
+    if (from < low || from >= high)
+        return 0;
+    unsigned n = atomic_fetch_add(&calls[kind], 1) + 1;
+    if (kind != fault_kind || fault_at == 0 || n < fault_at || n - fault_at >= fault_times)
+        return 0;
+    errno = fault_errno;
+    return 1;
+}
+
+#define FAILS(kind) fails(kind, __builtin_return_address(0))
+#define NEXT(name)  ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *old, size_t size);
+
+void *malloc(size_t size)
+{
+    return FAILS(MEMORY) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return FAILS(MEMORY) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *old, size_t size)
+{
+    return FAILS(MEMORY) ? NULL : __libc_realloc(old, size);
+}
+
+char *strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = FAILS(MEMORY) ? NULL : __libc_malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    return FAILS(MEMORY) ? MAP_FAILED : NEXT(mmap)(at, size, prot, flags, fd, offset);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
+{
+    return FAILS(MEMORY) ? EAGAIN : NEXT(pthread_create)(thread, attr, body, arg);
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    return FAILS(FILES) ? -1 : NEXT(open)(path, flags, mode);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    return FAILS(FILES) ? NULL : NEXT(fopen)(path, mode);
+}
+
+ssize_t read(int fd, void *out, size_t n)
+{
+    return FAILS(FILES) ? -1 : NEXT(read)(fd, out, n);
+}
+
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+    return FAILS(FILES) ? -1 : NEXT(write)(fd, bytes, n);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t at)
+{
+    return FAILS(FILES) ? -1 : NEXT(pwritev)(fd, parts, n, at);
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return FAILS(FILES) ? -1 : NEXT(ftruncate)(fd, size);
+}
+
+/* Linux closes the file also where close() says that something went wrong. */
+int close(int fd)
+{
+    int bad = FAILS(FILES), rc = NEXT(close)(fd);
+    if (bad)
+        errno = fault_errno;
+    return bad ? -1 : rc;
+}
+
+int link(const char *from, const char *to)
+{
+    return FAILS(FILES) ? -1 : NEXT(link)(from, to);
+}
+
+int rename(const char *from, const char *to)
+{
+    return FAILS(FILES) ? -1 : NEXT(rename)(from, to);
+}
+
+int unlink(const char *path)
+{
+    return FAILS(FILES) ? -1 : NEXT(unlink)(path);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    return FAILS(FILES) ? -1 : NEXT(mkdir)(path, mode);
+}
+
+int stat(const char *restrict path, struct stat *restrict out)
+{
+    return FAILS(FILES) ? -1 : NEXT(stat)(path, out);
+}
+
+int lstat(const char *restrict path, struct stat *restrict out)
+{
+    return FAILS(FILES) ? -1 : NEXT(lstat)(path, out);
+}
+
+int fstat(int fd, struct stat *out)
+{
+    return FAILS(FILES) ? -1 : NEXT(fstat)(fd, out);
+}
+
+int statvfs(const char *restrict path, struct statvfs *restrict out)
+{
+    return FAILS(FILES) ? -1 : NEXT(statvfs)(path, out);
+}
