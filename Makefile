@@ -197,6 +197,37 @@ asan ubsan tsan:
 	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 		SANITIZE="-fsanitize=$(SANITIZER)"
 
+## sanitize: units under ASan and UBSan, TSan and valgrind, then simulated GPU and other programs under both (an hour)
+# What asserts a whole process' memory, its way to die or its LD_PRELOAD is not for a sanitizer's runtime.
+SANITIZED := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py blas.py import.py)
+SANITIZED_TSAN := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py)
+SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer
+.PHONY: sanitize
+sanitize: setup
+	$(Q)$(MAKE) asan
+	$(Q)$(MAKE) ubsan
+	$(Q)$(MAKE) tsan CC=clang
+	$(Q)$(MAKE) $(BUILD)/unit
+	$(Q)CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=60 valgrind -q --error-exitcode=99 $(BUILD)/unit
+	$(Q)$(MAKE) e2e-sanitized BUILD=build-e2e-asan RUNTIME="libasan.so libubsan.so" TESTS="$(SANITIZED)" \
+		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=address,undefined"
+	$(Q)$(MAKE) e2e-sanitized BUILD=build-e2e-tsan RUNTIME="libtsan.so" TESTS="$(SANITIZED_TSAN)" \
+		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
+
+.PHONY: e2e-sanitized
+e2e-sanitized: all e2e-programs
+	$(Q)SANITIZER_RUNTIME="$$(echo $(foreach l,$(RUNTIME),$$($(CC) -print-file-name=$l)) | tr ' ' :)" \
+		ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
+		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -p no:cacheprovider $(TESTS)
+
+## soak: an hour of cycles (SOAK_SECONDS=3600), 200 times kill -9, and each call in turn failing (20 minutes)
+SOAK_SECONDS ?= 3600
+.PHONY: soak
+soak: setup
+	$(Q)$(MAKE) all e2e-programs
+	$(Q)cd tests/e2e && export BUILD="$(abspath $(BUILD))" && for run in "kills.py 200" "faults.py" "soak.py $(SOAK_SECONDS)"; do \
+		$(abspath $(PYTHON_VENV)) $$run || exit 1; done
+
 ## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/
 .PHONY: coverage
 coverage:

@@ -4,6 +4,7 @@
 #include "writer/writer.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -288,14 +290,17 @@ static const char *of_the_thread(const char *key)
 {
     static char line[256];
     char path[64];
-    for (int tid = (int)getpid(); tid < (int)getpid() + 50; tid++) {
+    DIR *tasks = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(tasks);
+    for (const struct dirent *task; (task = readdir(tasks));) {
         bool found = false;
-        snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", task->d_name);
         FILE *file = fopen(path, "re");
         while (file && fgets(line, sizeof line, file)) {
             found = found || strcmp(line, "Name:\tcprof\n") == 0;
             if (found && strncmp(line, key, strlen(key)) == 0) {
                 fclose(file);
+                closedir(tasks);
                 return line + strlen(key);
             }
         }
@@ -336,6 +341,8 @@ START_TEST(the_thread_is_a_good_guest)
         ;
     fclose(file);
     ck_assert(CPU_COUNT(&mask) == 1 || strcmp(cpus, expected + 18) != 0);
+    id_t thread = (id_t)atoi(of_the_thread("Pid:"));
+    ck_assert_int_eq(getpriority(PRIO_PROCESS, thread), getpriority(PRIO_PROCESS, 0));
     session_end();
 }
 END_TEST

@@ -13,7 +13,7 @@
 
 #include "preload/cprof.h"
 
-enum { RANGES = 5, NAMES = 500, REPORT = 100, AT_ONCE = 32, FIRST_ACTIVE = 2 };
+enum { RANGES = 3, THREAD_EACH = 20, NAMES = 500, REPORT = 100, AT_ONCE = 64, FIRST_ACTIVE = 2 };
 
 static long entries(const char *folder)
 {
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         if (step == FIRST_ACTIVE)
             many_threads();
         work(step);
-        if (pthread_create(&thread, NULL, short_life, (void *)step) == 0)
+        if (step % THREAD_EACH == 0 && pthread_create(&thread, NULL, short_life, (void *)step) == 0)
             pthread_join(thread, NULL);
         if (step % REPORT == REPORT / 2)
             children(step);

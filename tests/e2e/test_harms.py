@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways in which a preloaded profiler harms its host or misleads, each of which was seen to happen, and the tests that would show it."""
+
+import re
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+from support import LIBRARY
+
+# unit: tests/test_NAME.c, e2e: tests/e2e/test_NAME.py
+HARMS = {
+    "a call is forwarded to another copy of the library than the caller's": [
+        "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes",
+        "e2e collectives each_caller_reaches_its_own_library", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own"],
+    "a library that the profiler needs takes the place of the program's": [
+        "e2e hooks an_extension_brings_its_own_zlib", "e2e settings the_library_needs_libc_only"],
+    "a fork while another thread holds torch's lock hangs the child": [
+        "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless dataloader_workers"],
+    "a descriptor that is kept open is the program's by the time it is written to": [
+        "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed"],
+    "memory profiling that is forced on slows every thread and shows in the program's own tables": [
+        "e2e harmless program_uses_torch_profiler", "e2e torch_profiler memory"],
+    "a vfork child, or one that cannot exec, finishes the parent's trace": [
+        "e2e process failing_vfork_child_leaves_the_parent_alone", "e2e process vfork_child_calls_no_exit_work",
+        "e2e exit failing_subprocess_does_not_finish_the_trace", "e2e exit end_is_that_of_the_unprofiled_run"],
+    "another client of CUPTI finds nothing": [
+        "e2e gpu_clients the_other_comes_in_the_middle_of_a_window", "e2e gpu_clients in_turns"],
+    "launches pass no hook, or two": [
+        "e2e gpu everything_launched_is_recorded_once_and_joined", "e2e hooks rows_have_the_abi_of_the_headers",
+        "e2e flops no_operation_is_counted_twice"],
+    "the first active step misses operators": [
+        "e2e steps every_step_is_whole", "e2e torch_profiler no_operator_of_another_step"],
+    "the thread that writes starves, on the program's own core": ["unit writer_failures the_thread_is_a_good_guest",
+                                                                  "e2e exit signals_are_for_the_program"],
+    "a step cuts the program's ranges": ["unit window a_step_has_a_row_of_its_own", "e2e torch_profiler strict_rules"],
+    "times lose their nanoseconds in readers": ["unit clock base_is_the_floor_to_30_days"],
+    "what the GPU still does is waited for, or lost": [
+        "e2e gpu a_kernel_that_outlives_its_window", "e2e gpu the_program_is_not_held_while_a_kernel_outlives_its_window",
+        "e2e gpu_faults what_only_takes_longer_or_comes_otherwise"],
+    "who caused what is not known until it is over": ["unit emit spans_know_what_is_around_them",
+                                                      "e2e gpu operators_are_found_on_the_gpu"],
+    "the open file is torn when its head or end changes": ["unit sink head_keeps_its_size", "e2e exit trailer_that_gets_shorter",
+                                                           "unit sink a_kill_keeps_the_old_trace_or_the_new_one"],
+    "the wall clock is slewed or set": [
+        "unit clock follows_a_slewed_wall_clock", "unit clock a_step_is_walked_off", "unit clock ticks_do_not_go_back",
+        "unit gpu_clock_map survives_a_clock_set_back", "unit gpu_clock_map survives_a_clock_set_forward"],
+    "children and launchers take themselves for ranks": [
+        "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit programs_below_a_traced_one",
+        "unit config values_outlive_the_environment"],
+    "signals, exits and what is under way then": [
+        "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
+        "e2e gpu_faults a_flush_that_never_returns", "e2e faults a_thread_that_is_stuck_for_ever"],
+    "switching CUPTI on late loses graphs": ["e2e gpu nodes_name_the_operator_that_captured_them",
+                                             "e2e gpu kinds_are_off_between_windows",
+                                             "e2e consumers torch_rules_excuse_what_was_recorded_before"],
+    "a trace takes another's name": ["unit names a_launch_shares_its_start", "e2e ranks elastic_restart",
+                                     "unit sink final_name_is_never_taken_over", "e2e files traces_of_an_earlier_run_stop_the_recording"],
+    "readers take another file for a trace, or a process for a GPU": ["e2e exit side_files_are_no_traces_by_name",
+                                                                      "unit window pids_of_containers_are_moved"],
+    "functions that are redirected lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
+    "a foreign trace takes memory by its size": ["unit import large_file"],
+    "exported names make probes succeed, or lose hidden arguments": [
+        "e2e hooks weak_probe_without_a_runtime", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own",
+        "e2e harms thread_local_memory_is_small"],
+    "programs that the profiler starts are seen by the host": [
+        "unit spawn the_host_sees_no_child", "e2e after host_sees_no_child", "e2e after command_without_our_preload"],
+    "step 0 of every run takes memory and time": ["unit writer step_0_is_kept_up_to_a_limit",
+                                                  "e2e exit program_that_records_much_and_marks_no_step"],
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_each_has_its_tests(harm):
+    """They are there, and run."""
+    for test in HARMS[harm]:
+        kind, name, function = test.split()
+        path = ROOT / (f"tests/test_{name}.c" if kind == "unit" else f"tests/e2e/test_{name}.py")
+        text = path.read_text()
+        if kind == "unit":
+            assert f"START_TEST({function})" in text and re.search(rf"tcase_add_(loop_)?test\(\w+, {function}\b", text), test
+        else:
+            assert f"\ndef test_{function}(" in text, test
+
+
+def test_thread_local_memory_is_small():
+    """What is loaded at start shares a block of some 1600 bytes with all libraries that come later."""
+    lines = subprocess.run(["readelf", "-lW", LIBRARY], capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    size, = [int(line.split()[5], 16) for line in lines if line.split()[:1] == ["TLS"]]
+    assert 0 < size <= 256
