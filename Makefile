@@ -204,6 +204,7 @@ SANITIZED_TSAN := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.
 SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer
 .PHONY: sanitize
 sanitize: setup
+	$(Q)command -v valgrind >/dev/null || { echo "make sanitize: needs valgrind (Debian: valgrind)" >&2; exit 1; }
 	$(Q)$(MAKE) asan
 	$(Q)$(MAKE) ubsan
 	$(Q)$(MAKE) tsan CC=clang
@@ -214,16 +215,17 @@ sanitize: setup
 	$(Q)$(MAKE) e2e-sanitized BUILD=build-e2e-tsan RUNTIME="libtsan.so" TESTS="$(SANITIZED_TSAN)" \
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
 
-## sanitize-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan, as CI runs them (3 minutes)
+## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan, as CI runs them (3 minutes)
 QUICK_SUITES := ring thread_log sink split json json_gpu json_check translate stacks modules memory_owners flop_stats \
 	handler_queue upload spawn names nvtx gpu_records join
-.PHONY: sanitize-quick
-sanitize-quick:
+.PHONY: asan-quick
+asan-quick:
 	$(Q)$(MAKE) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
 		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	$(Q)for suite in $(QUICK_SUITES); do \
 		CK_RUN_SUITE=$$suite CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 build-quick/unit || exit 1; done
 
+## e2e-sanitized: the programs' part of it: TESTS under the library built with SANITIZE, RUNTIME loaded first
 .PHONY: e2e-sanitized
 e2e-sanitized: all e2e-programs
 	$(Q)SANITIZER_RUNTIME="$$(echo $(foreach l,$(RUNTIME),$$($(CC) -print-file-name=$l)) | tr ' ' :)" \
