@@ -76,8 +76,11 @@ def problems(figures, least_cycles):
         wrong.append(f"only {figures.cycles} cycles")
     if figures.growth_kb > GROWTH_KB:
         wrong.append(f"memory grew by {figures.growth_kb} KB")
-    if len(set(figures.fds)) != 1 or len(set(figures.threads)) != 1:
-        wrong.append("files or threads did not stay the same")
+    # cprof's thread, which has a file open for moments, may have been left waiting just then: the fewest of several looks
+    for what, numbers in (("files", figures.fds), ("threads", figures.threads)):
+        few = max(1, len(numbers) // 5)
+        if min(numbers[:few]) != min(numbers[-few:]):
+            wrong.append(f"the number of {what} did not stay the same: {numbers}")
     if figures.lost:
         wrong.append("records were lost")
     return wrong
