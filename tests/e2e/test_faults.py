@@ -120,6 +120,7 @@ steps(1); print("done")
 def test_threads_that_begin_and_end_during_drains(tmp_path):
     """Each lives for one range, over many windows; nothing of any of them is lost."""
     code = """
+mark(b"awake")
 def life(): push(b"life"); pop()
 for step_number in range(40):
     threads = [threading.Thread(target=life) for _ in range(10)]
