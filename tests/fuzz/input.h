@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fuzz target's input as numbers and texts; at its end come zeroes. And what came into this thread's ring as JSON, which must be valid.
+ * For tests and fuzzing, one thread. */
+#ifndef TESTS_FUZZ_INPUT_H
+#define TESTS_FUZZ_INPUT_H
+
+#include <stdlib.h>
+#include <wchar.h>
+
+#include "tests/fuzz/json_valid.h"
+#include "writer/json.h"
+#include "writer/thread_log.h"
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            __builtin_trap();                                                                      \
+    } while (0)
+
+enum { INPUT_TEXTS = 64 };
+
+struct input {
+    const uint8_t *at, *end;
+    void *texts[INPUT_TEXTS]; /* what input_free() frees */
+    unsigned n_texts;
+};
+
+static inline uint8_t input_byte(struct input *in)
+{
+    return in->at < in->end ? *in->at++ : 0;
+}
+
+/* n bytes, n <= 8, lowest first. */
+static inline uint64_t input_number(struct input *in, unsigned n)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < n; i++)
+        value |= (uint64_t)input_byte(in) << 8 * i;
+    return value;
+}
+
+/* Memory of exactly this size, zeroed, so that ASan sees one byte too far; good until input_free(). NULL: too many. */
+static inline void *input_room(struct input *in, size_t size)
+{
+    void *room = in->n_texts < INPUT_TEXTS ? calloc(1, size != 0 ? size : 1) : NULL;
+    if (room != NULL)
+        in->texts[in->n_texts++] = room;
+    return room;
+}
+
+/* A terminated text, length first: a byte; 254: many thousand bytes of what follows, again and again; 255: NULL. */
+static inline const char *input_text(struct input *in)
+{
+    unsigned len = input_byte(in);
+    size_t times = len == 254 ? 1 + input_number(in, 2) : 1;
+    if (len == 255)
+        return NULL;
+    if ((size_t)(in->end - in->at) < len)
+        len = (unsigned)(in->end - in->at);
+    char *text = input_room(in, len * times + 1);
+    for (size_t i = 0; text != NULL && i < times; i++)
+        memcpy(text + i * len, in->at, len);
+    in->at += len;
+    return text;
+}
+
+/* The same in wide characters, each from two bytes, the highest code points and no characters among them. */
+static inline const wchar_t *input_wide(struct input *in)
+{
+    unsigned len = input_byte(in);
+    if (len == 255)
+        return NULL;
+    wchar_t *text = input_room(in, (len + 1) * sizeof *text);
+    for (unsigned i = 0; text != NULL && i < len && in->at < in->end; i++) {
+        uint64_t two = input_number(in, 2);
+        text[i] = (wchar_t)(two & 1 ? two : two * 0x10001u);
+    }
+    return text;
+}
+
+static inline void input_free(struct input *in)
+{
+    while (in->n_texts != 0)
+        free(in->texts[--in->n_texts]);
+}
+
+/* Takes all records out of this thread's ring; each becomes whole lines of strict JSON. */
+static inline void input_drain_as_json(void)
+{
+    static const char *const dtypes[] = {"float"};
+    struct thread_log *log = thread_log_get();
+    REQUIRE(log != NULL);
+    uint64_t head = ring_head(&log->ring);
+    const struct record *r;
+    while ((r = ring_peek(&log->ring, head)) != NULL) {
+        uint64_t needed = record_slots(r->text_len, r->data_len, (uint8_t)r->extras);
+        REQUIRE(needed == r->slots && r->end >= r->start && r->kind != REC_PAD);
+        struct record *copy = malloc((size_t)r->slots * RECORD_SLOT); /* for ASan */
+        REQUIRE(copy != NULL);
+        memcpy(copy, r, (size_t)r->slots * RECORD_SLOT);
+        struct json_place at = {4242, 1, 5, 7};
+        struct buf b = {0};
+        json_record(&b, copy, &at, dtypes, 1);
+        REQUIRE(!b.failed && json_lines_valid(b.data, b.len));
+        buf_free(&b);
+        free(copy);
+        ring_take(&log->ring, r);
+    }
+}
+
+#endif
