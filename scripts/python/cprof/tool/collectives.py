@@ -49,7 +49,7 @@ class Times:
             self.base = base_of(head)
             for block in trace.blocks():
                 for event in block:
-                    if event.get("ph") == "X" and "dur" in event:
+                    if event.get("ph") == "X" and "dur" in event and "ts" in event:
                         self._look(event)
             self.rank = rank_of(trace.metadata, self.path, self._order)
             self.world = world_of(trace.metadata)

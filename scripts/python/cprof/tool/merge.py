@@ -29,7 +29,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from cprof.tool import Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
-from cprof.tool.lines import LineTrace, NotLines, move
+from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.progress import Progress
 from cprof.tool.reader import open_trace
 
@@ -150,6 +150,8 @@ class Rewriter:
     def rows(self) -> List[Dict[str, Any]]:
         """Name and place of each process."""
         part, found = self.part, []
+        if not self.pids:
+            self.names[self.pid("")] = "no events"
         for order, (old, pid) in enumerate(self.pids.items()):
             name = self.names.get(pid) or (f"GPU {old}" if _is_gpu(old) else f"process {old}")
             where = f" on {part.host}" if part.several_hosts and part.host else ""
@@ -197,8 +199,9 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
 
     events = size = 0
     with open(part.path, "rb") as file:
-        trace = LineTrace(file, progress.add)
+        trace, forms = LineTrace(file, progress.add), Forms()
         for block in trace.blocks():
+            forms.check(block)
             data = move(block, rewriter.pids, rewriter.pid, rewriter.suffix.encode(), part.shift_ns, as_json) or as_json(block)
             out.write(data)
             events += block.count(b"\n")

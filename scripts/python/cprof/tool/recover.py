@@ -230,7 +230,7 @@ class Trace:
                           found[0].startswith(b"{") else "is no open trace of cprof", self.path)
         text = b"\n".join(found).rstrip(b" \n\0,")
         try:
-            self.head = json.loads(text + b"}")
+            self.head = _json(text + b"}")
             self.head_whole = True
         except ValueError:
             self._mend_head(text)
@@ -240,7 +240,7 @@ class Trace:
         self.lost += len(text)
         self.head = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"rank": 0, "world_size": 1}}
         for key, place in (("rank", "distributedInfo"), ("world_size", "distributedInfo"), ("baseTimeNanoseconds", "")):
-            match = re.search(rb'"%s": (\d+)' % key.encode(), text)
+            match = re.search(rb'"%s": (\d{1,18})\b' % key.encode(), text)
             if match:
                 (self.head[place] if place else self.head)[key] = int(match[1])
         if "baseTimeNanoseconds" not in self.head:
@@ -252,7 +252,7 @@ class Trace:
 
     def _take(self, line: bytes) -> bytes:
         """Counts an event; its line."""
-        event = json.loads(_bare(line))
+        event = _json(_bare(line))
         self.written += 1
         pid, ph = event.get("pid"), event["ph"]
         if ph != "M":
@@ -261,7 +261,7 @@ class Trace:
                 self.pids.append(pid)
         elif event["name"] == "process_name":
             self.named.add(pid)
-        match = re.fullmatch(r"ProfilerStep#(\d+)", event["name"])
+        match = re.fullmatch(r"ProfilerStep#([0-9]{1,18})", event["name"])
         if match:
             self.steps.append(int(match[1]))
         return _bare(line)
@@ -269,7 +269,7 @@ class Trace:
     def _close(self, trailer: List[bytes], pending: List[bytes]) -> bool:
         """Takes a trailer if these lines are one."""
         try:
-            found = json.loads(b"{" + b"\n".join(trailer))
+            found = _json(b"{" + b"\n".join(trailer))
         except ValueError:
             return False
         if "cprof" not in found:
@@ -292,7 +292,8 @@ class Trace:
     @property
     def rank(self) -> Any:
         """The rank, as the head has it."""
-        return self.head.get("distributedInfo", {}).get("rank", "?")
+        info = self.head.get("distributedInfo")
+        return info.get("rank", "?") if isinstance(info, dict) else "?"
 
     def account(self, first_step: Optional[int], lost_bytes: int) -> Dict[str, Any]:
         """The `cprof` object of the trace that is made."""
@@ -308,13 +309,30 @@ class Trace:
         return account
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _number(text: str) -> Any:
+    number = float(text)
+    return number if abs(number) != float("inf") else text
+
+
+def _json(text: bytes) -> Any:
+    """The value of strict JSON in UTF-8, a number beyond all numbers as a string; else a ValueError."""
+    try:
+        return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_number)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
 def _event(line: bytes) -> Optional[Dict[str, Any]]:
     """The event of a line; None when it is not whole. Two halves of different events that happen to be JSON lack a key."""
     try:
-        event = json.loads(_bare(line))
-    except (ValueError, RecursionError):
+        event = _json(_bare(line))
+    except ValueError:
         return None
-    if type(event) is not dict or event.get("ph") not in NEEDED or type(event.get("name")) is not str:
+    if type(event) is not dict or type(event.get("ph")) is not str or event["ph"] not in NEEDED or type(event.get("name")) is not str:
         return None
     sound = all(key in event for key in NEEDED[event["ph"]]) and type(event.get("pid")) is int and "tid" in event
     return event if sound and KEYS.issuperset(event) else None
