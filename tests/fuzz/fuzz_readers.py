@@ -11,6 +11,7 @@ Exit code: 0 when there was none.
 
 import argparse
 import contextlib
+import gc
 import gzip
 import io
 import json
@@ -210,6 +211,7 @@ def one_run(seed, run, seeds, keep):
             return False
         finally:
             os.chdir(here)
+            gc.collect()  # a command that is run once does without
 
 
 def too_slow(*_):

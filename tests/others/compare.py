@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command without and with the library and says what is different: exit code, both outputs, files, results of single tests.
+
+    found = compare(Case("echo", ["echo", "x"]), "recording", library, wake, folder)
+    assert found == []
+
+Modes: `idle` preloads the library only. `recording` preloads libwake.so as well, so that every process of the tree records from before
+its main() to its end. `stacks` records with Python and native stacks, shapes and modules from Python's site on. A line of cprof's own on stderr
+is no difference; everything else is.
+"""
+
+import dataclasses
+import difflib
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import xml.etree.ElementTree
+from typing import Callable, Dict, List, Optional
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODES = ("idle", "recording", "stacks")
+SITE = """\
+import ctypes
+library = ctypes.CDLL(None)
+if hasattr(library, "cprof_range_push"):
+    library.cprof_range_push(b"the whole program")
+    library.cprof_mark(b"begins")
+del ctypes, library
+"""
+
+
+@dataclasses.dataclass
+class Case:
+    """A command, and what of it must be the same."""
+    name: str
+    command: List[str]
+    env: Dict[str, str] = dataclasses.field(default_factory=dict)
+    stdin: bytes = b""
+    results: List[str] = dataclasses.field(default_factory=list)  # globs of files whose bytes are compared
+    junit: str = ""            # a file with the outcome of each test: then outputs are not compared
+    mask: Callable[[str], str] = lambda text: text  # takes out what differs from run to run
+    modes: tuple = MODES[:2]
+    limit_s: float = 300
+    quick: bool = False        # also in the short form
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a run left."""
+    rc: object
+    out: str
+    err: str
+    files: Dict[str, str]
+    tests: Optional[Dict[str, str]]
+
+
+def common_mask(text):
+    """Addresses, durations, pids in messages."""
+    text = re.sub(r"0x[0-9a-f]{4,}", "0x…", text)
+    text = re.sub(r"(line \d+:) +\d+ ([A-Z][a-z ]+)", r"\1 PID \2", text)  # the shell on a child that a signal ended
+    return re.sub(r"\b\d+(\.\d+)?(e-\d+)? ?(ms|us|s|sec|seconds)\b", "… s", text)
+
+
+def environment(mode, library, wake, folder):
+    """Variables of a run; mode None is the run without the library."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("CPROF_") and name != "LD_PRELOAD"}
+    variables.update(LC_ALL="C.UTF-8", TERM="dumb", HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"))
+    if mode == "stacks" or mode is None and (folder / "site").is_dir():
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder / "site"), variables.get("PYTHONPATH")]))
+    if mode is None:
+        return variables
+    variables["LD_PRELOAD"] = f"{wake}:{library}" if mode == "recording" else str(library)
+    settings = {"FOLDER": folder.parent / "traces", "LOG": "error"}
+    if mode != "idle":
+        settings.update(SCHEDULE_SCOPE="none", TRACE_CHILDREN=1, OVERWRITE=1, MAX_TRACE_MB=64)
+    if mode == "stacks":
+        settings.update(WITH_STACK=1, RECORD_SHAPES=1, WITH_MODULES=1)
+    variables.update({"CPROF_" + name: str(value) for name, value in settings.items()})
+    return variables
+
+
+def one_run(case, mode, stacks, library, wake, folder):
+    """Runs the command in a folder that is made anew, of the same name each time."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("home", "tmp", "work", *(["site"] if stacks else [])):
+        (folder / name).mkdir(parents=True)
+    if stacks:
+        (folder / "site/sitecustomize.py").write_text(SITE)
+    env = environment(mode, library, wake, folder)
+    for name, value in case.env.items():
+        env[name] = value + (":" + env[name] if name in ("LD_PRELOAD", "PYTHONPATH") and name in env else "")
+    process = subprocess.Popen(case.command, env=env, cwd=folder / "work", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(case.stdin, case.limit_s)
+        rc = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+        rc = f"not done after {case.limit_s} s"
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # what it left behind
+        except OSError:
+            pass
+    lines = err.decode("utf-8", "replace").splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("cprof: "))
+    files = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+             for glob in case.results for path in sorted((folder / "work").glob(glob)) if path.is_file()}
+    tests = outcomes(folder / "work" / case.junit) if case.junit else None
+    return Outcome(rc, case.mask(common_mask(out.decode("utf-8", "replace"))), case.mask(common_mask(text)), files, tests)
+
+
+def outcomes(path):
+    """{test: ok, failed or skipped} of a JUnit file; None when there is none."""
+    try:
+        root = xml.etree.ElementTree.parse(path).getroot()
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return None
+    found = {}
+    for test in root.iter("testcase"):
+        kinds = {child.tag for child in test}
+        result = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else test.get("result", "ok")
+        found[f"{test.get('classname', '')}.{test.get('name')}".lstrip(".")] = result
+    return found
+
+
+def diff(what, a, b):
+    lines = list(difflib.unified_diff(a.splitlines(), b.splitlines(), "without", "with", lineterm="", n=0))
+    return [f"{what}: {line}" for line in lines[2:12]]
+
+
+def differences(a, b):
+    """What is different between two outcomes, in words."""
+    if a.tests is not None or b.tests is not None:
+        return []  # compared by name, over several runs
+    found = [] if a.rc == b.rc else [f"exit code {a.rc} without, {b.rc} with"]
+    found += diff("stdout", a.out, b.out) + diff("stderr", a.err, b.err)
+    for name in sorted(a.files.keys() | b.files.keys()):
+        if a.files.get(name) != b.files.get(name):
+            found.append(f"file {name} differs" if name in a.files and name in b.files else f"file {name} is in one only")
+    return found
+
+
+def compare(case, mode, library, wake, folder, tries=3):
+    """Differences that every try shows; of tests, those that never end as they do without."""
+    run = lambda which: one_run(case, which, mode == "stacks", library, wake, pathlib.Path(folder) / "run")
+    shutil.rmtree(pathlib.Path(folder) / "traces", ignore_errors=True)
+    without, found = run(None), []
+    if without.tests is not None or case.junit:
+        return compare_tests(case, mode, run, without, tries)
+    for attempt in range(tries):
+        found = differences(without, run(mode))
+        if not found:
+            return []
+        if attempt + 1 < tries:
+            again = run(None)
+            if differences(without, again):
+                without = again  # it is not even the same without: another try
+    return found
+
+
+def compare_tests(case, mode, run, without, tries):
+    """Of single tests. One that is not the same each time without the library has two outcomes there."""
+    if without.tests is None:
+        return [f"without the library it left no {case.junit}: exit code {without.rc}\n{without.err[-1000:]}"]
+    expected = {name: {result} for name, result in without.tests.items()}
+    open_tests, last = None, without
+    for attempt in range(tries):
+        last = run(mode)
+        if last.tests is None:
+            found = [f"with the library it left no {case.junit}: exit code {last.rc}\n{last.out[-500:]}{last.err[-1500:]}"]
+        else:
+            names = expected.keys() | last.tests.keys()
+            bad = {n for n in names if last.tests.get(n, "missing") not in expected.get(n, {"missing"})}
+            open_tests = bad if open_tests is None else open_tests & bad
+            found = [f"{n}: {'/'.join(sorted(expected.get(n, {'missing'})))} without, {last.tests.get(n, 'missing')} with"
+                     for n in sorted(open_tests)]
+            if not open_tests:
+                return []
+        if attempt + 1 < tries:
+            for name, result in (run(None).tests or {}).items():
+                expected.setdefault(name, set()).add(result)
+    return found

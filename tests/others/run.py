@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other people's programs with the library and without: nothing may be different.
+
+    run.py [--quick] [--only WORD] [--list]
+
+Runs each case of the list below, in a folder of its own, twice or more (compare.py). Prints a line for each; exit code 1 when one was different.
+What this machine lacks is skipped with the reason. `make other-programs` takes an hour on two CPUs; --quick is what `make test` runs.
+"""
+
+import argparse
+import functools
+import glob
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from compare import HERE, MODES, Case, compare
+
+ROOT = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+LIBRARY, WAKE, PROGRAMS = BUILD / "libcprof.so", BUILD / "e2e/libwake.so", BUILD / "e2e"
+
+# CPython's own tests, those of what a preloaded library with a thread could disturb.
+CPYTHON = """
+    test_thread test_threading test_threadsignals test_threading_local test_subprocess test_signal test_ctypes test_gc test_faulthandler
+    test_fork1 test_posix test_os test_io test_sys test_sys_settrace test_exceptions test_atexit test_resource test_mmap test_select test_poll
+    test_epoll test_generators test_coroutines test_sys_setprofile test_profile test_cprofile test_tracemalloc test_bdb
+    test_multiprocessing_fork test_multiprocessing_spawn test_multiprocessing_forkserver test_multiprocessing_main_handling
+    test_concurrent_futures test_asyncio test_queue test_site test_cmd_line test_embed test_capi test_pty test_fcntl test_weakref test_socket
+    test_socketserver test_ssl test_venv test_runpy test_shutil test_tempfile test_logging test_time test_wait3 test_wait4 test_popen
+    test_warnings test_locale test_math test_float test_decimal test_struct test_zlib test_gzip test_hashlib test_sqlite3 test_dbm test_curses
+    test_readline test_code_module test_import test_importlib test_largefile test_openpty test_setcomps test_syslog test_sched test_timeout
+""".split()
+CPYTHON_QUICK = ["test_thread", "test_fork1"]
+
+# Differences that are known, with the reason; the README names them.
+KNOWN = {
+    "test.test_threading.ThreadTests.test_main_thread_after_fork": "from 3.12 on os.fork() warns of every other thread of the process, so of cprof's",
+}
+
+TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_tensors hogwild jit compile export gloo_ddp checkpoint fx "
+         "testing save_load random profiler_inside").split()
+TORCH_QUICK = ("autograd_threads",)
+
+
+def lacks(*programs):
+    """What of these is not installed."""
+    return [name for name in programs if not shutil.which(name)]
+
+
+def pythons():
+    """Interpreters that have CPython's tests, one of each version."""
+    named = os.environ.get("OTHER_PYTHONS")
+    found = {}
+    for path in named.split() if named else [sys.executable, *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))]:
+        try:
+            done = subprocess.run([path, "-c", "import sys, test.libregrtest, test.test_threading; print('%d.%d' % sys.version_info[:2], sys.base_prefix)"],
+                                  capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            version, prefix = done.stdout.split()
+            found.setdefault(version, str(pathlib.Path(prefix) / "bin/python3"))
+    return found
+
+
+@functools.lru_cache(None)
+def tests_of(python):
+    done = subprocess.run([python, "-c", "import os, test; print(*os.listdir(os.path.dirname(test.__file__)))"], capture_output=True, text=True,
+                          timeout=60)
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def cpython_cases(quick):
+    """One case for each of CPython's tests, of the interpreters asked for, else of the oldest and the newest."""
+    found = pythons()
+    if not found:
+        yield "CPython's tests", "no Python here has its package `test`"
+        return
+    versions = sorted(found, key=lambda v: int(v.partition(".")[2]))
+    chosen = versions if os.environ.get("OTHER_PYTHONS") else dict.fromkeys([versions[0] if quick else versions[-1], versions[-1]])
+    if quick:
+        chosen = [versions[0]]
+    for version in chosen:
+        for test in CPYTHON_QUICK if quick else CPYTHON:
+            if test in tests_of(found[version]):
+                yield Case(f"python{version} {test}", [found[version], "-m", "test", "--junit-xml", "junit.xml", "--timeout", "300", "-v", test],
+                           env={"PATH": os.path.dirname(found[version]) + ":" + os.environ["PATH"]}, junit="junit.xml",
+                           modes=("recording",) if quick else ("recording", "stacks"), limit_s=1200, quick=True)
+
+
+def script_cases():
+    """Shell, tools, and surroundings in which something is missing."""
+    yield Case("everyday commands", ["bash", str(HERE / "everyday.sh")], quick=True)
+    for name, needs in {"git": ["git"], "tar": ["tar", "xz"], "make": ["make"], "gcc": ["gcc", "g++"], "perl": ["perl"], "tcl": ["tclsh"],
+                        "node": ["node"], "java": ["java"], "sqlite": ["sqlite3"], "postgres": ["psql", "setpriv"], "tmux": ["tmux"],
+                        "vim": ["vim"]}.items():
+        missing = lacks(*needs)
+        if name == "postgres" and (os.geteuid() or not glob.glob("/usr/lib/postgresql/*/bin/initdb")):
+            missing = ["root and a PostgreSQL server"]
+        yield (name, f"no {missing[0]} here") if missing else Case(
+            name, ["bash", str(HERE / "tools.sh"), name, str(HERE)], results=["*.o", "t.db", "r/.git/refs/heads/*"], quick=name in ("git", "perl", "gcc"))
+    # Where a process that records may not have another thread (new user namespaces, users that change with capabilities kept), or a call that
+    # it does not make itself is death, only the programs that these tools start record.
+    alone = ("seccomp", "processes", "other_user", "unshare")
+    root = "needs root" if os.geteuid() else ""
+    for name in ("no_files few_files memory stack file_size file_size_signal cpu no_new_privs seccomp seccomp_off static closed odd_env deleted_folder "
+                 "renamed processes other_user unshare chroot").split():
+        reason = root if name in ("processes", "other_user", "unshare", "chroot") else ""
+        yield (name, reason) if reason else Case(f"confined: {name}", ["bash", str(HERE / "confined.sh"), name, str(PROGRAMS)],
+                                                 modes=MODES[:1] if name in alone else MODES[:2],
+                                                 quick=name in ("few_files", "memory", "seccomp", "closed", "chroot"))
+
+
+def watcher_cases():
+    """Debuggers and tracers on a program that records."""
+    for name, needs in {"gdb": ["gdb"], "strace": ["strace"], "ltrace": ["ltrace"], "valgrind": ["valgrind"]}.items():
+        missing = lacks(*needs)
+        yield (name, f"no {missing[0]} here") if missing else Case(
+            name, [sys.executable, str(HERE / "watchers.py"), name, str(PROGRAMS)], quick=name == "strace")
+
+
+def server_cases():
+    nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    yield ("nginx", "no nginx here") if not nginx else Case("nginx", [sys.executable, str(HERE / "servers.py"), nginx])
+
+
+def torch_cases():
+    done = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, timeout=300)
+    if done.returncode:
+        yield "PyTorch", "not installed"
+        return
+    for name in TORCH:
+        yield Case(f"torch {name}", [sys.executable, str(HERE / "torch_examples.py"), name], modes=("idle", "stacks"), quick=name in TORCH_QUICK,
+                   env={"OMP_NUM_THREADS": "1"}, limit_s=600)
+    for package, part in (("numpy", "numpy._core.tests.test_multithreading"), ("numpy", "numpy.linalg"), ("numpy", "numpy.random")):
+        wanted = subprocess.run([sys.executable, "-c", f"import {package}, hypothesis, pytest"], capture_output=True, timeout=300)
+        yield (f"{part}", f"{package}'s tests need hypothesis and pytest") if wanted.returncode else Case(
+            part, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml", "junit.xml", "--pyargs", part], junit="junit.xml",
+            modes=("idle", "stacks"), limit_s=1200)
+
+
+def build_case():
+    if lacks("make", "gcc"):
+        return "this project", "no make or gcc here"
+    text = (f"cp -r '{ROOT}'/preload '{ROOT}'/cupti '{ROOT}'/writer '{ROOT}'/tests '{ROOT}'/Makefile . && git init -q . && make -j2 build/libcprof.so "
+            "2>&1 | sort; echo ${PIPESTATUS[0]}")
+    return Case("this project, built", ["bash", "-c", text], results=["build/**/*.o", "build/libcprof.so"], limit_s=1200)
+
+
+def all_cases(quick):
+    for case in (*script_cases(), *watcher_cases(), *server_cases(), *torch_cases(), *cpython_cases(quick), build_case()):
+        yield case
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--mode", choices=MODES)
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    bad = done = 0
+    with tempfile.TemporaryDirectory(prefix="others-") as folder:
+        os.chmod(folder, 0o755)
+        for case in all_cases(args.quick):
+            if isinstance(case, tuple):
+                if not args.quick and args.only in case[0]:
+                    print(f"skipped    {case[0]}: {case[1]}", flush=True)
+                continue
+            if args.only not in case.name or args.quick and not case.quick:
+                continue
+            for mode in [args.mode] if args.mode else case.modes[-1:] if args.quick else case.modes:
+                if args.list:
+                    print(case.name, mode)
+                    continue
+                begun = time.monotonic()
+                found = compare(case, mode, LIBRARY, WAKE, folder)
+                known = [line for line in found if line.partition(":")[0] in KNOWN]
+                found = [line for line in found if line not in known]
+                done, bad = done + 1, bad + bool(found)
+                print(f"{'DIFFERENT ' if found else 'same      '} {case.name}, {mode} ({time.monotonic() - begun:.0f} s)", *found,
+                      *(f"known: {line} ({KNOWN[line.partition(':')[0]]})" for line in known), sep="\n           ", flush=True)
+    print(f"{done} compared, {bad} different")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
