@@ -150,7 +150,8 @@ void hook_end(struct hook_call *call, bool succeeded)
     if (guard_enter()) {
         if (call->log)
             span_close(call->log, call);
-        if (succeeded && !settled()) {
+        /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
+        if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cprof_cuda_alive();
             cprof_cuda_begins(); /* where the driver did not call us after all */

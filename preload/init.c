@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 #include "preload/guard.h"
 #include "preload/handlers.h"
 #include "preload/identity.h"
+#include "preload/injection.h"
 #include "preload/names.h"
 #include "preload/peaks.h"
 #include "preload/process.h"
@@ -40,7 +42,10 @@
 #include "preload/trigger.h"
 #include "writer/writer.h"
 
-#define HOLD_BYTES (64u << 20)
+#define HOLD_BYTES   (64u << 20)
+#define GPU_START_MS 500 /* most that a thread waits for another to start the GPU side */
+
+enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
 
 _Atomic int cprof_life;
 
@@ -240,8 +245,10 @@ static void start_parts(enum wake_reason reason)
     if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
         log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
     atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
-    if (!helper)
+    if (!helper) {
         trigger_start(config);
+        injection_say_taken(config);
+    }
     symbol_look();
 }
 
@@ -266,17 +273,36 @@ bool cprof_is_injected(void)
     return injected;
 }
 
+/* Other threads' first CUDA calls wait for the one that starts the GPU side, as they do where the driver calls: else what they launch
+ * meanwhile would have no kernels. */
+static void wait_for_gpu_start(const _Atomic int *state, pthread_t starter)
+{
+    for (int ms = 0; ms < GPU_START_MS && !pthread_equal(starter, pthread_self()) &&
+                     atomic_load(state) == GPU_STARTING;
+         ms++)
+        usleep(1000);
+}
+
 void cprof_cuda_begins(void)
 {
-    static _Atomic bool begun;
+    static _Atomic int state;
+    static pthread_t starter; /* written before GPU_STARTING is */
+    int none = GPU_NOT_STARTED;
     if (atomic_load(&cprof_life) != LIFE_AWAKE || (int)getpid() != cprof_owner_pid() ||
-        !(config_get()->activities & CONFIG_ACTIVITY_CUDA) || atomic_exchange(&begun, true))
+        !(config_get()->activities & CONFIG_ACTIVITY_CUDA))
         return;
     int saved = errno;
-    bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
-    gpu_start(steps_want_gpu());
-    if (entered)
-        guard_leave();
+    if (atomic_compare_exchange_strong(&state, &none, GPU_CLAIMED)) {
+        starter = pthread_self();
+        atomic_store(&state, GPU_STARTING);
+        bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
+        gpu_start(steps_want_gpu());
+        if (entered)
+            guard_leave();
+        atomic_store(&state, GPU_STARTED);
+    } else if (none == GPU_STARTING) {
+        wait_for_gpu_start(&state, starter);
+    }
     errno = saved;
 }
 

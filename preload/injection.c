@@ -2,11 +2,16 @@
 /* The doors through which the CUDA driver and NVTX clients come in, each of its own accord, because the constructor put this library's
  * path into their variables (ITT's is in preload/itt.c). The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application
  * threads, possibly inside dlopen. */
+#include "preload/injection.h"
+
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "preload/config.h"
 #include "preload/init.h"
 #include "preload/nvtx.h"
+#include "writer/writer.h"
 
 #define VISIBLE __attribute__((visibility("default")))
 
@@ -28,4 +33,36 @@ VISIBLE int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table)
     if (atomic_load(&cprof_life) != LIFE_OVER)
         nvtx_attach(get_export_table);
     return 1;
+}
+
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The variable leads to another tool than cprof, to this file or a copy of it. */
+static bool is_taken(const char *variable, const char **by)
+{
+    *by = config_env(variable);
+    return *by && **by && strcmp(name_in(*by), name_in(cprof_path())) != 0;
+}
+
+void injection_say_taken(const struct config *config)
+{
+    const char *by;
+    if (is_taken("NVTX_INJECTION64_PATH", &by)) {
+        if (config->step == CONFIG_STEP_NVTX || config->trigger == CONFIG_TRIGGER_NVTX)
+            log_warn("NVTX_INJECTION64_PATH is %s: NVTX ranges go there, so none marks a step or "
+                     "starts a recording",
+                     by);
+        else
+            log_info("NVTX_INJECTION64_PATH is %s: NVTX ranges go there and are not recorded", by);
+    }
+    if (is_taken("INTEL_LIBITTNOTIFY64", &by)) {
+        if (config->step == CONFIG_STEP_ITT)
+            log_warn("INTEL_LIBITTNOTIFY64 is %s: ITT tasks go there, so none marks a step", by);
+        else
+            log_info("INTEL_LIBITTNOTIFY64 is %s: ITT tasks go there and are not recorded", by);
+    }
 }

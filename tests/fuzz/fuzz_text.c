@@ -71,7 +71,9 @@ static void templates(void)
     }
     bool fine = path_check(texts[0], names, 3, &error) == PATH_OK;
     status = path_expand(texts[0], vars, 3, out, sizeof out, &error);
-    REQUIRE(fine == (status != PATH_UNKNOWN_VARIABLE && status != PATH_UNBALANCED));
+    /* What is too long is not read to its end. */
+    REQUIRE(status == PATH_TOO_LONG ||
+            fine == (status != PATH_UNKNOWN_VARIABLE && status != PATH_UNBALANCED));
     status = path_expand(texts[0], vars, 3, out, 8, &error);
     REQUIRE(status != PATH_OK || strlen(out) < 8);
 }

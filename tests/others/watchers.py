@@ -16,7 +16,7 @@ def gdb(strict):
     """Runs one under the debugger, and is attached to another, which goes on afterwards."""
     done = run("gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break puts", "-ex", "break printf", "-ex", "run", "-ex", "bt 2",
                "-ex", "delete", "-ex", "continue", "--args", strict, "none", "marks")
-    print(*[line for line in done.stdout.splitlines() if re.search(r"^#1|exited with|^\d{10}", line)], sep="\n")
+    print(*[re.sub(r"process \d+", "process", line) for line in done.stdout.splitlines() if re.search(r"^#1|exited with|^\d{10}", line)], sep="\n")
     code = ("import sys, time\nprint('ready', flush=True)\nsys.stdin.readline()\nprint('on', flush=True)\nsys.exit(6)")
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     print(process.stdout.readline().strip())
@@ -35,7 +35,7 @@ def tracer(name, strict):
 
 def valgrind(strict):
     """No error of memory or leak that is not there without."""
-    done = run("valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--error-exitcode=99", "--exit-on-first-error=no", strict,
+    done = run("valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", "--error-exitcode=99", strict,
                "none")
     print(done.stdout, done.returncode, done.stderr)
     done = run("valgrind", "-q", "--error-exitcode=99", strict, "none", "marks")

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other profilers and preloaded libraries in the same process: they get what they get without cprof, the program does not notice, cprof says
+in one line what is theirs and records the rest. Other clients of CUPTI that come and go: test_gpu_clients.py."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import gpu_runs
+import support
+from conftest import BUILD
+from gpu_runs import counts, gpu_run, lost
+from support import Running, events, load, python, run, step_numbers
+
+TOOL = BUILD / "e2e/libothertool.so"
+ACTIVE = {"WARMUP": 0, "ACTIVE": 1000}
+UNMARKED = "no step was marked"
+
+
+def said(result):
+    return [line for line in result.complaints if not line.startswith(UNMARKED)]
+
+
+# ---- who is called by the driver, by NVTX and by ITT -------------------------------------------------------------
+
+@gpu_runs.needed
+def test_a_tool_of_the_driver_with_cupti(tmp_path):
+    """Nsight Systems and compute-sanitizer are loaded by the driver and take CUPTI before the program's first call: they keep it."""
+    env = {"CUDA_INJECTION64_PATH": str(TOOL), "OTHER_TOOL": "cupti"}
+    alone = gpu_run("many", tmp_path / "alone", "--launches", 20, env=env, preload=False)
+    result = gpu_run("many", tmp_path, "--launches", 20, env=env)
+    its_lines = [line for line in result.err.splitlines() if line.startswith("other tool")]
+    assert its_lines == [line for line in alone.err.splitlines() if line.startswith("other tool")]
+    assert "other tool: 40 kernels" in its_lines and "other tool: 0 0 0" in its_lines
+    assert len(said(result)) == 1 and said(result)[0].startswith("another CUPTI client is at work in this process")
+    trace = result.trace()
+    assert result.rc == 0 and counts(trace)["kernel"] == 0 and counts(trace)["cuda_runtime"] > 0 and lost(trace) == {}
+    assert trace["cprof"]["notes"] == ["another CUPTI client was at work; GPU activity is missing where it was"]
+
+
+@gpu_runs.needed
+@pytest.mark.parametrize("path", [TOOL, "/nowhere/libtool.so"], ids=["a tool that leaves CUPTI alone", "a library that is not there"])
+def test_a_tool_of_the_driver_without_cupti(tmp_path, path):
+    """Then the driver calls somebody else, and the first CUDA call begins the recording; of several threads' first calls, whichever. What is
+    recorded as a launch has its kernel."""
+    for n in range(8):
+        result = gpu_run("many", tmp_path / str(n), "--launches", 20, "--threads", 4, env={"CUDA_INJECTION64_PATH": str(path)})
+        trace = result.trace()
+        assert result.rc == 0 and said(result) == [] and lost(trace) == {}
+        launches = events(trace, ph="X", name="cudaLaunchKernel")
+        assert len(launches) == counts(trace)["kernel"] > 0, (n, counts(trace))
+
+
+@gpu_runs.needed
+@pytest.mark.parametrize("step", [None, "nvtx:step*", "itt:step*"])
+def test_nvtx_and_itt_belong_to_others(tmp_path, step):
+    env = {"NVTX_INJECTION64_PATH": str(TOOL), "INTEL_LIBITTNOTIFY64": "/opt/vtune/libittnotify_collector.so"}
+    result = gpu_run("marked", tmp_path, env=env, STEP=step)
+    assert result.rc == 0 and counts(result.trace())["kernel"] > 0
+    nvtx, itt = said(result)
+    assert nvtx.startswith(f"NVTX_INJECTION64_PATH is {TOOL}: NVTX ranges go there") and itt.startswith("INTEL_LIBITTNOTIFY64 is /opt/vtune/")
+    assert ("none marks a step" in nvtx) == (step == "nvtx:step*") and ("none marks a step" in itt) == (step == "itt:step*")
+
+
+def test_an_inherited_copy_is_no_stranger(tmp_path):
+    """The variables of a parent that had another copy of the library are ours."""
+    other = {name: f"/elsewhere/{support.LIBRARY.name}" for name in ("NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64")}
+    result = run(python("steps(2)"), tmp_path, env=other, **ACTIVE)
+    assert result.rc == 0 and said(result) == []
+
+
+# ---- neighbours in LD_PRELOAD ------------------------------------------------------------------------------------
+
+NEIGHBOURS = {"gperftools": "libprofiler.so.0", "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+WORK = ("threads = [threading.Thread(target=lambda: [bytes(i) for i in range(3000)]) for _ in range(4)]\n"
+        "[t.start() for t in threads]; steps(4); [t.join() for t in threads]\n"
+        "child = os.fork() or os._exit(5)\nprint(os.waitpid(child, 0)[1] >> 8, subprocess.run(['sh', '-c', 'exit 6']).returncode)\nsys.exit(7)")
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_a_neighbour_in_ld_preload(tmp_path, name, place):
+    path = pathlib.Path("/usr/lib/x86_64-linux-gnu") / NEIGHBOURS[name]
+    if not path.exists():
+        pytest.skip(f"no {path.name} on this machine")
+    preload = f"{path}:{support.LIBRARY}" if place == "before" else f"{support.LIBRARY}:{path}"
+    profile = tmp_path / "cpu.prof"
+    result = run(python(WORK), tmp_path, preload=False, env={"LD_PRELOAD": preload, "CPUPROFILE": str(profile)}, WITH_STACK=1, **ACTIVE)
+    assert (result.rc, result.out) == (7, "5 6\n"), result.err
+    assert said(result) == [] and step_numbers(load(result.traces[0])) == [0, 1, 2, 3]
+    assert name != "gperftools" or any(p.stat().st_size > 0 for p in tmp_path.glob("cpu.prof*"))
+
+
+def test_a_program_with_address_sanitizer(tmp_path):
+    """Its runtime must be the first library of all; cprof comes after it."""
+    gcc = shutil.which("gcc")
+    asan = gcc and subprocess.run([gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, timeout=60).stdout.strip()
+    if not asan or "/" not in asan:
+        pytest.skip("no gcc with AddressSanitizer here")
+    text = ('#include "preload/cprof.h"\n#include <stdio.h>\n#include <stdlib.h>\nint main(int n, char **v) {(void)v; for (int i = 0; i < 4; i++) {'
+            'cprof_range_push("x"); free(malloc(10)); cprof_range_pop(); cprof_step();} char *volatile p = malloc(3); puts("here"); return n > 1 ? p[3] : 4;}')
+    (tmp_path / "a.c").write_text(text)
+    root = pathlib.Path(__file__).resolve().parents[2]
+    subprocess.run([gcc, "-g", "-fsanitize=address", f"-I{root}", "-o", tmp_path / "a", tmp_path / "a.c"], check=True, timeout=120)
+    runtime = next(line.split()[2] for line in subprocess.run(["ldd", tmp_path / "a"], capture_output=True, text=True,
+                                                              timeout=60).stdout.splitlines() if "libasan" in line)
+    env = {"LD_PRELOAD": f"{runtime}:{support.LIBRARY}", "ASAN_OPTIONS": "detect_leaks=0"}
+    result = run([tmp_path / "a"], tmp_path / "fine", preload=False, env=env, **ACTIVE)
+    assert (result.rc, result.out, result.others) == (4, "here\n", "") and step_numbers(load(result.traces[0])) == [0, 1, 2, 3]
+    result = run([tmp_path / "a", "bad"], tmp_path / "bad", preload=False, env=env, **ACTIVE)
+    assert result.rc == 1 and "heap-buffer-overflow" in result.err and "in main" in result.err, "the sanitizer still finds what it is for"
+
+
+# ---- profilers of Python in the same interpreter -----------------------------------------------------------------
+
+PROFILED = """
+import io, sys
+def leaf(n):
+    return sum(range(n))
+def work():
+    push(b"work")
+    got = [leaf(i) for i in range(200)]
+    pop(); step()
+    return len(got)
+"""
+INSIDE = {
+    "cProfile": "import cProfile, pstats\np = cProfile.Profile()\nfor _ in range(4): p.runcall(work)\n"
+                "print(sorted((k[2], v[0]) for k, v in pstats.Stats(p).stats.items() if k[2] in ('leaf', 'work')))",
+    "settrace": "seen = []\nsys.settrace(lambda f, e, a: seen.append(f.f_code.co_name))\nfor _ in range(4): work()\nsys.settrace(None)\n"
+                "print(seen.count('leaf'), seen.count('work'))",
+    "setprofile": "seen = []\nsys.setprofile(lambda f, e, a: seen.append((f.f_code.co_name, e)))\nfor _ in range(4): work()\nsys.setprofile(None)\n"
+                  "print(seen.count(('leaf', 'call')), seen.count(('work', 'return')))",
+    "tracemalloc": "import tracemalloc\ntracemalloc.start(10)\nfor _ in range(4): work()\nkept = bytes(100000)\n"
+                   "print(tracemalloc.take_snapshot().statistics('lineno')[0].size >= 100000)",
+    "faulthandler": "import faulthandler\nfaulthandler.enable()\nfaulthandler.dump_traceback_later(0.05, repeat=True)\n"
+                    "for _ in range(4): work(); time.sleep(0.05)\nfaulthandler.cancel_dump_traceback_later()\nprint('done')",
+    "viztracer": "import viztracer\nt = viztracer.VizTracer(output_file='v.json', verbose=0)\nt.start()\nfor _ in range(4): work()\nt.stop(); t.save()\n"
+                 "import json\nprint(sum(e['name'].startswith('leaf') for e in json.load(open('v.json'))['traceEvents']))",
+    "coverage": "import coverage\nc = coverage.Coverage(data_file=None)\nc.start()\nimport this_is_measured\nc.stop()\n"
+                "for _ in range(4): work()\nprint(c.analysis('this_is_measured.py')[1:])",
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_profiler_in_the_interpreter(tmp_path, name):
+    """With stacks on, which reads the frames that the other one hooks."""
+    (tmp_path / "this_is_measured.py").write_text("a = 1\nif a > 2:\n    b = 1\n")
+    command = python(PROFILED + INSIDE[name])
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))}
+    without = run(command, tmp_path / "without", preload=False, cwd=tmp_path, env=env)
+    if "ModuleNotFoundError" in without.err:
+        pytest.skip(f"{name} is not installed in this environment")
+    result = run(command, tmp_path / "with", cwd=tmp_path, env=env, WITH_STACK=1, **ACTIVE)
+    assert without.rc == 0 and (result.rc, result.out) == (0, without.out), result.err
+    assert said(result) == [] and (name == "faulthandler" or result.others == without.others)
+    assert name != "faulthandler" or "in work" in result.others or "Timeout" in result.others
+    trace = load(result.traces[0])
+    assert step_numbers(trace) == [0, 1, 2, 3] and len(events(trace, ph="X", name="work")) == 4 and lost(trace) == {}
+
+
+# ---- profilers from outside --------------------------------------------------------------------------------------
+
+LOOP = "print('ready', flush=True)\ndef spin():\n    while not sys.stdin.readable() or not done: steps(1, 0.001)\ndone = []\n" \
+       "t = threading.Thread(target=lambda: done.append(sys.stdin.readline())); t.start(); spin(); t.join(); print('end'); sys.exit(3)"
+
+
+@pytest.mark.parametrize("tool", ["py-spy", "perf", "gdb", "strace"])
+def test_a_profiler_attached_from_outside(tmp_path, tool):
+    if not shutil.which(tool):
+        pytest.skip(f"no {tool} on this machine")
+    with Running(python(LOOP), tmp_path, WITH_STACK=1, **ACTIVE) as running:
+        running.wait_for("ready")
+        pid = str(running.process.pid)
+        command = {"py-spy": ["py-spy", "dump", "--pid", pid], "perf": ["perf", "record", "-g", "-o", str(tmp_path / "perf.data"), "-p", pid, "sleep", "0.5"],
+                   "gdb": ["gdb", "-nx", "-batch", "-p", pid, "-ex", "thread apply all bt 3", "-ex", "detach"],
+                   "strace": ["timeout", "-s", "INT", "1", "strace", "-f", "-o", str(tmp_path / "strace.txt"), "-p", pid]}[tool]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=support.TIMEOUT_S, stdin=subprocess.DEVNULL)
+        running.say("stop")
+        result = running.end()
+    if done.returncode and re.search("not permitted|Permission denied|not supported|perf_event_paranoid|No permission|not found for kernel", done.stdout + done.stderr):
+        pytest.skip(f"{tool} may not attach here: {done.stderr.strip()[:200]}")
+    assert tool != "py-spy" or "spin" in done.stdout, done.stdout + done.stderr
+    assert tool != "gdb" or '"cprof"' in done.stdout or "cprof" in done.stdout
+    assert (result.rc, result.out.splitlines()[-1]) == (3, "end"), result.err
+    trace = load(result.traces[0])
+    assert said(result) == [] and lost(trace) == {} and len(step_numbers(trace)) > 1
