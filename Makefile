@@ -88,7 +88,7 @@ GPU_BIN := $(GPU_SRC:tests/gpu/%.c=$(BUILD)/gpu/%)
 ARCHIVE := $(BUILD)/libmodules.a
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 600
 
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
 
@@ -155,7 +155,7 @@ gpu-check:
 .PHONY: bench-programs
 bench-programs: $(BENCH_BIN)
 
-## fuzz: each target of tests/fuzz for FUZZ_SECONDS=20, under ASan and UBSan (needs clang)
+## fuzz: each target of tests/fuzz for FUZZ_SECONDS=600, under ASan and UBSan (needs clang), and the command's readers
 .PHONY: fuzz fuzz-programs
 fuzz:
 	$(Q)echo 'int LLVMFuzzerTestOneInput(void) {return 0;}' | clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null \
@@ -170,8 +170,17 @@ fuzz:
 			$$seeds >build-fuzz/$$target.log 2>&1 || { tail -n 60 build-fuzz/$$target.log; exit 1; }; \
 		grep '^Done' build-fuzz/$$target.log; \
 	done
+	$(SAY) "  FUZZ    readers"
+	$(Q)mkdir -p build-fuzz; seed=$$(date +%s); echo "seed $$seed"; \
+		$$(command -v $(PYTHON_VENV) || echo python3) tests/fuzz/fuzz_readers.py --seed $$seed --seconds $(FUZZ_SECONDS) --keep build-fuzz
 
 fuzz-programs: $(FUZZ_BIN)
+
+## other-programs: CPython's, PyTorch's and everyday programs with the library and without (an hour; OTHER="--only git")
+.PHONY: other-programs
+other-programs: setup
+	$(Q)$(MAKE) all e2e-programs
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/others/run.py $(OTHER)
 
 ## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
 .PHONY: lint

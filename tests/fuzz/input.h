@@ -85,6 +85,8 @@ static inline void input_free(struct input *in)
 }
 
 /* Takes all records out of this thread's ring; each becomes whole lines of strict JSON. */
+static unsigned long input_records; /* taken so far */
+
 static inline void input_drain_as_json(void)
 {
     static const char *const dtypes[] = {"float"};
@@ -105,6 +107,7 @@ static inline void input_drain_as_json(void)
         buf_free(&b);
         free(copy);
         ring_take(&log->ring, r);
+        input_records++;
     }
 }
 

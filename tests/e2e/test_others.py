@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short form of `make other-programs` and of `make fuzz` for the command's readers, each in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, ROOT
+
+LIMIT_S = 900
+
+
+def run(*command, cwd):
+    return subprocess.run([sys.executable, *map(str, command)], cwd=cwd, env=dict(os.environ, BUILD=str(BUILD)), timeout=LIMIT_S,
+                          capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("part", ["everyday", "git", "perl", "confined", "strace", "gcc"])
+def test_other_peoples_programs(tmp_path, part):
+    done = run(ROOT / "tests/others/run.py", "--quick", "--only", part, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if "0 compared" in done.stdout:
+        pytest.skip(f"nothing to compare: {done.stdout}")
+
+
+def test_damaged_traces(tmp_path):
+    done = run(ROOT / "tests/fuzz/fuzz_readers.py", "--seed", 1, "--runs", 40, "--keep", pathlib.Path(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0 and "Done 40 runs, 0 faults" in done.stdout, done.stdout + done.stderr
