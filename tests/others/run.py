@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other people's programs with the library and without: nothing may be different.
 
-    run.py [--quick] [--only WORD] [--list]
+    run.py [--quick] [--only WORD,WORD] [--list]
 
 Runs each case of the list below, in a folder of its own, twice or more (compare.py). Prints a line for each; exit code 1 when one was different.
 What this machine lacks is skipped with the reason. `make other-programs` takes an hour on two CPUs; --quick is what `make test` runs.
@@ -35,7 +35,6 @@ CPYTHON = """
     test_warnings test_locale test_math test_float test_decimal test_struct test_zlib test_gzip test_hashlib test_sqlite3 test_dbm test_curses
     test_readline test_code_module test_import test_importlib test_largefile test_openpty test_setcomps test_syslog test_sched test_timeout
 """.split()
-CPYTHON_QUICK = ["test_thread", "test_fork1"]
 
 # Differences that are known, with the reason; the README names them.
 KNOWN = {
@@ -46,7 +45,6 @@ KNOWN = {
 
 TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_tensors hogwild jit compile export gloo_ddp checkpoint fx "
          "testing save_load random profiler_inside").split()
-TORCH_QUICK = ("autograd_threads",)
 
 
 def lacks(*programs):
@@ -77,22 +75,20 @@ def tests_of(python):
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-def cpython_cases(quick):
+def cpython_cases():
     """One case for each of CPython's tests, of the interpreters asked for, else of the oldest and the newest."""
     found = pythons()
     if not found:
         yield "CPython's tests", "no Python here has its package `test`"
         return
     versions = sorted(found, key=lambda v: int(v.partition(".")[2]))
-    chosen = versions if os.environ.get("OTHER_PYTHONS") else dict.fromkeys([versions[0] if quick else versions[-1], versions[-1]])
-    if quick:
-        chosen = [versions[0]]
+    chosen = versions if os.environ.get("OTHER_PYTHONS") else dict.fromkeys([versions[0], versions[-1]])
     for version in chosen:
-        for test in CPYTHON_QUICK if quick else CPYTHON:
+        for test in CPYTHON:
             if test in tests_of(found[version]):
                 yield Case(f"python{version} {test}", [found[version], "-m", "test", "--junit-xml", "junit.xml", "--timeout", "300", "-v", test],
                            env={"PATH": os.path.dirname(found[version]) + ":" + os.environ["PATH"]}, junit="junit.xml",
-                           modes=("recording",) if quick else ("recording", "stacks"), limit_s=1200, quick=True)
+                           modes=("recording", "stacks"), limit_s=1200)
 
 
 def script_cases():
@@ -138,7 +134,7 @@ def torch_cases():
         yield "PyTorch", "not installed"
         return
     for name in TORCH:
-        yield Case(f"torch {name}", [sys.executable, str(HERE / "torch_examples.py"), name], modes=("idle", "stacks"), quick=name in TORCH_QUICK,
+        yield Case(f"torch {name}", [sys.executable, str(HERE / "torch_examples.py"), name], modes=("idle", "stacks"),
                    env={"OMP_NUM_THREADS": "1"}, limit_s=600)
     for package, part in (("numpy", "numpy._core.tests.test_multithreading"), ("numpy", "numpy.linalg"), ("numpy", "numpy.random")):
         wanted = subprocess.run([sys.executable, "-c", f"import {package}, hypothesis, pytest"], capture_output=True, timeout=300)
@@ -156,26 +152,28 @@ def build_case():
 
 
 def all_cases(quick):
-    for case in (*script_cases(), *watcher_cases(), *server_cases(), *torch_cases(), *cpython_cases(quick), build_case()):
-        yield case
+    """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
+    yield from (*script_cases(), *watcher_cases())
+    if not quick:
+        yield from (*server_cases(), *torch_cases(), *cpython_cases(), build_case())
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--only", default="", metavar="WORD,…")
     parser.add_argument("--mode", choices=MODES)
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
-    bad = done = 0
+    bad, done, words = 0, 0, args.only.split(",")
     with tempfile.TemporaryDirectory(prefix="others-") as folder:
         os.chmod(folder, 0o755)
         for case in all_cases(args.quick):
             if isinstance(case, tuple):
-                if not args.quick and args.only in case[0]:
+                if any(word in case[0] for word in words):
                     print(f"skipped    {case[0]}: {case[1]}", flush=True)
                 continue
-            if args.only not in case.name or args.quick and not case.quick:
+            if not any(word in case.name for word in words) or args.quick and not case.quick:
                 continue
             for mode in [args.mode] if args.mode else case.modes[-1:] if args.quick else case.modes:
                 if args.list:
