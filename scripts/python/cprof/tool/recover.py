@@ -240,7 +240,7 @@ class Trace:
         self.lost += len(text)
         self.head = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"rank": 0, "world_size": 1}}
         for key, place in (("rank", "distributedInfo"), ("world_size", "distributedInfo"), ("baseTimeNanoseconds", "")):
-            match = re.search(rb'"%s": (\d{1,18})\b' % key.encode(), text)
+            match = re.search(rb'"%s": (\d{1,19})\b' % key.encode(), text)
             if match:
                 (self.head[place] if place else self.head)[key] = int(match[1])
         if "baseTimeNanoseconds" not in self.head:
