@@ -231,6 +231,8 @@ class Trace:
         text = b"\n".join(found).rstrip(b" \n\0,")
         try:
             self.head = _json(text + b"}")
+            if not self.head:
+                raise ValueError("empty")
             self.head_whole = True
         except ValueError:
             self._mend_head(text)
