@@ -19,7 +19,6 @@
 #define BYTES_HASH  24u /* PyBytesObject.ob_shash */
 #define BYTES_DATA  32u
 #define FIRST_TOLD  13 /* minor versions that say themselves where things are */
-#define LAST_TOLD   14
 #define NO_CODE     3          /* f_owner from which on a frame is the interpreter's own */
 #define TEXT_MOST   (1u << 16) /* bytes of a text that are looked at */
 #define TABLE_MOST  (1u << 20) /* and of a line table */
@@ -74,23 +73,22 @@ const struct pyframes_layout *pyframes_layout_of(int minor)
     return NULL;
 }
 
-/* The row of 3.`minor`, or what the interpreter says itself; where there are both they must agree. */
-static const struct pyframes_layout *find_layout(int minor)
+/* The row, unless the interpreter itself says something else. */
+static const struct pyframes_layout *confirm(const struct pyframes_layout *row)
 {
-    static struct pyframes_layout told;
-    const struct pyframes_layout *row = pyframes_layout_of(minor);
-    if (minor < FIRST_TOLD)
-        return row;
+    struct pyframes_layout told;
     const char *why;
-    if (!pyoffsets_read(minor, dlsym(RTLD_DEFAULT, "_PyRuntime"), &told, &why)) {
+    if (row->minor < FIRST_TOLD)
+        return row;
+    if (!pyoffsets_read(row->minor, dlsym(RTLD_DEFAULT, "_PyRuntime"), &told, &why)) {
         unknown = why;
         return NULL;
     }
-    if (row && !pyoffsets_agree(&told, row)) {
+    if (!pyoffsets_agree(&told, row)) {
         unknown = "its layout is another than that of its version";
         return NULL;
     }
-    return row ? row : &told;
+    return row;
 }
 
 static const struct pyframes_layout *look(void)
@@ -104,9 +102,9 @@ static const struct pyframes_layout *look(void)
     int major = 0, minor = 0;
     if (!version || !this_thread || !code_type || !newest_interpreter || !main_interpreter)
         return NULL; /* no CPython here */
-    bool known = sscanf(version(), "%d.%d", &major, &minor) == 2 && major == 3 &&
-                 (pyframes_layout_of(minor) || minor == LAST_TOLD);
-    if (!known) {
+    bool read = sscanf(version(), "%d.%d", &major, &minor) == 2 && major == 3;
+    const struct pyframes_layout *row = read ? pyframes_layout_of(minor) : NULL;
+    if (!row) {
         snprintf(why, sizeof why, "the layout of Python %d.%d is not known", major, minor);
         unknown = why;
         return NULL;
@@ -115,7 +113,7 @@ static const struct pyframes_layout *look(void)
         unknown = "this Python has no GIL";
         return NULL;
     }
-    return find_layout(minor);
+    return confirm(row);
 }
 
 /* Several threads may look at the same time and come to the same result. */

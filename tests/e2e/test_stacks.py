@@ -21,15 +21,18 @@ from gpu_runs import gpu_run, needed as needs_sim
 from support import TRAIN, Running, events, files, load, run
 from torch_runs import SCRIPTS, needs_torch_2
 
-KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13")
+KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINE = re.compile(r"^(.*)\((\d+)\): (.*)$", re.S)
 needs_libunwind = pytest.mark.skipif(ctypes.util.find_library("unwind") is None, reason="no libunwind.so.8 (Debian: libunwind8)")
 
 
 def interpreters():
-    """{version, or "own", "system": path}: the tests' own, the system's, and what pyenv or the path have."""
+    """{version, or "own", "system": path}: the tests' own, the system's, those that TEST_PYTHONS names (PATH:PATH, each ending in
+    pythonVERSION; one may be a script that enters another root), and what pyenv or the path have."""
     found = {"own": sys.executable, "system": shutil.which("python3", path=os.defpath)}
+    for path in filter(None, os.environ.get("TEST_PYTHONS", "").split(":")):
+        found[os.path.basename(path).replace("python", "")] = path
     for folder in sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*"))):
         found.setdefault(".".join(os.path.basename(folder).split(".")[:2]), os.path.join(folder, "bin", "python3"))
     for version in KNOWN:
@@ -142,11 +145,12 @@ def test_subinterpreters(tmp_path, which):
         assert frames["inside"] == frames["before"] == frames["after"] == []
 
 
-def test_an_interpreter_that_is_not_known_is_refused(tmp_path):
-    result = traced("python_stacks.py", tmp_path, which="3.8")
+@pytest.mark.parametrize("which", ["3.8", "3.15"])
+def test_an_interpreter_that_is_not_known_is_refused(tmp_path, which):
+    result = traced("python_stacks.py", tmp_path, which=which)
     trace = trace_of(result)
     assert result.complaints == [
-        "Python stacks are not recorded: the layout of Python 3.8 is not known; all else is"]
+        f"Python stacks are not recorded: the layout of Python {which} is not known; all else is"]
     assert trace["cprof"]["notes"] == [result.complaints[0].replace("; all else is", "")]
     assert all(kind == "native" for e in events(trace, ph="i") for kind, _ in stack(trace, e) or [])
 
