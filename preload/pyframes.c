@@ -18,7 +18,7 @@
 #define BYTES_SIZE  16u /* PyBytesObject.ob_size */
 #define BYTES_HASH  24u /* PyBytesObject.ob_shash */
 #define BYTES_DATA  32u
-#define FIRST_TOLD  13 /* minor versions that say themselves where things are */
+#define FIRST_TOLD  13         /* minor versions that say themselves where things are */
 #define NO_CODE     3          /* f_owner from which on a frame is the interpreter's own */
 #define TEXT_MOST   (1u << 16) /* bytes of a text that are looked at */
 #define TABLE_MOST  (1u << 20) /* and of a line table */

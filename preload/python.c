@@ -16,7 +16,7 @@
 
 #define TYPE_OF     8u /* PyObject.ob_type */
 #define TUPLE_SIZE  16u
-#define TUPLE_ITEMS 24u
+#define TUPLE_ITEMS 24u /* from 3.14 on the tuple's hash stands before them */
 
 /* Objects of the interpreter that are compared with. */
 static const void *tuple_type, *none;
@@ -40,6 +40,14 @@ static const void *at(const void *object, int offset)
     const void *value;
     memcpy(&value, (const char *)object + offset, sizeof value);
     return value;
+}
+
+/* The n-th local variable; NULL: it is not set. From 3.14 on the lowest bits say how it is held, and 3 that it is a number. */
+static const void *local_of(const void *frame, int n)
+{
+    uintptr_t value =
+        (uintptr_t)at(frame, pyframes_layout(NULL)->f_locals + n * (int)sizeof(void *));
+    return (value & 3) == 3 ? NULL : (const void *)(value & ~(uintptr_t)3);
 }
 
 static bool ends_in(const char *text, uint32_t len, const char *ending)
@@ -68,25 +76,25 @@ static const void *find_frame(const char *function, const char *file)
 const void *python_first_argument(const char *function, const char *file)
 {
     const void *frame = find_frame(function, file);
-    const void *args = frame ? at(frame, pyframes_layout(NULL)->f_locals) : NULL;
+    const void *args = frame ? local_of(frame, 0) : NULL;
     int64_t n = 0;
     if (!args || at(args, TYPE_OF) != tuple_type)
         return NULL;
     memcpy(&n, (const char *)args + TUPLE_SIZE, sizeof n);
-    return n > 0 ? at(args, TUPLE_ITEMS) : NULL;
+    int items = (int)TUPLE_ITEMS + (pyframes_layout(NULL)->minor >= 14 ? (int)sizeof(intptr_t) : 0);
+    return n > 0 ? at(args, items) : NULL;
 }
 
 const void *python_first_local(const char *function, const char *file)
 {
     const void *frame = find_frame(function, file);
-    return frame ? at(frame, pyframes_layout(NULL)->f_locals) : NULL;
+    return frame ? local_of(frame, 0) : NULL;
 }
 
 enum python_exit python_left(const char *file)
 {
     const void *frame = find_frame("__exit__", file);
-    const void *type = frame ? at(frame, pyframes_layout(NULL)->f_locals + (int)sizeof type)
-                             : NULL; /* behind self */
+    const void *type = frame ? local_of(frame, 1) : NULL; /* behind self */
     if (!type || type == none)
         return PYTHON_LEFT;
     return stop_iteration && type == *stop_iteration ? PYTHON_STOPPED : PYTHON_LEFT_BY_ERROR;
