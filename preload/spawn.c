@@ -26,6 +26,7 @@
 #define STACK_BYTES  (32u << 10)
 #define GUARD_BYTES  (64u << 10) /* a page, however large pages are */
 #define LINE_MOST    2000u
+#define MODEST_NICE  10
 #define LOOK_MS      50 /* how often the helper looks whether it is to end the program */
 #define CLOSED_MS    5  /* the same once the program has closed its output */
 #define SIGNALS      64
@@ -53,6 +54,7 @@ struct spawn {
     _Atomic bool over; /* helper sets as its last act (release), cprof thread reads */
     int exec_error, status;
     uint32_t line_len, text_len;
+    size_t output_len;
     bool cut;          /* the rest of a line that was too long is dropped */
     int input, output; /* the program's, while it starts */
     struct {
@@ -129,11 +131,23 @@ APART static void close_from(unsigned first)
 
 /* ---- the program, until it calls exec; its parent, the helper, stands still ---- */
 
+APART static void limit_itself(void)
+{
+    const struct rlimit bytes = {SPAWN_MODEST_BYTES, SPAWN_MODEST_BYTES};
+    const struct rlimit seconds = {SPAWN_MODEST_S, SPAWN_MODEST_S}, no_core = {0, 0};
+    RAW(SYS_setpriority, PRIO_PROCESS, 0, MODEST_NICE, 0, 0);
+    RAW(SYS_prlimit64, 0, RLIMIT_DATA, &bytes, NULL, 0);
+    RAW(SYS_prlimit64, 0, RLIMIT_CPU, &seconds, NULL, 0);
+    RAW(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL, 0);
+}
+
 APART static int program_start(void *arg)
 {
     struct spawn *s = arg;
     const uint64_t none = 0;
     RAW(SYS_setsid, 0, 0, 0, 0, 0);
+    if (s->request.modest)
+        limit_itself();
     RAW(SYS_dup3, s->input, 0, 0, 0, 0);
     RAW(SYS_dup3, s->output, 1, 0, 0, 0);
     RAW(SYS_dup3, s->output, 2, 0, 0, 0);
@@ -171,9 +185,14 @@ APART static void helper_relay(struct spawn *s, char c)
     }
 }
 
-/* The last SPAWN_TEXT_SIZE - 1 bytes stay. */
+/* The first bytes of a request that has room for them; else the last SPAWN_TEXT_SIZE - 1. */
 APART static void helper_keep(struct spawn *s, char c)
 {
+    if (s->request.output) {
+        if (s->output_len < s->request.output_size)
+            s->request.output[s->output_len++] = c;
+        return;
+    }
     if (s->text_len == SPAWN_TEXT_SIZE - 1) {
         for (uint32_t i = 0; i < SPAWN_TEXT_SIZE / 2; i++)
             s->text[i] = s->text[i + SPAWN_TEXT_SIZE / 2 - 1];
@@ -338,6 +357,7 @@ bool spawn_poll(struct spawn *s, struct spawn_result *result)
     result->status = over ? s->status : SIGKILL; /* somebody killed the helper */
     memcpy(result->text, s->text, s->text_len);
     result->text[s->text_len] = '\0';
+    result->output_len = s->output_len;
     if (!gone) /* else it may still be on its way out: a fault there would be the host's */
         unmap_spawn(s);
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that cprof starts: the user's on-ready command and curl. The host must not notice them:
+ * Programs that cprof starts: the user's on-ready command, curl and addr2line. The host must not notice them:
  *
  *   wait(), waitpid(-1), SIGCHLD  The program is not the host's child but that of a helper process, which is cloned with exit
  *                                 signal 0 and so is invisible to all but __WCLONE and __WALL. It never calls exec, because
@@ -19,11 +19,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     SPAWN_INPUT_MOST = 32768, /* what a pipe takes without a reader, on every kernel */
-    SPAWN_TEXT_SIZE = 1024    /* of the output that is kept, with its NUL */
+    SPAWN_TEXT_SIZE = 1024,   /* of the output that is kept, with its NUL */
+    SPAWN_MODEST_S = 60       /* of a processor's time */
 };
+
+#define SPAWN_MODEST_BYTES (UINT64_C(2) << 30) /* of memory of its own */
 
 /* What to run. Everything pointed to must stay as it is until spawn_poll() returns true. */
 struct spawn_request {
@@ -33,13 +37,17 @@ struct spawn_request {
     size_t input_len;
     bool
         relay; /* its output goes to stderr, each line with our prefix; else the end of it is kept */
+    char *output; /* not NULL: the beginning of its output is kept here instead */
+    size_t output_size;
+    bool modest; /* niced, and ended by the kernel beyond SPAWN_MODEST_BYTES or SPAWN_MODEST_S */
 };
 
 /* How it ended. */
 struct spawn_result {
     int exec_error;             /* not 0: it could not be started, an errno value */
     int status;                 /* as waitpid(2) gives it */
-    char text[SPAWN_TEXT_SIZE]; /* the last bytes of its output when it was not relayed */
+    char text[SPAWN_TEXT_SIZE]; /* the last bytes of its output, where nothing else was asked for */
+    size_t output_len;          /* bytes in the request's `output` */
 };
 
 struct spawn; /* a program that runs */

@@ -152,7 +152,8 @@ static __attribute__((noinline)) uint32_t add_native(uint32_t node, void *const 
                                                      uint64_t print)
 {
     while (n > 0) {
-        node = stack_table_native(node, (uint64_t)(uintptr_t)frames[--n]);
+        const void *pc = frames[--n];
+        node = stack_table_native(node, (uint64_t)(uintptr_t)pc, unwind_epoch(pc));
         if (!node)
             return FULL;
     }
@@ -168,7 +169,9 @@ static uint32_t native_part(uint32_t python)
         return python;
     uint64_t print = (python + 1) * 0xd1b54a32d192ed03u;
     for (unsigned i = 0; i < n; i++)
-        print = ((print << 7 | print >> 57) ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15u;
+        print = ((print << 7 | print >> 57) ^ (uintptr_t)frames[i] ^
+                 (uint64_t)unwind_epoch(frames[i]) << 48) *
+                0x9e3779b97f4a7c15u;
     print ^= print >> 29;
     uint32_t node = stack_table_find(print);
     if (node)

@@ -7,14 +7,31 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "preload/lines.h"
 #include "writer/writer.h"
 
-#define OWN_FRAMES 12u /* of cprof itself, at the most */
+#define OWN_FRAMES 12u   /* of cprof itself, at the most */
+#define FILES      1024u /* that are looked after, of those that are mapped */
+#define REUSED     32u   /* ranges of addresses that have seen more than one file */
 
 /* Addresses of the code of one file. */
 struct range {
     uintptr_t start, end;
+};
+
+/* Code of a file; name: a hash of its path. */
+struct file {
+    struct range code;
+    uint64_t name;
+};
+
+/* Where a file was unloaded. The stepping thread writes, all read (relaxed: a stack of the step's edge may go either way). */
+struct reused {
+    _Atomic uintptr_t start, end;
+    _Atomic uint32_t epoch;
+    uint64_t names; /* of those that are there now, summed up; stepping thread */
 };
 
 /* Written once, before `ready`. */
@@ -83,7 +100,10 @@ void unwind_start(void)
     }
     own = code_around((const void *)(uintptr_t)&unwind_start);
     interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
-    stacks_resolve_with(symbols_name);
+    lines_start();
+    static const struct stacks_resolver resolver = {symbols_name, symbols_look, lines_want,
+                                                    lines_ask, lines_answer};
+    stacks_resolve_with(&resolver);
     atomic_store_explicit(&ready, true, memory_order_release);
 }
 
@@ -92,24 +112,136 @@ bool unwind_ready(void)
     return atomic_load_explicit(&ready, memory_order_acquire);
 }
 
-/* How many objects were ever unloaded. */
-static int read_unloaded(struct dl_phdr_info *info, size_t size, void *arg)
+/* ---- files that come and go ---- */
+
+static struct file
+    files[FILES]; /* mapped at the last refresh; stepping thread, as is what follows */
+static unsigned n_files;
+static uint64_t loads, unloads; /* ever, at the last refresh; the loader counts them */
+static struct reused reused[REUSED];
+static _Atomic unsigned n_reused; /* stepping thread adds (release), all read */
+
+static uint64_t hash_of(const char *text)
 {
-    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
-        *(uint64_t *)arg = info->dlpi_subs;
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (; text && *text; text++)
+        h = (h ^ (uint8_t)*text) * 1099511628211u;
+    return h;
+}
+
+static int read_counts(struct dl_phdr_info *info, size_t size, void *out)
+{
+    uint64_t *counts = out;
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
+        counts[0] = info->dlpi_adds;
+        counts[1] = info->dlpi_subs;
+    }
     return 1;
+}
+
+struct listing {
+    struct file files[FILES];
+    unsigned n;
+};
+
+static int list_file(struct dl_phdr_info *info, size_t size, void *out)
+{
+    (void)size;
+    struct listing *l = out;
+    struct range code = {UINTPTR_MAX, 0};
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+            continue;
+        code.start = start < code.start ? start : code.start;
+        code.end = start + p->p_memsz > code.end ? start + p->p_memsz : code.end;
+    }
+    if (code.end && l->n < FILES)
+        l->files[l->n++] = (struct file){code, hash_of(info->dlpi_name)};
+    return 0;
+}
+
+static bool is_listed(const struct listing *l, const struct file *f)
+{
+    for (unsigned i = 0; i < l->n; i++)
+        if (l->files[i].code.start == f->code.start && l->files[i].code.end == f->code.end &&
+            l->files[i].name == f->name)
+            return true;
+    return false;
+}
+
+/* The last range takes in all for which there is no other. */
+static void note_gone(struct range code)
+{
+    unsigned n = atomic_load_explicit(&n_reused, memory_order_relaxed);
+    for (unsigned i = 0; i < n; i++)
+        if (reused[i].start <= code.start && code.end <= reused[i].end)
+            return;
+    struct reused *r = &reused[n < REUSED ? n : REUSED - 1];
+    if (n == REUSED) {
+        code.start = code.start < r->start ? code.start : r->start;
+        code.end = code.end > r->end ? code.end : r->end;
+    }
+    atomic_store_explicit(&r->start, code.start, memory_order_relaxed);
+    atomic_store_explicit(&r->end, code.end, memory_order_relaxed);
+    if (n < REUSED)
+        atomic_store_explicit(&n_reused, n + 1, memory_order_release);
+}
+
+static void renew_epochs(const struct listing *l)
+{
+    for (unsigned i = 0; i < atomic_load_explicit(&n_reused, memory_order_relaxed); i++) {
+        struct reused *r = &reused[i];
+        uint64_t names = 0;
+        for (unsigned k = 0; k < l->n; k++)
+            if (l->files[k].code.start < r->end && r->start < l->files[k].code.end)
+                names += l->files[k].name;
+        if (names != r->names)
+            atomic_store_explicit(&r->epoch, (uint32_t)unloads, memory_order_relaxed);
+        r->names = names;
+    }
+}
+
+static void look_at_files(void)
+{
+    static struct listing now;
+    now.n = 0;
+    dl_iterate_phdr(list_file, &now);
+    for (unsigned i = 0; i < n_files; i++)
+        if (!is_listed(&now, &files[i]))
+            note_gone(files[i].code);
+    renew_epochs(&now);
+    memcpy(files, now.files, now.n * sizeof *files);
+    n_files = now.n;
 }
 
 void unwind_refresh(void)
 {
-    static uint64_t unloaded;
-    uint64_t now = unloaded;
-    if (!unwind_ready() || !flush_cache || !local_space)
+    uint64_t now[2] = {loads, unloads};
+    if (!unwind_ready())
         return;
-    dl_iterate_phdr(read_unloaded, &now);
-    if (now != unloaded)
+    dl_iterate_phdr(read_counts, now);
+    if (n_files && now[0] == loads && now[1] == unloads)
+        return;
+    bool gone = now[1] != unloads;
+    loads = now[0];
+    unloads = now[1];
+    look_at_files();
+    if (gone && flush_cache && local_space)
         flush_cache(*local_space, 0, 0);
-    unloaded = now;
+}
+
+uint32_t unwind_epoch(const void *pc)
+{
+    unsigned n = atomic_load_explicit(&n_reused, memory_order_acquire);
+    for (unsigned i = 0; __builtin_expect(i < n, 0); i++) {
+        uintptr_t start = atomic_load_explicit(&reused[i].start, memory_order_relaxed);
+        uintptr_t end = atomic_load_explicit(&reused[i].end, memory_order_relaxed);
+        if ((uintptr_t)pc - start < end - start)
+            return atomic_load_explicit(&reused[i].epoch, memory_order_relaxed);
+    }
+    return 0;
 }
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)

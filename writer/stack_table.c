@@ -182,11 +182,12 @@ static uint32_t frame_of(const struct stack_frame *like, const char *file, const
     uint32_t id = find(&frames, like->print);
     if (id || !(id = take(&frames)))
         return id;
-    struct stack_frame *f = entry(&frames, id);
-    *f = *like;
-    if (!f->pc && !keep_text(f, file, name))
-        return 0;
-    return publish(&frames, f->print, id);
+    struct stack_frame *f = entry(&frames, id), made = *like;
+    bool kept = made.pc || keep_text(&made, file, name);
+    made.print = 0;
+    *f = made;
+    __atomic_store_n(&f->print, like->print, __ATOMIC_RELEASE); /* it is whole */
+    return kept ? publish(&frames, f->print, id) : 0;
 }
 
 uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len, const char *name,
@@ -201,9 +202,9 @@ uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len
     return node_of(caller, frame_of(&f, file, name));
 }
 
-uint32_t stack_table_native(uint32_t caller, uint64_t pc)
+uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t epoch)
 {
-    struct stack_frame f = {.print = mix(pc), .pc = pc};
+    struct stack_frame f = {.print = mix(pc ^ mix(epoch)), .pc = pc, .epoch = epoch};
     return node_of(caller, frame_of(&f, NULL, NULL));
 }
 
@@ -225,6 +226,18 @@ uint32_t stack_table_frame_of(uint32_t node)
 const struct stack_frame *stack_table_frame(uint32_t frame)
 {
     return entry(&frames, frame);
+}
+
+const struct stack_frame *stack_table_frame_if_whole(uint32_t frame)
+{
+    const struct stack_frame *f = entry(&frames, frame);
+    return __atomic_load_n(&f->print, __ATOMIC_ACQUIRE) ? f : NULL;
+}
+
+uint32_t stack_table_frames(void)
+{
+    uint32_t n = atomic_load_explicit(&frames.used, memory_order_relaxed);
+    return n < frames.most ? n : frames.most;
 }
 
 const char *stack_table_text(const struct stack_frame *frame)

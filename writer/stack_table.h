@@ -14,8 +14,11 @@
 /* A frame. Constant once its id is known. */
 struct stack_frame {
     uint64_t print;
-    uint64_t pc;   /* return address of a native frame; 0: a frame of Python */
-    uint32_t text; /* of Python: offset of the file's name, the function's right behind it */
+    uint64_t pc; /* return address of a native frame; 0: a frame of Python */
+    union {
+        uint32_t text;  /* of Python: offset of the file's name, the function's right behind it */
+        uint32_t epoch; /* of a native frame: which file was there, unwind.h */
+    };
     uint16_t file_len, name_len;
     int32_t line; /* 0: none */
 };
@@ -37,7 +40,7 @@ uint32_t stack_table_add(uint64_t print, uint32_t node);
  */
 uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len, const char *name,
                             uint32_t name_len, int32_t line);
-uint32_t stack_table_native(uint32_t caller, uint64_t pc);
+uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t epoch);
 
 /* True when the node exists: ids come out of rings and files of tests. */
 bool stack_table_has(uint32_t node);
@@ -46,8 +49,15 @@ bool stack_table_has(uint32_t node);
 uint32_t stack_table_caller(uint32_t node);
 uint32_t stack_table_frame_of(uint32_t node);
 
+/* One more than the largest id of a frame. Any thread. */
+uint32_t stack_table_frames(void);
+
 /* The frame with this id, and its text. Any thread. */
 const struct stack_frame *stack_table_frame(uint32_t frame);
+
+/* The same for an id that no node has led to: NULL while the frame is being made. Any thread. */
+const struct stack_frame *stack_table_frame_if_whole(uint32_t frame);
+
 const char *stack_table_text(const struct stack_frame *frame);
 
 /* Nodes made so far, one more than the largest id of one. Any thread. */

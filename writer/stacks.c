@@ -17,12 +17,17 @@
 struct shown {
     const char *text; /* NULL: not made yet */
     uint32_t len;
+    int32_t line;     /* of a native frame, 0: not known */
+    const char *file; /* its source */
+    uint32_t file_len;
+    bool wanted; /* the line was asked for */
 };
 
 static struct shown *shown;
 static uint32_t n_shown;
 static enum stacks_in_args in_args = STACKS_ALL;
-static stacks_resolver *resolve;
+static const struct stacks_resolver *resolve;
+static uint32_t looked; /* frames below were looked at */
 static struct {
     char path[512];
     size_t len;
@@ -47,7 +52,7 @@ void stacks_trim(const char *folder, size_t len)
     atomic_store_explicit(&n_folders, n + 1, memory_order_release);
 }
 
-void stacks_resolve_with(stacks_resolver *resolver)
+void stacks_resolve_with(const struct stacks_resolver *resolver)
 {
     resolve = resolver;
 }
@@ -66,40 +71,47 @@ static size_t trimmed(const char *file, size_t len)
     return longest;
 }
 
-static void put_plain(struct buf *b, const struct stack_frame *f)
+static void put_line(struct buf *b, const char *file, size_t len, int32_t line)
+{
+    size_t skip = trimmed(file, len);
+    buf_put(b, file + skip, len - skip);
+    buf_printf(b, "(%d): ", line);
+}
+
+static void put_plain(struct buf *b, const struct stack_frame *f, const struct shown *s)
 {
     const char *file = stack_table_text(f), *name = file + f->file_len;
     if (f->pc) {
+        if (s->line)
+            put_line(b, s->file, s->file_len, s->line);
+        size_t before = b->len;
         if (resolve)
-            resolve(f->pc, b);
-        if (b->len == 0)
+            resolve->name(f->pc, f->epoch, b);
+        if (b->len == before)
             buf_printf(b, "0x%llx", (unsigned long long)f->pc);
         return;
     }
-    if (f->file_len) { /* else it only says that frames were left out */
-        size_t skip = trimmed(file, f->file_len);
-        buf_put(b, file + skip, f->file_len - skip);
-        buf_printf(b, "(%d): ", f->line);
-    }
+    if (f->file_len) /* else it only says that frames were left out */
+        put_line(b, file, f->file_len, f->line);
     buf_put(b, name, f->name_len);
 }
 
-static struct shown make_shown(const struct stack_frame *f)
+static void make_text(struct shown *s, const struct stack_frame *f)
 {
     static struct buf plain, quoted;
     buf_reset(&plain);
     buf_reset(&quoted);
-    put_plain(&plain, f);
+    put_plain(&plain, f, s);
     json_string(&quoted, plain.data ? plain.data : "", plain.len);
-    struct shown s = {"?", 1};
-    if (plain.failed || quoted.failed)
-        return s;
-    uint32_t len = (uint32_t)quoted.len - 2; /* without the quotes */
-    const char *kept = names_keep(quoted.data + 1, len);
-    return kept ? (struct shown){kept, len} : s;
+    bool failed = plain.failed || quoted.failed;
+    uint32_t len = failed ? 0 : (uint32_t)quoted.len - 2; /* without the quotes */
+    const char *kept = failed ? NULL : names_keep(quoted.data + 1, len);
+    s->text = kept ? kept : "?";
+    s->len = kept ? len : 1;
 }
 
-static struct shown text_of(uint32_t frame)
+/* NULL: no memory. */
+static struct shown *shown_of(uint32_t frame)
 {
     if (frame >= n_shown) {
         uint32_t n = n_shown ? n_shown : 1024;
@@ -107,14 +119,56 @@ static struct shown text_of(uint32_t frame)
             n *= 2;
         struct shown *more = realloc(shown, n * sizeof *more);
         if (!more)
-            return (struct shown){"?", 1};
+            return NULL;
         memset(more + n_shown, 0, (n - n_shown) * sizeof *more);
         shown = more;
         n_shown = n;
     }
-    if (!shown[frame].text)
-        shown[frame] = make_shown(stack_table_frame(frame));
-    return shown[frame];
+    return &shown[frame];
+}
+
+static struct shown text_of(uint32_t frame)
+{
+    struct shown *s = shown_of(frame);
+    if (s && !s->text)
+        make_text(s, stack_table_frame(frame));
+    return s ? *s : (struct shown){.text = "?", .len = 1};
+}
+
+/* ---- lines of native frames ---- */
+
+/* Asks for the lines of frames that are new. Those that are just being made are looked at the next time. */
+static void want_lines(void)
+{
+    uint32_t end = stack_table_frames(), whole = end;
+    for (uint32_t frame = looked ? looked : 1; frame < end; frame++) {
+        const struct stack_frame *f = stack_table_frame_if_whole(frame);
+        if (!f && whole == end)
+            whole = frame;
+        struct shown *s = f && f->pc ? shown_of(frame) : NULL;
+        if (!s || s->wanted)
+            continue;
+        s->wanted = true;
+        resolve->want(frame, f->pc, f->epoch);
+    }
+    looked = whole;
+}
+
+void stacks_look(bool stopping)
+{
+    if (!resolve)
+        return;
+    resolve->look();
+    want_lines();
+    resolve->ask(stopping);
+    struct shown line = {0};
+    for (uint32_t frame; (frame = resolve->answer(&line.file, &line.file_len, &line.line)) != 0;) {
+        struct shown *s = &shown[frame];
+        s->file = line.file;
+        s->file_len = line.file_len;
+        s->line = line.line;
+        s->text = NULL; /* what was shown without the line so far is made again */
+    }
 }
 
 /* ---- events ---- */

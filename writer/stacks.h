@@ -30,12 +30,27 @@ void stacks_in_args(enum stacks_in_args what);
  * application thread. */
 void stacks_trim(const char *folder, size_t len);
 
-/* What a return address is called: appends it to b, plain text; nothing when it is not known. cprof thread. */
-typedef void stacks_resolver(uint64_t pc, struct buf *b);
+/* Who knows native frames. All is called on the cprof thread. */
+struct stacks_resolver {
+    /* Appends what the function of a return address is called, plain text; nothing when it is not known. */
+    void (*name)(uint64_t pc, uint32_t epoch, struct buf *b);
+    /* Looks what was loaded and unloaded. Before each use of the others. */
+    void (*look)(void);
+    /* The line of this frame will be asked for. */
+    void (*want)(uint32_t frame, uint64_t pc, uint32_t epoch);
+    /* Asks, and waits for answers, at most 100 ms; stopping: at most a second in all. */
+    void (*ask)(bool stopping);
+    /* The next frame whose line has come; 0: none. What *file points to stays, and is not terminated. */
+    uint32_t (*answer)(const char **file, uint32_t *len, int32_t *line);
+};
 void stacks_resolve_with(
-    stacks_resolver *resolver); /* once, before the first native frame is recorded */
+    const struct stacks_resolver *resolver); /* once, before the first native frame is recorded */
 
-/* Notes that the file names the stack, unless it is 0. cprof thread, as all below. */
+/* Finds out about frames that are new, so that what is written from now on shows their lines. Each pass, when it is known which records
+ * it will take; stopping: the process ends. cprof thread, as all below. */
+void stacks_look(bool stopping);
+
+/* Notes that the file names the stack, unless it is 0. */
 void stacks_use(struct stacks_used *used, uint32_t stack);
 
 /* Appends `"Call stack": "…"` if there is a stack to show; *first as in json_extras(). */

@@ -8,17 +8,18 @@
 #include <limits.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/debug_info.h"
 #include "writer/demangle.h"
 
-#define MODULES_MOST 8192u
-#define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
-#define NAME_MOST    1024u        /* beyond it the demangler does not go */
-#define SHOWN_MOST   200u         /* of a shortened name */
+#define TABLE_MOST (256u << 20) /* bytes of a symbol table */
+#define NAME_MOST  1024u        /* beyond it the demangler does not go */
+#define SHOWN_MOST 200u         /* of a shortened name */
 
 struct function {
     uint64_t at; /* as the file has it */
@@ -26,33 +27,46 @@ struct function {
     uint32_t name; /* offset among the file's names */
 };
 
-/* A file that is mapped. */
+/* A file that is mapped, or was. */
 struct module {
     uint64_t base, start, end; /* what addresses of the file are moved by; first and last address */
+    uint32_t from, until;      /* epochs in which it was there */
+    uint32_t present;          /* epoch in which it was seen last */
     char *path;
     dev_t device;
     ino_t inode;
     uint64_t names; /* offset in the file */
     struct function *functions;
     uint32_t n_functions;
-    bool looked;
+    bool looked, has_lines;
 };
 
-static struct module *modules;
+static struct module *modules; /* of two in one place the later one stands behind */
 static unsigned n_modules;
+static uint64_t loads, unloads; /* ever, when it was last looked; the loader counts them */
 
 /* ---- modules ---- */
 
-static bool known(const struct dl_phdr_info *info, uint64_t start, uint64_t end)
+/* The one that was last seen where these addresses are, or NULL. */
+static struct module *newest_in(uint64_t start, uint64_t end)
 {
-    for (unsigned i = 0; i < n_modules; i++)
-        if (modules[i].base == info->dlpi_addr && modules[i].start == start &&
-            modules[i].end == end)
-            return true;
-    return false;
+    for (unsigned i = n_modules; i > 0; i--)
+        if (modules[i - 1].start < end && start < modules[i - 1].end)
+            return &modules[i - 1];
+    return NULL;
 }
 
-/* What was unloaded stays in the list; what came to its place stands behind it and is found first. */
+static char *path_of(const struct dl_phdr_info *info)
+{
+    char exe[PATH_MAX];
+    if (info->dlpi_name && info->dlpi_name[0])
+        return strdup(info->dlpi_name);
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    return strdup(exe);
+}
+
+/* What was unloaded stays in the list: frames that it had may still have to be named. */
 static int add_module(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size, (void)unused;
@@ -65,24 +79,63 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *unused)
         start = from < start ? from : start;
         end = from + p->p_memsz > end ? from + p->p_memsz : end;
     }
-    if (end == 0 || n_modules == MODULES_MOST || known(info, start, end))
+    if (end == 0)
         return 0;
-    const char *path = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
-    struct module *more = realloc(modules, (n_modules + 1) * sizeof *more);
-    if (!more)
-        return 1;
+    struct module *before = newest_in(start, end);
+    const char *name = info->dlpi_name ? info->dlpi_name : "";
+    if (before && before->base == info->dlpi_addr && before->start == start && before->end == end &&
+        (!name[0] || strcmp(before->path, name) == 0)) {
+        before->present = (uint32_t)unloads;
+        return 0;
+    }
+    uint32_t from = before ? before->present + 1 : 0; /* it was unloaded since */
+    if (before)
+        before->until = from - 1;
+    char *path = n_modules < SYMBOLS_FILES ? path_of(info) : NULL;
+    struct module *more = path ? realloc(modules, (n_modules + 1) * sizeof *more) : NULL;
+    if (!more) {
+        free(path);
+        return 0;
+    }
     modules = more;
-    modules[n_modules] =
-        (struct module){.base = info->dlpi_addr, .start = start, .end = end, .path = strdup(path)};
-    n_modules += modules[n_modules].path != NULL;
+    modules[n_modules++] = (struct module){.base = info->dlpi_addr,
+                                           .start = start,
+                                           .end = end,
+                                           .from = from,
+                                           .until = UINT32_MAX,
+                                           .present = (uint32_t)unloads,
+                                           .path = path};
     return 0;
 }
 
-static struct module *find_module(uint64_t pc)
+static int read_counts(struct dl_phdr_info *info, size_t size, void *out)
 {
-    for (unsigned i = n_modules; i > 0; i--)
-        if (pc >= modules[i - 1].start && pc < modules[i - 1].end)
-            return &modules[i - 1];
+    uint64_t *counts = out;
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
+        counts[0] = info->dlpi_adds;
+        counts[1] = info->dlpi_subs;
+    }
+    return 1;
+}
+
+void symbols_look(void)
+{
+    uint64_t now[2] = {loads, unloads};
+    dl_iterate_phdr(read_counts, now);
+    if (n_modules && now[0] == loads && now[1] == unloads)
+        return;
+    loads = now[0];
+    unloads = now[1];
+    dl_iterate_phdr(add_module, NULL);
+}
+
+static struct module *find_module(uint64_t pc, uint32_t epoch)
+{
+    for (unsigned i = n_modules; i > 0; i--) {
+        struct module *m = &modules[i - 1];
+        if (pc >= m->start && pc < m->end && epoch >= m->from && epoch <= m->until)
+            return m;
+    }
     return NULL;
 }
 
@@ -165,6 +218,7 @@ static void read_symbols(struct module *m)
         free(symbols);
         m->names = names.sh_offset;
     }
+    m->has_lines = debug_info_has_lines(fd, m->path);
     close(fd);
 }
 
@@ -272,27 +326,42 @@ size_t symbols_shorten(const char *name, size_t len, char *out, size_t size)
     return used;
 }
 
-void symbols_name(uint64_t pc, struct buf *b)
+/* The file that the call is in, once it was read; NULL: none is known there. */
+static struct module *module_of(uint64_t inside, uint32_t epoch)
+{
+    struct module *m = find_module(inside, epoch);
+    if (!m) {
+        symbols_look();
+        m = find_module(inside, epoch);
+    }
+    if (m && !m->looked)
+        read_symbols(m);
+    if (m)
+        m->looked = true;
+    return m;
+}
+
+bool symbols_place(uint64_t pc, uint32_t epoch, struct symbol_place *out)
 {
     uint64_t inside = pc - 1; /* the call, not what it returns to */
-    struct module *m = find_module(inside);
-    if (!m) {
-        dl_iterate_phdr(add_module, NULL);
-        m = find_module(inside);
-    }
+    const struct module *m = module_of(inside, epoch);
+    struct stat st;
+    if (!m)
+        return false;
+    bool same =
+        m->has_lines && stat(m->path, &st) == 0 && st.st_dev == m->device && st.st_ino == m->inode;
+    *out = (struct symbol_place){m->path, inside - m->base, (unsigned)(m - modules), same};
+    return true;
+}
+
+void symbols_name(uint64_t pc, uint32_t epoch, struct buf *b)
+{
+    uint64_t inside = pc - 1;
+    const struct module *m = module_of(inside, epoch);
     if (!m)
         return;
-    if (!m->looked)
-        read_symbols(m);
-    m->looked = true;
-    char mangled[NAME_MOST], exe[PATH_MAX];
-    const char *file = m->path;
-    if (strcmp(file, "/proc/self/exe") == 0) {
-        ssize_t n = readlink(file, exe, sizeof exe - 1);
-        exe[n > 0 ? n : 0] = '\0';
-        file = exe;
-    }
-    file = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    char mangled[NAME_MOST];
+    const char *file = strrchr(m->path, '/') ? strrchr(m->path, '/') + 1 : m->path;
     const struct function *f = find_function(m, inside - m->base);
     if (!f || !read_name(m, f, mangled)) {
         buf_printf(b, "%s+0x%llx", file, (unsigned long long)(inside - m->base));

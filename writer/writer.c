@@ -469,6 +469,7 @@ static void relieve(void)
         flush_long(w);
     if (++calls % 256 == 0 && thread_log_fills()) {
         look_at_rings();
+        stacks_look(false);
         edges_take(take_posted);
         drain_rings();
     }
@@ -506,6 +507,7 @@ static void collect(void)
     look_at_rings();
     gpu_side_look(&gpu, draining());
     hold_skipped();
+    stacks_look(life_now() == WRITER_STOPPING);
     edges_take(take_posted);
     drain_rings();
     listening_drained(passes);

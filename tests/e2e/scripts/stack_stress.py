@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stack_stress.py SECONDS [torch]`: threads start, mark and end while generators, coroutines and compiled code are made and freed, at
-depths that change, with exceptions and garbage collections in between; daemon threads go on until the interpreter is gone. With torch,
-operators run too, and C++ exceptions fly through them. Prints how many rounds were made."""
+"""`stack_stress.py SECONDS [torch | LIBRARY]`: threads start, mark and end while generators, coroutines and compiled code are made and
+freed, at depths that change, with exceptions and garbage collections in between; daemon threads go on until the interpreter is gone. A
+step ends every 50 ms. With torch, operators run too, and C++ exceptions fly through them; with the plugin's library, copies of it are
+opened and closed. Prints how many rounds were made."""
 
+import _ctypes
 import asyncio
 import ctypes
 import gc
+import os
 import random
+import shutil
 import sys
+import tempfile
 import threading
 import time
 
 _released, _held = ctypes.CDLL(None), ctypes.PyDLL(None)
-torch = None
+torch = plugins = None
 
 
 def mark(name):
@@ -72,10 +77,23 @@ def failing(n):
         work()
 
 
+def plugged(n):
+    """A mark in a library that is gone behind it."""
+    if plugins:
+        library = ctypes.CDLL(random.choice(plugins), mode=random.choice([os.RTLD_NOW, os.RTLD_LAZY]))
+        library.plugin(b"plugin")
+        _ctypes.dlclose(library._handle)
+
+
+def copies(library, folder):
+    """Names of the library's copies: each is another one to the loader."""
+    return [shutil.copy(library, os.path.join(folder, f"libplugin{i}.so")) for i in range(8)]
+
+
 def one(n):
     random.choice([
         lambda: deep(n), lambda: list(generator(n)), lambda: next(generator(n + 1)), lambda: asyncio.run(coroutine(2)),
-        lambda: compiled(n), lambda: failing(n), Dying, gc.collect, lambda: [compiled(i) for i in range(n)],
+        lambda: compiled(n), lambda: failing(n), Dying, gc.collect, lambda: [compiled(i) for i in range(n)], lambda: plugged(n),
     ])()
 
 
@@ -92,10 +110,15 @@ def for_ever():
 
 
 def main():
-    global torch
-    if len(sys.argv) > 2:
+    global torch, plugins
+    what = sys.argv[2] if len(sys.argv) > 2 else None
+    if what == "torch":
         import torch
         torch.set_num_threads(1)
+    elif what:
+        folder = tempfile.TemporaryDirectory()
+        plugins = copies(what, folder.name)
+    step = getattr(_held, "cprof_step", lambda: 0)
     end = time.monotonic() + float(sys.argv[1])
     random.seed(1)
     mark("wake")
@@ -106,6 +129,7 @@ def main():
             thread.start()
         for thread in threads:
             thread.join()
+        step()
     if not torch:  # a daemon thread in torch ends the program with "terminate called", with cprof and without
         for _ in range(4):
             threading.Thread(target=for_ever, daemon=True).start()

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A library that programs open and close again, with a mark made inside. PLUGIN: the name of its function. */
+#ifndef PLUGIN
+#define PLUGIN plugin
+#endif
+
+__attribute__((weak)) void cprof_mark(const char *name);
+void PLUGIN(const char *name);
+
+void PLUGIN(const char *name)
+{
+    if (cprof_mark)
+        cprof_mark(name);
+    __asm__ volatile("" ::: "memory"); /* not a jump, so that this function stands on the stack */
+}
