@@ -26,7 +26,11 @@ static struct spawn *start(const char *script, const char *input, bool relay)
     static struct spawn_request request;
     int error = 0;
     memcpy(argv, ((const char *[]){"/bin/sh", "-c", script, NULL}), sizeof argv);
-    request = (struct spawn_request){argv, environment, input, input ? strlen(input) : 0, relay};
+    request = (struct spawn_request){.argv = argv,
+                                     .envp = environment,
+                                     .input = input,
+                                     .input_len = input ? strlen(input) : 0,
+                                     .relay = relay};
     struct spawn *s = spawn_start(&request, &error);
     ck_assert_msg(s != NULL, "%s", strerror(error));
     return s;
@@ -68,6 +72,48 @@ START_TEST(the_end_of_long_output_is_kept)
 }
 END_TEST
 
+/* Runs a script modestly and keeps the first bytes of its output. */
+static struct spawn_result run_modestly(const char *script, char *kept, size_t size)
+{
+    const char *argv[] = {"/bin/sh", "-c", script, NULL};
+    struct spawn_request request = {
+        .argv = argv, .envp = environment, .output = kept, .output_size = size, .modest = true};
+    int error = 0;
+    struct spawn *s = spawn_start(&request, &error);
+    ck_assert_msg(s != NULL, "%s", strerror(error));
+    return wait_for(s);
+}
+
+START_TEST(the_beginning_of_output_is_kept)
+{
+    char kept[40];
+    memset(kept, 'x', sizeof kept);
+    struct spawn_result r = run_modestly("echo out; echo err >&2", kept, 30);
+    ck_assert_uint_eq(r.output_len, 8);
+    ck_assert(memcmp(kept, "out\nerr\nx", 9) == 0);
+    ck_assert_str_eq(r.text, "");
+    r = run_modestly("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; done", kept, 30);
+    ck_assert_int_eq(r.status, 0); /* what has no room is read all the same */
+    ck_assert_uint_eq(r.output_len, 30);
+    ck_assert(memcmp(kept, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", 27) == 0);
+    ck_assert_int_eq(kept[30], 'x');
+}
+END_TEST
+
+START_TEST(a_modest_program_is_limited)
+{
+    char kept[64];
+    struct spawn_result r =
+        run_modestly("nice; ulimit -t; ulimit -d; ulimit -c", kept, sizeof kept);
+    char expected[64];
+    int len = snprintf(expected, sizeof expected, "10\n%d\n%d\n0\n", SPAWN_MODEST_S,
+                       (int)(SPAWN_MODEST_BYTES >> 10));
+    if (nice(0) == 0) /* else it starts from there */
+        ck_assert_uint_eq(r.output_len, (size_t)len);
+    ck_assert(memcmp(strchr(kept, '\n'), strchr(expected, '\n'), (size_t)len - 2) == 0);
+}
+END_TEST
+
 START_TEST(input_arrives_whole)
 {
     static char input[SPAWN_INPUT_MOST + 1];
@@ -75,8 +121,10 @@ START_TEST(input_arrives_whole)
     ck_assert_str_eq(run("wc -c | tr -d ' '", input).text, "32768\n");
     ck_assert_str_eq(run("wc -c | tr -d ' '", NULL).text, "0\n");
     int error = 0;
-    struct spawn_request request = {(const char *[]){"/bin/true", NULL}, environment, input,
-                                    SPAWN_INPUT_MOST + 1, false};
+    struct spawn_request request = {.argv = (const char *[]){"/bin/true", NULL},
+                                    .envp = environment,
+                                    .input = input,
+                                    .input_len = SPAWN_INPUT_MOST + 1};
     ck_assert(spawn_start(&request, &error) == NULL);
     ck_assert_int_eq(error, E2BIG);
 }
@@ -99,8 +147,8 @@ END_TEST
 START_TEST(what_cannot_be_started_says_why)
 {
     int error = 0;
-    struct spawn_request request = {(const char *[]){"/proc/nowhere/at/all", NULL}, environment,
-                                    NULL, 0, false};
+    struct spawn_request request = {.argv = (const char *[]){"/proc/nowhere/at/all", NULL},
+                                    .envp = environment};
     struct spawn *s = spawn_start(&request, &error);
     ck_assert(s != NULL);
     ck_assert_int_eq(wait_for(s).exec_error, ENOENT);
@@ -208,6 +256,8 @@ Suite *suite_spawn(void)
     TCase *tcase = tcase_create("spawn");
     tcase_add_test(tcase, status_and_output_come_back);
     tcase_add_test(tcase, the_end_of_long_output_is_kept);
+    tcase_add_test(tcase, the_beginning_of_output_is_kept);
+    tcase_add_test(tcase, a_modest_program_is_limited);
     tcase_add_test(tcase, input_arrives_whole);
     tcase_add_test(tcase, lines_are_relayed_with_the_prefix);
     tcase_add_test(tcase, what_cannot_be_started_says_why);

@@ -82,7 +82,7 @@ START_TEST(a_full_table_takes_no_more)
     ck_assert(stack_table_start(MOST));
     unsigned added = 0;
     for (uint64_t i = 1; i <= 3 * MOST; i++) {
-        uint32_t node = stack_table_native(0, i);
+        uint32_t node = stack_table_native(0, i, 0);
         added += node && stack_table_add(i * 0x9e3779b97f4a7c15u, node);
     }
     ck_assert_uint_eq(added, MOST);
@@ -156,25 +156,88 @@ START_TEST(events_hold_it_as_kineto_does)
 }
 END_TEST
 
-static void name_it(uint64_t pc, struct buf *b)
+static void name_it(uint64_t pc, uint32_t epoch, struct buf *b)
 {
     if (pc != 3)
-        buf_printf(b, "native%d", (int)pc);
+        buf_printf(b, "native%d%s", (int)pc, epoch ? "'" : "");
 }
+
+static void look_nowhere(void)
+{
+}
+
+static uint32_t wanted[16], n_wanted, n_answered;
+
+static void want(uint32_t frame, uint64_t pc, uint32_t epoch)
+{
+    (void)pc, (void)epoch;
+    ck_assert_uint_lt(n_wanted, 16);
+    wanted[n_wanted++] = frame;
+}
+
+static void ask(bool stopping)
+{
+    (void)stopping;
+}
+
+/* Of every other one the line is known. */
+static uint32_t answer(const char **file, uint32_t *len, int32_t *line)
+{
+    uint32_t n = n_answered;
+    n_answered += n_answered < n_wanted ? 2 : 0;
+    *file = "/src/x.cpp and more";
+    *len = 10;
+    *line = (int32_t)n + 1;
+    return n < n_wanted ? wanted[n] : 0;
+}
+
+static const struct stacks_resolver resolver = {name_it, look_nowhere, want, ask, answer};
 
 START_TEST(native_frames)
 {
     ck_assert(stack_table_start(256));
-    stacks_resolve_with(name_it);
+    stacks_resolve_with(&resolver);
     uint32_t py = python(0, "/a.py", "main", 1);
-    uint32_t both = stack_table_native(stack_table_native(py, 3), 4);
-    uint32_t alone = stack_table_native(0, 5);
+    uint32_t both = stack_table_native(stack_table_native(py, 3, 0), 4, 0);
+    uint32_t alone = stack_table_native(0, 5, 0);
     ck_assert_str_eq(args(both), "\"Call stack\": \"native4;0x3;/a.py(1): main;\"");
     stacks_in_args(STACKS_PYTHON);
     ck_assert_str_eq(args(both), "\"Call stack\": \"/a.py(1): main;\"");
     ck_assert_str_eq(args(alone), "\"Call stack\": \"native5;\"");
     stacks_in_args(STACKS_NONE);
     ck_assert_str_eq(args(both), "");
+}
+END_TEST
+
+START_TEST(native_frames_get_their_lines)
+{
+    ck_assert(stack_table_start(256));
+    stacks_resolve_with(&resolver);
+    uint32_t both = stack_table_native(stack_table_native(python(0, "/a.py", "f", 1), 6, 0), 7, 0);
+    ck_assert_str_eq(args(both), "\"Call stack\": \"native7;native6;/a.py(1): f;\"");
+    stacks_look(false);
+    ck_assert_uint_eq(n_wanted, 2); /* not the one of Python */
+    ck_assert_str_eq(args(both), "\"Call stack\": \"native7;/src/x.cpp(1): native6;/a.py(1): f;\"");
+    stacks_look(false);
+    ck_assert_uint_eq(n_wanted, 2); /* each once */
+    stacks_trim("/src", 4);
+    uint32_t more = stack_table_native(both, 8, 0);
+    stacks_look(true);
+    ck_assert_str_eq(
+        args(more),
+        "\"Call stack\": \"x.cpp(3): native8;native7;/src/x.cpp(1): native6;/a.py(1): f;\"");
+}
+END_TEST
+
+START_TEST(another_file_at_the_same_place_is_another_frame)
+{
+    ck_assert(stack_table_start(256));
+    stacks_resolve_with(&resolver);
+    uint32_t first = stack_table_native(0, 9, 0), second = stack_table_native(0, 9, 3);
+    ck_assert_uint_ne(first, second);
+    ck_assert_uint_eq(stack_table_native(0, 9, 3), second);
+    ck_assert_str_eq(args(first), "\"Call stack\": \"native9;\"");
+    ck_assert_str_eq(args(second), "\"Call stack\": \"native9';\"");
 }
 END_TEST
 
@@ -227,12 +290,12 @@ static __attribute__((noinline)) uint64_t in_a_static_function(void)
 
 START_TEST(addresses_have_names)
 {
-    symbols_name(in_a_static_function(), &out);
+    symbols_name(in_a_static_function(), 0, &out);
     ck_assert_str_eq(taken(), "in_a_static_function (unit)");
-    symbols_name((uint64_t)(uintptr_t)&lsearch + 1, &out);
+    symbols_name((uint64_t)(uintptr_t)&lsearch + 1, 0, &out);
     const char *name = taken();
     ck_assert_msg(strstr(name, "lsearch (libc.so.6)") == name, "%s", name);
-    symbols_name(16, &out);
+    symbols_name(16, 0, &out);
     ck_assert_str_eq(taken(), ""); /* nothing is mapped there */
 }
 END_TEST
@@ -282,6 +345,8 @@ Suite *suite_stacks(void)
     tcase_add_test(all, threads_agree);
     tcase_add_test(all, events_hold_it_as_kineto_does);
     tcase_add_test(all, native_frames);
+    tcase_add_test(all, native_frames_get_their_lines);
+    tcase_add_test(all, another_file_at_the_same_place_is_another_frame);
     tcase_add_test(all, a_file_has_the_frames_that_it_names);
     tcase_add_test(all, addresses_have_names);
     tcase_add_test(all, names_are_shortened);

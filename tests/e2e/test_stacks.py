@@ -18,7 +18,7 @@ import consumers
 import perfetto
 import torch_runs
 from gpu_runs import gpu_run, needed as needs_sim
-from support import TRAIN, Running, events, files, load, run
+from support import PROGRAMS, TRAIN, Running, events, files, load, python, run
 from torch_runs import SCRIPTS, needs_torch_2
 
 KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -220,8 +220,132 @@ def test_native_stacks_of_cuda_calls(tmp_path):
     assert launches
     for launch in launches:
         names = [name for kind, name in stack(trace, launch)]
-        assert launch["args"]["Call stack"] == "".join(name + ";" for name in names)
+        shown = launch["args"]["Call stack"].split(";")[:-1]  # a line may have come after the event was written
+        assert [LINE.sub(r"\3", name) for name in shown] == [LINE.sub(r"\3", name) for name in names]
         assert any(name.endswith("(many)") for name in names) and not any("libcprof" in name for name in names), names
+
+
+def binaries(folder, *names):
+    """A folder for PATH with nothing but these programs."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).symlink_to(shutil.which(name))
+    return str(folder)
+
+
+def native_marks(program, folder, **more):
+    """The trace of tests/e2e/c/lines.c, what it says of itself as {function: FILE:LINE}, and its frames as {function: texts}. It runs until
+    lines of its own file have come, however long that takes, when there are to be any."""
+    with_lines = more.pop("with_lines", True)
+    with Running([program, 0], folder, WITH_STACK=1, SCHEDULE_SCOPE="none", **more) as running:
+        if with_lines:
+            running.wait_flushed("lines.c(", ": innermost (")
+        running.process.stdin.close()
+        result = running.end()
+    trace = trace_of(result)
+    frames = {}
+    for frame in trace["stackFrames"].values():
+        if m := re.search(r"(?:^|: )([\w.]+)(?:\.\w+)? \(\w*lines\w*\)$", frame["name"]):
+            frames.setdefault(m.group(1), set()).add(frame["name"])
+    return result, trace, dict(line.split() for line in result.out.splitlines()), frames
+
+
+needs_addr2line = pytest.mark.skipif(not shutil.which("addr2line"), reason="no addr2line (Debian: binutils)")
+
+
+@needs_libunwind
+@needs_addr2line
+@pytest.mark.parametrize("tool", ["eu-addr2line", "addr2line"])
+def test_lines_of_native_frames(tmp_path, tool):
+    """They are those that the compiler knew, of the function that the frame is in and not of what was inlined there."""
+    if not shutil.which(tool):
+        pytest.skip(f"no {tool} (Debian: elfutils)")
+    result, trace, told, frames = native_marks(PROGRAMS / "lines", tmp_path, env={"PATH": binaries(tmp_path / "bin", tool)})
+    assert result.complaints == [] and set(told) == {"main", "in_between", "innermost"}
+    for function, place in told.items():
+        file, line = place.rsplit(":", 1)
+        assert any(text.endswith(f"{file}({line}): {function} (lines)") for text in frames[function]), (place, frames)
+    last = events(trace, ph="i", name="more")
+    assert all("more" == e["name"] for e in last)
+
+
+@needs_libunwind
+@needs_addr2line
+def test_lines_from_a_file_of_debug_information(tmp_path):
+    """What `strip` left is joined to what it took away."""
+    program, debug = tmp_path / "lines", tmp_path / ".debug" / "lines.debug"
+    debug.parent.mkdir()
+    for command in (["objcopy", "--only-keep-debug", PROGRAMS / "lines", debug], ["strip", "-g", "-o", program, PROGRAMS / "lines"],
+                    ["objcopy", f"--add-gnu-debuglink={debug}", program]):
+        subprocess.run(command, check=True)
+    _, _, told, frames = native_marks(program, tmp_path / "traces")
+    file, line = told["innermost"].rsplit(":", 1)
+    assert any(text.endswith(f"{file}({line}): innermost (lines)") for text in frames["innermost"])
+
+
+@needs_libunwind
+@needs_addr2line
+def test_without_debug_information_there_are_names(tmp_path):
+    program = tmp_path / "lines"
+    subprocess.run(["strip", "-g", "-o", program, PROGRAMS / "lines"], check=True)
+    result, _, _, frames = native_marks(program, tmp_path / "traces", with_lines=False)
+    assert result.complaints == []
+    assert frames["innermost"] == {"innermost (lines)"} and frames["main"] == {"main (lines)"}
+
+
+@needs_libunwind
+def test_without_addr2line_there_are_names_and_one_line(tmp_path):
+    result, _, _, frames = native_marks(PROGRAMS / "lines", tmp_path / "traces", with_lines=False,
+                                        env={"PATH": binaries(tmp_path / "bin")})
+    assert len(result.complaints) == 1 and result.complaints[0].startswith("native stacks are without lines: "), result.err
+    assert frames["innermost"] == {"innermost (lines)"}
+
+
+@needs_libunwind
+def test_an_addr2line_that_does_nothing_holds_nothing_up(tmp_path):
+    """One that never answers, and one that dies: the trace is whole, with names."""
+    for name, script in (("hangs", "exec sleep 1000"), ("dies", "kill -9 $$"), ("lies", "yes 0x12")):
+        folder = tmp_path / name
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "addr2line").write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+        (folder / "bin" / "addr2line").chmod(0o755)
+        result, _, _, frames = native_marks(PROGRAMS / "lines", folder / "traces", with_lines=False, env={"PATH": str(folder / "bin")})
+        assert frames["innermost"] == {"innermost (lines)"} and len(result.complaints) <= 1, result.err
+
+
+REPLACED = """
+import _ctypes
+places = set()
+mark(b"wake"); step()
+for i in range(4):
+    path = sys.argv[1 + i % 2]
+    library = ctypes.PyDLL(path)
+    function = getattr(library, os.path.basename(path)[3:-3])
+    places.add(ctypes.cast(function, ctypes.c_void_p).value)
+    step()
+    name = b"%d in %s" % (i, os.path.basename(path).encode())
+    function(name); flushed(name)
+    _ctypes.dlclose(library._handle)
+print(len(places))
+"""
+
+
+@needs_libunwind
+def test_libraries_that_take_each_others_place(tmp_path):
+    """The same addresses are of one library, then of another: each frame is of the one that was there."""
+    paths = [tmp_path / "libfirst.so", tmp_path / "libother.so"]
+    for path in paths:
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f"-DPLUGIN={path.stem[3:]}", "-o", path,
+                        ROOT / "tests/e2e/c/libplugin.c"], check=True)
+    result = run(python(REPLACED, *paths), tmp_path / "traces", WITH_STACK=1, WAIT=0, WARMUP=0, ACTIVE=100)
+    trace = trace_of(result)
+    if int(result.out) == 4:
+        pytest.skip("the loader put each to a place of its own")
+    marks = events(trace, ph="i", name=re.compile(r"\d in lib"))
+    assert len(marks) == 4
+    for mark in marks:
+        library = mark["name"].split()[-1]
+        assert f"{library[3:-3]} ({library});" in mark["args"]["Call stack"], mark
 
 
 def test_a_libunwind_that_cannot_do_it_is_one_line(tmp_path):
