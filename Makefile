@@ -241,13 +241,14 @@ e2e-sanitized: all e2e-programs
 		ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
 		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -p no:cacheprovider $(TESTS)
 
-## soak: an hour of cycles (SOAK_SECONDS=3600), 200 times kill -9, and each call in turn failing (20 minutes)
+## soak: an hour of cycles (SOAK_SECONDS=3600), 200 times kill -9, each call in turn failing, ten minutes of stacks
 SOAK_SECONDS ?= 3600
 .PHONY: soak
 soak: setup
 	$(Q)$(MAKE) all e2e-programs
 	$(Q)cd tests/e2e && export BUILD="$(abspath $(BUILD))" && for run in "kills.py 200" "faults.py" "soak.py $(SOAK_SECONDS)"; do \
 		$(abspath $(PYTHON_VENV)) $$run || exit 1; done
+	$(Q)BUILD="$(abspath $(BUILD))" $(PYTHON_VENV) tests/soak/stacks.py 600
 
 ## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/
 .PHONY: coverage

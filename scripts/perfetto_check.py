@@ -90,14 +90,15 @@ QUERY_JS = """
 """
 
 PICTURE_JS = """
-(async ({start, end, expand, hide, select}) => {
+(async ({start, end, expand, hide, select, details}) => {
   const trace = app.trace;
   if (app.sidebar.visible) app.sidebar.toggleVisibility();
-  if (!document.getElementById('cprof-picture')) {  // the panel for details below the timeline takes room for nothing
-    const style = document.head.appendChild(document.createElement('style'));
-    style.id = 'cprof-picture';
-    style.textContent = '.pf-split-panel__handle,.pf-split-panel__drawer,.pf-statusbar{display:none!important}';
-  }
+  // The panel for details below the timeline takes room for nothing, unless they are what is to be seen.
+  const style = document.getElementById('cprof-picture') || document.head.appendChild(document.createElement('style'));
+  style.id = 'cprof-picture';
+  style.textContent = '.pf-statusbar{display:none!important}' +
+      (details ? '.pf-split-panel__drawer{height:60vh!important}' :
+       '.pf-split-panel__handle,.pf-split-panel__drawer{display:none!important}');
   const wanted = expand && new RegExp(expand), unwanted = hide && new RegExp(hide);
   for (const track of [...trace.workspace.flatTracks]) {
     if (unwanted && unwanted.test(track.name)) { track.remove(); continue; }
@@ -110,6 +111,7 @@ PICTURE_JS = """
   // waitForPerfettoIdle waits for requestIdleCallback, which a resized headless page may never call.)
   for (let quiet = 0; quiet < 10; await new Promise(done => setTimeout(done, 50)))
     quiet = app.isLoadingTrace || trace.engine.numRequestsPending || raf.hasPendingRedraws ? 0 : quiet + 1;
+  if (details) return null;
   return Math.max(...[...document.querySelectorAll('.pf-track')].map(row => row.getBoundingClientRect().bottom));
 })(%s)
 """
@@ -331,15 +333,16 @@ class Perfetto:
         self.open(path, timeout)
         return json.loads(self.run(QUERY_JS % json.dumps(sql), timeout))
 
-    def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, select=None, timeout=TIMEOUT_S):
-        """Writes the timeline as PNG, cut below its last row. start and end are trace times in ns, as in the table
+    def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, select=None, details=False,
+                   timeout=TIMEOUT_S):
+        """Writes the timeline as PNG, cut below its last row, or with details the whole page with the panel below. start and end are trace times in ns, as in the table
         slice; expand and hide are regular expressions over row names: rows to unfold (all of them by default) and
         rows to leave out; select is the id of a slice, whose arrows are drawn."""
         # Rows removed for one picture must not be missing in the next.
         self.opened = None
         self.open(path, timeout)
         view = {"start": None if start is None else str(int(start)), "end": None if end is None else str(int(end)),
-                "expand": expand, "hide": hide, "select": select}
+                "expand": expand, "hide": hide, "select": select, "details": details}
         width, height = self.size
         self.browser.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                              mobile=False)
@@ -394,6 +397,7 @@ def main():
     parser.add_argument("--count", type=int, default=3, help="picture: ... and end where the COUNTth one ends")
     parser.add_argument("--expand", help="picture: regular expression of the rows to unfold (default: all)")
     parser.add_argument("--hide", help="picture: regular expression of the rows to leave out")
+    parser.add_argument("--select", metavar="SQL", help="picture: select the slice whose id this query gives, and show its details too")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S)
     options = parser.parse_args()
 
@@ -416,6 +420,8 @@ def main():
                 rows = query(trace, "select min(ts) as a, max(ts + dur) as b from (select ts, dur from slice where name "
                              f"glob '{options.from_slice}' order by ts limit {options.count})")
                 view.update(start=rows[0]["a"], end=rows[0]["b"])
+            if options.select:
+                view.update(select=next(iter(query(trace, options.select, options.timeout)[0].values())), details=True)
             screenshot(trace, options.picture, **view)
             print(options.picture)
         else:

@@ -107,6 +107,7 @@ need_tool 'command -v readelf' binutils "make lint cannot read the library" || t
 need_tool 'command -v clang' clang "make lint skips the clang build" || true
 need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
 need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native stacks skip" || true
+need_tool 'command -v eu-addr2line' elfutils "tests of native lines by it skip" || true
 need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
 need_tool 'command -v mpicc.openmpi' libopenmpi-dev "tests of Open MPI's transfers skip" || true
 need_tool 'command -v mpicc.mpich && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true

@@ -51,8 +51,8 @@ def problems_of(process, folder, out, err, sizes):
             yield f"{path.name}: {len(marks)} marks, few of them with a stack"
 
 
-def soak(python, seconds, folder, library):
-    """The problems of one interpreter's run, and what it did."""
+def soak(python, seconds, end, folder, library):
+    """The problems of one interpreter's run, which must be over by `end`, and what it did."""
     command = [python, test_stacks.SCRIPTS / "stack_stress.py", seconds, library]
     env = support.environment(folder, env={"PYTHONDONTWRITEBYTECODE": "1"}, **SETTINGS)
     with subprocess.Popen([str(part) for part in command], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -60,7 +60,7 @@ def soak(python, seconds, folder, library):
         output = []
         reader = threading.Thread(target=lambda: output.extend(process.communicate()))
         reader.start()
-        end, sizes, settled = time.monotonic() + 10 * seconds + 120, [], time.monotonic() + min(30, seconds / 2)
+        sizes, settled = [], time.monotonic() + min(30, seconds / 2)
         while reader.is_alive() and time.monotonic() < end:
             reader.join(0.2)
             size = resident_kb(process.pid)
@@ -80,10 +80,10 @@ def main():
     known = [test_stacks.PYTHONS[version] for version in test_stacks.KNOWN if version in test_stacks.PYTHONS]
     pythons = sys.argv[2:] or known or [sys.executable]
     library = support.PROGRAMS / "libplugin.so"
-    status = 0
+    status, end = 0, time.monotonic() + 3 * seconds + 120
     for python in pythons:
         with tempfile.TemporaryDirectory() as folder:
-            problems, did = soak(python, seconds / len(pythons), pathlib.Path(folder), library)
+            problems, did = soak(python, seconds / len(pythons), end, pathlib.Path(folder), library)
         version = ".".join(map(str, test_stacks.version_of(python)))
         print(f"stacks, Python {version}: {did}: {'; '.join(problems) or 'good'}", flush=True)
         status |= bool(problems)
