@@ -292,7 +292,7 @@ unsigned pyframes_walk(const void *top, struct pyframe *out, unsigned most, bool
         f->print = fold(print_of(l, f->code), place);
         n++;
     }
-    *more = frame != NULL;
+    *more = first_with_code(l, frame) != NULL; /* the outermost one may be the interpreter's own */
     return n;
 }
 

@@ -27,11 +27,11 @@ struct file {
     uint64_t name;
 };
 
-/* Where a file was unloaded. The stepping thread writes, all read (relaxed: a stack of the step's edge may go either way). */
+/* Where a file was unloaded. Whoever refreshes writes, all read (relaxed: a stack taken meanwhile may go either way). */
 struct reused {
     _Atomic uintptr_t start, end;
     _Atomic uint32_t epoch;
-    uint64_t names; /* of those that are there now, summed up; stepping thread */
+    uint64_t names; /* of those that are there now, summed up; of who refreshes */
 };
 
 /* Written once, before `ready`. */
@@ -75,38 +75,6 @@ static inline bool is_in(struct range r, const void *address)
     return (uintptr_t)address - r.start < r.end - r.start;
 }
 
-void unwind_start(void)
-{
-    static const char *const names[] = {"libunwind.so.8", "libunwind.so.1", "libunwind.so"};
-    void *library = NULL;
-    for (unsigned i = 0; !library && i < sizeof names / sizeof names[0]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (library) {
-        *(void **)&backtrace = dlsym(library, "unw_backtrace");
-#if defined(__x86_64__)
-        *(void **)&flush_cache = dlsym(library, "_Ux86_64_flush_cache");
-        local_space = dlsym(library, "_ULx86_64_local_addr_space");
-#elif defined(__aarch64__)
-        *(void **)&flush_cache = dlsym(library, "_Uaarch64_flush_cache");
-        local_space = dlsym(library, "_ULaarch64_local_addr_space");
-#endif
-    }
-    if (!backtrace) {
-        static const char note[] = "native stacks are not recorded: there is no libunwind.so.8 "
-                                   "(Debian: libunwind8)";
-        log_warn("%s; all else is", note);
-        writer_note(note);
-        return;
-    }
-    own = code_around((const void *)(uintptr_t)&unwind_start);
-    interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
-    lines_start();
-    static const struct stacks_resolver resolver = {symbols_name, symbols_look, lines_want,
-                                                    lines_ask, lines_answer};
-    stacks_resolve_with(&resolver);
-    atomic_store_explicit(&ready, true, memory_order_release);
-}
-
 bool unwind_ready(void)
 {
     return atomic_load_explicit(&ready, memory_order_acquire);
@@ -119,7 +87,7 @@ static struct file
 static unsigned n_files;
 static uint64_t loads, unloads; /* ever, at the last refresh; the loader counts them */
 static struct reused reused[REUSED];
-static _Atomic unsigned n_reused; /* stepping thread adds (release), all read */
+static _Atomic unsigned n_reused; /* whoever refreshes adds (release), all read */
 
 static uint64_t hash_of(const char *text)
 {
@@ -216,20 +184,32 @@ static void look_at_files(void)
     n_files = now.n;
 }
 
-void unwind_refresh(void)
+static void refresh(void)
 {
     uint64_t now[2] = {loads, unloads};
-    if (!unwind_ready())
-        return;
     dl_iterate_phdr(read_counts, now);
     if (n_files && now[0] == loads && now[1] == unloads)
         return;
-    bool gone = now[1] != unloads;
+    if (now[1] != unloads && flush_cache && local_space)
+        flush_cache(*local_space, 0, 0);
     loads = now[0];
     unloads = now[1];
     look_at_files();
-    if (gone && flush_cache && local_space)
-        flush_cache(*local_space, 0, 0);
+}
+
+void unwind_refresh(void)
+{
+    if (!unwind_ready() || atomic_exchange_explicit(&refreshing, true, memory_order_acquire))
+        return;
+    refresh();
+    atomic_store_explicit(&refreshing, false, memory_order_release);
+}
+
+/* Not only between steps: the sooner it is known, the less is taken for what was there before. */
+static void look(void)
+{
+    unwind_refresh();
+    symbols_look();
 }
 
 uint32_t unwind_epoch(const void *pc)
@@ -242,6 +222,38 @@ uint32_t unwind_epoch(const void *pc)
             return atomic_load_explicit(&reused[i].epoch, memory_order_relaxed);
     }
     return 0;
+}
+
+void unwind_start(void)
+{
+    static const char *const names[] = {"libunwind.so.8", "libunwind.so.1", "libunwind.so"};
+    void *library = NULL;
+    for (unsigned i = 0; !library && i < sizeof names / sizeof names[0]; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (library) {
+        *(void **)&backtrace = dlsym(library, "unw_backtrace");
+#if defined(__x86_64__)
+        *(void **)&flush_cache = dlsym(library, "_Ux86_64_flush_cache");
+        local_space = dlsym(library, "_ULx86_64_local_addr_space");
+#elif defined(__aarch64__)
+        *(void **)&flush_cache = dlsym(library, "_Uaarch64_flush_cache");
+        local_space = dlsym(library, "_ULaarch64_local_addr_space");
+#endif
+    }
+    if (!backtrace) {
+        static const char note[] = "native stacks are not recorded: there is no libunwind.so.8 "
+                                   "(Debian: libunwind8)";
+        log_warn("%s; all else is", note);
+        writer_note(note);
+        return;
+    }
+    own = code_around((const void *)(uintptr_t)&unwind_start);
+    interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
+    lines_start();
+    static const struct stacks_resolver resolver = {symbols_name, look, lines_want, lines_ask,
+                                                    lines_answer};
+    stacks_resolve_with(&resolver);
+    atomic_store_explicit(&ready, true, memory_order_release);
 }
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)

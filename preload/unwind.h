@@ -14,8 +14,8 @@ void unwind_start(void);
 /* True when frames can be had. Any thread. */
 bool unwind_ready(void);
 
-/* Forgets how code is unwound that may have been unloaded since the last call, and where another file may now be. Between steps; one
- * thread at a time. */
+/* Forgets how code is unwound that may have been unloaded since the last call, and where another file may now be. Between steps, and on the
+ * cprof thread; nothing while another thread does it. */
 void unwind_refresh(void);
 
 /* Which of the files that were one after the other at an address is there now: 0 for the first one, else how many had been unloaded when

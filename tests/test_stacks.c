@@ -100,6 +100,18 @@ START_TEST(a_full_table_takes_no_more)
 }
 END_TEST
 
+/* Else each event would read its frames again to no avail. */
+START_TEST(a_table_without_room_for_frames_is_full)
+{
+    ck_assert(stack_table_start(256));
+    uint32_t node = 1;
+    for (uint64_t i = 1; node && i < 100000; i++) /* one very deep stack */
+        node = stack_table_native(node, i, 0);
+    ck_assert_uint_eq(node, 0);
+    ck_assert(stack_table_full());
+}
+END_TEST
+
 enum { THREADS = 8, STACKS = 4000 };
 static uint32_t seen[THREADS][STACKS];
 
@@ -342,6 +354,7 @@ Suite *suite_stacks(void)
     TCase *all = tcase_create("all");
     tcase_add_test(all, each_once);
     tcase_add_test(all, a_full_table_takes_no_more);
+    tcase_add_test(all, a_table_without_room_for_frames_is_full);
     tcase_add_test(all, threads_agree);
     tcase_add_test(all, events_hold_it_as_kineto_does);
     tcase_add_test(all, native_frames);

@@ -34,6 +34,7 @@ struct node {
 };
 
 static struct table stacks, nodes, frames;
+static _Atomic bool full; /* one of them, or the texts; nothing more is tried then */
 static char *texts;
 static _Atomic uint32_t texts_used; /* bytes; whoever adds writes, relaxed */
 static uint32_t texts_most;
@@ -61,6 +62,7 @@ bool stack_table_start(uint32_t most)
 {
     uint32_t n = most < NODES_MOST / NODES_PER_STACK ? most * NODES_PER_STACK : NODES_MOST;
     texts_most = most * TEXT_PER_STACK;
+    atomic_store(&full, false);
     texts = map(texts_most);
     return texts && make(&stacks, most + 1, sizeof(struct stack)) &&
            make(&nodes, n + 1, sizeof(struct node)) &&
@@ -88,13 +90,19 @@ static inline uint32_t find(const struct table *t, uint64_t print)
     }
 }
 
+static uint32_t no_room(void)
+{
+    atomic_store_explicit(&full, true, memory_order_relaxed);
+    return 0;
+}
+
 /* An unused entry; 0: no room. */
 static uint32_t take(struct table *t)
 {
     if (atomic_load_explicit(&t->used, memory_order_relaxed) >= t->most)
-        return 0;
+        return no_room();
     uint32_t id = atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
-    return id < t->most ? id : 0;
+    return id < t->most ? id : no_room();
 }
 
 /* Makes a filled entry known; the entry's id, or that of another with the same print. */
@@ -127,7 +135,8 @@ uint32_t stack_table_find(uint64_t print)
 
 bool stack_table_full(void)
 {
-    return atomic_load_explicit(&stacks.used, memory_order_relaxed) >= stacks.most;
+    return atomic_load_explicit(&full, memory_order_relaxed) ||
+           atomic_load_explicit(&stacks.used, memory_order_relaxed) >= stacks.most;
 }
 
 uint32_t stack_table_add(uint64_t print, uint32_t node)
@@ -167,10 +176,10 @@ static bool keep_text(struct stack_frame *f, const char *file, const char *name)
 {
     uint32_t n = (uint32_t)f->file_len + f->name_len;
     if (atomic_load_explicit(&texts_used, memory_order_relaxed) > texts_most - n)
-        return false;
+        return no_room();
     uint32_t at = atomic_fetch_add_explicit(&texts_used, n, memory_order_relaxed);
     if (at > texts_most - n)
-        return false;
+        return no_room();
     memcpy(texts + at, file, f->file_len);
     memcpy(texts + at + f->file_len, name, f->name_len);
     f->text = at;
