@@ -82,8 +82,8 @@ bool unwind_ready(void)
 
 /* ---- files that come and go ---- */
 
-static struct file
-    files[FILES]; /* mapped at the last refresh; stepping thread, as is what follows */
+static _Atomic bool refreshing;  /* who set it owns what follows */
+static struct file files[FILES]; /* mapped at the last refresh */
 static unsigned n_files;
 static uint64_t loads, unloads; /* ever, at the last refresh; the loader counts them */
 static struct reused reused[REUSED];
