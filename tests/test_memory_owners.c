@@ -69,6 +69,24 @@ START_TEST(nothing)
 }
 END_TEST
 
+/* A large model with stacks: thousands of layers times what each of them calls. */
+START_TEST(a_leak_among_very_many_holders)
+{
+    for (uint32_t module = 1; module <= 20000; module++) {
+        event(16 * module, 10, "aten::a", module);
+        event(16 * module, -10, "", 0);
+    }
+    event(8, 1000, "aten::leak", 20001);
+    settle();
+    struct memory_holders held;
+    memory_owners_at_end(owners, memory_owners_device(owners, 0), &held);
+    ck_assert_uint_eq(held.n, 1);
+    ck_assert_int_eq(held.top[0].bytes, 1000);
+    ck_assert_uint_eq(held.top[0].module, 20001);
+    ck_assert_int_eq(held.unknown, 0);
+}
+END_TEST
+
 START_TEST(peak_and_end)
 {
     event(16, 100, "aten::a", 0);

@@ -8,12 +8,11 @@
 
 #include "writer/names.h"
 
-#define PENDING    (1u << 16) /* most events that wait to be put in order */
-#define LIVE_MOST  (1u << 19) /* allocations remembered, at most half of the slots */
-#define LIVE_FIRST 1024u
-#define HOLDERS_MOST                                                                               \
-    4096u /* operator, module and stack together; the last one stands for all others */
-#define HOLDER_SLOTS 8192u
+#define PENDING      (1u << 16) /* most events that wait to be put in order */
+#define LIVE_MOST    (1u << 19) /* allocations remembered, at most half of the slots */
+#define LIVE_FIRST   1024u
+#define HOLDERS_MOST (1u << 15) /* of one window: operator, module and stack together */
+#define HOLDER_SLOTS (1u << 16)
 
 struct live {
     uint64_t address; /* 0 = empty */

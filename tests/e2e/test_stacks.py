@@ -2,6 +2,7 @@
 """CPROF_WITH_STACK: the stacks in a trace are those that the interpreter itself tells, on each CPython that this machine has; they do not
 crash what changes under them; native frames stand below; and what reads traces reads these."""
 
+import ast
 import ctypes.util
 import glob
 import json
@@ -143,6 +144,60 @@ def test_subinterpreters(tmp_path, which):
     else:
         assert len(result.complaints) == 1 and "subinterpreters" in result.complaints[0]
         assert frames["inside"] == frames["before"] == frames["after"] == []
+
+
+DEEP = """
+import sys
+from python_stacks import mark, recursive, held, seen
+def deep(n):
+    if n > 0:
+        return deep(n - 1)
+    mark("wake")
+    for _ in range(1000):
+        held("warm")
+    for n in range(int(sys.argv[2]), int(sys.argv[3])):
+        recursive(n, "deep %d" % n)
+    print({name: len(frames) + 1 for name, frames in seen.items() if name != "warm"})
+deep(int(sys.argv[1]))
+"""
+
+
+def deep(tmp_path, which, *depths):
+    env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = run([python_or_skip(which), "-c", DEEP, *depths], tmp_path, env=env, WITH_STACK=1, NATIVE_STACK=0, STEP="manual",
+                 SCHEDULE_SCOPE="none")
+    assert result.complaints == [], result.err
+    return trace_of(result), ast.literal_eval(result.out)
+
+
+@each_python
+def test_any_depth_at_which_the_interpreter_is_asked(tmp_path, which):
+    """Sixty-four frames are compared, and those further out are not; that there are some is. The frame in which the interpreter was
+    entered is none of them."""
+    for depth in (59, 60, 61):
+        trace, told = deep(tmp_path / str(depth), which, depth, 0, 1)
+        mark = events(trace, ph="i", name="deep 0")[0]
+        assert len(stack(trace, mark)) == told["deep 0"]
+
+
+@each_python
+def test_frames_are_left_out_only_when_there_are_more(tmp_path, which):
+    trace, told = deep(tmp_path, which, 0, 245, 260)
+    assert {min(told.values()) < 256, max(told.values()) > 256, 256 in told.values()} == {True}
+    for name, depth in told.items():
+        frames = [frame for _, frame in stack(trace, events(trace, ph="i", name=name)[0])]
+        cut = frames[-1:] == ["[outer frames left out]"]
+        assert cut == (depth > 256) and len(frames) - cut == min(depth, 256), name
+
+
+def test_an_interpreter_without_gil_is_refused(tmp_path):
+    """Known by a function that only those have: here of a library beside it."""
+    library = tmp_path / "libnogil.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-xc", "-", "-o", library], check=True, text=True,
+                   input="void _Py_MergeZeroLocalRefcount(void) {}")
+    result = traced("python_stacks.py", tmp_path / "traces", env={"LD_PRELOAD": str(library)})
+    assert result.complaints == ["Python stacks are not recorded: this Python has no GIL; all else is"]
+    assert not any(frame["category"] == "python" for frame in trace_of(result).get("stackFrames", {}).values())
 
 
 @pytest.mark.parametrize("which", ["3.8", "3.15"])
@@ -348,6 +403,16 @@ def test_libraries_that_take_each_others_place(tmp_path):
         assert f"{library[3:-3]} ({library});" in mark["args"]["Call stack"], mark
 
 
+@needs_libunwind
+def test_code_that_nothing_tells_how_to_unwind(tmp_path):
+    """Made at run time, with anything in the frame pointer: each mark is there, and its innermost frame is right."""
+    result = run([PROGRAMS / "made_code"], tmp_path, WITH_STACK=1, SCHEDULE_SCOPE="none")
+    marks = events(trace_of(result), ph="i", name="made")
+    assert len(marks) == int(result.out)
+    for mark in marks:
+        assert LINE.sub(r"\3", mark["args"]["Call stack"].split(";")[0]) == "mark (made_code)"
+
+
 def test_a_libunwind_that_cannot_do_it_is_one_line(tmp_path):
     """Python stacks go on."""
     subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", tmp_path / "libunwind.so.8", "-xc", os.devnull], check=True)
@@ -355,6 +420,30 @@ def test_a_libunwind_that_cannot_do_it_is_one_line(tmp_path):
     trace = compare(result, 220)
     assert len(result.complaints) == 1 and result.complaints[0].startswith("native stacks are not recorded: "), result.err
     assert all(frame["category"] == "python" for frame in trace["stackFrames"].values())
+
+
+LAUNCHING = """
+import ctypes, sys
+from python_stacks import held
+library = ctypes.PyDLL(sys.argv[1])
+def train_step():
+    return library.gpu_work_13(3)
+held("wake")
+for _ in range(1000):
+    held("warm")
+assert train_step() > 0
+"""
+
+
+@needs_sim
+def test_launches_have_the_stack_of_the_python_that_made_them(tmp_path):
+    env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = run([sys.executable, "-c", LAUNCHING, BUILD / "gpu" / "libgpu13.so"], tmp_path, env=env, WITH_STACK=1, SCHEDULE_SCOPE="none")
+    trace = trace_of(result)
+    launches = events(trace, ph="X", cat="cuda_runtime", name="cudaLaunchKernel")
+    assert len(launches) == 3 and events(trace, ph="X", cat="kernel")
+    for launch in launches:
+        assert [frame[1:] for frame in python_frames(trace, launch)] == [(10, "<module>"), (6, "train_step")]
 
 
 # ---- torch --------------------------------------------------------------------------------------------------
