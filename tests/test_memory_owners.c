@@ -285,6 +285,7 @@ Suite *suite_memory_owners(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, nothing);
     tcase_add_test(c, peak_and_end);
+    tcase_add_test(c, a_leak_among_very_many_holders);
     tcase_add_test(c, before_the_window);
     tcase_add_test(c, one_operator_in_two_modules);
     tcase_add_test(c, in_order_of_time);
