@@ -14,9 +14,6 @@
 #include "preload/child_env.h"
 #include "preload/init.h"
 #include "preload/spawn.h"
-#include "writer/life.h"
-#include "writer/names.h"
-#include "writer/symbols.h"
 #include "writer/writer.h"
 
 #define QUESTIONS    4u          /* at the same time */
@@ -58,13 +55,15 @@ static bool failed[SYMBOLS_FILES];       /* not asked any more */
 static struct question *questions[QUESTIONS]; /* owned, made when they are needed */
 static uint64_t last_wait_left = LAST_WAIT_NS;
 
-/* What came and was not fetched yet. */
+/* What came and was not fetched yet; owned. */
 static struct answer {
-    const char *file;
-    uint32_t file_len, frame;
+    uint32_t file, file_len; /* among the texts */
+    uint32_t frame;
     int32_t line;
 } * answers;
 static uint32_t n_answers, answers_room, fetched;
+static char *texts;
+static uint32_t texts_used, texts_room;
 
 void lines_start(void)
 {
@@ -76,18 +75,26 @@ void lines_start(void)
 
 /* ---- what is wanted ---- */
 
-static bool add_want(const struct want *w)
+/* Room for `more` behind `used` elements; false: no memory. */
+static bool make_room(void **array, uint32_t used, uint32_t more, uint32_t *room, size_t size)
 {
-    if (n_wants == wants_room) {
-        uint32_t room = wants_room ? 2 * wants_room : BATCH;
-        struct want *more = realloc(wants, room * sizeof *more);
-        if (!more)
-            return false;
-        wants = more;
-        wants_room = room;
-    }
-    wants[n_wants++] = *w;
+    uint32_t wanted = *room ? *room : BATCH;
+    while (wanted - used < more)
+        wanted *= 2;
+    if (wanted == *room)
+        return true;
+    void *bigger = realloc(*array, wanted * size);
+    if (!bigger)
+        return false;
+    *array = bigger;
+    *room = wanted;
     return true;
+}
+
+static void add_want(const struct want *w)
+{
+    if (make_room((void **)&wants, n_wants, 1, &wants_room, sizeof *wants))
+        wants[n_wants++] = *w;
 }
 
 /* Once in the life of the process. */
@@ -201,19 +208,13 @@ uint32_t lines_parse(const char *text, uint32_t len, bool with_column, int32_t *
 
 static void add_answer(uint32_t frame, const char *text, uint32_t len)
 {
-    struct answer a = {.frame = frame};
+    struct answer a = {.file = texts_used, .frame = frame};
     a.file_len = lines_parse(text, len, column, &a.line);
-    a.file = a.file_len ? names_keep(text, a.file_len) : NULL;
-    if (!a.file)
+    if (a.file_len == 0 || !make_room((void **)&texts, texts_used, a.file_len, &texts_room, 1) ||
+        !make_room((void **)&answers, n_answers, 1, &answers_room, sizeof *answers))
         return;
-    if (n_answers == answers_room) {
-        uint32_t room = answers_room ? 2 * answers_room : BATCH;
-        struct answer *more = realloc(answers, room * sizeof *more);
-        if (!more)
-            return;
-        answers = more;
-        answers_room = room;
-    }
+    memcpy(texts + texts_used, text, a.file_len);
+    texts_used += a.file_len;
     answers[n_answers++] = a;
 }
 
@@ -306,11 +307,11 @@ void lines_ask(bool stopping)
 uint32_t lines_answer(const char **file, uint32_t *len, int32_t *line)
 {
     if (fetched == n_answers) {
-        fetched = n_answers = 0;
+        fetched = n_answers = texts_used = 0;
         return 0;
     }
     const struct answer *a = &answers[fetched++];
-    *file = a->file;
+    *file = texts + a->file;
     *len = a->file_len;
     *line = a->line;
     return a->frame;

@@ -27,8 +27,9 @@ struct file {
     uint64_t name;
 };
 
-/* Where a file was unloaded. Whoever refreshes writes, all read (relaxed: a stack taken meanwhile may go either way). */
+/* Where a file was unloaded. */
 struct reused {
+    /* Whoever refreshes writes, all read; relaxed: a stack taken meanwhile may go either way. */
     _Atomic uintptr_t start, end;
     _Atomic uint32_t epoch;
     uint64_t names; /* of those that are there now, summed up; of who refreshes */

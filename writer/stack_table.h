@@ -52,12 +52,13 @@ uint32_t stack_table_frame_of(uint32_t node);
 /* One more than the largest id of a frame. Any thread. */
 uint32_t stack_table_frames(void);
 
-/* The frame with this id, and its text. Any thread. */
+/* The frame with this id. Any thread. */
 const struct stack_frame *stack_table_frame(uint32_t frame);
 
 /* The same for an id that no node has led to: NULL while the frame is being made. Any thread. */
 const struct stack_frame *stack_table_frame_if_whole(uint32_t frame);
 
+/* The text of a frame of Python. Any thread. */
 const char *stack_table_text(const struct stack_frame *frame);
 
 /* Nodes made so far, one more than the largest id of one. Any thread. */

@@ -164,6 +164,9 @@ void stacks_look(bool stopping)
     struct shown line = {0};
     for (uint32_t frame; (frame = resolve->answer(&line.file, &line.file_len, &line.line)) != 0;) {
         struct shown *s = &shown[frame];
+        line.file = names_keep(line.file, line.file_len);
+        if (!line.file)
+            continue;
         s->file = line.file;
         s->file_len = line.file_len;
         s->line = line.line;
