@@ -152,9 +152,9 @@ void hook_end(struct hook_call *call, bool succeeded)
             span_close(call->log, call);
         /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
+            cprof_cuda_begins(); /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cprof_cuda_alive();
-            cprof_cuda_begins(); /* where the driver did not call us after all */
         }
         guard_leave();
     }

@@ -275,12 +275,13 @@ bool cprof_is_injected(void)
 
 /* Other threads' first CUDA calls wait for the one that starts the GPU side, as they do where the driver calls: else what they launch
  * meanwhile would have no kernels. */
-static void wait_for_gpu_start(const _Atomic int *state, pthread_t starter)
+static void wait_for_gpu_start(const _Atomic int *state, const pthread_t *starter)
 {
-    for (int ms = 0; ms < GPU_START_MS && !pthread_equal(starter, pthread_self()) &&
-                     atomic_load(state) == GPU_STARTING;
-         ms++)
+    for (int ms = 0; ms < GPU_START_MS && atomic_load(state) != GPU_STARTED; ms++) {
+        if (atomic_load(state) == GPU_STARTING && pthread_equal(*starter, pthread_self()))
+            return; /* CUPTI comes back through a hooked call */
         usleep(1000);
+    }
 }
 
 void cprof_cuda_begins(void)
@@ -300,8 +301,8 @@ void cprof_cuda_begins(void)
         if (entered)
             guard_leave();
         atomic_store(&state, GPU_STARTED);
-    } else if (none == GPU_STARTING) {
-        wait_for_gpu_start(&state, starter);
+    } else if (none != GPU_STARTED) {
+        wait_for_gpu_start(&state, &starter);
     }
     errno = saved;
 }

@@ -353,7 +353,9 @@ static bool read_span(struct top *t, const struct record *r, const struct json_p
                                   .external = call ? r->parent : r->id,
                                   .kind = kind,
                                   .serial = t->serial++};
-    out->flops = record_extra(r, EXTRA_FLOPS, 0);
+    bool captured =
+        record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED; /* done when the graph is launched */
+    out->flops = captured ? 0 : record_extra(r, EXTRA_FLOPS, 0);
     out->row = row_key(at, call ? !out->span.external : r->category == CAT_OVERHEAD);
     return true;
 }

@@ -192,7 +192,7 @@ def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
         assert order[0] == order[1]
     # of a block that only names rows nothing may be left: they are named anew
     read_as_json = [block for block, made in moved if not made and block.count(b'{"ph": "M"') < block.count(b"\n")]
-    assert len(moved) > 60 and read_as_json == []
+    assert len(moved) > (60 if gpu_runs.SIM.is_dir() else 10) and read_as_json == []
 
 
 def test_what_looks_like_a_process_in_a_name(tmp_path):

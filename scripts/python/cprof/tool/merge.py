@@ -21,11 +21,12 @@ import hashlib
 import io
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import shutil
 import signal
 import sys
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
@@ -310,19 +311,68 @@ def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
     work = [(part, os.path.join(folder, str(part.index)), jobs == 1) for part in parts]
     if jobs == 1:
         return [write_part(job) for job in work]
-    done: List[Done] = []
-    with multiprocessing.get_context("fork").Pool(jobs, _begin_worker) as pool, \
-            Progress("merging", sum(_size(part.path) for part in parts)) as progress:
-        for part, one in zip(parts, pool.imap(write_part, work)):
-            done.append(one)
-            progress.add(_size(part.path))
+    with Progress("merging", sum(_size(part.path) for part in parts)) as progress:
+        return _write_by_workers(parts, work, jobs, progress)
+
+
+STOPS = {signal.SIGINT, signal.SIGTERM}
+
+
+def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: Progress) -> List[Done]:
+    """A process for each part, so many at a time. (A multiprocessing.Pool starts new workers for those that a signal ended, also while it is
+    being closed, and then waits for them for ever.)"""
+    context = multiprocessing.get_context("fork")
+    done: List[Any] = [None] * len(parts)
+    running: Dict[Any, Tuple[int, Any]] = {}  # where the result comes from -> part, process
+    waiting = list(reversed(range(len(parts))))
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                _start_worker(context, waiting.pop(), work, running)
+            for receiver in multiprocessing.connection.wait(list(running)):
+                index, process = running[receiver]
+                try:
+                    result = receiver.recv()
+                except EOFError:
+                    process.join()
+                    raise Problem(f"the process that read it ended (exit code {process.exitcode})", parts[index].path) from None
+                process.join()
+                del running[receiver]
+                receiver.close()
+                if isinstance(result, BaseException):
+                    raise result
+                done[index] = result
+                progress.add(_size(parts[index].path))
+    finally:
+        for _, process in running.values():
+            process.kill()
+            process.join()
     return done
 
 
-def _begin_worker() -> None:
-    """^C is the parent's to answer; it ends its workers."""
+def _start_worker(context: Any, index: int, work: List[Any], running: Dict[Any, Tuple[int, Any]]) -> None:
+    """^C and SIGTERM are the parent's to answer, which ends its workers: neither comes before it knows this one, and before this one
+    leaves them to it."""
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(work[index], sender))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        process.start()
+        running[receiver] = index, process
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    sender.close()
+
+
+def _work(job: Any, sender: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    try:
+        result: Any = write_part(job)
+    except Exception as error:
+        result = error
+    sender.send(result)
 
 
 def _size(path: str) -> int:
