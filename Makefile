@@ -109,10 +109,10 @@ demo: setup
 	$(Q)$(MAKE) all
 	$(Q)BUILD=$(BUILD) bash scripts/demo.sh
 
-## test: everything that tells right from wrong: setup, unit, e2e
+## test: everything that tells right from wrong: setup, unit, asan-quick, e2e
 .PHONY: test
 test: setup
-	$(Q)status=0; $(MAKE) unit || status=1; $(MAKE) e2e || status=1; exit $$status
+	$(Q)status=0; for part in unit asan-quick e2e; do $(MAKE) $$part || status=1; done; exit $$status
 
 ## unit: tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
 .PHONY: unit
@@ -224,7 +224,7 @@ sanitize: setup
 	$(Q)$(MAKE) e2e-sanitized BUILD=build-e2e-tsan RUNTIME="libtsan.so" TESTS="$(SANITIZED_TSAN)" \
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
 
-## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan, as CI runs them (3 minutes)
+## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
 QUICK_SUITES := ring thread_log sink split json json_gpu json_check translate stacks modules memory_owners flop_stats \
 	handler_queue upload spawn names nvtx gpu_records join
 .PHONY: asan-quick
@@ -328,7 +328,7 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lm
 
-$(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h) $(BUILD)/.flags
+$(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h tests/e2e/c/*.h) $(BUILD)/.flags
 	$(SAY) "  CC      $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra $(WERROR) $(INCLUDES) -o $@ $< -ldl -lpthread -lm

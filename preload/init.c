@@ -17,8 +17,10 @@
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
@@ -42,14 +44,19 @@
 #include "preload/trigger.h"
 #include "writer/writer.h"
 
-#define HOLD_BYTES   (64u << 20)
-#define GPU_START_MS 500 /* most that a thread waits for another to start the GPU side */
+#define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */
+#define HOLD_BYTES       (64u << 20)
+#define GPU_START_MS     500 /* most that a thread waits for another to start the GPU side */
+
+#define WAKE_WAIT_MS 1000 /* most that a step waits for another thread to wake cprof up */
 
 enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
 
 _Atomic int cprof_life;
 
 static _Atomic int owner;
+static _Atomic pthread_t
+    waker; /* the thread that woke cprof up; good once cprof_life is LIFE_WAKING */
 static _Atomic bool exit_begun;
 static cpu_set_t affinity;
 static bool affinity_known;
@@ -210,6 +217,29 @@ static void configure_gpu(const struct config *config)
     gpu_configure(&options);
 }
 
+/* Under a limit of the address space (ulimit -v) what cprof maps the program cannot. */
+static bool address_space_allows(void)
+{
+    struct rlimit limit;
+    unsigned long long pages = 0;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f) {
+        if (fscanf(f, "%llu", &pages) != 1)
+            pages = 0;
+        fclose(f);
+    }
+    unsigned long long used = pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+    unsigned long long left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+    if (left >= ADDRESS_SPACE_MB << 20)
+        return true;
+    log_warn("the address space is limited (RLIMIT_AS, ulimit -v) and %llu MB of it are left; "
+             "recording takes up to %u MB, so nothing is recorded",
+             left >> 20, (unsigned)ADDRESS_SPACE_MB);
+    return false;
+}
+
 static void start_parts(enum wake_reason reason)
 {
     static const char *const wakers[] = {[WAKE_CUDA] = "a CUDA call",
@@ -221,6 +251,10 @@ static void start_parts(enum wake_reason reason)
     log_debug("woken by %s", wakers[reason]);
     config_print();
     const struct config *config = config_get();
+    if (!address_space_allows()) {
+        atomic_store(&cprof_life, LIFE_OVER);
+        return;
+    }
     identity_start(config);
     configure_gpu(config);
     after_start(config);
@@ -258,9 +292,26 @@ void cprof_wake(enum wake_reason reason)
     if (!atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_WAKING))
         return;
     int saved = errno;
+    atomic_store(&waker, pthread_self());
     atomic_store(&owner, (int)getpid());
     start_parts(reason);
     errno = saved;
+}
+
+/* Not in what the waker itself calls, nor in a child that was forked meanwhile. */
+static bool another_thread_wakes(void)
+{
+    return atomic_load(&cprof_life) == LIFE_WAKING &&
+           !pthread_equal(atomic_load(&waker), pthread_self()) &&
+           (atomic_load(&owner) == 0 || atomic_load(&owner) == (int)getpid());
+}
+
+bool cprof_awake(void)
+{
+    cprof_wake_once(WAKE_MARKER);
+    for (unsigned i = 0; i < WAKE_WAIT_MS && another_thread_wakes(); i++)
+        usleep(1000);
+    return atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_AWAKE;
 }
 
 const char *cprof_path(void)

@@ -29,6 +29,10 @@ static inline void cprof_wake_once(enum wake_reason reason)
         cprof_wake(reason);
 }
 
+/* Wakes cprof up for a call that says where the training stands: while another thread is doing that it waits, at most a second, because a
+ * step that is not counted shifts all later ones. True when cprof is awake. Any application thread. */
+bool cprof_awake(void);
+
 /* CUDA comes alive in this process: starts the GPU side, once; does nothing while cprof sleeps or is over, or when the GPU is not to be
  * recorded. From InitializeInjection, before any context; from a hook only where the driver was told to load another library. Any
  * application thread. */

@@ -11,12 +11,6 @@
 #include "preload/steps.h"
 #include "writer/writer.h"
 
-static bool awake(void)
-{
-    cprof_wake_once(WAKE_MARKER);
-    return atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_AWAKE;
-}
-
 const char *cprof_version(void)
 {
     return CPROF_VERSION;
@@ -27,7 +21,7 @@ const char *cprof_version(void)
 void cprof_step_samples(int64_t samples, int64_t tokens)
 {
     int saved = errno;
-    if (awake())
+    if (cprof_awake())
         steps_mark_batch(STEP_CALL, 0, samples, tokens);
     errno = saved;
 }
@@ -45,24 +39,24 @@ void cprof_step_marker(void)
 void cprof_epoch(void)
 {
     int saved = errno;
-    if (awake())
+    if (cprof_awake())
         steps_end_epoch(true);
     errno = saved;
 }
 
 int cprof_action(void)
 {
-    return awake() ? (int)steps_action() : CPROF_SKIP;
+    return cprof_awake() ? (int)steps_action() : CPROF_SKIP;
 }
 
 int64_t cprof_step_number(void)
 {
-    return awake() ? steps_current() : 0;
+    return cprof_awake() ? steps_current() : 0;
 }
 
 int cprof_is_recording(void)
 {
-    return awake() && gate_open(GATE_MARKERS);
+    return cprof_awake() && gate_open(GATE_MARKERS);
 }
 
 /* ---- when to record ---- */
@@ -70,7 +64,7 @@ int cprof_is_recording(void)
 static void set_region(bool begins)
 {
     int saved = errno;
-    if (awake())
+    if (cprof_awake())
         steps_region(begins);
     errno = saved;
 }
@@ -119,7 +113,7 @@ static struct program_schedule *schedule_of(cprof_schedule choose, void *arg)
 void cprof_set_schedule(cprof_schedule choose, void *arg)
 {
     int saved = errno;
-    if (awake()) {
+    if (cprof_awake()) {
         struct program_schedule *s = choose ? schedule_of(choose, arg) : NULL;
         if (choose && !s)
             log_warn("cprof_set_schedule(): no memory; the schedule is the one before");

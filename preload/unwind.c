@@ -98,16 +98,6 @@ static uint64_t hash_of(const char *text)
     return h;
 }
 
-static int read_counts(struct dl_phdr_info *info, size_t size, void *out)
-{
-    uint64_t *counts = out;
-    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
-        counts[0] = info->dlpi_adds;
-        counts[1] = info->dlpi_subs;
-    }
-    return 1;
-}
-
 struct listing {
     struct file files[FILES];
     unsigned n;
@@ -188,7 +178,7 @@ static void look_at_files(void)
 static void refresh(void)
 {
     uint64_t now[2] = {loads, unloads};
-    dl_iterate_phdr(read_counts, now);
+    symbols_loads(now);
     if (n_files && now[0] == loads && now[1] == unloads)
         return;
     if (now[1] != unloads && flush_cache && local_space)

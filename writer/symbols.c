@@ -118,10 +118,15 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *out)
     return 1;
 }
 
+void symbols_loads(uint64_t counts[2])
+{
+    dl_iterate_phdr(read_counts, counts);
+}
+
 void symbols_look(void)
 {
     uint64_t now[2] = {loads, unloads};
-    dl_iterate_phdr(read_counts, now);
+    symbols_loads(now);
     if (n_modules && now[0] == loads && now[1] == unloads)
         return;
     loads = now[0];

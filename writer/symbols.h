@@ -23,6 +23,9 @@ struct symbol_place {
  * there when this is called first after the loading. */
 void symbols_look(void);
 
+/* How often objects were loaded and unloaded so far, by the loader's counts; left alone where it has none. Any thread. */
+void symbols_loads(uint64_t counts[2]);
+
 /* Where the call that returns to pc lies; epoch: as unwind.h tells. false: no file is known there. */
 bool symbols_place(uint64_t pc, uint32_t epoch, struct symbol_place *out);
 

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -17,6 +18,10 @@ sys.path.insert(0, str(ROOT / "scripts/python"))  # the module cprof, with the c
 for name in list(os.environ):
     if name.startswith("CPROF_") and name != "CPROF_BROWSER" or name == "LD_PRELOAD":
         del os.environ[name]
+
+# A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP: programs inherit that, and tests send both.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

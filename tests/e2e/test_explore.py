@@ -17,7 +17,7 @@ FLAGS = ["-std=gnu11", "-D_GNU_SOURCE=", "-O1", "-w", "-fsanitize=thread"]
 # what it is: (file, what stands there, what to put in its place)
 MISTAKES = {
     "commit does not publish the record":
-        ("ring.h", "r->reserved + slots, memory_order_release", "r->reserved + slots, memory_order_relaxed"),
+        ("ring.h", "r->reserved + r->filling, memory_order_release", "r->reserved + r->filling, memory_order_relaxed"),
     "the consumer does not see what was published":
         ("ring.h", "(&r->head, memory_order_acquire)", "(&r->head, memory_order_relaxed)"),
     "slots are given back before they were read":

@@ -98,6 +98,21 @@ thread.join(); steps(1); print("done")
     assert events(trace, name="child") == [] and trace["cprof"]["lost"]["total"] == 0
 
 
+def test_steps_while_another_thread_wakes_cprof_up(tmp_path):
+    """What calls first starts the library, which takes milliseconds. A step that another thread marks meanwhile counts."""
+    code = """
+barrier = threading.Barrier(2)
+def first(): barrier.wait(); push(b"first"); pop()
+thread = threading.Thread(target=first); thread.start()
+barrier.wait(); time.sleep(%f); steps(5)
+thread.join(); print("done")
+"""
+    for n in range(8):
+        result = run(python(code % (n * 0.0002)), tmp_path / str(n), WARMUP=0, WAIT=0, ACTIVE=4)
+        assert (result.rc, result.out) == (0, "done\n")
+        assert step_numbers(load(result.traces[0])) == [0, 1, 2, 3], n
+
+
 def test_raw_clones(tmp_path):
     """Processes made by clone() without the C library's fork handlers, also in the parent's memory, that leave at once."""
     code = """

@@ -212,6 +212,19 @@ time.sleep(0.6); steps(1); print("done")
     assert len(events(load(result.parts[0]), name="before")) == 1
 
 
+def test_a_small_address_space_is_left_to_the_program(tmp_path):
+    """RLIMIT_AS: what cprof mapped the program could not."""
+    code = """
+import resource, mmap
+size = int(open("/proc/self/statm").read().split()[0]) * mmap.PAGESIZE
+resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), -1))
+steps(6)
+if len(mmap.mmap(-1, 60 << 20)) == 60 << 20: print("done")
+"""
+    result = run(python(code), tmp_path, WARMUP=0, ACTIVE=3)
+    one_line(result, "RLIMIT_AS", "nothing is recorded")
+
+
 def test_no_thread_to_be_had(tmp_path):
     """RLIMIT_NPROC of a user without privileges; root is not bound by it."""
     code = """

@@ -5,7 +5,7 @@ marks() { "$strict" none marks; }
 case $1 in
 no_files) ulimit -n 4; marks; echo "$?" ;;
 few_files) ulimit -n 16; marks; echo "$?"; python3 -c 'import threading; print(len([t.join() for t in [threading.Thread(target=str) for _ in range(9)] if not t.start()]))' ;;
-memory) ulimit -v 60000; marks; echo "$?"; seq 1000 | sort -n | tail -n 1 ;;
+memory) prlimit --as=61440000 bash -c "'$strict' none marks; echo \$?; seq 1000 | sort -n | tail -n 1" ;;
 stack) ulimit -s 128; marks; echo "$?"; ulimit -s unlimited 2>/dev/null; marks; echo "$?" ;;
 file_size) trap '' XFSZ; ulimit -f 1; marks; echo "$?" ;;
 file_size_signal) ulimit -f 1; marks; echo "$?" ;;
@@ -26,7 +26,7 @@ static)
     echo 'int puts(const char *); int main(void) {puts("static"); return 4;}' >t.c; gcc -static t.c -o t 2>/dev/null && ./t; echo "$?"
     if command -v musl-gcc >/dev/null; then musl-gcc -static t.c -o m && ./m; echo "$?"; fi; if command -v busybox >/dev/null; then busybox echo box; fi ;;
 closed) marks <&- >out 2>&-; echo "$?"; cat out; marks <&- >&- 2>&-; echo "$?" ;;
-odd_env) env -i LD_PRELOAD="$LD_PRELOAD" "$strict" none marks; echo "$?"; env -i LD_PRELOAD="$LD_PRELOAD" CPROF_FOLDER=/nowhere/at/all PATH=/ "$strict" none marks; echo "$?"; env HOME= TMPDIR=/nowhere PWD=/nowhere "$strict" none marks; echo "$?" ;;
+odd_env) env -i LD_PRELOAD="$LD_PRELOAD" "$strict" none marks; echo "$?"; env -i LD_PRELOAD="$LD_PRELOAD" CPROF_FOLDER=/proc/nowhere/at/all PATH=/ "$strict" none marks; echo "$?"; env HOME= TMPDIR=/nowhere PWD=/nowhere "$strict" none marks; echo "$?" ;;
 deleted_folder) mkdir gone; cd gone || exit; rmdir ../gone; marks; echo "$?" ;;
 renamed) bash -c 'exec -a "" "$0" none marks' "$strict"; echo "$?"; bash -c "exec -a 'a name
 of two lines' '$strict' none marks"; echo "$?" ;;

@@ -2,7 +2,6 @@
 /* `soak SECONDS STEPS PAUSE_US`: trains nothing for so long and at least so many steps, with all that a long run does to cprof: ranges,
  * counters, threads that come and go, children by fork and by exec. It begins with as many threads at once as never again. Every 100
  * steps it prints its resident memory in KB, its open files and its threads. */
-#include <dirent.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -12,43 +11,9 @@
 #include <unistd.h>
 
 #include "preload/cprof.h"
+#include "tests/e2e/c/sizes.h"
 
 enum { RANGES = 3, THREAD_EACH = 20, NAMES = 500, REPORT = 100, AT_ONCE = 64, FIRST_ACTIVE = 2 };
-
-static long entries(const char *folder)
-{
-    long n = 0;
-    DIR *d = opendir(folder);
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n - 2;
-}
-
-/* The cprof thread has a file open for moments only: the fewest of several looks. */
-static long open_files(void)
-{
-    long fewest = entries("/proc/self/fd");
-    for (int i = 0; i < 50; i++) {
-        usleep(500);
-        long n = entries("/proc/self/fd");
-        fewest = n < fewest ? n : fewest;
-    }
-    return fewest;
-}
-
-static void print_size(long step)
-{
-    long pages = 0, resident = 0, files = open_files();
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f || fscanf(f, "%ld %ld", &pages, &resident) != 2)
-        exit(2);
-    fclose(f);
-    printf("step %ld: %ld KB %ld fds %ld threads\n", step, resident * sysconf(_SC_PAGESIZE) / 1024,
-           files, entries("/proc/self/task"));
-    fflush(stdout);
-}
 
 static void work(long step)
 {

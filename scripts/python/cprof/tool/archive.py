@@ -5,7 +5,6 @@ no clock of its own, so each is pinned to the one that begins first: `offset_ns`
 of its own there, so that processes, GPUs and ids of two ranks do not meet. Perfetto takes no archive in an archive: what is
 gzip is unpacked on the way. Memory does not grow with the files."""
 
-import contextlib
 import gzip
 import io
 import json
@@ -16,6 +15,7 @@ import zlib
 from typing import Any, Dict, List
 
 from cprof.tool import Problem
+from cprof.tool.output import appearing
 from cprof.tool.progress import Progress
 
 MANIFEST = "perfetto_manifest.json"
@@ -99,27 +99,12 @@ def _header(name: str, size: int, mtime: int, path: str) -> bytes:
 
 def write(parts: List[Any], output: str, force: bool) -> None:
     """Writes the archive; it appears when it is whole."""
-    if os.path.lexists(output) and not force:
-        raise Problem("is there already (--force replaces it)", output)
     names = names_of(parts)
     text = json.dumps(manifest(parts, names), indent=1, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-    folder = os.path.join(os.path.dirname(output) or ".", f".{os.path.basename(output)}.{os.getpid()}.tmp")
-    os.mkdir(folder)
-    try:
-        whole = os.path.join(folder, "whole")
-        total = sum(os.stat(part.path).st_size for part in parts)
-        with open(whole, "wb") as out, Progress("packing", total) as progress:
-            out.write(_header(MANIFEST, len(text), 0, output))
-            shutil.copyfileobj(io.BytesIO(text + bytes(-len(text) % tarfile.BLOCKSIZE)), out)
-            for part, name in zip(parts, names):
-                _add(out, name, part, progress)
-            out.write(bytes(2 * tarfile.BLOCKSIZE))
-        if force:
-            os.replace(whole, output)
-        else:
-            os.link(whole, output)
-    except FileExistsError:
-        raise Problem("is there already (--force replaces it)", output) from None
-    finally:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(folder)
+    total = sum(os.stat(part.path).st_size for part in parts)
+    with appearing(output, force) as (_, whole), open(whole, "wb") as out, Progress("packing", total) as progress:
+        out.write(_header(MANIFEST, len(text), 0, output))
+        shutil.copyfileobj(io.BytesIO(text + bytes(-len(text) % tarfile.BLOCKSIZE)), out)
+        for part, name in zip(parts, names):
+            _add(out, name, part, progress)
+        out.write(bytes(2 * tarfile.BLOCKSIZE))

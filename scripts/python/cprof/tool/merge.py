@@ -31,6 +31,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 from cprof.tool import Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
+from cprof.tool.output import appearing
 from cprof.tool.progress import Progress
 from cprof.tool.reader import open_trace
 
@@ -389,16 +390,11 @@ def _put(out: Any, text: str, zipped: bool) -> None:
 
 def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> List[Part]:
     """Writes the merged trace; what was merged. The file appears when it is whole."""
-    if os.path.lexists(output) and not force:
-        raise Problem("is there already (--force replaces it)", output)
-    zipped = output.endswith(".gz")
-    parts = parts_of(paths, zipped)
-    jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(parts), MOST_JOBS if not jobs else jobs))
-    folder = os.path.join(os.path.dirname(output) or ".", f".{os.path.basename(output)}.{os.getpid()}.tmp")
-    os.mkdir(folder)
-    try:
+    with appearing(output, force) as (folder, whole):
+        zipped = output.endswith(".gz")
+        parts = parts_of(paths, zipped)
+        jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(parts), MOST_JOBS if not jobs else jobs))
         done = _write_all(parts, folder, jobs)
-        whole = os.path.join(folder, "whole")
         with open(whole, "wb") as out:
             _put(out, _head(parts, done), zipped)
             for part in parts:
@@ -407,14 +403,6 @@ def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> 
                     shutil.copyfileobj(piece, out, 1 << 20)
                 os.unlink(name)
             _put(out, _tail(parts, done, output), zipped)
-        if force:
-            os.replace(whole, output)
-        else:
-            os.link(whole, output)
-    except FileExistsError:
-        raise Problem("is there already (--force replaces it)", output) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     for part, one in zip(parts, done):
         for text in one.notes:
             note(text, part.path)
