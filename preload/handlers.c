@@ -459,21 +459,12 @@ void handlers_abandon(void)
 
 /* ---- calls of cprof.h ---- */
 
-/* Another thread may be waking cprof just now. */
-static bool awake(void)
-{
-    cprof_wake_once(WAKE_MARKER);
-    for (int ms = 0; ms < 1000 && atomic_load(&cprof_life) == LIFE_WAKING; ms++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    return atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_AWAKE;
-}
-
 int cprof_add_trace_handler(const struct cprof_trace_handler *handler)
 {
     struct cprof_trace_handler h;
     int saved = errno;
-    bool added = handler && awake() && take_handler(&h, handler, "of cprof_add_trace_handler()") &&
-                 handlers_add(&h);
+    bool added = handler && cprof_awake() &&
+                 take_handler(&h, handler, "of cprof_add_trace_handler()") && handlers_add(&h);
     if (added) {
         atexit(
             cprof_at_exit); /* before what the program made until now, and the handler may use, is gone */

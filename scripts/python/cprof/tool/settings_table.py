@@ -51,7 +51,7 @@ GROUPS = [
         ('CPROF_GPU_BUFFER_KB', 'INT', '256', 64, 1048576, '', 'Buffer handed to CUPTI, KiB; a window is finished when those of its time have filled up or come to rest'),
         ('CPROF_GPU_DUMP', 'TEXT', '', 0, 4000, 'a folder', 'Write every raw buffer of CUPTI there too, for debugging'),
         ('CPROF_MAX_TRACE_MB', 'INT', '2048', 1, 1048576, '', 'Size at which a trace file is ended, MiB'),
-        ('CPROF_TOP_MB', 'INT', '128', 0, 1048576, '', 'Memory that the table beside each trace (TRACE.top, read by cprof top) may take while a window is recorded, MiB: about 4 million operators and calls; a window that needs more has no table; 0 makes none'),
+        ('CPROF_TOP_MB', 'INT', '32', 0, 1048576, '', 'Memory that the table beside each trace (TRACE.top, read by cprof top) may take while a window is recorded, MiB: about a million operators and calls; a window that needs more has no table; 0 makes none'),
         ('CPROF_DRAIN_DEADLINE_MS', 'INT', '10000', 0, 3600000, '', 'Longest wait for outstanding GPU records at exit, ms'),
     ]),
 ]
