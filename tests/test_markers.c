@@ -18,6 +18,7 @@
 #define cprof_mark               mock_mark
 #define cprof_life               mock_life
 #define cprof_wake               mock_wake
+#define cprof_awake              mock_awake
 #define steps_action             mock_steps_action
 #define steps_current            mock_steps_current
 #define cprof_step_samples       mock_step_samples
@@ -48,6 +49,12 @@ void mock_wake(enum wake_reason reason)
     ck_assert_int_eq(reason, WAKE_MARKER);
     wakes++;
     atomic_store(&mock_life, LIFE_AWAKE);
+}
+
+bool mock_awake(void)
+{
+    cprof_wake_once(WAKE_MARKER);
+    return atomic_load(&mock_life) == LIFE_AWAKE;
 }
 
 enum action mock_steps_action(void)
