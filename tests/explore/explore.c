@@ -575,6 +575,15 @@ PLAIN(16)
     {                                                                                              \
         return __tsan_atomic##bits##_compare_exchange_strong(at, expected, value, order,           \
                                                              otherwise);                           \
+    }                                                                                              \
+    /* clang's form */                                                                             \
+    type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected, type value,  \
+                                                    int order, int otherwise);                     \
+    type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected, type value,  \
+                                                    int order, int otherwise)                      \
+    {                                                                                              \
+        __tsan_atomic##bits##_compare_exchange_strong(at, &expected, value, order, otherwise);     \
+        return expected;                                                                           \
     }
 ATOMIC(8, uint8_t)
 ATOMIC(16, uint16_t)
