@@ -73,21 +73,6 @@ static void *keep(size_t size)
     return p;
 }
 
-static uint32_t hash_of(const char *text, size_t len)
-{
-    uint64_t h = len * 0x9e3779b97f4a7c15u;
-    uint64_t word;
-    for (; len >= 8; text += 8, len -= 8) {
-        memcpy(&word, text, 8);
-        h = (h ^ word) * 0x9e3779b97f4a7c15u;
-        h ^= h >> 29;
-    }
-    word = 0;
-    memcpy(&word, text, len);
-    h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(h >> 32);
-}
-
 /* The slot of a name: its own, or the empty one where it belongs. */
 static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const char *name,
                              size_t len)
@@ -157,7 +142,7 @@ struct gpu_text gpu_name(const char *name)
         return k->text;
     }
     size_t len = strlen(name);
-    uint32_t hash = hash_of(name, len);
+    uint32_t hash = (uint32_t)hash_text(name, len);
     if (!grow()) {
         return TEXT("(names are full)");
     }

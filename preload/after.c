@@ -162,9 +162,7 @@ static char *remote_name(const struct saved_trace *trace)
     for (unsigned number = 1; number < 100000; number++) {
         if (!identity_remote_name(&trace->time, number, name, sizeof name))
             return NULL;
-        uint64_t hash = 14695981039346656037u; /* FNV-1a */
-        for (const char *c = name; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+        uint64_t hash = hash_text(name, strlen(name));
         size_t at = 0;
         while (at < n && hashes[at] != hash)
             at++;

@@ -33,21 +33,6 @@ static const struct itt_string *_Atomic events[EVENTS_MOST];
 /* any thread adds, relaxed: how many there are */
 static _Atomic uint64_t names_made, bytes_made, counters_made;
 
-static uint32_t hash_of(const char *text, size_t len)
-{
-    uint64_t hash = len * UINT64_C(0x9e3779b97f4a7c15), word;
-    for (; len >= 8; len -= 8, text += 8) {
-        memcpy(&word, text, 8);
-        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-        hash ^= hash >> 32;
-    }
-    word = 0;
-    for (size_t i = 0; i < len; i++)
-        word = word << 8 | (unsigned char)text[i];
-    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-    return (uint32_t)(hash ^ hash >> 32);
-}
-
 static struct name *search(struct name *n, const struct name *end, uint32_t hash, bool is_domain,
                            const char *text, size_t len)
 {
@@ -96,7 +81,7 @@ static struct name *publish(struct name *_Atomic *bucket, struct name *n, struct
 static struct name *intern(bool is_domain, const char *text, size_t len)
 {
     static _Atomic bool said;
-    uint32_t hash = hash_of(text, len);
+    uint32_t hash = (uint32_t)hash_text(text, len);
     struct name *_Atomic *bucket = &names[hash & (BUCKETS - 1)];
     struct name *seen = atomic_load_explicit(bucket, memory_order_acquire);
     struct name *n = search(seen, NULL, hash, is_domain, text, len);
@@ -214,7 +199,7 @@ static bool is_counter(const struct itt_cell *c, const char *name, const char *d
 struct itt_counter *itt_counter_make(const char *name, const char *domain, int type)
 {
     int known = type == ITT_UNKNOWN ? ITT_U64 : type;
-    uint32_t hash = name ? hash_of(name, strnlen(name, ITT_NAME_MOST)) : 0;
+    uint32_t hash = name ? (uint32_t)hash_text(name, strnlen(name, ITT_NAME_MOST)) : 0;
     struct itt_cell *_Atomic *bucket = &counters[hash & (COUNTERS_MOST / 4 - 1)];
     struct itt_cell *first = atomic_load_explicit(bucket, memory_order_acquire);
     for (struct itt_cell *c = first; c; c = c->next_named)

@@ -181,10 +181,7 @@ static const void *optimizer_identity(const char *name)
     const void *object = python_first_argument("wrapper", "optimizer.py");
     if (object)
         return object;
-    uint64_t hash = 14695981039346656037u;
-    for (const char *c = name; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    return (const void *)(uintptr_t)(hash | 1);
+    return (const void *)(uintptr_t)(hash_text(name, strlen(name)) | 1);
 }
 
 static bool marks_steps(const void *optimizer)

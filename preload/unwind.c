@@ -90,14 +90,6 @@ static uint64_t loads, unloads; /* ever, at the last refresh; the loader counts 
 static struct reused reused[REUSED];
 static _Atomic unsigned n_reused; /* whoever refreshes adds (release), all read */
 
-static uint64_t hash_of(const char *text)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (; text && *text; text++)
-        h = (h ^ (uint8_t)*text) * 1099511628211u;
-    return h;
-}
-
 struct listing {
     struct file files[FILES];
     unsigned n;
@@ -116,8 +108,9 @@ static int list_file(struct dl_phdr_info *info, size_t size, void *out)
         code.start = start < code.start ? start : code.start;
         code.end = start + p->p_memsz > code.end ? start + p->p_memsz : code.end;
     }
+    const char *name = info->dlpi_name ? info->dlpi_name : "";
     if (code.end && l->n < FILES)
-        l->files[l->n++] = (struct file){code, hash_of(info->dlpi_name)};
+        l->files[l->n++] = (struct file){code, hash_text(name, strlen(name))};
     return 0;
 }
 

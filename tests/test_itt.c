@@ -45,46 +45,17 @@ const char *itt_mock_step_name(enum config_step kind)
 /* ---- a client ---- */
 
 /* clang-format off */
-#define CALLS(X) \
-    X(domain_create, struct itt_domain *, (const char *)) \
-    X(string_handle_create, struct itt_string *, (const char *)) \
-    X(task_begin, void, (const struct itt_domain *, struct itt_id, struct itt_id, const struct itt_string *)) \
-    X(task_begin_fn, void, (const struct itt_domain *, struct itt_id, struct itt_id, void *)) \
-    X(task_end, void, (const struct itt_domain *)) \
-    X(task_begin_overlapped, void, (const struct itt_domain *, struct itt_id, struct itt_id, const struct itt_string *)) \
-    X(task_end_overlapped, void, (const struct itt_domain *, struct itt_id)) \
-    X(metadata_add, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, int, size_t, void *)) \
-    X(metadata_str_add, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, const char *, size_t)) \
-    X(marker, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, int)) \
-    X(frame_begin_v3, void, (const struct itt_domain *, struct itt_id *)) \
-    X(frame_end_v3, void, (const struct itt_domain *, struct itt_id *)) \
-    X(event_create, int, (const char *, int)) \
-    X(event_start, int, (int)) \
-    X(event_end, int, (int)) \
-    X(mark_create, int, (const char *)) \
-    X(mark, int, (int, const char *)) \
-    X(counter_create, struct itt_counter *, (const char *, const char *)) \
-    X(counter_create_typed, struct itt_counter *, (const char *, const char *, int)) \
-    X(counter_inc_delta, void, (struct itt_counter *, unsigned long long)) \
-    X(counter_dec, void, (struct itt_counter *)) \
-    X(counter_set_value, void, (struct itt_counter *, void *)) \
-    X(counter_inc_v3, void, (const struct itt_domain *, const struct itt_string *)) \
-    X(thread_set_name, void, (const char *)) \
-    X(thread_ignore, void, (void)) \
-    X(pause, void, (void)) \
-    X(resume, void, (void)) \
-    X(id_create, void, (const struct itt_domain *, struct itt_id)) \
-    X(model_site_beginA, void, (const char *))
-
-#define X(name, type, args) type (*name) args;
+#define CALL(name, type, args) type (*name) args;
 static struct client {
-    CALLS(X)
+#include "tests/support/itt_calls.def"
 } client;
-#undef X
+#undef CALL
 
-#define X(name, type, args) {"__itt_" #name, (void **)(void *)&client.name, &wakes, NULL, 0},
-static struct itt_function functions[] = {CALLS(X){NULL, NULL, NULL, NULL, 0}};
-#undef X
+#define CALL(name, type, args) {"__itt_" #name, (void **)(void *)&client.name, &wakes, NULL, 0},
+static struct itt_function functions[] = {
+#include "tests/support/itt_calls.def"
+    {NULL, NULL, NULL, NULL, 0}};
+#undef CALL
 /* clang-format on */
 
 static struct itt_global global;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/hash.h"
+
 #define FIRST_SLOTS 1024u
 #define MOST_NAMES  (1u << 20)
 #define BLOCK       (64u * 1024u)
@@ -19,15 +21,6 @@ static struct name *slots;
 static uint32_t n_slots, used;
 static char *block;
 static uint32_t block_left;
-
-/* FNV-1a, 32 bit. */
-static uint32_t hash_of(const char *text, uint32_t len)
-{
-    uint32_t h = 2166136261u;
-    for (uint32_t i = 0; i < len; i++)
-        h = (h ^ (uint8_t)text[i]) * 16777619u;
-    return h;
-}
 
 static struct name *find(struct name *in, uint32_t n, const char *text, uint32_t len, uint32_t hash)
 {
@@ -74,7 +67,7 @@ const char *names_keep(const char *text, uint32_t len)
 {
     if (used * 2 >= n_slots && (used >= MOST_NAMES || !grow()))
         return NULL;
-    uint32_t hash = hash_of(text, len);
+    uint32_t hash = (uint32_t)hash_text(text, len);
     struct name *slot = find(slots, n_slots, text, len, hash);
     if (slot->text)
         return slot->text;

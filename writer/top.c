@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/hash.h"
 #include "writer/json_args.h"
 #include "writer/json_gpu.h"
 #include "writer/top_table.h"
@@ -72,20 +73,6 @@ bool top_grow(struct top *t, void **array, size_t *room, size_t n, size_t size)
 }
 
 /* ---- names ---- */
-
-static uint64_t hash_of(const char *text, size_t n)
-{
-    uint64_t h = n * 0x9e3779b97f4a7c15u, w;
-    for (; n > 8; text += 8, n -= 8) {
-        memcpy(&w, text, 8);
-        h = (h ^ w) * 0x9fb21c651e98df25u;
-        h ^= h >> 29;
-    }
-    w = 0;
-    memcpy(&w, text, n);
-    h = (h ^ w) * 0x9fb21c651e98df25u;
-    return h ^ h >> 32;
-}
 
 static uint32_t flags_of_name(const char *name, size_t len)
 {
@@ -163,7 +150,7 @@ uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags
     }
     if (2 * t->n_kinds >= t->n_slots && !more_slots(t))
         return NO_KIND;
-    uint64_t hash = hash_of(name, len);
+    uint64_t hash = hash_text(name, len);
     size_t at = hash & (t->n_slots - 1);
     uint32_t same = NO_KIND;
     for (; t->slots[at]; at = (at + 1) & (t->n_slots - 1)) {

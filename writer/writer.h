@@ -19,6 +19,7 @@
 #include "writer/demangle.h"
 #include "writer/flop_class.h"
 #include "writer/gpu_record.h"
+#include "writer/hash.h"
 #include "writer/modules.h"
 #include "writer/path.h"
 #include "writer/record.h"

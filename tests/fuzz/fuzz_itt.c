@@ -33,41 +33,17 @@ const char *fuzz_itt_step_name(enum config_step kind)
 }
 
 /* clang-format off */
-#define FUZZ_CALLS(X) \
-    X(domain_create, struct itt_domain *, (const char *)) \
-    X(string_handle_create, struct itt_string *, (const char *)) \
-    X(task_begin, void, (const struct itt_domain *, struct itt_id, struct itt_id, const struct itt_string *)) \
-    X(task_begin_fn, void, (const struct itt_domain *, struct itt_id, struct itt_id, void *)) \
-    X(task_end, void, (const struct itt_domain *)) \
-    X(task_begin_overlapped, void, (const struct itt_domain *, struct itt_id, struct itt_id, const struct itt_string *)) \
-    X(task_end_overlapped, void, (const struct itt_domain *, struct itt_id)) \
-    X(metadata_add, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, int, size_t, void *)) \
-    X(metadata_str_add, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, const char *, size_t)) \
-    X(marker, void, (const struct itt_domain *, struct itt_id, const struct itt_string *, int)) \
-    X(frame_begin_v3, void, (const struct itt_domain *, struct itt_id *)) \
-    X(frame_end_v3, void, (const struct itt_domain *, struct itt_id *)) \
-    X(event_create, int, (const char *, int)) \
-    X(event_start, int, (int)) \
-    X(event_end, int, (int)) \
-    X(mark, int, (int, const char *)) \
-    X(counter_create_typed, struct itt_counter *, (const char *, const char *, int)) \
-    X(counter_inc_delta, void, (struct itt_counter *, unsigned long long)) \
-    X(counter_dec, void, (struct itt_counter *)) \
-    X(counter_set_value, void, (struct itt_counter *, void *)) \
-    X(counter_inc_delta_v3, void, (const struct itt_domain *, const struct itt_string *, unsigned long long)) \
-    X(thr_name_set, int, (const char *, int)) \
-    X(pause, void, (void)) \
-    X(resume, void, (void))
-
-#define X(name, type, args) type (*name) args;
+#define CALL(name, type, args) type (*name) args;
 static struct fuzz_client {
-    FUZZ_CALLS(X)
+#include "tests/support/itt_calls.def"
 } itt;
-#undef X
+#undef CALL
 
-#define X(name, type, args) {"__itt_" #name, (void **)(void *)&itt.name, NULL, NULL, 0},
-static struct itt_function fuzz_functions[] = {FUZZ_CALLS(X){NULL, NULL, NULL, NULL, 0}};
-#undef X
+#define CALL(name, type, args) {"__itt_" #name, (void **)(void *)&itt.name, NULL, NULL, 0},
+static struct itt_function fuzz_functions[] = {
+#include "tests/support/itt_calls.def"
+    {NULL, NULL, NULL, NULL, 0}};
+#undef CALL
 /* clang-format on */
 
 static void attach_once(void)

@@ -80,4 +80,13 @@ int cublasLtMatmul(void *h, const struct blas_sim_desc *desc, const float *alpha
                    const struct blas_sim_layout *cl, void *d, const struct blas_sim_layout *dl,
                    const void *algo, void *space, size_t size, void *stream);
 
+/* The program's side: an argument as it is noted; the last call got these and left errno, set to 55, alone. */
+#define P(x) (uint64_t)(uintptr_t)(x)
+#define GOT(...)                                                                                   \
+    do {                                                                                           \
+        uint64_t wanted_[] = {__VA_ARGS__};                                                        \
+        EXPECT(memcmp(blas_sim_note, wanted_, sizeof wanted_) == 0);                               \
+        EXPECT(errno == 55);                                                                       \
+    } while (0)
+
 #endif

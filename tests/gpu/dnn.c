@@ -17,12 +17,10 @@ enum { DATA_TYPE = 901, DIMENSIONS, VIRTUAL = 907, RAGGED = 913 };
 static char handle[8], a[8], b[8], c[8], space[8], reserve[8];
 static float one = 1, zero;
 
-#define P(x) (uint64_t)(uintptr_t)(x)
-#define GOT(...)                                                                                   \
+/* A call that launched a kernel, and its arguments. */
+#define LAUNCHED(...)                                                                              \
     do {                                                                                           \
-        uint64_t wanted_[] = {__VA_ARGS__};                                                        \
-        EXPECT(memcmp(blas_sim_note, wanted_, sizeof wanted_) == 0);                               \
-        EXPECT(errno == 55);                                                                       \
+        GOT(__VA_ARGS__);                                                                          \
         tally.kernels++;                                                                           \
     } while (0)
 
@@ -34,20 +32,20 @@ static void convolutions(void)
     struct dnn_sim_conv exact = {FMA_MATH}, fast = {0};
     CHECK(cudnnConvolutionForward(handle, &one, &x, a, &f, b, &exact, 7, space, 1ul << 40, &zero,
                                   &y, c));
-    GOT(P(handle), P(&one), P(&x), P(a), P(&f), P(b), P(&exact), 7, P(space), 1ul << 40, P(&zero),
-        P(&y), P(c));
+    LAUNCHED(P(handle), P(&one), P(&x), P(a), P(&f), P(b), P(&exact), 7, P(space), 1ul << 40,
+             P(&zero), P(&y), P(c));
     CHECK(cudnnConvolutionBiasActivationForward(handle, &one, &x, a, &f, b, &fast, 7, space, 9,
                                                 &zero, &y, c, &bias, a, reserve, &y, b));
-    GOT(P(handle), P(&one), P(&x), P(a), P(&f), P(b), P(&fast), 7, P(space), 9, P(&zero), P(&y),
-        P(c), P(&bias), P(a), P(reserve), P(&y), P(b));
+    LAUNCHED(P(handle), P(&one), P(&x), P(a), P(&f), P(b), P(&fast), 7, P(space), 9, P(&zero),
+             P(&y), P(c), P(&bias), P(a), P(reserve), P(&y), P(b));
     CHECK(cudnnConvolutionBackwardData(handle, &one, &f, a, &y, b, &exact, 7, space, 9, &zero, &x,
                                        c));
-    GOT(P(handle), P(&one), P(&f), P(a), P(&y), P(b), P(&exact), 7, P(space), 9, P(&zero), P(&x),
-        P(c));
+    LAUNCHED(P(handle), P(&one), P(&f), P(a), P(&y), P(b), P(&exact), 7, P(space), 9, P(&zero),
+             P(&x), P(c));
     CHECK(cudnnConvolutionBackwardFilter(handle, &one, &x, a, &y, b, &exact, 7, space, 9, &zero, &f,
                                          c));
-    GOT(P(handle), P(&one), P(&x), P(a), P(&y), P(b), P(&exact), 7, P(space), 9, P(&zero), P(&f),
-        P(c));
+    LAUNCHED(P(handle), P(&one), P(&x), P(a), P(&y), P(b), P(&exact), 7, P(space), 9, P(&zero),
+             P(&f), P(c));
     EXPECT(cudnnConvolutionForward(NULL, &one, &x, a, &f, b, &exact, 7, space, 9, &zero, &y, c) ==
            1);
 }
@@ -60,16 +58,16 @@ static void recurrent(void)
     struct dnn_sim_data x = {HALF, 3, 16, lengths}, y = {HALF, 3, 48, lengths};
     CHECK(cudnnRNNForward(handle, &rnn, 1, lengths, &x, a, &y, b, space, a, b, space, b, c, 3, c, 4,
                           space, 5, reserve));
-    GOT(P(handle), P(&rnn), 1, P(lengths), P(&x), P(a), P(&y), P(b), P(space), P(a), P(b), P(space),
-        P(b), P(c), 3, P(c), 4, P(space), 5, P(reserve));
+    LAUNCHED(P(handle), P(&rnn), 1, P(lengths), P(&x), P(a), P(&y), P(b), P(space), P(a), P(b),
+             P(space), P(b), P(c), 3, P(c), 4, P(space), 5, P(reserve));
     CHECK(cudnnRNNBackwardData_v8(handle, &rnn, lengths, &y, a, b, &x, c, space, a, b, c, space, a,
                                   b, c, 3, a, 4, space, 5, reserve));
-    GOT(P(handle), P(&rnn), P(lengths), P(&y), P(a), P(b), P(&x), P(c), P(space), P(a), P(b), P(c),
-        P(space), P(a), P(b), P(c), 3, P(a), 4, P(space), 5, P(reserve));
+    LAUNCHED(P(handle), P(&rnn), P(lengths), P(&y), P(a), P(b), P(&x), P(c), P(space), P(a), P(b),
+             P(c), P(space), P(a), P(b), P(c), 3, P(a), 4, P(space), 5, P(reserve));
     CHECK(cudnnRNNBackwardWeights_v8(handle, &rnn, 1, lengths, &x, a, space, b, &y, c, 3, a, 4,
                                      space, 5, reserve));
-    GOT(P(handle), P(&rnn), 1, P(lengths), P(&x), P(a), P(space), P(b), P(&y), P(c), 3, P(a), 4,
-        P(space), 5, P(reserve));
+    LAUNCHED(P(handle), P(&rnn), 1, P(lengths), P(&x), P(a), P(space), P(b), P(&y), P(c), 3, P(a),
+             4, P(space), 5, P(reserve));
 }
 
 /* ---- the backend ---- */
@@ -178,7 +176,7 @@ static void execute(void)
     for (int i = 0; i < PLANS; i++) {
         void *pack = made(PACK);
         CHECK(cudnnBackendExecute(handle, plans[i], pack));
-        GOT(P(handle), P(plans[i]), P(pack));
+        LAUNCHED(P(handle), P(plans[i]), P(pack));
         CHECK(cudnnBackendDestroyDescriptor(pack));
     }
 }

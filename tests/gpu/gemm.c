@@ -13,14 +13,6 @@ static char handle[8], tf32[8] = {3 | 16}, /* by its math mode */ a[8], b[8], c[
 static float ns = 3000, zero;
 static double ns_double = 3000;
 
-#define P(x) (uint64_t)(uintptr_t)(x)
-#define GOT(...)                                                                                   \
-    do {                                                                                           \
-        uint64_t wanted_[] = {__VA_ARGS__};                                                        \
-        EXPECT(memcmp(blas_sim_note, wanted_, sizeof wanted_) == 0);                               \
-        EXPECT(errno == 55);                                                                       \
-    } while (0)
-
 static void each_call_once(void)
 {
     int ta[] = {0, 1}, m[] = {2, 3}, n[] = {4, 5}, k[] = {6, 7}, ld[] = {8, 9}, size[] = {10, 11};
