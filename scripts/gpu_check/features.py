@@ -25,7 +25,7 @@ def modules(trace, told, _device):
 
 
 def flops(trace, told, device):
-    yield from operator_problems(trace, told["operators"], told["matrix"] if device else ())
+    yield from operator_problems(trace, told["operators"], told["library"] if device else ())
     where = "CUDA:0" if device else "CPU"
     total, wanted = trace["cprof"]["flops"].get(where, {}).get("flops"), sum(told["operators"].values())
     if total != wanted:

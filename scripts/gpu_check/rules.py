@@ -252,8 +252,8 @@ def rate_problems(trace, flops, ns, least=0.9, most=1.1):
     return figures, problems
 
 
-def operator_problems(trace, wanted, matrix=()):
-    """Operators by name: their operations in the window, summed, exact. matrix: operators that must hold a library call of as many."""
+def operator_problems(trace, wanted, library=()):
+    """Operators by name: their operations in the window, summed, exact. library: operators that must hold a call of cuBLAS or cuDNN of as many."""
     found = collections.Counter()
     rows = [e for e in rows_of(trace, "cpu_op") if e["name"] in wanted and e["args"].get("flops")]
     for e in rows:
@@ -262,10 +262,10 @@ def operator_problems(trace, wanted, matrix=()):
         if found[name] != flops:
             yield f"{name}: {flops} operations asked for, {found[name]} counted"
     calls = rows_of(trace, "library_call")
-    without = [e["name"] for e in rows if e["name"] in matrix and
+    without = [e["name"] for e in rows if e["name"] in library and
                not any(call["args"].get("flops") == e["args"]["flops"] and inside(call, e) for call in calls)]
     if without:
-        yield f"{len(without)} operators without a call of a matrix library of as many operations: {sorted(set(without))}"
+        yield f"{len(without)} operators without a call of a library of as many operations: {sorted(set(without))}"
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------

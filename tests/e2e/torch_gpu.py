@@ -85,7 +85,7 @@ def flops(args):
         steps(args.steps, work)
     each = {"aten::mm": 2 * (300 * 500 * 700 + 256 * 512 * 384), "aten::addmm": 2 * 320 * 192 * 704, "aten::bmm": 2 * 6 * 100 * 60 * 80,
             "aten::conv2d": 2 * 8 * 24 * 32 * 32 * 16 * 3 * 3}
-    return {"operators": {name: count * (args.steps - FIRST) for name, count in each.items()}, "matrix": ["aten::mm", "aten::addmm", "aten::bmm"]}
+    return {"operators": {name: count * (args.steps - FIRST) for name, count in each.items()}, "library": ["aten::mm", "aten::addmm", "aten::bmm", "aten::conv2d"]}
 
 
 def memory(args):
