@@ -209,6 +209,14 @@ static size_t place_of(const struct top_spans *spans, const struct top_span *spa
     return high;
 }
 
+/* Bytes were moved to keep a row sorted. The row may be gone after this. */
+static void count_moved(struct top *t, uint64_t bytes)
+{
+    t->moved += bytes;
+    if (t->moved > MOVED_FREE + (uint64_t)t->serial * MOVED_SPAN)
+        top_drop(t); /* they come in no order that was thought of */
+}
+
 void top_insert(struct top *t, struct top_spans *spans, const struct top_span *span)
 {
     if (!top_grow(t, (void **)&spans->at, &spans->room, spans->n, sizeof *spans->at))
@@ -217,9 +225,7 @@ void top_insert(struct top *t, struct top_spans *spans, const struct top_span *s
     memmove(spans->at + at + 1, spans->at + at, behind);
     spans->at[at] = *span;
     spans->n++;
-    t->moved += behind;
-    if (t->moved > MOVED_FREE + (uint64_t)t->serial * MOVED_SPAN)
-        top_drop(t); /* they come in no order that was thought of */
+    count_moved(t, behind);
 }
 
 static int64_t start_of(const struct json_place *at)
@@ -430,12 +436,11 @@ static void take_memory(struct top *t, const struct record *r, const struct json
         m.device_type == 1 || m.device_type == 6 || m.device_type == 12 || m.device_type == 20;
     struct top_memory event = {start_of(at), cpu ? r->memory.bytes : 0,
                                device ? r->memory.bytes : 0};
-    size_t i = row->n_memory++;
-    for (; i && row->memory[i - 1].at > event.at; i--) {
+    size_t last = row->n_memory++, i = last;
+    for (; i && row->memory[i - 1].at > event.at; i--)
         row->memory[i] = row->memory[i - 1];
-        t->moved += sizeof event;
-    }
     row->memory[i] = event;
+    count_moved(t, (last - i) * sizeof event);
 }
 
 void top_record(struct top *t, const struct record *r, const struct json_place *at)
