@@ -17,7 +17,7 @@ seccomp) "$strict" kill; echo "$?"; "$strict" refuse; echo "$?"; "$strict" refus
 seccomp_off) CPROF_ENABLED=0 "$strict" kill marks; echo "$?" ;;
 unshare) unshare --user --map-root-user --pid --fork --mount-proc "$strict" none marks; echo "$?"; unshare --net --ipc --uts "$strict" none marks; echo "$?" ;;
 chroot)
-    mkdir -p root/dev; for f in "$strict" /bin/echo ${LD_PRELOAD:+${LD_PRELOAD//:/ }}; do
+    mkdir -p root/dev "root$PWD"; for f in "$strict" /bin/echo ${LD_PRELOAD:+${LD_PRELOAD//:/ }}; do
         mkdir -p "root/$(dirname "$f")"; cp "$f" "root/$f"
         for l in $(LD_PRELOAD= ldd "$f" | grep -o '/[^ ]*'); do mkdir -p "root$(dirname "$l")"; cp -n "$l" "root$l"; done
     done
