@@ -46,8 +46,10 @@ SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a)),-l:libsu
 # And json-c, which reads foreign traces; without its header or static library they cannot be handed in.
 JSONC := $(if $(and $(filter /%,$(shell $(CC) -print-file-name=libjson-c.a)), \
 	$(shell echo '\#include <json-c/json.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)),-l:libjson-c.a)
+# igzip of ISA-L is opened while the program runs, so only its header is wanted; without it zlib does all.
+IGZIP := $(shell echo '\#include <isa-l.h>' | $(CC) -E - >/dev/null 2>&1 && echo -DCPROF_IGZIP)
 LIBS := -l:libz.a $(SUPCXX) $(JSONC) -lpthread -ldl
-ALL_CFLAGS += $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE) $(if $(JSONC),,-DCPROF_NO_JSON_C)
+ALL_CFLAGS += $(IGZIP) $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE) $(if $(JSONC),,-DCPROF_NO_JSON_C)
 LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
 	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
 

@@ -94,6 +94,7 @@ zlib_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && printf "#include <zlib.h>\
     >$d/a.c && ${CC:-cc} -o $d/a $d/a.c -l:libz.a'
 jsonc_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && printf "#include <json-c/json.h>\nint main(void){return !json_c_version();}" \
     >$d/a.c && ${CC:-cc} -o $d/a $d/a.c -l:libjson-c.a'
+isal_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "#include <isa-l.h>" >$d/a.c && ${CC:-cc} -E -o $d/a $d/a.c'
 check_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "#include <check.h>" >$d/a.c && ${CC:-cc} -E -o $d/a $d/a.c'
 
 failed=""
@@ -101,6 +102,7 @@ need_tool 'command -v make' make "no build without it" || failed=yes
 need_tool "$compiler_works" "gcc libc6-dev" "no build without a C compiler" || failed=yes
 need_tool "$zlib_works" zlib1g-dev "no build without zlib.h and libz.a" || failed=yes
 need_tool "$jsonc_works" libjson-c-dev "traces of other tools cannot be handed in" || true
+need_tool "$isal_works" libisal-dev "traces are compressed by zlib only" || true
 need_tool "$check_works && command -v pkg-config" "check pkg-config" "unit tests cannot be built" || failed=yes
 need_tool 'command -v g++' g++ "the check of torch's C++ layouts skips" || true
 need_tool 'command -v readelf' binutils "make lint cannot read the library" || true

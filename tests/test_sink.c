@@ -2,6 +2,7 @@
 /* Tests of writer/sink.h: what a file holds after each flush and after each system call within one, failing calls, foreign
  * files, final names. Each test runs in a process of its own (libcheck), in a folder of its own under /tmp. */
 #include "tests/fuzz/json_valid.h"
+#include "tests/support/gunzip.h"
 #include "writer/sink_file.h"
 
 #include <check.h>
@@ -13,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #define HEAD_SIZE  300u
 #define EVENT_SIZE 51u
@@ -115,35 +115,6 @@ static struct buf *contents(const char *path)
     ck_assert_int_eq((int)n, 0);
     close(fd);
     return &b;
-}
-
-/* Unpacks whole gzip members, and zeros behind them; NULL when there is anything else. Valid until the next call. */
-static struct buf *unpacked(const struct buf *file)
-{
-    static struct buf b;
-    buf_reset(&b);
-    z_stream z = {.next_in = (Bytef *)file->data, .avail_in = (uInt)file->len};
-    ck_assert_int_eq(inflateInit2(&z, 15 + 16), Z_OK);
-    int rc = Z_STREAM_END;
-    while (z.avail_in != 0 && (rc != Z_STREAM_END || *z.next_in != 0)) {
-        if (rc == Z_STREAM_END) {
-            inflateReset(&z);
-        }
-        z.next_out = (Bytef *)buf_room(&b, 65536);
-        z.avail_out = 65536;
-        rc = inflate(&z, Z_NO_FLUSH);
-        if (rc != Z_OK && rc != Z_STREAM_END) {
-            break;
-        }
-        b.len += 65536 - z.avail_out;
-    }
-    while (z.avail_in != 0 && *z.next_in == 0) {
-        z.next_in++;
-        z.avail_in--;
-    }
-    bool whole = rc == Z_STREAM_END && z.avail_in == 0;
-    inflateEnd(&z);
-    return whole ? &b : NULL;
 }
 
 static unsigned count_events(const struct buf *text)
@@ -330,48 +301,11 @@ START_TEST(head_keeps_its_size)
 }
 END_TEST
 
-START_TEST(stored_members_of_any_size)
+static void setup_igzip(void)
 {
-    static const size_t sizes[] = {0, 1, 65534, 65535, 65536, 200000};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        struct buf plain = {0};
-        struct buf packed = {0};
-        memset(buf_room(&plain, sizes[i] + 1), 'x', sizes[i] + 1);
-        plain.len = sizes[i];
-        ck_assert_int_eq(gzip_stored(&packed, plain.data, sizes[i]), 0);
-        struct buf *back = unpacked(&packed);
-        ck_assert_ptr_nonnull(back);
-        ck_assert_uint_eq(back->len, sizes[i]);
-        ck_assert(memcmp(plain.data, back->data != NULL ? back->data : "", sizes[i]) == 0);
-        buf_free(&plain);
-        buf_free(&packed);
-    }
+    setup();
+    sink_use_igzip();
 }
-END_TEST
-
-START_TEST(members_are_independent)
-{
-    struct gzip *g = gzip_new(99);
-    struct buf packed = {0};
-    make_body(50000);
-    ck_assert_int_eq(gzip_member(g, &packed, body.data, body.len), 0);
-    size_t first = packed.len;
-    struct buf full = {.limit = 1000}; /* out of memory in the middle of a member */
-    ck_assert_int_eq(gzip_member(g, &full, body.data, body.len), ENOMEM);
-    ck_assert_int_eq(gzip_stored(&full, body.data, body.len), ENOMEM);
-    ck_assert_int_eq(gzip_member(g, &packed, body.data, body.len), 0);
-    ck_assert_uint_eq(packed.len, 2 * first);
-    ck_assert_int_eq(gzip_member(g, &packed, "", 0), 0);
-    struct buf *back = unpacked(&packed);
-    ck_assert_ptr_nonnull(back);
-    ck_assert_uint_eq(back->len, 2 * body.len);
-    ck_assert(memcmp(back->data + body.len, body.data, body.len) == 0);
-    gzip_free(g);
-    gzip_free(NULL);
-    buf_free(&packed);
-    buf_free(&full);
-}
-END_TEST
 
 /* ---- killed between and inside system calls -------------------------------------------------------------- */
 
@@ -774,8 +708,6 @@ Suite *suite_sink(void)
     tcase_add_loop_test(all, whole_after_every_flush, 0, 2);
     tcase_add_test(all, other_readers_take_the_gzip);
     tcase_add_loop_test(all, head_keeps_its_size, 0, 2);
-    tcase_add_test(all, stored_members_of_any_size);
-    tcase_add_test(all, members_are_independent);
     tcase_add_test(all, a_kill_keeps_the_old_trace_or_the_new_one);
     tcase_add_loop_test(all, short_and_interrupted_writes, 0, 2);
     tcase_add_loop_test(all, any_call_may_fail, 0, 10);
@@ -794,5 +726,12 @@ Suite *suite_sink(void)
     tcase_add_test(all, discard_removes_the_part);
     tcase_add_test(all, disk_low_looks_at_the_nearest_folder);
     suite_add_tcase(suite, all);
+    TCase *igzip = tcase_create("igzip");
+    tcase_add_checked_fixture(igzip, setup_igzip, teardown);
+    tcase_set_timeout(igzip, 60);
+    tcase_add_loop_test(igzip, whole_after_every_flush, 1, 2);
+    tcase_add_test(igzip, other_readers_take_the_gzip);
+    tcase_add_loop_test(igzip, head_keeps_its_size, 1, 2);
+    suite_add_tcase(suite, igzip);
     return suite;
 }

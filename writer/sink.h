@@ -40,6 +40,10 @@ struct sink {
  * NULL when there is no memory. */
 struct sink *sink_file(const char *part_path, bool gzip, int level);
 
+/* Level 1 of gzip is igzip's from here on, where cprof was built with ISA-L's header, libisal.so.2 can be opened, and what it makes is
+ * what zlib reads. Any thread, before the first sink; it opens a library. */
+void sink_use_igzip(void);
+
 /* Frees a sink; NULL is allowed. */
 void sink_free(struct sink *s);
 

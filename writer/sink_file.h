@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sink_file.c, sink_gzip.c and their test share: the system calls a file sink makes (a test puts its own in place of
+/* What sink_file.c, sink_gzip.c, sink_igzip.c and their test share: the system calls a file sink makes (a test puts its own in place of
  * one to make it fail) and the gzip encoder. Everybody else uses sink.h. cprof thread. */
 #ifndef WRITER_SINK_FILE_H
 #define WRITER_SINK_FILE_H
@@ -41,5 +41,12 @@ int gzip_stored(struct buf *out, const char *bytes, size_t n);
 
 /* Frees it; NULL is allowed. */
 void gzip_free(struct gzip *g);
+
+/* For sink_gzip.c: as gzip_new(1), gzip_member() and gzip_free(). NULL also when sink_use_igzip() found none. igzip_member() has an error for what
+ * igzip refuses, too, and may then have appended a part. */
+struct igzip;
+struct igzip *igzip_new(void);
+int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n);
+void igzip_free(struct igzip *g);
 
 #endif

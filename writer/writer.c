@@ -739,6 +739,8 @@ bool writer_start(const struct writer_options *given)
         memcpy(&affinity, given->affinity, given->affinity_size);
         options.affinity = &affinity;
     }
+    if (options.gzip)
+        sink_use_igzip();
     clock_start();
     if (!thread_log_start(options.ring_bytes)) {
         log_error("no thread-specific key is left in this process; nothing is recorded");

@@ -179,6 +179,8 @@ int main(int argc, char **argv)
     run_top(records, places, limit);
     run("gzip1", records, places, 1, limit);
     run("gzip3", records, places, 3, limit);
+    sink_use_igzip();
+    run("igzip", records, places, 1, limit);
     free(records);
     free(places);
     return 0;
