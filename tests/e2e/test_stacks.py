@@ -255,7 +255,7 @@ def test_exceptions_fly_through_torch_by_its_own_unwinder(tmp_path):
                     env={"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(tmp_path / "ld" / "log")})
     trace = trace_of(result)
     thrown = events(trace, ph="i", name="thrown")
-    assert len(thrown) > 10 and all(python_frames(trace, e)[-2][2] == "operate" for e in thrown)
+    assert thrown and all(python_frames(trace, e)[-2][2] == "operate" for e in thrown)
     bound = bindings(tmp_path / "ld")
     assert "_Unwind_RaiseException" in bound
     assert all("libgcc_s" in file for where in bound.values() for file in where), bound
