@@ -5,6 +5,7 @@ import ast
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -108,14 +109,14 @@ def test_progress_on_a_terminal_only(tmp_path):
     os.close(theirs)
     event = json.dumps(tool.span("aten::add", 1.0, 1.0)).encode()
     process.stdin.write(b"[" + event)
-    for _ in range(8):
-        time.sleep(0.2)
+    end = time.monotonic() + tool.TIMEOUT_S
+    while not select.select([ours], [], [], 0.2)[0] and time.monotonic() < end:
         process.stdin.write(b"," + event)
         process.stdin.flush()
     process.stdin.write(b"]")
     process.stdin.close()
     assert process.wait(tool.TIMEOUT_S) == 0
-    shown = os.read(ours, 1000).decode()
+    shown = os.read(ours, 10000).decode()
     os.close(ours)
     assert "MB" in shown and shown.endswith("\r\x1b[K"), shown
 
