@@ -111,7 +111,7 @@ def test_progress_on_a_terminal_only(tmp_path):
     process.stdin.write(b"[" + event)
     end = time.monotonic() + tool.TIMEOUT_S
     while not select.select([ours], [], [], 0.2)[0] and time.monotonic() < end:
-        process.stdin.write(b"," + event)
+        process.stdin.write(b"," + event + b" " * (1 << 20))  # more than is read at a time
         process.stdin.flush()
     process.stdin.write(b"]")
     process.stdin.close()
