@@ -61,6 +61,21 @@ START_TEST(records_are_held_in_order)
 }
 END_TEST
 
+/* Their launch may be told of last. With a walk to the end for each, this takes half an hour. */
+START_TEST(a_graph_of_very_many_nodes)
+{
+    struct call *c = calls_get(1, true);
+    c->state = CALL_UNSEEN;
+    for (uint32_t i = 0; i < 300000; i++)
+        ck_assert(calls_hold(c, &(struct gpu_record){.correlation = i}));
+    ck_assert_uint_eq(calls_oldest(c)->correlation, 0);
+    given = 0;
+    calls_release(c, give, NULL);
+    ck_assert_uint_eq(given, 300000);
+    ck_assert_ptr_null(calls_oldest(c));
+}
+END_TEST
+
 START_TEST(what_is_held_is_bounded)
 {
     struct call *c = calls_get(1, true);
@@ -145,6 +160,7 @@ Suite *suite_calls(void)
     tcase_add_test(c, ids_go_on_behind_the_wrap);
     tcase_add_test(c, calls_that_wait_keep_their_place);
     tcase_add_test(c, records_are_held_in_order);
+    tcase_add_test(c, a_graph_of_very_many_nodes);
     tcase_add_test(c, what_is_held_is_bounded);
     tcase_add_test(c, copies_of_nodes_have_the_same_maker);
     tcase_add_test(c, a_wait_finds_the_last_recording_before_it);

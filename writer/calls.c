@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define FIRST_CALLS (1u << 12)
-#define MOST_CALLS  (1u << 20) /* 64 MB */
-#define KEPT_IDS    (1u << 18) /* for so many ids a call is remembered: 16 MB */
+#define MOST_CALLS  (1u << 20) /* 80 MB */
+#define KEPT_IDS    (1u << 18) /* for so many ids a call is remembered: 20 MB */
 #define MOST_HELD   (1u << 20) /* 160 MB, while calls wait for rings that are not drained yet */
 #define HELD_BLOCK  64u
 
@@ -106,13 +106,13 @@ bool calls_hold(struct call *c, const struct gpu_record *r)
             spare = &block[i];
         }
     }
-    struct held *h = spare, **last = &c->held;
+    struct held *h = spare, *last = c->held;
     spare = h->next;
-    while (*last)
-        last = &(*last)->next;
-    h->next = NULL;
     h->r = *r;
-    *last = h;
+    h->next = last ? last->next : h;
+    if (last)
+        last->next = h;
+    c->held = h; /* a launched graph may have 100,000 nodes: no walking to the end */
     held++;
     return true;
 }
@@ -121,8 +121,11 @@ void calls_release(struct call *c, void (*each)(struct call *, const struct gpu_
                    void *arg)
 {
     while (c->held) {
-        struct held *h = c->held;
-        c->held = h->next;
+        struct held *last = c->held, *h = last->next;
+        if (h == last)
+            c->held = NULL;
+        else
+            last->next = h->next;
         each(c, &h->r, arg);
         h->next = spare;
         spare = h;

@@ -30,12 +30,12 @@ struct call {
     uint64_t collective;  /* id of the communication library's call that made it, 0 = none */
     uint64_t counted; /* launches: id of the innermost span around it with a FLOP count; 0 = none */
     struct json_place at; /* of its row */
-    struct held *held;
-    uint32_t range; /* innermost user's range around it */
-    uint8_t state;  /* enum call_state */
-    uint8_t effect; /* enum gpu_effect; EFFECT_NONE when it failed or was captured */
-    bool arrow;     /* an arrow starts at its row */
-    bool done;      /* what it must cause has come */
+    struct held *held; /* the newest of the kept records, whose `next` is the oldest; NULL: none */
+    uint32_t range;    /* innermost user's range around it */
+    uint8_t state;     /* enum call_state */
+    uint8_t effect;    /* enum gpu_effect; EFFECT_NONE when it failed or was captured */
+    bool arrow;        /* an arrow starts at its row */
+    bool done;         /* what it must cause has come */
 };
 
 /* Full ids from CUPTI's 32 bits. */
@@ -45,10 +45,16 @@ uint64_t calls_extend(uint32_t correlation);
  * it may be and the place is taken by one that still waits. */
 struct call *calls_get(uint64_t correlation, bool make);
 
+/* The oldest record that is kept with the call, or NULL. */
+static inline const struct gpu_record *calls_oldest(const struct call *c)
+{
+    return c->held ? &c->held->next->r : NULL;
+}
+
 /* Keeps a copy of a record with the call. false: no memory, or too many are kept already. */
 bool calls_hold(struct call *c, const struct gpu_record *r);
 
-/* Takes the oldest kept record off the call and gives it to each(). */
+/* Takes the kept records off the call, oldest first, and gives them to each(). */
 void calls_release(struct call *c, void (*each)(struct call *, const struct gpu_record *, void *),
                    void *arg);
 

@@ -721,10 +721,8 @@ static void settle_call(struct call *c, void *arg)
         s->w->gpu.launches_waiting--;
     }
     c->done |= of_window;
-    if (c->state != CALL_UNSEEN || !c->held)
-        return;
-    struct window *w = s->in->at(c->held->r.start);
-    if (w != s->w)
+    const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
+    if (!oldest || s->in->at(oldest->start) != s->w)
         return;
     calls_release(c, put_orphan, arg);
     c->state = CALL_OUTSIDE; /* its call, should it still come, is left out: no row points to it */
