@@ -3,13 +3,13 @@
 #include "writer/join.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "writer/calls.h"
 #include "writer/collectives.h"
 #include "writer/events.h"
 #include "writer/gpu_memory.h"
+#include "writer/gpu_queue.h"
 #include "writer/window_memory.h"
 #include "writer/json_gpu.h"
 #include "writer/lanes.h"
@@ -17,40 +17,22 @@
 #include "writer/nodes.h"
 #include "writer/ranges.h"
 #include "writer/shares.h"
+#include "writer/sync_waits.h"
 #include "writer/timeline.h"
 #include "writer/top.h"
-
-#define MOST_UNSURE 20000u
-
-/* Records that wait for the end of a batch. */
-struct queue {
-    struct gpu_record *records;
-    size_t n, room;
-};
 
 static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
 static struct queue
     drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
-static struct queue
-    waits; /* GPU_SYNC whose event may have been recorded in a buffer still to come; the same */
-/* Those whose event's recording had not come a batch later: until their window ends. */
-static struct queue unsure;
-static size_t drivers_old, waits_old, shares_old;
+static size_t drivers_old, shares_old;
+static bool forgets; /* a window was finished since what nobody waits for was last forgotten */
 static uint64_t late_start, late_end, late, hooks_waiting;
 static struct gpu_memory memory;
 
-static bool queue_put(struct queue *q, const struct gpu_record *r)
+/* The window of that time has its file. */
+static bool is_late(uint64_t ticks)
 {
-    if (q->n == q->room) {
-        size_t room = q->room ? q->room * 2 : 256;
-        struct gpu_record *bigger = realloc(q->records, room * sizeof *bigger);
-        if (!bigger)
-            return false;
-        q->records = bigger;
-        q->room = room;
-    }
-    q->records[q->n++] = *r;
-    return true;
+    return ticks >= late_start && ticks < late_end;
 }
 
 /* ---- where things stand ---------------------------------------------------------------------------------- */
@@ -267,9 +249,30 @@ static void hold(const struct join_windows *in, struct call *c, const struct gpu
         lose(in, r);
 }
 
-/* Something that a call caused: goes where the call went, or waits for it. */
+/* A kernel whose call is not to be had stands where it ran. */
+static void write_orphan(const struct join_windows *in, struct window *w,
+                         const struct gpu_record *r)
+{
+    if (r->kind > GPU_GRAPH || r->kind == GPU_CALL)
+        return;
+    struct call nobody = {.state = CALL_UNSEEN, .done = true};
+    w->lost.n[LOSS_GPU_UNMATCHED]++;
+    touched(w);
+    if (window_room(w, in->shared))
+        write_work(in, w, &nobody, r, 0);
+}
+
+/* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id while it records no calls. */
 static void take_caused(const struct join_windows *in, const struct gpu_record *r)
 {
+    if (r->correlation == 0) {
+        struct window *w = in->at(r->start);
+        if (w)
+            write_orphan(in, w, r);
+        else
+            late += is_late(r->start) && r->kind <= GPU_GRAPH;
+        return;
+    }
     struct call *c = calls_get(calls_extend(r->correlation), true);
     if (!c) {
         lose(in, r);
@@ -435,10 +438,9 @@ static void finish_call(const struct join_windows *in, struct call *c, const str
                         const struct caller *who)
 {
     struct window *w = in->at(who->start);
-    bool is_late = who->start >= late_start && who->start < late_end;
     c->effect = r->flags & GPU_FAILED || captured(who) ? EFFECT_NONE : r->call.effect;
     c->done = expects_nothing(c);
-    c->state = is_late ? CALL_LATE : CALL_OUTSIDE;
+    c->state = is_late(who->start) ? CALL_LATE : CALL_OUTSIDE;
     if (w)
         write_call(in, w, c, r, who);
     release(in, c);
@@ -521,48 +523,10 @@ static void retry_unknown(const struct join_windows *in)
     again = now;
 }
 
-static bool recording_is_known(const struct gpu_record *r)
+static void take_wait(const struct gpu_record *r, void *in)
 {
-    struct json_wait unused;
-    return r->sync.event == GPU_NONE || events_find(r, calls_extend(r->correlation), &unused);
-}
-
-/* The first n have waited for a batch. */
-static void settle_waits(const struct join_windows *in, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct gpu_record *r = &waits.records[i];
-        if (recording_is_known(r) || unsure.n >= MOST_UNSURE || !queue_put(&unsure, r))
-            take_caused(in, r);
-    }
-    if (n)
-        memmove(waits.records, waits.records + n, (waits.n - n) * sizeof *waits.records);
-    waits.n -= n;
-    waits_old = waits.n;
-}
-
-/* Those whose recording has come since. */
-static void retry_unsure(const struct join_windows *in)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < unsure.n; i++) {
-        if (recording_is_known(&unsure.records[i]))
-            take_caused(in, &unsure.records[i]);
-        else
-            unsure.records[kept++] = unsure.records[i];
-    }
-    unsure.n = kept;
-}
-
-/* All that wait, now. */
-static void settle_all_waits(const struct join_windows *in)
-{
-    settle_waits(in, waits.n);
-    for (size_t i = 0; i < unsure.n; i++) {
-        take_caused(in, &unsure.records[i]);
-        in->relieve();
-    }
-    unsure.n = 0;
+    take_caused(in, r);
+    ((const struct join_windows *)in)->relieve();
 }
 
 /* ---- the public functions -------------------------------------------------------------------------------- */
@@ -577,7 +541,7 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
         events_note(r, calls_extend(r->correlation));
         break;
     case GPU_SYNC:
-        if (!queue_put(&waits, r))
+        if (!sync_waits_put(r))
             lose(in, r);
         break;
     case GPU_OVERHEAD:
@@ -677,8 +641,7 @@ void join_pass(const struct join_windows *in, bool fresh)
     if (!fresh)
         return;
     settle_drivers(in, drivers_old, false);
-    retry_unsure(in);
-    settle_waits(in, waits_old);
+    sync_waits_batch(take_wait, (void *)(uintptr_t)in);
     shares_settle(shares_old, 0, put_share, (void *)(uintptr_t)in);
     shares_old = shares_waiting();
 }
@@ -699,17 +662,11 @@ struct settling {
     uint64_t missing; /* launches without their kernel */
 };
 
-/* A kernel whose call never came stands where it ran. */
 static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
 {
     const struct settling *s = arg;
     (void)c;
-    if (r->kind > GPU_GRAPH || r->kind == GPU_CALL)
-        return;
-    struct call nobody = {.state = CALL_UNSEEN, .done = true};
-    s->w->lost.n[LOSS_GPU_UNMATCHED]++;
-    if (window_room(s->w, s->in->shared))
-        write_work(s->in, s->w, &nobody, r, 0);
+    write_orphan(s->in, s->w, r);
 }
 
 static void settle_call(struct call *c, void *arg)
@@ -768,7 +725,7 @@ void join_settle(const struct join_windows *in, struct window *w)
     struct settling s = {in, w, 0};
     retry_unknown(in);
     settle_drivers(in, drivers.n, true);
-    settle_all_waits(in);
+    sync_waits_all(take_wait, (void *)(uintptr_t)in);
     calls_each(settle_call, &s);
     shares_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
     shares_old = shares_waiting();
@@ -783,6 +740,7 @@ void join_finished(uint64_t start, uint64_t end)
 {
     late_start = start;
     late_end = end;
+    forgets = true;
 }
 
 uint64_t join_late(void)
@@ -792,7 +750,22 @@ uint64_t join_late(void)
     return n;
 }
 
+/* What ran before the last window ended, and whose call has not come: no window is left that could want it. */
+static void forget_unseen(struct call *c, void *unused)
+{
+    (void)unused;
+    const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
+    if (!oldest || oldest->start >= late_end)
+        return;
+    calls_drop(c);
+    c->state = CALL_OUTSIDE;
+    c->done = true;
+}
+
 void join_idle(void)
 {
     timeline_forget();
+    if (forgets && calls_held())
+        calls_each(forget_unseen, NULL);
+    forgets = false;
 }

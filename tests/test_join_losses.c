@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/join.h: records whose call is never told of, and regions that follow each other closely. */
+#include "writer/join.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/capture.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/session.h"
+#include "writer/calls.h"
+
+static void setup(void)
+{
+    session_setup();
+    session_options.gpu = &fake_gpu_source;
+    atomic_store(&fake_gpu.since, 0);
+}
+
+static void deliver_kernel(const char *name, uint32_t correlation)
+{
+    struct gpu_record r = {.kind = GPU_KERNEL,
+                           .name = name,
+                           .name_len = (uint16_t)strlen(name),
+                           .correlation = correlation,
+                           .start = clock_ticks(),
+                           .device = 0,
+                           .context = 1,
+                           .stream = 7};
+    r.end = r.start + 20000;
+    r.kernel.grid[0] = r.kernel.block[0] = 1;
+    fake_gpu_deliver(&r);
+}
+
+/* A hooked launch and both its records. */
+static void launch(const char *kernel, uint32_t correlation)
+{
+    static const char name[] = "cudaLaunchKernel";
+    struct thread_log *log = thread_log_get();
+    int key;
+    span_open(log, &key, CAT_CUDA_RUNTIME, name, sizeof name - 1);
+    struct gpu_record call = {.kind = GPU_CALL,
+                              .name = name,
+                              .name_len = sizeof name - 1,
+                              .correlation = correlation,
+                              .start = clock_ticks(),
+                              .device = GPU_NONE,
+                              .context = GPU_NONE,
+                              .stream = GPU_NONE};
+    call.call.tid = (uint32_t)syscall(SYS_gettid);
+    call.call.cbid = 211;
+    call.call.effect = EFFECT_KERNEL;
+    call.end = clock_ticks();
+    span_close(log, &key);
+    fake_gpu_deliver(&call);
+    deliver_kernel(kernel, correlation);
+}
+
+/* ---- no call ---------------------------------------------------------------------------------------------- */
+
+/* CUPTI gives no ids while it records no calls: where it refuses them, and between switching kinds. */
+START_TEST(kernels_without_correlation_stand_in_each_window)
+{
+    session_start(ACTION_SKIP, false);
+    for (unsigned i = 0; i < 3; i++) {
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        session_span("span");
+        deliver_kernel("nobody's", 0);
+        deliver_kernel("nobody's", 0);
+        session_step(ACTION_SKIP);
+        session_sleep(100);
+    }
+    session_end();
+    for (int64_t batch = 2; batch <= 6; batch += 2) {
+        struct trace t = session_trace(batch);
+        ck_assert_uint_eq(trace_named(&t, 'X', "nobody's"), 2);
+        ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 0);
+        trace_check_lost(&t, "gpu_without_call", 2);
+        trace_free(&t);
+    }
+}
+END_TEST
+
+START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
+{
+    session_start(ACTION_SKIP, false);
+    for (uint32_t i = 0; i < 5; i++) {
+        session_step(ACTION_WARMUP);
+        deliver_kernel("of the warmup", 100 + i); /* its call was made before calls were recorded */
+        session_sleep(30);
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        session_span("span");
+        session_step(ACTION_SKIP);
+        session_sleep(100);
+    }
+    session_end();
+    struct trace t = session_trace(3);
+    ck_assert_uint_eq(trace_named(&t, 'X', "of the warmup"), 0);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    ck_assert_uint_eq(calls_held(), 0); /* the cprof thread has ended */
+}
+END_TEST
+
+/* ---- regions ---------------------------------------------------------------------------------------------- */
+
+static void edge(enum edge_kind kind, bool kept, bool keep)
+{
+    struct step_edge e = {.kind = kind,
+                          .ended = kept ? ACTION_WARMUP : ACTION_SKIP,
+                          .begun = kind == EDGE_START ? ACTION_WARMUP : ACTION_SKIP,
+                          .kept = kept,
+                          .keep = keep};
+    writer_edge_begin();
+    e.ticks = clock_ticks();
+    writer_set_gate(kind == EDGE_START ? SESSION_GATE : 0);
+    writer_edge(&e);
+}
+
+/* The second begins while CUPTI still has a buffer of the first. */
+START_TEST(regions_that_follow_each_other_have_their_kernels)
+{
+    session_start(ACTION_SKIP, false);
+    edge(EDGE_START, false, true);
+    launch("first", 1);
+    session_sleep(40);
+    atomic_store(&fake_gpu.kept_back, true);
+    edge(EDGE_STOP, true, true);
+    session_sleep(40);
+    edge(EDGE_START, false, true);
+    launch("second", 2);
+    session_sleep(60);
+    atomic_store(&fake_gpu.kept_back, false);
+    session_sleep(60);
+    edge(EDGE_STOP, true, true);
+    session_sleep(60);
+    edge(EDGE_LAST, false, false);
+    writer_finish();
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/t0.json", session_folder);
+    struct trace t = trace_read(path);
+    ck_assert_uint_eq(trace_named(&t, 'X', "first"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "second"), 0);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    snprintf(path, sizeof path, "%s/t0-2.json", session_folder);
+    t = trace_read(path);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+Suite *suite_join_losses(void)
+{
+    Suite *s = suite_create("join_losses");
+    TCase *c = tcase_create("join_losses");
+    tcase_add_checked_fixture(c, setup, session_teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, kernels_without_correlation_stand_in_each_window);
+    tcase_add_test(c, what_waits_for_a_call_outside_of_windows_does_not_pile_up);
+    tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);
+    suite_add_tcase(s, c);
+    return s;
+}
