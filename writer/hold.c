@@ -75,6 +75,22 @@ bool hold_put(struct hold *h, const struct record_owner *owner, const struct rec
     return true;
 }
 
+bool hold_put_gpu(struct hold *h, const struct gpu_record *from_gpu)
+{
+    struct {
+        struct record r;
+        struct gpu_record data;
+    } copy = {.r = {.kind = REC_GPU,
+                    .data_kind = DATA_GPU,
+                    .start = from_gpu->start,
+                    .end = from_gpu->end,
+                    .slots = (uint32_t)record_slots(0, sizeof *from_gpu, 0) & 0xffffffu,
+                    .data_len = sizeof *from_gpu},
+              .data = *from_gpu};
+    static const struct record_owner nobody;
+    return hold_put(h, &nobody, &copy.r, false);
+}
+
 void hold_each(const struct hold *h,
                void (*each)(const struct record_owner *, const struct record *, void *), void *arg)
 {

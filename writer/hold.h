@@ -4,6 +4,7 @@
 #ifndef WRITER_HOLD_H
 #define WRITER_HOLD_H
 
+#include "writer/gpu_record.h"
 #include "writer/record.h"
 #include "writer/thread_log.h"
 
@@ -24,6 +25,9 @@ void hold_begin(struct hold *h, uint64_t from, uint64_t limit);
 
 /* Keeps a copy; false when the limit is reached or memory is short (counted). Shapes are left out when `bare`. */
 bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r, bool bare);
+
+/* The same for a record of CUPTI's: as data of a REC_GPU that is nobody's. */
+bool hold_put_gpu(struct hold *h, const struct gpu_record *r);
 
 /* Calls each() for every record held, in the order in which they came. */
 void hold_each(const struct hold *h,

@@ -441,23 +441,14 @@ static struct window *window_numbered(uint64_t number)
     return w;
 }
 
-/* While step 0 is held, so is what CUPTI delivers. */
-static bool keep_gpu(const struct gpu_record *from_gpu)
+/* While step 0 or a region is held, so is what CUPTI delivers of it; windows may wait for what came before. What calls cause goes where
+ * they went: before a call that is held is replayed, it waits in the table of calls. */
+static bool keep_gpu(const struct gpu_record *r)
 {
-    if (!hold.on || !hold_is_trace || windows)
+    bool has_time = r->kind == GPU_CALL || r->kind == GPU_OVERHEAD;
+    if (!hold.on || !hold_is_trace || (windows && (!has_time || r->start < hold.from)))
         return false;
-    struct {
-        struct record r;
-        struct gpu_record data;
-    } copy = {.r = {.kind = REC_GPU,
-                    .data_kind = DATA_GPU,
-                    .start = from_gpu->start,
-                    .end = from_gpu->end,
-                    .slots = (uint32_t)record_slots(0, sizeof *from_gpu, 0) & 0xffffffu,
-                    .data_len = sizeof *from_gpu},
-              .data = *from_gpu};
-    static struct record_owner nobody;
-    if (!hold_put(&hold, &nobody, &copy.r, false))
+    if (!hold_put_gpu(&hold, r))
         hold_is_full();
     return true;
 }
