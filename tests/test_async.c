@@ -70,6 +70,27 @@ START_TEST(a_range_that_stays_open_is_unfinished)
 }
 END_TEST
 
+/* Spans have numbers (stacks, FLOPs …), ranges have none: those of the span that was looked at before them are not theirs. */
+START_TEST(an_open_range_has_no_numbers_of_a_span)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct thread_log *log = thread_log_get();
+    ck_assert(stack_table_start(256));
+    struct open_span *span = session_open("with a stack");
+    span_set_extra(log, span, EXTRA_STACK, stack_table_python(0, "a.py", 4, "f", 1, 7));
+    uint64_t id = open_range("range");
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert(async_close(log, id));
+    struct trace t = session_trace(2);
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "with a stack"), "\"sf\": "));
+    const char *event = trace_event(&t, 'b', "range");
+    ck_assert_msg(!strstr(event, "\"sf\": "), "%s", event);
+    trace_free(&t);
+}
+END_TEST
+
 /* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give their places back. */
 START_TEST(ended_by_a_thread_without_a_log)
 {
@@ -196,6 +217,7 @@ Suite *suite_async(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_range_belongs_where_it_starts);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
+    tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
     tcase_add_test(tc, ended_by_a_thread_without_a_log);
     tcase_add_test(tc, step_0_keeps_its_ranges);
     tcase_add_test(tc, crossing_spans_keep_names_and_data);

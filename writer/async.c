@@ -186,6 +186,7 @@ bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
     copy->start = atomic_load_explicit(&p->start, memory_order_relaxed);
     copy->sequence = -1;
     copy->forward_thread = 0;
+    copy->extras = 0;
     copy->category = atomic_load_explicit(&p->category, memory_order_relaxed);
     copy->flags = atomic_load_explicit(&p->flags, memory_order_relaxed);
     uint32_t len = atomic_load_explicit(&p->text_len, memory_order_relaxed);
