@@ -222,6 +222,35 @@ START_TEST(a_span_that_ends_at_the_last_moment)
 }
 END_TEST
 
+/* The system takes the processor from the thread that marks a step, between the mark and telling the cprof thread of it. Other threads
+ * record in the new step meanwhile. */
+START_TEST(a_mark_that_is_held_up)
+{
+    session_start(ACTION_SKIP, false);
+    struct step_edge edge = {
+        .step = 1, .ended = ACTION_SKIP, .begun = ACTION_ACTIVE, .time = {.batch = 1}};
+    writer_edge_begin();
+    edge.ticks = clock_ticks();
+    writer_set_gate(SESSION_GATE);
+    for (unsigned i = 0; i < 100; i++)
+        session_span("span");
+    writer_wake();
+    session_sleep(300);
+    writer_edge(&edge);
+    edge = (struct step_edge){.step = 1, .ended = ACTION_ACTIVE, .kind = EDGE_LAST};
+    edge.time.batch = 1;
+    writer_edge_begin();
+    edge.ticks = clock_ticks();
+    writer_set_gate(0);
+    writer_edge(&edge);
+    writer_finish();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "span"), 100);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_writer_counts(void)
 {
     Suite *suite = suite_create("writer_counts");
@@ -230,6 +259,7 @@ Suite *suite_writer_counts(void)
     tcase_set_timeout(counts, 60);
     tcase_add_test(counts, exactly_what_was_made_stands_in_each_window);
     tcase_add_test(counts, a_span_that_ends_at_the_last_moment);
+    tcase_add_test(counts, a_mark_that_is_held_up);
     tcase_add_test(counts, records_and_losses_make_all);
     tcase_add_test(counts, a_full_file_counts_the_rest);
     tcase_add_test(counts, a_continuous_recording_goes_on_in_the_next_file);

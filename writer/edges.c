@@ -7,7 +7,9 @@
 #include "writer/futex.h"
 #include "writer/listening.h"
 
-#define EDGES 4096u /* posted and not yet taken; a power of two */
+#define EDGES        4096u /* posted and not yet taken; a power of two */
+#define POST_YIELDS  1000u
+#define POST_MOST_NS 2000000000u /* an announced edge is waited for */
 
 static struct step_edge edges[EDGES];
 /* stepping thread adds before it reads the clock; cprof thread reads */
@@ -124,11 +126,30 @@ uint64_t edges_taken_so_far(void)
 
 /* ---- the cprof thread's side ---- */
 
+/* Most often the thread is about to post; but the system may have taken the processor from it just then. While it is waited for the rings
+ * fill, so that one that never posts (a debugger holds it, it was cancelled) is not waited for again. */
+static void wait_for_announced(uint64_t announced)
+{
+    static uint64_t given_up; /* of those announced, how many did not come */
+    uint64_t begun = clock_monotonic_ns(), posted;
+    for (unsigned i = 0; (posted = atomic_load(&edges_posted)) < announced; i++) {
+        if (posted + given_up >= announced)
+            return;
+        if (clock_monotonic_ns() - begun > POST_MOST_NS) {
+            given_up = announced - posted;
+            return;
+        }
+        if (i < POST_YIELDS)
+            sched_yield();
+        else
+            edges_wait(edges_wake_word(), 1);
+    }
+    given_up = 0;
+}
+
 void edges_take(void (*take)(const struct step_edge *edge))
 {
-    uint64_t announced = atomic_load_explicit(&edges_announced, memory_order_seq_cst);
-    for (int i = 0; i < 10000 && atomic_load(&edges_posted) < announced; i++)
-        sched_yield();
+    wait_for_announced(atomic_load_explicit(&edges_announced, memory_order_seq_cst));
     uint64_t posted = atomic_load_explicit(&edges_posted, memory_order_acquire);
     uint64_t at = atomic_load_explicit(&edges_taken, memory_order_relaxed);
     for (; at < posted; at++) {

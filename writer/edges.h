@@ -27,8 +27,8 @@ uint64_t edges_taken_so_far(void); /* as above */
 /* Nothing is recorded on either side of the edge: only who listens wants to know of it. */
 bool edge_changes_nothing(const struct step_edge *edge);
 
-/* Calls take() for each edge posted so far, in order. Waits until every announced edge has been posted: its stamp is older than any record that
- * could follow it. cprof thread. */
+/* Calls take() for each edge posted so far, in order. Waits until every announced edge has been posted, at most two seconds: its stamp is older
+ * than any record that could follow it. cprof thread. */
 void edges_take(void (*take)(const struct step_edge *edge));
 
 #endif
