@@ -108,6 +108,7 @@ need_tool 'command -v g++' g++ "the check of torch's C++ layouts skips" || true
 need_tool 'command -v readelf' binutils "make lint cannot read the library" || true
 need_tool 'command -v clang' clang "make lint skips the clang build" || true
 need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
+need_tool 'command -v localedef && ls /usr/share/i18n/charmaps/ANSI_X3.4-1968*' locales "tests in a locale with a decimal comma skip" || true
 need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native stacks skip" || true
 need_tool 'command -v eu-addr2line' elfutils "tests of native lines by it skip" || true
 need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/capture.h"
+#include "tests/support/comma.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 
@@ -467,11 +469,50 @@ START_TEST(classes_of_types)
 }
 END_TEST
 
+/* ---- numbers ---- */
+
+START_TEST(a_program_with_a_decimal_comma)
+{
+    char folder[sizeof session_folder + 8];
+    snprintf(folder, sizeof folder, "%s/locale", session_folder);
+    ck_assert_int_eq(mkdir(folder, 0755), 0);
+    if (!comma_locale(folder))
+        return;
+    ck_assert_int_eq(system("rm -r \"$LOCPATH\""), 0);
+    session_options.peaks.cpu = 0.5;
+    begin();
+    counted("aten::mm", record_where(FLOAT, 0, 0), 123457);
+    counted("aten::mm", record_where(BF16, CUDA, 0), 5000);
+    struct trace t = finish();
+    const char *cpu = account(&t, "CPU");
+    ck_assert_ptr_nonnull(cpu);
+    ck_assert(trace_number(cpu, "flops") == 123457);
+    ck_assert_ptr_nonnull(strstr(cpu, "\"peak_tflops_per_s\": 0.5"));
+    trace_free(&t);
+}
+END_TEST
+
+/* No number of JSON's, and Perfetto waits for ever at a counter's. */
+START_TEST(a_peak_of_next_to_nothing)
+{
+    session_options.peaks.cpu = 1e-308;
+    begin();
+    counted("aten::mm", record_where(FLOAT, 0, 0), (uint64_t)1 << 62);
+    session_sleep(1);
+    struct trace t = finish();
+    ck_assert_ptr_nonnull(account(&t, "CPU"));
+    ck_assert_uint_eq(trace_count(&t, 'C', "MFU"), 0);
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_flop_stats(void)
 {
     Suite *suite = suite_create("flop_stats");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, session_teardown);
+    tcase_add_test(all, a_program_with_a_decimal_comma);
+    tcase_add_test(all, a_peak_of_next_to_nothing);
     tcase_add_test(all, the_only_kernel_gets_the_count);
     tcase_add_loop_test(all, of_two_kernels_neither_does, 0, 2);
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);

@@ -6,10 +6,11 @@
 #include "writer/json.h"
 
 #include <check.h>
-#include <locale.h>
+#include <stdlib.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "tests/support/comma.h"
 #include "tests/support/corpus.h"
 
 static const char *const dtypes[] = {
@@ -241,15 +242,13 @@ END_TEST
 
 START_TEST(reals_ignore_the_locale)
 {
-    /* Locales with a comma, one of them with a character of two bytes. Where none is installed, this shows no more than
-     * the test before. CPROF_TEST_LOCALE names another one. */
-    const char *const names[] = {getenv("CPROF_TEST_LOCALE"), "de_DE.UTF-8", "fr_FR.UTF-8",
-                                 "ps_AF.UTF-8"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        if (names[i] != NULL && setlocale(LC_ALL, names[i]) != NULL) {
-            break;
-        }
-    }
+    char folder[] = "/tmp/cprof-locale-XXXXXX", command[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    bool comma = comma_locale(folder);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+    if (!comma)
+        return;
     json_real(&out, 1.0 / 3);
     ck_assert_str_eq(taken(), "3.333333333333333e-01");
     json_real(&out, 6.25);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/json.h"
 #include "writer/json_args.h"
 
 #define KEPT 16384u /* a power of two */
@@ -115,7 +116,10 @@ void collectives_bandwidth(struct buf *b, const struct transfer *t, int64_t dura
     if (t->bytes <= 0 || duration_ns <= 0)
         return;
     double rate = t->bytes / (double)duration_ns;
-    buf_printf(b, ", \"Algorithm bandwidth (GB/s)\": %.4g", rate);
-    if (t->bus > 0)
-        buf_printf(b, ", \"Bus bandwidth (GB/s)\": %.4g", rate * t->bus);
+    buf_puts(b, ", \"Algorithm bandwidth (GB/s)\": ");
+    json_rounded(b, rate, 4);
+    if (t->bus > 0) {
+        buf_puts(b, ", \"Bus bandwidth (GB/s)\": ");
+        json_rounded(b, rate * t->bus, 4);
+    }
 }

@@ -10,6 +10,7 @@
 #define DEVICES (1 + GPUS) /* the CPU first */
 #define CPU     0u
 #define NOWHERE UINT32_MAX
+#define DIGITS  6 /* of rates and shares */
 
 struct work {
     uint64_t flops[FLOP_CLASSES];
@@ -280,7 +281,8 @@ static double utilisation(const struct work *work, int64_t ns, uint32_t device,
         if (work->flops[i])
             ideal_ns += (double)work->flops[i] / (rate * 1e3);
     }
-    return known && ns > 0 ? 100 * ideal_ns / (double)ns : -1;
+    double share = known && ns > 0 ? 100 * ideal_ns / (double)ns : -1;
+    return __builtin_isfinite(share) ? share : -1;
 }
 
 static double rate(const struct work *work, int64_t ns)
@@ -343,7 +345,9 @@ static void put_sample(struct buf *b, const char *what, uint32_t device, uint32_
     buf_printf(b, "{\"ph\": \"C\", \"name\": \"%s %s\", \"pid\": %u, \"tid\": %u, \"ts\": ", what,
                name_of(device, room), pid, pid);
     json_us(b, ns);
-    buf_printf(b, ", \"args\": {\"%s\": %.6g}},\n", what, value);
+    buf_printf(b, ", \"args\": {\"%s\": ", what);
+    json_rounded(b, value, DIGITS);
+    buf_puts(b, "}},\n");
     if (b->failed)
         b->len = start;
 }
@@ -407,6 +411,12 @@ void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
         put_step(s, rest, end_ns, true, options, pid, b);
 }
 
+static void put_real(struct buf *b, const char *key, double value)
+{
+    buf_printf(b, ", \"%s\": ", key);
+    json_rounded(b, value, DIGITS);
+}
+
 static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
                        const struct writer_options *options, struct buf *b)
 {
@@ -414,15 +424,14 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
     const struct work *work = &s->total[device];
     double used = utilisation(work, ns, device, options);
     buf_printf(
-        b,
-        "\"%s\": {\"flops\": %llu, \"bytes\": %llu, \"busy_ns\": %lld, \"counted_ns\": %lld, "
-        "\"tflops_per_s\": %.6g",
+        b, "\"%s\": {\"flops\": %llu, \"bytes\": %llu, \"busy_ns\": %lld, \"counted_ns\": %lld",
         name_of(device, room), (unsigned long long)sum(work), (unsigned long long)work->bytes,
-        (long long)work->busy_ns, (long long)work->counted_ns, rate(work, ns));
+        (long long)work->busy_ns, (long long)work->counted_ns);
+    put_real(b, "tflops_per_s", rate(work, ns));
     if (used >= 0)
-        buf_printf(b, ", \"mfu_percent\": %.6g", used);
+        put_real(b, "mfu_percent", used);
     if (has_coverage(s, device))
-        buf_printf(b, ", \"coverage_percent\": %.6g", coverage(work));
+        put_real(b, "coverage_percent", coverage(work));
     for (unsigned i = 0; i < FLOP_CLASSES; i++) {
         if (!work->flops[i])
             continue;
@@ -430,7 +439,7 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
         buf_printf(b, ", \"%s\": {\"flops\": %llu", class_names[i],
                    (unsigned long long)work->flops[i]);
         if (most > 0)
-            buf_printf(b, ", \"peak_tflops_per_s\": %.6g", most);
+            put_real(b, "peak_tflops_per_s", most);
         buf_puts(b, "}");
     }
     buf_puts(b, "}, ");

@@ -32,6 +32,9 @@ void json_us(struct buf *b, int64_t ns);
 /* Appends a double so that it reads back as the same value; not finite as "NaN", "Infinity", "-Infinity" in quotes. */
 void json_real(struct buf *b, double value);
 
+/* Appends a double with so many digits that count (%g), in any locale; not finite as json_real(). */
+void json_rounded(struct buf *b, double value, int digits);
+
 /* Appends the event(s) for one record: X for spans, i for instants and memory, one C per series for counters (names and
  * args as Kineto; a counter has one key each, `value` when its only key is empty or the name). All or nothing: when b has no
  * room, b->failed is set and no part of the record is left in it; that holds for every function below too. dtype_names: names

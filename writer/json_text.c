@@ -270,3 +270,23 @@ void json_real(struct buf *b, double value)
     }
     b->len += (size_t)(end - to);
 }
+
+void json_rounded(struct buf *b, double value, int digits)
+{
+    char text[64];
+    bool point = false;
+    if (((bits_of(value) >> 52) & 0x7ff) == 0x7ff) {
+        json_real(b, value);
+        return;
+    }
+    snprintf(text, sizeof(text), "%.*g", digits, value);
+    for (const char *c = text; *c != '\0'; c++) {
+        bool plain = (*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || *c == 'e';
+        if (plain) {
+            buf_put(b, c, 1);
+        } else if (!point) { /* a locale's decimal point, of one or more bytes */
+            buf_put(b, ".", 1);
+            point = true;
+        }
+    }
+}
