@@ -3,8 +3,11 @@
 #include "writer/calls.h"
 
 #include <check.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "writer/events.h"
+#include "writer/names.h"
 #include "writer/nodes.h"
 
 START_TEST(ids_go_on_behind_the_wrap)
@@ -113,6 +116,61 @@ START_TEST(copies_of_nodes_have_the_same_maker)
 }
 END_TEST
 
+/* A program that captures its graphs anew in each step makes nodes for ever. */
+START_TEST(what_graphs_compute_is_bounded)
+{
+    struct record_node about = {.is_kernel = 1};
+    struct node_maker maker;
+    uint64_t n = 0;
+    do {
+        about.inner.span = about.outer.span = ++n;
+        maker = (struct node_maker){.span = n};
+        nodes_count(&maker, &about);
+        nodes_add(n << 32, 0, &maker);
+    } while (maker.work && n < (1u << 21));
+    ck_assert_uint_gt(n, 1u << 19);
+    ck_assert_uint_lt(n, 1u << 21);
+    while (nodes_find(n << 32) && n < (1u << 22)) {
+        ++n;
+        maker = (struct node_maker){.span = n};
+        nodes_add(n << 32, 0, &maker);
+    }
+    ck_assert_uint_lt(n, 1u << 22);
+    ck_assert_uint_eq(nodes_refused(), 1);
+    ck_assert_uint_eq(nodes_refused(), 0);
+}
+END_TEST
+
+/* A program that names each range by what it holds. */
+START_TEST(kept_names_are_bounded)
+{
+    static char name[16384];
+    const char *first = names_keep("first", 5);
+    uint64_t bytes = 0;
+    memset(name, 'x', sizeof name);
+    for (uint32_t i = 0; i < 20000; i++) {
+        memcpy(name, &i, sizeof i);
+        bytes += names_keep(name, sizeof name - i % 100) ? sizeof name : 0;
+    }
+    ck_assert_uint_gt(bytes, 32u << 20);
+    ck_assert_uint_lt(bytes, 80u << 20);
+    ck_assert_ptr_eq(names_keep("first", 5), first);
+    ck_assert_uint_gt(names_refused(), 10000);
+    ck_assert_uint_eq(names_refused(), 0);
+}
+END_TEST
+
+START_TEST(names_that_are_known_are_found_when_there_is_no_room)
+{
+    char name[16];
+    const char *first = names_keep("cudaLaunchKernel", 16);
+    for (uint32_t i = 0; i < 1100000; i++)
+        names_keep(name, (uint32_t)snprintf(name, sizeof name, "step %u", i));
+    ck_assert_uint_gt(names_refused(), 0);
+    ck_assert_ptr_eq(names_keep("cudaLaunchKernel", 16), first);
+}
+END_TEST
+
 static void record_event(uint32_t event, uint32_t stream, uint64_t correlation, uint64_t sync)
 {
     struct gpu_record r = {.kind = GPU_EVENT, .context = 1, .stream = stream};
@@ -157,12 +215,16 @@ Suite *suite_calls(void)
 {
     Suite *s = suite_create("calls");
     TCase *c = tcase_create("calls");
+    tcase_set_timeout(c, 60);
     tcase_add_test(c, ids_go_on_behind_the_wrap);
     tcase_add_test(c, calls_that_wait_keep_their_place);
     tcase_add_test(c, records_are_held_in_order);
     tcase_add_test(c, a_graph_of_very_many_nodes);
     tcase_add_test(c, what_is_held_is_bounded);
     tcase_add_test(c, copies_of_nodes_have_the_same_maker);
+    tcase_add_test(c, what_graphs_compute_is_bounded);
+    tcase_add_test(c, kept_names_are_bounded);
+    tcase_add_test(c, names_that_are_known_are_found_when_there_is_no_room);
     tcase_add_test(c, a_wait_finds_the_last_recording_before_it);
     suite_add_tcase(s, c);
     return s;

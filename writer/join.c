@@ -733,7 +733,8 @@ void join_settle(const struct join_windows *in, struct window *w)
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);
     ranges_take(w->serial, put_annotation, &s);
-    w->lost.n[LOSS_GPU_TABLE] += ranges_refused();
+    w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
+    w->lost.n[LOSS_NAMES] += names_refused();
 }
 
 void join_finished(uint64_t start, uint64_t end)

@@ -2,6 +2,7 @@
 /* See names.h. Open addressing over a table that doubles; texts stand one behind the other in blocks that are never freed. */
 #include "writer/names.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 #define FIRST_SLOTS 1024u
 #define MOST_NAMES  (1u << 20)
+#define MOST_BYTES  (64u << 20)
 #define BLOCK       (64u * 1024u)
 
 struct name {
@@ -21,6 +23,7 @@ static struct name *slots;
 static uint32_t n_slots, used;
 static char *block;
 static uint32_t block_left;
+static uint64_t bytes, refused;
 
 static struct name *find(struct name *in, uint32_t n, const char *text, uint32_t len, uint32_t hash)
 {
@@ -63,18 +66,33 @@ static const char *copy(const char *text, uint32_t len)
     return memcpy(to, text, len);
 }
 
+static const char *refuse(void)
+{
+    refused++;
+    return NULL;
+}
+
 const char *names_keep(const char *text, uint32_t len)
 {
-    if (used * 2 >= n_slots && (used >= MOST_NAMES || !grow()))
-        return NULL;
+    bool room = used * 2 < n_slots || (used < MOST_NAMES && grow());
+    if (!n_slots)
+        return refuse();
     uint32_t hash = (uint32_t)hash_text(text, len);
-    struct name *slot = find(slots, n_slots, text, len, hash);
+    struct name *slot = find(slots, n_slots, text, len, hash); /* half of them are free at least */
     if (slot->text)
         return slot->text;
-    const char *kept = len ? copy(text, len) : "";
+    const char *kept = !room || bytes + len > MOST_BYTES ? NULL : len ? copy(text, len) : "";
     if (!kept)
-        return NULL;
+        return refuse();
     *slot = (struct name){kept, len, hash};
     used++;
+    bytes += len;
     return kept;
+}
+
+uint64_t names_refused(void)
+{
+    uint64_t n = refused;
+    refused = 0;
+    return n;
 }

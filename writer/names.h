@@ -5,7 +5,11 @@
 
 #include <stdint.h>
 
-/* The kept copy of a text, not terminated; NULL: no memory, or more than a million different ones. */
+/* The kept copy of a text, not terminated; NULL: no memory, or more than a million different ones or 64 MB of them
+ * (counted). */
 const char *names_keep(const char *text, uint32_t len);
+
+/* Texts for which there was no room, since last asked. */
+uint64_t names_refused(void);
 
 #endif

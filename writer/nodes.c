@@ -15,6 +15,7 @@ struct node {
 
 static struct node *table;
 static uint32_t room, used;
+static uint64_t refused;
 
 static struct node *place(struct node *in, uint32_t n, uint64_t id)
 {
@@ -51,11 +52,20 @@ void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
     if (node == 0 || !from || (from->span == 0 && !from->name && !from->work))
         return;
     struct node_maker kept = *from; /* `from` may point into the table that grows */
-    if (used * 2 >= room && !grow())
+    if (used * 2 >= room && !grow()) {
+        refused++;
         return;
+    }
     struct node *n = place(table, room, node);
     used += n->id == 0;
     *n = (struct node){node, kept};
+}
+
+uint64_t nodes_refused(void)
+{
+    uint64_t n = refused;
+    refused = 0;
+    return n;
 }
 
 /* ---- what nodes compute ------------------------------------------------------------------------------------- */
@@ -66,6 +76,8 @@ static struct {
     struct captured *work;
 } capturing[CAPTURING];
 
+static uint32_t works;
+
 /* The span's work, made when it is new: *first. */
 static struct captured *work_of(const struct record_counted *c, bool *first)
 {
@@ -73,9 +85,10 @@ static struct captured *work_of(const struct record_counted *c, bool *first)
     *first = c->span && capturing[at].span != c->span;
     if (c->span == 0 || !*first)
         return c->span ? capturing[at].work : NULL;
-    struct captured *work = calloc(1, sizeof *work); /* lives as long as the nodes do */
-    if (!work)
+    struct captured *work = works < MOST_NODES ? calloc(1, sizeof *work) : NULL;
+    if (!work) /* it lives as long as the nodes do: for ever */
         return NULL;
+    works++;
     *work = (struct captured){c->flops, c->bytes, (uint32_t)c->where, 0};
     capturing[at].span = c->span;
     return capturing[at].work = work;

@@ -27,11 +27,15 @@ struct node_maker {
 /* Remembers the maker of a node; a node that is the copy of one known already gets that one's maker. */
 void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker);
 
-/* Sets `work` and `all` of a node's maker by what stood around it. Nothing is set when there is no memory. */
+/* Sets `work` and `all` of a node's maker by what stood around it. Nothing is set when there is no memory, or a million
+ * spans have been captured. */
 void nodes_count(struct node_maker *maker, const struct record_node *about);
 
 /* FLOPs of a kernel that does all of its span's work; 0: it does not, or they are not known. maker may be NULL. */
 uint64_t nodes_flops(const struct node_maker *maker);
+
+/* Nodes that there was no room for, since last asked. */
+uint64_t nodes_refused(void);
 
 /* Who made a node; NULL: unknown. */
 const struct node_maker *nodes_find(uint64_t node);
