@@ -205,18 +205,56 @@ START_TEST(saves_beside_the_trace)
 }
 END_TEST
 
+/* With a walk over all threads for each event this takes a minute, in which no ring is drained. */
+START_TEST(very_many_threads)
+{
+    enum { MANY = 5000, EACH = 150 };
+    top_free(table);
+    table = top_make(64 << 20);
+    struct record_memory m = {.device_type = 0, .device_index = -1};
+    struct record *r = record_new(REC_MEMORY, CAT_MEMORY, "", DATA_MEMORY, &m, sizeof m);
+    for (int64_t i = 0; i < EACH; i++)
+        for (uint32_t thread = 0; thread < MANY; thread++) {
+            struct json_place at = {31337, THREAD + thread, i * 1000 + thread, i * 1000 + thread};
+            r->memory.bytes = thread % 7;
+            top_record(table, r, &at);
+        }
+    free(r);
+    span(CAT_CPU_OP, "aten::add", 1000, 1999, 1); /* of all threads: what was taken in its time */
+    int64_t bytes = 0, inside = 0;
+    for (int64_t i = 0; i < EACH; i++)
+        for (int64_t thread = 0; thread < MANY; thread++) {
+            bytes += thread % 7;
+            int64_t at = i * 1000 + thread;
+            inside += at >= 1000 && at <= 1999 ? thread % 7 : 0;
+        }
+    ck_assert(top_finish(table, &rows));
+    buf_put(&rows, "", 1);
+    char line[128];
+    snprintf(line, sizeof line, "[\"aten::add\", 0, 0, 0, 1, 999, 999, 0, 0, %lld, %lld, ",
+             (long long)inside, (long long)inside);
+    ck_assert_msg(strstr(rows.data, line) != NULL, "%s not in %s", line, rows.data);
+    const char *rest = strstr(rows.data, "[\"[memory]\"");
+    ck_assert_ptr_nonnull(rest);
+    snprintf(line, sizeof line, ", 0, 0, 0, 0, %lld, ", (long long)(bytes - inside));
+    ck_assert_msg(strstr(rest, line) != NULL, "%s not in %s", line, rest);
+}
+END_TEST
+
 Suite *suite_top(void);
 
 Suite *suite_top(void)
 {
     Suite *s = suite_create("top");
     TCase *c = tcase_create("top");
+    tcase_set_timeout(c, 30);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, adds_up_a_tree);
     tcase_add_test(c, an_only_child_of_the_same_name_takes_the_place);
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
     tcase_add_test(c, what_is_open_counts_as_last_looked_at);
     tcase_add_test(c, in_any_order);
+    tcase_add_test(c, very_many_threads);
     tcase_add_test(c, no_table_beyond_its_memory);
     tcase_add_test(c, no_table_where_args_are_taken_for_ours);
     tcase_add_test(c, saves_beside_the_trace);

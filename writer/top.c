@@ -35,6 +35,7 @@ void top_drop(struct top *t)
         free(t->rows[i].memory);
     }
     free(t->rows);
+    free(t->row_slots);
     free(t->kinds);
     free(t->slots);
     free(t->work);
@@ -170,20 +171,47 @@ uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags
 
 /* ---- rows ---- */
 
+/* The slot of a row: its own, or the free one where it belongs. */
+static size_t row_place(const struct top *t, uint64_t key)
+{
+    size_t at = key * 0x9e3779b97f4a7c15u >> 32 & (t->n_row_slots - 1);
+    while (t->row_slots[at] && t->rows[t->row_slots[at] - 1].key != key)
+        at = (at + 1) & (t->n_row_slots - 1);
+    return at;
+}
+
+static bool more_row_slots(struct top *t)
+{
+    size_t n = t->n_row_slots ? 2 * t->n_row_slots : 64;
+    uint32_t *slots = t->used + n * sizeof *slots <= t->most ? calloc(n, sizeof *slots) : NULL;
+    if (!slots) {
+        top_drop(t);
+        return false;
+    }
+    t->used += (n - t->n_row_slots) * sizeof *slots;
+    free(t->row_slots);
+    t->row_slots = slots;
+    t->n_row_slots = n;
+    for (size_t i = 0; i < t->n_rows; i++)
+        slots[row_place(t, t->rows[i].key)] = (uint32_t)i + 1;
+    return true;
+}
+
 struct top_row *top_row_of(struct top *t, uint64_t key)
 {
     if (t->last_row < t->n_rows && t->rows[t->last_row].key == key)
         return &t->rows[t->last_row];
-    size_t i = 0;
-    while (i < t->n_rows && t->rows[i].key != key)
-        i++;
-    if (i == t->n_rows) {
-        if (!top_grow(t, (void **)&t->rows, &t->rows_room, i, sizeof *t->rows))
+    if (2 * t->n_rows >= t->n_row_slots && !more_row_slots(t))
+        return NULL;
+    size_t at = row_place(t, key);
+    if (!t->row_slots[at]) {
+        if (!top_grow(t, (void **)&t->rows, &t->rows_room, t->n_rows, sizeof *t->rows))
             return NULL;
         t->rows[t->n_rows++] = (struct top_row){.key = key, .steps_only = true};
+        t->row_slots[at] = (uint32_t)t->n_rows;
     }
-    t->last_row = i;
-    return &t->rows[i];
+    t->last_row = t->row_slots[at] - 1;
+    return &t->rows[t->last_row];
 }
 
 /* Where it belongs among those sorted: behind all that do not come after it. Looked for from the end, where it nearly always is. */

@@ -51,41 +51,67 @@ struct walk {
 
 /* ---- memory of all threads ---- */
 
+/* What is left of a row's. */
+struct cursor {
+    const struct top_memory *at, *end;
+};
+
+/* Moves the cursor at i down a heap of n until none below it comes earlier. */
+static void sink_down(struct cursor *heap, size_t n, size_t i)
+{
+    struct cursor moved = heap[i];
+    for (size_t below; (below = 2 * i + 1) < n; i = below) {
+        if (below + 1 < n && heap[below + 1].at->at < heap[below].at->at)
+            below++;
+        if (heap[below].at->at >= moved.at->at)
+            break;
+        heap[i] = heap[below];
+    }
+    heap[i] = moved;
+}
+
+static size_t make_heap(const struct top *t, struct cursor *heap)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const struct top_row *row = &t->rows[i];
+        if (row->n_memory)
+            heap[n++] = (struct cursor){row->memory, row->memory + row->n_memory};
+    }
+    for (size_t i = n / 2; i > 0; i--)
+        sink_down(heap, n, i - 1);
+    return n;
+}
+
 /* One array of all rows', sorted, with running sums. */
 static bool merge_memory(struct walk *w)
 {
     const struct top *t = w->t;
-    size_t n = 0, n_rows = 0;
+    size_t n = 0;
     for (size_t i = 0; i < t->n_rows; i++)
         n += t->rows[i].n_memory;
-    struct cursor {
-        const struct top_memory *at, *end;
-    } *rows = calloc(t->n_rows + 1, sizeof *rows);
+    struct cursor *heap = calloc(t->n_rows + 1, sizeof *heap);
     w->memory = malloc((n + 1) * sizeof *w->memory);
     w->covered = calloc(n + 1, 1);
     w->n_memory = n;
-    if (!rows || !w->memory || !w->covered) {
-        free(rows);
+    if (!heap || !w->memory || !w->covered) {
+        free(heap);
         return false;
     }
-    for (size_t i = 0; i < t->n_rows; i++)
-        if (t->rows[i].n_memory)
-            rows[n_rows++] =
-                (struct cursor){t->rows[i].memory, t->rows[i].memory + t->rows[i].n_memory};
+    size_t rows = make_heap(t, heap);
     int64_t cpu = 0, device = 0;
     for (size_t k = 0; k < n; k++) {
-        struct cursor *first = &rows[0];
-        for (size_t i = 1; i < n_rows; i++)
-            if (rows[i].at->at < first->at->at)
-                first = &rows[i];
-        w->memory[k] = (struct top_memory){first->at->at, cpu, device};
-        cpu += first->at->cpu;
-        device += first->at->device;
-        if (++first->at == first->end)
-            *first = rows[--n_rows];
+        const struct top_memory *first = heap[0].at++;
+        w->memory[k] = (struct top_memory){first->at, cpu, device};
+        cpu += first->cpu;
+        device += first->device;
+        if (heap[0].at == heap[0].end)
+            heap[0] = heap[--rows];
+        if (rows)
+            sink_down(heap, rows, 0);
     }
     w->memory[n] = (struct top_memory){INT64_MAX, cpu, device};
-    free(rows);
+    free(heap);
     return true;
 }
 

@@ -87,6 +87,8 @@ struct top {
     struct top_row *rows;
     size_t n_rows, rows_room;
     size_t last_row;       /* found last */
+    uint32_t *row_slots;   /* of rows by key, + 1; 0: free */
+    size_t n_row_slots;    /* a power of two */
     struct top_work *work; /* by external id, open addressing */
     size_t n_work, work_slots;
     struct top_opened *open;
