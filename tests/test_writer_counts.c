@@ -251,6 +251,22 @@ START_TEST(a_mark_that_is_held_up)
 }
 END_TEST
 
+/* A host's log is not ours to fill, but what was lost is said. */
+START_TEST(the_line_at_exit_comes_after_any_number_of_lines)
+{
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    for (unsigned i = 0; i < 150; i++)
+        log_warn("line %u", i);
+    log_error("something fails");
+    session_end();
+    const char *said = capture_stderr();
+    ck_assert_uint_eq(capture_lines(said, "cprof: rank 0: 1 trace, "), 1);
+    ck_assert_uint_eq(capture_lines(said, "something fails"), 1);
+    ck_assert_uint_lt(capture_lines(said, ""), 110);
+}
+END_TEST
+
 Suite *suite_writer_counts(void)
 {
     Suite *suite = suite_create("writer_counts");
@@ -260,6 +276,7 @@ Suite *suite_writer_counts(void)
     tcase_add_test(counts, exactly_what_was_made_stands_in_each_window);
     tcase_add_test(counts, a_span_that_ends_at_the_last_moment);
     tcase_add_test(counts, a_mark_that_is_held_up);
+    tcase_add_test(counts, the_line_at_exit_comes_after_any_number_of_lines);
     tcase_add_test(counts, records_and_losses_make_all);
     tcase_add_test(counts, a_full_file_counts_the_rest);
     tcase_add_test(counts, a_continuous_recording_goes_on_in_the_next_file);

@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINES_MAX  100u /* in the life of the process: a host's log is not ours to fill */
+#define LINES_MAX                                                                                  \
+    100u /* in the life of the process, and as many errors: a host's log is not ours to fill */
 #define LINE_BYTES 2048u
 
 static _Atomic int level = LOG_INFO;
-static _Atomic uint32_t lines;
+static _Atomic uint32_t lines[2]; /* written; [1]: errors */
 
 void log_set_level(enum log_level new_level)
 {
@@ -33,15 +34,8 @@ static void write_line(const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void put(enum log_level at, const char *format, va_list args)
+static void put(const char *format, va_list args)
 {
-    if ((int)at > atomic_load_explicit(&level, memory_order_relaxed))
-        return;
-    uint32_t n = atomic_fetch_add_explicit(&lines, 1, memory_order_relaxed);
-    if (n > LINES_MAX)
-        return;
-    if (n == LINES_MAX)
-        format = "more messages follow; no more are written";
     int saved = errno;
     char line[LINE_BYTES] = "cprof: ";
     size_t used = strlen(line);
@@ -57,12 +51,36 @@ static void put(enum log_level at, const char *format, va_list args)
     errno = saved;
 }
 
+static bool is_on(enum log_level at)
+{
+    return (int)at <= atomic_load_explicit(&level, memory_order_relaxed);
+}
+
+/* The same for one line of many. */
+static void put_counted(enum log_level at, const char *format, va_list args)
+{
+    if (!is_on(at))
+        return;
+    uint32_t n = atomic_fetch_add_explicit(&lines[at == LOG_ERROR], 1, memory_order_relaxed);
+    if (n <= LINES_MAX)
+        put(n < LINES_MAX ? format : "more messages follow; no more are written", args);
+}
+
+void log_last(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (is_on(LOG_INFO))
+        put(format, args);
+    va_end(args);
+}
+
 #define LOG_FUNCTION(name, at)                                                                     \
     void name(const char *format, ...)                                                             \
     {                                                                                              \
         va_list args;                                                                              \
         va_start(args, format);                                                                    \
-        put(at, format, args);                                                                     \
+        put_counted(at, format, args);                                                             \
         va_end(args);                                                                              \
     }
 

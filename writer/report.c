@@ -92,7 +92,7 @@ void report_exit(const struct writer_options *options)
         options->identity(&id);
     char events[32], losts[32], paths[REPORT_PATHS * PATH_MAX + 128];
     list_paths(paths, sizeof paths);
-    log_info("rank %lld: %llu trace%s, %s events, %s lost: %s", (long long)id.rank,
+    log_last("rank %lld: %llu trace%s, %s events, %s lost: %s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
              grouped(report.events, events, sizeof events),
              grouped(report.lost, losts, sizeof losts), paths);

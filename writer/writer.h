@@ -47,6 +47,9 @@ void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /* as log_error */
 
+/* As log_info(), however many lines there were: the line at exit. */
+void log_last(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* ---- what is recorded now ---- */
 
 enum gate {
