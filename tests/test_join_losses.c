@@ -105,6 +105,35 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 }
 END_TEST
 
+/* ---- rows ------------------------------------------------------------------------------------------------- */
+
+/* CUPTI knows the context of a wait, and cprof may not know whose it is. */
+START_TEST(a_row_of_no_device_has_no_devices_name)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    launch("kernel", 1);
+    struct gpu_record r = {.kind = GPU_KERNEL,
+                           .name = "elsewhere",
+                           .name_len = 9,
+                           .start = clock_ticks(),
+                           .device = GPU_NONE,
+                           .context = 9,
+                           .stream = 7};
+    r.end = r.start + 1000;
+    fake_gpu_deliver(&r);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "elsewhere"), 1);
+    const char *name = trace_event(&t, 'M', "\"process_name\", \"pid\": 4294967295");
+    ck_assert_msg(name && strstr(name, "GPU of no known number"), "%s", name ? name : "no name");
+    name = trace_event(&t, 'M', "\"process_labels\", \"pid\": 4294967295");
+    ck_assert_msg(name && !strstr(name, "GPU 4294967295"), "%s", name ? name : "no label");
+    trace_free(&t);
+}
+END_TEST
+
 /* ---- regions ---------------------------------------------------------------------------------------------- */
 
 static void edge(enum edge_kind kind, bool kept, bool keep)
@@ -163,6 +192,7 @@ Suite *suite_join_losses(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, kernels_without_correlation_stand_in_each_window);
     tcase_add_test(c, what_waits_for_a_call_outside_of_windows_does_not_pile_up);
+    tcase_add_test(c, a_row_of_no_device_has_no_devices_name);
     tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);
     suite_add_tcase(s, c);
     return s;

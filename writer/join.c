@@ -50,6 +50,8 @@ static const char *process_of(const struct join_windows *in, enum lane_kind kind
     static uint32_t last = GPU_NONE;
     if (kind == LANE_OVERHEAD)
         return window_process_name();
+    if (device == GPU_NONE)
+        return "GPU of no known number";
     if (device == last)
         return text;
     const struct gpu_source *source = in->shared->options->gpu;

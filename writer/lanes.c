@@ -293,7 +293,7 @@ static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const
     }
     char label[24];
     int64_t sort = GPU_SORT + (int64_t)pid;
-    int n = snprintf(label, sizeof(label), "GPU %u", pid);
+    int n = snprintf(label, sizeof(label), pid != GPU_NONE ? "GPU %u" : "GPU", pid);
     json_meta_text(b, "process_name", pid, tid, "name", process, strlen(process));
     json_meta_text(b, "process_labels", pid, tid, "labels", label, (size_t)n);
     json_meta_number(b, "process_sort_index", pid, tid, sort < INT32_MAX ? sort : INT32_MAX);
