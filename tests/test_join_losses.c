@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -105,6 +106,36 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 }
 END_TEST
 
+/* ---- failing ---------------------------------------------------------------------------------------------- */
+
+/* One window waits for CUPTI, the next one is being recorded, when a file cannot be written any more. */
+START_TEST(what_is_dropped_with_a_window_is_counted)
+{
+    char command[sizeof session_folder + 32];
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    session_span("saved");
+    session_step(ACTION_SKIP);
+    session_sleep(100);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("waits");
+    atomic_store(&fake_gpu.kept_back, true);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("recorded");
+    session_sleep(400); /* both have files */
+    snprintf(command, sizeof command, "rm '%s'/t2.json.*.part", session_folder);
+    ck_assert_int_eq(system(command), 0);
+    while (!writer_is_off()) {
+        session_span("dropped");
+        session_sleep(1);
+    }
+    session_end();
+    const char *said = capture_stderr();
+    ck_assert_uint_eq(capture_lines(said, "recording is off"), 1);
+    ck_assert_uint_eq(capture_lines(said, "1 trace, 2 events, "), 1);
+    ck_assert_uint_eq(capture_lines(said, " 0 lost"), 0);
+}
+END_TEST
+
 /* ---- rows ------------------------------------------------------------------------------------------------- */
 
 /* CUPTI knows the context of a wait, and cprof may not know whose it is. */
@@ -192,6 +223,7 @@ Suite *suite_join_losses(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, kernels_without_correlation_stand_in_each_window);
     tcase_add_test(c, what_waits_for_a_call_outside_of_windows_does_not_pile_up);
+    tcase_add_test(c, what_is_dropped_with_a_window_is_counted);
     tcase_add_test(c, a_row_of_no_device_has_no_devices_name);
     tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);
     suite_add_tcase(s, c);

@@ -10,7 +10,7 @@
 
 bool clock_uses_tsc;
 
-/* at four a second: a quarter of an hour for spans to end in; older ones use the oldest slope */
+/* two a flush, eight a second: eight minutes for spans to end in; older ones use the oldest slope */
 #define KNOTS   4096u
 #define BEND_NS 250e6 /* time in which an error of the map is walked off */
 /* an error of the map that no slewing makes: the wall clock was set */

@@ -24,10 +24,17 @@ static bool may_make_file(const struct window *w, const struct writer_options *o
            !disk_low(path);
 }
 
-/* What had come until then is lost. */
-static void say_failed(const struct window *w, const char *path, int error)
+void saving_drop(struct window *w)
 {
     report.lost += w->lost_total + w->events - w->flushed;
+    w->lost_total = 0;
+    w->flushed = w->events;
+}
+
+/* What had come until then is lost. */
+static void say_failed(struct window *w, const char *path, int error)
+{
+    saving_drop(w);
     log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
               w->part_path[0] ? w->part_path : path, strerror(error));
 }

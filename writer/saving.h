@@ -13,4 +13,7 @@ bool saving_flush(struct window *w, const struct window_shared *shared);
 /* The last flush and the name. False as above. */
 bool saving_finish(struct window *w, const struct window_shared *shared);
 
+/* The window gets no trace: what its file does not hold is counted as lost, once. */
+void saving_drop(struct window *w);
+
 #endif

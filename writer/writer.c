@@ -602,6 +602,7 @@ static void drop_windows(void)
     while (windows) {
         struct window *w = windows;
         windows = w->next;
+        saving_drop(w);
         window_free(w);
     }
     current = NULL;
