@@ -105,8 +105,10 @@ START_TEST(its_size_is_bounded)
     for (uint64_t i = 1; i <= GPU_MEMORY_LIVE; i++) {
         ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, i << 9, 1), i);
     }
+    ck_assert_uint_eq(memory.refused, 0);
     ck_assert_uint_le(memory.capacity, 2 * GPU_MEMORY_LIVE);
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 1, 1), GPU_MEMORY_LIVE);
+    ck_assert_uint_eq(memory.refused, 1);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 1, 1), GPU_MEMORY_LIVE);
     for (uint64_t i = GPU_MEMORY_LIVE; i > 0; i--) {
         ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, i << 9, 1), i - 1);

@@ -119,6 +119,7 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
         }
     }
     if (!grow(m)) {
+        m->refused++;
         return;
     }
     m->slots[find(m, r->memory.address)] =
@@ -150,6 +151,8 @@ uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r)
         released(m, r);
     } else if (total != NULL) {
         allocated(m, r, total);
+    } else {
+        m->refused++;
     }
     return total != NULL ? total->bytes : 0;
 }

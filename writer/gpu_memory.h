@@ -6,8 +6,9 @@
 
 #include "writer/gpu_record.h"
 
-#define GPU_MEMORY_LIVE   (1u << 17) /* most allocations remembered; those beyond are not counted */
-#define GPU_MEMORY_TOTALS 128u       /* most pairs of device and kind */
+#define GPU_MEMORY_LIVE                                                                            \
+    (1u << 17) /* most allocations remembered; those beyond are not in the totals: `refused` */
+#define GPU_MEMORY_TOTALS 128u /* most pairs of device and kind */
 
 /* CUpti_ActivityMemoryKind */
 enum gpu_memory_kind {
@@ -35,6 +36,7 @@ struct gpu_memory {
     uint32_t capacity;             /* 0 or a power of two */
     uint32_t live;                 /* slots in use */
     uint32_t n_totals;
+    uint64_t refused; /* allocations that are in no total, since whoever reads it set it to 0 */
     struct gpu_memory_total totals[GPU_MEMORY_TOTALS];
 };
 

@@ -737,6 +737,8 @@ void join_settle(const struct join_windows *in, struct window *w)
     ranges_take(w->serial, put_annotation, &s);
     w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
     w->lost.n[LOSS_NAMES] += names_refused();
+    w->lost.n[LOSS_MEMORY_TABLE] += memory.refused;
+    memory.refused = 0;
 }
 
 void join_finished(uint64_t start, uint64_t end)
