@@ -2,6 +2,7 @@
 /* See cudnn_plan.h. */
 #include "preload/cudnn_plan.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "preload/cudnn.h"
@@ -12,8 +13,8 @@
 #define NEWEST                                                                                     \
     CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR /* of which it is known whether it multiplies */
 
-/* What an operation multiplies with what. */
-enum operand { LEFT, RIGHT, RESULT, OPERANDS };
+/* What an operation multiplies with what. Attention: queries with keys, and that with values. */
+enum operand { LEFT, RIGHT, RESULT, VALUES, OPERANDS };
 
 struct tensor {
     int64_t size[DIMS];
@@ -29,6 +30,7 @@ struct descriptor {
         struct tensor tensor;
         struct {
             const void *operands[OPERANDS]; /* of an operation that is being filled */
+            const void *config;             /* what a plan is made from */
             bool overridden;                /* its sizes are set when it runs */
             struct blas_work work; /* of one execution; type BLAS_UNKNOWN until it is known */
         };
@@ -61,17 +63,21 @@ static bool is_product(int type)
            type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
 }
 
+static bool is_attention(int type)
+{
+    return type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR ||
+           type == CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
+}
+
 /* One that is kept: the others multiply nothing. */
 static bool is_operation(int type)
 {
     switch (type) {
-    case CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR:
-    case CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR:
         return true; /* by lengths that only the device knows */
     default:
-        return is_product(type) || type > NEWEST;
+        return is_product(type) || is_attention(type) || type > NEWEST;
     }
 }
 
@@ -150,20 +156,50 @@ static enum operand operand_of(int name)
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X:
     case CUDNN_ATTR_OPERATION_MATMUL_ADESC:
+    case CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC:
+    case CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC:
         return LEFT;
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW:
     case CUDNN_ATTR_OPERATION_MATMUL_BDESC:
+    case CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC:
+    case CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC:
         return RIGHT;
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY:
     case CUDNN_ATTR_OPERATION_MATMUL_CDESC:
+    case CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC:
+    case CUDNN_ATTR_OPERATION_SDPA_BWD_ODESC:
         return RESULT;
+    case CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC:
+    case CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC:
+        return VALUES;
     default:
         return OPERANDS;
     }
+}
+
+static bool within(int name, int first, int last)
+{
+    return name >= first && name <= last;
+}
+
+/* Whether an attribute leaves the sizes of an attention as its tensors have them: scale, dropout, sink, masks as graphs of their own and the
+ * softmax' results do. Lengths of sequences, page tables and masks of blocks do not, nor what a version to come may have. */
+static bool keeps_sizes(int name)
+{
+    return within(name, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC,
+                  CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC) ||
+           within(name, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH,
+                  CUDNN_ATTR_OPERATION_SDPA_FWD_UNFUSE_FMA) ||
+           within(name, CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC,
+                  CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC) ||
+           within(name, CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC,
+                  CUDNN_ATTR_OPERATION_SDPA_BWD_DSINK_DESC) ||
+           within(name, CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
+                  CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID);
 }
 
 static void set_operation(struct descriptor *d, int name, const void *const *values)
@@ -171,8 +207,11 @@ static void set_operation(struct descriptor *d, int name, const void *const *val
     enum operand o = operand_of(name);
     if (o < OPERANDS)
         d->operands[o] = values[0];
-    d->overridden |= name >= CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC &&
-                     name <= CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC;
+    if (is_attention(d->type))
+        d->overridden |= !keeps_sizes(name);
+    else
+        d->overridden |= within(name, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+                                CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC);
 }
 
 /* Adds what an operation of a graph does. Those that are not kept multiply nothing. */
@@ -231,7 +270,8 @@ void cudnn_plan_set(const void *descriptor, int name, int64_t n, const void *val
     } else if (name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH ||
                name == CUDNN_ATTR_ENGINE_OPERATION_GRAPH || name == CUDNN_ATTR_ENGINECFG_ENGINE ||
                name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
-        hand_on(d, find(((const void *const *)values)[0]));
+        d->config = ((const void *const *)values)[0];
+        hand_on(d, find(d->config));
     }
 }
 
@@ -264,13 +304,17 @@ static const struct tensor *tensor_of(const struct descriptor *d, enum operand o
     return whole ? &t->tensor : NULL;
 }
 
-void cudnn_plan_whole(const void *descriptor)
+/* What is in memory is moved. */
+static void move(struct blas_work *w, const struct tensor *t)
 {
-    struct descriptor *d = find(descriptor);
-    if (!d || !is_product(d->type) || d->overridden)
-        return;
-    const struct tensor *t[OPERANDS];
-    for (enum operand o = LEFT; o < OPERANDS; o++)
+    if (!t->virtual && cudnn_type(t->type) != BLAS_UNKNOWN)
+        blas_move(w, volume(t), cudnn_type(t->type));
+}
+
+static void count_product(struct descriptor *d)
+{
+    const struct tensor *t[VALUES];
+    for (enum operand o = LEFT; o < VALUES; o++)
         if (!(t[o] = tensor_of(d, o)))
             return;
     /* products for each element of the result: along the left matrix' last side, or over the weights of one output channel */
@@ -284,10 +328,86 @@ void cudnn_plan_whole(const void *descriptor)
     int type = t[LEFT]->virtual ? t[RIGHT]->type : t[LEFT]->type;
     blas_gemm(&w, volume(t[RESULT]), 1, depth, 1, cudnn_type(type));
     w.bytes = 0;
-    for (enum operand o = LEFT; o < OPERANDS && w.type != BLAS_UNKNOWN; o++)
-        if (!t[o]->virtual && cudnn_type(t[o]->type) != BLAS_UNKNOWN)
-            blas_move(&w, volume(t[o]), cudnn_type(t[o]->type));
+    for (enum operand o = LEFT; o < VALUES && w.type != BLAS_UNKNOWN; o++)
+        move(&w, t[o]);
     d->work = w;
+}
+
+/* Scores of all queries and keys, and their product with the values; its gradients: the scores again, and four products, as in flops.def.
+ * Sizes [batch, heads, sequence, head's dimension]; a head of keys may serve several of queries. */
+static void count_attention(struct descriptor *d)
+{
+    const struct tensor *t[OPERANDS];
+    for (enum operand o = LEFT; o < OPERANDS; o++)
+        if (!(t[o] = tensor_of(d, o)) || t[o]->dims != 4)
+            return;
+    bool back = d->type == CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
+    const int64_t *q = t[LEFT]->size, *v = t[VALUES]->size;
+    int64_t heads = volume(&(struct tensor){.size = {q[0], q[1]}, .dims = 2});
+    struct blas_work w = {.type = BLAS_UNKNOWN};
+    blas_gemm(&w, q[2], t[RIGHT]->size[2], (back ? 3 : 1) * q[3] + (back ? 2 : 1) * v[3], heads,
+              cudnn_type(t[LEFT]->type));
+    w.bytes = 0;
+    for (enum operand o = LEFT; o < OPERANDS && w.type != BLAS_UNKNOWN; o++)
+        move(&w, t[o]);
+    w.bytes *= back ? 2 : 1; /* and the gradient of each */
+    d->work = w;
+}
+
+/* ---- what a plan is done in ---- */
+
+/* The library's calls that tell of an engine. */
+struct asked {
+    int (*make)(int type, void **made);
+    int (*get)(const void *, int name, int type, int64_t room, int64_t *n, void *values);
+    int (*destroy)(void *);
+};
+
+static bool converts_inputs(const struct asked *a, const void *config, void *engine)
+{
+    int notes[32];
+    int64_t n = 0;
+    if (a->get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+               &engine) != 0 ||
+        a->get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, 32, &n,
+               notes) != 0)
+        return false;
+    for (int64_t i = 0; i < n && i < 32; i++)
+        if (notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
+            return true;
+    return false;
+}
+
+/* Single precision is multiplied in TF32 units by an engine that says that it converts its inputs; PyTorch tells by the same note whether
+ * it may use one (aten/src/ATen/native/cudnn/Conv_v8.cpp). Descriptors are made for the answer, which the program does not see. */
+static void ask_engine(struct descriptor *plan, void *finalize)
+{
+    const struct descriptor *config = find(plan->config);
+    struct asked a;
+    void *engine = NULL;
+    if (!finalize || !config || config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
+        return;
+    *(void **)&a.make = blas_sibling(finalize, "cudnnBackendCreateDescriptor");
+    *(void **)&a.get = blas_sibling(finalize, "cudnnBackendGetAttribute");
+    *(void **)&a.destroy = blas_sibling(finalize, "cudnnBackendDestroyDescriptor");
+    if (!a.make || !a.get || !a.destroy || a.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != 0)
+        return;
+    if (converts_inputs(&a, plan->config, engine))
+        plan->work.type = BLAS_TF32;
+    a.destroy(engine);
+}
+
+void cudnn_plan_whole(const void *descriptor, void *finalize)
+{
+    int saved = errno;
+    struct descriptor *d = find(descriptor);
+    if (d && is_product(d->type) && !d->overridden)
+        count_product(d);
+    else if (d && is_attention(d->type) && !d->overridden)
+        count_attention(d);
+    else if (d && d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && d->work.type == BLAS_FLOAT)
+        ask_engine(d, finalize);
+    errno = saved;
 }
 
 void cudnn_plan_work(struct blas_work *w, const void *plan)

@@ -8,6 +8,7 @@
 #define LIST_MOST    65536u /* tensors of one list */
 #define SPATIAL_MOST 3u     /* dimensions that a convolution slides over */
 #define KEY          8u     /* shortest name in the table */
+#define FLOAT4_X2    45u    /* c10::ScalarType Float4_e2m1fn_x2: two numbers in an element */
 
 /* A tensor's part of the work. sizes is NULL when it is not there. */
 struct shape {
@@ -99,20 +100,25 @@ static bool tensor_at(struct call *call, int i, struct shape *s)
            shape_of(call, value_pointer(value, torch_api.layout->iv_payload), s);
 }
 
-/* The same where there must be one. It is `first`: what it is made of is what the call is counted for. */
+/* What the tensor is made of is what the call is counted for. */
+static void note_first(struct call *call, const struct shape *s)
+{
+    const struct torch_layout *l = torch_api.layout;
+    const int8_t *tensor = s->tensor;
+    call->out->dtype = s->dtype;
+    call->out->device_type = tensor[l->ti_device_set] ? tensor[l->ti_device_type] : -1;
+    call->out->device_index = tensor[l->ti_device_set] ? tensor[l->ti_device_index] : -1;
+}
+
+/* The tensor at position i, where there must be one; `first`: the call is counted for it. */
 static bool operand(struct call *call, int i, struct shape *s, bool first)
 {
     if (!tensor_at(call, i, s)) {
         call->bad = true;
         return false;
     }
-    if (first) {
-        const struct torch_layout *l = torch_api.layout;
-        const int8_t *tensor = s->tensor;
-        call->out->dtype = s->dtype;
-        call->out->device_type = tensor[l->ti_device_set] ? tensor[l->ti_device_type] : -1;
-        call->out->device_index = tensor[l->ti_device_set] ? tensor[l->ti_device_index] : -1;
-    }
+    if (first)
+        note_first(call, s);
     return true;
 }
 
@@ -161,6 +167,12 @@ static int64_t int_of(struct call *call, int i, uint64_t d, int64_t otherwise)
 
 /* ---- the formulas ------------------------------------------------------------------------------------------- */
 
+/* Numbers that stand in one element of the type. */
+static uint64_t packed(uint32_t dtype)
+{
+    return dtype == FLOAT4_X2 ? 2 : 1;
+}
+
 static void count_MATMUL(struct call *call, int a, int b, int c)
 {
     struct shape left, right, added;
@@ -175,7 +187,7 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
         columns = (uint64_t)right.sizes[right.dims - 1];
     uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
     uint64_t result = depth ? times(call, rows / depth, columns) : 0;
-    call->out->flops = times(call, 2, times(call, rows, columns));
+    call->out->flops = times(call, 2 * packed(left.dtype), times(call, rows, columns));
     move_bytes(call, rows, left.dtype);
     move_bytes(call, volume(call, &right, 0), right.dtype);
     move_bytes(call, result, left.dtype);
@@ -183,16 +195,42 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
         move_bytes(call, volume(call, &added, 0), added.dtype);
 }
 
+static void count_GROUPED(struct call *call, int a, int b, int c)
+{
+    struct shape left, right, ends;
+    if (!operand(call, a, &left, true) || !operand(call, b, &right, false))
+        return;
+    bool ended = tensor_at(call, c, &ends);
+    if (left.dims < 2 || left.dims > 3 || right.dims < 2 || right.dims > 3) {
+        call->bad = true;
+        return;
+    }
+    bool columns_split = left.dims == 3 && right.dims == 2; /* each is one group's */
+    bool depth_split = left.dims == 2 && right.dims == 2;   /* each group has a result of its own */
+    uint64_t elements = volume(call, &left, columns_split ? 1 : 0);
+    uint64_t columns = (uint64_t)right.sizes[right.dims - 1];
+    uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
+    uint64_t result = depth ? times(call, elements / depth, columns) : 0;
+    call->out->flops = times(call, 2 * packed(left.dtype), times(call, elements, columns));
+    move_bytes(call, volume(call, &left, 0), left.dtype);
+    move_bytes(call, volume(call, &right, 0), right.dtype);
+    move_bytes(call, depth_split && ended ? times(call, result, volume(call, &ends, 0)) : result,
+               left.dtype);
+}
+
 /* Elements of the first `a` tensors broadcast to each other; those that are no tensors are numbers. */
 static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
 {
-    uint64_t dims = 0, n = 1;
+    uint64_t dims = 0, n = 1, tensors = 0;
     for (int i = 0; i < a; i++) {
-        if (i == 0 ? !operand(call, 0, &shapes[0], true) : !tensor_at(call, i, &shapes[i]))
+        if (!tensor_at(call, i, &shapes[i]))
             continue;
+        if (tensors++ == 0)
+            note_first(call, &shapes[i]);
         dims = shapes[i].dims > dims ? shapes[i].dims : dims;
         move_bytes(call, volume(call, &shapes[i], 0), shapes[i].dtype);
     }
+    call->bad |= tensors == 0;
     if (a == 1)
         return volume(call, &shapes[0], 0);
     for (uint64_t d = 1; d <= dims; d++) {
@@ -211,7 +249,7 @@ static void count_ELEMENTS(struct call *call, int a, int b, int c)
     uint64_t n = broadcast(call, a, shapes);
     call->out->flops = times(call, n, (uint64_t)b);
     if (c)
-        move_bytes(call, n, shapes[0].dtype);
+        move_bytes(call, n, call->out->dtype);
 }
 
 static void count_FIRST(struct call *call, int a, int b, int c)
@@ -294,6 +332,24 @@ static void count_GATHER(struct call *call, int a, int b, int c)
     move_bytes(call, times(call, 2, times(call, n, volume(call, &table, 1))), table.dtype);
 }
 
+static void count_BAG(struct call *call, int a, int b, int c)
+{
+    struct shape table, indices, bags;
+    const char *mode = value_at(call, c + 2);
+    if (!operand(call, a, &table, true) || !operand(call, b, &indices, false))
+        return;
+    bool largest = c >= 0 && mode && value_tag(mode) == torch_api.layout->tag_int &&
+                   value_word(mode, torch_api.layout->iv_payload) == 2;
+    uint64_t n = volume(call, &indices, 0), width = volume(call, &table, 1);
+    call->out->flops = largest ? 0 : times(call, n, width);
+    move_bytes(call, n, indices.dtype);
+    move_bytes(call, times(call, n, width), table.dtype);
+    if (tensor_at(call, c, &bags))
+        move_bytes(call, times(call, volume(call, &bags, 0), width), table.dtype);
+    else
+        move_bytes(call, times(call, n, width), table.dtype);
+}
+
 /* ---- convolutions ---- */
 
 /* Products that each element of the weight takes part in: batch x what the window slides over. */
@@ -302,6 +358,11 @@ struct conv {
     uint64_t spatial; /* dimensions */
     uint64_t
         position; /* elements of the output, or of the input of a transposed one, in one channel of all samples */
+};
+
+/* Where the arguments of a transposed convolution stand; more: what is added to the output. */
+struct spread {
+    int stride, padding, more, dilation, groups;
 };
 
 static bool conv_shapes(struct call *call, int input, struct conv *k)
@@ -357,22 +418,60 @@ static void count_CONV(struct call *call, int stride, int padding, int dilation)
     conv_bytes(call, &k, times(call, k.position, (uint64_t)k.weight.sizes[0]));
 }
 
-static void count_CONV_T(struct call *call, int a, int b, int c)
+/* The number at position i; one that is none makes the call bad. */
+static int64_t number_at(struct call *call, int i)
+{
+    const char *value = value_at(call, i);
+    if (!value || value_tag(value) != torch_api.layout->tag_int) {
+        call->bad = true;
+        return 0;
+    }
+    return (int64_t)value_word(value, torch_api.layout->iv_payload);
+}
+
+/* Length along dimension d of what a transposed convolution writes. */
+static uint64_t spread_length(struct call *call, const struct conv *k, uint64_t d,
+                              const struct spread *at)
+{
+    int64_t most = INT64_C(1) << 20, in = k->input.sizes[k->input.dims - k->spatial + d];
+    int64_t filter = k->weight.sizes[k->weight.dims - k->spatial + d];
+    int64_t step = int_of(call, at->stride, d, 1), pad = int_of(call, at->padding, d, 0);
+    int64_t more = int_of(call, at->more, d, 0), dilation = int_of(call, at->dilation, d, 1);
+    if (in > most || filter > most || step > most || dilation > most || pad > most || more > most)
+        call->bad = true;
+    int64_t length = call->bad ? 0 : (in - 1) * step - 2 * pad + dilation * (filter - 1) + more + 1;
+    return length > 0 ? (uint64_t)length : 0;
+}
+
+static void count_spread(struct call *call, const struct spread *at)
 {
     struct conv k;
-    (void)a, (void)b, (void)c;
     if (!conv_shapes(call, 0, &k))
         return;
     uint64_t inputs = volume(call, &k.input, 0), filter = volume(call, &k.weight, 1);
     call->out->flops = times(call, 2, times(call, inputs, filter));
-    conv_bytes(call, &k, 0); /* the output's size would need more arguments */
+    int64_t groups = number_at(call, at->groups);
+    uint64_t out = times(call, conv_batch(&k), (uint64_t)k.weight.sizes[1]);
+    out = times(call, out, groups > 0 ? (uint64_t)groups : 0);
+    for (uint64_t d = 0; d < k.spatial; d++)
+        out = times(call, out, spread_length(call, &k, d, at));
+    conv_bytes(call, &k, out);
+}
+
+static void count_CONV_T(struct call *call, int stride, int padding, int dilation)
+{
+    bool torch = stride < padding; /* else cuDNN's order */
+    struct spread at = {stride, padding, padding + 1, dilation,
+                        torch ? dilation - 1 : dilation + 1};
+    count_spread(call, &at);
 }
 
 static void count_CONVOLUTION(struct call *call, int transposed, int padding, int c)
 {
+    struct spread at = {padding - 1, padding, transposed + 1, padding + 1, transposed + 2};
     (void)c;
     if (truth(call, value_at(call, transposed)))
-        count_CONV_T(call, 0, 0, 0);
+        count_spread(call, &at);
     else
         count_CONV(call, padding - 1, padding, padding + 1);
 }

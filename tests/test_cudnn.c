@@ -29,14 +29,14 @@ static struct blas_work plan_of(int n)
     struct blas_work w = {.type = BLAS_UNKNOWN};
     cudnn_plan_made(&at[56], CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     cudnn_plan_set(&at[56], CUDNN_ATTR_OPERATIONGRAPH_OPS, n, operations);
-    cudnn_plan_whole(&at[56]);
+    cudnn_plan_whole(&at[56], NULL);
     cudnn_plan_made(&at[57], CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     point(57, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &at[56]);
     cudnn_plan_made(&at[58], CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     point(58, CUDNN_ATTR_ENGINECFG_ENGINE, &at[57]);
     cudnn_plan_made(&at[60], CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     point(60, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &at[58]);
-    cudnn_plan_whole(&at[60]);
+    cudnn_plan_whole(&at[60], NULL);
     cudnn_plan_work(&w, &at[60]);
     return w;
 }
@@ -47,7 +47,7 @@ static void matmul(int i, int a, int b, int c)
     point(i, CUDNN_ATTR_OPERATION_MATMUL_ADESC, &at[a]);
     point(i, CUDNN_ATTR_OPERATION_MATMUL_BDESC, &at[b]);
     point(i, CUDNN_ATTR_OPERATION_MATMUL_CDESC, &at[c]);
-    cudnn_plan_whole(&at[i]);
+    cudnn_plan_whole(&at[i], NULL);
 }
 
 static const int64_t left[] = {5, 2, 3}, right[] = {5, 3, 4}, result[] = {5, 2, 4};
@@ -100,11 +100,64 @@ START_TEST(groups_of_a_convolution)
     point(50, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, &at[1]);
     point(50, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, &at[2]);
     point(50, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, &at[3]);
-    cudnn_plan_whole(&at[50]);
+    cudnn_plan_whole(&at[50], NULL);
     cudnn_plan_made(&at[51], 13); /* a pointwise operation is not kept */
     struct blas_work w = plan_of(2);
     ck_assert_uint_eq(w.flops, UINT64_C(2) * 2 * 16 * 8 * 8 * 4 * 3 * 3);
     ck_assert_uint_eq(w.type, BLAS_HALF);
+}
+END_TEST
+
+static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24},
+                     o[] = {2, 8, 10, 24};
+
+/* An attention at 50 of tensors 1 to 4, whose attributes begin with `first`; `more`: another one, or 0. */
+static struct blas_work attention(int type, int first, int more)
+{
+    cudnn_plan_made(&at[50], type);
+    for (int i = 0; i < 4; i++)
+        point(50, first + i, &at[1 + i]);
+    if (more)
+        point(50, more, &at[1]);
+    cudnn_plan_whole(&at[50], NULL);
+    return plan_of(1);
+}
+
+START_TEST(attention_as_one_operation)
+{
+    /* eight heads of queries, two of keys and values */
+    tensor(1, CUDNN_DATA_BFLOAT16, 4, q);
+    tensor(2, CUDNN_DATA_BFLOAT16, 4, k);
+    tensor(3, CUDNN_DATA_BFLOAT16, 4, v);
+    tensor(4, CUDNN_DATA_BFLOAT16, 4, o);
+    const int forward = CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
+              back = CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
+    const uint64_t scores = 2 * 8 * 10 * 12, elements = 2560 + 768 + 1152 + 3840;
+    struct blas_work w = attention(forward, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, 0);
+    ck_assert_uint_eq(w.flops, 2 * scores * (16 + 24));
+    ck_assert_uint_eq(w.bytes, 2 * elements);
+    ck_assert_uint_eq(w.type, BLAS_BFLOAT16);
+    w = attention(back, CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC, 0);
+    ck_assert_uint_eq(w.flops, 2 * scores * (3 * 16 + 2 * 24));
+    ck_assert_uint_eq(w.bytes, 2 * 2 * elements);
+    /* by cudnn_graph.h: statistics, scale, subgraph … unfused; gradients; sinks */
+    static const int same[] = {2804, 2805, 2811, 2814, 2818, 2819};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        ck_assert_uint_eq(attention(forward, 2800, same[i]).type, BLAS_BFLOAT16);
+    static const int same_back[] = {2855, 2856, 2859, 2862, 2863, 2867, 2869};
+    for (size_t i = 0; i < sizeof same_back / sizeof *same_back; i++)
+        ck_assert_uint_eq(attention(back, 2851, same_back[i]).type, BLAS_BFLOAT16);
+    /* masks of blocks, page tables, lengths, and what is not known yet */
+    static const int other[] = {2806, 2807, 2808, 2809, 2810, 2820, 2821, 2822};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        ck_assert_uint_eq(attention(forward, 2800, other[i]).type, BLAS_UNKNOWN);
+    static const int other_back[] = {2857, 2858, 2865, 2866, 2870};
+    for (size_t i = 0; i < sizeof other_back / sizeof *other_back; i++)
+        ck_assert_uint_eq(attention(back, 2851, other_back[i]).type, BLAS_UNKNOWN);
+    tensor(4, CUDNN_DATA_BFLOAT16, 3, o);
+    ck_assert_uint_eq(attention(forward, 2800, 0).type, BLAS_UNKNOWN);
+    cudnn_plan_gone(&at[4]);
+    ck_assert_uint_eq(attention(forward, 2800, 0).type, BLAS_UNKNOWN);
 }
 END_TEST
 
@@ -121,14 +174,14 @@ START_TEST(what_cannot_be_told)
         point(50, CUDNN_ATTR_OPERATION_MATMUL_ADESC, &at[1]);
         point(50, CUDNN_ATTR_OPERATION_MATMUL_BDESC, &at[2]);
         point(50, CUDNN_ATTR_OPERATION_MATMUL_CDESC, &at[3]);
-        cudnn_plan_whole(&at[50]);
+        cudnn_plan_whole(&at[50], NULL);
         ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
     }
     cudnn_plan_made(&at[50], CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
-    cudnn_plan_whole(&at[50]);
+    cudnn_plan_whole(&at[50], NULL);
     ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
     cudnn_plan_made(&at[50], 1000); /* of a version to come */
-    cudnn_plan_whole(&at[50]);
+    cudnn_plan_whole(&at[50], NULL);
     ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
     matmul(50, 1, 2, 7); /* no such tensor */
     ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
@@ -231,6 +284,7 @@ Suite *suite_cudnn(void)
     tcase_add_test(all, a_product);
     tcase_add_test(all, broadcast_and_virtual);
     tcase_add_test(all, groups_of_a_convolution);
+    tcase_add_test(all, attention_as_one_operation);
     tcase_add_test(all, what_cannot_be_told);
     tcase_add_test(all, more_than_there_is_room_for);
     tcase_add_test(all, threads_make_their_own);

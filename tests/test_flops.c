@@ -119,10 +119,28 @@ START_TEST(matrix_products)
     ADD(24, 16, 32), ADD(24, 32, 8), ADD(FLOAT, 1), ADD(FLOAT, 1);
     expect("aten::_scaled_mm", 2 * 16 * 32 * 8, 16 * 32 + 32 * 8 + 16 * 8);
     ck_assert_uint_eq(n.dtype, 24);
+    ADD(45, 16, 32), ADD(45, 32, 8); /* two numbers of 4 bits in each element */
+    expect("aten::_scaled_mm_v2", 2 * 16 * 64 * 8, 16 * 32 + 32 * 8 + 16 * 8);
     ADD(FLOAT, 0, 4), ADD(FLOAT, 4, 5);
     expect("aten::mm", 0, 4 * 20);
     ADD(FLOAT, 3, 0), ADD(FLOAT, 0, 5);
     expect("aten::mm", 0, 0);
+}
+END_TEST
+
+/* Two groups; each row, column or step of the depth belongs to one of them. */
+START_TEST(groups_of_products)
+{
+    ADD(BF16, 10, 4), ADD(BF16, 2, 4, 5), ADD(INT, 2);
+    expect("aten::_grouped_mm", 2 * 10 * 4 * 5, 2 * (40 + 40 + 50));
+    ADD(BF16, 2, 3, 4), ADD(BF16, 4, 10), ADD(INT, 2);
+    expect("aten::_grouped_mm", 2 * 3 * 4 * 10, 2 * (24 + 40 + 30));
+    ADD(BF16, 2, 3, 4), ADD(BF16, 2, 4, 5), add_none();
+    expect("aten::_grouped_mm", 2 * 2 * 3 * 4 * 5, 2 * (24 + 40 + 30));
+    ADD(24, 3, 10), ADD(24, 10, 5), ADD(FLOAT, 3), ADD(FLOAT, 5), ADD(INT, 2);
+    expect("aten::_scaled_grouped_mm", 2 * 3 * 10 * 5, 30 + 50 + 2 * 15);
+    ADD(BF16, 10), ADD(BF16, 2, 10, 5), ADD(INT, 2);
+    ck_assert_int_eq(tell("aten::_grouped_mm"), FLOPS_UNKNOWN);
 }
 END_TEST
 
@@ -139,8 +157,12 @@ START_TEST(convolutions)
     ADD(FLOAT, 1, 2, 4, 4, 4), ADD(FLOAT, 3, 2, 2, 2, 2), add_none(), INTS(2), INTS(0), INTS(1);
     add_int(1); /* one number for all dimensions: 2 x 2 x 2 */
     expect("aten::conv3d", 2 * 3 * 2 * 8 * 8, 4 * (128 + 48 + 24));
-    ADD(FLOAT, 2, 4, 5, 5), ADD(FLOAT, 4, 3, 3, 3), add_none(), INTS(2, 2), INTS(0, 0), INTS(0, 0);
-    expect("aten::conv_transpose2d", 2 * 2 * 4 * 25 * 3 * 9, 4 * (200 + 108));
+    ADD(FLOAT, 2, 4, 5, 5), ADD(FLOAT, 4, 3, 3, 3), add_none(), INTS(2, 2), INTS(1, 1), INTS(1, 1);
+    add_int(2), INTS(1, 1); /* groups 2: six channels; (5 - 1) 2 - 2 + 2 + 1 + 1: output 10 x 10 */
+    expect("aten::conv_transpose2d", 2 * 2 * 4 * 25 * 3 * 9, 4 * (200 + 108 + 2 * 6 * 100));
+    ADD(FLOAT, 4, 5, 5), ADD(FLOAT, 4, 3, 3, 3), INTS(0, 0), INTS(0, 0), INTS(1, 1);
+    INTS(2, 2), add_int(1); /* without a batch, dilation 2: 4 + 2 x 2 + 1 = 9 x 9 */
+    expect("aten::cudnn_convolution_transpose", 2 * 4 * 25 * 3 * 9, 4 * (100 + 108 + 3 * 81));
     ADD(FLOAT, 1, 1, 3, 3), ADD(FLOAT, 1, 1, 5, 5), add_none(), INTS(1, 1), INTS(0, 0), INTS(1, 1);
     expect("aten::conv2d", 0, 4 * (9 + 25)); /* the filter is larger: torch refuses it */
 }
@@ -228,6 +250,10 @@ START_TEST(element_by_element)
     expect("aten::sub", 60, 4 * (3 + 20 + 60));
     ADD(FLOAT, 2, 3), add(l->tag_double, NULL);
     expect("aten::mul_", 6, 4 * (6 + 6));
+    add(l->tag_int, NULL), ADD(HALF, 2, 3); /* 2 ** tensor */
+    expect("aten::pow", 6, 2 * (6 + 6));
+    add(l->tag_int, NULL), add_int(3);
+    ck_assert_int_eq(tell("aten::pow"), FLOPS_UNKNOWN);
     ADD(FLOAT, 2, 3), ADD(FLOAT, 2, 3), ADD(FLOAT, 2, 3);
     expect("aten::addcdiv_", 18, 4 * 24);
     ADD(HALF, 2, 3);
@@ -272,6 +298,18 @@ START_TEST(memory_only)
     expect("aten::zero_", 0, 24);
     ADD(FLOAT, 100, 8), ADD(LONG, 2, 3);
     expect("aten::embedding", 0, 2 * 6 * 8 * 4 + 6 * 8);
+}
+END_TEST
+
+/* 20 rows of 8 in three bags. */
+START_TEST(bags_of_rows)
+{
+    for (int mode = 0; mode < 3; mode++) { /* sum, mean, max */
+        ADD(FLOAT, 100, 8), ADD(LONG, 20), ADD(LONG, 3), add_bool(false), add_int(mode);
+        expect("aten::_embedding_bag", mode == 2 ? 0 : 160, 20 * 8 + 4 * (160 + 24));
+    }
+    ADD(FLOAT, 3, 8), ADD(LONG, 20), ADD(LONG, 20);
+    expect("aten::_embedding_bag_dense_backward", 160, 20 * 8 + 4 * (160 + 160));
 }
 END_TEST
 
@@ -328,6 +366,7 @@ Suite *suite_flops(void)
     tcase_add_checked_fixture(all, start, NULL);
     tcase_add_test(all, names);
     tcase_add_test(all, matrix_products);
+    tcase_add_test(all, groups_of_products);
     tcase_add_test(all, convolutions);
     tcase_add_test(all, convolution_either_way);
     tcase_add_test(all, gradients_of_convolutions);
@@ -336,6 +375,7 @@ Suite *suite_flops(void)
     tcase_add_test(all, element_by_element);
     tcase_add_test(all, lists_of_tensors);
     tcase_add_test(all, memory_only);
+    tcase_add_test(all, bags_of_rows);
     tcase_add_test(all, what_cannot_be_told);
     tcase_add_test(all, what_is_counted_elsewhere);
     tcase_add_test(all, where_it_is_done);

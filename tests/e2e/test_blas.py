@@ -101,12 +101,14 @@ CONVOLUTION = 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3)
 # two layers, two directions: gates x hidden x (input + hidden); 5 + 4 + 2 time steps
 RECURRENT = 2 * 11 * 2 * (4 * 24 * (16 + 24) + 4 * 24 * (48 + 24))
 ATTENTION = 2 * (2 * 4 * 10 * 12) * 16 + 2 * (2 * 4 * 10 * 16) * 12
+# eight heads of queries, two of keys: scores 10 x 12 of each of the eight, over 16, and over the values' 24; gradients: three and two of these
+ONE_NODE, ONE_NODE_BACK = 2 * 2 * 8 * 10 * 12 * (16 + 24), 2 * 2 * 8 * 10 * 12 * (3 * 16 + 2 * 24)
 
 
 @needed
 def test_each_call_of_cudnn(tmp_path):
-    """Direct calls, and plans by what was set before cprof recorded anything; of dnn.c's seven plans one multiplies nothing, and two cannot be
-    known: packed sequences, and a plan whose making was not seen."""
+    """Direct calls, and plans by what was set before cprof recorded anything; of dnn.c's twelve plans one multiplies nothing, and three
+    cannot be known: packed sequences, a plan whose making was not seen, and attention by lengths that the device holds."""
     run = gpu_run("dnn", tmp_path, "--steps", 3, **ALL)
     trace = run.whole()
     found = {}
@@ -116,14 +118,16 @@ def test_each_call_of_cudnn(tmp_path):
                      "cudnnConvolutionBiasActivationForward": 3 * [CONVOLUTION], "cudnnConvolutionBackwardData": 3 * [CONVOLUTION],
                      "cudnnConvolutionBackwardFilter": 3 * [CONVOLUTION], "cudnnRNNForward": 3 * [RECURRENT],
                      "cudnnRNNBackwardData": 3 * [RECURRENT], "cudnnRNNBackwardWeights": 3 * [RECURRENT],
-                     "cudnnBackendExecute": 3 * [CONVOLUTION, CONVOLUTION, CONVOLUTION, ATTENTION, None, None, None] + [None]}
+                     "cudnnBackendExecute": 3 * [CONVOLUTION, CONVOLUTION, CONVOLUTION, ATTENTION, None, None, None,
+                                                 CONVOLUTION, CONVOLUTION, ONE_NODE, ONE_NODE_BACK, None] + [None]}
     account = trace["cprof"]["flops"]
     gpu = account["CUDA:0"]
-    assert gpu["float32"]["flops"] == 3 * 3 * CONVOLUTION and gpu["tfloat32"]["flops"] == 3 * CONVOLUTION
-    assert gpu["float16"]["flops"] == 3 * (3 * RECURRENT + 3 * CONVOLUTION) and gpu["bfloat16"]["flops"] == 3 * ATTENTION
-    assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3 * 2
+    assert gpu["float32"]["flops"] == 3 * 4 * CONVOLUTION and gpu["tfloat32"]["flops"] == 3 * 2 * CONVOLUTION
+    assert gpu["float16"]["flops"] == 3 * (3 * RECURRENT + 3 * CONVOLUTION) 
+    assert gpu["bfloat16"]["flops"] == 3 * (ATTENTION + ONE_NODE + ONE_NODE_BACK)
+    assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3 * 3
     kernels = support.events(trace, ph="X", cat="kernel")
-    assert len(kernels) == 3 * 14 and sum(e["args"].get("flops", 0) for e in kernels) == gpu["flops"]
+    assert len(kernels) == 3 * 19 and sum(e["args"].get("flops", 0) for e in kernels) == gpu["flops"]
 
 
 @needed

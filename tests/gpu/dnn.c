@@ -10,7 +10,7 @@
 /* cudnn.h */
 enum { FLOAT = 0, HALF = 2, BFLOAT16 = 9, FMA_MATH = 3, LSTM = 2, BIDIRECTIONAL = 1 };
 enum { ENGINE = 2, CONFIG, HEURISTICS, PLAN, CONV = 10, CONV_FILTER, CONV_DATA, POINTWISE };
-enum { GRAPH = 15, PACK, TENSOR, MATMUL = 19, SDPA = 41 };
+enum { GRAPH = 15, PACK, TENSOR, MATMUL = 19, SDPA = 41, SDPA_BACK = 43, SOFTMAX = 45 };
 enum { TYPE_DATA = 1, TYPE_BOOL, TYPE_INT64, TYPE_DESCRIPTOR = 15 };
 enum { DATA_TYPE = 901, DIMENSIONS, VIRTUAL = 907, RAGGED = 913 };
 
@@ -108,14 +108,19 @@ static void *operation(int type, const int names[3], void *x, void *f, void *y)
     return op;
 }
 
-/* A plan for the operations, from the heuristics or from an engine by number. */
-static void *plan_of(void *const *operations, int n, bool by_heuristics)
+/* Which engine a plan is made of: the best one, or that with a number; the odd ones convert their inputs. */
+enum { HEURISTIC = -1, PLAIN, CONVERTING };
+
+static void *plan_of(void *const *operations, int n, int64_t engine)
 {
+    bool by_heuristics = engine == HEURISTIC;
     void *graph = made(GRAPH), *config = made(CONFIG), *plan = made(PLAN);
     void *from = made(by_heuristics ? HEURISTICS : ENGINE);
     set(graph, 801, TYPE_DESCRIPTOR, n, operations);
     CHECK(cudnnBackendFinalize(graph));
     set(from, by_heuristics ? 201 : 1300, TYPE_DESCRIPTOR, 1, &graph);
+    if (!by_heuristics)
+        set(from, 1301, TYPE_INT64, 1, &engine);
     CHECK(cudnnBackendFinalize(from));
     int64_t got = 0;
     if (by_heuristics) {
@@ -135,7 +140,8 @@ static void *plan_of(void *const *operations, int n, bool by_heuristics)
     return plan;
 }
 
-enum { FORWARD, DATA, FILTER, ATTENTION, NOTHING, PACKED, UNSEEN, PLANS };
+enum { FORWARD, DATA, FILTER, ATTENTION, NOTHING, PACKED, UNSEEN };
+enum { SINGLE = UNSEEN + 1, TF32, ONE_NODE, ONE_NODE_BACK, LENGTHS, PLANS };
 static void *plans[PLANS];
 
 static void make_plans(void)
@@ -148,27 +154,68 @@ static void make_plans(void)
     void *xt = tensor(HALF, false, 4, x), *ft = tensor(HALF, false, 4, f),
          *yt = tensor(HALF, false, 4, y);
     void *op = operation(CONV, forward, xt, ft, yt), *relu = made(POINTWISE);
-    plans[FORWARD] = plan_of((void *[]){op, relu}, 2, true);
+    plans[FORWARD] = plan_of((void *[]){op, relu}, 2, HEURISTIC);
     op = operation(CONV_DATA, data, xt, ft, yt);
-    plans[DATA] = plan_of(&op, 1, false);
+    plans[DATA] = plan_of(&op, 1, PLAIN);
     op = operation(CONV_FILTER, filter, xt, ft, yt);
-    plans[FILTER] = plan_of(&op, 1, true);
+    plans[FILTER] = plan_of(&op, 1, HEURISTIC);
     void *qt = tensor(BFLOAT16, false, 4, q), *ktt = tensor(BFLOAT16, false, 4, kt),
          *st = tensor(FLOAT, true, 4, scores), *vt = tensor(BFLOAT16, false, 4, v),
          *ot = tensor(BFLOAT16, false, 4, q);
     op = operation(MATMUL, matmul, qt, ktt, st);
     void *softmax = made(POINTWISE), *op2 = operation(MATMUL, matmul, st, vt, ot);
-    plans[ATTENTION] = plan_of((void *[]){op, softmax, op2}, 3, true);
+    plans[ATTENTION] = plan_of((void *[]){op, softmax, op2}, 3, HEURISTIC);
     relu = made(POINTWISE);
-    plans[NOTHING] = plan_of(&relu, 1, true);
+    plans[NOTHING] = plan_of(&relu, 1, HEURISTIC);
     set(ktt, RAGGED, TYPE_DESCRIPTOR, 1, &vt);
     op = operation(MATMUL, matmul, qt, ktt, st);
-    plans[PACKED] = plan_of(&op, 1, true);
+    plans[PACKED] = plan_of(&op, 1, HEURISTIC);
     plans[UNSEEN] = made(PLAN); /* as one that is read from text */
     CHECK(cudnnBackendFinalize(plans[UNSEEN]));
     void *const tensors[] = {xt, ft, yt, qt, ktt, st, vt, ot};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         CHECK(cudnnBackendDestroyDescriptor(tensors[i]));
+}
+
+/* A convolution in single precision, by an engine that does it so and by one that does not. */
+static void make_single(void)
+{
+    static const int64_t x[] = {2, 3, 8, 8}, f[] = {4, 3, 3, 3}, y[] = {2, 4, 6, 6};
+    static const int forward[] = {704, 703, 705};
+    void *xt = tensor(FLOAT, false, 4, x), *ft = tensor(FLOAT, false, 4, f),
+         *yt = tensor(FLOAT, false, 4, y);
+    for (int64_t engine = PLAIN; engine <= CONVERTING; engine++) {
+        void *op = operation(CONV, forward, xt, ft, yt);
+        plans[SINGLE + engine] = plan_of(&op, 1, engine);
+    }
+    CHECK(cudnnBackendDestroyDescriptor(xt));
+    CHECK(cudnnBackendDestroyDescriptor(ft));
+    CHECK(cudnnBackendDestroyDescriptor(yt));
+}
+
+/* Attention as one operation: 8 heads of queries, 2 of keys and values; with its softmax' results, and by lengths in the device's memory. */
+static void make_one_node(void)
+{
+    static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24};
+    static const int64_t o[] = {2, 8, 10, 24};
+    static const int kinds[] = {SDPA, SDPA_BACK, SDPA}, first[] = {2800, 2851, 2800};
+    void *tensors[] = {tensor(BFLOAT16, false, 4, q), tensor(BFLOAT16, false, 4, k),
+                       tensor(BFLOAT16, false, 4, v), tensor(BFLOAT16, false, 4, o)};
+    void *softmax = made(SOFTMAX);
+    for (int i = 0; i < 3; i++) {
+        void *op = made(kinds[i]);
+        for (int t = 0; t < 4; t++)
+            set(op, first[i] + t, TYPE_DESCRIPTOR, 1, &tensors[t]);
+        if (i == 0)
+            set(op, 2814, TYPE_DESCRIPTOR, 1, &softmax);
+        if (i == 2)
+            set(op, 2809, TYPE_DESCRIPTOR, 1, &tensors[0]);
+        CHECK(cudnnBackendFinalize(op));
+        plans[ONE_NODE + i] = plan_of(&op, 1, HEURISTIC);
+    }
+    for (int t = 0; t < 4; t++)
+        CHECK(cudnnBackendDestroyDescriptor(tensors[t]));
+    CHECK(cudnnBackendDestroyDescriptor(softmax));
 }
 
 static void execute(void)
@@ -186,6 +233,8 @@ int main(int argc, char **argv)
     long steps = number(argc, argv, "steps", 3);
     errno = 55;
     make_plans(); /* before anything wakes cprof */
+    make_single();
+    make_one_node();
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
     for (long step = 0; step < steps; step++) {

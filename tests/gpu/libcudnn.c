@@ -8,12 +8,14 @@
 
 #define KERNEL_NS 3000
 
-enum { HEURISTICS = 4, RESULTS = 202, LIVING = 0x11feed };
+enum { ENGINE = 2, CONFIG, HEURISTICS, LIVING = 0x11feed };
+enum { RESULTS = 202, ITS_ENGINE = 300, ENGINE_INDEX = 1301, NOTES = 1303 };
 
 uint64_t blas_sim_note[BLAS_SIM_NOTES];
 
 struct descriptor {
     int state, type; /* LIVING */
+    int64_t engine;  /* its number, of an engine and its configuration */
     bool whole;
 };
 
@@ -169,7 +171,7 @@ static bool lives(const struct descriptor *d)
 int cudnnBackendCreateDescriptor(int type, void **made)
 {
     struct descriptor *d = calloc(1, sizeof *d);
-    *d = (struct descriptor){LIVING, type, false};
+    *d = (struct descriptor){.state = LIVING, .type = type};
     *made = d;
     return 0;
 }
@@ -191,13 +193,36 @@ int cudnnBackendSetAttribute(void *d, int name, int type, int64_t n, const void 
     blas_sim_note[1] = U(name);
     blas_sim_note[2] = U(n);
     blas_sim_note[3] = first;
-    return lives(d) && !((struct descriptor *)d)->whole ? 0 : 3;
+    struct descriptor *to = d, *from = (struct descriptor *)first;
+    if (!lives(to) || to->whole)
+        return 3;
+    if (to->type == ENGINE && name == ENGINE_INDEX)
+        to->engine = (int64_t)first;
+    if (to->type == CONFIG && name == ITS_ENGINE)
+        to->engine = from->engine;
+    return 0;
+}
+
+/* Engines with an odd number are done by tensor cores, in TF32: cudnnBackendNumericalNote_t. */
+static int notes_of(const struct descriptor *engine, int64_t *n, int *notes)
+{
+    *n = engine->engine & 1 ? 2 : 1;
+    notes[0] = engine->engine & 1 ? 0 : 9;
+    notes[1] = 1;
+    return 0;
 }
 
 int cudnnBackendGetAttribute(void *d, int name, int type, int64_t room, int64_t *n, void *values)
 {
     struct descriptor *of = d;
     void **results = values;
+    if (lives(of) && of->type == ENGINE && name == NOTES && type == 11 && room > 1)
+        return notes_of(of, n, values);
+    if (lives(of) && of->type == CONFIG && of->whole && name == ITS_ENGINE && type == 15) {
+        ((struct descriptor *)results[0])->engine = of->engine;
+        *n = 1;
+        return lives(results[0]) ? 0 : 3;
+    }
     if (!lives(of) || of->type != HEURISTICS || name != RESULTS || type != 15)
         return 3;
     for (int64_t i = 0; i < room && i < 1; i++)
