@@ -10,6 +10,7 @@
 #define ROOM   16384u /* a power of two */
 #define PROBES 64u    /* places from the hash on where a descriptor may stand */
 #define DIMS   8      /* CUDNN_DIM_MAX */
+#define NOTES  32     /* numerical notes of an engine; cuDNN 9 has ten kinds */
 #define NEWEST                                                                                     \
     CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR /* of which it is known whether it multiplies */
 
@@ -363,23 +364,27 @@ struct asked {
     int (*destroy)(void *);
 };
 
-static bool converts_inputs(const struct asked *a, const void *config, void *engine)
+/* What single precision is multiplied in by the engine of a configuration; `engine`: a descriptor to be filled. */
+static uint32_t units_of(const struct asked *a, const void *config, void *engine)
 {
-    int notes[32];
+    int notes[NOTES];
     int64_t n = 0;
+    bool tensor_core = false, converted = false;
     if (a->get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
                &engine) != 0 ||
-        a->get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, 32, &n,
+        a->get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &n,
                notes) != 0)
-        return false;
-    for (int64_t i = 0; i < n && i < 32; i++)
-        if (notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
-            return true;
-    return false;
+        return BLAS_FLOAT;
+    for (int64_t i = 0; i < n && i < NOTES; i++) {
+        tensor_core |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        converted |= notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+    }
+    return tensor_core && converted ? BLAS_HALF : tensor_core ? BLAS_TF32 : BLAS_FLOAT;
 }
 
-/* Single precision is multiplied in TF32 units by an engine that says that it converts its inputs; PyTorch tells by the same note whether
- * it may use one (aten/src/ATen/native/cudnn/Conv_v8.cpp). Descriptors are made for the answer, which the program does not see. */
+/* Tensor cores take single precision as TF32, or as half precision where an engine says that it converts its inputs to less: so PyTorch
+ * reads these notes (aten/src/ATen/native/cudnn/Conv_v8.cpp), and so cuDNN 9.24 has them for devices of compute capability 7.5 to 10.
+ * Descriptors are made for the answer, which the program does not see. */
 static void ask_engine(struct descriptor *plan, void *finalize)
 {
     const struct descriptor *config = find(plan->config);
@@ -392,8 +397,7 @@ static void ask_engine(struct descriptor *plan, void *finalize)
     *(void **)&a.destroy = blas_sibling(finalize, "cudnnBackendDestroyDescriptor");
     if (!a.make || !a.get || !a.destroy || a.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != 0)
         return;
-    if (converts_inputs(&a, plan->config, engine))
-        plan->work.type = BLAS_TF32;
+    plan->work.type = units_of(&a, plan->config, engine);
     a.destroy(engine);
 }
 

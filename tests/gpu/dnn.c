@@ -108,8 +108,8 @@ static void *operation(int type, const int names[3], void *x, void *f, void *y)
     return op;
 }
 
-/* Which engine a plan is made of: the best one, or that with a number; the odd ones convert their inputs. */
-enum { HEURISTIC = -1, PLAIN, CONVERTING };
+/* Which engine a plan is made of: the best one, or that with a number. */
+enum { HEURISTIC = -1, PLAIN, TENSOR_CORE, CONVERTING };
 
 static void *plan_of(void *const *operations, int n, int64_t engine)
 {
@@ -141,7 +141,7 @@ static void *plan_of(void *const *operations, int n, int64_t engine)
 }
 
 enum { FORWARD, DATA, FILTER, ATTENTION, NOTHING, PACKED, UNSEEN };
-enum { SINGLE = UNSEEN + 1, TF32, ONE_NODE, ONE_NODE_BACK, LENGTHS, PLANS };
+enum { SINGLE = UNSEEN + 1, SINGLE_TF32, SINGLE_HALF, ONE_NODE, ONE_NODE_BACK, LENGTHS, PLANS };
 static void *plans[PLANS];
 
 static void make_plans(void)
@@ -177,7 +177,7 @@ static void make_plans(void)
         CHECK(cudnnBackendDestroyDescriptor(tensors[i]));
 }
 
-/* A convolution in single precision, by an engine that does it so and by one that does not. */
+/* A convolution in single precision, by an engine that does it so and by two that do not. */
 static void make_single(void)
 {
     static const int64_t x[] = {2, 3, 8, 8}, f[] = {4, 3, 3, 3}, y[] = {2, 4, 6, 6};
