@@ -11,6 +11,7 @@
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/stacks.h"
+#include "preload/torch_groups.h"
 
 #define COMMUNICATORS                                                                              \
     256u /* remembered; a power of two. One that finds no room has no size and no Seq */
@@ -455,39 +456,70 @@ bool collective_is_range(const char *name)
            strncmp(name, "ucc:", 4) == 0;
 }
 
-uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n, uint8_t *out)
+uint64_t collective_of_group(const void *handle, int size, int rank)
 {
-    static const struct {
-        char range[12], shown[12];
-        bool both; /* what comes out is as large as what went in, and nothing else is sent */
-    } transfers[] = {{"all_reduce", "allreduce", true},
-                     {"broadcast", "broadcast", true},
-                     {"reduce", "reduce", true},
-                     {"send", "send", false},
-                     {"recv", "recv", false}};
+    struct communicator *c = communicator_of(handle, true);
+    if (!c)
+        return 0;
+    if (atomic_load_explicit(&c->size, memory_order_relaxed) != size) {
+        identity_communicator(rank, size, "torch.distributed");
+        atomic_store_explicit(&c->rank, rank, memory_order_relaxed);
+        atomic_store_explicit(&c->size, size, memory_order_relaxed);
+    }
+    return atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed);
+}
+
+/* What comes out of torch's transfers for what goes in: as many elements, as many for each rank, none or what only the other ranks know; of
+ * the rest not even what is sent. */
+enum torch_out { OUT_SAME, OUT_ALL, OUT_OTHER, OUT_UNKNOWN };
+
+static const struct torch_transfer {
+    char range[12], shown[12];
+    uint8_t out; /* enum torch_out */
+} torch_transfers[] = {
+    {"all_reduce", "allreduce", OUT_SAME}, {"broadcast", "broadcast", OUT_SAME},
+    {"reduce", "reduce", OUT_SAME},        {"all_to_all", "all_to_all", OUT_OTHER},
+    {"all_gather", "allgather", OUT_ALL},  {"gather", "gather", OUT_ALL},
+    {"send", "send", OUT_OTHER},           {"recv", "recv", OUT_OTHER},
+};
+
+static void put_torch_group(struct args *to, const struct torch_group *of)
+{
+    struct collective peer = {.peer = of->peer, .peer_is = of->peer_is};
+    put_peer(to, &peer);
+    put_communicator(to, of->group, NULL, of->size, of->rank);
+    put_int(to, "Seq", (int64_t)of->seq);
+}
+
+uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n,
+                              const struct torch_group *of, uint8_t *out)
+{
     const char *colon = strchr(name, ':');
     char backend[8] = "";
     memcpy(backend, name, (size_t)(colon - name));
     struct amount a = {.name = colon + 1};
     struct args to = {out, out + COLLECTIVE_ARGS};
-    bool whole = false, both = false;
-    for (size_t i = 0; i < sizeof transfers / sizeof *transfers; i++) {
-        if (strcmp(colon + 1, transfers[i].range) != 0)
+    enum torch_out what = OUT_UNKNOWN;
+    for (size_t i = 0; i < sizeof torch_transfers / sizeof *torch_transfers; i++) {
+        if (strcmp(colon + 1, torch_transfers[i].range) != 0)
             continue;
-        a.name = transfers[i].shown;
-        whole = true;
-        both = transfers[i].both;
+        a.name = torch_transfers[i].shown;
+        what = (enum torch_out)torch_transfers[i].out;
     }
     add_shapes(shapes, n, &a);
+    if (what == OUT_ALL && !of)
+        what = OUT_UNKNOWN;
+    uint64_t times = what == OUT_ALL ? (uint64_t)of->size : 1;
     put_text(&to, "backend", backend);
     put_text(&to, "Collective name", a.name);
     put_int(&to, "In msg nelems", (int64_t)a.in);
-    if (both)
-        put_int(&to, "Out msg nelems", (int64_t)a.in);
+    if (what == OUT_SAME || what == OUT_ALL)
+        put_int(&to, "Out msg nelems", (int64_t)(a.in * times));
     if (a.dtype)
         put_text(&to, "dtype", a.dtype);
-    if (whole &&
-        a.known) /* of the others a part is sent, or more, which depends on the group's size */
-        put_int(&to, "bytes", (int64_t)a.bytes);
+    if (what != OUT_UNKNOWN && a.known)
+        put_int(&to, "bytes", (int64_t)(a.bytes * times));
+    if (of)
+        put_torch_group(&to, of);
     return (uint32_t)(to.at - out);
 }

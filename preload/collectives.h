@@ -77,8 +77,16 @@ bool collective_is_range(const char *name);
 /* Bytes that collective_of_shapes() writes at most. */
 #define COLLECTIVE_ARGS 512u
 
+/* How many transfers were asked for in torch's process group before this one; of one that finds no room 0. Tells the identity of a group that
+ * is seen for the first time (identity_communicator()). */
+uint64_t collective_of_group(const void *handle, int size, int rank);
+
+struct torch_group;
+
 /* What torch's range around a transfer of gloo, MPI or UCC ("gloo:all_reduce") says, out of the shapes of its tensors
- * (DATA_SHAPES, n bytes), as DATA_ARGS into `out` (COLLECTIVE_ARGS bytes). Returns their number. collective_is_range(name). */
-uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n, uint8_t *out);
+ * (DATA_SHAPES, n bytes) and its group (NULL: not known), as DATA_ARGS into `out` (COLLECTIVE_ARGS bytes). Returns their number.
+ * collective_is_range(name). */
+uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n,
+                              const struct torch_group *of, uint8_t *out);
 
 #endif

@@ -153,6 +153,12 @@ struct torch_layout {
     uint16_t tag_object;
     uint16_t tag_generator;
 
+    /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at in this version. */
+    uint16_t ob_slots;    /* const IValue *, and behind it their end: one, of the tag below */
+    uint16_t tag_capsule; /* its payload points to the group */
+    uint16_t pg_rank;     /* int32_t */
+    uint16_t pg_size;     /* int32_t */
+
     /* c10::detail::ListImpl and the c10::Type of its elements. */
     uint16_t list_begin;        /* const IValue * */
     uint16_t list_end;          /* const IValue * */
@@ -192,7 +198,7 @@ struct torch_layout {
 static inline const struct torch_layout *torch_layout_find(int major, int minor, bool cxx11_abi)
 {
     static const struct torch_layout rows[] = {
-#define TORCH_LAYOUT(min, max, abi, function, tags, object, tensor, undefined)                     \
+#define TORCH_LAYOUT(min, max, abi, function, tags, object, tensor, group, undefined)              \
     {.min_version = min,                                                                           \
      .max_version = max,                                                                           \
      .cxx11_abi = abi,                                                                             \
@@ -201,6 +207,7 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
      tags,                                                                                         \
      object,                                                                                       \
      tensor,                                                                                       \
+     group,                                                                                        \
      .dtype_undefined = undefined},
 #include "preload/torch_layout.def"
 #undef TORCH_LAYOUT

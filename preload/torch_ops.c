@@ -13,6 +13,7 @@
 #include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
+#include "preload/torch_groups.h"
 #include "preload/torch_modules.h"
 #include "writer/writer.h"
 
@@ -153,6 +154,8 @@ void **torch_operator_start(void **context, const void *function)
                                number_at(function, l->rf_thread_id));
     if (gate_open(GATE_FLOPS))
         count_flops(log, span, function, name, len);
+    if (torch_is_transfer(name))
+        torch_groups_note(function, name);
     stacks_open_span(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
         return context;
@@ -281,8 +284,10 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
                           const char *name)
 {
     uint8_t shapes[COLLECTIVE_ARGS], args[COLLECTIVE_ARGS];
+    struct torch_group group;
+    bool known = torch_groups_take(function, &group);
     uint32_t n = torch_shapes(function, shapes, sizeof shapes);
-    n = collective_of_shapes(name, shapes, n, args);
+    n = collective_of_shapes(name, shapes, n, known ? &group : NULL, args);
     uint8_t *room = n ? span_data_room(log, span, n) : NULL;
     if (room) {
         memcpy(room, args, n);

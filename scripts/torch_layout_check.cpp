@@ -65,6 +65,10 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
+#define GROUPS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR > 12))
+#if GROUPS
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
 #undef private
 #undef protected
 
@@ -217,6 +221,19 @@ void check_values()
     FIELD(tag_stream, Tag::Stream);
     FIELD(tag_object, Tag::Object);
     FIELD(tag_generator, Tag::Generator);
+
+#if GROUPS
+    FIELD(ob_slots, OFFSET(c10::ivalue::Object, slots_));
+    FIELD(tag_capsule, Tag::Capsule);
+    FIELD(pg_rank, OFFSET(c10d::ProcessGroup, rank_));
+    FIELD(pg_size, OFFSET(c10d::ProcessGroup, size_));
+    static_assert(sizeof(c10d::ProcessGroup::rank_) == 4);
+#else
+    FIELD(ob_slots, TORCH_LAYOUT_ABSENT);
+    FIELD(tag_capsule, TORCH_LAYOUT_ABSENT);
+    FIELD(pg_rank, TORCH_LAYOUT_ABSENT);
+    FIELD(pg_size, TORCH_LAYOUT_ABSENT);
+#endif
 
     /* libstdc++'s std::vector is begin, end, end of storage. */
     FIELD(list_begin, OFFSET(ListImpl, list));

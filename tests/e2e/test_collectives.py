@@ -13,7 +13,7 @@ import pytest
 import consumers
 import gpu_runs
 import support
-from torch_runs import needs_torch_2
+from torch_runs import needs_torch_2, torch_version
 
 HERE = pathlib.Path(__file__).parent
 
@@ -206,9 +206,15 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
 wrapped = DistributedDataParallel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+alone = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()]
 for i in range(5):
     optimizer.zero_grad()
     wrapped(torch.randn(16, 64)).sum().backward()
+    if i == 2:
+        dist.all_gather([torch.zeros(6) for _ in range(2)], torch.ones(6))
+        dist.broadcast(torch.ones(5, dtype=torch.int64), 1)
+        dist.all_reduce(torch.ones(3), group=alone)
+        dist.send(torch.ones(4), 1) if dist.get_rank() == 0 else dist.recv(torch.ones(4), 0)
     optimizer.step()
 if dist.get_rank() == 0:  # one of them: two that write to one pipe at a time may mix their lines
     print(sum(p.numel() * p.element_size() for p in model.parameters()))
@@ -216,20 +222,54 @@ dist.barrier()
 """
 
 
-@needs_torch_2("its torchrun does not work with Python 3.11")
-def test_gloo_sends_the_gradients(tmp_path):
-    """Two ranks of PyTorch: each step reduces as many bytes as the model's gradients have."""
-    script = tmp_path / "ddp.py"
+@pytest.fixture(scope="module")
+def gloo(tmp_path_factory):
+    """Bytes of the model's gradients, the traces of both ranks."""
+    folder = tmp_path_factory.mktemp("gloo")
+    script = folder / "ddp.py"
     script.write_text(DDP)
-    result = support.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script], tmp_path,
+    result = support.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script], folder,
                          WARMUP=1, ACTIVE=3, env={"OMP_NUM_THREADS": "1"})
-    assert result.rc == 0, result.err
-    gradients = int(result.out.split()[0])
-    for path in result.traces:
-        rows = support.events(support.load(path), ph="X", name="gloo:all_reduce")
+    assert result.rc == 0 and len(result.traces) == 2, result.err
+    return int(result.out.split()[0]), [support.load(path) for path in result.traces]
+
+
+@needs_torch_2("its torchrun does not work with Python 3.11")
+def test_gloo_sends_the_gradients(gloo):
+    """Two ranks of PyTorch: each step reduces as many bytes as the model's gradients have."""
+    gradients, traces = gloo
+    for trace in traces:
+        rows = [e for e in support.events(trace, ph="X", name="gloo:all_reduce") if e["args"]["In msg nelems"] > 3]
         assert len(rows) == 3
         for e in rows:
             args = e["args"]
             assert (args["Collective name"], args["dtype"], args["bytes"]) == ("allreduce", "Float", gradients)
             assert args["In msg nelems"] == args["Out msg nelems"] == gradients // 4
             assert close(args["Algorithm bandwidth (GB/s)"], gradients / (float(e["dur"]) * 1000))
+
+
+@needs_torch_2("its torchrun does not work with Python 3.11")
+def test_gloo_says_who_takes_part(gloo):
+    """Group, rank in it, peer and number, from the operator that asked for the transfer; a group of one is not the world."""
+    version = torch_version("own")
+    if tuple(int(n) for n in version.split(".")[:2]) < (2, 13):
+        pytest.skip(f"the objects of torch {version} around a group are not looked at")
+    gradients, traces = gloo
+    numbers = []
+    for rank, trace in enumerate(traces):
+        rows = support.events(trace, ph="X") + support.events(trace, ph="b")  # of send and recv the end is another thread's
+        rows = sorted(rows, key=lambda e: float(e["ts"]))
+        rows = [e for e in rows if e["name"].startswith("gloo:") and "Group size" in e.get("args", {})]
+        names = ("Collective name", "Out msg nelems", "bytes", "Group size", "Rank", "Root rank", "Dst Rank", "Src Rank")
+        seen = [described(e, *names) for e in rows]
+        gradient = ("allreduce", gradients // 4, gradients, 2, rank, None, None, None)
+        p2p = ("send", None, 16, 2, 0, None, 1, None) if rank == 0 else ("recv", None, 16, 2, 1, None, None, 0)
+        assert seen.count(gradient) == 3
+        assert [what for what in seen if what != gradient and what[5] != 0] == [  # DDP broadcasts its buckets from rank 0
+            ("allgather", 12, 48, 2, rank, None, None, None), ("broadcast", 5, 40, 2, rank, 1, None, None),
+            ("allreduce", 3, 12, 1, 0, None, None, None), p2p]
+        alone = [e["args"]["Comms Id"] for e in rows if e["args"]["Group size"] == 1]
+        world = [e for e in rows if e["args"]["Group size"] == 2]
+        assert len({e["args"]["Comms Id"] for e in world}) == 1 and alone[0] not in {e["args"]["Comms Id"] for e in world}
+        numbers.append([e["args"]["Seq"] for e in world])
+    assert numbers[0] == numbers[1] == list(range(len(numbers[0])))
