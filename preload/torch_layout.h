@@ -153,12 +153,6 @@ struct torch_layout {
     uint16_t tag_object;
     uint16_t tag_generator;
 
-    /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at in this version. */
-    uint16_t ob_slots;    /* const IValue *, and behind it their end: one, of the tag below */
-    uint16_t tag_capsule; /* its payload points to the group */
-    uint16_t pg_rank;     /* int32_t */
-    uint16_t pg_size;     /* int32_t */
-
     /* c10::detail::ListImpl and the c10::Type of its elements. */
     uint16_t list_begin;        /* const IValue * */
     uint16_t list_end;          /* const IValue * */
@@ -187,6 +181,12 @@ struct torch_layout {
     uint16_t key_sparse;        /* bit number in it: a sparse (COO) tensor */
     uint16_t st_data;           /* void *, address of the data (in c10::StorageImpl) */
     uint16_t st_nbytes;         /* int64_t, negative = symbolic */
+
+    /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at in this version. */
+    uint16_t ob_slots;    /* const IValue *, and behind it their end: one, of the tag below */
+    uint16_t tag_capsule; /* its payload points to the group */
+    uint16_t pg_rank;     /* int32_t */
+    uint16_t pg_size;     /* int32_t */
 
     uint16_t dtype_undefined; /* ScalarType::Undefined = the number of dtypes of this version */
 };
