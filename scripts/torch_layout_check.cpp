@@ -65,7 +65,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
-#define GROUPS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR > 12))
+/* The versions whose rows say where a process group's fields are. */
+#define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13 && TORCH_VERSION_MINOR <= 14)
 #if GROUPS
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
