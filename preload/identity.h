@@ -24,7 +24,7 @@ void identity_communicator(int64_t of, int64_t size, const char *source);
 bool identity_below_traced(void);
 
 /* True when ranks of this launch have left traces: a process without step marks beside them is their launcher, and its trace would pass
- * for that of rank 0. Reads the folder; exiting thread. */
+ * for that of rank 0. Reads the folder; cprof thread. */
 bool identity_ranks_wrote(void);
 
 /* The three that writer_options takes; see writer.h. cprof thread. */

@@ -198,6 +198,7 @@ static bool start_writer(const struct config *config)
         .identity = identity_fill,
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
+        .ranks_wrote = identity_ranks_wrote,
         .trace_ready = trace_ready,
         .each_pass = each_pass,
         .after_deadline_ms = config->upload_deadline_ms,

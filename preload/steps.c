@@ -65,12 +65,16 @@ static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
 
-/* Of each thread: it runs the program's schedule, or a handler of its; and the marks it has made. */
+/* Of each thread: it runs the program's schedule, or a handler of its; it has, or waits for, the lock, and a signal handler that
+ * interrupts it must not wait for that; and the marks it has made. */
 static __thread bool in_chooser;
+static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
 
 static void lock(void)
 {
+    has_lock = true;
+    atomic_signal_fence(memory_order_seq_cst);
     while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire))
         sched_yield();
 }
@@ -78,10 +82,15 @@ static void lock(void)
 /* At exit: a signal handler that calls _exit may have interrupted the holder, for which there is no waiting. */
 static bool lock_for_exit(void)
 {
+    if (has_lock)
+        return false;
+    has_lock = true;
     uint64_t end = clock_monotonic_ns() + EXIT_WAIT_NS;
     while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire)) {
-        if (clock_monotonic_ns() > end)
+        if (clock_monotonic_ns() > end) {
+            has_lock = false;
             return false;
+        }
         sched_yield();
     }
     return true;
@@ -90,6 +99,8 @@ static bool lock_for_exit(void)
 static void unlock(void)
 {
     atomic_flag_clear_explicit(&edge_lock, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+    has_lock = false;
 }
 
 /* What is recorded in a step with this action. kept: step 0 that may become the trace of a program without marks. */
@@ -373,11 +384,24 @@ static bool handle(const struct request *r)
     return true;
 }
 
+/* What the handler marks falls into the middle of an edge. */
+static void say_in_handler(void)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        log_warn("a signal handler marks a step, an epoch or a region while the thread that it "
+                 "interrupts does so, too: it does not count");
+}
+
 static void serve(const struct request *given)
 {
     static _Atomic bool said;
     if (atomic_load(&cprof_life) == LIFE_OVER || in_chooser)
         return; /* in a forked child the lock may be held by a thread that is not there */
+    if (has_lock) {
+        say_in_handler();
+        return;
+    }
     lock();
     if (deciding) {
         if (n_waiting < WAITING)
@@ -550,7 +574,8 @@ void steps_finish(void)
                                  .kind = EDGE_LAST,
                                  .time = time_at(clock_monotonic_ns()),
                                  .kept = keep,
-                                 .keep = keep && (regions > 0 || !identity_ranks_wrote())};
+                                 .keep = keep,
+                                 .unless_ranks = regions == 0};
         cross(&edge, &(struct request){.kind = EDGE_LAST});
         atomic_store(&action, ACTION_SKIP);
         running = false;

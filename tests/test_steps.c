@@ -32,6 +32,7 @@ static void setup(void)
                              .folder = session_folder,
                              .filename = "rank{rank}.json"};
     identity_start(&config);
+    session_options.ranks_wrote = identity_ranks_wrote;
     atomic_store(&cprof_life, LIFE_AWAKE);
 }
 

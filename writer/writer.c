@@ -328,7 +328,8 @@ static void take_edge(const struct step_edge *edge)
     if (edge->kind == EDGE_START)
         forget_hold();
     if (edge->kind == EDGE_STOP || edge->kind == EDGE_LAST) {
-        if (hold.on && edge->keep)
+        if (hold.on && edge->keep &&
+            !(edge->unless_ranks && options.ranks_wrote && options.ranks_wrote()))
             open_markless(edge);
         forget_hold();
         skip_from = warm_from = 0;

@@ -179,6 +179,7 @@ struct step_edge {
     bool kept; /* what came before was held, as keep says */
     bool
         keep; /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: write it */
+    bool unless_ranks;      /* EDGE_LAST: but not where writer_options.ranks_wrote() says so */
     struct train_time time; /* counters at the edge */
     bool epoch_over;        /* EDGE_NOTE: an epoch has ended; `time` is from before it counts */
     struct thread_log *by;  /* of the thread that marks it, or NULL; writer_edge() fills it in */
@@ -243,6 +244,8 @@ struct writer_options {
     bool (*trace_path)(const struct train_time *time, char *path, unsigned long size);
     /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false: none. cprof thread. */
     bool (*trace_pattern)(char *pattern, unsigned long size);
+    /* True when ranks of this launch have left traces, beside which that of a program without steps is not wanted; or NULL. At exit; cprof thread. */
+    bool (*ranks_wrote)(void);
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
     void (*trace_ready)(const struct saved_trace *trace);
     /* Called at the end of each pass, and at exit, once all files are whole, until it answers -1; or NULL. Returns the milliseconds after
