@@ -15,7 +15,7 @@
 #define PATHS     8u
 #define ANY_MAJOR 0
 
-/* What dl_iterate_phdr() shows of interest. */
+/* What loader_walk() shows of interest. */
 struct loaded {
     char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024], driver[1][1024];
     unsigned n_cupti, n_cudart, n_torch, n_driver;
@@ -92,7 +92,7 @@ int bind_runtime_version(void)
     int major = 0, minor = -1;
     if (!l)
         return 0;
-    dl_iterate_phdr(look_at, l);
+    loader_walk(look_at, l);
     if (l->n_cudart)
         major = real_version(l->cudart[0], &minor);
     free(l);
@@ -250,7 +250,7 @@ enum bind_result bind_open(struct cupti *c)
     struct loaded *l = calloc(1, sizeof *l);
     if (!l)
         return BIND_NOT_FOUND;
-    dl_iterate_phdr(look_at, l);
+    loader_walk(look_at, l);
     void *handle = open_loaded(l);
     if (!handle)
         handle = open_new(l);

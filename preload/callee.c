@@ -5,6 +5,8 @@
 
 #include <link.h>
 
+#include "writer/writer.h"
+
 #define CALLEES 2048u /* in all; what finds no room is looked up each time */
 
 static struct callee pool[CALLEES];
@@ -14,7 +16,7 @@ struct extent {
     uintptr_t at, low, high;
 };
 
-/* For dl_iterate_phdr: the addresses of the object that holds `at`. */
+/* For loader_walk(): the addresses of the object that holds `at`. */
 static int find_extent(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct extent *e = data;
@@ -48,7 +50,7 @@ static void remember(struct callee_slot *slot, uintptr_t at, void *real, uint64_
 {
     struct extent e = {.at = at};
     uint32_t n = atomic_load_explicit(&used, memory_order_relaxed);
-    if (n >= CALLEES || dl_iterate_phdr(find_extent, &e) == 0 ||
+    if (n >= CALLEES || loader_walk(find_extent, &e) == 0 ||
         (n = atomic_fetch_add_explicit(&used, 1, memory_order_relaxed)) >= CALLEES)
         return;
     struct callee *c = &pool[n];

@@ -11,6 +11,7 @@
 #include "preload/init.h"
 #include "preload/lock_spy.h"
 #include "preload/resolve.h"
+#include "writer/writer.h"
 
 /* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
 #define OWN_LOCK_S 1
@@ -114,21 +115,30 @@ static void before_fork(void)
         take();
     took_ours = !inside;
     took_own = !inside && take_own_lock();
+    if (took_ours)
+        loader_hold();
     errno = saved;
 }
 
-static void in_parent(void)
+static void release(bool child)
 {
+    if (took_ours)
+        loader_release(child);
     if (took_own)
         pthread_mutex_unlock(atomic_load(&own_lock));
     if (took_ours)
         give();
 }
 
+static void in_parent(void)
+{
+    release(false);
+}
+
 /* One thread is left, and it holds the locks. */
 static void in_child(void)
 {
-    in_parent();
+    release(true);
     cprof_in_child();
 }
 

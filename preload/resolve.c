@@ -7,6 +7,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "writer/writer.h"
+
 #define PATH_SIZE 4096
 
 enum match { MATCH_PREFIX, MATCH_CONTAINS };
@@ -26,7 +28,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* For dl_iterate_phdr, with the loader's lock held: only copies the path. */
+/* For loader_walk(), with the loader's lock held: only copies the path. */
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
@@ -55,7 +57,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 static bool find_object(const char *text, enum match match, unsigned nth, char *path, size_t size)
 {
     struct search search = {.text = text, .match = match, .skip = nth, .path = path, .size = size};
-    dl_iterate_phdr(look_at_object, &search);
+    loader_walk(look_at_object, &search);
     return search.found;
 }
 
@@ -153,7 +155,7 @@ static int note_generation(struct dl_phdr_info *info, size_t size, void *data)
 uint64_t resolve_generation(void)
 {
     uint64_t adds = 0;
-    dl_iterate_phdr(note_generation, &adds);
+    loader_walk(note_generation, &adds);
     return adds;
 }
 

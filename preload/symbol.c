@@ -293,18 +293,18 @@ static int note_changes(struct dl_phdr_info *info, size_t size, void *data)
 static void look(void)
 {
     bool changed = false;
-    dl_iterate_phdr(note_changes, &changed);
+    loader_walk(note_changes, &changed);
     if (!changed && !again)
         return;
     if (again)
         n_seen = 0;
     again = false;
     n_entries = 0;
-    dl_iterate_phdr(collect, NULL);
+    loader_walk(collect, NULL);
     for (unsigned i = 0; i < n_entries; i++)
         resolve(&entries[i]);
     if (n_entries > 0)
-        dl_iterate_phdr(patch, NULL);
+        loader_walk(patch, NULL);
 }
 
 void symbol_look_now(void)
@@ -339,7 +339,7 @@ void symbol_start(void)
     if (!*name || !symbol_stub(0))
         return;
     page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
-    dl_iterate_phdr(note_own, NULL);
+    loader_walk(note_own, NULL);
     atomic_store(&symbol_wanted, true);
     symbol_look_now();
 }

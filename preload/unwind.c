@@ -67,7 +67,7 @@ static struct range code_around(const void *address)
 {
     struct search s = {.wanted = (uintptr_t)address};
     if (address)
-        dl_iterate_phdr(look_at, &s);
+        loader_walk(look_at, &s);
     return s.found;
 }
 
@@ -159,7 +159,7 @@ static void look_at_files(void)
 {
     static struct listing now;
     now.n = 0;
-    dl_iterate_phdr(list_file, &now);
+    loader_walk(list_file, &now);
     for (unsigned i = 0; i < n_files; i++)
         if (!is_listed(&now, &files[i]))
             note_gone(files[i].code);
@@ -242,7 +242,9 @@ void unwind_start(void)
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
+    loader_enter(); /* it looks up code that it has not met yet */
     int n = backtrace(out, (int)most);
+    loader_leave();
     unsigned skip = 0, used = 0;
     while (skip < (unsigned)(n > 0 ? n : 0) && skip < OWN_FRAMES && is_in(own, out[skip]))
         skip++;

@@ -16,6 +16,7 @@
 
 #include "writer/debug_info.h"
 #include "writer/demangle.h"
+#include "writer/writer.h"
 
 #define TABLE_MOST (256u << 20) /* bytes of a symbol table */
 #define NAME_MOST  1024u        /* beyond it the demangler does not go */
@@ -120,7 +121,7 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *out)
 
 void symbols_loads(uint64_t counts[2])
 {
-    dl_iterate_phdr(read_counts, counts);
+    loader_walk(read_counts, counts);
 }
 
 void symbols_look(void)
@@ -131,7 +132,7 @@ void symbols_look(void)
         return;
     loads = now[0];
     unloads = now[1];
-    dl_iterate_phdr(add_module, NULL);
+    loader_walk(add_module, NULL);
 }
 
 static struct module *find_module(uint64_t pc, uint32_t epoch)

@@ -347,6 +347,19 @@ void writer_trace_removed(const char *path);
  * its folder must be there. 0 or an errno value. Blocks on the disk; any thread. */
 int writer_copy_trace(const char *from, const char *to);
 
+/* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see loader.c. Any thread. */
+struct dl_phdr_info;
+int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
+
+/* Around what walks the loader's list itself, as unwinders do. Any thread; nest in no other lock that a fork may wait for. */
+void loader_enter(void);
+void loader_leave(void); /* as above */
+
+/* Before a fork: waits until nobody walks, at most a second, and lets nobody begin; and behind it, in parent and child. The thread that
+ * forks, one at a time; errno may change. */
+void loader_hold(void);
+void loader_release(bool child); /* as above */
+
 /* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op for good. */
 void writer_abandon(void);
 
