@@ -7,6 +7,7 @@
 #ifndef PRELOAD_GUARD_H
 #define PRELOAD_GUARD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,20 @@ static inline void guard_leave(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
     guard_inside = 0;
+}
+
+/* What cprof does on a thread of the program is not to end half-way because the thread is cancelled in a call that opens or writes a
+ * file. Returns what is given to cancel_back(). */
+static inline int cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void cancel_back(int before)
+{
+    pthread_setcancelstate(before, NULL);
 }
 
 #endif

@@ -292,10 +292,11 @@ void cprof_wake(enum wake_reason reason)
     int asleep = LIFE_ASLEEP;
     if (!atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_WAKING))
         return;
-    int saved = errno;
+    int saved = errno, cancel = cancel_off();
     atomic_store(&waker, pthread_self());
     atomic_store(&owner, (int)getpid());
     start_parts(reason);
+    cancel_back(cancel);
     errno = saved;
 }
 
@@ -346,6 +347,7 @@ void cprof_cuda_begins(void)
         return;
     int saved = errno;
     if (atomic_compare_exchange_strong(&state, &none, GPU_CLAIMED)) {
+        int cancel = cancel_off();
         starter = pthread_self();
         atomic_store(&state, GPU_STARTING);
         bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
@@ -353,6 +355,7 @@ void cprof_cuda_begins(void)
         if (entered)
             guard_leave();
         atomic_store(&state, GPU_STARTED);
+        cancel_back(cancel);
     } else if (none != GPU_STARTED) {
         wait_for_gpu_start(&state, &starter);
     }

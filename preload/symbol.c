@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "preload/config.h"
+#include "preload/guard.h"
 #include "preload/resolve.h"
 #include "writer/writer.h"
 
@@ -313,9 +314,10 @@ void symbol_look_now(void)
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return;
     if (now - looked_at_ns >= PAUSE_NS) {
-        int saved = errno;
+        int saved = errno, cancel = cancel_off();
         looked_at_ns = now;
         look();
+        cancel_back(cancel);
         errno = saved;
     }
     atomic_flag_clear_explicit(&busy, memory_order_release);

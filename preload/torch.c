@@ -12,6 +12,7 @@
 
 #include "preload/flops.h"
 #include "preload/fork.h"
+#include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/python.h"
 #include "preload/resolve.h"
@@ -170,7 +171,9 @@ bool torch_here(void)
         return true;
     if (atomic_load(&cprof_life) != LIFE_AWAKE)
         return false;
+    int cancel = cancel_off();
     torch_start(config_get());
+    cancel_back(cancel);
     if (gate_open(GATE_SPANS))
         torch_operators(true);
     return atomic_load(&registered);

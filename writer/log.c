@@ -3,6 +3,7 @@
 #include "writer/writer.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,8 @@ void log_set_level(enum log_level new_level)
 static void write_line(const char *line, size_t size)
 {
     sigset_t pipe, before, pending;
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller may hold a lock */
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     sigpending(&pending);
@@ -32,6 +35,7 @@ static void write_line(const char *line, size_t size)
     if (done < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe, NULL, &(struct timespec){0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 static void put(const char *format, va_list args)
