@@ -10,7 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define POPULATE_SLOTS ((1u << 20) / RECORD_SLOT) /* of a ring, made present ahead of its owner */
+#define POPULATE_SLOTS                                                                             \
+    ((1u << 20) / RECORD_SLOT) /* of a ring, at most made present ahead of its owner */
+#define PAGE_SLOTS ((64u << 10) / RECORD_SLOT) /* of a page, however large pages are */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -23,6 +25,8 @@ _Atomic uint64_t process_losses[LOSS_COUNT];
 
 static struct thread_log *_Atomic first;
 static _Atomic uint32_t made;
+/* logs that are free: with thousands of threads that live, each new one would look at all others' */
+static _Atomic uint32_t n_free;
 static _Atomic bool ready;
 static uint64_t ring_size;
 static pthread_key_t end_key;
@@ -46,12 +50,24 @@ bool thread_log_start(uint64_t ring_bytes)
     return true;
 }
 
+/* Counted first: who takes it counts it off. */
+static void give_back(struct thread_log *log)
+{
+    atomic_fetch_add(&n_free, 1);
+    atomic_store_explicit(&log->state, THREAD_FREE, memory_order_release);
+}
+
 static struct thread_log *reuse(void)
 {
+    if (atomic_load(&n_free) == 0)
+        return NULL;
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
         int expected = THREAD_FREE;
-        if (atomic_compare_exchange_strong(&log->state, &expected, THREAD_LIVE))
+        if (atomic_load_explicit(&log->state, memory_order_relaxed) == THREAD_FREE &&
+            atomic_compare_exchange_strong(&log->state, &expected, THREAD_LIVE)) {
+            atomic_fetch_add(&n_free, UINT32_MAX); /* one less */
             return log;
+        }
     }
     return NULL;
 }
@@ -90,7 +106,7 @@ static struct thread_log *attach(void)
         log = make();
     if (!log || pthread_setspecific(end_key, log) != 0) {
         if (log)
-            atomic_store(&log->state, THREAD_FREE);
+            give_back(log);
         thread_log_lost(NULL, LOSS_NO_THREAD, 1);
         return NULL;
     }
@@ -117,18 +133,20 @@ void thread_log_recycle(struct thread_log *log)
     log->text_used = log->data_used = 0;
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     log->named = 0;
-    atomic_store_explicit(&log->state, THREAD_FREE, memory_order_release);
+    give_back(log);
 }
 
 void thread_log_populate(struct thread_log *log, uint64_t head)
 {
-    uint64_t most = log->ring.slots;
-    while (log->populated < most && log->populated < head + POPULATE_SLOTS) {
-        uint64_t n =
-            most - log->populated < POPULATE_SLOTS ? most - log->populated : POPULATE_SLOTS;
-        madvise(log->ring.base + log->populated, n * RECORD_SLOT, MADV_POPULATE_WRITE);
-        log->populated += n;
-    }
+    uint64_t ahead =
+        head < POPULATE_SLOTS ? head : POPULATE_SLOTS; /* a thread of few events takes little */
+    uint64_t until = (head + ahead) & ~(uint64_t)(PAGE_SLOTS - 1);
+    until = until < log->ring.slots ? until : log->ring.slots;
+    if (log->populated >= until)
+        return;
+    madvise(log->ring.base + log->populated, (until - log->populated) * RECORD_SLOT,
+            MADV_POPULATE_WRITE);
+    log->populated = until;
 }
 
 void thread_log_abandon(void)
