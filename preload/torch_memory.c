@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/resolve.h"
 #include "preload/stacks.h"
@@ -133,15 +134,24 @@ static const struct extras *stack_of(struct thread_log *log, int64_t bytes, stru
     return gate_open(GATE_STACKS) && bytes > 0 ? stacks_extras(log, out) : NULL;
 }
 
+static void put(uint64_t address, int64_t bytes, const struct record_memory *state)
+{
+    if (!guard_enter())
+        return;
+    struct thread_log *log = thread_log_get();
+    struct extras stack;
+    if (log)
+        emit_memory(log, address, bytes, state, stack_of(log, bytes, &stack));
+    guard_leave();
+}
+
 static void record(uint64_t address, int64_t bytes)
 {
-    struct thread_log *log = thread_log_get();
-    if (!log)
+    if (!thread_log_get())
         return;
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
-    struct record_memory extra = {total, 0, 0, -1};
-    struct extras stack;
-    emit_memory(log, address, bytes, &extra, stack_of(log, bytes, &stack));
+    struct record_memory state = {total, 0, 0, -1};
+    put(address, bytes, &state);
 }
 
 VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
@@ -199,12 +209,8 @@ static void report(void *address, int64_t bytes, int64_t total_allocated, int64_
     symbol_look();
     if (device.type == 0 || !gate_open(GATE_MEMORY))
         return;
-    struct thread_log *log = thread_log_get();
-    if (!log)
-        return;
-    struct record_memory extra = {total_allocated, total_reserved, device.type, device.index};
-    struct extras stack;
-    emit_memory(log, (uint64_t)(uintptr_t)address, bytes, &extra, stack_of(log, bytes, &stack));
+    struct record_memory state = {total_allocated, total_reserved, device.type, device.index};
+    put((uint64_t)(uintptr_t)address, bytes, &state);
 }
 
 VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes,
@@ -246,12 +252,15 @@ VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address
 static void failed(int64_t bytes, int64_t total_allocated, int64_t total_reserved,
                    struct c10_device device)
 {
-    struct thread_log *log = gate_open(GATE_MEMORY) ? thread_log_get() : NULL;
-    if (!log)
+    if (!gate_open(GATE_MEMORY) || !guard_enter())
         return;
+    struct thread_log *log = thread_log_get();
     struct record_memory state = {total_allocated, total_reserved, device.type, device.index};
-    emit_out_of_memory(log, bytes, &state, NULL);
-    writer_flush_now(OOM_WAIT_MS);
+    if (log)
+        emit_out_of_memory(log, bytes, &state, NULL);
+    guard_leave();
+    if (log)
+        writer_flush_now(OOM_WAIT_MS);
 }
 
 VISIBLE void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/module_table.h"
 #include "preload/python.h"
@@ -313,26 +314,32 @@ static object *before(object *self, object *const *args, intptr_t n)
 {
     (void)self;
     struct thread_log *log = n > 0 && gate_open(GATE_SPANS) ? thread_log_get() : NULL;
-    if (!log)
+    if (!log || !guard_enter())
         return return_none();
     torch_modules_enter(log);
     if (stale_ends)
         close_stale(log, args[0]);
-    uint32_t len = 0, id = path_of(log, args[0]);
+    guard_leave();
+    uint32_t len = 0, id = path_of(log, args[0]); /* runs Python, and what that frees is seen */
     const char *path = modules_path(id, &len);
-    struct open_span *span = path ? span_open(log, args[0], CAT_MODULE, path, len) : NULL;
+    if (!path || !guard_enter())
+        return return_none();
+    struct open_span *span = span_open(log, args[0], CAT_MODULE, path, len);
     if (span) {
         span_add_flags(span, REC_ENDS_LATE); /* at the latest with what is around it */
         span_set_extra(log, span, EXTRA_MODULE, id);
     }
+    guard_leave();
     return return_none();
 }
 
 static object *after(object *self, object *const *args, intptr_t n)
 {
     (void)self;
-    if (n > 0 && thread_log_self)
+    if (n > 0 && thread_log_self && guard_enter()) {
         span_close(thread_log_self, args[0]);
+        guard_leave();
+    }
     return return_none();
 }
 

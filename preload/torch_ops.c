@@ -8,6 +8,7 @@
 
 #include "preload/collectives.h"
 #include "preload/flops.h"
+#include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/python.h"
 #include "preload/stacks.h"
@@ -126,22 +127,13 @@ static void count_flops(struct thread_log *log, struct open_span *span, const vo
                    record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index));
 }
 
-void **torch_operator_start(void **context, const void *function)
+static inline void open_operator(struct thread_log *log, const void *function, const char *name)
 {
-    *context = NULL;
-    if (!gate_open(GATE_SPANS))
-        return context;
-    struct thread_log *log = thread_log_get();
-    if (!log)
-        return context;
-    const char *name = torch_api.name(function);
-    if (!trusted(function, name))
-        return context;
     torch_modules_enter(log);
     uint32_t len = (uint32_t)strlen(name);
     struct open_span *span = span_open(log, function, CAT_CPU_OP, name, len);
     if (!span)
-        return context;
+        return;
     const struct torch_layout *l = torch_api.layout;
     span_set_node(span, sequence_of(function), number_at(function, l->rf_fwd_thread_id));
     atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
@@ -158,19 +150,39 @@ void **torch_operator_start(void **context, const void *function)
         torch_groups_note(function, name);
     stacks_open_span(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
-        return context;
+        return;
     uint8_t *room = span_data_room(log, span, SHAPES_MAX);
     if (room)
         span_data_done(log, span, DATA_SHAPES, torch_shapes(function, room, SHAPES_MAX));
+}
+
+void **torch_operator_start(void **context, const void *function)
+{
+    *context = NULL;
+    if (!gate_open(GATE_SPANS) || !guard_enter())
+        return context;
+    struct thread_log *log = thread_log_get();
+    const char *name = log ? torch_api.name(function) : NULL;
+    if (log && trusted(function, name))
+        open_operator(log, function, name);
+    guard_leave();
     return context;
+}
+
+static inline uint64_t close_span(const void *function)
+{
+    struct thread_log *log = thread_log_self;
+    if (!log || !guard_enter())
+        return 0;
+    uint64_t ticks = span_close(log, function);
+    guard_leave();
+    return ticks;
 }
 
 void torch_operator_end(const void *function, void *context)
 {
     (void)context;
-    struct thread_log *log = thread_log_self;
-    if (log)
-        span_close(log, function);
+    close_span(function);
 }
 
 static bool starts_with(const char *text, const char *prefix, size_t len)
@@ -295,6 +307,21 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
     }
 }
 
+static void open_range(const void *function, const char *name)
+{
+    struct thread_log *log = thread_log_get();
+    if (log)
+        torch_modules_enter(log);
+    struct open_span *span =
+        log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
+    stacks_open_span(log, span);
+    if (span) /* profilers in Python begin one before and end it after what is in it by their own rules */
+        span_add_flags(span, REC_LOOSE);
+    if (span && collective_is_range(name) &&
+        atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
+        tell_transfer(log, span, function, name);
+}
+
 void **torch_range_start(void **context, const void *function)
 {
     *context = NULL;
@@ -310,27 +337,17 @@ void **torch_range_start(void **context, const void *function)
         fetch_began(function); /* before the range opens: it belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_began(name);
-    if (!gate_open(GATE_SPANS))
-        return context;
-    struct thread_log *log = thread_log_get();
-    if (log)
-        torch_modules_enter(log);
-    struct open_span *span =
-        log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
-    stacks_open_span(log, span);
-    if (span) /* profilers in Python begin one before and end it after what is in it by their own rules */
-        span_add_flags(span, REC_LOOSE);
-    if (span && collective_is_range(name) &&
-        atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
-        tell_transfer(log, span, function, name);
+    if (gate_open(GATE_SPANS) && guard_enter()) {
+        open_range(function, name);
+        guard_leave();
+    }
     return context;
 }
 
 void torch_range_end(const void *function, void *context)
 {
     (void)context;
-    struct thread_log *log = thread_log_self;
-    uint64_t ticks = log ? span_close(log, function) : 0;
+    uint64_t ticks = close_span(function);
     if (torch_stopped())
         return;
     if (function == epoch.range)
