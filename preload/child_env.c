@@ -65,18 +65,27 @@ static size_t put_entry(const char *entry, const char *own_path, char *out)
     return left ? sizeof preload + left : 0;
 }
 
+/* NULL: there are no more. Where they are is asked each time: setenv() moves them. */
+static const char *entry_at(size_t i)
+{
+    char *const *all = __atomic_load_n(&environ, __ATOMIC_RELAXED);
+    return all ? __atomic_load_n(&all[i], __ATOMIC_RELAXED) : NULL;
+}
+
 void child_env_take(const char *own_path)
 {
+    /* Another thread may set variables meanwhile: what the first look did not see finds no room. */
     size_t n = 0, bytes = 0;
-    for (char **entry = environ; entry && *entry; entry++, n++)
-        bytes += strlen(*entry) + 1;
+    const char *entry;
+    for (; (entry = entry_at(n)); n++)
+        bytes += strlen(entry) + 1;
     struct copy *copy = malloc(sizeof *copy + (n + 1) * sizeof copy->entries[0] + bytes);
     if (!copy)
         return;
-    char *at = (char *)(copy->entries + n + 1);
+    char *at = (char *)(copy->entries + n + 1), *end = at + bytes;
     copy->n = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t used = put_entry(environ[i], own_path, at);
+    for (size_t i = 0; i < n && (entry = entry_at(i)); i++) {
+        size_t used = strlen(entry) < (size_t)(end - at) ? put_entry(entry, own_path, at) : 0;
         if (used)
             copy->entries[copy->n++] = at;
         at += used;

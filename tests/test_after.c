@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +179,41 @@ START_TEST(traces_are_copied_as_named)
 }
 END_TEST
 
+static _Atomic bool churn_over;
+static _Atomic unsigned churned;
+
+static void *churn_environment(void *unused)
+{
+    static char big[4096];
+    memset(big, 'x', sizeof big - 1);
+    while (!atomic_load(&churn_over)) {
+        setenv("CHANGES", big, 1);
+        setenv("CHANGES", "", 1);
+        unsetenv("CHANGES");
+        atomic_fetch_add(&churned, 1);
+    }
+    return unused;
+}
+
+START_TEST(the_environment_may_change_meanwhile)
+{
+    pthread_t thread;
+    clearenv();
+    for (int i = 0; i < 64; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "STAYS%d", i);
+        setenv(name, "1", 1);
+    }
+    ck_assert_int_eq(pthread_create(&thread, NULL, churn_environment, NULL), 0);
+    while (atomic_load(&churned) < 20000) {
+        child_env_take("/x/libcprof.so");
+        ck_assert_str_eq(child_env_get("STAYS63"), "1");
+    }
+    atomic_store(&churn_over, true);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 Suite *suite_after(void)
 {
     Suite *suite = suite_create("after");
@@ -184,6 +221,7 @@ Suite *suite_after(void)
     tcase_add_test(tcase, commands_are_split_as_by_a_shell);
     tcase_add_test(tcase, only_our_own_library_leaves_the_preload);
     tcase_add_test(tcase, the_environment_is_the_hosts_without_us);
+    tcase_add_test(tcase, the_environment_may_change_meanwhile);
     tcase_add_test(tcase, requests_are_read);
     tcase_add_test(tcase, signals_that_may_be_named);
     tcase_add_test(tcase, traces_are_copied_as_named);
