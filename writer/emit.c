@@ -576,15 +576,18 @@ double emit_measure(void)
     struct thread_log *log = thread_log_get();
     if (!log)
         return 0;
-    enum { N = 2000 };
-    uint64_t before = clock_monotonic_ns();
-    for (int i = 0; i < N; i++) {
-        span_open(log, &before, CAT_CPU_OP, "aten::measure", 13);
-        span_close(log, &before);
-        if (i % 100 == 99) /* the smallest ring holds 512 */
-            atomic_store(&log->ring.tail, ring_head(&log->ring));
+    enum { TRIES = 20, SPANS = 100 }; /* the smallest ring holds 512 */
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) { /* in most of them the thread keeps its processor */
+        uint64_t before = clock_monotonic_ns();
+        for (int k = 0; k < SPANS; k++) {
+            span_open(log, &best, CAT_CPU_OP, "aten::measure", 13);
+            span_close(log, &best);
+        }
+        uint64_t took = clock_monotonic_ns() - before;
+        best = took < best ? took : best;
+        atomic_store(&log->ring.tail, ring_head(&log->ring));
     }
-    uint64_t after = clock_monotonic_ns();
     atomic_store(&log->records, 0);
-    return (double)(after - before) / N;
+    return (double)best / SPANS;
 }
