@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A library whose signal handler marks, for a program that does other things meanwhile. */
+#include <signal.h>
+#include <sys/time.h>
+
+#include "preload/cprof.h"
+
+void begin(void);
+long end(void);
+
+static volatile long handled;
+
+static void handler(int unused)
+{
+    (void)unused;
+    handled++;
+    cprof_mark("from a handler");
+}
+
+void begin(void)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct itimerval timer = {{0, 100}, {0, 100}};
+    cprof_mark("before");
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+long end(void)
+{
+    struct itimerval none = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &none, NULL);
+    return handled;
+}

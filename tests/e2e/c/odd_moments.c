@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that come at the worst moment: cancelled threads, signal handlers in the middle of malloc() or of a step, forks while another thread
+ * marks steps. Says what became of it. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "preload/cprof.h"
+
+static _Atomic int stop;
+
+static void each_microseconds(long us, void (*handler)(int))
+{
+    struct sigaction action = {.sa_flags = SA_RESTART};
+    struct itimerval timer = {{0, us}, {0, us}};
+    action.sa_handler = handler;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* ---- a thread is cancelled in its first call ---- */
+
+static void *cancelled(void *unused)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cancel(pthread_self());
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL); /* the next call that may end it does */
+    cprof_mark("first");
+    pthread_testcancel();
+    return unused;
+}
+
+static void cancel(void)
+{
+    pthread_t thread;
+    void *how;
+    pthread_create(&thread, NULL, cancelled, NULL);
+    pthread_join(thread, &how);
+    for (int i = 0; i < 5; i++)
+        cprof_step();
+    printf("cancelled %d, step %ld\n", how == PTHREAD_CANCELED, (long)cprof_step_number());
+}
+
+/* ---- a handler leaves while malloc() holds its lock ---- */
+
+static void leave(int unused)
+{
+    (void)unused;
+    _exit(7);
+}
+
+static void *allocate(void *unused)
+{
+    for (;;) {
+        char *p = malloc(70000);
+        *(volatile char *)p = 1;
+        free(p);
+    }
+    return unused;
+}
+
+static void leave_in_malloc(void)
+{
+    pthread_t thread;
+    cprof_mark("awake");
+    pthread_create(&thread, NULL, allocate, NULL);
+    each_microseconds(100000, leave);
+    allocate(NULL);
+}
+
+/* ---- a handler marks steps while its thread does ---- */
+
+static _Atomic long handled;
+
+static void step_in_handler(int unused)
+{
+    (void)unused;
+    handled++;
+    cprof_step();
+}
+
+static void steps_in_handlers(void)
+{
+    long steps = 0;
+    each_microseconds(50, step_in_handler);
+    while (handled < 5000 && steps < 100000000) {
+        cprof_step();
+        steps++;
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    long counted = (long)cprof_step_number();
+    printf("counted %d\n", counted >= steps && counted <= steps + handled);
+}
+
+/* ---- forks while another thread looks at what is loaded, as each step does with stacks on ---- */
+
+static void *mark_steps(void *unused)
+{
+    while (!stop)
+        cprof_step();
+    return unused;
+}
+
+/* Exit status of a child that loads the library; -1: it hangs. */
+static int load_in_child(const char *library)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(dlopen(library, RTLD_NOW | RTLD_LOCAL) == NULL);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void forks(const char *library, int n)
+{
+    pthread_t thread;
+    int status = 0;
+    cprof_mark("awake");
+    pthread_create(&thread, NULL, mark_steps, NULL);
+    while (n-- > 0 && status == 0)
+        status = load_in_child(library);
+    stop = 1;
+    pthread_join(thread, NULL);
+    printf("child %d\n", status);
+}
+
+/* ---- many threads of one event each ---- */
+
+static pthread_barrier_t all;
+
+static void *mark_once(void *unused)
+{
+    cprof_mark("once");
+    pthread_barrier_wait(&all);
+    pthread_barrier_wait(&all);
+    return unused;
+}
+
+static void many_threads(int n)
+{
+    pthread_attr_t small;
+    cprof_mark("awake");
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_barrier_init(&all, NULL, (unsigned)n + 1);
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    for (int i = 0; i < n; i++)
+        if (pthread_create(&threads[i], &small, mark_once, NULL) != 0)
+            exit(77);
+    pthread_barrier_wait(&all);
+    char wait[8];
+    puts("ready");
+    fflush(stdout);
+    if (!fgets(wait, sizeof wait, stdin))
+        exit(2);
+    pthread_barrier_wait(&all);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    printf("%ld MB\n", used.ru_maxrss >> 10);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "cancel") == 0)
+        cancel();
+    else if (strcmp(what, "leave-in-malloc") == 0)
+        leave_in_malloc();
+    else if (strcmp(what, "steps-in-handlers") == 0)
+        steps_in_handlers();
+    else if (strcmp(what, "forks") == 0 && argc > 3)
+        forks(argv[2], atoi(argv[3]));
+    else if (strcmp(what, "threads") == 0 && argc > 2)
+        many_threads(atoi(argv[2]));
+    else
+        return 2;
+    return 0;
+}

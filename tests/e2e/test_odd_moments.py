@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls at moments that nobody chooses: a thread is cancelled, a signal comes, a process forks while cprof is in the middle of something."""
+
+import re
+
+import pytest
+
+from support import Running, events, load, program, run
+from torch_runs import both_pythons, python_or_skip
+
+from conftest import BUILD
+
+ALWAYS = dict(WARMUP=0, ACTIVE=1000000)
+
+
+def test_a_thread_is_cancelled_where_it_wakes_cprof_up(tmp_path):
+    """Nothing stays half-done: the steps of the others are counted, and recorded."""
+    result = run(program("odd_moments", "cancel"), tmp_path, **ALWAYS)
+    assert (result.rc, result.out, result.complaints) == (0, "cancelled 1, step 5\n", [])
+    trace, = result.traces
+    assert len(events(load(trace), name="first")) == 1
+
+
+def test_a_signal_handler_leaves_in_the_middle_of_malloc(tmp_path):
+    """What was before the first step becomes the trace, and the exiting thread allocates nothing for that."""
+    for attempt in range(8):
+        result = run(program("odd_moments", "leave-in-malloc"), tmp_path / str(attempt), timeout=60)
+        assert result.rc == 7 and len(result.traces) == 1, result.err
+
+
+def test_a_signal_handler_marks_steps_while_its_thread_does(tmp_path):
+    result = run(program("odd_moments", "steps-in-handlers"), tmp_path, WAIT=2**31 - 1)
+    assert (result.rc, result.out) == (0, "counted 1\n"), result.err
+    assert all("a signal handler marks a step" in line for line in result.complaints)
+
+
+def test_children_load_libraries_whatever_other_threads_look_at(tmp_path):
+    """The C library does not free the lock of dl_iterate_phdr() in a child: nobody may be inside when a process forks."""
+    result = run(program("odd_moments", "forks", BUILD / "e2e/libplugin.so", 300), tmp_path, WITH_STACK=1, **ALWAYS)
+    assert (result.rc, result.out) == (0, "child 0\n"), result.err
+
+
+def test_a_thread_of_one_event_takes_little_memory(tmp_path):
+    with Running(program("odd_moments", "threads", 200), tmp_path, SCHEDULE_SCOPE="none") as running:
+        running.wait_for("ready")
+        running.wait_flushed('"once"')
+        running.process.stdin.write("\n")
+        running.process.stdin.flush()
+        running.wait_for("MB")
+        result = running.end()
+    if result.rc == 77:
+        pytest.skip("200 threads cannot be had here")
+    assert result.rc == 0 and int(re.search(r"(\d+) MB", result.out)[1]) < 120
+    assert len(events(load(result.traces[0]), name="once")) == 200
+
+
+@both_pythons
+def test_a_signal_handler_marks_while_its_thread_records_operators(tmp_path, which):
+    """What both write must not meet in one place of the ring: each event has a name that somebody gave it."""
+    result = run([python_or_skip(which), "-c", """
+import ctypes, sys, torch
+torch.set_num_threads(1)
+library = ctypes.CDLL(sys.argv[1])
+a = torch.ones(3)
+a.neg()
+library.begin()
+for _ in range(12000): a.neg()
+print(library.end() > 100)
+""", BUILD / "e2e/libmarksinhandler.so"], tmp_path, SCHEDULE_SCOPE="none")
+    assert (result.rc, result.out, result.complaints) == (0, "True\n", [])
+    trace = load(result.traces[0])
+    names = {e["name"] for e in events(trace) if e["ph"] in "Xi" and e.get("cat") in ("cpu_op", "user_annotation")}
+    assert {n for n in names if not n.startswith("aten::")} <= {"from a handler", "before", "Record Window End"}
+    assert {"from a handler", "aten::neg"} <= names and all(re.fullmatch(r"aten::\w+", n) for n in names if n.startswith("aten::"))
+    assert len(events(trace, name="aten::neg")) >= 12000
