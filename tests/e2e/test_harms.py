@@ -17,7 +17,7 @@ HARMS = {
     "a library that the profiler needs takes the place of the program's": [
         "e2e hooks an_extension_brings_its_own_zlib", "e2e settings the_library_needs_libc_only"],
     "a fork while another thread holds torch's lock, or the loader's, hangs the child": [
-        "e2e odd_moments children_load_libraries", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless dataloader_workers"],
+        "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless dataloader_workers"],
     "a descriptor that is kept open is the program's by the time it is written to": [
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed"],
     "memory profiling that is forced on slows every thread and shows in the program's own tables": [
@@ -51,8 +51,10 @@ HARMS = {
         "unit config values_outlive_the_environment"],
     "signals, exits and what is under way then": [
         "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
-        "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc", "e2e odd_moments a_signal_handler_marks_steps",
-        "e2e odd_moments a_signal_handler_marks_while_its_thread", "e2e odd_moments a_thread_is_cancelled",
+        "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc",
+        "e2e odd_moments a_signal_handler_marks_steps_while_its_thread_does",
+        "e2e odd_moments a_signal_handler_marks_while_its_thread_records_operators",
+        "e2e odd_moments a_thread_is_cancelled_where_it_wakes_cprof_up",
         "e2e gpu_faults a_flush_that_never_returns", "e2e faults a_thread_that_is_stuck_for_ever"],
     "switching CUPTI on late loses graphs": ["e2e gpu nodes_name_the_operator_that_captured_them",
                                              "e2e gpu kinds_are_off_between_windows",
@@ -69,7 +71,7 @@ HARMS = {
     "programs that the profiler starts are seen by the host": [
         "unit spawn the_host_sees_no_child", "e2e after host_sees_no_child", "e2e after command_without_our_preload"],
     "the environment changes while it is read": ["unit after the_environment_may_change_meanwhile"],
-    "threads of few events take memory": ["e2e odd_moments a_thread_of_one_event"],
+    "threads of few events take memory": ["e2e odd_moments a_thread_of_one_event_takes_little_memory"],
     "step 0 of every run takes memory and time": ["unit writer step_0_is_kept_up_to_a_limit",
                                                   "e2e exit program_that_records_much_and_marks_no_step"],
 }
