@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fork: the one lock under which cprof calls into torch, and torch's own behind it, held across
- * every fork; and children that are inert. A fork while some thread is inside torch's callback lock
+ * every fork, during which nobody walks the loader's list either (writer/loader.c); and children that are inert. A fork while some thread is inside torch's callback lock
  * would leave that lock locked in the child for ever. Application threads and the cprof thread.
  */
 #ifndef PRELOAD_FORK_H
