@@ -15,6 +15,7 @@
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/parse.h"
+#include "preload/remote_names.h"
 #include "preload/saved.h"
 #include "preload/spawn.h"
 #include "preload/upload.h"
@@ -151,34 +152,20 @@ void after_refresh(void)
 
 /* ---- a trace comes ---------------------------------------------------------------------------------------- */
 
+static bool make_remote_name(void *trace, unsigned number, char *name, unsigned long size)
+{
+    return identity_remote_name(&((const struct saved_trace *)trace)->time, number, name, size);
+}
+
 /* The name to upload the trace as, different from all before: a remote copy is never replaced by this run. NULL: it is not uploaded. */
 static char *remote_name(const struct saved_trace *trace)
 {
-    static uint64_t *hashes;
-    static size_t n, room;
+    static struct remote_names names;
     char name[PATH_MAX];
-    if (!uploading)
+    if (!uploading ||
+        !remote_names_take(&names, make_remote_name, (void *)trace, name, sizeof name))
         return NULL;
-    for (unsigned number = 1; number < 100000; number++) {
-        if (!identity_remote_name(&trace->time, number, name, sizeof name))
-            return NULL;
-        uint64_t hash = hash_text(name, strlen(name));
-        size_t at = 0;
-        while (at < n && hashes[at] != hash)
-            at++;
-        if (at < n)
-            continue;
-        if (n == room) {
-            uint64_t *more = realloc(hashes, (room + 64) * sizeof *more);
-            if (!more)
-                return NULL;
-            hashes = more;
-            room += 64;
-        }
-        hashes[n++] = hash;
-        return strdup(name);
-    }
-    return NULL;
+    return strdup(name);
 }
 
 static void fill_variables(struct item *item, const struct saved_trace *trace)

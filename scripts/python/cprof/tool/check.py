@@ -10,13 +10,15 @@ An error misleads readers, or is lost data. A warning is harmless, or a habit of
 
 import argparse
 import collections
+import contextlib
 import json
 import sys
-from array import array
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import BAD_INPUT, Problem, note, printable
 from cprof.tool.check_relations import Relations, paired
+from cprof.tool.columns import Columns
+from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace, open_trace
 from cprof.tool.spans import to_ns
 
@@ -83,16 +85,20 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
     """What is wrong with a trace, and how many events it holds. Raises a Problem for what is no trace."""
     with open_trace(path, progress) as trace:
         found = Findings()
-        form, pairs = _Form(found), _Pairs(found)
-        relations = Relations(found)
+        columns = Columns()
+        form, pairs = _Form(found), _Pairs(found, columns)
+        relations = Relations(found, columns)
         count = 0
         for block in trace.blocks():
             for event in block:
                 count += 1
                 if form.event(event) and pairs.event(event):
                     relations.event(event)
-        pairs.end()
-        relations.end()
+            columns.trim()
+        columns.finish()
+        with Progress("comparing") if progress else contextlib.nullcontext() as shown_progress:
+            pairs.end(shown_progress)
+            relations.end(shown_progress)
         found.ours = _is_cprofs(trace.metadata)
         _top_level(trace, found)
         _losses(trace.metadata, found)
@@ -198,8 +204,9 @@ class _Form:
 class _Pairs:
     """Arrows, asynchronous ranges, and B with E."""
 
-    def __init__(self, found: Findings) -> None:
+    def __init__(self, found: Findings, columns: Columns) -> None:
         self.found = found
+        self._columns = columns
         self._arrows: Dict[str, Any] = {}      # by category: ids and times of starts, ids and times of ends
         self._texts: Dict[str, int] = {}       # ids that are texts
         self._ranges: Any = collections.Counter()
@@ -240,7 +247,7 @@ class _Pairs:
             number = -1 - self._texts.setdefault(str(number), len(self._texts))
         arrows = self._arrows.get(str(event.get("cat")))
         if arrows is None:
-            arrows = self._arrows[str(event.get("cat"))] = tuple(array("q") for _ in range(4))
+            arrows = self._arrows[str(event.get("cat"))] = tuple(self._columns.new("q") for _ in range(4))
         if ph == "s":
             arrows[0].append(number)
             arrows[1].append(start)
@@ -250,11 +257,14 @@ class _Pairs:
             arrows[2].append(number)
             arrows[3].append(start)
 
-    def end(self) -> None:
-        """What has no partner."""
+    def end(self, progress: Optional[Progress] = None) -> None:
+        """What has no partner. The columns are finished."""
         found = self.found
-        for category, (starts, start_times, ends, end_times) in self._arrows.items():
-            for number, begun, ended in paired(starts, ends):
+        for category, columns in self._arrows.items():
+            starts, start_times, ends, end_times = map(self._columns.whole, columns)
+            if progress:  # each is sorted, then looked at
+                progress.total = (progress.total or 0) + 2 * (len(starts) + len(ends))
+            for number, begun, ended in paired(starts, ends, progress):
                 what = f"{printable(category)[:40]} {number}"
                 if len(begun) > 1:
                     found.habit("several arrows of one id", what)

@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of `cprof check` that hold between events: nesting on each row, and what is before what on CPU and GPU.
 
-What is kept of an event are a few numbers in arrays.
+What is kept of an event are a few numbers in columns (columns.py).
 """
 
-from array import array
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from cprof.tool.spans import CALLS, DEVICE, WORK, args_of, in_order, int_or_none, text_of, to_ns
+from cprof.tool.columns import Columns, forget
+from cprof.tool.progress import Progress
+from cprof.tool.spans import AT_A_TIME, CALLS, DEVICE, WORK, args_of, in_order, int_or_none, text_of, to_ns
 
 RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags", "cudaEventRecordWithFlags_ptsz",
            "cuEventRecord", "cuEventRecordWithFlags")
 COMMUNICATION = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
 MAX_DEPTH = 512
+SEQUENCES = 1 << 16  # numbers of the backward pass that are remembered: one comes twice within a step
 FIRST_CPU_PID = 4096
 
 
-def paired(left: Any, right: Any) -> Iterator[Tuple[int, List[int], List[int]]]:
-    """(key, indices in left, indices in right) for each key of the two arrays, in order of keys."""
-    sides = [(iter(in_order(len(keys), keys.__getitem__)), keys) for keys in (left, right)]
+def paired(left: Any, right: Any, progress: Optional[Progress] = None) -> Iterator[Tuple[int, List[int], List[int]]]:
+    """(key, indices in left, indices in right) for each key of the two columns, in order of keys."""
+    sides = [(iter(in_order(len(keys), keys.__getitem__, progress)), keys) for keys in (left, right)]
     ahead = [next(order, None) for order, _ in sides]
+    n = 0
     while ahead != [None, None]:
+        n += 1
+        if n % AT_A_TIME == 0:
+            forget()
+            if progress:
+                progress.add(AT_A_TIME)
         key = min(keys[i] for i, (_, keys) in zip(ahead, sides) if i is not None)
         found: List[List[int]] = [[], []]
         for side, (order, keys) in enumerate(sides):
@@ -35,25 +43,27 @@ def paired(left: Any, right: Any) -> Iterator[Tuple[int, List[int], List[int]]]:
 class _Row:
     __slots__ = ("start", "end", "name", "device")
 
-    def __init__(self) -> None:
-        self.start, self.end, self.name = array("q"), array("q"), array("i")
+    def __init__(self, columns: Columns) -> None:
+        self.start, self.end, self.name = (columns.new(typecode) for typecode in "qqi")
         self.device = False
 
 
 class Relations:
     """Takes all events that are sound by themselves; end() says what does not fit."""
 
-    def __init__(self, found: Any) -> None:
+    def __init__(self, found: Any, columns: Columns) -> None:
         self.found = found
+        self._columns = columns
+        self._progress: Optional[Progress] = None
         self._names: Dict[str, int] = {}
         self._rows: Dict[Any, _Row] = {}
-        self._calls: List[Any] = [array("q"), array("q"), array("i")]  # correlation, start, name
-        self._work: List[Any] = [array("q"), array("q"), array("i")]   # likewise
+        self._calls: List[Any] = [columns.new(typecode) for typecode in "qqi"]  # correlation, start, name
+        self._work: List[Any] = [columns.new(typecode) for typecode in "qqi"]   # likewise
         self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
-        self._waits: List[Tuple[int, int]] = []            # start, recording waited for
-        self._syncs: Dict[Any, List[int]] = {}             # waits for a stream, by (device, stream)
+        self._waits = [columns.new("q"), columns.new("q")]  # start, recording waited for
+        self._syncs: Dict[Any, Any] = {}                   # waits for a stream, by (device, stream)
         self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise: starts and ends
-        self._backward: Dict[Any, Set[str]] = {}
+        self._backward: Dict[Any, Any] = {}                # by sequence number: the name, the names where there are several
         self._named: Set[Any] = set()
         self._fractions = False                            # times finer than microseconds
 
@@ -80,7 +90,20 @@ class Relations:
         if "autograd::engine::evaluate_function:" in name:
             sequence = args.get("Sequence number")
             if sequence:
-                self._backward.setdefault(str(sequence), set()).add(name)
+                self._function(str(sequence), name)
+
+    def _function(self, sequence: str, name: str) -> None:
+        """A function of the backward pass runs."""
+        before = self._backward.setdefault(sequence, name)
+        if name not in (before if type(before) is set else (before,)):
+            self._backward[sequence] = {name, *(before if type(before) is set else (before,))}
+        if len(self._backward) > SEQUENCES:
+            self._tell_functions(next(iter(self._backward)))
+
+    def _tell_functions(self, sequence: str) -> None:
+        names = self._backward.pop(sequence)
+        if type(names) is set:
+            self.found.habit("one Sequence number of several backward operators", f"{sequence}: {', '.join(sorted(names))[:160]}")
 
     def _number(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names))
@@ -89,7 +112,7 @@ class Relations:
         place = (text_of(event.get("pid")), text_of(event.get("tid")))
         row = self._rows.get(place)
         if row is None:
-            row = self._rows[place] = _Row()
+            row = self._rows[place] = _Row(self._columns)
         row.device |= category in DEVICE or category == "cuda_sync"
         row.start.append(start)
         row.end.append(end)
@@ -113,7 +136,9 @@ class Relations:
                 values.append(value)
         if category == "kernel":
             key = (str(args.get("device")), str(args.get("stream")))
-            starts, ends = self._streams.setdefault(key, (array("q"), array("q")))
+            if key not in self._streams:
+                self._streams[key] = [self._columns.new("q"), self._columns.new("q")]
+            starts, ends = self._streams[key]
             starts.append(start)
             ends.append(start + duration)
         device = args.get("device", args.get("inDevice"))
@@ -130,19 +155,31 @@ class Relations:
                 # CUPTI does not know the recording when it was before the window: nothing else can stand there.
                 self.found.add("warning", "a wait for an event whose recording is not known", f"{kind} at {event['ts']}")
             elif kind == "Stream Wait Event":
-                self._waits.append((start, waited))
+                self._waits[0].append(start)
+                self._waits[1].append(waited)
         elif kind == "Stream Sync":
-            self._syncs.setdefault((str(args.get("device")), str(args.get("stream"))), []).append(start)
+            key = (str(args.get("device")), str(args.get("stream")))
+            if key not in self._syncs:
+                self._syncs[key] = self._columns.new("q")
+            self._syncs[key].append(start)
 
-    def end(self) -> None:
-        """What holds between all of them."""
+    def end(self, progress: Optional[Progress] = None) -> None:
+        """What holds between all of them. The columns are finished."""
+        whole = self._columns.whole
+        for row in self._rows.values():
+            row.start, row.end, row.name = map(whole, (row.start, row.end, row.name))
+        self._calls, self._work, self._waits = ([whole(one) for one in columns] for columns in (self._calls, self._work, self._waits))
+        self._streams = {key: [whole(one) for one in columns] for key, columns in self._streams.items()}
+        self._syncs = {key: whole(starts) for key, starts in self._syncs.items()}
+        self._progress = progress
+        if progress:  # each is sorted, then looked at
+            progress.total = (progress.total or 0) + 2 * sum(len(one) for one in (self._calls[0], self._work[0], *(row.start for row in self._rows.values())))
         self._nesting()
         self._causality()
         self._recordings()
         self._stream_waits()
-        for sequence, names in self._backward.items():
-            if len(names) > 1:
-                self.found.habit("one Sequence number of several backward operators", f"{sequence}: {', '.join(sorted(names))[:160]}")
+        for sequence in list(self._backward):
+            self._tell_functions(sequence)
         nameless = sum(row.device and place not in self._named for place, row in self._rows.items())
         if nameless:
             self.found.own("rows of a GPU without a name", "", nameless)
@@ -153,7 +190,11 @@ class Relations:
         for place, row in self._rows.items():
             start, end = row.start, row.end
             ends: List[Tuple[int, int]] = []
-            for i in in_order(len(start), lambda i: (start[i] << 64) - end[i]):
+            for n, i in enumerate(in_order(len(start), lambda i: (start[i] << 64) - end[i], self._progress)):
+                if n % AT_A_TIME == 0:
+                    forget()
+                    if self._progress:
+                        self._progress.add(AT_A_TIME)
                 while ends and ends[-1][0] <= start[i]:
                     ends.pop()
                 if ends and end[i] > ends[-1][0] + slack and ends[-1][0] > start[i] + slack:
@@ -171,7 +212,7 @@ class Relations:
         """torch joins kernels and launches by External id; the correlation tells each launch from the other."""
         texts = list(self._names)
         without = 0
-        for _, calls, works in paired(self._calls[0], self._work[0]):
+        for _, calls, works in paired(self._calls[0], self._work[0], self._progress):
             if not calls:
                 without += len(works)
                 continue
@@ -186,7 +227,7 @@ class Relations:
 
     def _recordings(self) -> None:
         first = min(self._calls[0], default=0)
-        for start, waited in self._waits:
+        for start, waited in zip(*self._waits):
             recorded = self._records.get(waited)
             if recorded is None:
                 # Before the window no call was recorded.
@@ -200,11 +241,11 @@ class Relations:
         begins with the call, so this is what most of them look like."""
         for key, syncs in self._syncs.items():
             starts, ends = self._streams.get(key, ((), ()))
-            order = list(in_order(len(starts), starts.__getitem__)) if starts else []
-            at, running = 0, 0
-            for sync in sorted(syncs):
-                while at < len(order) and starts[order[at]] < sync:
-                    running = max(running, ends[order[at]])
-                    at += 1
+            order = iter(in_order(len(starts), starts.__getitem__)) if starts else iter(())
+            at, running = next(order, None), 0
+            for sync in map(syncs.__getitem__, in_order(len(syncs), syncs.__getitem__)):
+                while at is not None and starts[at] < sync:
+                    running = max(running, ends[at])
+                    at = next(order, None)
                 if running > sync:
                     self.found.add("warning", "a kernel runs when the wait for its stream begins", f"device {key[0]} stream {key[1]}")

@@ -2,6 +2,7 @@
 """The page of `cprof memory-timeline -o FILE.html`: one chart for each device, drawn as SVG here, with a few lines of script
 for what stands under the pointer. It needs nothing from anywhere else."""
 
+import heapq
 import html
 import json
 from typing import Any, Dict, List, Sequence, Tuple
@@ -169,7 +170,7 @@ def _largest(line: Timeline, begin: int, end: int) -> Tuple[List[List[int]], Lis
     """[start, end, size, category, owner] of the largest allocations, and the owners' names."""
     owners: Dict[str, int] = {}
     rows = []
-    for one in sorted(line.allocations, key=lambda one: -one.size)[:LISTED]:
+    for one in heapq.nlargest(LISTED, line.allocations(), key=lambda one: one.size):
         rows.append([0 if one.start is None else one.start - begin, end - begin + 1 if one.end is None else one.end - begin,
                      one.size, one.category, owners.setdefault(one.owner, len(owners))])
     return rows, list(owners)
@@ -179,7 +180,7 @@ def _owners_at(line: Timeline, series: _Series, begin: int) -> str:
     """A table of who held most at the peak."""
     sums: Dict[Tuple[str, int], List[int]] = {}
     peak = series.peak_at + begin
-    for one in line.allocations:
+    for one in line.allocations():
         if (one.start is None or one.start <= peak) and (one.end is None or one.end > peak):
             found = sums.setdefault((one.owner, one.category), [0, 0])
             found[0] += one.size
@@ -198,10 +199,9 @@ def page(title: str, lines: List[Timeline], steps: Sequence[Tuple[int, int, str]
     """The page as text."""
     begin = min([line.begin for line in lines] + [start for start, _, _ in steps])
     end = max([line.end for line in lines] + [end for _, end, _ in steps])
+    used = {CATEGORIES[category] for line in lines for _, _, _, category in line.actions()}
     keys = "".join(f'<span class="key"><i style="background:{color}"></i>{name}</span>'
-                   for name, color in zip(CATEGORIES, COLORS) if any(one.category == CATEGORIES.index(name) or
-                                                                     name == "unknown" and line.before
-                                                                     for line in lines for one in line.allocations))
+                   for name, color in zip(CATEGORIES, COLORS) if name in used)
     charts = "".join(_chart(number, line, steps, begin, end) for number, line in enumerate(lines))
     script = _SCRIPT % (json.dumps(CATEGORIES), json.dumps(COLORS), WIDTH, LEFT, WIDTH - LEFT - RIGHT)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Memory: {html.escape(title)}</title>'

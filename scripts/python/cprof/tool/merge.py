@@ -18,27 +18,26 @@ import argparse
 import contextlib
 import gzip
 import hashlib
-import io
 import json
 import multiprocessing
 import multiprocessing.connection
 import os
-import shutil
 import signal
 import sys
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing
-from cprof.tool.progress import Progress
+from cprof.tool.progress import Progress, Relay
 from cprof.tool.reader import open_trace
 
 HELP = "make one trace of those of several ranks"
 PIDS = 10_000         # numbers of one rank
 GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
 OTHERS = 5_000        # where the rank's other processes begin
+CHUNK = 1 << 20
 LEVEL = 1             # of gzip: as cprof's own
 MOST_JOBS = 8
 LARGE = 2 << 30       # text that Perfetto in a browser is not likely to take
@@ -211,10 +210,10 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
     return Done(trace.metadata, [], events, size)
 
 
-def _from_json(part: Part, rewriter: Rewriter, out: Any, with_progress: bool) -> Done:
+def _from_json(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> Done:
     """Any part."""
     events = size = 0
-    with open_trace(part.path, progress=with_progress) as trace:
+    with open_trace(part.path, progress=progress) as trace:
         for block in trace.blocks():
             data = _json_of(block, rewriter)
             out.write(data)
@@ -223,18 +222,16 @@ def _from_json(part: Part, rewriter: Rewriter, out: Any, with_progress: bool) ->
     return Done(dict(trace.metadata), list(trace.notes), events, size)
 
 
-def write_part(job: Any) -> Done:
-    """Writes a part's events, each with a comma behind it. Runs in a process of its own when there are several."""
-    part, output, with_progress = job
+def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:
+    """Writes a part's events, each with a comma behind it. Runs in a process of its own when there are several; `tell` is then called with the
+    bytes read, now and then."""
+    part, output = job
     for as_lines in (True, False):
         rewriter = Rewriter(part)
         with gzip.GzipFile(output, "wb", LEVEL, mtime=0) if part.gzip else open(output, "wb") as out:
             try:
-                if as_lines:
-                    with Progress(os.path.basename(part.path), _size(part.path), None if with_progress else io.StringIO()) as progress:
-                        done = _from_lines(part, rewriter, out, progress)
-                else:
-                    done = _from_json(part, rewriter, out, with_progress)
+                with Relay(tell) if tell else Progress(os.path.basename(part.path), _size(part.path)) as progress:
+                    done = (_from_lines if as_lines else _from_json)(part, rewriter, out, progress)
             except NotLines:
                 continue
             rows = ",\n".join(_line(row) for row in rewriter.rows()) + ("\n" if part.index == part.count - 1 else ",\n")
@@ -309,7 +306,7 @@ def _tail(parts: List[Part], done: List[Done], name: str) -> str:
 
 def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
     """Each part into a file of its own."""
-    work = [(part, os.path.join(folder, str(part.index)), jobs == 1) for part in parts]
+    work = [(part, os.path.join(folder, str(part.index))) for part in parts]
     if jobs == 1:
         return [write_part(job) for job in work]
     with Progress("merging", sum(_size(part.path) for part in parts)) as progress:
@@ -324,6 +321,7 @@ def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: P
     being closed, and then waits for them for ever.)"""
     context = multiprocessing.get_context("fork")
     done: List[Any] = [None] * len(parts)
+    read = [0] * len(parts)
     running: Dict[Any, Tuple[int, Any]] = {}  # where the result comes from -> part, process
     waiting = list(reversed(range(len(parts))))
     try:
@@ -337,13 +335,16 @@ def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: P
                 except EOFError:
                     process.join()
                     raise Problem(f"the process that read it ended (exit code {process.exitcode})", parts[index].path) from None
+                read[index] = result if type(result) is int else _size(parts[index].path)
+                progress.to(sum(read))
+                if type(result) is int:
+                    continue
                 process.join()
                 del running[receiver]
                 receiver.close()
                 if isinstance(result, BaseException):
                     raise result
                 done[index] = result
-                progress.add(_size(parts[index].path))
     finally:
         for _, process in running.values():
             process.kill()
@@ -370,7 +371,7 @@ def _work(job: Any, sender: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     try:
-        result: Any = write_part(job)
+        result: Any = write_part(job, sender.send)
     except Exception as error:
         result = error
     sender.send(result)
@@ -395,12 +396,14 @@ def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> 
         parts = parts_of(paths, zipped)
         jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(parts), MOST_JOBS if not jobs else jobs))
         done = _write_all(parts, folder, jobs)
-        with open(whole, "wb") as out:
+        pieces = [os.path.join(folder, str(part.index)) for part in parts]
+        with open(whole, "wb") as out, Progress("joining", sum(map(_size, pieces))) as progress:
             _put(out, _head(parts, done), zipped)
-            for part in parts:
-                name = os.path.join(folder, str(part.index))
+            for name in pieces:
                 with open(name, "rb") as piece:
-                    shutil.copyfileobj(piece, out, 1 << 20)
+                    for data in iter(lambda: piece.read(CHUNK), b""):
+                        out.write(data)
+                        progress.add(len(data))
                 os.unlink(name)
             _put(out, _tail(parts, done, output), zipped)
     for part, one in zip(parts, done):

@@ -2,9 +2,11 @@
 """A file that appears when it is whole."""
 
 import contextlib
+import gzip
 import os
 import shutil
-from typing import Iterator, Tuple
+import stat
+from typing import Any, Iterator, Tuple
 
 from cprof.tool import Problem
 
@@ -28,3 +30,26 @@ def appearing(output: str, force: bool) -> Iterator[Tuple[str, str]]:
         raise Problem("is there already (--force replaces it)", output) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def replacing(output: str, packed: bool = False) -> Iterator[Any]:
+    """`with replacing(output) as file:` is to write text, which takes the place of the file `output` when all of it is there; what is no
+    regular file (a pipe, /dev/stdout) is written to. Says in which file something went wrong."""
+    path = os.path.realpath(output)
+    other = os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode)
+    temporary = path if other else os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.tmp")
+    try:
+        try:
+            with (gzip.open(temporary, "wt", 6, "utf-8", "backslashreplace") if packed else
+                  open(temporary, "w", encoding="utf-8", errors="backslashreplace")) as file:
+                yield file
+            if not other:
+                os.replace(temporary, path)
+        finally:
+            if not other and os.path.lexists(temporary):
+                os.unlink(temporary)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Problem(error.strerror or str(error), output) from None

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The line on a terminal that says how far a command is, for what takes longer than a second."""
 
+import io
 import sys
 import time
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 FIRST_S = 1.0
 EVERY_S = 0.2
@@ -33,6 +34,10 @@ class Progress:
         if time.monotonic() >= self._next:
             self._show()
 
+    def to(self, done: int) -> None:
+        """So much is done in all."""
+        self.add(done - self._done)
+
     def _show(self) -> None:
         self._next = time.monotonic() + EVERY_S
         if self.total:
@@ -60,3 +65,15 @@ class Progress:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+class Relay(Progress):
+    """Tells somebody else instead of a terminal, now and then, how much is done in all."""
+
+    def __init__(self, tell: Callable[[int], Any]) -> None:
+        super().__init__("", stream=io.StringIO())
+        self._tell, self._next = tell, time.monotonic() + EVERY_S
+
+    def _show(self) -> None:
+        self._next = time.monotonic() + EVERY_S
+        self._tell(self._done)

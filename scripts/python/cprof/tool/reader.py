@@ -23,7 +23,7 @@ import re
 import stat
 import sys
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 from cprof.tool import Problem
 from cprof.tool.progress import Progress
@@ -143,7 +143,7 @@ def _size(text: str) -> int:
 class Trace:
     """One trace being read, once, from its beginning to its end. Made by open_trace()."""
 
-    def __init__(self, path: str, progress: bool = False, pairs: Optional[Callable] = None) -> None:
+    def __init__(self, path: str, progress: Union[bool, Progress] = False, pairs: Optional[Callable] = None) -> None:
         self.path = path
         self.metadata: Dict[str, Any] = {}
         self.notes: List[str] = []      # what was odd, in words
@@ -154,7 +154,7 @@ class Trace:
         self._lenient = path.endswith(".part")
         # May take the text of whole events, instead of their being read; False: it did not.
         self.take_text: Optional[Callable[[str], bool]] = None
-        self._progress = Progress(os.path.basename(path)) if progress else None
+        self._progress = progress if isinstance(progress, Progress) else Progress(os.path.basename(path)) if progress else None
         self._source = _Source(path, self._lenient, self._progress)
         if self._progress:
             self._progress.total = self._source.size
@@ -167,6 +167,11 @@ class Trace:
         self._has_events = False
         self._error: Optional[Exception] = None  # raised once the events in front of it were handed out
         self._stage = "start"           # then "keys", "events", "end"
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a terminal is told of it."""
+        return self._progress is not None
 
     def close(self) -> None:
         """Closes the file. May be called at any time, and again."""
@@ -460,6 +465,6 @@ class Trace:
         return self._bad(f"{self._text[self._at]!r} where {wanted} is expected")
 
 
-def open_trace(path: str, progress: bool = False, pairs: Optional[Callable] = None) -> Trace:
-    """Opens a trace. progress: show on a terminal how far it is. pairs: json's object_pairs_hook, which costs speed."""
+def open_trace(path: str, progress: Union[bool, Progress] = False, pairs: Optional[Callable] = None) -> Trace:
+    """Opens a trace. progress: show on a terminal how far it is, or tell this one of the bytes. pairs: json's object_pairs_hook, which costs speed."""
     return Trace(os.fspath(path), progress, pairs)

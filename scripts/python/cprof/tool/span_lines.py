@@ -50,6 +50,7 @@ class LineTaker:
             self._refused += 1
             return False
         self._add(found, iter(odd))
+        self._reading.spans.columns.trim()
         return True
 
     @staticmethod

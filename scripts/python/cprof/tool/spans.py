@@ -8,7 +8,7 @@ its own name, takes that child's place; a kernel belongs to the span whose Exter
 spans in whose time it was taken or given back, on whatever thread. Other than there, the copy of a range on the GPU
 (gpu_user_annotation) is not added to the kernels that it stands for.
 
-Spans are kept in arrays, some 30 bytes each. Times are nanoseconds.
+Spans are kept in columns (columns.py), some 30 bytes each, which go to a temporary file when they are many. Times are nanoseconds.
 """
 
 import bisect
@@ -16,7 +16,9 @@ import heapq
 from array import array
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from cprof.tool.columns import Columns, forget
 from cprof.tool.flops import TORCH_FLOPS
+from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace
 from cprof.tool.span_lines import LineTaker
 
@@ -35,6 +37,7 @@ HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_ent
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 18
+AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 # Whose rows are told by name, time and External id; of calls by their own row too.
 _PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
 LIMIT = 1 << 62                           # no time of a trace is so far away
@@ -73,15 +76,16 @@ class Kind(NamedTuple):
 
 
 class Row:
-    """The spans of one thread in arrays of one length, in the order of the file."""
+    """The spans of one thread in columns of one length, in the order of the file."""
 
     __slots__ = ("start", "end", "kind", "external", "stack", "backward", "flops")
+    COLUMNS = ("start", "end", "kind", "external", "stack")
 
-    def __init__(self) -> None:
-        self.start, self.end = array("q"), array("q")
-        self.kind = array("i")
-        self.external = array("q")           # External id; 0 for none
-        self.stack: Any = array("i")         # number in Spans.stacks; -1 for none. Empty unless asked for
+    def __init__(self, columns: Columns) -> None:
+        self.start, self.end = columns.new("q"), columns.new("q")
+        self.kind = columns.new("i")
+        self.external = columns.new("q")     # External id; 0 for none
+        self.stack: Any = columns.new("i")   # number in Spans.stacks; -1 for none. Empty unless asked for
         self.flops: Dict[int, int] = {}      # by index, with stacks
         self.backward: Dict[int, Tuple[int, int]] = {}  # by index: sequence number, forward thread (0: forward)
 
@@ -107,19 +111,24 @@ class Spans:
 
     def __init__(self) -> None:
         self.kinds: List[Kind] = []
+        self.columns = Columns()
+        self.progress: Optional[Progress] = None  # of walk()
         self.rows: Dict[Any, Row] = {}
         self.stacks: List[str] = []          # as in `Call stack`: innermost first, ";" behind each
         # device spans: sums by kind, and work by External id
         self.device_count: Dict[int, int] = {}
         self.device_time: Dict[int, int] = {}
-        self.work_external, self.work_time = array("q"), array("q")
+        self.work_external, self.work_time = self.columns.new("q"), self.columns.new("q")
         self.loose_time: Dict[int, int] = {}  # async ranges: by kind
         self.loose_count: Dict[int, int] = {}
         self.first: Dict[int, Tuple[int, int]] = {}  # by kind, for those: start and -end of the first
         self.flops: Dict[int, int] = {}
         # [memory] events, and the threads they were on
-        self.memory_time, self.memory_bytes, self.memory_device = array("q"), array("q"), array("q")
-        self.memory_more: List[Tuple[Any, str, int, int]] = []  # where asked for: thread, device, address, total behind it
+        self.memory_time, self.memory_bytes, self.memory_device = (self.columns.new("q") for _ in range(3))
+        # where asked for: number of the thread and of the device, address, total behind it
+        self.memory_more: List[Any] = [self.columns.new(typecode) for typecode in "iiqq"]
+        self.memory_threads: List[Any] = []
+        self.memory_devices: List[str] = []
         self.steps: List[Tuple[int, int, str]] = []  # start, end, name
         self.bad = 0                         # spans without a usable time
         self.has_shapes = self.has_stacks = self.has_modules = self.has_memory = self.has_work = False
@@ -136,18 +145,71 @@ class Spans:
             self.kinds.append(kind)
         return number
 
-    def finish(self) -> None:
+    def row(self, place: Any) -> Row:
+        """The row of a thread, new where there was none."""
+        row = self.rows.get(place)
+        if row is None:
+            row = self.rows[place] = Row(self.columns)
+        return row
+
+    def read_again(self) -> None:
+        """All rows in memory or in another file, so that they can be appended to once more."""
+        whole, self.columns = self.columns, Columns()
+        whole.finish()
+        for row in self.rows.values():
+            for name in Row.COLUMNS:
+                setattr(row, name, _copied(whole.whole(getattr(row, name)), self.columns))
+        for name in ("work_external", "work_time", "memory_time", "memory_bytes", "memory_device"):
+            setattr(self, name, _copied(whole.whole(getattr(self, name)), self.columns))
+        self.memory_more = [_copied(whole.whole(one), self.columns) for one in self.memory_more]
+
+    def finish(self, with_progress: bool) -> None:
         """Puts in order what is searched later."""
-        times = self.memory_time
-        order = sorted(range(len(times)), key=times.__getitem__)
-        self.memory_time = array("q", (times[i] for i in order))
-        self.memory_bytes = array("q", (self.memory_bytes[i] for i in order))
-        self.memory_device = array("q", (self.memory_device[i] for i in order))
-        self.memory_more = [self.memory_more[i] for i in order] if self.memory_more else []
-        self.memory_sums, self.memory_device_sums = _running(self.memory_bytes), _running(self.memory_device)
-        self.memory_seen = array("q", bytes(8 * (len(times) + 1)))  # differences: covered by spans from here on
-        self.work_external, self.work_time = _merged(self.work_external, self.work_time)
+        columns = self.columns
+        columns.finish()
+        if with_progress:  # each is sorted, then looked at
+            sizes = [len(columns.whole(one)) for one in (self.memory_time, self.work_time, *(row.start for row in self.rows.values()))]
+            self.progress = Progress("adding up", 2 * sum(sizes))
+        for row in self.rows.values():
+            for name in Row.COLUMNS:
+                setattr(row, name, columns.whole(getattr(row, name)))
+        self._sort_memory(*(columns.whole(one) for one in (self.memory_time, self.memory_bytes, self.memory_device)))
+        self.work_external, self.work_time = _merged(columns.whole(self.work_external), columns.whole(self.work_time), self.progress)
         self.steps.sort()
+        forget()
+        if self.progress:
+            self.progress.close()
+
+    def _sort_memory(self, times: Any, sizes: Any, device_sizes: Any) -> None:
+        """[memory] events in order of time, with sums; and how many spans cover them, as differences, to be filled."""
+        columns = Columns()
+        found = [columns.new("q") for _ in range(6)]
+        time, size, device_size, sums, device_sums, seen = found
+        more = [(columns.new(one.typecode), self.columns.whole(one)) for one in self.memory_more if len(self.columns.whole(one))]
+        total = device_total = 0
+        for n, i in enumerate(in_order(len(times), times.__getitem__, self.progress)):
+            time.append(times[i])
+            size.append(sizes[i])
+            device_size.append(device_sizes[i])
+            sums.append(total)
+            device_sums.append(device_total)
+            seen.append(0)
+            total += sizes[i]
+            device_total += device_sizes[i]
+            for sorted_one, one in more:
+                sorted_one.append(one[i])
+            if n % AT_A_TIME == 0:
+                columns.trim()
+                forget()
+                if self.progress:
+                    self.progress.add(AT_A_TIME)
+        sums.append(total)
+        device_sums.append(device_total)
+        seen.append(0)
+        columns.finish()
+        (self.memory_time, self.memory_bytes, self.memory_device, self.memory_sums, self.memory_device_sums,
+         self.memory_seen) = (columns.whole(one) for one in found)
+        self.memory_more = [columns.whole(one) for one, _ in more]
 
     def work_of(self, external: int) -> int:
         """Time of the device work that carries this External id."""
@@ -174,39 +236,60 @@ class Spans:
                 yield i
 
 
-def _running(values: array) -> array:
-    sums, total = array("q", [0]), 0
-    for value in values:
-        total += value
-        sums.append(total)
-    return sums
+def _copied(values: Any, columns: Columns) -> array:
+    copy = columns.new(values.typecode if isinstance(values, array) else values.format)
+    for at in range(0, len(values), AT_A_TIME):
+        copy.frombytes(values[at:at + AT_A_TIME].tobytes())
+        columns.trim()
+    return copy
 
 
-def _merged(keys: array, values: array) -> Tuple[array, array]:
-    """Both arrays sorted by key, with one value, the sum, for each key."""
-    if not keys:
-        return keys, values
-    merged_keys, merged_values = array("q"), array("q")
-    last = None
-    for i in in_order(len(keys), keys.__getitem__):
-        if keys[i] == last:
-            merged_values[-1] += values[i]
-        else:
-            last = keys[i]
-            merged_keys.append(last)
-            merged_values.append(values[i])
-    return merged_keys, merged_values
+def _merged(keys: Any, values: Any, progress: Optional[Progress]) -> Tuple[Any, Any]:
+    """Both columns sorted by key, with one value, the sum, for each key."""
+    columns = Columns()
+    merged_keys, merged_values = columns.new("q"), columns.new("q")
+    last, total = None, 0
+    for n, i in enumerate(in_order(len(keys), keys.__getitem__, progress)):
+        if keys[i] != last:
+            if last is not None:
+                merged_keys.append(last)
+                merged_values.append(total)
+            last, total = keys[i], 0
+        total += values[i]
+        if n % AT_A_TIME == 0:
+            columns.trim()
+            if progress:
+                progress.add(AT_A_TIME)
+    if last is not None:
+        merged_keys.append(last)
+        merged_values.append(total)
+    columns.finish()
+    return columns.whole(merged_keys), columns.whole(merged_values)
 
 
-def in_order(n: int, key: Any) -> Iterable[int]:
+def in_order(n: int, key: Any, progress: Optional[Progress] = None) -> Iterable[int]:
     """range(n) sorted by key(i), in little memory: sorted piece by piece, then merged."""
     if n <= SORTED_AT_ONCE:
         return sorted(range(n), key=key)
-    pieces = [array("i", sorted(range(at, min(at + SORTED_AT_ONCE, n)), key=key)) for at in range(0, n, SORTED_AT_ONCE)]
-    for before, after in zip(pieces, pieces[1:]):
-        if key(before[-1]) > key(after[0]):
-            return heapq.merge(*pieces, key=key)
-    return (i for piece in pieces for i in piece)
+    columns = Columns()
+    numbers, pieces = columns.new("i"), range(0, n, SORTED_AT_ONCE)
+    apart = False  # pieces follow each other
+    before = None
+    for at in pieces:
+        found = sorted(range(at, min(at + SORTED_AT_ONCE, n)), key=key)
+        apart |= before is not None and before > key(found[0])
+        before = key(found[-1]) if before is None else max(before, key(found[-1]))
+        numbers.extend(found)
+        columns.trim()
+        forget()
+        if progress:
+            progress.add(len(found))
+    del found
+    columns.finish()
+    ordered = columns.whole(numbers)
+    if apart:
+        return heapq.merge(*(memoryview(ordered)[at:at + SORTED_AT_ONCE] for at in pieces), key=key)
+    return ordered
 
 
 class Wanted(NamedTuple):
@@ -228,6 +311,7 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     for block in trace.blocks():
         for event in block:
             reading.event(event)
+        reading.spans.columns.trim()
     spans = reading.spans
     spans.metadata = trace.metadata
     reading.use_flops()
@@ -235,7 +319,7 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     if wanted.stacks:
         frames = trace.metadata.get("stackFrames")
         spans.stacks = [_of_frames(text, frames) if text.startswith(_FRAME) else text for text in spans.stacks]
-    spans.finish()
+    spans.finish(trace.shows_progress)
     return spans
 
 
@@ -270,6 +354,15 @@ def plain_shapes(dims: Any) -> str:
     return str([[] if type(one) is not list or any(type(size) is list for size in one) else one for one in dims])
 
 
+def _number_in(numbers: Dict[Any, int], key: Any, texts: List[Any]) -> int:
+    """The number of a key; texts has the keys by number."""
+    number = numbers.get(key)
+    if number is None:
+        number = numbers[key] = len(texts)
+        texts.append(key)
+    return number
+
+
 class _Reading:
     """What read_spans() goes through the events with."""
 
@@ -280,6 +373,8 @@ class _Reading:
         self._open: Dict[Any, Tuple[int, str]] = {}
         self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
         self._operator_rows: Set[Any] = set()
+        self._memory_threads: Dict[Any, int] = {}
+        self._memory_devices: Dict[str, int] = {}
         self.worked_out: Dict[int, int] = {}             # FLOPs that the trace does not tell, by kind
         self.worked_out_at: List[Tuple[Row, int]] = []   # with stacks
 
@@ -316,7 +411,7 @@ class _Reading:
 
     def row_ends(self, place: Tuple[str, str, bool], is_call: bool) -> Tuple[Any, Any, Any, Any]:
         """What appends to the arrays of a row."""
-        row = self.spans.rows.setdefault(place, Row())
+        row = self.spans.row(place)
         if not is_call:
             self._operator_rows.add(place)
         return row.start.append, row.end.append, row.kind.append, row.external.append
@@ -351,9 +446,7 @@ class _Reading:
         # A call is torch's child of the operator that it is linked to, else nobody's.
         place = (text_of(event.get("pid")), text_of(event.get("tid")),
                  not external if category in CALLS else category == "overhead")
-        row = spans.rows.get(place)
-        if row is None:
-            row = spans.rows[place] = Row()
+        row = spans.row(place)
         if category in CALLS:
             if category == "xpu_runtime":
                 spans.device_name = "XPU"
@@ -376,9 +469,10 @@ class _Reading:
                 told = True
             if type(flops) is int and self.wanted.flops:
                 if self.wanted.stacks:
-                    row.flops[len(row.start) - 1] = flops
+                    index = spans.columns.length(row.start) - 1
+                    row.flops[index] = flops
                     if not told:
-                        self.worked_out_at.append((row, len(row.start) - 1))
+                        self.worked_out_at.append((row, index))
                 else:
                     sums = spans.flops if told else self.worked_out
                     sums[number] = sums.get(number, 0) + flops
@@ -421,7 +515,7 @@ class _Reading:
         sequence = args.get("Sequence number")
         if type(sequence) is int and sequence >= 0:
             forward = args.get("Fwd thread id")
-            row.backward[len(row.start)] = (sequence, forward if type(forward) is int else 0)
+            row.backward[self.spans.columns.length(row.start)] = (sequence, forward if type(forward) is int else 0)
         row.stack.append(number)
 
     def _device_span(self, event: Dict[str, Any], category: str, args: Dict[str, Any], start: int, end: int) -> None:
@@ -456,10 +550,12 @@ class _Reading:
         if self.wanted.memory:
             index = args.get("Device Id")
             kind = "cpu" if device in CPU_TYPES else "xpu" if device == 12 else "cuda"
-            spans.memory_more.append((
-                (text_of(event.get("pid")), text_of(event.get("tid")), False),
-                kind if kind == "cpu" else f"{kind}:{index if type(index) is int and index >= 0 else 0}",
-                int_or_none(args.get("Addr")) or 0, int_or_none(args.get("Total Allocated")) or 0))
+            thread = (text_of(event.get("pid")), text_of(event.get("tid")), False)
+            name = kind if kind == "cpu" else f"{kind}:{index if type(index) is int and index >= 0 else 0}"
+            for values, value in zip(spans.memory_more, (
+                    _number_in(self._memory_threads, thread, spans.memory_threads), _number_in(self._memory_devices, name, spans.memory_devices),
+                    int_or_none(args.get("Addr")) or 0, int_or_none(args.get("Total Allocated")) or 0)):
+                values.append(value)
 
     def loose(self, event: Dict[str, Any], ph: str) -> None:
         """Ranges that may begin and end on different threads: torch calls them async."""
@@ -485,12 +581,13 @@ class _Reading:
         strays = [place for place in rows if not place[2] and place not in self._operator_rows]
         if not strays:
             return
+        self.spans.read_again()
         linked = {external for place in strays for external in rows[place].external}
         home = {external: place for place in self._operator_rows for external in rows[place].external if external in linked}
         for place in strays:
             stray = rows.pop(place)
             for i, external in enumerate(stray.external):
-                row = rows.setdefault(home.get(external, place[:2] + (True,)), Row())
+                row = self.spans.row(home.get(external, place[:2] + (True,)))
                 for name in ("start", "end", "kind", "external") + (("stack",) if stray.stack else ()):
                     getattr(row, name).append(getattr(stray, name)[i])
 
@@ -507,7 +604,11 @@ def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
     bisect_left, bisect_right = bisect.bisect_left, bisect.bisect_right
     stack: List[Node] = []
 
-    for i in in_order(len(start), lambda i: (start[i] << 64) - end[i]):
+    for n, i in enumerate(in_order(len(start), lambda i: (start[i] << 64) - end[i], spans.progress)):
+        if n % AT_A_TIME == 0:
+            forget()
+            if spans.progress:
+                spans.progress.add(AT_A_TIME)
         begin, finish, kind = start[i], end[i], row.kind[i]
         while stack and (begin >= stack[-1].end or finish > stack[-1].end):
             yield from _close(stack, start, is_call)
@@ -526,6 +627,8 @@ def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
         stack.append(Node(i, finish, kind, names[kind], own, taken, device_taken, inside))
     while stack:
         yield from _close(stack, start, is_call)
+    if spans.progress:
+        spans.progress.close()
 
 
 def surroundings(spans: Spans, row: Row, times: Iterable[int]) -> Iterator[Tuple[int, ...]]:
@@ -534,7 +637,11 @@ def surroundings(spans: Spans, row: Row, times: Iterable[int]) -> Iterator[Tuple
     order = iter(in_order(len(start), lambda i: (start[i] << 64) - end[i]))
     following = next(order, None)
     open_spans: List[int] = []
-    for time in times:
+    for n, time in enumerate(times):
+        if n % AT_A_TIME == 0:
+            forget()
+            if spans.progress:
+                spans.progress.add(AT_A_TIME)
         while following is not None and start[following] <= time:
             while open_spans and end[open_spans[-1]] < end[following]:
                 open_spans.pop()
@@ -549,18 +656,31 @@ class Roots:
     """The outermost spans of one thread, in order of time: what steps that stand on a row of their own are held against."""
 
     def __init__(self) -> None:
-        self.start, self.end = array("q"), array("q")
-        self.sums = array("q", [0]), array("q", [0]), array("q", [0])
+        self._columns: Optional[Columns] = Columns()
+        self.start, self.end, *self.sums = (self._columns.new("q") for _ in range(5))
+        self._totals = [0, 0, 0]
+        self._end_sums()
+
+    def _end_sums(self) -> None:
+        for sums, total in zip(self.sums, self._totals):
+            sums.append(total)
 
     def add(self, node: Node, start: int) -> None:
-        """The next one."""
+        """The next one. Before any adopt()."""
         self.start.append(start)
         self.end.append(node.end)
-        for sums, value in zip(self.sums, (node.own_device + node.child_device, node.memory, node.device_memory)):
-            sums.append(sums[-1] + value)
+        for n, value in enumerate((node.own_device + node.child_device, node.memory, node.device_memory)):
+            self._totals[n] += value
+        self._end_sums()
+        if self._columns and len(self.start) % AT_A_TIME == 0:
+            self._columns.trim()
 
     def adopt(self, step: Node, start: int) -> None:
         """Makes those that begin in the step its children; of one that goes on into the next step, only the time inside."""
+        if self._columns:
+            columns, self._columns = self._columns, None
+            columns.finish()
+            self.start, self.end, *self.sums = (columns.whole(one) for one in (self.start, self.end, *self.sums))
         low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, step.end)
         step.child_time = sum(min(self.end[i], step.end) - self.start[i] for i in range(low, high))
         if low and self.end[low - 1] > start:

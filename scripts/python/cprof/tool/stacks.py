@@ -9,11 +9,13 @@ spans themselves.
 """
 
 import argparse
+import contextlib
 import sys
-from typing import Any, Iterator
+from typing import Iterator
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_STACKS, StackFinder
+from cprof.tool.output import replacing
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import Spans, Wanted, read_spans, walk
 
@@ -52,13 +54,8 @@ def run(args: argparse.Namespace) -> int:
         raise Problem(NO_STACKS, args.trace)
     if args.metric == METRICS[1] and not spans.has_work:
         raise Problem("holds nothing that ran on a GPU: take --metric self_cpu_time_total", args.trace)
-    out: Any = sys.stdout
-    if args.output and args.output != "-":
-        out = open(args.output, "w", encoding="utf-8", errors="backslashreplace")
-    try:
+    to_file = args.output and args.output != "-"
+    with replacing(args.output) if to_file else contextlib.nullcontext(sys.stdout) as out:
         for line in lines(spans, args.metric):
             out.write(line + "\n")
-    finally:
-        if out is not sys.stdout:
-            out.close()
     return 0

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of numbers for traces of any size: what does not fit into some tens of megabytes goes to a temporary file.
+
+    columns = Columns()
+    start = columns.new("q")
+    start.append(7)                 # an ordinary array, as long as it grows
+    columns.trim()                  # now and then: writes away what is too much
+    columns.finish()
+    start = columns.whole(start)    # all of it, to be read by index: an array or a memoryview
+    forget()                        # now and then: pages that were read need no memory
+
+The file has no name and is gone with the process. It lies where tempfile puts it (TMPDIR); where that is full everything stays in memory.
+"""
+
+import mmap
+import tempfile
+import weakref
+from array import array
+from typing import Any, Dict, List, Tuple
+
+LIMIT = 48 << 20      # bytes of one Columns in memory
+WORTH = 1 << 12       # bytes of an array that are written at a time, at least
+_ALIGN = 8
+
+_maps: "weakref.WeakSet[Columns]" = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Gives back the memory of what was read from files."""
+    for columns in _maps:
+        columns.forget()
+
+
+class Columns:
+    """Arrays that may go to one file together."""
+
+    def __init__(self) -> None:
+        self._arrays: List[array] = []
+        self._written: Dict[int, List[Tuple[int, int]]] = {}  # by id of the array: places and sizes in the file
+        self._whole: Dict[int, Any] = {}
+        self._file: Any = None
+        self._map: Any = None
+        self._full = False  # the disk
+
+    def new(self, typecode: str) -> array:
+        """One more array."""
+        self._arrays.append(array(typecode))
+        return self._arrays[-1]
+
+    def length(self, one: array) -> int:
+        """How many numbers were appended to the array. Before finish()."""
+        return len(one) + sum(size for _, size in self._written.get(id(one), ())) // one.itemsize
+
+    def trim(self) -> None:
+        """Writes away what is too much. Takes time for each array: not to be called for each number."""
+        if self._full or sum(len(one) * one.itemsize for one in self._arrays) <= LIMIT:
+            return
+        for one in self._arrays:
+            if len(one) * one.itemsize >= WORTH and not self._write(one):
+                return
+
+    def _write(self, one: array) -> bool:
+        try:
+            self._file = self._file or tempfile.TemporaryFile(buffering=0)
+            at, data = self._file.seek(0, 2), memoryview(one).cast("B")
+            done = 0
+            while done < len(data):
+                done += self._file.write(data[done:])
+        except OSError:
+            self._full = True
+            return False
+        finally:
+            data = None
+        self._written.setdefault(id(one), []).append((at, done))
+        del one[:]
+        return True
+
+    def finish(self) -> None:
+        """Nothing is appended any more."""
+        if not self._written:
+            return
+        source, self._file = self._file, None
+        found: List[Tuple[array, int, int]] = []
+        try:
+            target = tempfile.TemporaryFile(buffering=1 << 20)
+            for one in self._arrays:
+                pieces = self._written.get(id(one))
+                if pieces:
+                    target.write(bytes(-target.tell() % _ALIGN))
+                    at = target.tell()
+                    for place, size in pieces:
+                        _copy(source, place, size, target)
+                    target.write(memoryview(one).cast("B") if one else b"")
+                    found.append((one, at, target.tell()))
+            target.flush()
+            self._map = mmap.mmap(target.fileno(), 0)
+            _maps.add(self)
+            view = memoryview(self._map)
+            self._whole = {id(one): view[at:end].cast(one.typecode) for one, at, end in found}
+        except OSError:  # it is read back: memory may do
+            for one in self._arrays:
+                if self._written.get(id(one)):
+                    self._whole[id(one)] = _read_back(source, self._written[id(one)], one)
+        source.close()
+        for one, _, _ in found:
+            del one[:]
+
+    def whole(self, one: array) -> Any:
+        """All that was appended to the array. After finish()."""
+        return self._whole.get(id(one), one)
+
+    def forget(self) -> None:
+        """Gives back the memory of what was read."""
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def _copy(source: Any, at: int, size: int, target: Any) -> None:
+    source.seek(at)
+    while size:
+        data = source.read(min(size, 1 << 20))
+        if not data:
+            raise OSError("the temporary file is too short")
+        target.write(data)
+        size -= len(data)
+
+
+def _read_back(source: Any, pieces: List[Tuple[int, int]], one: array) -> array:
+    found = array(one.typecode)
+    for at, size in pieces:
+        source.seek(at)
+        while size:
+            data = source.read(min(size, 1 << 20) // found.itemsize * found.itemsize)
+            if not data:
+                raise OSError("the temporary file is too short")
+            found.frombytes(data)
+            size -= len(data)
+    found.extend(one)
+    return found
