@@ -5,10 +5,14 @@ import contextlib
 import gc
 import io
 import json
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 
+import support
 import tool
 from cprof.tool import main
 
@@ -66,3 +70,28 @@ def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
                 code = main([command[0], "t.json"] + command[1:])
             assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: ")), (command, said.getvalue())
+
+
+@pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"]], ids=" ".join)
+def test_a_closed_stdout_and_a_closed_stderr(command):
+    with open("t.json", "w") as file:
+        json.dump({"traceEvents": sound()}, file)
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", sys.executable, str(tool.COMMAND), *command], stdin=subprocess.DEVNULL,
+                          capture_output=True, env=dict(os.environ, CPROF_LIBRARY=str(support.LIBRARY)), timeout=tool.TIMEOUT_S)
+    assert done.returncode == 2 and done.stderr.splitlines()[-1] == b"cprof: stdout is closed", done
+    done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", sys.executable, str(tool.COMMAND), command[0], "missing.json"], stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=tool.TIMEOUT_S)
+    assert done.stdout == b"" and done.returncode == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", [["memory-timeline", "t.json", "-o"], ["merge", "t.json", "t.json", "-f", "-o"]], ids=" ".join)
+def test_what_cannot_be_written_is_named(command, tmp_path):
+    with open("t.json", "w") as file:
+        json.dump({"traceEvents": sound()}, file)
+    output = "missing/out.html"
+    assert tool.refused(tool.cprof(*command, output), output, "No such file")
+    if command[0] == "memory-timeline":
+        os.symlink("/dev/full", "full.html")
+        assert tool.refused(tool.cprof(*command, "full.html"), "full.html", "No space left")
+    assert sorted(os.listdir()) == sorted({"t.json", *(name for name in os.listdir() if name == "full.html")})

@@ -11,8 +11,10 @@ on stderr, `cprof: FILE: what`: raise Problem(what, file) for it. Stdout is data
 """
 
 import argparse
+import errno
 import gc
 import importlib
+import io
 import os
 import sys
 from typing import Any, List, NoReturn, Optional
@@ -99,6 +101,13 @@ def _quiet_stdout() -> None:
         pass
 
 
+class _Closed(io.TextIOBase):
+    """Stdout where there is none (`>&-`)."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.EBADF, "stdout is closed")
+
+
 def _said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         names = ": ".join(printable(os.fsdecode(name)) for name in (error.filename, error.filename2)
@@ -111,6 +120,10 @@ def _said(error: BaseException) -> str:
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command; the exit code."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:  # print() would take stdout for it
+        sys.stderr = open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names of any alphabet, terminals of one

@@ -18,9 +18,9 @@ def appearing(output: str, force: bool) -> Iterator[Tuple[str, str]]:
     if os.path.lexists(output) and not force:
         raise Problem("is there already (--force replaces it)", output)
     folder = os.path.join(os.path.dirname(output) or ".", f".{os.path.basename(output)}.{os.getpid()}.tmp")
-    os.mkdir(folder)
     whole = os.path.join(folder, "whole")
     try:
+        os.mkdir(folder)
         yield folder, whole
         if force:
             os.replace(whole, output)
@@ -28,6 +28,10 @@ def appearing(output: str, force: bool) -> Iterator[Tuple[str, str]]:
             os.link(whole, output)
     except FileExistsError:
         raise Problem("is there already (--force replaces it)", output) from None
+    except OSError as error:
+        if isinstance(error.filename, str) and not error.filename.startswith(folder):
+            raise
+        raise Problem(error.strerror or str(error), output) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

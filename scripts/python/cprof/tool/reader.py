@@ -49,6 +49,7 @@ class _Source:
         self.garbage = False     # something stands behind the last gzip member
         self._lenient, self._progress = lenient, progress
         self._file = sys.stdin.buffer if path == "-" else _open(path)
+        self._read = getattr(self._file, "read1", self._file.read)  # what a pipe has, without waiting for more
         self._unzip: Any = None
         self._raw = b""          # read, not unpacked
         self._begun = False
@@ -83,7 +84,7 @@ class _Source:
 
     def _read_file(self) -> bytes:
         try:
-            raw = self._file.read(CHUNK) or b""
+            raw = self._read(CHUNK) or b""
         except OSError as error:
             raise Problem(error.strerror or str(error), self.path) from None
         if self._progress:

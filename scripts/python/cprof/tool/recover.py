@@ -425,6 +425,10 @@ def recover(path: str, output: Optional[str] = None, force: bool = False) -> str
                 if zipped:
                     zipped.close()
         named = _name(temporary, wanted, output is not None)
+    except OSError as error:
+        if error.filename not in (None, temporary):
+            raise
+        raise Problem(error.strerror or str(error), wanted) from None
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
