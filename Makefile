@@ -149,6 +149,12 @@ bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench.py $(BENCH_ARGS)
 
+## bench-tool: time and memory of the command's readers at 100 MB and 1 GB (20 minutes, 8 GB of disk; BENCH_TOOL="--mb 10 100")
+.PHONY: bench-tool
+bench-tool: setup
+	$(Q)$(MAKE) all $(if $(HAVE_CUDA),sim)
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/bench/tool_cost.py $(BENCH_TOOL)
+
 ## gpu-check: the acceptance run on a GPU, real where there is one (9 minutes), else simulated (GPU_CHECK="--sim --quick")
 .PHONY: gpu-check
 gpu-check:

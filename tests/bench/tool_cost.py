@@ -61,7 +61,7 @@ def grow(source, target, size):
     lines = body.split(b"\n")
     named = [line.rstrip(b",") for line in lines if line.startswith(b'{"ph": "M"')]
     text = b",\n".join(line.rstrip(b",") for line in lines if not line.startswith(b'{"ph": "M"'))
-    pieces = NUMBERS.split(text)[:]
+    pieces = NUMBERS.split(text)
     keys, numbers = pieces[1::3], [int(number) for number in pieces[2::3]]
     plain = [before + key for before, key in zip(pieces[0::3], keys)]
     step, last = {}, pieces[-1]
@@ -127,9 +127,10 @@ def fetch(out):
     found = re.search(r"(http://127\S+/)\n", out.read_text())
     if not found:
         return False
-    with urllib.request.urlopen(found.group(1) + "localtrace", timeout=60) as answer:
-        while answer.read(1 << 20):
-            pass
+    for path in ("vizviewer_info", "localtrace", "file_info"):  # as the page does
+        with urllib.request.urlopen(found.group(1) + path, timeout=60) as answer:
+            while answer.read(1 << 20):
+                pass
     return True
 
 

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+import support
 import tool
 from cprof.tool import COMMANDS
 
@@ -100,6 +101,16 @@ def test_control_c(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == b"" and process.wait(tool.TIMEOUT_S) in (130, 141)
     process.stderr.close()
+
+
+def test_control_c_while_it_begins(tmp_path):
+    """A module that it imports first is told apart by a file of its name that takes forever."""
+    (tmp_path / "argparse.py").write_text(f"import time\nopen({str(tmp_path / 'here')!r}, 'w').close()\ntime.sleep(60)\n")
+    with subprocess.Popen([sys.executable, str(tool.COMMAND), "check", "t.json"], env=dict(os.environ, PYTHONPATH=str(tmp_path)),
+                          stderr=subprocess.PIPE) as process:
+        support.wait_until(lambda: (tmp_path / "here").exists(), "the command to begin")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(tool.TIMEOUT_S) == -signal.SIGINT and process.stderr.read() == b""
 
 
 def test_progress_on_a_terminal_only(tmp_path):

@@ -16,7 +16,9 @@ import gc
 import importlib
 import io
 import os
+import signal
 import sys
+import threading
 from typing import Any, List, NoReturn, Optional
 
 COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
@@ -129,6 +131,8 @@ def main(argv: Optional[List[str]] = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # names of any alphabet, terminals of one
     gc.disable()  # millions of small dictionaries without cycles: collecting costs a third and finds nothing
     try:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         args = _parse(sys.argv[1:] if argv is None else argv)
         code = args.run(args)
         sys.stdout.flush()
