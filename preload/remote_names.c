@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/hash.h"
+#include "writer/writer.h"
 
 /* Where the name stands, or would stand. There is a free slot. */
 static struct remote_name *place(const struct remote_name *slots, size_t room, uint64_t hash)
