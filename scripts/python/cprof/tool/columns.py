@@ -18,7 +18,7 @@ import weakref
 from array import array
 from typing import Any, Dict, List, Tuple
 
-LIMIT = 48 << 20      # bytes of one Columns in memory
+LIMIT = 16 << 20      # bytes of one Columns in memory
 WORTH = 1 << 12       # bytes of an array that are written at a time, at least
 _ALIGN = 8
 

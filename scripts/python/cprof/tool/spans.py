@@ -36,7 +36,7 @@ HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_ent
                     "PyTorch Profiler (0)"))
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
-SORTED_AT_ONCE = 1 << 18
+SORTED_AT_ONCE = 1 << 17
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 # Whose rows are told by name, time and External id; of calls by their own row too.
 _PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
