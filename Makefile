@@ -147,7 +147,7 @@ endif
 .PHONY: bench
 bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
-	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench.py $(BENCH_ARGS)
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench $(BENCH_ARGS)
 
 ## bench-tool: time and memory of the command's readers at 100 MB and 1 GB (20 minutes, 8 GB of disk; BENCH_TOOL="--mb 10 100")
 .PHONY: bench-tool

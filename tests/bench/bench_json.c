@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many events a second the writer turns into JSON and gzip, and how many bytes each takes: a fixed mix of nine
  * operators (two with a sequence number, three with shapes) to one allocation, as in design.md section 9. Runs on the
- * main thread; prints `name value unit` lines for scripts/bench.py. Usage: bench_json [seconds per case] */
+ * main thread; prints `name value unit` lines for scripts/bench. Usage: bench_json [seconds per case] */
 #include "writer/json.h"
 #include "writer/sink_file.h"
 #include "writer/top.h"

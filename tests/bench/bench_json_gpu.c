@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many GPU events a second the writer turns into JSON and gzip, and how long the choice of a row takes: per launch one
  * call, one kernel on its row and the two ends of an arrow. Runs on the main thread; prints `name value unit` lines for
- * scripts/bench.py. Usage: bench_json_gpu [seconds per case] */
+ * scripts/bench. Usage: bench_json_gpu [seconds per case] */
 #include "writer/json_gpu.h"
 #include "writer/lanes.h"
 #include "writer/sink_file.h"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a marker of the Python module costs the thread that uses it: start() and finish(), a with block and a decorated
-call, over the same without a marker. Prints `name value unit` lines for scripts/bench.py; the first argument says what is
+call, over the same without a marker. Prints `name value unit` lines for scripts/bench; the first argument says what is
 measured: bare (no preload), idle or recording (under it)."""
 
 import sys

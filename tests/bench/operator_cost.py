@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one torch operator costs, in ns: the best of many short loops, so that a busy machine does not count.
 
-Usage: operator_cost.py [record]. With `record` one step is marked first, which the settings of scripts/bench.py make the
+Usage: operator_cost.py [record]. With `record` one step is marked first, which the settings of scripts/bench make the
 edge from warmup to active. Prints the number of nanoseconds of one call of torch.relu_ (one operator) on four floats.
 """
 

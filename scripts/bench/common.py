@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all measurements share: programs to build and run, with the library or without, and the best of several rounds."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+LIBRARY = BUILD / "libcprof.so"
+BENCH = ROOT / "tests/bench"
+PYTHON = ROOT / ".venv/bin/python"
+
+
+def environment(preload, **settings):
+    """The caller's environment without its own CPROF_ settings, with ours and the library."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CPROF_") and k != "LD_PRELOAD"}
+    env.update({f"CPROF_{name}": str(value) for name, value in settings.items()})
+    if preload:
+        env.update(LD_PRELOAD=str(LIBRARY), CPROF_LOG="warn")
+        env.setdefault("CPROF_FOLDER", tempfile.gettempdir() + "/cprof-bench-none")
+    return env
+
+
+def output(command, env):
+    done = subprocess.run([str(c) for c in command], env=env, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        sys.exit(f"bench: {command} failed:\n{done.stdout}{done.stderr}")
+    if preload_complains := [line for line in done.stderr.splitlines() if line.startswith("cprof:")]:
+        sys.exit(f"bench: {command}: {preload_complains[0]}")
+    return done.stdout
+
+
+def values(text):
+    """`name value unit` lines as a dictionary."""
+    return {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if len(line.split()) == 3}
+
+
+def rounds_of(choose, rounds, measure):
+    """`choose` (min, max) of each key's values over the rounds."""
+    best = {}
+    for _ in range(rounds):
+        for key, value in measure().items():
+            best[key] = choose(best.get(key, value), value)
+    return best
+
+
+def least(rounds, measure):
+    """The smallest value of each key: what else runs on the machine only ever adds."""
+    return rounds_of(min, rounds, measure)
+
+
+def most(rounds, measure):
+    """The largest value of each key, for what is counted per second."""
+    return rounds_of(max, rounds, measure)
+
+
+def fresh(folder):
+    """A new folder for traces, so that no run is in the way of the next."""
+    return tempfile.mkdtemp(dir=folder)
+
+
+def compile_program(name, *options, stderr=None):
+    """Builds tests/bench/NAME.c."""
+    target = BUILD / "bench" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}", "-o", str(target),
+                    str(BENCH / f"{name}.c"), *options], check=True, stderr=stderr)
+    return target
+
+
+def stand_in(name, source, *options):
+    """Builds a library called NAME of a few lines of C, in the place of one that would work; its path."""
+    target = BUILD / "bench" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", str(target), "-xc", "-", f"-Wl,-soname,{name}", *options],
+                   input=source, text=True, check=True)
+    return target
