@@ -45,7 +45,7 @@ def parts(folder, quick):
 
 
 def run(only, quick):
-    """Rows, and how long the steps of training took (None where they were not measured)."""
+    """Rows, and what training.measure() says (None where it did not run)."""
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     rows, steps = [], None
     try:
@@ -54,7 +54,7 @@ def run(only, quick):
                 rows += part()
         if not only or "training" in only:
             steps = training.measure(folder, 1 if quick else 3, 20 if quick else 100)
-            rows += training.rows_of(steps)
+            rows += training.rows_of(steps[0])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return rows, steps
@@ -74,11 +74,11 @@ def main():
     rows, steps = run(only, args.quick)
     if args.json:
         print(json.dumps({"machine": report.machine(), "rows": [dict(zip(("what", "value", "unit", "budget", "remark"), r)) for r in rows],
-                          "steps": steps}))
+                          "steps": steps and steps[0], "operators": steps and steps[1]}))
         return
     text = f"On {report.machine()}:\n\n{report.table(rows)}"
     if steps:
-        text += f"\n\n{training.table_of(steps)}"
+        text += f"\n\n{training.table_of(*steps)}"
     print(text)
     if args.readme:
         report.write_readme(text)

@@ -6,6 +6,7 @@ as soon as anybody listens to its operators: no profiler that does adds less."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 from common import BENCH, BUILD, PYTHON, environment, fresh, output
@@ -33,7 +34,7 @@ def median(some):
 
 
 def run_mode(mode, steps, folder, helper):
-    """What train_step.py says of each model in one mode."""
+    """What train_step.py says of each model in one mode, and how many operators are in its traces."""
     record = {"SKIP_FIRST": 20, "SKIP_FIRST_WAIT": 1, "WAIT": 30, "WARMUP": 1, "ACTIVE": steps, "REPEAT": 0, "RECORD_SHAPES": 1}
     settings = {"idle": {"SKIP_FIRST": 1000000, "RECORD_SHAPES": 1}, "cprof": record,
                 "cprof-stack": dict(record, WITH_STACK=1, NATIVE_STACK=0)}.get(mode)
@@ -41,22 +42,25 @@ def run_mode(mode, steps, folder, helper):
     env = environment(settings is not None, STEP="manual", FOLDER=target, **(settings or {}))
     kind = "cprof" if settings else mode
     said = json.loads(output([PYTHON, BENCH / "train_step.py", kind, steps, target, helper], env).splitlines()[-1])
-    traces = len(list(pathlib.Path(target).glob("*.json")))
-    if traces != (0 if mode in ("none", "idle", "empty") else len(MODELS)):
-        raise SystemExit(f"bench: {mode}: {traces} traces")
-    return said
+    traces = list(pathlib.Path(target).glob("*.json"))
+    if len(traces) != (0 if mode in ("none", "idle", "empty") else len(MODELS)):
+        raise SystemExit(f"bench: {mode}: {len(traces)} traces")
+    operators = sum(trace.read_bytes().count(b'"cpu_op"') for trace in traces)
+    shutil.rmtree(target)
+    return said, operators
 
 
 def measure(folder, rounds, steps):
-    """{mode: {model: {what: microseconds}}}. The modes take turns. A median is the least of those of the rounds, because what else runs on the
+    """{mode: {model: {what: microseconds}}}, and how many operators stand in the traces of a mode. The modes take turns. A median is the least of those of the rounds, because what else runs on the
     machine only adds to it; the tail is that of the steps of all rounds together."""
     helper = empty_callbacks()
     modes = [mode for mode in MODES if helper or mode != "empty"]
-    runs = {mode: [] for mode in modes}
+    runs, operators = {mode: [] for mode in modes}, {}
     for _ in range(rounds):
         for mode in modes:
-            runs[mode].append(run_mode(mode, steps, folder, helper))
-    return {mode: {model: summary([run[model] for run in runs[mode]]) for model in MODELS} for mode in modes}
+            said, operators[mode] = run_mode(mode, steps, folder, helper)
+            runs[mode].append(said)
+    return {mode: {model: summary([run[model] for run in runs[mode]]) for model in MODELS} for mode in modes}, operators
 
 
 def summary(runs):
@@ -87,16 +91,17 @@ def rows_of(result):
     idle = {model: result["idle"][model]["step"] / result["none"][model]["step"] for model in MODELS}
     return [("training step between windows, most of three models", max(idle.values()), "x", 1.05, ""),
             *(ratio_row(result, model, kind) for kind in ("", "-stack") for model in MODELS),
-            ("the same until the trace is saved, least of the three", min(whole.values()), "x", -10,
+            ("time added until the trace is saved, without stacks, least of the three", min(whole.values()), "x", -10,
              ", ".join(f"{MODELS[model]} {value:.0f} x" for model, value in whole.items())),
             ("training thread held at the end of a window, most of the three", max(held["cprof"].values()), "us", 100,
              f"wall clock; torch.profiler, which saves the trace there: {max(held['torch'].values()) / 1e6:.1f} s")]
 
 
-def table_of(result):
+def table_of(result, operators):
     """A second table: how long steps take."""
     heads = [MODES[mode] for mode in result]
-    lines = ["Steps of three models in us, median / p99 / longest; one thread:", "",
+    lines = [f"Steps of the three models in us, median / p99 / longest, with one thread of torch. The traces of cprof hold {operators['cprof']:,} "
+             f"operators, those of torch.profiler {operators['torch']:,}.", "",
              "| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
     for model, name in MODELS.items():
         cells = (result[mode][model] for mode in result)
