@@ -51,8 +51,8 @@ def run_mode(mode, steps, folder, helper):
 
 
 def measure(folder, rounds, steps):
-    """{mode: {model: {what: microseconds}}}, and how many operators stand in the traces of a mode. The modes take turns. A median is the least of those of the rounds, because what else runs on the
-    machine only adds to it; the tail is that of the steps of all rounds together."""
+    """{mode: {model: {what: microseconds}}}, and how many operators stand in the traces of a mode. The modes take turns. A median is the
+    least of those of the rounds, because what else runs on the machine only adds to it; the tail is that of all rounds' steps together."""
     helper = empty_callbacks()
     modes = [mode for mode in MODES if helper or mode != "empty"]
     runs, operators = {mode: [] for mode in modes}, {}
@@ -74,25 +74,32 @@ def added(result, mode, model, what="step"):
     return result[mode][model][what] - result["none"][model][what]
 
 
+def ratio(torch, cprof):
+    """None where the machine was too busy to see what cprof adds."""
+    return torch / cprof if torch > 0 and cprof > 0 else None
+
+
 def ratio_row(result, model, kind):
     """How much less cprof adds to a step."""
     cprof, torch = (added(result, tool + kind, model) for tool in ("cprof", "torch"))
     remark = f"{torch:.0f} us / {cprof:.0f} us on {result['none'][model]['step']:.0f} us"
     if "empty" in result and not kind:
         floor = added(result, "empty", model)
-        remark += f"; {floor:.0f} us are torch's own, for callbacks that do nothing, so that {torch / floor:.1f} x is the most that can be"
+        most = ratio(torch, floor)
+        remark += f"; {floor:.0f} us are torch's own, for callbacks that do nothing" + (f", so that {most:.1f} x is the most that can be" if most else "")
     name = f"{MODELS[model]}: time added to a step, torch.profiler / cprof" + (", with stacks" if kind else "")
-    return (name, torch / cprof, "x", -10, remark)
+    return (name, ratio(torch, cprof), "x", -10, remark)
 
 
 def rows_of(result):
     held = {mode: {model: result[mode][model]["held"] for model in MODELS} for mode in ("cprof", "torch")}
-    whole = {model: added(result, "torch", model, "whole") / added(result, "cprof", model, "whole") for model in MODELS}
+    whole = {model: ratio(added(result, "torch", model, "whole"), added(result, "cprof", model, "whole")) for model in MODELS}
+    known = [value for value in whole.values() if value]
     idle = {model: result["idle"][model]["step"] / result["none"][model]["step"] for model in MODELS}
     return [("training step between windows, most of three models", max(idle.values()), "x", 1.05, ""),
             *(ratio_row(result, model, kind) for kind in ("", "-stack") for model in MODELS),
-            ("time added until the trace is saved, without stacks, least of the three", min(whole.values()), "x", -10,
-             ", ".join(f"{MODELS[model]} {value:.0f} x" for model, value in whole.items())),
+            ("time added until the trace is saved, without stacks, least of the three", min(known) if len(known) == len(whole) else None, "x", -10,
+             ", ".join(f"{MODELS[model]} {value:.0f} x" for model, value in whole.items() if value)),
             ("training thread held at the end of a window, most of the three", max(held["cprof"].values()), "us", 100,
              f"wall clock; torch.profiler, which saves the trace there: {max(held['torch'].values()) / 1e6:.1f} s")]
 
