@@ -433,6 +433,13 @@ def test_python_cprof_does_not_wait_for_the_interpreter(tmp_path):
     assert lines[0] == [["rank0.2.pt.trace.json"]] and lines[1]["step"] == 5 and done.complaints == []
 
 
+def test_python_no_thread_for_it(tmp_path):
+    """One line says so, and nothing waits for it at the end; a name may be given to a handler as to any object."""
+    done, (taken, last) = python(tmp_path, "no_thread")
+    assert taken == [False, True, "mine"] and last["calls"][-1] == ["close"]
+    assert done.complaints == ["trace handler mine: can't start new thread; it is left out"]
+
+
 def test_python_threads(tmp_path):
     done, lines = python(tmp_path, "threads")
     assert lines == [{"name": "threads", "unbalanced": 0, "gone": 0, "duration": 6400, "step": 2}]

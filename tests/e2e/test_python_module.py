@@ -2,6 +2,7 @@
 """The Python module cprof (scripts/python) in real programs (scripts/module.py here, one mode per test), with the preload and
 without it."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -100,6 +101,12 @@ def test_a_schedule_given_again_takes_no_memory(tmp_path):
     assert done.rc == 0 and done.out == "1\n" and done.complaints == []
 
 
+def test_a_schedule_with_a_value_of_its_own(tmp_path):
+    """`lambda step, n=n: ...` is how Python keeps a value: the time does not take its place."""
+    done, result = run("closures", tmp_path)
+    assert done.complaints == [] and result["seen"] == [5, 5, 1, 2, 1, 1, 3, 4, 7, 7]
+
+
 def test_threads_with_a_schedule(tmp_path):
     done, result = run("threads", tmp_path, timeout=60)
     assert result == {"steps": 64} and done.complaints == []
@@ -113,6 +120,33 @@ def test_torchs_own_schedule(tmp_path):
     done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)})
     assert done.rc == 0 and done.complaints == [] and done.names == ["rank0.15.pt.trace.json", "rank0.20.pt.trace.json"]
     assert [support.step_numbers(support.load(path)) for path in done.traces] == [[12, 13, 14], [17, 18, 19]]
+
+
+@pytest.mark.parametrize("preload", [True, False])
+def test_copies(tmp_path, preload):
+    """What holds a marker can be copied, saved, and sent to a DataLoader's worker that is spawned."""
+    done, result = run("copies", tmp_path, preload=preload, **NO_WARMUP)
+    assert result == {"same": [True] * 3, "back": ["kept", ["ACTIVE"], True, ["io"]]} and done.complaints == []
+    if preload:
+        assert names(support.load(done.traces[0]), ph="X", cat="io") == ["kept"]
+
+
+@pytest.mark.parametrize("preload", [True, False])
+def test_decorators_of_a_class(tmp_path, preload):
+    done, result = run("descriptors", tmp_path, preload=preload, **NO_WARMUP)
+    assert result == {"called": [1, 2, 3, ["Both", 4], ["Both", 5]], "doc": ["of_class", "Says who."],
+                      "refused": ["int", "property"]} and done.complaints == []
+    if preload:
+        assert names(support.load(done.traces[0]), ph="X") == ["marked"] * 5
+
+
+def test_subinterpreters(tmp_path):
+    """What would call into one that is gone is refused with a line: a schedule, and handlers. All else goes on."""
+    if not any(importlib.util.find_spec(name) for name in ("_xxsubinterpreters", "_interpreters")):
+        pytest.skip("this Python has no module for subinterpreters")
+    done, result = run("subinterpreter", tmp_path, timeout=60, **NO_WARMUP)
+    assert result == {"step": 3} and len(done.complaints) == 3 and all("subinterpreter" in line for line in done.complaints)
+    assert names(support.load(done.traces[0]), ph="X") == ["both"] * 2
 
 
 def test_pip_installs_it(tmp_path):

@@ -57,6 +57,25 @@ def _library() -> Optional[ctypes.PyDLL]:
 _lib = _library()
 
 
+def _in_subinterpreter() -> bool:
+    """Whether this is not the process's first interpreter. What calls Python later cannot be given from there: the others
+    outlive it, and C finds only the first."""
+    try:
+        first, current = ctypes.pythonapi["PyInterpreterState_Main"], ctypes.pythonapi["PyInterpreterState_Get"]
+    except AttributeError:  # not CPython, or 3.8
+        return False
+    first.restype = current.restype = ctypes.c_void_p
+    return bool(first() != current())
+
+
+def _say(text: str) -> None:
+    """One line on stderr, in one piece: several threads may say something."""
+    try:
+        sys.stderr.write("cprof: " + text.replace("\n", " ") + "\n")
+    except Exception:
+        pass  # a program may have closed it
+
+
 def _function(name: str, result: Any, arguments: list, otherwise: Any = None) -> Callable:
     """cprof_<name>, or a function that returns `otherwise`, as cprof.h has it."""
     try:
@@ -204,24 +223,27 @@ _schedules: dict = {}  # callbacks by function, for good: another thread may be 
 
 
 def _takes_time(function: Callable) -> bool:
-    """Whether it can be called with two arguments."""
+    """Whether it asks for the time: by two arguments that must be given, or a second one called so. Any other second one has
+    a value of its own, as in `lambda step, every=every: ...`."""
     import inspect
     try:
-        inspect.signature(function).bind(0, None)
-    except TypeError:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin that does not tell
         return False
-    except ValueError:  # a builtin that does not tell
-        return True
-    return True
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(places) > 1 and (places[1].default is places[1].empty or places[1].name == "time")
 
 
 def set_schedule(function: Optional[Schedule]) -> None:
-    """From now on function(step) or function(step, time) returns the Action of the step that begins; None gives the
-    settings' schedule back. What torch.profiler.schedule(...) returns will do. It is called by the thread that marks the
+    """From now on function(step) or function(step, time) returns the Action of the step that begins (with the time when two
+    arguments must be given, or the second one is called `time`); None gives the settings' schedule back. What torch.profiler.schedule(...) returns will do. It is called by the thread that marks the
     step, first about the current step, again where an epoch ends. When it raises, the step is skipped, and the first time
-    one line says so."""
+    one line says so. Not for subinterpreters."""
     if function is not None and not callable(function):
         raise TypeError("a schedule must be callable")
+    if _lib is not None and _in_subinterpreter():
+        _say("set_schedule() was called in a subinterpreter, which the process may outlive: nothing is changed")
+        return
     if function is None:
         _set_schedule(None, None)
         return
@@ -243,7 +265,7 @@ def set_schedule(function: Optional[Schedule]) -> None:
         except Exception as error:
             if not told:
                 told.append(True)
-                print(f"cprof: the schedule raised {error!r}: such steps are skipped", file=sys.stderr)
+                _say(f"the schedule raised {error!r}: such steps are skipped")
             return Action.SKIP
 
     callback = _Choose(choose)
@@ -342,6 +364,11 @@ class Marker:
         each resumption to the next suspension, so that what runs in between on the same thread stays outside."""
         return wrap(self, function)
 
+    def __reduce__(self) -> tuple:
+        """Copied or sent to another process with what holds it, it is the marker of its name there."""
+        return marker, (self.name, tuple(map(int, self.actions)), self.record_instant_on_start, self.record_instant_on_finish,
+                        self.categories)
+
     def __repr__(self) -> str:
         return f"cprof.marker({self.name!r})"
 
@@ -349,7 +376,7 @@ class Marker:
 _markers: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
-def marker(name: str, actions: Iterable[Action] = (Action.WARMUP, Action.ACTIVE, Action.ACTIVE_AND_SAVE),
+def marker(name: str, actions: Union[Action, Iterable[Action]] = (Action.WARMUP, Action.ACTIVE, Action.ACTIVE_AND_SAVE),
            record_instant_on_start: bool = False, record_instant_on_finish: bool = False,
            categories: Iterable[str] = ()) -> Marker:
     """The marker of this name, made now if there is none; the first call's options count. `actions`: the steps in which
@@ -358,7 +385,8 @@ def marker(name: str, actions: Iterable[Action] = (Action.WARMUP, Action.ACTIVE,
     if found is not None:
         return found
     names = (categories,) if isinstance(categories, str) else tuple(categories)
-    made = Marker(name, tuple(Action(action_of(one)) for one in actions), bool(record_instant_on_start),
+    wanted = (actions,) if isinstance(actions, (str, Action)) else actions
+    made = Marker(name, tuple(Action(action_of(one)) for one in wanted), bool(record_instant_on_start),
                   bool(record_instant_on_finish), names)
     return _markers.setdefault(name, made)
 

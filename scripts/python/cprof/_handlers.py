@@ -13,7 +13,6 @@ import inspect
 import os
 import pathlib
 import struct
-import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
@@ -50,10 +49,8 @@ class TraceHandler:
     #: Bytes of the queue between cprof and the handler; what finds no room in it is lost() to this handler.
     queue_bytes = 8 << 20
 
-    @property
-    def name(self) -> str:
-        """For messages and trace_handlers()."""
-        return type(self).__name__
+    #: For messages and trace_handlers(); the class's own name when it is empty.
+    name = ""
 
     def init(self) -> None:
         """The first call."""
@@ -119,13 +116,6 @@ _readers: List[_Reader] = []
 _lock = threading.Lock()
 
 
-def _say(text: str) -> None:
-    try:
-        sys.stderr.write("cprof: " + text.replace("\n", " ") + "\n")  # in one piece: several threads may say something
-    except Exception:
-        pass  # a program may have closed it
-
-
 def _text(data: bytes, at: int) -> Tuple[str, int]:
     """A text of a message, and where it ends."""
     (length,) = _LENGTH.unpack_from(data, at)
@@ -174,7 +164,7 @@ class _Reader:
             if name not in self.told:
                 self.told.add(name)
                 left = "it is left out" if kind == _INIT else "it goes on"
-                _say(f"trace handler {self.name}: {name}() raised {error!r}; {left}")
+                cprof._say(f"trace handler {self.name}: {name}() raised {error!r}; {left}")
             return False
         return True
 
@@ -259,9 +249,9 @@ class _Reader:
         self.thread.join(max(0.0, until - time.monotonic()))
         lost = _calls[2](self.queue)
         if self.thread.is_alive():
-            _say(f"trace handler {self.name} was not done within CPROF_DRAIN_DEADLINE_MS; the rest is not told to it")
+            cprof._say(f"trace handler {self.name} was not done within CPROF_DRAIN_DEADLINE_MS; the rest is not told to it")
         if lost:
-            _say(f"trace handler {self.name} was too slow: {lost:,} calls were not made")
+            cprof._say(f"trace handler {self.name} was too slow: {lost:,} calls were not made")
 
 
 def _finish() -> None:
@@ -276,19 +266,22 @@ def _finish() -> None:
 
 
 def _in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
+    global _lock, _on_trace_ready
+    _lock, _on_trace_ready = threading.Lock(), None
     _readers.clear()
 
 
 def add_trace_handler(handler: Any) -> bool:
     """From now on the handler is told. A TraceHandler, or an object with methods process_*_event() as Composer's have
-    them. Whether it was taken; False without the library and in a forked child."""
+    them. Whether it was taken; when not, one line on stderr says why, but without the library and in a forked child."""
     if isinstance(handler, type) or not (isinstance(handler, TraceHandler) or
                                          callable(getattr(handler, "process_duration_event", None))):
         raise TypeError(f"{handler!r} is no trace handler")
     name = str(getattr(handler, "name", None) or type(handler).__name__)
     if _calls is None:
+        return False
+    if cprof._in_subinterpreter():
+        cprof._say(f"trace handler {name}: a subinterpreter, which the process may outlive, can have none; it is left out")
         return False
     with _lock:
         queue = _calls[0](name.replace("\0", "\ufffd").encode("utf-8", "surrogatepass"),
@@ -299,8 +292,13 @@ def add_trace_handler(handler: Any) -> bool:
             atexit.unregister(_finish)
             atexit.register(_finish)
         reader = _Reader(handler, name, queue)
+        try:
+            reader.thread.start()
+        except RuntimeError as error:  # there are too many, or the interpreter is ending
+            _calls[3](queue)
+            cprof._say(f"trace handler {name}: {error}; it is left out")
+            return False
         _readers.append(reader)
-        reader.thread.start()
     return True
 
 

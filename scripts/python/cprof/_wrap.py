@@ -37,6 +37,10 @@ class _Slices:
 
 def wrap(marker: Any, function: Callable) -> Callable:
     """The function, marked; name, docstring and kind stay."""
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(wrap(marker, function.__func__))  # type: ignore
+    if not callable(function):
+        raise TypeError(f"{function!r} cannot be called: the marker's decorator belongs to a function")
     if inspect.isasyncgenfunction(function):
         return functools.wraps(function)(_async_generator(marker, function))
     if inspect.iscoroutinefunction(function):

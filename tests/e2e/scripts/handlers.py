@@ -168,6 +168,7 @@ def fork():
     cprof.add_trace_handler(Count("parent"))
     work(1)
     time.sleep(0.1)
+    cprof.set_on_trace_ready(len)
     pid = os.fork()
     if pid == 0:
         work(2)
@@ -227,6 +228,23 @@ def holds_the_lock():
     there = os.listdir(os.environ["CPROF_FOLDER"]) if "CPROF_FOLDER" in os.environ else []
     say([sorted(name for name in there if name.endswith(".json"))])
     work(2)
+
+
+def no_thread():
+    """The machine has no thread left for the handler."""
+    class Named(Log):
+        def __init__(self):
+            super().__init__()
+            self.name = "mine"
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    start, threading.Thread.start = threading.Thread.start, start
+    taken = [cprof.add_trace_handler(Named())]
+    threading.Thread.start = start
+    say(taken + [cprof.add_trace_handler(Named()), list(cprof.trace_handlers())[-1]])
+    work(4)
 
 
 def threads():

@@ -174,6 +174,102 @@ def schedules():
     cprof.set_schedule(None)
 
 
+def closures():
+    """The second argument is the time where it must be given or is called so; else it keeps the value that it has."""
+    seen = result["seen"] = []
+
+    def every(step, n=5):
+        seen.append(n)
+
+    def time_by_name(step, time=None):
+        seen.append(time.batch)
+
+    def any_number(*args):
+        seen.append(len(args))
+
+    def other_name(step, now):
+        seen.append(now.batch)
+
+    for function in (every, time_by_name, any_number, other_name, lambda step, *, n=7: seen.append(n)):
+        cprof.set_schedule(function)
+        cprof.step()
+
+
+def subinterpreter():
+    """There a schedule and handlers are refused; marks and steps are the process's."""
+    try:
+        import _xxsubinterpreters as interpreters
+    except ImportError:
+        import _interpreters as interpreters
+    if sys.version_info >= (3, 13):
+        other = interpreters.create("legacy")
+    elif sys.version_info >= (3, 12):
+        other = interpreters.create(isolated=False)
+    else:
+        other = interpreters.create()
+    here = cprof.marker("both")
+    cprof.step()
+    interpreters.run_string(other, """if True:
+        import cprof
+        with cprof.marker("both"):
+            cprof.mark("inside")
+        cprof.set_schedule(lambda step: cprof.Action.SKIP)
+        assert not cprof.add_trace_handler(cprof.TraceHandler()) and not cprof.set_on_trace_ready(print)
+        cprof.step()
+        """)
+    interpreters.destroy(other)
+    with here:
+        pass
+    cprof.step()
+    result["step"] = cprof.step_number()
+
+
+def copies():
+    """A marker goes along where what holds it is copied, or sent to another process."""
+    import copy
+    import pickle
+    kept = cprof.marker("kept", actions=cprof.Action.ACTIVE, record_instant_on_start=True, categories=["io"])
+    holder = {"marker": kept, "n": [1]}
+    result["same"] = [copy.deepcopy(holder)["marker"] is kept, copy.copy(kept) is kept, pickle.loads(pickle.dumps(kept)) is kept]
+    sent = pickle.dumps(kept)
+    del kept, holder
+    back = pickle.loads(sent)
+    result["back"] = [back.name, [a.name for a in back.actions], back.record_instant_on_start, list(back.categories)]
+    with back:
+        pass
+
+
+def descriptors():
+    """Decorated together with staticmethod and classmethod, in either order; what cannot be called is refused at once."""
+    marked = cprof.marker("marked")
+
+    class Both:
+        @marked
+        @staticmethod
+        def outside(x):
+            return x
+
+        @staticmethod
+        @marked
+        def inside(x):
+            return x
+
+        @marked
+        @classmethod
+        def of_class(cls, x):
+            """Says who."""
+            return cls.__name__, x
+
+    result["called"] = [Both().outside(1), Both.outside(2), Both().inside(3), Both.of_class(4), Both().of_class(5)]
+    result["doc"] = [Both.of_class.__name__, Both.of_class.__doc__]
+    result["refused"] = []
+    for wrong in (5, property(lambda self: 1)):
+        try:
+            marked(wrong)
+        except TypeError:
+            result["refused"].append(type(wrong).__name__)
+
+
 def threads():
     """A schedule in Python, and threads that mark steps at once: none may wait for the other."""
     cprof.set_schedule(lambda step, time: sum(range(1000)) * 0)
