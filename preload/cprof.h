@@ -166,7 +166,8 @@ CPROF_PROCEDURE_(cprof_set_schedule, (cprof_schedule choose, void *arg), (choose
 
 /* ---- markers ---------------------------------------------------------------------------------------------- */
 
-/* A named mark, made once and used from any thread. Opaque, owned by the library, never freed. */
+/* A named mark, made once and used from any thread. Opaque, owned by the library, never freed. With `struct` in C++, too:
+ * the function below has the same name, as stat() has. */
 struct cprof_marker;
 
 /* The bit of an action in cprof_marker_options.actions. */
