@@ -134,7 +134,8 @@ def refused():
             cprof.add_trace_handler(wrong)
         except TypeError:
             errors += 1
-    say([errors, cprof.add_trace_handler(Bad()), cprof.add_trace_handler(Raises())])
+    taken = cprof.add_trace_handler(Raises())  # first: the window may be told before the next one is there
+    say([errors, taken, cprof.add_trace_handler(Bad())])
     work(4)
 
 
@@ -147,21 +148,28 @@ def slow():
 
 def late():
     """Added after the second step, and from a callback."""
-    class Adds(Count):
-        added = False
+    told = threading.Event()
 
+    class First(cprof.TraceHandler):
+        def step_end(self, timestamp, wall_clock_time_ns):
+            if timestamp.step == 1:
+                told.set()
+
+    class Adds(Count):
         def step_end(self, timestamp, wall_clock_time_ns):
             super().step_end(timestamp, wall_clock_time_ns)
-            if not self.added:
-                self.added = cprof.add_trace_handler(Count("from a callback"))
+            if not told.is_set():
+                cprof.add_trace_handler(Count("from a callback"))
+            told.set()
 
+    cprof.add_trace_handler(First())
     work(2)
-    time.sleep(0.3)  # what was before has been told
+    assert told.wait(60)  # what was before
+    told.clear()
     cprof.add_trace_handler(Adds("late"))
-    time.sleep(0.1)
-    for _ in range(4):
-        work(1)
-        time.sleep(0.1)
+    work(1)
+    assert told.wait(60)
+    work(3)
 
 
 def fork():
@@ -224,9 +232,14 @@ def holds_the_lock():
     """While no other Python thread can run, cprof goes on and finishes its file."""
     cprof.add_trace_handler(Count("waits"))
     work(3)
-    ctypes.PyDLL(None).usleep(900_000)  # keeps the GIL
-    there = os.listdir(os.environ["CPROF_FOLDER"]) if "CPROF_FOLDER" in os.environ else []
-    say([sorted(name for name in there if name.endswith(".json"))])
+    libc, path = ctypes.PyDLL(None), os.fsencode(os.path.join(os.environ["CPROF_FOLDER"], "rank0.2.pt.trace.json"))
+    sys.setswitchinterval(1000)  # nothing below gives the GIL up
+    for _ in range(6000):
+        there = libc.access(path, os.F_OK) == 0
+        if there:
+            break
+        libc.usleep(10_000)
+    say([there])
     work(2)
 
 
