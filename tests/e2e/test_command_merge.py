@@ -248,7 +248,7 @@ def test_memory_does_not_grow_with_the_files(tmp_path):
                 "own = int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
                 "print(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))\nsys.exit(code)")
         done = subprocess.run([sys.executable, "-c", code, "merge", *paths, "-j", jobs, "-o", tmp_path / f"{jobs}.json.gz"],
-                              env=environment(PYTHONPATH=PACKAGE), capture_output=True, text=True)
+                              env=environment(PYTHONPATH=PACKAGE), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert int(done.stdout.split()[-1]) < 100_000, done.stdout
     one, two = (gzip.open(tmp_path / f"{jobs}.json.gz").read().partition(b'"merged"')[0] for jobs in "12")

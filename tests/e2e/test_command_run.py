@@ -37,7 +37,7 @@ def summary(done):
 def test_the_program_runs_as_it_would_plainly(tmp_path):
     code = STEPS + "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.exit(7)"
     done = subprocess.run(command("run", "--active", 2, "--no-top", *python(code)), input="hello\n", env=environment(),
-                          capture_output=True, text=True)
+                          capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (7, "HELLO\n"), "stdout and stdin are the program's"
     path, = support.files(tmp_path, ".json")
     assert path.name == "rank0.3.pt.trace.json" and support.step_numbers(support.load(path)) == [1, 2]
@@ -87,8 +87,8 @@ def test_the_programs_signals_are_not_blocked_and_its_descriptors_stay(tmp_path)
     code = ("import os, signal, sys\n"
             "print(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))), signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN)\n"
             f"os.write({writing}, b'here')")
-    done = subprocess.run(command("run", "-q", *python(code)), pass_fds=[writing], env=environment(), capture_output=True, text=True)
-    plain = subprocess.run([sys.executable, "-c", code], pass_fds=[writing], capture_output=True, text=True)
+    done = subprocess.run(command("run", "-q", *python(code)), pass_fds=[writing], env=environment(), capture_output=True, text=True, timeout=120)
+    plain = subprocess.run([sys.executable, "-c", code], pass_fds=[writing], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
     assert os.read(reading, 100) == b"herehere"
     os.close(reading)
@@ -299,10 +299,10 @@ def test_env_is_shell(tmp_path):
     for before, after in ((None, str(support.LIBRARY)), ("/x/libother.so", f"/x/libother.so:{support.LIBRARY}")):
         env = environment(LD_PRELOAD=None)
         script = (f"LD_PRELOAD={before}\n" if before else "") + done.stdout + "\nset > " + shlex.quote(str(tmp_path / "set"))
-        subprocess.run(["sh", "-euc", script], env=env, check=True, capture_output=True)
+        subprocess.run(["sh", "-euc", script], env=env, check=True, capture_output=True, timeout=120)
         seen = (tmp_path / "set").read_text()
         assert f"LD_PRELOAD='{after}'" in seen and "CPROF_ACTIVE='2'" in seen and "CPROF_RECORD_SHAPES='1'" in seen
-    shown = subprocess.run(["sh", "-euc", done.stdout + show], env=environment(LD_PRELOAD=None), capture_output=True, text=True)
+    shown = subprocess.run(["sh", "-euc", done.stdout + show], env=environment(LD_PRELOAD=None), capture_output=True, text=True, timeout=120)
     assert json.loads(shown.stdout)["CPROF_RUN_NAME"] == "it's $HOME `x` \"q\""
 
 
@@ -356,13 +356,13 @@ def test_disabled_is_off():
 def test_make_install_brings_the_command(tmp_path):
     """It finds its package and the library where make put them; nothing is left by uninstall."""
     made = subprocess.run(["make", "-s", "-C", ROOT, "install", f"DESTDIR={tmp_path}", "PREFIX=/opt/x",
-                           f"BUILD={support.BUILD}"], capture_output=True, text=True)
+                           f"BUILD={support.BUILD}"], capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
     installed = tmp_path / "opt/x/bin/cprof"
-    done = subprocess.run([installed, "env"], capture_output=True, text=True, env=environment(CPROF_LIBRARY=None))
+    done = subprocess.run([installed, "env"], capture_output=True, text=True, env=environment(CPROF_LIBRARY=None), timeout=120)
     assert done.stdout.endswith(f":}}\"{tmp_path}/opt/x/lib/libcprof.so\n"), done.stdout + done.stderr
     assert stat.S_IMODE(installed.stat().st_mode) == 0o755
-    subprocess.run(["make", "-s", "-C", ROOT, "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x"], check=True)
+    subprocess.run(["make", "-s", "-C", ROOT, "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x"], check=True, timeout=120)
     assert support.files(tmp_path / "opt") == []
 
 
@@ -370,8 +370,8 @@ def test_pip_installs_the_command(tmp_path):
     pytest.importorskip("setuptools")
     source = shutil.copytree(ROOT / "scripts/python", tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__"))
     made = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
-                           "--target", tmp_path / "site", source], capture_output=True, text=True)
+                           "--target", tmp_path / "site", source], capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
     done = subprocess.run([tmp_path / "site/bin/cprof", "env"], capture_output=True, text=True,
-                          env=environment(PYTHONPATH=tmp_path / "site"))
+                          env=environment(PYTHONPATH=tmp_path / "site"), timeout=120)
     assert str(support.LIBRARY) in done.stdout, done.stderr

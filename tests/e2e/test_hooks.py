@@ -157,7 +157,7 @@ def test_program_linked_to_two_runtimes(library, stubs, tmp_path):
     subprocess.run([CC, "-o", str(program), str(source), "-Wl,--no-as-needed", *clients, f"-Wl,-rpath,{stubs}"],
                    check=True)
     done = subprocess.run([str(program), *clients], env=dict(os.environ, LD_PRELOAD=str(library)),
-                          capture_output=True, text=True, check=True)
+                          capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["13000100", "12000100"]
 
 

@@ -21,7 +21,7 @@ CLIENT = BUILD / "e2e" / "itt_client"
 def no_itt():
     """Why this torch makes no ITT calls; None when it does."""
     code = "import torch; print(torch.__version__, torch.profiler.itt.is_available())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     return None if done.stdout.strip().endswith("True") else f"torch {done.stdout.strip() or 'is missing'}: built without ITT"
 
 

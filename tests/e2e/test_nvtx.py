@@ -22,7 +22,7 @@ ACTIVE = {"WARMUP": 0, "ACTIVE": 1000}
 @pytest.fixture(scope="module")
 def built():
     """Skips where the program was built without NVTX's headers."""
-    done = subprocess.run([PROGRAM, "all"], capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, "all"], capture_output=True, text=True, timeout=120)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
     return done

@@ -46,10 +46,10 @@ def mallocs(result):
 
 def test_tools_run_as_if_nothing_was_there(tmp_path, library):
     script = f"'{sys.executable}' -c pass; ls /; cc --version; cat /proc/self/comm; echo >&2 done"
-    plain = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True)
+    plain = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, timeout=120)
     for _ in range(100):
         done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True,
-                              env=dict(os.environ, LD_PRELOAD=str(library)))
+                              env=dict(os.environ, LD_PRELOAD=str(library)), timeout=120)
         assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert list(tmp_path.iterdir()) == []
 
@@ -266,7 +266,7 @@ def test_a_lock_inside_another_library_is_found(tmp_path, options):
     subprocess.run([*cc, "-fPIC", "-shared", *options, "-o", library, str(tmp_path / "spied.c"), "-lpthread"], check=True)
     subprocess.run([*cc, f"-I{ROOT}", "-o", program, str(tmp_path / "main.c"), str(ROOT / "preload/lock_spy.c"), library,
                     f"-Wl,-rpath,{tmp_path}", "-ldl", "-lpthread"], check=True)
-    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "111111"
+    assert subprocess.run([program], capture_output=True, text=True, check=True, timeout=120).stdout == "111111"
 
 
 @both_pythons

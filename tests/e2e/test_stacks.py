@@ -332,7 +332,7 @@ def test_lines_from_a_file_of_debug_information(tmp_path):
     debug.parent.mkdir()
     for command in (["objcopy", "--only-keep-debug", PROGRAMS / "lines", debug], ["strip", "-g", "-o", program, PROGRAMS / "lines"],
                     ["objcopy", f"--add-gnu-debuglink={debug}", program]):
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, timeout=120)
     _, _, told, frames = native_marks(program, tmp_path / "traces")
     file, line = told["innermost"].rsplit(":", 1)
     assert any(text.endswith(f"{file}({line}): innermost (lines)") for text in frames["innermost"])
@@ -470,7 +470,7 @@ def profiled_by_torch(path):
     """Its trace of the training script. With stacks it now and then writes bytes that are no text at all, also quotes."""
     script = PROFILED.format(folder=str(TRAIN.parent), trace=str(path))
     for left in (4, 3, 2, 1, 0):
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=120)
         try:
             return json.loads(path.read_text(errors="replace"), strict=False)
         except json.JSONDecodeError:

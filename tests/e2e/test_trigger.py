@@ -184,7 +184,7 @@ def test_other_users_are_not_listened_to(tmp_path):
         code = "import os, socket, sys; os.setuid(int(sys.argv[1])); s = socket.socket(socket.AF_UNIX)\n" \
                "s.connect('\\0' + sys.argv[2]); s.sendall(b'status\\n'); print(s.recv(100))"
         said = [subprocess.run([sys.executable, "-c", code, user, f"cprof-{namespace}-{p.process.pid}"], capture_output=True,
-                               text=True).stdout for user in ("0", "65534")]
+                               text=True, timeout=120).stdout for user in ("0", "65534")]
         assert "status" in said[0] and "status" not in said[1]
 
 
