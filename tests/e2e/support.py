@@ -28,7 +28,7 @@ import threading
 import time
 import zlib
 
-from conftest import BUILD
+from conftest import BUILD, ROOT
 
 from cprof.tool import averages, top_file
 
@@ -524,6 +524,19 @@ def _check_flows(trace, problems):
 
 
 # ---- surroundings ------------------------------------------------------------------------------------------
+
+def pip_install(folder):
+    """`pip install ./scripts/python` into a folder, offline, from a copy, because building leaves files beside the source; where it lies."""
+    source = folder / "source"
+    shutil.copytree(ROOT / "scripts/python", source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    for path in [source, *source.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o200)  # the checkout may be read-only
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
+                           "--target", folder / "site", source], capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, HOME=str(folder)))  # setuptools looks for one, also where the user has none
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
 
 def no_mounts_reason():
     """Why this machine cannot mount a file system for a test; None when it can."""

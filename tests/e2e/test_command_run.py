@@ -368,10 +368,7 @@ def test_make_install_brings_the_command(tmp_path):
 
 def test_pip_installs_the_command(tmp_path):
     pytest.importorskip("setuptools")
-    source = shutil.copytree(ROOT / "scripts/python", tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    made = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
-                           "--target", tmp_path / "site", source], capture_output=True, text=True, timeout=120)
-    assert made.returncode == 0, made.stderr
-    done = subprocess.run([tmp_path / "site/bin/cprof", "env"], capture_output=True, text=True,
-                          env=environment(PYTHONPATH=tmp_path / "site"), timeout=120)
+    site = support.pip_install(tmp_path)
+    done = subprocess.run([site / "bin/cprof", "env"], capture_output=True, text=True,
+                          env=environment(PYTHONPATH=site), timeout=120)
     assert str(support.LIBRARY) in done.stdout, done.stderr

@@ -4,7 +4,6 @@ without it."""
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 
@@ -151,18 +150,12 @@ def test_subinterpreters(tmp_path):
 
 
 def test_pip_installs_it(tmp_path):
-    """`pip install ./scripts/python`, from a copy, because building leaves files beside the source."""
     pytest.importorskip("setuptools")
-    import shutil
-    source = shutil.copytree(MODULE, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
-    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
-                           "--target", tmp_path / "site", source], capture_output=True, text=True, timeout=300,
-                          env=dict(os.environ, HOME=str(tmp_path)))  # setuptools looks for one, also where the user has none
-    assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "site/cprof").iterdir()} >= {"__init__.py", "py.typed"}
-    shown = subprocess.run([sys.executable, "-c", "import cprof; print(cprof.__file__)"], cwd=tmp_path / "site",
-                           capture_output=True, text=True, timeout=60)
-    assert str(tmp_path / "site/cprof") in shown.stdout, shown.stderr
+    site = support.pip_install(tmp_path)
+    assert {path.name for path in (site / "cprof").iterdir()} >= {"__init__.py", "py.typed"}
+    shown = subprocess.run([sys.executable, "-c", "import cprof; print(cprof.__file__)"], cwd=site, capture_output=True, text=True,
+                           timeout=60)
+    assert str(site / "cprof") in shown.stdout, shown.stderr
 
 
 def test_markers_that_cross_ranges_of_torch(tmp_path):
