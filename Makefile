@@ -301,7 +301,7 @@ clean:
 .PHONY: help
 help:
 	@echo "make [target] [V=1] [CC=clang] [CFLAGS=...] [PREFIX=/usr/local] [DESTDIR=...] [BUILD=build] [WERROR=]"
-	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' Makefile | expand -t 15
 
 # ---- how files are made -----------------------------------------------------------------------------------
 

@@ -316,7 +316,8 @@ def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
 
 class Marker:
     """A named mark: an object with start() and finish(), a context manager, and a decorator. Made by marker(). Durations
-    of one thread nest: finish() ends what was started inside it on the same thread."""
+    of one thread nest: finish() ends what was started inside it on the same thread. A `with` block that waits (await,
+    yield) holds what else the thread runs meanwhile; a decorated function does not."""
 
     __slots__ = ("name", "actions", "record_instant_on_start", "record_instant_on_finish", "categories", "_marker",
                  "__weakref__")
