@@ -351,6 +351,11 @@ def test_disabled_is_off():
     assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0" in done.stdout
 
 
+def test_doctor_names_trace_handlers():
+    done = cprof("doctor", env={"CPROF_TRACE_HANDLERS": "./a.so=x,./b.so"})
+    assert "ok    handlers  CPROF_TRACE_HANDLERS=./a.so=x,./b.so\n" in done.stdout
+
+
 # ---- installing ----
 
 def test_make_install_brings_the_command(tmp_path):
@@ -362,6 +367,10 @@ def test_make_install_brings_the_command(tmp_path):
     done = subprocess.run([installed, "env"], capture_output=True, text=True, env=environment(CPROF_LIBRARY=None), timeout=120)
     assert done.stdout.endswith(f":}}\"{tmp_path}/opt/x/lib/libcprof.so\n"), done.stdout + done.stderr
     assert stat.S_IMODE(installed.stat().st_mode) == 0o755
+    code = "import ctypes; print(ctypes.CDLL(None).cprof_step is not None)"  # LD_LIBRARY_PATH stands for the loader's cache
+    bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path,
+                          env=environment(LD_PRELOAD="libcprof.so", LD_LIBRARY_PATH=tmp_path / "opt/x/lib"))
+    assert bare.stdout == "True\n" and bare.stderr == "", bare.stderr
     subprocess.run(["make", "-s", "-C", ROOT, "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x"], check=True, timeout=120)
     assert support.files(tmp_path / "opt") == []
 
