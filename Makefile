@@ -170,17 +170,17 @@ fuzz:
 		2>/dev/null || { echo "make fuzz: needs clang and its runtimes (Debian: clang, libclang-rt-*-dev)" >&2; exit 1; }
 	$(Q)$(MAKE) CC=clang BUILD=build-fuzz CFLAGS="-O1 -g" SANITIZE="-fsanitize=fuzzer-no-link,address,undefined" \
 		fuzz-programs
-	$(Q)for target in $(notdir $(FUZZ_BIN)); do \
+	$(Q)status=0; for target in $(notdir $(FUZZ_BIN)); do \
 		corpus=build-fuzz/corpus/$$target; mkdir -p $$corpus; \
 		seeds=tests/fuzz/$${target#fuzz_}; [ -d $$seeds ] || seeds=; \
 		echo "  FUZZ    $$target"; \
 		build-fuzz/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build-fuzz/ $$corpus \
-			$$seeds >build-fuzz/$$target.log 2>&1 || { tail -n 60 build-fuzz/$$target.log; exit 1; }; \
-		grep '^Done' build-fuzz/$$target.log; \
-	done
-	$(SAY) "  FUZZ    readers"
-	$(Q)mkdir -p build-fuzz; seed=$$(date +%s); echo "seed $$seed"; \
-		$$(command -v $(PYTHON_VENV) || echo python3) tests/fuzz/fuzz_readers.py --seed $$seed --seconds $(FUZZ_SECONDS) --keep build-fuzz
+			$$seeds >build-fuzz/$$target.log 2>&1 && grep '^Done' build-fuzz/$$target.log || { \
+			tail -n 60 build-fuzz/$$target.log; echo "make fuzz: $$target: see build-fuzz/$$target.log" >&2; status=1; }; \
+	done; \
+	seed=$$(date +%s); echo "  FUZZ    readers, seed $$seed"; \
+	$$(command -v $(PYTHON_VENV) || echo python3) tests/fuzz/fuzz_readers.py --seed $$seed --seconds $(FUZZ_SECONDS) --keep build-fuzz \
+		|| status=1; exit $$status
 
 fuzz-programs: $(FUZZ_BIN)
 
@@ -214,22 +214,31 @@ asan ubsan tsan:
 	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 		SANITIZE="-fsanitize=$(SANITIZER)"
 
-## sanitize: units under ASan and UBSan, TSan and valgrind, then simulated GPU and other programs under both (an hour)
+## sanitize: units under ASan, UBSan, TSan and valgrind, then simulated GPU and other programs under ASan and TSan (an hour)
+# Each part runs, whatever the others found.
+.PHONY: sanitize
+sanitize: setup
+	$(Q)command -v valgrind >/dev/null || { echo "make sanitize: needs valgrind (Debian: valgrind)" >&2; exit 1; }
+	$(Q)status=0; for part in asan ubsan "tsan CC=clang" memcheck e2e-asan e2e-tsan; do \
+		$(MAKE) $$part && echo "  GOOD    $$part" || { echo "  FAILED  $$part"; status=1; }; done; exit $$status
+
+## memcheck: unit tests under valgrind
+## e2e-asan: simulated GPU and other programs under ASan and UBSan
+## e2e-tsan: the same under TSan
+.PHONY: memcheck e2e-asan e2e-tsan
+memcheck: $(BUILD)/unit
+	$(Q)CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=60 valgrind -q --error-exitcode=99 $<
+
 # What asserts a whole process' memory, its way to die or its LD_PRELOAD is not for a sanitizer's runtime.
 SANITIZED := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py blas.py import.py)
 SANITIZED_TSAN := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py)
 SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer
-.PHONY: sanitize
-sanitize: setup
-	$(Q)command -v valgrind >/dev/null || { echo "make sanitize: needs valgrind (Debian: valgrind)" >&2; exit 1; }
-	$(Q)$(MAKE) asan
-	$(Q)$(MAKE) ubsan
-	$(Q)$(MAKE) tsan CC=clang
-	$(Q)$(MAKE) $(BUILD)/unit
-	$(Q)CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=60 valgrind -q --error-exitcode=99 $(BUILD)/unit
-	$(Q)$(MAKE) e2e-sanitized BUILD=build-e2e-asan RUNTIME="libasan.so libubsan.so" TESTS="$(SANITIZED)" \
+e2e-asan e2e-tsan: setup
+e2e-asan:
+	$(Q)$(MAKE) e2e-sanitized BUILD=build-$@ RUNTIME="libasan.so libubsan.so" TESTS="$(SANITIZED)" \
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=address,undefined"
-	$(Q)$(MAKE) e2e-sanitized BUILD=build-e2e-tsan RUNTIME="libtsan.so" TESTS="$(SANITIZED_TSAN)" \
+e2e-tsan:
+	$(Q)$(MAKE) e2e-sanitized BUILD=build-$@ RUNTIME="libtsan.so" TESTS="$(SANITIZED_TSAN)" \
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
 
 ## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
@@ -246,17 +255,18 @@ asan-quick:
 .PHONY: e2e-sanitized
 e2e-sanitized: all e2e-programs
 	$(Q)SANITIZER_RUNTIME="$$(echo $(foreach l,$(RUNTIME),$$($(CC) -print-file-name=$l)) | tr ' ' :)" \
-		ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
 		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -p no:cacheprovider $(TESTS)
 
-## soak: an hour of cycles (SOAK_SECONDS=3600), 200 times kill -9, each call in turn failing, ten minutes of stacks
+## soak: 200 times kill -9, each call in turn failing, ten minutes of stacks, then an hour of cycles (SOAK_SECONDS=3600)
+# The short ones first; each runs, whatever the others found.
 SOAK_SECONDS ?= 3600
 .PHONY: soak
 soak: setup
 	$(Q)$(MAKE) all e2e-programs
-	$(Q)cd tests/e2e && export BUILD="$(abspath $(BUILD))" && for run in "kills.py 200" "faults.py" "soak.py $(SOAK_SECONDS)"; do \
-		$(abspath $(PYTHON_VENV)) $$run || exit 1; done
-	$(Q)BUILD="$(abspath $(BUILD))" $(PYTHON_VENV) tests/soak/stacks.py 600
+	$(Q)cd tests/e2e && export BUILD="$(abspath $(BUILD))" && status=0 && \
+		for run in "kills.py 200" "faults.py" "../soak/stacks.py 600" "soak.py $(SOAK_SECONDS)"; do \
+			$(abspath $(PYTHON_VENV)) $$run || { echo "make soak: $$run failed" >&2; status=1; }; done; exit $$status
 
 ## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/
 .PHONY: coverage

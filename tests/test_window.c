@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/alloc.h"
 #include "tests/support/records.h"
 #include "tests/support/session.h"
 
@@ -346,6 +347,27 @@ START_TEST(frames_in_the_open_file_are_bounded)
 }
 END_TEST
 
+/* What a window could not get memory for it goes without to its end: made in the middle, it would lack what came before. */
+START_TEST(what_found_no_memory_is_not_made_later)
+{
+    if (!alloc_is_ours)
+        return;
+    session_options.with_flops = true;
+    session_options.top_bytes = 1 << 20;
+    alloc_fail_from(1); /* no ck_assert() until the end of this: it takes memory */
+    const void *flops = window_flops(window, &shared), *top = window_top(window, &shared);
+    alloc_fail_from(0);
+    ck_assert_ptr_null(flops);
+    ck_assert_ptr_null(top);
+    ck_assert_ptr_null(window_flops(window, &shared));
+    ck_assert_ptr_null(window_top(window, &shared));
+    add("work", clock_ticks(), clock_ticks());
+    struct trace t = flushed();
+    ck_assert_ptr_nonnull(trace_event(&t, 'X', "work"));
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_window(void)
 {
     Suite *suite = suite_create("window");
@@ -363,6 +385,7 @@ Suite *suite_window(void)
     tcase_add_test(all, spans_of_other_times_are_not_its_own);
     tcase_add_test(all, threads_do_not_stop_for_it);
     tcase_add_test(all, frames_in_the_open_file_are_bounded);
+    tcase_add_test(all, what_found_no_memory_is_not_made_later);
     suite_add_tcase(suite, all);
     return suite;
 }

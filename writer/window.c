@@ -157,15 +157,21 @@ bool window_room(struct window *w, const struct window_shared *shared)
 
 struct flop_stats *window_flops(struct window *w, const struct window_shared *shared)
 {
-    if (!w->flops && shared->options->with_flops)
+    if (!w->flops_tried && shared->options->with_flops) {
+        w->flops_tried = true;
         w->flops = flop_stats_make(clock_wall_ns(w->start) - w->base_ns);
+        if (!w->flops)
+            log_warn("no memory: the FLOPs of this trace are not counted");
+    }
     return w->flops;
 }
 
 struct top *window_top(struct window *w, const struct window_shared *shared)
 {
-    if (!w->top)
+    if (!w->top_tried) {
+        w->top_tried = true;
         w->top = top_make(shared->options->top_bytes);
+    }
     return w->top;
 }
 

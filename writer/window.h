@@ -77,6 +77,7 @@ struct window {
     int64_t reserved[RESERVED];   /* as its counter last said, by number of the GPU */
     struct flop_stats *flops;     /* NULL: not counted */
     struct top *top;              /* its table; NULL: none yet, or none wanted */
+    bool flops_tried, top_tried;  /* one that is made later would lack what came before */
     struct {
         uint64_t files, events, left_out;
     } merged;                    /* foreign traces */
@@ -111,10 +112,10 @@ bool window_takes(const struct window *w, uint64_t start, uint8_t flags);
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r);
 
-/* The window's FLOPs; made at the first call. NULL: they are not counted. */
+/* The window's FLOPs; made at the first call. NULL: they are not counted, or there was no memory then (one line says so). */
 struct flop_stats *window_flops(struct window *w, const struct window_shared *shared);
 
-/* The window's table; made at the first call. NULL: none is wanted, or no memory. */
+/* The window's table; made at the first call. NULL: none is wanted, or there was no memory then. */
 struct top *window_top(struct window *w, const struct window_shared *shared);
 
 /* Adds the row of a completed step [start, end) in ticks. */

@@ -2,7 +2,7 @@
 """Each call in turn that the library makes for a file or for memory fails: the program is as without cprof, what is said is one line,
 and what is on disk can be read.
 
-    python tests/e2e/faults.py [SHARE]      # part of `make soak`; of all calls one in SHARE, 1 by default
+    python tests/e2e/faults.py [SHARE [PROGRAM …]]      # part of `make soak`; of all calls one in SHARE, 1 by default
 
 tests/e2e/test_faults.py is the short form.
 """
@@ -14,78 +14,96 @@ import pathlib
 import sys
 import tempfile
 
+from conftest import BUILD
 from support import PROGRAMS, events, files, load, program, run
 
 KINDS = {"file": [errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EACCES, errno.EINTR], "memory": [errno.ENOMEM]}
-SCHEDULE = dict(WARMUP=0, ACTIVE=2, REPEAT=0)
-COMMAND = program("burst", 2, 100, 140)  # 400 marks in step 1, and a flush in the middle
-OUT = "made 400\n"
+MARKS = program("burst", 2, 100, 140)  # 400 marks in step 1, and a flush in the middle
+FEW = program("burst", 1, 20)
+WINDOWS = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
+# name: (command, settings, variables). {folder} is that of the run.
+PROGRAMS_OF = {
+    "marks": (MARKS, dict(WARMUP=0, ACTIVE=2, REPEAT=0, USE_GZIP=0), {}),
+    "marks, gzip": (MARKS, dict(WARMUP=0, ACTIVE=2, REPEAT=0, USE_GZIP=1), {}),
+    "what follows a trace": (FEW, dict(WINDOWS, ON_TRACE_READY="true", NUM_TRACES_TO_KEEP=9, TENSORBOARD_DIR="{folder}/tb"), {}),
+    "handlers, stacks, trigger": (FEW, dict(WINDOWS, WITH_STACK=1, TRIGGER="socket", TRACE_HANDLERS=f"{PROGRAMS}/libhandler_csv.so={{folder}}/csv"), {}),
+    "GPU": ([str(BUILD / "gpu/many"), "--launches", "40"], dict(SCHEDULE_SCOPE="none"), {"LD_LIBRARY_PATH": str(BUILD / "sim")}),
+}
 
 
 @dataclasses.dataclass
 class Figures:
     runs: int = 0
-    whole: int = 0    # runs with all marks in a finished trace
+    whole: int = 0    # runs with all events in finished traces
     less: int = 0     # runs with less, and with a line or a count that says so
-    lines: int = 0
+    wrong: list = dataclasses.field(default_factory=list)  # runs that were not as they should be, in words
 
     def __str__(self):
-        return f"{self.runs} runs, in each another call failed: {self.whole} with all events, {self.less} with less, which was said"
+        return (f"{self.runs} runs, in each another call failed: {self.whole} with all events, {self.less} with less, which was said; "
+                f"{len(self.wrong)} wrong")
 
 
-def one(folder, kind="file", at=0, number=errno.EIO, times=1, **settings):
+def one(folder, name="marks", kind="file", at=0, number=errno.EIO, times=1):
     """A run in which a call fails; the result and how many calls of each kind there were."""
+    command, settings, variables = PROGRAMS_OF[name]
     report = pathlib.Path(folder).with_suffix(".calls")
-    env = dict(FAULT_KIND=kind, FAULT_AT=str(at), FAULT_ERRNO=str(number), FAULT_TIMES=str(times), FAULT_REPORT=str(report),
+    env = dict(variables, FAULT_KIND=kind, FAULT_AT=str(at), FAULT_ERRNO=str(number), FAULT_TIMES=str(times), FAULT_REPORT=str(report),
                LD_PRELOAD="")
     # support puts the library last; here it comes first, so that its calls come to the other one
-    result = run(["env", f"LD_PRELOAD={PROGRAMS.parent / 'libcprof.so'}:{PROGRAMS / 'libfaults.so'}", *COMMAND], folder,
-                 preload=False, env=env, **dict(SCHEDULE, **settings))
-    calls = dict(zip(KINDS, map(int, report.read_text().split())))
-    return result, calls
+    result = run(["env", f"LD_PRELOAD={PROGRAMS.parent / 'libcprof.so'}:{PROGRAMS / 'libfaults.so'}", *command], folder, preload=False, env=env,
+                 **{key: str(value).format(folder=folder) for key, value in settings.items()})
+    return result, dict(zip(KINDS, map(int, report.read_text().split())))
 
 
-def examine(result, figures, what):
-    """Fails unless the run was harmless and told what it lost."""
-    assert (result.rc, result.out, result.others) == (0, OUT, ""), f"{what}: {result}"
-    assert len(result.complaints) <= 1, f"{what}: {result.err}"
-    found = finished = 0
-    # one that could not be unlinked is a second name of the finished trace
-    paths = {path.stat().st_ino: path for path in result.parts + result.traces}
-    for path in paths.values():
-        trace = load(path)
-        found += len(events(trace, name="burst"))
-        finished += len(events(trace, name="burst")) if path in result.traces else 0
-    assert found <= 400, what
-    lost = any(", 0 lost" not in line for line in result.said if line.startswith("rank "))
+def events_of(result):
+    """How many there are in finished traces, after all files have been read; what is made of them by readers' tables included."""
+    paths = {path.stat().st_ino: path for path in result.parts + result.traces}  # what could not be unlinked has two names
+    loaded = {path: load(path) for path in paths.values()}
+    return sum(len([e for e in trace["traceEvents"] if e["ph"] in "Xi"]) for path, trace in loaded.items() if path in result.traces)
+
+
+def examine(result, usual, figures):
+    """Adds a run to the figures; fails unless it was harmless and told what it lost. usual: the run in which nothing failed."""
     figures.runs += 1
-    figures.lines += len(result.complaints)
-    if finished == 400:
+    assert (result.rc, result.out, result.others) == (0, usual.out, ""), result
+    assert len(result.complaints) <= 2, result.err
+    found = events_of(result)
+    lost = any(", 0 lost" not in line for line in result.said if line.startswith("rank "))
+    if found >= usual.events:
         figures.whole += 1
     else:
-        assert result.complaints or lost, f"{what}: {finished} of 400 marks, and nothing said: {result.err} {files(result.folder)}"
+        assert result.complaints or lost, f"{found} of {usual.events} events, and nothing said: {result.err} {files(result.folder)}"
         figures.less += 1
 
 
-def fail_in_turn(folder, share=1, **settings):
+def fail_in_turn(folder, name="marks", share=1):
+    """Runs the program again and again, in each run another call fails; of all calls one in `share`."""
     folder, figures = pathlib.Path(folder), Figures()
-    result, calls = one(folder / "none", **settings)
-    examine(result, figures, "no fault")
-    assert figures.whole == 1 and all(n > 20 for n in calls.values()), calls
+    usual, calls = one(folder / "none", name)
+    usual.events = events_of(usual)
+    examine(usual, usual, figures)
+    assert usual.complaints == [] and usual.events > 20 and all(n > 20 for n in calls.values()), (usual, calls)
     turns = [(kind, at, number) for kind, n in calls.items() for at, number in itertools.product(range(1, n + 1), KINDS[kind])]
     for kind, at, number in turns[::share]:
-        what = f"{kind} call {at}: {errno.errorcode[number]}"
-        result, _ = one(folder / f"{kind}-{at}-{number}", kind, at, number, **settings)
-        examine(result, figures, what)
+        try:
+            result, _ = one(folder / f"{kind}-{at}-{number}", name, kind, at, number)
+            examine(result, usual, figures)
+        except Exception as error:  # each is told, and the others run
+            figures.wrong.append(f"{name}: {kind} call {at}: {errno.errorcode[number]}: {error}")
     return figures
 
 
 def main():
-    share = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    for zipped in (0, 1):
+    share, wrong = int(sys.argv[1]) if len(sys.argv) > 1 else 1, 0
+    for name in sys.argv[2:] or PROGRAMS_OF:
+        if not pathlib.Path(PROGRAMS_OF[name][0][0]).exists():
+            print(f"faults, {name}: skipped, {PROGRAMS_OF[name][0][0]} was not built")
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            print(f"faults, gzip {zipped}: {fail_in_turn(folder, share, USE_GZIP=zipped)}", flush=True)
-    return 0
+            figures = fail_in_turn(folder, name, share)
+        print(f"faults, {name}: {figures}", *figures.wrong, sep="\n    ", flush=True)
+        wrong |= bool(figures.wrong)
+    return wrong
 
 
 if __name__ == "__main__":

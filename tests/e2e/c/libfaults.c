@@ -2,6 +2,7 @@
 /* Loaded behind the library: lets one call that the library makes to the C library fail, whatever thread makes it. FAULT_AT: which one, from 1,
  * of the kind in FAULT_KIND ("file" or "memory"); FAULT_ERRNO: how; FAULT_TIMES: how many in a row, 1 by default. At exit the number
  * of such calls is written to the file FAULT_REPORT. Calls of the program itself are left alone. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -105,6 +107,45 @@ char *strdup(const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+char *strndup(const char *text, size_t most)
+{
+    size_t size = strnlen(text, most);
+    char *copy = FAILS(MEMORY) ? NULL : __libc_malloc(size + 1);
+    if (copy) {
+        memcpy(copy, text, size);
+        copy[size] = '\0';
+    }
+    return copy;
+}
+
+int posix_memalign(void **out, size_t alignment, size_t size)
+{
+    return FAILS(MEMORY) ? ENOMEM : NEXT(posix_memalign)(out, alignment, size);
+}
+
+int vasprintf(char **restrict out, const char *restrict format, va_list args)
+{
+    return FAILS(MEMORY) ? -1 : NEXT(vasprintf)(out, format, args);
+}
+
+/* What it is called in code that is built with _FORTIFY_SOURCE. */
+int __vasprintf_chk(char **out, int flag, const char *format, va_list args);
+int __vasprintf_chk(char **out, int flag, const char *format, va_list args)
+{
+    (void)flag;
+    return FAILS(MEMORY) ? -1 : NEXT(vasprintf)(out, format, args);
+}
+
+int setenv(const char *name, const char *value, int replace)
+{
+    return FAILS(MEMORY) ? -1 : NEXT(setenv)(name, value, replace);
+}
+
+int pthread_key_create(pthread_key_t *key, void (*end)(void *))
+{
+    return FAILS(MEMORY) ? EAGAIN : NEXT(pthread_key_create)(key, end);
+}
+
 void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
     return FAILS(MEMORY) ? MAP_FAILED : NEXT(mmap)(at, size, prot, flags, fd, offset);
@@ -132,6 +173,56 @@ FILE *fopen(const char *path, const char *mode)
 ssize_t read(int fd, void *out, size_t n)
 {
     return FAILS(FILES) ? -1 : NEXT(read)(fd, out, n);
+}
+
+ssize_t pread(int fd, void *out, size_t n, off_t at)
+{
+    return FAILS(FILES) ? -1 : NEXT(pread)(fd, out, n, at);
+}
+
+ssize_t readlink(const char *restrict path, char *restrict out, size_t n)
+{
+    return FAILS(FILES) ? -1 : NEXT(readlink)(path, out, n);
+}
+
+char *realpath(const char *restrict path, char *restrict out)
+{
+    return FAILS(FILES) ? NULL : NEXT(realpath)(path, out);
+}
+
+char *getcwd(char *out, size_t n)
+{
+    return FAILS(FILES) ? NULL : NEXT(getcwd)(out, n);
+}
+
+DIR *opendir(const char *path)
+{
+    return FAILS(FILES) ? NULL : NEXT(opendir)(path);
+}
+
+int access(const char *path, int mode)
+{
+    return FAILS(FILES) ? -1 : NEXT(access)(path, mode);
+}
+
+FILE *fdopen(int fd, const char *mode)
+{
+    return FAILS(FILES) ? NULL : NEXT(fdopen)(fd, mode);
+}
+
+int socket(int domain, int type, int protocol)
+{
+    return FAILS(FILES) ? -1 : NEXT(socket)(domain, type, protocol);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t size)
+{
+    return FAILS(FILES) ? -1 : NEXT(bind)(fd, address, size);
+}
+
+int listen(int fd, int backlog)
+{
+    return FAILS(FILES) ? -1 : NEXT(listen)(fd, backlog);
 }
 
 ssize_t write(int fd, const void *bytes, size_t n)
