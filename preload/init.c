@@ -97,11 +97,14 @@ static const char forward_glue[] =
 /* Gives the driver, NVTX and ITT this library's path, so that they call it when they come alive; only where the user has not. */
 static void inject_all(const char *path)
 {
-    setenv("CUDA_INJECTION64_PATH", path, 0);
+    int failed = setenv("CUDA_INJECTION64_PATH", path, 0);
     const char *told = config_env("CUDA_INJECTION64_PATH");
     injected = told && strcmp(told, path) == 0;
-    setenv("NVTX_INJECTION64_PATH", path, 0);
-    setenv("INTEL_LIBITTNOTIFY64", path, 0);
+    failed |= setenv("NVTX_INJECTION64_PATH", path, 0);
+    failed |= setenv("INTEL_LIBITTNOTIFY64", path, 0);
+    if (failed)
+        log_warn("no memory for variables: the GPU is recorded from the first CUDA call on, NVTX "
+                 "and ITT may be missing");
 }
 
 /* True when the library came with the program (LD_PRELOAD, ld.so.preload, linked): the C library stands behind it in the loader's

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/support/alloc.h"
+#include "tests/support/capture.h"
 #include "tests/support/records.h"
 #include "tests/support/session.h"
 
@@ -354,9 +355,15 @@ START_TEST(what_found_no_memory_is_not_made_later)
         return;
     session_options.with_flops = true;
     session_options.top_bytes = 1 << 20;
+    capture_start();
+    struct losses none = {{0}};
     alloc_fail_from(1); /* no ck_assert() until the end of this: it takes memory */
     const void *flops = window_flops(window, &shared), *top = window_top(window, &shared);
+    const void *another = window_open(2, clock_ticks(), clock_ticks(), 7, &none);
     alloc_fail_from(0);
+    ck_assert_ptr_null(another);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "the steps from 7 on are not recorded"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "FLOPs of this trace are not counted"), 1);
     ck_assert_ptr_null(flops);
     ck_assert_ptr_null(top);
     ck_assert_ptr_null(window_flops(window, &shared));

@@ -41,6 +41,11 @@ void texts_collect(const char **user_json, const char **notes_json)
     pthread_mutex_unlock(&texts_lock);
     buf_put(&user_text, "", 1);
     buf_put(&notes_copy, "", 1);
+    static bool told;
+    if ((user_text.failed || notes_copy.failed) && !told) {
+        told = true;
+        log_warn("no memory: metadata and notes are missing in what is written now");
+    }
     *user_json = user_text.failed ? "" : user_text.data;
     *notes_json = notes_copy.failed ? "" : notes_copy.data;
 }

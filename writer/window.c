@@ -55,8 +55,11 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
                            const struct losses *before)
 {
     struct window *w = calloc(1, sizeof *w);
-    if (!w)
+    if (!w) {
+        log_warn("no memory for a trace: the steps from %lld on are not recorded",
+                 (long long)first_step);
         return NULL;
+    }
     w->serial = serial;
     w->from = w->warm_from = from;
     w->start = start;

@@ -101,7 +101,7 @@ struct window_shared {
 /* The pid as written: in containers pids are small, and a CPU row must not be taken for a GPU's (T21). */
 uint32_t window_pid(uint32_t pid);
 
-/* A new, open window; NULL: no memory. before: window_losses() at `from`. */
+/* A new, open window; NULL: no memory, said in one line. before: window_losses() at `from`. */
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
                            const struct losses *before);
 

@@ -692,7 +692,8 @@ static void *run(void *unused)
     life_wait(WRITER_RUNS,
               1); /* the clock's rate is measured between its start and the first knot */
     clock_knot();
-    shared.flows = calloc(1, sizeof *shared.flows);
+    if (!(shared.flows = calloc(1, sizeof *shared.flows)))
+        log_warn("no memory: the arrows from forward to backward operators are missing");
     shared.pid = window_pid((uint32_t)getpid());
     start_gpu();
     for (;;) {

@@ -75,7 +75,8 @@ def test_an_inherited_copy_is_no_stranger(tmp_path):
 
 # ---- neighbours in LD_PRELOAD ------------------------------------------------------------------------------------
 
-NEIGHBOURS = {"gperftools": "libprofiler.so.0", "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+NEIGHBOURS = {"gperftools": "libprofiler.so.0", "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
+              "mimalloc": "libmimalloc.so.2"}
 WORK = ("threads = [threading.Thread(target=lambda: [bytes(i) for i in range(3000)]) for _ in range(4)]\n"
         "[t.start() for t in threads]; steps(4); [t.join() for t in threads]\n"
         "child = os.fork() or os._exit(5)\nprint(os.waitpid(child, 0)[1] >> 8, subprocess.run(['sh', '-c', 'exit 6']).returncode)\nsys.exit(7)")

@@ -18,11 +18,11 @@ ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
 # ---- killed in the middle of a window ----------------------------------------------------------------------
 
 @pytest.mark.parametrize("gzip", [0, 1])
-@pytest.mark.parametrize("death", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+@pytest.mark.parametrize("death", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGABRT"])
 def test_killed_inside_a_window(tmp_path, death, gzip):
     """What was flushed, at most 250 ms ago, opens as it is; the range that was open stands in it as unfinished."""
     number = signal.Signals[death]
-    code = "steps(6); push(b'open range'); mark(b'last'); print('ready', flush=True); sys.stdin.readline()"
+    code = "signal.signal(signal.SIGINT, signal.SIG_DFL); steps(6); push(b'open range'); mark(b'last'); print('ready', flush=True); sys.stdin.readline()"
     with Running(python(code), tmp_path, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
         running.wait_for("ready")
         running.wait_flushed('"last"', '"open range"')
@@ -91,6 +91,8 @@ def test_trailer_that_gets_shorter(tmp_path):
     ("ctypes.CDLL(None).quick_exit(8)", False),
     ("os.abort()", False),
     ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)", False),
+    # KeyboardInterrupt: the interpreter ends, and then kills itself by the same signal
+    ("os.kill(os.getpid(), signal.SIGINT); time.sleep(20)", False),
     ("ctypes.string_at(0)", False),
     ("os.execv('/bin/sh', ['sh', '-c', 'echo shell; exit 9'])", False),
 ])

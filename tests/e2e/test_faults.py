@@ -124,7 +124,7 @@ import platform
 SYS_clone, SIGCHLD, CLONE_VM, CLONE_VFORK = {"x86_64": 56, "aarch64": 220}[platform.machine()], 17, 0x100, 0x4000
 _c.syscall.restype = ctypes.c_long
 steps(2)
-for i in range(200):
+for i in range(1000):
     pid = _c.syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)
     if pid == 0:
         _c._exit(3)

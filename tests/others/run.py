@@ -43,6 +43,9 @@ KNOWN = {
     "test.test_threading.ThreadTests.test_main_thread_after_fork": "from 3.12 on os.fork() warns of every other thread of the process, so of cprof's",
 }
 
+# It waits for ever where the kernel has vsock without a loopback: the process is ended by its time limit, without results, also without the library.
+HANGS = "*VSOCK*"
+
 TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_tensors hogwild jit compile export gloo_ddp checkpoint fx "
          "testing save_load random profiler_inside").split()
 
@@ -84,9 +87,10 @@ def cpython_cases():
     versions = sorted(found, key=lambda v: int(v.partition(".")[2]))
     chosen = versions if os.environ.get("OTHER_PYTHONS") else dict.fromkeys([versions[0], versions[-1]])
     for version in chosen:
+        ignore = [] if version == "3.6" else ["--ignore", HANGS]
         for test in CPYTHON:
             if test in tests_of(found[version]):
-                yield Case(f"python{version} {test}", [found[version], "-m", "test", "--junit-xml", "junit.xml", "--timeout", "300", "-v", test],
+                yield Case(f"python{version} {test}", [found[version], "-m", "test", "--junit-xml", "junit.xml", "--timeout", "1000", *ignore, "-v", test],
                            env={"PATH": os.path.dirname(found[version]) + ":" + os.environ["PATH"]}, junit="junit.xml",
                            modes=("recording", "stacks"), limit_s=1200)
 
