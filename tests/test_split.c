@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <stdio.h>
 
+#include "tests/support/alloc.h"
+
 #define LLVMFuzzerTestOneInput fuzz_import
 #include "tests/fuzz/fuzz_import.c"
 
@@ -434,6 +436,27 @@ START_TEST(what_is_no_json)
 }
 END_TEST
 
+/* json-c does not look at each of its allocations: none may be used that failed, and no event may come out that is less than it was. */
+START_TEST(no_memory_to_parse)
+{
+    if (!alloc_is_ours)
+        return;
+    char event[600];
+    snprintf(event, sizeof event,
+             "{\"ph\": \"i\", \"%0150d\": [1, 2.5, \"%0150d\"], \"args\": {\"a\": {}}}", 0, 0);
+    for (size_t size = 1; size < 300; size = size * 3 / 2 + 1) {
+        const char *why = "";
+        uint64_t at = 99;
+        alloc_fail_from(size); /* no ck_assert() until the end of this: it takes memory */
+        bool whole = foreign_parse(reader, event, strlen(event), &why, &at);
+        alloc_fail_from(0);
+        ck_assert_msg(!whole, "%d bytes and more failed", (int)size);
+        ck_assert_str_eq(why, "no memory");
+        ck_assert_msg(foreign_parse(reader, event, strlen(event), &why, &at), "%s", why);
+    }
+}
+END_TEST
+
 START_TEST(fuzz_corpus)
 {
     DIR *folder = opendir("tests/fuzz/import");
@@ -491,6 +514,7 @@ Suite *suite_split(void)
         tcase_add_test(events, names_of_rows);
         tcase_add_test(events, what_no_reader_takes);
         tcase_add_test(events, what_is_no_json);
+        tcase_add_test(events, no_memory_to_parse);
         tcase_add_test(events, fuzz_corpus);
     }
     suite_add_tcase(suite, events);

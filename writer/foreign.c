@@ -129,7 +129,10 @@ void foreign_free(struct foreign *f)
 #else
 
 #include <json-c/json.h>
+#include <locale.h>
 #include <stdlib.h>
+
+#include "writer/parse_memory.h"
 
 #define ROWS_MOST 8192u /* pids and tids that are no plain numbers, of one file; a power of two */
 #define ODD_PIDS  9000000u    /* of a file's range: for pids that are no plain numbers */
@@ -186,17 +189,21 @@ struct event {
 
 /* ---- the parser ---- */
 
+static bool make_parser(struct foreign *f)
+{
+    f->parser = json_tokener_new_ex(72); /* more than SPLIT_DEPTH */
+    if (f->parser)
+        json_tokener_set_flags(f->parser, JSON_TOKENER_STRICT);
+    return f->parser;
+}
+
 struct foreign *foreign_new(void)
 {
     struct foreign *f = calloc(1, sizeof *f);
-    if (f)
-        f->parser = json_tokener_new_ex(72); /* more than SPLIT_DEPTH */
-    if (f && !f->parser) {
+    if (f && !make_parser(f)) {
         free(f);
         f = NULL;
     }
-    if (f)
-        json_tokener_set_flags(f->parser, JSON_TOKENER_STRICT);
     return f;
 }
 
@@ -205,27 +212,56 @@ void foreign_free(struct foreign *f)
     if (!f)
         return;
     json_object_put(f->value);
-    json_tokener_free(f->parser);
+    if (f->parser)
+        json_tokener_free(f->parser);
     free(f);
+}
+
+/* A text on its way through json-c, which may be left anywhere. */
+struct parse {
+    struct foreign *f;
+    const char *text, *why;
+    size_t len, at;
+};
+
+static void parse(void *arg)
+{
+    struct parse *p = arg;
+    struct foreign *f = p->f;
+    if (!f->parser && !make_parser(f))
+        return;
+    json_tokener_reset(f->parser);
+    /* with the NUL that stands for the end of a number */
+    f->value = json_tokener_parse_ex(f->parser, p->text, (int)p->len);
+    enum json_tokener_error error = json_tokener_get_error(f->parser);
+    size_t used = json_tokener_get_parse_end(f->parser);
+    if (error == json_tokener_continue && used == p->len)
+        f->value = json_tokener_parse_ex(f->parser, "", 1);
+    error = json_tokener_get_error(f->parser);
+    p->at = used < p->len ? used : p->len;
+    if (error != json_tokener_success)
+        p->why = json_tokener_error_desc(error);
+    else if (used < p->len)
+        p->why = used ? "something follows the value" : "no memory"; /* for a locale, that is */
+    else
+        p->why = NULL;
 }
 
 bool foreign_parse(struct foreign *f, const char *text, size_t len, const char **why, uint64_t *at)
 {
+    struct parse p = {.f = f, .text = text, .len = len, .why = "no memory"};
+    locale_t locale = uselocale((locale_t)0);
     json_object_put(f->value);
-    json_tokener_reset(f->parser);
-    /* with the NUL that stands for the end of a number */
-    f->value = json_tokener_parse_ex(f->parser, text, (int)len);
-    enum json_tokener_error error = json_tokener_get_error(f->parser);
-    size_t used = json_tokener_get_parse_end(f->parser);
-    if (error == json_tokener_continue && used == len)
-        f->value = json_tokener_parse_ex(f->parser, "", 1);
-    error = json_tokener_get_error(f->parser);
-    if (error == json_tokener_success && used >= len)
-        return true;
-    *at = used < len ? used : len;
-    *why = error == json_tokener_success ? "something follows the value"
-                                         : json_tokener_error_desc(error);
-    return false;
+    f->value = NULL;
+    if (!parse_guarded(parse, &p)) { /* what it holds was left in the middle */
+        uselocale(locale);           /* json-c takes its own meanwhile */
+        f->parser = NULL;
+        f->value = NULL;
+        p.why = "no memory";
+    }
+    *why = p.why;
+    *at = p.at;
+    return !p.why;
 }
 
 bool foreign_integer(const struct foreign *f, int64_t *value)

@@ -15,19 +15,38 @@ import re
 import sys
 import tempfile
 
-from conftest import BUILD
+from conftest import BUILD, ROOT
 from support import PROGRAMS, events, files, load, program, run
 
 KINDS = {"file": [errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EACCES, errno.EINTR], "memory": [errno.ENOMEM]}
 MARKS = program("burst", 2, 100, 140)  # 400 marks in step 1, and a flush in the middle
 FEW = program("burst", 1, 20)
 WINDOWS = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
+PYTHON = """
+import cprof, json, sys, time
+path = sys.argv[1] + "-foreign.json"
+with open(path, "w") as file:
+    json.dump({"traceEvents": [{"ph": "X", "cat": "theirs", "name": f"foreign {i}", "ts": time.time_ns() // 1000, "dur": 1, "pid": 1, "tid": 1} for i in range(6)]}, file)
+cprof.add_metadata_json("config", json.dumps({"lr": 0.1}))
+work = cprof.marker("work", categories=["data"])
+for step in range(5):
+    if step == 1: cprof.record_chrome_json_trace_file(path)
+    for i in range(5):
+        with work:
+            work.counter({"loss": 0.5})
+            cprof.mark("moment")
+    cprof.step()
+cprof.export_chrome_trace(sys.argv[1] + "-copy.json.gz")
+print("done")
+"""
 # name: (command, settings, variables). {folder} is that of the run.
 PROGRAMS_OF = {
     "marks": (MARKS, dict(WARMUP=0, ACTIVE=2, REPEAT=0, USE_GZIP=0), {}),
     "marks, gzip": (MARKS, dict(WARMUP=0, ACTIVE=2, REPEAT=0, USE_GZIP=1), {}),
     "what follows a trace": (FEW, dict(WINDOWS, ON_TRACE_READY="true", NUM_TRACES_TO_KEEP=9), {}),
     "handlers, stacks, trigger": (FEW, dict(WINDOWS, WITH_STACK=1, TRIGGER="socket", TRACE_HANDLERS=f"{PROGRAMS}/libhandler_csv.so={{folder}}/csv"), {}),
+    "Python": ([sys.executable, "-c", PYTHON, "{folder}"], dict(WARMUP=0, ACTIVE=2, REPEAT=0, WITH_STACK=1),
+               {"PYTHONPATH": str(ROOT / "scripts/python"), "PYTHONDONTWRITEBYTECODE": "1"}),
     "GPU": ([str(BUILD / "gpu/many"), "--launches", "40"], dict(SCHEDULE_SCOPE="none"), {"LD_LIBRARY_PATH": str(BUILD / "sim")}),
 }
 
@@ -51,6 +70,7 @@ def one(folder, name="marks", kind="file", at=0, number=errno.EIO, times=1):
     env = dict(variables, FAULT_KIND=kind, FAULT_AT=str(at), FAULT_ERRNO=str(number), FAULT_TIMES=str(times), FAULT_REPORT=str(report),
                LD_PRELOAD="")
     # support puts the library last; here it comes first, so that its calls come to the other one
+    command = [folder if part == "{folder}" else part for part in command]
     result = run(["env", f"LD_PRELOAD={PROGRAMS.parent / 'libcprof.so'}:{PROGRAMS / 'libfaults.so'}", *command], folder, preload=False, env=env,
                  **{key: str(value).format(folder=folder) for key, value in settings.items()})
     return result, dict(zip(KINDS, map(int, report.read_text().split())))

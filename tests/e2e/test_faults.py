@@ -226,7 +226,7 @@ def test_all_files_are_closed(tmp_path, call):
 
 
 def time_namespace_reason():
-    done = subprocess.run(["unshare", "--time", "--monotonic", "1000000", "true"], capture_output=True, text=True)
+    done = subprocess.run(["unshare", "--time", "--monotonic", "1000000", "true"], capture_output=True, text=True, timeout=60)
     return None if done.returncode == 0 else f"no time namespace here: {done.stderr.strip()}"
 
 
