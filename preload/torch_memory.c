@@ -74,11 +74,13 @@ static uint64_t scatter(uint64_t number)
 }
 
 /* The entry to look at in the i-th place. Neighbours in memory (tensors stand at multiples of 64) are neighbours here first: a
- * training step uses the same few pages over and over, which are then few pages of the table, too. Where it is crowded, anywhere. */
+ * training step uses the same few pages over and over, which are then few pages of the table, too. Where it is crowded, anywhere, each
+ * time elsewhere: a place in a long run of neighbours has no free one beside it. */
 static struct entry *place(uint64_t address, unsigned i)
 {
-    uint64_t at = i < NEAR ? (address >> 6) + scatter(address >> 23) : scatter(address >> 6);
-    return &table[(at + i) & (TABLE - 1)];
+    uint64_t at = i < NEAR ? (address >> 6) + scatter(address >> 23) + i
+                           : scatter((address >> 6) + i * UINT64_C(0x632be59bd9b4e019));
+    return &table[at & (TABLE - 1)];
 }
 
 /* An entry that may be overwritten: never used, taken out, or of an earlier window. */
