@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lint: ends the process on behalf of the program */
 /*
- * _exit and _Exit; see process.h. They run on any application thread, in signal handlers, and in
+ * _exit, _Exit and kill; see process.h. They run on any application thread, in signal handlers, and in
  * vfork children, which share the memory of a parent that goes on: what they look at first is whose
  * process this is.
  */
 #include "preload/process.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,11 +24,13 @@ typedef void exit_function(int status);
 /* Written in the constructor, before any other thread; read by the wrappers. */
 static exit_function *next_underscore_exit;
 static exit_function *next_c99_exit;
+static int (*next_kill)(pid_t pid, int number);
 
 void process_start(void)
 {
     *(void **)&next_underscore_exit = dlsym(RTLD_NEXT, "_exit");
     *(void **)&next_c99_exit = dlsym(RTLD_NEXT, "_Exit");
+    *(void **)&next_kill = dlsym(RTLD_NEXT, "kill");
 }
 
 /* In a signal handler the interrupted code may be cprof's own: cprof_at_exit() waits for no lock
@@ -50,12 +54,26 @@ static _Noreturn void leave(exit_function *next, int status)
         syscall(SYS_exit_group, status);
 }
 
+/* The signal that is sent ends this process: it asks for no core, nobody handles it and nothing holds it back. */
+static bool is_last(pid_t pid, int number)
+{
+    struct sigaction action;
+    sigset_t blocked;
+    return (number == SIGINT || number == SIGTERM || number == SIGHUP) &&
+           cprof_owner_pid() == pid && pid == (pid_t)syscall(SYS_getpid) &&
+           sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) &&
+           action.sa_handler == SIG_DFL && pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+           !sigismember(&blocked, number);
+}
+
 /* Exported without a version, as exports.map explains. */
 __asm__(".symver process_leave_posix, _exit@@");
 __asm__(".symver process_leave_c99, _Exit@@");
+__asm__(".symver process_kill, kill@@");
 
 EXPORT _Noreturn void process_leave_posix(int status);
 EXPORT _Noreturn void process_leave_c99(int status);
+EXPORT int process_kill(pid_t pid, int number);
 
 EXPORT void process_leave_posix(int status)
 {
@@ -67,4 +85,13 @@ EXPORT void process_leave_c99(int status)
 {
     finish_traces();
     leave(next_c99_exit, status);
+}
+
+EXPORT int process_kill(pid_t pid, int number)
+{
+    int saved = errno;
+    if (is_last(pid, number))
+        finish_traces();
+    errno = saved;
+    return next_kill ? next_kill(pid, number) : (int)syscall(SYS_kill, pid, number);
 }

@@ -12,6 +12,20 @@ import perfetto
 from support import (LIBRARY, PROGRAMS, Running, events, files, load, loads_plainly, natural, program, python, run,
                      status_of, step_numbers, wait_until)
 
+@pytest.mark.parametrize("kill", [
+    "signal.signal(15, lambda *_: steps(1)); os.kill(os.getpid(), 15)",
+    "signal.signal(15, signal.SIG_IGN); os.kill(os.getpid(), 15); steps(1)",
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [15]); os.kill(os.getpid(), 15); steps(1); signal.sigwait([15])",
+    "pid = os.fork() or (os.kill(os.getpid(), 15), time.sleep(20)); assert os.waitpid(pid, 0)[1] == 15; steps(1)",
+    "os.kill(os.getpid(), 0); os.kill(os.getpid(), signal.SIGCONT); steps(1)",
+])
+def test_a_signal_that_is_not_the_end(tmp_path, kill):
+    """One that the process sends to itself, but handles, ignores or holds back; and one of a forked child."""
+    result = run(python(f"steps(4); {kill}; steps(1)"), tmp_path, WARMUP=1, ACTIVE=9)
+    assert (result.rc, result.complaints) == (0, []), result.err
+    assert step_numbers(load(result.traces[0])) == [1, 2, 3, 4, 5]
+
+
 ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
 
 
@@ -90,9 +104,11 @@ def test_trailer_that_gets_shorter(tmp_path):
     ("threading.Thread(target=lambda: os._exit(7)).start(); time.sleep(20)", True),
     ("ctypes.CDLL(None).quick_exit(8)", False),
     ("os.abort()", False),
-    ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)", False),
+    ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)", True),
+    ("os.kill(os.getpid(), signal.SIGKILL); time.sleep(20)", False),
+    ("signal.raise_signal(signal.SIGTERM); time.sleep(20)", False),
     # KeyboardInterrupt: the interpreter ends, and then kills itself by the same signal
-    ("os.kill(os.getpid(), signal.SIGINT); time.sleep(20)", False),
+    ("os.kill(os.getpid(), signal.SIGINT); time.sleep(20)", True),
     ("ctypes.string_at(0)", False),
     ("os.execv('/bin/sh', ['sh', '-c', 'echo shell; exit 9'])", False),
 ])
