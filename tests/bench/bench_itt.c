@@ -7,13 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "preload/cprof.h"
 #include "preload/itt.h"
-
-#define PAIRS 1000 /* in a round; far fewer than a ring takes */
+#include "tests/bench/pair.h"
 
 static struct itt_domain *(*domain_create)(const char *name);
 static struct itt_string *(*string_create)(const char *text);
@@ -37,34 +33,6 @@ static void task_pair(void)
     static const struct itt_id none;
     task_begin(domain, none, none, name);
     task_end(domain);
-}
-
-static void range_pair(void)
-{
-    cprof_range_push("range");
-    cprof_range_pop();
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-/* The best round, in nanoseconds per pair. The pause lets the cprof thread empty the ring. */
-static double measure(void (*pair)(void), int rounds)
-{
-    double best = 1e9;
-    for (int r = 0; r < rounds; r++) {
-        double begin = now_ns();
-        for (int i = 0; i < PAIRS; i++)
-            pair();
-        double ns = (now_ns() - begin) / PAIRS;
-        best = ns < best ? ns : best;
-        usleep(3000);
-    }
-    return best;
 }
 
 int main(int argc, char **argv)

@@ -6,13 +6,9 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "preload/cprof.h"
 #include "preload/nvtx_abi.h"
-
-#define PAIRS 1000 /* in a round; far fewer than a ring takes */
+#include "tests/bench/pair.h"
 
 static nvtx_function core[16], core2[16];
 static nvtx_function *core_table[16], *core2_table[16];
@@ -47,34 +43,6 @@ static void domain_push_pop(void)
 static void start_end(void)
 {
     ((void (*)(uint64_t))core[7])(((uint64_t(*)(const char *))core[5])("range"));
-}
-
-static void range_pair(void)
-{
-    cprof_range_push("range");
-    cprof_range_pop();
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-/* The best round, in nanoseconds per pair. The pause lets the cprof thread empty the ring. */
-static double measure(void (*pair)(void), int rounds)
-{
-    double best = 1e9;
-    for (int r = 0; r < rounds; r++) {
-        double begin = now_ns();
-        for (int i = 0; i < PAIRS; i++)
-            pair();
-        double ns = (now_ns() - begin) / PAIRS;
-        best = ns < best ? ns : best;
-        usleep(3000);
-    }
-    return best;
 }
 
 int main(int argc, char **argv)

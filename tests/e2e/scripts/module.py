@@ -9,6 +9,7 @@ import sys
 import threading
 
 import cprof
+from subinterpreters import make_subinterpreter
 
 result = {}
 
@@ -197,16 +198,7 @@ def closures():
 
 def subinterpreter():
     """There a schedule and handlers are refused; marks and steps are the process's."""
-    try:
-        import _xxsubinterpreters as interpreters
-    except ImportError:
-        import _interpreters as interpreters
-    if sys.version_info >= (3, 13):
-        other = interpreters.create("legacy")
-    elif sys.version_info >= (3, 12):
-        other = interpreters.create(isolated=False)
-    else:
-        other = interpreters.create()
+    interpreters, other = make_subinterpreter()
     here = cprof.marker("both")
     cprof.step()
     interpreters.run_string(other, """if True:

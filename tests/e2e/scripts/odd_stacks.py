@@ -6,6 +6,7 @@ import sys
 
 import python_stacks
 from python_stacks import mark, plain, recursive, seen, stack
+from subinterpreters import make_subinterpreter
 
 IN_THE_OTHER = """
 import ctypes
@@ -37,17 +38,7 @@ def in_greenlets():
 
 
 def in_subinterpreters():
-    try:
-        import _xxsubinterpreters as interpreters
-    except ImportError:
-        import _interpreters as interpreters
-    # ctypes loads only in one that shares the GIL
-    if sys.version_info >= (3, 13):
-        other = interpreters.create("legacy")
-    elif sys.version_info >= (3, 12):
-        other = interpreters.create(isolated=False)
-    else:
-        other = interpreters.create()
+    interpreters, other = make_subinterpreter()
     plain("before")
     interpreters.run_string(other, IN_THE_OTHER)
     plain("after")
