@@ -200,6 +200,7 @@ UNSEEN static void reset_threads(void)
     past_end = false;
     atomic_store(&first, NULL);
     atomic_store(&made, 0);
+    atomic_store(&n_free, 0);
     memset((void *)process_losses, 0, sizeof process_losses);
     explore_ignore(&thread_log_self, sizeof thread_log_self);
     explore_ignore(&past_end, sizeof past_end);
