@@ -50,22 +50,22 @@ bool thread_log_start(uint64_t ring_bytes)
     return true;
 }
 
-/* Counted first: who takes it counts it off. */
+/* Counted first: who takes it counts it off. The count hands nothing on: the state does. */
 static void give_back(struct thread_log *log)
 {
-    atomic_fetch_add(&n_free, 1);
+    atomic_fetch_add_explicit(&n_free, 1, memory_order_relaxed);
     atomic_store_explicit(&log->state, THREAD_FREE, memory_order_release);
 }
 
 static struct thread_log *reuse(void)
 {
-    if (atomic_load(&n_free) == 0)
+    if (atomic_load_explicit(&n_free, memory_order_relaxed) == 0)
         return NULL;
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
         int expected = THREAD_FREE;
         if (atomic_load_explicit(&log->state, memory_order_relaxed) == THREAD_FREE &&
             atomic_compare_exchange_strong(&log->state, &expected, THREAD_LIVE)) {
-            atomic_fetch_add(&n_free, UINT32_MAX); /* one less */
+            atomic_fetch_add_explicit(&n_free, UINT32_MAX, memory_order_relaxed); /* one less */
             return log;
         }
     }
