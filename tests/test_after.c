@@ -200,7 +200,7 @@ START_TEST(the_environment_may_change_meanwhile)
     pthread_t thread;
     clearenv();
     for (int i = 0; i < 64; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "STAYS%d", i);
         setenv(name, "1", 1);
     }
