@@ -27,6 +27,10 @@ extern const struct file_ops sink_file_system;
 struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, bool gzip,
                             int level);
 
+/* What zlib and igzip are given at a time: room for output, and at most so many bytes, because their counters are 32 bits wide. */
+#define GZIP_OUT_STEP 65536u
+#define GZIP_IN_STEP  (1u << 30)
+
 /* A deflate state that is kept from member to member. */
 struct gzip;
 

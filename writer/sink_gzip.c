@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#define OUT_STEP    65536u     /* room given to deflate at a time */
-#define IN_STEP     (1u << 30) /* most bytes given to zlib at a time: its counters are 32 bits wide */
-#define STORED_MAX  65535u     /* most bytes of one stored deflate block */
+#define STORED_MAX  65535u    /* most bytes of one stored deflate block */
 #define GZIP_WINDOW (15 + 16) /* 32 KB of history; + 16 asks for gzip's header and trailer */
 
 struct gzip {
@@ -54,17 +52,17 @@ int gzip_member(struct gzip *g, struct buf *out, const char *bytes, size_t n)
     int rc;
     do {
         if (z->avail_in == 0) {
-            z->avail_in = (uInt)(n < IN_STEP ? n : IN_STEP);
+            z->avail_in = (uInt)(n < GZIP_IN_STEP ? n : GZIP_IN_STEP);
             n -= z->avail_in;
         }
-        char *to = buf_room(out, OUT_STEP);
+        char *to = buf_room(out, GZIP_OUT_STEP);
         if (to == NULL) {
             return ENOMEM;
         }
         z->next_out = (Bytef *)to;
-        z->avail_out = OUT_STEP;
+        z->avail_out = GZIP_OUT_STEP;
         rc = deflate(z, n == 0 ? Z_FINISH : Z_NO_FLUSH);
-        out->len += OUT_STEP - z->avail_out;
+        out->len += GZIP_OUT_STEP - z->avail_out;
     } while (rc == Z_OK || rc == Z_BUF_ERROR);
     return rc == Z_STREAM_END ? 0 : ENOMEM;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gzip members by igzip of ISA-L: of the size of zlib's level 1, eight times as fast. A file of its own may be there or not, so it is
+/* Gzip members by igzip of ISA-L: of the size of zlib's level 1, in a fraction of its time. A file of its own may be there or not, so it is
  * opened when it is wanted, RTLD_LOCAL; that its structures are those of the header is tried before it is trusted. */
 #include "writer/sink_file.h"
 
@@ -12,9 +12,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#define LEVEL    1
-#define OUT_STEP 65536u     /* room given to isal_deflate at a time */
-#define IN_STEP  (1u << 30) /* most bytes given at a time: its counters are 32 bits wide */
+#define LEVEL 1
 /* The stream holds the library's own state at its end. That of another version, with the same soname, may be longer. */
 #define STREAM_SIZE (4 * sizeof(struct isal_zstream))
 
@@ -110,18 +108,18 @@ int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n)
     s->avail_in = 0;
     do {
         if (s->avail_in == 0) {
-            s->avail_in = (uint32_t)(n < IN_STEP ? n : IN_STEP);
+            s->avail_in = (uint32_t)(n < GZIP_IN_STEP ? n : GZIP_IN_STEP);
             n -= s->avail_in;
         }
         s->end_of_stream = n == 0;
-        char *to = buf_room(out, OUT_STEP);
+        char *to = buf_room(out, GZIP_OUT_STEP);
         if (to == NULL)
             return ENOMEM;
         s->next_out = (uint8_t *)to;
-        s->avail_out = OUT_STEP;
+        s->avail_out = GZIP_OUT_STEP;
         if (compress_some(s) != COMP_OK)
             return EINVAL;
-        out->len += OUT_STEP - s->avail_out;
+        out->len += GZIP_OUT_STEP - s->avail_out;
     } while (n != 0 || s->avail_in != 0 || s->avail_out == 0);
     return 0;
 }
