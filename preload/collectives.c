@@ -329,7 +329,9 @@ static uint32_t describe(enum collective_family family, const struct collective 
                          const void *caller, uint8_t *out)
 {
     struct args to = {out, out + COLLECTIVE_ARGS};
-    put_text(&to, "backend", family == FAMILY_NCCL ? "nccl" : "mpi");
+    const char *backend = family == FAMILY_NCCL ? "nccl" : "mpi";
+    identity_backend(backend);
+    put_text(&to, "backend", backend);
     if (what->role == ROLE_TRANSFER)
         put_transfer(&to, family, what, caller);
     else if (what->role == ROLE_GROUP_END)
@@ -510,6 +512,7 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
     if (what == OUT_ALL && !of)
         what = OUT_UNKNOWN;
     uint64_t times = what == OUT_ALL ? (uint64_t)of->size : 1;
+    identity_backend(backend);
     put_text(&to, "backend", backend);
     put_text(&to, "Collective name", a.name);
     put_int(&to, "In msg nelems", (int64_t)a.in);

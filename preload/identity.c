@@ -8,6 +8,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,8 @@ static struct {
     int64_t rank, size; /* size 0: none seen */
     const char *source;
 } communicator; /* the largest one, under rank_lock */
+static const char backends[][5] = {"mpi", "ucc", "gloo", "nccl"}; /* what says more comes later */
+static atomic_int backend = -1;                                   /* of these; -1: none seen */
 static bool pid_in_name;
 static time_t started; /* this process woke; ranks that it starts write later */
 
@@ -86,14 +89,26 @@ void identity_communicator(int64_t of, int64_t size, const char *source)
     pthread_mutex_unlock(&rank_lock);
 }
 
+void identity_backend(const char *name)
+{
+    int now = atomic_load_explicit(&backend, memory_order_relaxed);
+    for (int i = (int)(sizeof backends / sizeof *backends) - 1; i > now; i--)
+        if (strcmp(backends[i], name) == 0)
+            while (now < i && !atomic_compare_exchange_weak_explicit(
+                                  &backend, &now, i, memory_order_relaxed, memory_order_relaxed))
+                ;
+}
+
 void identity_fill(struct trace_identity *out)
 {
     struct rank_info now = rank_now();
+    int of = atomic_load_explicit(&backend, memory_order_relaxed);
     *out = (struct trace_identity){.rank = now.rank,
                                    .local_rank = now.local_rank,
                                    .world_size = now.world_size,
                                    .local_world_size = now.local_world_size,
                                    .node_rank = now.node_rank,
+                                   .backend = of >= 0 ? backends[of] : NULL,
                                    .source = now.source};
 }
 

@@ -19,6 +19,10 @@ void identity_refresh(void);
  * is as large as the world is said to be. source: "NCCL", static. Application thread; takes a lock: once per communicator. */
 void identity_communicator(int64_t of, int64_t size, const char *source);
 
+/* A transfer went through this library ("nccl", "gloo", "ucc", "mpi"; others are passed over): the trace's backend, as torch.distributed names
+ * it. Of several the one that trains counts: NCCL before gloo before the rest. Application thread; no lock. */
+void identity_backend(const char *name);
+
 /* True when an ancestor of this process has a thread named `cprof`: it is traced, and this process is one of its helpers unless it marks
  * steps. Reads /proc; application thread. */
 bool identity_below_traced(void);

@@ -52,6 +52,7 @@ def nccl(tmp_path_factory):
 @gpu_runs.needed
 def test_nccl_calls_say_what_they_send(nccl):
     trace = nccl.whole()
+    assert trace["distributedInfo"]["backend"] == "nccl"
     rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
     transfers = [(e["name"], described(e, *FIELDS)) for e in rows
                  if "Collective name" in e["args"] and e["name"] != "ncclGroupEnd"]
@@ -174,6 +175,7 @@ def test_mpi(tmp_path, kind):
     assert [path.name.split(".")[0] for path in result.traces] == ["rank0", "rank1"]
     for rank, path in enumerate(result.traces):
         trace = support.load(path)
+        assert trace["distributedInfo"]["backend"] == "mpi"
         rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
         names = ("Collective name", "In msg nelems", "Out msg nelems", "bytes", "Group size", "Rank")
         seen = [(e["name"], *described(e, *names)) for e in rows]
@@ -257,6 +259,7 @@ def test_gloo_says_who_takes_part(gloo):
     gradients, traces = gloo
     numbers = []
     for rank, trace in enumerate(traces):
+        assert trace["distributedInfo"]["backend"] == "gloo"
         rows = support.events(trace, ph="X") + support.events(trace, ph="b")  # of send and recv the end is another thread's
         rows = sorted(rows, key=lambda e: float(e["ts"]))
         rows = [e for e in rows if e["name"].startswith("gloo:") and "Group size" in e.get("args", {})]
