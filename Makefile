@@ -42,10 +42,10 @@ ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
-SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a)),-l:libsupc++.a)
+SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
 # And json-c, which reads foreign traces; without its header or static library they cannot be handed in. --wrap: writer/parse_memory.h.
 comma := ,
-JSONC := $(if $(and $(filter /%,$(shell $(CC) -print-file-name=libjson-c.a)), \
+JSONC := $(if $(and $(filter /%,$(shell $(CC) -print-file-name=libjson-c.a 2>/dev/null)), \
 	$(shell echo '\#include <json-c/json.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)),-l:libjson-c.a \
 	$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc strdup))
 # igzip of ISA-L is opened while the program runs, so only its header is wanted; without it zlib does all.
@@ -211,7 +211,7 @@ format:
 asan: SANITIZER := address
 ubsan: SANITIZER := undefined -fno-sanitize-recover=all
 # gcc warns that its TSan does not see fences; clang's does not either, and knows no such warning.
-tsan: SANITIZER := thread $(if $(findstring clang,$(shell $(CC) --version)),,-Wno-tsan)
+tsan: SANITIZER := thread $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-tsan)
 asan ubsan tsan:
 	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 		SANITIZE="-fsanitize=$(SANITIZER)"
