@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels inside and outside of cudaProfilerStart and cudaProfilerStop, for CPROF_TRIGGER=cuda: --inside N in each of --regions R, as many
  * outside. Prints how many were inside each. */
-#include <cuda_profiler_api.h>
-
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
+
+/* As in cuda_profiler_api.h, which the wheels of CUDA's headers lack. */
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
 
 static void launches(long n, int which)
 {
