@@ -184,8 +184,8 @@ static const char glue[] =
     "def learn_below(top, path):\n"
     "    for name, module in top.named_modules():\n"
     "        learn(module, path + '.' + name if name else path)\n"
-    "def called(module):\n"
-    "    name = getattr(module, 'original_name', None)\n" /* of what TorchScript was made of */
+    "def called(module):\n" /* what TorchScript was made of; a module is never asked for what it lacks: its __getattr__ is the program's */
+    "    name = module.original_name if hasattr(type(module), 'original_name') else None\n"
     "    return name if isinstance(name, str) else type(module).__name__\n"
     "def ask(module, parent, path):\n" /* a module is called whose path is not known; parent: the one that calls it */
     "    own = type(module).__name__\n"

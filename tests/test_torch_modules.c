@@ -63,8 +63,12 @@ static const char torch[] =
     "nn = stand_in('torch.nn.modules.module', _global_forward_hooks_always_called={},\n"
     "    register_module_forward_pre_hook=lambda hook: Handle(befores, hook),\n"
     "    register_module_forward_hook=lambda hook, always_call: Handle(afters, hook))\n"
+    "asked = []\n"
     "class Module:\n"
     "    look = None\n"
+    "    def __getattr__(self, name):\n"
+    "        asked.append(name)\n"
+    "        raise AttributeError(name)\n"
     "    def __init__(self, **children):\n"
     "        self.children = children\n"
     "    def named_modules(self, prefix=''):\n"
@@ -167,6 +171,8 @@ START_TEST(paths)
         "Net.(Leaf)", "Net.late",         "Model", "Broken"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         ck_assert_str_eq(seen[i], expected[i]);
+    /* torch's own answer looks into the module's __dict__, which makes each later attribute slower: 20 ns a call in CPython 3.11 */
+    run("assert not asked, asked\n");
     ck_assert_uint_eq(atomic_load(&thread_log_self->depth), 0);
     ck_assert_str_eq(capture_stderr(), "");
 }
