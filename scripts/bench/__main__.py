@@ -53,7 +53,7 @@ def run(only, quick):
             if not only or name in only:
                 rows += part()
         if not only or "training" in only:
-            steps = training.measure(folder, 1 if quick else 3, 20 if quick else 100)
+            steps = training.measure(folder, 1 if quick else 8)
             rows += training.rows_of(steps[0])
     finally:
         shutil.rmtree(folder, ignore_errors=True)

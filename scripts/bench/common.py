@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 LIBRARY = BUILD / "libcprof.so"
+PATIENCE = 120  # seconds that an answer may take: many times what torch.profiler needs to save a trace
 BENCH = ROOT / "tests/bench"
 PYTHON = ROOT / ".venv/bin/python"
 
@@ -31,6 +33,55 @@ def output(command, env):
     if preload_complains := [line for line in done.stderr.splitlines() if line.startswith("cprof:")]:
         sys.exit(f"bench: {command}: {preload_complains[0]}")
     return done.stdout
+
+
+class Server:
+    """A program that says a line when it is ready and answers each line of its input by one, so that several can stand ready and be measured in turn:
+    what makes the machine slower for a while makes all of them slower."""
+
+    def __init__(self, name, command, env):
+        self.name, self.said = name, tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([str(c) for c in command], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+
+    def fail(self, what):
+        self.said.seek(0)
+        sys.exit(f"bench: {self.name}: {what}\n{self.said.read()}")
+
+    def answer(self):
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            self.fail(f"no answer within {PATIENCE} s")
+        return self.process.stdout.readline() or self.fail("ended")
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        if self.process.wait(PATIENCE) != 0:
+            self.fail(f"exit code {self.process.returncode}")
+        self.said.seek(0)
+        if complaints := [line for line in self.said if line.startswith("cprof:")]:
+            self.fail(complaints[0])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def core():
+    """The one on which programs that take turns run."""
+    return max(os.sched_getaffinity(0))
+
+
+def quantile(some, part):
+    some = sorted(some)
+    return some[min(len(some) - 1, int(len(some) * part))]
+
+
+def median(some):
+    return quantile(some, 0.5)
 
 
 def values(text):

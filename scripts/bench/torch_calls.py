@@ -3,7 +3,9 @@
 
 import pathlib
 
-from common import BENCH, PYTHON, ROOT, compile_program, environment, fresh, least, output, values
+from common import (BENCH, PYTHON, ROOT, Server, compile_program, core, environment, fresh, least, median, output, quantile,
+                    values)
+from training import empty_callbacks
 
 RECORD = {"WARMUP": 1, "ACTIVE": 100000000, "MAX_TRACE_MB": 100000}
 
@@ -22,13 +24,14 @@ def bench_module(folder, rounds):
 
 
 def bench_operator(folder, rounds):
-    script = BENCH / "operator_cost.py"
+    script, helper = BENCH / "operator_cost.py", empty_callbacks()
 
     def one(preload, *args, **settings):
         return float(output([PYTHON, script, *args], environment(preload, **settings)).split()[-1])
 
     def measure():
-        return {"bare": one(False),
+        empty = {"empty": one(False, "empty", helper, 0), "empty_inputs": one(False, "empty", helper, 1)} if helper else {}
+        return {**empty, "bare": one(False),
                 "idle": one(True, "record", SKIP_FIRST=1000000),
                 "on": one(True, "record", FOLDER=fresh(folder), **RECORD),
                 "uncounted": one(True, "record", FOLDER=fresh(folder), WITH_FLOPS=0, **RECORD),
@@ -38,10 +41,11 @@ def bench_operator(folder, rounds):
     best = least(rounds, measure)
     per = 2  # torch.relu_ is two operators: aten::relu_ and the aten::clamp_min_ inside
     added = {key: (best[key] - best["bare"]) / per for key in best}
+    own = {key: f"{added[key]:.0f} ns are torch's own, for callbacks that do nothing; " if helper else "" for key in ("empty", "empty_inputs")}
     return [("operator between windows", added["idle"], "ns", 5, "over unprofiled"),
-            ("operator, no shapes, no FLOPs", added["uncounted"], "ns", 80, f"torch.profiler: {added['torch']:.0f} ns"),
+            ("operator, no shapes, no FLOPs", added["uncounted"], "ns", 80, own["empty"] + f"torch.profiler: {added['torch']:.0f} ns"),
             ("operator, no shapes, FLOPs counted (the default)", added["on"], "ns", 150,
-             f"{added['on'] - added['uncounted']:.0f} ns of it are FLOPs: torch hands the inputs over, as it does for shapes"),
+             own["empty_inputs"] + "it hands the inputs over, as it does for shapes" if helper else ""),
             ("operator, with shapes and FLOPs", added["shapes"], "ns", 150, f"torch.profiler: {added['torch_shapes']:.0f} ns")]
 
 
@@ -73,19 +77,41 @@ def bench_stacks(folder, rounds):
     return rows
 
 
+def call_between_windows(folder):
+    """What a call costs more behind a window than before the first, in ns: against a process without the library, in turns before and behind."""
+    script = BENCH / "nn_module_cost.py"
+    traced = environment(True, WITH_MODULES=1, WAIT=2, WARMUP=0, ACTIVE=1, REPEAT=1, STEP="manual", FOLDER=fresh(folder))
+    bare, cprof = servers = [Server(name, [PYTHON, script, "windows", core()], env) for name, env in (("bare", environment(False)), ("cprof", traced))]
+    try:
+        for server in servers:
+            server.answer()
+
+        def turns():
+            pairs = [[float(server.ask("measure")) for server in servers] for _ in range(40)]
+            return median([mine / other for other, mine in pairs]), quantile([other for other, _ in pairs], 0.25)
+
+        before, level = turns()
+        for server in servers:
+            server.ask("window")
+        more = (turns()[0] - before) * level
+        bare.end()
+        cprof.end()
+        return more
+    finally:
+        for server in servers:
+            server.kill()
+
+
 def bench_nn_module(folder, rounds):
     """CPROF_WITH_MODULES. Between windows nothing is hooked: a call costs what it costs before the first."""
     def one(kind, preload, **settings):
         return values(output([PYTHON, BENCH / "nn_module_cost.py", kind], environment(preload, **settings)))
 
-    def measure():
-        return {**one("bare", False), **one("hooks", False),
-                **one("windows", True, WITH_MODULES=1, WAIT=2, WARMUP=0, ACTIVE=1, REPEAT=1, STEP="manual", FOLDER=fresh(folder)),
-                **one("recording", True, WITH_MODULES=1, FOLDER=fresh(folder), **RECORD)}
-
-    b = least(rounds, measure)
-    return [("module call between windows that record modules", b["call_after"] - b["call_before"], "ns", 5,
-             f"over one before the first window, in one process; bare: {b['call_bare']:.0f} ns"),
+    b = least(rounds, lambda: {**one("bare", False), **one("hooks", False),
+                               **one("recording", True, WITH_MODULES=1, FOLDER=fresh(folder), **RECORD)})
+    between = [call_between_windows(folder) for _ in range(rounds)]
+    return [("module call between windows that record modules", median(between), "ns", 5,
+             f"over one before the first window, {min(between):.0f} to {max(between):.0f} ns in {rounds} runs; bare: {b['call_bare']:.0f} ns"),
             ("module call while recording modules", b["call_recording"] - b["call_bare"], "ns", None,
              f"over the bare call; two empty hooks in Python: {b['call_hooks'] - b['call_bare']:.0f} ns")]
 

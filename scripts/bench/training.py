@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of three models on the CPU: unprofiled, under cprof between windows and in one, and with torch.profiler, with the same
 information: shapes, memory and FLOPs, then also the Python stacks. And with callbacks of torch that do nothing, which shows what torch itself takes
-as soon as anybody listens to its operators: no profiler that does adds less."""
+as soon as anybody listens to its operators: no profiler that does adds less.
+
+Each mode is a process of its own, and all of them stand ready at once; one at a time trains, on the same core, for a few steps. A round has such a
+slice of each mode, in an order of its own, so that all slices of a round fall within a fraction of a second. What is compared is the least step of
+a slice, because what else runs on the machine only adds to it, with that of the unprofiled slice of the same round: the median of these ratios over
+all rounds does not feel that the machine gets slower or faster in between. The CPU time of the training thread does not feel who else was let run
+while it had to wait, either."""
 
 import json
 import os
 import pathlib
-import shutil
+import random
 import subprocess
+import time
 
-from common import BENCH, BUILD, PYTHON, environment, fresh, output
+from common import BENCH, BUILD, PYTHON, Server, core, environment, fresh, median, output, quantile
 
 MODELS = {"cnn": "CNN", "transformer": "transformer", "tiny": "tiny operators"}
 MODES = {"none": "unprofiled", "idle": "between windows", "empty": "torch's empty callbacks", "cprof": "cprof", "torch": "torch.profiler",
          "cprof-stack": "cprof, stacks", "torch-stack": "torch.profiler, stacks"}
+BEFORE = 20  # steps between windows
+SLICES, SLICE = 20, 5  # of a window, and steps of one
+STEPS = SLICES * SLICE
+WARM = 1  # steps of a slice that do not count: another process had the caches
+WALL, CPU, HELD, HELD_CPU = range(4)  # of a step, as train_step.py says
 
 
 def empty_callbacks():
@@ -29,49 +41,104 @@ def empty_callbacks():
     return target if done.returncode == 0 else None
 
 
-def median(some):
-    return sorted(some)[len(some) // 2]
+def run(worker, model, count):
+    """Times of so many steps."""
+    return json.loads(worker.ask(f"{model} {count}"))
 
 
-def run_mode(mode, steps, folder, helper):
-    """What train_step.py says of each model in one mode, and how many operators are in its traces."""
-    record = {"SKIP_FIRST": 20, "SKIP_FIRST_WAIT": 1, "WAIT": 30, "WARMUP": 1, "ACTIVE": steps, "REPEAT": 0, "RECORD_SHAPES": 1}
+def operators_of(folder):
+    """How many stand in a trace of this folder."""
+    traces = list(pathlib.Path(folder).glob("*.json"))
+    return sum(trace.read_bytes().count(b'"cpu_op"') for trace in traces) / max(1, len(traces))
+
+
+def start(mode, folder, helper):
+    """The process of a mode."""
+    record = {"WAIT": BEFORE, "WARMUP": 1, "ACTIVE": STEPS, "REPEAT": 0, "RECORD_SHAPES": 1}
     settings = {"idle": {"SKIP_FIRST": 1000000, "RECORD_SHAPES": 1}, "cprof": record,
                 "cprof-stack": dict(record, WITH_STACK=1, NATIVE_STACK=0)}.get(mode)
-    target = fresh(folder)
-    env = environment(settings is not None, STEP="manual", FOLDER=target, **(settings or {}))
-    kind = "cprof" if settings else mode
-    said = json.loads(output([PYTHON, BENCH / "train_step.py", kind, steps, target, helper], env).splitlines()[-1])
-    traces = list(pathlib.Path(target).glob("*.json"))
-    if len(traces) != (0 if mode in ("none", "idle", "empty") else len(MODELS)):
-        raise SystemExit(f"bench: {mode}: {len(traces)} traces")
-    operators = sum(trace.read_bytes().count(b'"cpu_op"') for trace in traces)
-    shutil.rmtree(target)
-    return said, operators
+    env = environment(settings is not None, STEP="manual", FOLDER=folder, **(settings or {}))
+    return Server(mode, [PYTHON, BENCH / "train_step.py", "cprof" if settings else mode, BEFORE, STEPS, folder, core(), helper], env)
 
 
-def measure(folder, rounds, steps):
-    """{mode: {model: {what: microseconds}}}, and how many operators stand in the traces of a mode. The modes take turns. A median is the
-    least of those of the rounds, because what else runs on the machine only adds to it; the tail is that of all rounds' steps together."""
+def turns(workers, order):
+    """All workers in an order of this round's own: whoever comes behind a certain one would be slower or faster for it."""
+    mixed = list(workers)
+    order.shuffle(mixed)
+    return mixed
+
+
+def train_window(workers, model, order):
+    """{mode: (slices of a window, the steps before it)}. What the cprof thread has left to write is written in peace."""
+    before = {w.name: run(w, model, BEFORE + 1) for w in turns(workers, order)}
+    slices = {w.name: [] for w in workers}
+    for _ in range(SLICES):
+        for w in turns(workers, order):
+            slices[w.name].append(run(w, model, SLICE))
+    time.sleep(0.3)
+    return {mode: (slices[mode], before[mode]) for mode in slices}
+
+
+def measure(folder, windows):
+    """{mode: {model: summary()}}, and how many operators stand in a trace of a mode. torch.profiler, which takes the longest to save a window and adds
+    most, so that less tells it, takes part in every second one."""
     helper = empty_callbacks()
-    modes = [mode for mode in MODES if helper or mode != "empty"]
-    runs, operators = {mode: [] for mode in modes}, {}
-    for _ in range(rounds):
-        for mode in modes:
-            said, operators[mode] = run_mode(mode, steps, folder, helper)
-            runs[mode].append(said)
-    return {mode: {model: summary([run[model] for run in runs[mode]]) for model in MODELS} for mode in modes}, operators
+    order = random.Random(1)
+    folders = {mode: fresh(folder) for mode in MODES if helper or mode != "empty"}
+    workers = []
+    try:
+        workers = [start(mode, target, helper) for mode, target in folders.items()]
+        for w in workers:
+            w.answer()
+        few = [w for w in workers if not w.name.startswith("torch")]
+        said = {model: [train_window(few if i % 2 else workers, model, order) for i in range(windows)] for model in MODELS}
+        for w in workers:
+            w.end()
+    finally:
+        for w in workers:
+            w.kill()
+    return ({mode: {model: summary(said[model], mode) for model in MODELS} for mode in folders},
+            {mode: operators_of(target) for mode, target in folders.items()})
 
 
-def summary(runs):
-    """Of one model in one mode."""
-    together = sorted(time for run in runs for time in run["steps"])
-    return {"step": min(median(run["steps"]) for run in runs), "p99": together[len(together) * 99 // 100], "most": together[-1],
-            "held": min(run["held"] for run in runs), "whole": min(run["whole"] for run in runs)}
+def counted(slices):
+    """The steps of each slice that count: not the first ones, nor the one whose mark ends the window."""
+    return [steps[WARM:-1 if steps is slices[-1] else None] for steps in slices]
 
 
-def added(result, mode, model, what="step"):
-    return result[mode][model][what] - result["none"][model][what]
+def floors(said, mode, which):
+    """The least step of each slice, in us."""
+    return [min(step[which] for step in steps) / 1e3 for window in said for steps in counted(window[mode][0])]
+
+
+def added(said, mode, which):
+    """What the mode adds to a step: median and quartiles of the rounds' ratios to the unprofiled slice, times what an unprofiled step takes when little
+    else runs, in us."""
+    bare = floors(said, "none", which)
+    ratios = [mine / other - 1 for mine, other in zip(floors(said, mode, which), bare)]
+    return [quantile(ratios, part) * quantile(bare, 0.25) for part in (0.5, 0.25, 0.75)]
+
+
+def end_of(window, which, held):
+    """What the end of a window took of the training thread and what it delayed, in us."""
+    slices, before = window
+    level = median([step[which] for step in before[1:]]) if before else 0
+    return (slices[-1][-1][held] + (before[0][which] - level if before else 0)) / 1e3
+
+
+def summary(said, mode):
+    """Of one model in one mode: times of steps, what they are longer, and the ends of its windows; in us."""
+    said = [window for window in said if mode in window]
+    steps = [step for window in said for steps in counted(window[mode][0]) for step in steps]
+    wall = [step[WALL] / 1e3 for step in steps]
+    ends = [window[mode][0][-1][-1] for window in said]
+    # behind each window come the first steps of the next
+    behind = [(window[mode][0], after[mode][1] if after else None) for window, after in zip(said, [*said[1:], None])]
+    of_end = median([end_of(window, CPU, HELD_CPU) for window in behind]) / STEPS
+    cpu = added(said, mode, CPU)
+    return {"step": median(wall), "p99": quantile(wall, 0.99), "most": max(wall), "cpu": quantile(floors(said, mode, CPU), 0.25),
+            "added": cpu, "added_wall": added(said, mode, WALL), "whole": cpu[0] + of_end,
+            "held": max(end[HELD] for end in ends) / 1e3, "held_cpu": max(end[HELD_CPU] for end in ends) / 1e3}
 
 
 def ratio(torch, cprof):
@@ -79,38 +146,48 @@ def ratio(torch, cprof):
     return torch / cprof if torch > 0 and cprof > 0 else None
 
 
+def spread(added_):
+    return f"{added_[0]:.0f} ({added_[1]:.0f} to {added_[2]:.0f})"
+
+
 def ratio_row(result, model, kind):
     """How much less cprof adds to a step."""
-    cprof, torch = (added(result, tool + kind, model) for tool in ("cprof", "torch"))
-    remark = f"{torch:.0f} us / {cprof:.0f} us on {result['none'][model]['step']:.0f} us"
+    cprof, torch = (result[tool + kind][model] for tool in ("cprof", "torch"))
+    remark = f"{spread(torch['added'])} us / {spread(cprof['added'])} us of CPU on {result['none'][model]['cpu']:.0f} us"
+    wall = ratio(torch["added_wall"][0], cprof["added_wall"][0])
+    remark += f", {wall:.1f} x by the clock" if wall else ""
     if "empty" in result and not kind:
-        floor = added(result, "empty", model)
-        most = ratio(torch, floor)
-        remark += f"; {floor:.0f} us are torch's own, for callbacks that do nothing" + (f", so that {most:.1f} x is the most that can be" if most else "")
+        empty = result["empty"][model]["added"]
+        most = ratio(torch["added"][0], empty[0])
+        remark += f"; {spread(empty)} us are torch's own, for callbacks that do nothing" + (f": {most:.1f} x is the most that can be" if most else "")
     name = f"{MODELS[model]}: time added to a step, torch.profiler / cprof" + (", with stacks" if kind else "")
-    return (name, ratio(torch, cprof), "x", -10, remark)
+    return (name, ratio(torch["added"][0], cprof["added"][0]), "x", -10, remark)
 
 
 def rows_of(result):
-    held = {mode: {model: result[mode][model]["held"] for model in MODELS} for mode in ("cprof", "torch")}
-    whole = {model: ratio(added(result, "torch", model, "whole"), added(result, "cprof", model, "whole")) for model in MODELS}
+    def most(mode, what):
+        return max(result[mode][model][what] for model in MODELS)
+
+    whole = {model: ratio(result["torch"][model]["whole"], result["cprof"][model]["whole"]) for model in MODELS}
     known = [value for value in whole.values() if value]
-    idle = {model: result["idle"][model]["step"] / result["none"][model]["step"] for model in MODELS}
-    return [("training step between windows, most of three models", max(idle.values()), "x", 1.05, ""),
+    idle = {model: 1 + result["idle"][model]["added"][0] / result["none"][model]["cpu"] for model in MODELS}
+    return [("training step between windows, most of three models, CPU", max(idle.values()), "x", 1.05,
+             ", ".join(f"{MODELS[model]} {spread(result['idle'][model]['added'])} us" for model in MODELS)),
             *(ratio_row(result, model, kind) for kind in ("", "-stack") for model in MODELS),
-            ("time added until the trace is saved, without stacks, least of the three", min(known) if len(known) == len(whole) else None, "x", -10,
+            ("CPU time added until the trace is saved, without stacks, least of the three", min(known) if len(known) == len(whole) else None, "x", -10,
              ", ".join(f"{MODELS[model]} {value:.0f} x" for model, value in whole.items() if value)),
-            ("training thread held at the end of a window, most of the three", max(held["cprof"].values()), "us", 100,
-             f"wall clock; torch.profiler, which saves the trace there: {max(held['torch'].values()) / 1e6:.1f} s")]
+            ("CPU time of the training thread at the end of a window, most of all windows", most("cprof", "held_cpu"), "us", 100,
+             f"{most('cprof', 'held'):.0f} us by the clock; torch.profiler, which saves the trace there: {most('torch', 'held') / 1e6:.1f} s")]
 
 
 def table_of(result, operators):
-    """A second table: how long steps take."""
+    """A second table: how long steps take, and what is added to them."""
     heads = [MODES[mode] for mode in result]
-    lines = [f"Steps of the three models in us, median / p99 / longest, with one thread of torch. The traces of cprof hold {operators['cprof']:,} "
-             f"operators, those of torch.profiler {operators['torch']:,}.", "",
-             "| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
+    lines = ["Steps of the three models in us by the clock, median / p99 / longest; below it what is added to the CPU time of one, median (quartiles of "
+             f"the rounds). One thread of torch. A trace of cprof holds {operators['cprof']:,.0f} operators, one of torch.profiler "
+             f"{operators['torch']:,.0f}.", "", "| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
     for model, name in MODELS.items():
-        cells = (result[mode][model] for mode in result)
+        cells = [result[mode][model] for mode in result]
         lines.append(f"| {name} | " + " | ".join(f"{c['step']:.0f} / {c['p99']:.0f} / {c['most']:.0f}" for c in cells) + " |")
+        lines.append("| added, CPU | | " + " | ".join(spread(c["added"]) for c in cells[1:]) + " |")
     return "\n".join(lines)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callbacks for torch's operators and ranges that do nothing, as cprof asks for them when it records shapes: what torch itself takes as soon as
+// Callbacks for torch's operators and ranges that do nothing, as cprof asks for them: what torch itself takes as soon as
 // anybody listens. Built by scripts/bench with the headers of the torch that is measured; called from Python.
 #include <ATen/record_function.h>
 
@@ -14,12 +14,13 @@ static void end(const at::RecordFunction &, at::ObserverContext *)
 {
 }
 
-extern "C" void empty_callbacks_on(void)
+// inputs: as with shapes or FLOPs.
+extern "C" void empty_callbacks_on(int inputs)
 {
     using at::RecordScope;
     operators =
         at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
-                                  .needsInputs(true)
+                                  .needsInputs(inputs != 0)
                                   .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
     ranges = at::addGlobalCallback(
         at::RecordFunctionCallback(begin, end).scopes({RecordScope::USER_SCOPE}));

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call of an nn.Module costs: the best of many short loops. The first argument says what is measured: bare (without the library);
-hooks (the same with empty Python hooks on all modules, as one would write them by hand); recording; windows (under the library: before
-the first window, in which nothing has been hooked yet, and behind it, when all hooks have gone. In one process, because two of them differ
-by more than what is looked for). Prints `name value unit` lines for scripts/bench."""
+hooks (the same with empty Python hooks on all modules, as one would write them by hand); recording; windows CORE: one of two processes, under the
+library or not, that scripts/bench lets measure in turn. It answers `measure` by the ns of a call, `window` when a window that records modules, if
+there is a library, has passed. The others print `name value unit` lines for scripts/bench."""
 
 import ctypes
+import os
 import sys
 import time
 
 step = getattr(ctypes.CDLL(None), "cprof_step", None)
-if sys.argv[1] == "windows":
+if sys.argv[1] == "windows" and step:
     step()  # step 0, which may be kept, ends before there is anything to hook
 
 import torch
@@ -46,23 +47,44 @@ def hooked(wanted):
     sys.exit("modules are not hooked as they should be")
 
 
-def windows():
-    hooked(False)
-    print(f"call_before {best(nothing, 400, 250):.1f} ns")
-    step()
-    hooked(True)
+def window():
+    if step:
+        hooked(False)
+        step()
+        hooked(True)
+        best(nothing, 5, 500)
+        step()
+        hooked(False)
     best(nothing, 5, 500)
-    step()
-    hooked(False)
-    best(nothing, 5, 500)
-    print(f"call_after {best(nothing, 400, 250):.1f} ns")
+    time.sleep(0.5)  # the trace is written beside the program
+
+
+def least_call():
+    """Nanoseconds of one call in CPU time of the thread."""
+    values, least = torch.zeros(4), float("inf")
+    for _ in range(12):
+        begin = time.thread_time_ns()
+        for _ in range(500):
+            nothing(values)
+        least = min(least, time.thread_time_ns() - begin)
+    return least / 500
+
+
+def serve(core):
+    os.sched_setaffinity(0, {core})
+    least_call()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        if line == "window\n":
+            window()
+        print(least_call(), flush=True)
 
 
 torch.set_num_threads(1)
 nothing = Nothing()
 best(nothing, 5, 500)
 if kind == "windows":
-    windows()
+    serve(int(sys.argv[2]))
 else:
     if kind == "hooks":
         modules.register_module_forward_pre_hook(lambda module, inputs: None)

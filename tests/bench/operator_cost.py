@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one torch operator costs, in ns: the best of many short loops, so that a busy machine does not count.
 
-Usage: operator_cost.py [record]. With `record` one step is marked first, which the settings of scripts/bench make the
-edge from warmup to active. Prints the number of nanoseconds of one call of torch.relu_ (one operator) on four floats.
+Usage: operator_cost.py [record | empty HELPER INPUTS]. With `record` one step is marked first, which the settings of scripts/bench make the
+edge from warmup to active; with `empty` torch calls callbacks of HELPER that do nothing. Prints the number of nanoseconds of one call of torch.relu_ (one operator) on four floats.
 """
 
 import ctypes
@@ -30,6 +30,8 @@ def best(loops, calls):
 
 
 best(5, 500)
+if "empty" in sys.argv[1:]:
+    ctypes.CDLL(sys.argv[2]).empty_callbacks_on(int(sys.argv[3]))
 if "record" in sys.argv[1:]:
     ctypes.CDLL(None).cprof_step()
 if {"torch", "torch-shapes", "torch-stack"} & set(sys.argv[1:]):

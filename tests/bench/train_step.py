@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording adds to the steps of three small models on the CPU, where operators are short: the hard case. One torch thread.
+"""What recording adds to the steps of three small models on the CPU, where operators are short: the hard case. One torch thread, on one core.
 
-Usage: train_step.py MODE STEPS FOLDER [HELPER]. Modes: none; empty (torch calls callbacks of HELPER that do nothing); cprof (preloaded; its
-settings say whether it records); torch (torch.profiler with shapes, memory and FLOPs); torch-stack (and stacks). STEPS are recorded of each model,
-with BEFORE steps before them, one of warmup, and AFTER steps after them. Prints one JSON object of models; times in microseconds:
-  steps   of the recorded ones, but for the last
-  held    how long the call took that ended the last of them, in which the profiler may save the trace
-  whole   the recorded steps, that call and what it delayed, divided by STEPS
-"""
+Usage: train_step.py MODE BEFORE STEPS FOLDER CORE [HELPER]. Modes: none; empty (torch calls callbacks of HELPER that do nothing); cprof (preloaded;
+its settings say whether it records); torch (torch.profiler with shapes, memory and FLOPs); torch-stack (and stacks). Windows of BEFORE steps, one
+of warmup and STEPS recorded ones follow each other.
+
+One of several processes that scripts/bench lets train in turn: each line `MODEL COUNT` of the input trains so many steps and is answered by a JSON
+list of as many [wall, cpu, held, held_cpu] in ns: the step with its mark by the clock, the same in CPU time of this thread, and of both what the
+mark took, in which the profiler may save the trace. Ends with the input."""
 
 import ctypes
 import gc
 import json
+import os
 import sys
 import time
 
 import torch
 from torch import nn
-
-BEFORE, AFTER = 20, 10
 
 
 def cnn():
@@ -36,73 +35,78 @@ def tiny():
     return nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)]), torch.randn(4, 16)
 
 
-def torch_profiler(steps, stacks, trace):
-    return torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_flops=True, with_stack=stacks,
-        schedule=torch.profiler.schedule(wait=BEFORE, warmup=1, active=steps, repeat=1), on_trace_ready=lambda p: p.export_chrome_trace(trace))
-
-
-class Mode:
-    """What is called at the end of each step, and when the recorded steps begin and end."""
-
-    def __init__(self, mode, steps, trace, helper):
-        self.end_step = self.begin = self.end = lambda: None
-        if mode == "cprof":
-            self.end_step = ctypes.CDLL(None).cprof_step
-        elif mode == "empty":
-            self.begin, self.end = helper.empty_callbacks_on, helper.empty_callbacks_off
-        elif mode.startswith("torch"):
-            profiler = torch_profiler(steps, mode == "torch-stack", trace)
-            profiler.start()
-            self.end_step, self.finish = profiler.step, profiler.stop
-
-    def finish(self):
-        pass
-
-
-def run(model, values, mode, steps):
-    """Times of all steps, without and with their marks."""
+def trainer(model, values):
+    """A function that trains one step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=False)
-    clock, worked, ended = time.perf_counter, [], []
-    for step in range(BEFORE + 1 + steps + AFTER):
-        if step == BEFORE + 1:
-            mode.begin()
-        elif step == BEFORE + 1 + steps:
-            mode.end()
-        begin = clock()
+
+    def train():
         optimizer.zero_grad()
         model(values).sum().backward()
         optimizer.step()
-        middle = clock()
-        mode.end_step()
-        end = clock()
-        worked.append((middle - begin) * 1e6)
-        ended.append((end - begin) * 1e6)
-    return worked, ended
+
+    return train
 
 
-def summary(worked, ended, steps):
-    first, last = BEFORE + 1, BEFORE + steps
-    after = sorted(ended[last + 2:])
-    delayed = ended[last + 1] - after[len(after) // 2]  # a step may begin with what the end has left to do
-    return {"steps": ended[first:last], "held": ended[last] - worked[last], "whole": (sum(ended[first:last + 1]) + delayed) / steps}
+class Mode:
+    """What is called at the end of each step."""
+
+    def __init__(self, mode, before, steps, folder, helper):
+        self.end_step = self.finish = lambda: None
+        if mode == "cprof":
+            self.end_step = ctypes.CDLL(None).cprof_step
+        elif mode == "empty":
+            self.end_step = empty_windows(ctypes.CDLL(helper), before, steps)
+        elif mode.startswith("torch"):
+            profiler = torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_flops=True,
+                with_stack=mode == "torch-stack", schedule=torch.profiler.schedule(wait=before, warmup=1, active=steps),
+                on_trace_ready=lambda p: p.export_chrome_trace(f"{folder}/torch-{p.step_num}.json"))
+            profiler.start()
+            self.end_step, self.finish = profiler.step, profiler.stop
+
+
+def empty_windows(helper, before, steps):
+    """The callbacks stand in torch while steps are recorded, as a profiler's do."""
+    done = 0
+
+    def end_step():
+        nonlocal done
+        done += 1
+        place = done % (before + 1 + steps)
+        if place == before + 1:
+            helper.empty_callbacks_on(1)
+        elif place == 0:
+            helper.empty_callbacks_off()
+
+    return end_step
+
+
+def run(train, end_step, count):
+    clock, cpu = time.perf_counter_ns, time.thread_time_ns
+    times = []
+    for _ in range(count):
+        begin_cpu, begin = cpu(), clock()
+        train()
+        middle, middle_cpu = clock(), cpu()
+        end_step()
+        end, end_cpu = clock(), cpu()
+        times.append((end - begin, end_cpu - begin_cpu, end - middle, end_cpu - middle_cpu))
+    return times
 
 
 def main():
-    kind, steps, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    helper = ctypes.CDLL(sys.argv[4]) if kind == "empty" else None
+    kind, before, steps, folder, core, *helper = sys.argv[1:]
+    os.sched_setaffinity(0, {int(core)})  # this thread: those of a profiler run where there is room
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    result = {}
-    for make in cnn, transformer, tiny:
-        model, values = make()
-        mode = Mode(kind, steps, f"{folder}/torch-{make.__name__}.json", helper)
-        result[make.__name__] = summary(*run(model, values, mode, steps), steps)
-        mode.finish()
-        del mode
-        gc.collect()
-        time.sleep(0.5)  # the trace is written beside the program: the next model begins in peace
-    print(json.dumps(result))
+    models = {make.__name__: trainer(*make()) for make in (cnn, transformer, tiny)}
+    mode = Mode(kind, int(before), int(steps), folder, *helper or [None])
+    gc.freeze()  # what was imported is not looked at in the middle of a step
+    print("ready", flush=True)
+    for line in sys.stdin:
+        model, count = line.split()
+        print(json.dumps(run(models[model], mode.end_step, int(count))), flush=True)
+    mode.finish()
 
 
 main()
