@@ -53,8 +53,11 @@ class Server:
         return self.process.stdout.readline() or self.fail("ended")
 
     def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            self.fail("ended")
         return self.answer()
 
     def end(self):
