@@ -12,6 +12,7 @@ import pytest
 
 import consumers
 import gpu_runs
+import perfetto
 import support
 from torch_runs import needs_torch_2, torch_version
 
@@ -114,6 +115,11 @@ def test_hta_reads_nccl_kernels(nccl, tmp_path):
     assert [row["kernel_type"] for row in seen["kernel_types"]] == ["COMMUNICATION"]
     assert {row["name"].split("(")[0] for row in seen["kernels"][1]} == {"ncclDevKernel_AllReduce_Sum_f32_RING_LL"}
     assert consumers.hta_problems(nccl.trace()) == []
+
+
+@gpu_runs.needed
+@perfetto.needed
+def test_perfetto_reads_nccl_kernels(nccl):
     assert consumers.perfetto_problems(nccl.traces[0]) == []
 
 
@@ -169,8 +175,10 @@ def test_mpi(tmp_path, kind):
     allow = ["--allow-run-as-root", "--oversubscribe"] if kind == "openmpi" else []
     command = [launcher, *allow, "-n", "2", binary]
     plain = support.run(command, tmp_path, preload=False)
+    if plain.rc:  # Ubuntu 24.04's MPICH: each rank is alone
+        pytest.skip(f"{launcher} does not run the program without the library either: {plain.err.splitlines()[0]}")
     result = support.run(command, tmp_path, SCHEDULE_SCOPE="none")
-    assert plain.rc == result.rc == 0, result.err
+    assert result.rc == 0, result.err
     assert plain.out.count("fine") == result.out.count("fine") == 2
     assert [path.name.split(".")[0] for path in result.traces] == ["rank0", "rank1"]
     for rank, path in enumerate(result.traces):
