@@ -2,7 +2,10 @@
 /* See child_env.h. */
 #include "preload/child_env.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,33 +68,166 @@ static size_t put_entry(const char *entry, const char *own_path, char *out)
     return left ? sizeof preload + left : 0;
 }
 
-/* NULL: there are no more. Where they are is asked each time: setenv() moves them. */
-static const char *entry_at(size_t i)
+/* ---- reading what another thread may change ----------------------------------------------------------------
+ *
+ * setenv() on another thread may move the array and give back the memory where it was, at any moment: a plain read may then meet a pointer
+ * to nowhere. So memory is read through /proc/self/mem, which says so instead; where that cannot be opened, as getenv() reads. */
+
+enum {
+    MOST_ENTRIES = 1 << 16,
+    MOST_TEXT = 128 << 10, /* of one entry: exec takes no longer ones */
+    TEXT_AT_ONCE = 256,
+    TRIES = 4,
+};
+
+/* The environment being read. */
+struct reading {
+    int memory; /* the file; -1: none */
+    const char *own_path;
+    uintptr_t *pointers; /* to the entries */
+    size_t n_pointers, room_pointers;
+    char *entry; /* the one being read: MOST_TEXT bytes */
+    char *texts; /* what was kept, each with its NUL */
+    size_t used, room, n;
+    bool no_memory;
+};
+
+/* Up to `size` bytes; how many could be read. */
+static size_t read_memory(const struct reading *reading, uintptr_t from, void *to, size_t size)
+{
+    ssize_t n = pread(reading->memory, to, size, (off_t)from);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool make_room(struct reading *reading)
+{
+    size_t room = reading->room_pointers ? 2 * reading->room_pointers : 1024;
+    uintptr_t *more = realloc(reading->pointers, room * sizeof *more);
+    if (!more) {
+        reading->no_memory = true;
+        return false;
+    }
+    reading->pointers = more;
+    reading->room_pointers = room;
+    return true;
+}
+
+/* Where the entries are; false: the array moved meanwhile, or there is no memory. At once, so that it has little time to move. */
+static bool read_array(struct reading *reading)
 {
     char *const *all = __atomic_load_n(&environ, __ATOMIC_RELAXED);
-    return all ? __atomic_load_n(&all[i], __ATOMIC_RELAXED) : NULL;
+    size_t n = 0;
+    while (all && n < MOST_ENTRIES) {
+        if (n == reading->room_pointers && !make_room(reading))
+            return false;
+        uintptr_t *to = reading->pointers + n;
+        size_t more = 1;
+        if (reading->memory >= 0)
+            more = read_memory(reading, (uintptr_t)(all + n), to,
+                               (reading->room_pointers - n) * sizeof *to) /
+                   sizeof *to;
+        else
+            *to = (uintptr_t)__atomic_load_n(all + n, __ATOMIC_RELAXED);
+        if (more == 0)
+            return false;
+        while (more > 0 && reading->pointers[n])
+            n++, more--;
+        if (more > 0)
+            break;
+    }
+    reading->n_pointers = n;
+    return __atomic_load_n(&environ, __ATOMIC_RELAXED) == all;
+}
+
+/* The text into reading->entry, with its NUL; false: there is none, or it is too long. */
+static bool read_text(const struct reading *reading, uintptr_t from)
+{
+    char *to = reading->entry;
+    if (reading->memory < 0) {
+        size_t len = strnlen((const char *)from, MOST_TEXT);
+        memcpy(to, (const char *)from, len);
+        to[len < MOST_TEXT ? len : 0] = '\0';
+        return len < MOST_TEXT;
+    }
+    for (size_t used = 0; used < MOST_TEXT;) {
+        size_t wanted = MOST_TEXT - used < TEXT_AT_ONCE ? MOST_TEXT - used : TEXT_AT_ONCE;
+        size_t n = read_memory(reading, from + used, to + used, wanted);
+        if (memchr(to + used, '\0', n))
+            return true;
+        if (n == 0)
+            return false;
+        used += n;
+    }
+    return false;
+}
+
+static void keep_entry(struct reading *reading)
+{
+    size_t size = strlen(reading->entry) + 1;
+    if (reading->room - reading->used < size) {
+        size_t room = 2 * reading->room + size + 4096;
+        char *more = realloc(reading->texts, room);
+        if (!more) {
+            reading->no_memory = true;
+            return;
+        }
+        reading->texts = more;
+        reading->room = room;
+    }
+    size_t used = put_entry(reading->entry, reading->own_path, reading->texts + reading->used);
+    reading->used += used;
+    reading->n += used > 0;
+}
+
+/* All entries, once; false: something was none, or they moved meanwhile. What could be read is kept. */
+static bool read_entries(struct reading *reading)
+{
+    bool whole = read_array(reading);
+    reading->used = reading->n = 0;
+    for (size_t i = 0; i < reading->n_pointers; i++) {
+        bool is_entry = read_text(reading, reading->pointers[i]) && strchr(reading->entry, '=');
+        if (is_entry)
+            keep_entry(reading);
+        whole &= is_entry;
+    }
+    return whole;
+}
+
+static struct copy *copy_of(const struct reading *reading)
+{
+    size_t pointers = (reading->n + 1) * sizeof(const char *);
+    struct copy *copy = malloc(sizeof *copy + pointers + reading->used);
+    if (!copy)
+        return NULL;
+    char *at = (char *)(copy->entries + reading->n + 1);
+    if (reading->used)
+        memcpy(at, reading->texts, reading->used);
+    for (size_t i = 0; i < reading->n; i++, at += strlen(at) + 1)
+        copy->entries[i] = at;
+    copy->entries[reading->n] = NULL;
+    copy->n = reading->n;
+    return copy;
 }
 
 void child_env_take(const char *own_path)
 {
-    /* Another thread may set variables meanwhile: what the first look did not see finds no room. */
-    size_t n = 0, bytes = 0;
-    const char *entry;
-    for (; (entry = entry_at(n)); n++)
-        bytes += strlen(entry) + 1;
-    struct copy *copy = malloc(sizeof *copy + (n + 1) * sizeof copy->entries[0] + bytes);
-    if (!copy)
-        return;
-    char *at = (char *)(copy->entries + n + 1), *end = at + bytes;
-    copy->n = 0;
-    for (size_t i = 0; i < n && (entry = entry_at(i)); i++) {
-        size_t used = strlen(entry) < (size_t)(end - at) ? put_entry(entry, own_path, at) : 0;
-        if (used)
-            copy->entries[copy->n++] = at;
-        at += used;
+    int before = errno;
+    struct reading reading = {.own_path = own_path, .entry = malloc(MOST_TEXT)};
+    if (reading.entry) {
+        reading.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+        /* An entry that is none may stand there for good: the program put it there. */
+        for (int i = 0; i < TRIES && !read_entries(&reading) && !reading.no_memory; i++)
+            ;
+        if (reading.memory >= 0)
+            close(reading.memory);
+        struct copy *copy = reading.no_memory ? NULL : copy_of(&reading);
+        if (copy)
+            atomic_store(&newest, copy);
     }
-    copy->entries[copy->n] = NULL;
-    atomic_store(&newest, copy);
+    free(reading.texts);
+    free(reading.entry);
+    free(reading.pointers);
+    errno = before;
 }
 
 /* Whether the entry is of the variable whose name ends at '=' or at the end of `name`. */

@@ -180,37 +180,83 @@ START_TEST(traces_are_copied_as_named)
 END_TEST
 
 static _Atomic bool churn_over;
-static _Atomic unsigned churned;
 
+/* The first of these variables moves the array of all, as does each time that there are more than ever before; in between they come and go
+ * where they are. */
 static void *churn_environment(void *unused)
 {
     static char big[4096];
     memset(big, 'x', sizeof big - 1);
-    while (!atomic_load(&churn_over)) {
+    for (int i = 0; i < 100; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "COMES%d", i);
+        setenv(name, big, 1);
         setenv("CHANGES", big, 1);
         setenv("CHANGES", "", 1);
         unsetenv("CHANGES");
-        atomic_fetch_add(&churned, 1);
     }
+    atomic_store(&churn_over, true);
     return unused;
+}
+
+/* STAYS0 to 63 that the newest copy lacks. */
+static unsigned missing(void)
+{
+    unsigned n = 0;
+    for (int i = 0; i < 64; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "STAYS%d", i);
+        const char *value = child_env_get(name);
+        n += !value || strcmp(value, "1") != 0;
+    }
+    return n;
 }
 
 START_TEST(the_environment_may_change_meanwhile)
 {
-    pthread_t thread;
-    clearenv();
-    for (int i = 0; i < 64; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "STAYS%d", i);
-        setenv(name, "1", 1);
+    for (int round = 0; round < 20; round++) {
+        pthread_t thread;
+        unsigned lacking = 0;
+        clearenv();
+        for (int i = 0; i < 64; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "STAYS%d", i);
+            setenv(name, "1", 1);
+        }
+        atomic_store(&churn_over, false);
+        ck_assert_int_eq(pthread_create(&thread, NULL, churn_environment, NULL), 0);
+        do { /* no check in here: libcheck itself calls getenv() */
+            child_env_take("/x/libcprof.so");
+            lacking += missing();
+        } while (!atomic_load(&churn_over));
+        pthread_join(thread, NULL);
+        ck_assert_uint_eq(lacking, 0);
     }
-    ck_assert_int_eq(pthread_create(&thread, NULL, churn_environment, NULL), 0);
-    while (atomic_load(&churned) < 20000) {
-        child_env_take("/x/libcprof.so");
-        ck_assert_str_eq(child_env_get("STAYS63"), "1");
-    }
-    atomic_store(&churn_over, true);
-    pthread_join(thread, NULL);
+    child_env_take("/x/libcprof.so");
+    ck_assert_uint_eq(strlen(child_env_get("COMES99")), 4095);
+    ck_assert_ptr_null(child_env_get("CHANGES"));
+}
+END_TEST
+
+START_TEST(odd_entries_of_the_environment)
+{
+    static char huge[200 << 10], a[] = "A=1", b[] = "B=2", no_sign[] = "no sign", empty[] = "";
+    char *entries[] = {a, no_sign, huge, empty, (char *)8, b, NULL}, **before = environ;
+    memset(huge, 'H', sizeof huge - 1);
+    huge[1] = '=';
+    environ = entries;
+    errno = 77;
+    child_env_take("/x/libcprof.so");
+    int left = errno;
+    environ = before; /* libcheck itself calls getenv() */
+    ck_assert_int_eq(left, 77);
+    ck_assert_str_eq(child_env_get("A"), "1");
+    ck_assert_str_eq(child_env_get("B"), "2");
+    ck_assert_ptr_null(child_env_get("H"));
+    environ = NULL;
+    child_env_take("/x/libcprof.so");
+    environ = before;
+    ck_assert_ptr_null(child_env_get("A"));
 }
 END_TEST
 
@@ -222,6 +268,7 @@ Suite *suite_after(void)
     tcase_add_test(tcase, only_our_own_library_leaves_the_preload);
     tcase_add_test(tcase, the_environment_is_the_hosts_without_us);
     tcase_add_test(tcase, the_environment_may_change_meanwhile);
+    tcase_add_test(tcase, odd_entries_of_the_environment);
     tcase_add_test(tcase, requests_are_read);
     tcase_add_test(tcase, signals_that_may_be_named);
     tcase_add_test(tcase, traces_are_copied_as_named);
