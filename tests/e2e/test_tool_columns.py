@@ -123,20 +123,22 @@ def test_a_full_disk_leaves_it_in_memory(tiny, tmp_path, monkeypatch):
     assert said("top", "--from-trace", path) == before
 
 
-@pytest.mark.parametrize("args", [["top", "--from-trace"], ["check"], ["memory-timeline", "-o", "out.raw.json"]], ids=" ".join)
+@pytest.mark.parametrize("args", [["top", "--from-trace"], ["top", "--group-by-stack-n", "2"], ["top", "--by", "module"], ["stacks"], ["check"],
+                                  ["memory-timeline", "-o", "out.raw.json"]], ids=" ".join)
 def test_memory_does_not_grow_with_the_trace(args, tmp_path):
     """Four times the trace, less than 4 MB more: what is kept of 12 MB of events would be about 6 MB of columns."""
     peaks = []
     lines = json.loads(training(tmp_path / "t.json").read_text())["traceEvents"]
     text = ",\n".join(json.dumps(event) for event in lines)
-    for times in (8, 32):
+    for times in (8, 40):
         path = tmp_path / f"{times}.json"
         path.write_text('{"traceEvents": [\n' + ",\n".join([text] * times) + "\n]}")
-        code = ("import re, sys\nfrom cprof.tool import columns, main, spans\ncolumns.LIMIT, spans.SORTED_AT_ONCE = 1 << 19, 1 << 12\n"
+        code = ("import re, sys\nfrom cprof.tool import columns, main, spans\ncolumns.LIMIT, spans.SORTED_AT_ONCE, spans.AT_A_TIME = 1 << 17, 1 << 11, 1 << 10\n"
                 "main(sys.argv[1:])\n"
                 "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read()).group(1))")
         done = subprocess.run([sys.executable, "-c", code, args[0], str(path), *args[1:]], env=dict(os.environ, PYTHONPATH=str(tool.ROOT / "scripts/python")),
                               capture_output=True, text=True, timeout=tool.TIMEOUT_S)
         assert done.returncode == 0, done.stderr
         peaks.append(int(re.search(r"(\d+)\s*$", done.stdout).group(1)))
+    print("PEAKS", args, peaks)
     assert peaks[1] - peaks[0] < 4000, peaks

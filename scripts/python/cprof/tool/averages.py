@@ -8,11 +8,11 @@ Columns, widths, units, order and footer are those of torch/autograd/profiler_ut
 
 import math
 import os
-import re
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from cprof.tool import Problem
 from cprof.tool.reader import open_trace
+from cprof.tool.span_stacks import StackFinder, python_frames
 from cprof.tool.spans import Roots, Spans, Wanted, read_spans, walk
 from cprof.tool.top_file import Table, load as load_table
 
@@ -25,12 +25,6 @@ NO_MEMORY = "holds no tensor memory: record it with CPROF_PROFILE_MEMORY=1 (torc
 # The sums of a row in the order of TRACE.top.
 _SUMS = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_usage", "self_cpu_memory_usage",
          "device_memory_usage", "self_device_memory_usage")
-# Frames that torch leaves out of stacks.
-_UNSEEN = (("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward"),
-           ("_internal/common_utils", "prof_callable"), ("_internal/common_utils", "prof_func_call"),
-           ("_internal/common_utils", "prof_meth_call"))
-_PYTHON = re.compile(r"\(\d+\): |^<built-in |^nn\.Module: ")
-_EVALUATE = "autograd::engine::evaluate_function: "
 _WIDTH = 12
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
@@ -61,14 +55,10 @@ class Average:
     self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
 
 
-def seen_frame(frame: str) -> bool:
-    """Whether torch shows this frame in stacks."""
-    return not any(file in frame and function in frame for file, function in _UNSEEN)
-
-
-def python_frames(stack: List[str]) -> List[str]:
-    """Without the native frames, which tell callers of an operator little apart; as it is where there are no others."""
-    return [frame for frame in stack if _PYTHON.search(frame)] or stack
+def _sums_of(node: Any, duration: int) -> Tuple[int, ...]:
+    """What a span adds to the sums of its row, in their order."""
+    return (duration, duration - node.child_time, node.own_device + node.child_device, node.own_device, node.memory,
+            node.memory - node.child_memory, node.device_memory, node.device_memory - node.child_device_memory)
 
 
 class Averages:
@@ -153,7 +143,7 @@ class Averages:
         self.device_name = spans.device_name
         self.has_memory |= spans.has_memory or spans.metadata.get("profile_memory") in (1, True)
         numbered: List[Optional[Average]] = [None] * len(spans.kinds)
-        finder = StackFinder(spans) if self.stack_depth else None
+        finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
         apart, main = spans.step_places()
         roots = Roots()
         for place in sorted(spans.rows, key=apart.__contains__):
@@ -164,37 +154,45 @@ class Averages:
                     roots.add(node, start[node.index])
                 elif is_apart:
                     roots.adopt(node, start[node.index])
-                if finder is None:
-                    average = numbered[node.kind]
-                    if average is None:
-                        average = numbered[node.kind] = self._row(spans, node.kind)
-                else:
-                    finder.add(place, row, node)
+                sums = _sums_of(node, node.end - start[node.index])
+                if finder is not None:
+                    finder.add(place, row, node, *sums, row.flops[node.index] if row.flops else -1)
                     continue
-                self._count(average, node, start[node.index])
+                average = numbered[node.kind]
+                if average is None:
+                    average = numbered[node.kind] = self._row(spans, node.kind)
+                self._count(average, sums, start[node.index], node.end)
         if finder is not None:
-            for row, node, stack in finder.stacks():
-                average = self._row(spans, node.kind, tuple(python_frames(stack)[:self.stack_depth]))
-                self._count(average, node, row.start[node.index])
-                if node.index in row.flops:
-                    self.has_flops = True
-                    average.flops += row.flops[node.index]
+            self._add_stacks(spans, finder)
         self._add_rest(spans)
 
+    def _group_of(self, stack: List[str]) -> Tuple[str, ...]:
+        return tuple(python_frames(stack)[:self.stack_depth])
+
+    def _add_stacks(self, spans: Spans, finder: StackFinder) -> None:
+        for found, group in finder.stacks():
+            average = self._row(spans, found.kind, group)
+            self._count(average, found.values, found.start, found.end)
+            flops = found.values[len(_SUMS)]
+            if flops < -1:  # the trace does not tell; cprof's tell all that counts
+                flops = -1 if "cprof" in spans.metadata else -2 - flops
+            if flops >= 0:
+                self.has_flops = True
+                average.flops += flops
+
     @staticmethod
-    def _count(average: Average, node: Any, start: int) -> None:
-        duration = node.end - start
-        if start <= average.first[0] and (start, -node.end) < average.first:
-            average.first = (start, -node.end)
+    def _count(average: Average, sums: Tuple[int, ...], start: int, end: int) -> None:
+        if start <= average.first[0] and (start, -end) < average.first:
+            average.first = (start, -end)
         average.count += 1
-        average.cpu_ns += duration
-        average.self_cpu_ns += duration - node.child_time
-        average.device_ns += node.own_device + node.child_device
-        average.self_device_ns += node.own_device
-        average.cpu_memory_usage += node.memory
-        average.self_cpu_memory_usage += node.memory - node.child_memory
-        average.device_memory_usage += node.device_memory
-        average.self_device_memory_usage += node.device_memory - node.child_device_memory
+        average.cpu_ns += sums[0]
+        average.self_cpu_ns += sums[1]
+        average.device_ns += sums[2]
+        average.self_device_ns += sums[3]
+        average.cpu_memory_usage += sums[4]
+        average.self_cpu_memory_usage += sums[5]
+        average.device_memory_usage += sums[6]
+        average.self_device_memory_usage += sums[7]
 
     def _add_rest(self, spans: Spans) -> None:
         """What is in no thread's tree."""
@@ -246,70 +244,6 @@ class Averages:
             return ""
         return _Table(self, rows, max_src_column_width, max_name_column_width, max_shapes_column_width,
                       time_unit).text(row_limit, header)
-
-
-class StackFinder:
-    """Stacks of spans, innermost frame first, as torch has them: those written with the span, else the Python functions
-    that it ran in; operators of the backward pass have the stack of the operator that they belong to."""
-
-    def __init__(self, spans: Spans) -> None:
-        self.spans = spans
-        self._found: List[Tuple[Any, Any, Any]] = []
-        self._split: Dict[int, List[str]] = {}
-        self._forward: Dict[Tuple[int, Any], List[str]] = {}  # by sequence number and thread
-        self._threads: Dict[int, List[Any]] = {}              # threads that ran this sequence number forward
-
-    def add(self, place: Any, row: Any, node: Any) -> None:
-        """One more span, as it comes from walk() with frames."""
-        self._found.append((place, row, node))
-
-    def stacks(self) -> Iterator[Tuple[Any, Any, List[str]]]:
-        """(row, node, stack) of each span, in order of time."""
-        self._found.sort(key=lambda found: (found[1].start[found[2].index], -found[2].end))
-        nested: Dict[Any, List[Tuple[int, Optional[str], Optional[int]]]] = {}
-        plain = []
-        for place, row, node in self._found:
-            sequence, forward = row.backward.get(node.index, (-1, 0))
-            backward = self._backward(nested.setdefault(place, []), node, sequence, forward)
-            stack = self._own(row, node)
-            if backward is None and (sequence, place[:2]) not in self._forward:
-                self._forward[sequence, place[:2]] = stack
-                self._threads.setdefault(sequence, []).append(place[:2])
-            plain.append((row, node, stack, backward))
-        for row, node, stack, backward in plain:
-            yield row, node, stack if backward is None else self._of_forward(backward)
-
-    @staticmethod
-    def _backward(nested: List[Tuple[int, Optional[str], Optional[int]]], node: Any, sequence: int,
-                  forward: int) -> Optional[int]:
-        """The sequence number of the function of the backward pass that the span is, or runs in; None outside. nested:
-        what is open of (end, function that is evaluated, sequence number)."""
-        while nested and nested[-1][0] < node.end:
-            nested.pop()
-        name = node.name
-        if name.startswith(_EVALUATE):
-            nested.append((node.end, name[len(_EVALUATE):], nested[-1][2] if nested else None))
-        elif forward > 0 or nested and nested[-1][1] == name:
-            nested.append((node.end, None, sequence))
-        return nested[-1][2] if nested else None
-
-    def _own(self, row: Any, node: Any) -> List[str]:
-        number = row.stack[node.index] if row.stack else -1
-        if number >= 0:
-            if number not in self._split:
-                self._split[number] = [frame for frame in self.spans.stacks[number].split(";")
-                                       if frame and seen_frame(frame)]
-            return self._split[number]
-        stack, frames = [], node.frames
-        while frames is not None:
-            if seen_frame(frames[0]):
-                stack.append(frames[0])
-            frames = frames[1]
-        return stack
-
-    def _of_forward(self, sequence: int) -> List[str]:
-        threads = self._threads.get(sequence, ()) if sequence >= 0 else ()
-        return self._forward[sequence, threads[0]] if threads else []
 
 
 def key_averages(path: Union[str, "os.PathLike[str]"], group_by_input_shape: bool = False,

@@ -130,11 +130,8 @@ def _group(by: str, spans: Spans, starts: List[int], kind: Kind, node: Node, sta
     if kind.group is not None:
         return kind.group
     modules = [kind.name] if kind.name.startswith("nn.Module: ") else []
-    frames = node.frames
-    while frames is not None:
-        if frames[0].startswith("nn.Module: "):
-            modules.append(frames[0])
-        frames = frames[1]
+    names = (spans.kinds[number].name for number in spans.functions.kinds(node.frames))
+    modules += [name for name in names if name.startswith("nn.Module: ")]
     return ".".join(name[len("nn.Module: "):] for name in reversed(modules)) or OUTSIDE
 
 

@@ -65,6 +65,11 @@ def int_or_none(value: Any) -> Optional[int]:
     return value if -LIMIT < value < LIMIT else None
 
 
+def _within(flops: int) -> int:
+    """What a column takes."""
+    return min(max(flops, 0), LIMIT)
+
+
 class Kind(NamedTuple):
     """What spans are told apart by: torch's key_averages() adds up those of one kind."""
     name: str
@@ -78,16 +83,18 @@ class Kind(NamedTuple):
 class Row:
     """The spans of one thread in columns of one length, in the order of the file."""
 
-    __slots__ = ("start", "end", "kind", "external", "stack", "backward", "flops")
-    COLUMNS = ("start", "end", "kind", "external", "stack")
+    COLUMNS = ("start", "end", "kind", "external", "stack", "sequence", "forward", "flops")
+    __slots__ = COLUMNS
 
     def __init__(self, columns: Columns) -> None:
         self.start, self.end = columns.new("q"), columns.new("q")
         self.kind = columns.new("i")
         self.external = columns.new("q")     # External id; 0 for none
-        self.stack: Any = columns.new("i")   # number in Spans.stacks; -1 for none. Empty unless asked for
-        self.flops: Dict[int, int] = {}      # by index, with stacks
-        self.backward: Dict[int, Tuple[int, int]] = {}  # by index: sequence number, forward thread (0: forward)
+        # These are empty unless stacks are asked for.
+        self.stack = columns.new("i")        # number in Spans.stacks; -1 for none
+        self.sequence = columns.new("q")     # Sequence number; -1 for none
+        self.forward = columns.new("b")      # 1: of the backward pass, it tells the thread of the forward one
+        self.flops = columns.new("q")        # -1 for none; below: -2 - FLOPs that the trace does not tell
 
 
 class Node:
@@ -97,13 +104,36 @@ class Node:
                  "child_device", "child_memory", "child_device_memory", "only", "frames", "root")
 
     def __init__(self, index: int, end: int, kind: int, name: str, own_device: int, memory: int, device_memory: int,
-                 frames: Any) -> None:
+                 frames: int) -> None:
         self.index, self.end, self.kind, self.name = index, end, kind, name
         self.own_device, self.memory, self.device_memory = own_device, memory, device_memory
         self.children = self.child_time = self.child_device = self.child_memory = self.child_device_memory = 0
         self.only: Optional[Node] = None     # the only child so far
         self.root = False                    # it has no parent
-        self.frames = frames                 # Python functions that it runs in, innermost first: (name, outer ones)
+        self.frames = frames                 # Python functions that it runs in: number in Spans.functions
+
+
+class Functions:
+    """Python functions that run in each other: each way in which they do has a number; 0 is none."""
+
+    def __init__(self) -> None:
+        self._numbers: Dict[Tuple[int, int], int] = {}
+        self._entries: List[Tuple[int, int]] = [(-1, 0)]
+
+    def number(self, kind: int, outer: int) -> int:
+        """A function of this kind that runs in others."""
+        key = (kind, outer)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._entries)
+            self._entries.append(key)
+        return number
+
+    def kinds(self, number: int) -> Iterator[int]:
+        """Their kinds, innermost first."""
+        while number:
+            kind, number = self._entries[number]
+            yield kind
 
 
 class Spans:
@@ -115,6 +145,7 @@ class Spans:
         self.progress: Optional[Progress] = None  # of walk()
         self.rows: Dict[Any, Row] = {}
         self.stacks: List[str] = []          # as in `Call stack`: innermost first, ";" behind each
+        self.functions = Functions()         # that walk() came through
         # device spans: sums by kind, and work by External id
         self.device_count: Dict[int, int] = {}
         self.device_time: Dict[int, int] = {}
@@ -375,15 +406,12 @@ class _Reading:
         self._operator_rows: Set[Any] = set()
         self._memory_threads: Dict[Any, int] = {}
         self._memory_devices: Dict[str, int] = {}
-        self.worked_out: Dict[int, int] = {}             # FLOPs that the trace does not tell, by kind
-        self.worked_out_at: List[Tuple[Row, int]] = []   # with stacks
+        self.worked_out: Dict[int, int] = {}  # FLOPs that the trace does not tell, by kind
 
     def use_flops(self) -> None:
         """What was worked out from shapes counts, unless the trace is cprof's, which tells all that counts: what runs inside a
         counted operator is part of it."""
         if "cprof" in self.spans.metadata:
-            for row, index in self.worked_out_at:
-                row.flops.pop(index, None)
             return
         for number, flops in self.worked_out.items():
             self.spans.flops[number] = self.spans.flops.get(number, 0) + flops
@@ -454,28 +482,23 @@ class _Reading:
             self._operator_rows.add(place)
             if name.startswith("ProfilerStep#"):
                 spans.steps.append((start, start + max(duration, 0), name))
-        if self.wanted.stacks:
-            self._keep_stack(row, args, category, event.get("sf"))
         row.start.append(start)
         row.end.append(start + max(duration, 0))
         row.kind.append(number)
         row.external.append(external)
         flops = args.get("flops")
-        if flops is not None or category == "cpu_op":
-            if flops is None and self.with_flops:
-                from cprof.tool.flops import torch_flops
-                flops, told = torch_flops(name, args), False
-            else:
-                told = True
-            if type(flops) is int and self.wanted.flops:
-                if self.wanted.stacks:
-                    index = spans.columns.length(row.start) - 1
-                    row.flops[index] = flops
-                    if not told:
-                        self.worked_out_at.append((row, index))
-                else:
-                    sums = spans.flops if told else self.worked_out
-                    sums[number] = sums.get(number, 0) + flops
+        told = flops is not None
+        if not told and category == "cpu_op" and self.with_flops:
+            from cprof.tool.flops import torch_flops
+            flops = torch_flops(name, args)
+        if type(flops) is not int or not self.wanted.flops:
+            flops = None
+        if self.wanted.stacks:
+            self._keep_stack(row, args, category, event.get("sf"))
+            row.flops.append(-1 if flops is None else _within(flops) if told else -2 - _within(flops))
+        elif flops is not None:
+            sums = spans.flops if told else self.worked_out
+            sums[number] = sums.get(number, 0) + flops
 
     def _number(self, event: Dict[str, Any], name: str, category: Any, args: Dict[str, Any]) -> int:
         """The number of the span's kind."""
@@ -512,10 +535,10 @@ class _Reading:
             number = -1
         if category == "python_function":
             self.spans.has_stacks = True
-        sequence = args.get("Sequence number")
-        if type(sequence) is int and sequence >= 0:
-            forward = args.get("Fwd thread id")
-            row.backward[self.spans.columns.length(row.start)] = (sequence, forward if type(forward) is int else 0)
+        sequence, forward = args.get("Sequence number"), args.get("Fwd thread id")
+        has_sequence = type(sequence) is int and 0 <= sequence < LIMIT
+        row.sequence.append(sequence if has_sequence else -1)
+        row.forward.append(has_sequence and type(forward) is int and forward > 0)
         row.stack.append(number)
 
     def _device_span(self, event: Dict[str, Any], category: str, args: Dict[str, Any], start: int, end: int) -> None:
@@ -586,18 +609,19 @@ class _Reading:
         home = {external: place for place in self._operator_rows for external in rows[place].external if external in linked}
         for place in strays:
             stray = rows.pop(place)
+            names = [name for name in Row.COLUMNS if getattr(stray, name)]
             for i, external in enumerate(stray.external):
                 row = self.spans.row(home.get(external, place[:2] + (True,)))
-                for name in ("start", "end", "kind", "external") + (("stack",) if stray.stack else ()):
+                for name in names:
                     getattr(row, name).append(getattr(stray, name)[i])
 
 
 def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
     """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
-    know the Python functions they ran in."""
+    know the Python functions they ran in, by their numbers in spans.functions."""
     start, end, kinds = row.start, row.end, spans.kinds
     names = [kind.name for kind in kinds]
-    python = [kind.name if frames and kind.category == "python_function" else None for kind in kinds]
+    python = [frames and kind.category == "python_function" for kind in kinds]
     is_call = [kind.category in CALLS for kind in kinds]
     work, memory, by_call = spans.work_external, spans.memory_time, spans.by_call
     sums, device_sums, seen = spans.memory_sums, spans.memory_device_sums, spans.memory_seen
@@ -621,9 +645,9 @@ def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
                 seen[high] -= 1
         own = spans.work_of(row.external[i]) if work and row.external[i] and is_call[kind] == by_call else 0
         around = stack[-1] if stack else None
-        inside = None
+        inside = 0
         if frames and around is not None:
-            inside = around.frames if python[around.kind] is None else (python[around.kind], around.frames)
+            inside = spans.functions.number(around.kind, around.frames) if python[around.kind] else around.frames
         stack.append(Node(i, finish, kind, names[kind], own, taken, device_taken, inside))
     while stack:
         yield from _close(stack, start, is_call)

@@ -11,12 +11,13 @@ spans themselves.
 import argparse
 import contextlib
 import sys
-from typing import Iterator
+from typing import Iterator, List
 
 from cprof.tool import Problem, note
-from cprof.tool.averages import NO_STACKS, StackFinder
+from cprof.tool.averages import NO_STACKS
 from cprof.tool.output import replacing
 from cprof.tool.reader import open_trace
+from cprof.tool.span_stacks import StackFinder
 from cprof.tool.spans import Spans, Wanted, read_spans, walk
 
 HELP = "stacks with their times, for FlameGraph and speedscope (torch.profiler's export_stacks)"
@@ -30,19 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
 
 
+def _line_of(stack: List[str]) -> str:
+    return ";".join(frame.translate(_CLEAN) for frame in reversed(stack))
+
+
 def lines(spans: Spans, metric: str) -> Iterator[str]:
     """The lines of export_stacks(), in its order."""
-    finder = StackFinder(spans)
+    finder = StackFinder(spans, 1, _line_of)
     for place, row in spans.rows.items():
         for node in walk(spans, row, True):
-            finder.add(place, row, node)
-    for row, node, stack in finder.stacks():
-        if metric == METRICS[0]:
-            value = node.end - row.start[node.index] - node.child_time
-        else:
-            value = node.own_device
-        if stack and value >= 1000:
-            yield ";".join(frame.translate(_CLEAN) for frame in reversed(stack)) + f" {value // 1000}"
+            finder.add(place, row, node, node.end - row.start[node.index] - node.child_time if metric == METRICS[0] else node.own_device)
+    for found, line in finder.stacks():
+        if line and found.values[0] >= 1000:
+            yield f"{line} {found.values[0] // 1000}"
 
 
 def run(args: argparse.Namespace) -> int:
