@@ -211,6 +211,30 @@ def test_what_looks_like_a_process_in_a_name(tmp_path):
     assert names[spans["args"]["pid"]] == "rank 0: python" and names[spans["aten::mm"]["pid"]] == "rank 0: second"
 
 
+def test_a_merged_trace_is_known_as_one(tmp_path):
+    """Numbers in args stay those of each rank, here the same ones: what is told by them, and memory, would be another rank's."""
+    ranks = [training(0), training(1)]
+    for early, one in enumerate(ranks):
+        for n in range(6):
+            one.span("cudaLaunchKernel", n * 12 * MS + 740 - early * 30, 5, cat="cuda_runtime", correlation=100 + n)
+            one.span("copy", n * 12 * MS + 750 - early * 30, 5, "kernel", 0, 7, device=0, stream=7, correlation=100 + n)
+    trace, _ = merged(tmp_path, ranks)
+    path = tmp_path / "merged.json"
+    assert trace["merged_ranks"] == 2
+    launches = [e for e in trace["traceEvents"] if e["name"] == "cudaLaunchKernel"]
+    assert len(launches) == 12 and len({e["args"]["correlation"] for e in launches}) == 6
+    checked = cprof("check", "--json", path)
+    assert "before the call" not in checked.stdout and checked.returncode == 0, checked.stdout
+    path.write_text(path.read_text().replace('"merged_ranks": 2,\n', ""))  # as before it had this key
+    for _ in range(2):
+        for command in (["top"], ["top", "--by", "device"], ["stacks"], ["memory-timeline", "-o", tmp_path / "x.html"], ["ranks"]):
+            done = cprof(*command[:1], path, *command[1:])
+            assert done.returncode == 2 and done.stdout == "" and "ranks' own traces" in done.stderr, (command, done)
+        path.write_text(path.read_text().replace("{", '{"merged_ranks": 2,', 1))
+    again = cprof("merge", path, "-o", tmp_path / "again.json")
+    assert again.returncode == 2 and "ranks' own traces" in again.stderr and not (tmp_path / "again.json").exists()
+
+
 def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
     path, other = Rank(0).write(tmp_path), Rank(1).write(tmp_path)
     out = tmp_path / "out.json"

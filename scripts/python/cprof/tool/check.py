@@ -87,7 +87,7 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
         found = Findings()
         columns = Columns()
         form, pairs = _Form(found), _Pairs(found, columns)
-        relations = Relations(found, columns)
+        relations = Relations(found, columns, trace.is_merged)
         count = 0
         for block in trace.blocks():
             for event in block:

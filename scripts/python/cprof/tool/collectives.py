@@ -45,13 +45,13 @@ class Times:
     def read(self, progress: bool = True) -> "Times":
         """Goes through the file."""
         with open_trace(self.path, progress=progress) as trace:
-            head = trace.head()
+            head = trace.of_one_rank().head()
             self.base = base_of(head)
             for block in trace.blocks():
                 for event in block:
                     if event.get("ph") == "X" and "dur" in event and "ts" in event:
                         self._look(event)
-            self.rank = rank_of(trace.metadata, self.path, self._order)
+            self.rank = rank_of(trace.of_one_rank().metadata, self.path, self._order)
             self.world = world_of(trace.metadata)
             self.host = str(trace.metadata.get("host_name") or "")
             self.base_late = base_of(trace.metadata)

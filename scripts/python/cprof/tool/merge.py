@@ -31,10 +31,9 @@ from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing
 from cprof.tool.progress import Progress, Relay
-from cprof.tool.reader import open_trace
+from cprof.tool.reader import MERGED, RANK_PIDS, open_trace
 
 HELP = "make one trace of those of several ranks"
-PIDS = 10_000         # numbers of one rank
 GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
 OTHERS = 5_000        # where the rank's other processes begin
 CHUNK = 1 << 20
@@ -87,14 +86,14 @@ class Rewriter:
         self.part = part
         self.pids: Dict[Any, int] = {}
         self.names: Dict[int, str] = {}
-        self._first = (part.rank + 1) * PIDS
+        self._first = (part.rank + 1) * RANK_PIDS
 
     def pid(self, old: Any) -> int:
         """The new number of a process."""
         new = self.pids.get(old)
         if new is None:
             others = sum(1 for pid in self.pids if not _is_gpu(pid))
-            new = self._first + (1 + old if _is_gpu(old) else min(OTHERS + others, PIDS - 1))
+            new = self._first + (1 + old if _is_gpu(old) else min(OTHERS + others, RANK_PIDS - 1))
             self.pids[old] = new
         return new
 
@@ -160,7 +159,7 @@ class Rewriter:
             found.append({"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "ts": 0,
                           "args": {"name": f"rank {part.rank}: {name}{where}"}})
             found.append({"ph": "M", "name": "process_sort_index", "pid": pid, "tid": pid, "ts": 0,
-                          "args": {"sort_index": part.rank * PIDS + place}})
+                          "args": {"sort_index": part.rank * RANK_PIDS + place}})
         return found
 
 
@@ -246,7 +245,7 @@ def _heads(paths: List[str]) -> List[Dict[str, Any]]:
     found = []
     for path in paths:
         with open_trace(path) as trace:
-            head = dict(trace.head())
+            head = dict(trace.of_one_rank().head())
             if "baseTimeNanoseconds" not in head or "distributedInfo" not in head:
                 for _ in trace.blocks():  # they may stand behind the events
                     pass
@@ -288,7 +287,7 @@ def _head(parts: List[Part], done: List[Done]) -> str:
     info.setdefault("world_size", len({part.rank for part in parts}))
     lines = [f"{json.dumps(key)}: {_line(value)}" for key, value in info.items()]
     devices = _line(first.get("deviceProperties") or [])  # of the first rank; all of them stand behind the events
-    return ("{\n\"schemaVersion\": 1,\n\"deviceProperties\": " + devices + ",\n\"distributedInfo\": {\n" + ",\n".join(lines) + "\n},\n\"displayTimeUnit\": \"ms\",\n"
+    return ("{\n\"schemaVersion\": 1,\n\"" + MERGED + "\": " + str(len({part.rank for part in parts})) + ",\n\"deviceProperties\": " + devices + ",\n\"distributedInfo\": {\n" + ",\n".join(lines) + "\n},\n\"displayTimeUnit\": \"ms\",\n"
             f"\"baseTimeNanoseconds\": {min(part.base_ns for part in parts)},\n\"traceEvents\": [\n")
 
 

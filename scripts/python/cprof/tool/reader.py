@@ -31,6 +31,8 @@ from cprof.tool.progress import Progress
 CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
 MAX_VALUE = 64 << 20     # characters of one event or metadata value; more is no trace
 GZIP = b"\x1f\x8b"
+RANK_PIDS = 10_000       # process numbers of one rank in a merged trace: rank 0 begins at this
+MERGED = "merged_ranks"  # how many ranks a merged trace is made of
 NEAR_END = 16            # an error so near the end of what was read may be one of what was not: "tru", "\u12"
 
 _space = re.compile(r"[ \t\r\n]*")
@@ -193,6 +195,18 @@ class Trace:
         if self._stage in ("start", "keys"):
             self._guarded(self._to_events)
         return self.metadata
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether `cprof merge` made it of several ranks: numbers in args, and memory, are then those of each rank."""
+        return MERGED in self.head() or "merged" in self.metadata
+
+    def of_one_rank(self) -> "Trace":
+        """Itself. Raises a Problem for a merged one, of what was read of it: whose operator a kernel or memory is, is told by numbers and times
+        that several ranks have."""
+        if self.is_merged:
+            raise Problem("is merged of several ranks: give the ranks' own traces, any number of them to `cprof top`", self.path)
+        return self
 
     def __iter__(self) -> Iterator[Dict[str, Any]]:
         for block in self.blocks():

@@ -333,9 +333,9 @@ class Wanted(NamedTuple):
 
 
 def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
-    """Reads a trace to its end."""
+    """Reads a trace of one rank to its end."""
     reading = _Reading(wanted)
-    head = trace.head()
+    head = trace.of_one_rank().head()
     reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
     if not (wanted.shapes or wanted.stacks or wanted.group or wanted.memory):
         trace.take_text = LineTaker(reading, reading.event).take
@@ -344,7 +344,7 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
             reading.event(event)
         reading.spans.columns.trim()
     spans = reading.spans
-    spans.metadata = trace.metadata
+    spans.metadata = trace.of_one_rank().metadata
     reading.use_flops()
     reading.adopt_strays()
     if wanted.stacks:
