@@ -184,7 +184,7 @@ def measure(work, mb, sources, with_stacks, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, help="where the traces lie meanwhile: six times the large size (default: a temporary one)")
-    parser.add_argument("--mb", type=int, nargs=2, default=(100, 1000), metavar="N", help="the sizes (default: 100 1000)")
+    parser.add_argument("--mb", type=int, nargs="+", default=[100, 1000], metavar="N", help="the sizes, the largest last (default: 100 1000)")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[], help="names of sub-commands, with a comma between them")
     args = parser.parse_args()
     if args.folder:
@@ -193,14 +193,13 @@ def main():
         work = pathlib.Path(name)
         sources = seed(work / "seed", RECORD_SHAPES=1)
         with_stacks = seed(work / "seed-stacks", WITH_STACK=1)[0]
-        small, large = (measure(work, mb, sources, with_stacks, args.only) for mb in args.mb)
+        found = [measure(work, mb, sources, with_stacks, args.only) for mb in args.mb]
     cpus = len(os.sched_getaffinity(0))
     print(f"On {cpus} CPUs, Python {platform.python_version()}:\n\n"
-          f"| command | time | CPU | memory | memory at {args.mb[0]} MB |\n| --- | --- | --- | --- | --- |")
-    for name, cost in large.items():
-        print(f"| `{name.partition(',')[0]}`{''.join(name.partition(',')[1:])} | {cost.wall_s:.0f} s | {cost.cpu_s:.0f} s | {cost.peak_mb:.0f} MB | "
-              f"{small[name].peak_mb:.0f} MB |")
-    return 1 if any(cost.code not in (0, 1) for cost in [*small.values(), *large.values()]) else 0
+          f"| command | time | CPU | memory |" + "".join(f" at {mb} MB |" for mb in args.mb[:-1]) + "\n|" + " --- |" * (3 + len(args.mb)))
+    for name, cost in found[-1].items():
+        print(f"| `{name.partition(',')[0]}`{''.join(name.partition(',')[1:])} | {cost.wall_s:.0f} s | {cost.cpu_s:.0f} s | {cost.peak_mb:.0f} MB |" + "".join(f" {one[name].peak_mb:.0f} MB |" for one in found[:-1]))
+    return 1 if any(cost.code not in (0, 1) for costs in found for cost in costs.values()) else 0
 
 
 if __name__ == "__main__":

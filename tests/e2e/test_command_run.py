@@ -144,6 +144,11 @@ def test_every_setting_is_an_option():
     assert {name: seen[name] for name in wanted} == wanted and seen["CPROF_ENABLED"] == "0"
 
 
+def test_help_tells_how_to_switch_off():
+    text = cprof("run", "--help").stdout
+    assert [s.name for s in settings.all_settings() if s.kind == "BOOL" and f"{s.option}, {s.option.replace('--', '--no-', 1)}\n" not in text] == []
+
+
 def test_the_library_takes_what_the_options_take(tmp_path):
     """It has no complaint about any of the values."""
     given, _ = options()
@@ -158,7 +163,7 @@ def test_the_library_takes_what_the_options_take(tmp_path):
     (["--schedule-scope=day"], ["run, epoch, none"]), (["--step=nvtx:"], ["nvtx:GLOB"]),
     (["--activities=cpu,gpu"], ["cpu, cuda"]), (["--filename={nope}"], ["unknown variable {nope}", "{rank}"]),
     (["--folder=a{epoch}"], ["unknown variable {epoch}"]), (["--folder=a{"], ["unbalanced brace"]),
-    (["--no-such-option"], ["--no-such-option"])])
+    (["--use-gzip=1"], ["--use-gzip", "--no-NAME is 0"]), (["--no-such-option"], ["--no-such-option"])])
 def test_bad_options_start_nothing(tmp_path, option, texts):
     done = cprof("run", *option, "--", "touch", tmp_path / "started")
     assert done.returncode == 2 and not (tmp_path / "started").exists()

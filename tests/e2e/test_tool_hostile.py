@@ -72,13 +72,21 @@ def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
             assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: ")), (command, said.getvalue())
 
 
-@pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"],
+                                     ["--help"], ["run", "--help"]], ids=" ".join)
 def test_a_closed_stdout_and_a_closed_stderr(command):
     with open("t.json", "w") as file:
         json.dump({"traceEvents": sound()}, file)
     done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", sys.executable, str(tool.COMMAND), *command], stdin=subprocess.DEVNULL,
                           capture_output=True, env=dict(os.environ, CPROF_LIBRARY=str(support.LIBRARY)), timeout=tool.TIMEOUT_S)
     assert done.returncode == 2 and done.stderr.splitlines()[-1] == b"cprof: stdout is closed", done
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([sys.executable, str(tool.COMMAND), *command], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                                  env=dict(os.environ, CPROF_LIBRARY=str(support.LIBRARY)), timeout=tool.TIMEOUT_S)
+        assert done.returncode == 2 and done.stderr.splitlines()[-1] == b"cprof: No space left on device", done
+    if "--help" in command:
+        return
     done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", sys.executable, str(tool.COMMAND), command[0], "missing.json"], stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=tool.TIMEOUT_S)
     assert done.stdout == b"" and done.returncode == 2

@@ -66,8 +66,12 @@ def note(text: str, file: Optional[str] = None) -> None:
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
+    def print_help(self, file: Any = None) -> None:
+        (file or sys.stdout).write(self.format_help())  # argparse's own says nothing when that fails
+
     def error(self, message: str) -> NoReturn:
         prefix = self.prog.partition(" ")[2]
+        message = message.replace("ignored explicit argument", "takes no value (--NAME is 1, --no-NAME is 0), not")
         note(f"{prefix + ': ' if prefix else ''}{printable(message)} ({self.prog} --help shows how)")
         raise SystemExit(BAD_INPUT)
 
@@ -133,12 +137,13 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        args = _parse(sys.argv[1:] if argv is None else argv)
-        code = args.run(args)
+        try:
+            args = _parse(sys.argv[1:] if argv is None else argv)
+            code = args.run(args)
+        except SystemExit as ending:  # argparse's
+            code = ending.code if isinstance(ending.code, int) or not ending.code else BAD_INPUT
         sys.stdout.flush()
         return code or 0
-    except SystemExit as ending:  # argparse's
-        return ending.code if isinstance(ending.code, int) else 0 if ending.code is None else BAD_INPUT
     except KeyboardInterrupt:
         _quiet_stdout()
         return INTERRUPTED

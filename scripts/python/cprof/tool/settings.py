@@ -4,7 +4,7 @@ are those of preload/parse.c and config.c; what they mean stands in settings_tab
 
 import argparse
 import re
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from cprof.tool import Problem
 from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS, INTERNAL
@@ -135,6 +135,16 @@ def _help(setting: Setting) -> str:
     return (text + default).replace("%", "%%")
 
 
+class _OnOrOff(argparse.Action):
+    """--use-gzip and --no-use-gzip."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(nargs=0, **given)
+
+    def __call__(self, _: Any, args: argparse.Namespace, __: Any, option: Optional[str] = None) -> None:
+        setattr(args, self.dest, "0" if option in self.option_strings[1:] else "1")
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """An option for each setting; two, with and without no-, for those of 0 and 1."""
     for heading, rows in GROUPS:
@@ -143,10 +153,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             setting = Setting(*row)
             if setting.kind == "BOOL":
                 on = " (default)" if setting.default in ON else ""
-                group.add_argument(setting.option, dest=setting.field, action="store_const", const="1",
+                group.add_argument(setting.option, setting.option.replace("--", "--no-", 1), dest=setting.field, action=_OnOrOff,
                                    help=_help(setting) + on)
-                group.add_argument(setting.option.replace("--", "--no-", 1), dest=setting.field, action="store_const",
-                                   const="0", help=argparse.SUPPRESS)
             else:
                 group.add_argument(setting.option, dest=setting.field, metavar=_values(setting), help=_help(setting))
 
