@@ -17,7 +17,6 @@ import logging
 import os
 import pathlib
 import pickle
-import re
 import subprocess
 import sys
 import tempfile
@@ -110,7 +109,7 @@ def _tensorboard(trace, path):
         memory = page.get_memory_stats() if data.memory_snapshot else {}
         return {
             "worker": match.group(1),
-            "said": "\n".join(line for line in said.getvalue().splitlines() if not _rounding(line)),
+            "said": said.getvalue().strip(),
             "steps": list(data.steps_names),
             "costs": [dict(zip(roles, map(float, step.costs))) for step in data.steps_costs],
             "devices": list(data.used_devices),
@@ -125,12 +124,6 @@ def _tensorboard(trace, path):
                             (data.memory_snapshot.get_peak_memory() if data.memory_snapshot else {}).items()},
             "views": [str(getattr(view, "display_name", view)) for view in page.views],
         }
-
-
-def _rounding(line):
-    """True for a complaint of the plugin about steps that touch: it adds microseconds since the base time as doubles."""
-    match = re.search(r"should not intersect!Father:\(.*,([\d.]+),([\d.]+)\) Child:\(.*,([\d.]+),([\d.]+)\)", line)
-    return match is not None and abs(float(match.group(2)) - float(match.group(3))) < 0.001
 
 
 # ---- Perfetto ----------------------------------------------------------------------------------------------
