@@ -58,28 +58,51 @@ static const char *grouped(uint64_t n, char *text, size_t size)
     return text;
 }
 
+static void take_out(struct report_paths *paths, const char *path)
+{
+    for (uint64_t i = 0; i < paths->n; i++) {
+        if (strcmp(paths->of[i], path) != 0)
+            continue;
+        paths->n--;
+        memmove(paths->of[i], paths->of[i + 1], (paths->n - i) * sizeof paths->of[0]);
+        return;
+    }
+}
+
+static void put_in(struct report_paths *paths, const char *path)
+{
+    snprintf(paths->of[paths->n++], sizeof paths->of[0], "%s", path);
+}
+
+void report_trace(const char *path)
+{
+    report.traces++;
+    if (report.oldest.n < REPORT_PATHS)
+        put_in(&report.oldest, path);
+    if (report.newest.n == REPORT_PATHS)
+        take_out(&report.newest, report.newest.of[0]);
+    put_in(&report.newest, path);
+}
+
 void writer_trace_removed(const char *path)
 {
-    for (uint64_t i = 0; i < report.named; i++) {
-        if (strcmp(report.paths[i], path) != 0)
-            continue;
-        report.named--;
-        for (; i < report.named; i++)
-            memcpy(report.paths[i], report.paths[i + 1], sizeof report.paths[i]);
-        break;
-    }
+    take_out(&report.oldest, path);
+    take_out(&report.newest, path);
     report.removed++;
 }
 
-/* "A B and 3 more", "A (2 removed)". */
+/* "A B and 3 more", "A (2 removed)". Where the first were removed the newest are named. */
 static void list_paths(char *out, size_t size)
 {
-    uint64_t more = report.traces - report.removed - report.named;
-    int used = snprintf(out, size, "%s%s%s", report.named > 0 ? report.paths[0] : "",
-                        report.named > 1 ? " " : "", report.named > 1 ? report.paths[1] : "");
+    uint64_t there = report.traces - report.removed;
+    const struct report_paths *named =
+        report.removed && report.newest.n ? &report.newest : &report.oldest;
+    uint64_t more = there - named->n;
+    int used = snprintf(out, size, "%s%s%s", named->n > 0 ? named->of[0] : "",
+                        named->n > 1 ? " " : "", named->n > 1 ? named->of[1] : "");
     if (more > 0 && used >= 0 && (size_t)used < size)
-        used += snprintf(out + used, size - (size_t)used, "%s%llu more",
-                         report.named ? " and " : "", (unsigned long long)more);
+        used += snprintf(out + used, size - (size_t)used, "%s%llu more", named->n ? " and " : "",
+                         (unsigned long long)more);
     if (report.removed > 0 && used >= 0 && (size_t)used < size)
         snprintf(out + used, size - (size_t)used, "%s(%llu removed)", used ? " " : "",
                  (unsigned long long)report.removed);

@@ -9,15 +9,24 @@
 
 #define REPORT_PATHS 2 /* in the exit line */
 
+/* Traces that are still there. */
+struct report_paths {
+    uint64_t n;
+    char of[REPORT_PATHS][PATH_MAX];
+};
+
 /* What the run has left until now. cprof thread; the exiting one once that is done. */
 struct report {
     uint64_t traces, events, removed;
-    uint64_t named;                     /* of paths, those that hold one */
-    uint64_t lost;                      /* what the traces say, and what came too late for one */
-    char paths[REPORT_PATHS][PATH_MAX]; /* of the first traces that are still there */
+    uint64_t lost;              /* what the traces say, and what came too late for one */
+    struct report_paths oldest; /* the first */
+    struct report_paths newest; /* in order of time */
 };
 
 extern struct report report;
+
+/* A trace is whole. cprof thread. */
+void report_trace(const char *path);
 
 /* Writes the one line for the user. The exiting thread, once the cprof thread is done. */
 void report_exit(const struct writer_options *options);

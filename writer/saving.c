@@ -73,9 +73,7 @@ bool saving_finish(struct window *w, const struct window_shared *shared)
         say_failed(w, path, error);
         return false;
     }
-    if (report.named < REPORT_PATHS)
-        memcpy(report.paths[report.named++], path, sizeof path);
-    report.traces++;
+    report_trace(path);
     report.events += w->events;
     report.lost += w->lost_total;
     if (w->merged.files == 0) /* rows of other tools are not in it */

@@ -176,6 +176,15 @@ def test_a_table_alone_is_no_trace_of_an_earlier_run(tmp_path):
     assert result.complaints == [] and (tmp_path / "trace-0").is_file() and (tmp_path / "trace-0.top").stat().st_size > 0
 
 
+def test_what_is_left_is_named_however_late_the_others_go(tmp_path):
+    """None is removed before the last has come."""
+    last = "rank0.6.pt.trace.json"
+    result = run(python("steps(6)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1,
+                 ON_TRACE_READY=f"sh:until [ -e {tmp_path / 't' / last} ]; do sleep 0.01; done")
+    assert result.names == [last]
+    assert result.said[-1].endswith(f"lost: {result.traces[0]} (5 removed)"), result.said[-1]
+
+
 def test_newest_traces_stay(tmp_path):
     result = run(python("steps(6)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=2)
     assert result.names == ["rank0.5.pt.trace.json", "rank0.6.pt.trace.json"]
