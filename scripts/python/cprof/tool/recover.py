@@ -409,6 +409,7 @@ def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tup
 def recover(path: str, output: Optional[str] = None, force: bool = False) -> str:
     """Writes the trace and says what it holds; its path."""
     match = PART.fullmatch(path)
+    os.stat(path)  # what is not there has no wrong name
     if match is None and output is None:
         raise Problem("is no open file of cprof (NAME.PID.STEP.part); --output names the trace of another", path)
     if match and writer_of(int(match[2])) and not force:
