@@ -14,7 +14,7 @@ def assert_one_probe_each(one, count, more=0):
     assert one.by_step(one.ranges(r"^probe \d+$")) == {i: [f"probe {i}"] for i in range(count)}
     assert sorted(one.steps) == list(range(count + more))
     edges = [edge for n in sorted(one.steps) for edge in one.steps[n]]
-    assert edges[1:-1:2] == edges[2::2], "a step begins where the one before ends"
+    assert [edge + 1 for edge in edges[1:-1:2]] == edges[2::2], "a step begins a nanosecond after the one before"
 
 
 @both_pythons
