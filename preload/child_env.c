@@ -220,6 +220,10 @@ void child_env_take(const char *own_path)
             ;
         if (reading.memory >= 0)
             close(reading.memory);
+        if (reading.memory >= 0 && reading.n == 0 && !reading.no_memory) {
+            reading.memory = -1; /* it opens, and gives nothing */
+            read_entries(&reading);
+        }
         struct copy *copy = reading.no_memory ? NULL : copy_of(&reading);
         if (copy)
             atomic_store(&newest, copy);
