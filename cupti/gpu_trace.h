@@ -51,10 +51,6 @@ enum gpu_other {
 };
 void gpu_other_client(enum gpu_other what, int kind); /* as said above */
 
-/* At exit, after the writer has finished its files: kinds off, subscription given up, no further CUPTI call. Never cuptiFinalize. The
- * exiting thread. */
-void gpu_finish(void);
-
 /* In a forked child: CUPTI's threads are not there; no CUPTI call is ever made again. */
 void gpu_abandon(void);
 

@@ -3,7 +3,7 @@
  *
  *   NONE --gpu_start--> READY --the other subscribes or takes the buffers--> LEAVING --> OTHER --next window, it is idle--> READY
  *                         |                                                    '-- it finalizes: DETACHED --next window--> READY
- *                         '--CUPTI ends of itself, gpu_finish--> OVER
+ *                         '--CUPTI ends of itself, the process does--> OVER
  *
  * The lock guards the state and is held while kinds are switched; never during a flush, which can take long. Every wait for it has an
  * end, so that a CUPTI that hangs on one thread does not take others along. */
@@ -557,26 +557,8 @@ static const char *source_versions_json(void)
     return text;
 }
 
-const struct gpu_source *gpu_source(void)
-{
-    static const struct gpu_source source = {
-        .want = source_want,
-        .collect = source_collect,
-        .returned = source_returned,
-        .calls_since = source_calls_since,
-        .recorded = source_recorded,
-        .devices_json = gpu_devices_json,
-        .versions_json = source_versions_json,
-        .device_name = gpu_device_name,
-        .peak_tflops = gpu_device_peak,
-    };
-    return &source;
-}
-
-/* ---- ends ---- */
-
-/* A flush that is still under way means that CUPTI hangs: then nothing is called. */
-void gpu_finish(void)
+/* Never cuptiFinalize. A flush that is still under way means that CUPTI hangs: then nothing is called. */
+static void source_finish(void)
 {
     if (!usable() || pthread_mutex_trylock(&flush_lock) != 0)
         return;
@@ -591,6 +573,23 @@ void gpu_finish(void)
     }
     inside = false;
     pthread_mutex_unlock(&flush_lock);
+}
+
+const struct gpu_source *gpu_source(void)
+{
+    static const struct gpu_source source = {
+        .want = source_want,
+        .collect = source_collect,
+        .returned = source_returned,
+        .calls_since = source_calls_since,
+        .recorded = source_recorded,
+        .devices_json = gpu_devices_json,
+        .versions_json = source_versions_json,
+        .device_name = gpu_device_name,
+        .peak_tflops = gpu_device_peak,
+        .finish = source_finish,
+    };
+    return &source;
 }
 
 void gpu_abandon(void)

@@ -390,9 +390,7 @@ void cprof_at_exit(void)
     steps_finish();
     atomic_store(&cprof_life, LIFE_OVER);
     bool entered = guard_enter();
-    if (writer_finish())
-        gpu_finish();
-    else
+    if (!writer_finish())
         handlers_say_stuck();
     if (entered)
         guard_leave();

@@ -153,6 +153,9 @@ struct gpu_source {
     double (*peak_tflops)(uint32_t device, unsigned flop_class);
     /* Name of a device for its row ("NVIDIA H200"), or NULL. */
     const char *(*device_name)(uint32_t device);
+    /* At exit, when the files are whole: kinds off, subscription given up, no further call of CUPTI. May hang as CUPTI does: the exiting
+     * thread does not wait for it for ever. NULL: nothing to do. */
+    void (*finish)(void);
 };
 
 #endif

@@ -8,12 +8,14 @@
 
 #include "writer/writer.h"
 
-/* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being done. */
+/* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being done. WRITER_LEAVING: that is over, CUPTI
+ * is let go of. */
 enum writer_life {
     WRITER_NONE,
     WRITER_RUNS,
     WRITER_STOPPING,
     WRITER_SAVED,
+    WRITER_LEAVING,
     WRITER_DONE,
     WRITER_ABANDONED
 };

@@ -17,6 +17,7 @@
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
 #include "writer/import.h"
+#include "writer/leave.h"
 #include "writer/life.h"
 #include "writer/listening.h"
 #include "writer/report.h"
@@ -32,7 +33,6 @@
 #define GRACE_MS    500        /* for spans that are open at a window's end */
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
-#define AFTER_GRACE_MS 1000                  /* for ending what is ended at its deadline */
 
 /* Shared with application threads. */
 /* of the edges taken, how many were when no closed window was left; cprof thread writes, any reads */
@@ -706,10 +706,7 @@ static void *run(void *unused)
     }
     finish_all();
     listening_end();
-    life_set(WRITER_SAVED);
-    for (int ms; (ms = each_pass(true)) >= 0;)
-        life_wait(WRITER_SAVED, ms);
-    life_set(WRITER_DONE);
+    leave_run();
     return unused;
 }
 
@@ -726,6 +723,7 @@ bool writer_import(const char *path)
 bool writer_start(const struct writer_options *given)
 {
     options = *given;
+    leave_start(&options);
     stacks_in_args((enum stacks_in_args)options.stacks_in_args);
     flush_bytes =
         options.max_trace_bytes / 4 < FLUSH_BYTES ? options.max_trace_bytes / 4 : FLUSH_BYTES;
@@ -763,25 +761,6 @@ void writer_want_skipped(void)
     if (!before && atomic_load(&started) &&
         writer_run()) /* else another thread is waking cprof just now */
         edges_wake();
-}
-
-bool writer_finish(void)
-{
-    if (!life_change(WRITER_RUNS, WRITER_STOPPING))
-        return life_now() != WRITER_STOPPING;
-    atomic_store(&writer_gate, 0);
-    life_wait_past(WRITER_STOPPING, options.exit_deadline_ms);
-    if (life_now() == WRITER_SAVED) /* it keeps to the deadline itself */
-        life_wait_past(WRITER_SAVED, options.after_deadline_ms + AFTER_GRACE_MS);
-    if (life_now() == WRITER_SAVED || life_now() == WRITER_DONE) {
-        if (report.traces)
-            report_exit(&options);
-        return true;
-    }
-    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "
-             "opens as it is",
-             (long long)options.exit_deadline_ms);
-    return false;
 }
 
 void writer_abandon(void)

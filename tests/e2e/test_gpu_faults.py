@@ -217,6 +217,14 @@ def test_a_flush_that_never_returns(tmp_path):
         load(path)
 
 
+def test_letting_go_of_cupti_never_returns(tmp_path):
+    """cuptiUnsubscribe hangs when all is written: the program ends, the trace is whole, one line says it."""
+    result = faulty(tmp_path, "cupti_error=cuptiUnsubscribe:-1", DRAIN_DEADLINE_MS=700, timeout=60)
+    line, = words(result)
+    assert "CUPTI" in line and "CPROF_DRAIN_DEADLINE_MS" in line
+    assert counts(result.trace())["kernel"] == LAUNCHED and lost(result.trace()) == {}
+
+
 def test_a_hang_in_the_middle_of_steps(tmp_path):
     """The stepping thread is not taken along."""
     result = gpu_run("train", tmp_path, "--steps", 40, faults="hold_flush=1", WARMUP=1, ACTIVE=2, REPEAT=3, DRAIN_DEADLINE_MS=700)

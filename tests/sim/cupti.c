@@ -36,6 +36,8 @@
 #define SIM_CUPTI_SONAME "libcupti.so.13"
 #endif
 
+#define NEVER (-1) /* the error of a call that does not return */
+
 struct counters sim_counters;
 const struct sim_core *_Atomic sim_the_core;
 
@@ -142,6 +144,8 @@ CUptiResult sim_refusal(const char *fault, bool without_driver)
     long error = 0;
     if (!core)
         return without_driver ? CUPTI_SUCCESS : CUPTI_ERROR_UNKNOWN;
+    while (core->fault(fault, &error) && error == NEVER)
+        sim_sleep_ms(50);
     if (core->fault(fault, &error) && error)
         return (CUptiResult)error;
     if (!without_driver && core->fault("no_driver", NULL))

@@ -162,7 +162,7 @@ const struct sim_core *sim_core(void);
  *
  *   no_device            cuInit succeeds, cuDeviceGetCount says 0
  *   no_driver            cuInit fails with CUDA_ERROR_NO_DEVICE; CUPTI's calls answer 999 as without a driver
- *   cupti_error=NAME:N   the CUPTI function NAME answers error N (repeatable)
+ *   cupti_error=NAME:N   the CUPTI function NAME answers error N (repeatable); -1: it never answers
  *   insufficient=1       Enable answers INSUFFICIENT_PRIVILEGES
  *   other_first=1        a second client is subscribed already: cuptiSubscribe answers 39
  *   version=N            cuptiGetVersion answers N and records have that version's layout (also 999999: unknown newer)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See leave.h. Each wait has an end: a disk, a helper or a CUPTI that hangs holds up the cprof thread, not the program. */
+#include "writer/leave.h"
+
+#include "writer/life.h"
+#include "writer/report.h"
+
+#define AFTER_GRACE_MS 1000 /* for ending what is ended at its deadline */
+/* For what CUPTI needs to be let go of: what is left of the time at exit, in these bounds. */
+#define LEAVE_LEAST_MS 500
+#define LEAVE_MOST_MS  2000
+
+static const struct writer_options *options;
+
+void leave_start(const struct writer_options *given)
+{
+    options = given;
+}
+
+void leave_run(void)
+{
+    life_set(WRITER_SAVED);
+    for (int ms; life_now() == WRITER_SAVED && options->each_pass &&
+                 (ms = options->each_pass(true)) >= 0;)
+        life_wait(WRITER_SAVED, ms);
+    life_set(WRITER_LEAVING);
+    if (options->gpu && options->gpu->finish)
+        options->gpu->finish();
+    life_set(WRITER_DONE);
+}
+
+static int64_t bounded(int64_t ms)
+{
+    return ms < LEAVE_LEAST_MS ? LEAVE_LEAST_MS : ms > LEAVE_MOST_MS ? LEAVE_MOST_MS : ms;
+}
+
+/* The files are whole. ms: what is left of the time at exit. */
+static void wait_for_the_rest(int64_t ms)
+{
+    if (life_now() == WRITER_SAVED) /* it keeps to the deadline itself */
+        life_wait_past(WRITER_SAVED, options->after_deadline_ms + AFTER_GRACE_MS);
+    life_change(WRITER_SAVED, WRITER_LEAVING);
+    life_wait_past(WRITER_LEAVING, bounded(ms));
+    if (report.traces)
+        report_exit(options);
+    if (life_now() == WRITER_LEAVING)
+        log_warn("CUPTI does not return from a call in the time that CPROF_DRAIN_DEADLINE_MS=%lld "
+                 "leaves; the program ends without it",
+                 (long long)options->exit_deadline_ms);
+}
+
+bool writer_finish(void)
+{
+    uint64_t start = clock_monotonic_ns();
+    if (!life_change(WRITER_RUNS, WRITER_STOPPING))
+        return life_now() != WRITER_STOPPING;
+    atomic_store(&writer_gate, 0);
+    life_wait_past(WRITER_STOPPING, options->exit_deadline_ms);
+    int64_t took = (int64_t)((clock_monotonic_ns() - start) / 1000000);
+    if (life_now() >= WRITER_SAVED && life_now() <= WRITER_DONE) {
+        wait_for_the_rest(options->exit_deadline_ms - took);
+        return true;
+    }
+    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "
+             "opens as it is",
+             (long long)options->exit_deadline_ms);
+    return false;
+}
