@@ -40,6 +40,7 @@ static bool refusing;
 static struct pool pools[SIZES]; /* big, small */
 static _Atomic(struct buffer *) completed;
 static _Atomic bool want_small; /* the session writes, requests read; relaxed */
+static _Atomic bool forcing;    /* the flushing thread writes, completions read; relaxed */
 static _Atomic uint64_t present, unprepared, refused;
 
 /* ---- free lists ---- */
@@ -200,6 +201,7 @@ void buffers_stop(void)
     range_bytes = 0;
     atomic_store(&completed, NULL);
     atomic_store(&want_small, false);
+    atomic_store(&forcing, false);
     atomic_store(&present, 0);
     atomic_store(&unprepared, 0);
     atomic_store(&refused, 0);
@@ -208,6 +210,11 @@ void buffers_stop(void)
 void buffers_small(bool small)
 {
     atomic_store_explicit(&want_small, small, memory_order_relaxed);
+}
+
+void buffers_forced(bool begins)
+{
+    atomic_store_explicit(&forcing, begins, memory_order_relaxed);
 }
 
 /* ---- CUPTI's side ---- */
@@ -264,6 +271,7 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *data, size_t size
     if (!b || !atomic_compare_exchange_strong(&b->state, &out, BUFFER_DONE))
         return;
     b->valid = valid < b->size ? valid : b->size;
+    b->forced = atomic_load_explicit(&forcing, memory_order_relaxed);
     b->next = atomic_load_explicit(&completed, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&completed, &b->next, b, memory_order_release,
                                                   memory_order_relaxed))

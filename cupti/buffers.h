@@ -22,6 +22,7 @@ struct buffer {
     uint8_t *data;       /* constant */
     uint64_t size;       /* constant; bytes */
     uint64_t valid;      /* bytes of records; the completing thread writes before it publishes */
+    bool forced;         /* it came during a forced flush: records may be unfinished; as valid */
     struct buffer *next; /* in the list of completed ones; as valid */
     _Atomic uint32_t
         link; /* in a free list: place of the next + 1; whoever owns it writes; relaxed */
@@ -45,6 +46,9 @@ bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse);
 
 /* From now on requests get small buffers, or big ones again. Any thread. */
 void buffers_small(bool small);
+
+/* A forced flush begins, or has returned. The flushing thread. */
+void buffers_forced(bool begins);
 
 /* CUPTI's request. Application thread, inside a CUDA call: no lock, no allocation, no system call but when the pool is empty. */
 void buffers_request(uint8_t **data, size_t *size, size_t *max_records);

@@ -26,7 +26,6 @@ static const char *folder;
 static uint64_t paired_ns, ticks_now;
 static bool apart; /* CUPTI's own clock and ours cannot be taken for each other */
 static unsigned kernels, kernels_untimed;
-static _Atomic bool forced; /* any thread sets, cprof thread reads; relaxed */
 
 /* ---- time ---- */
 
@@ -104,8 +103,7 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
         each(&record, arg);
     }
     if (result != CUPTI_MAX_LIMIT_REACHED) /* at least one more, and no way to step over it */
-        ++*(atomic_load_explicit(&forced, memory_order_relaxed) ? &faults->unfinished
-                                                                : &faults->invalid);
+        ++*(b->forced ? &faults->unfinished : &faults->invalid);
     return records;
 }
 
@@ -150,18 +148,12 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
         if (b->valid)
             records += walk(b, each, arg, faults);
         if (folder && b->valid)
-            dump_end(folder, api->version,
-                     atomic_load_explicit(&forced, memory_order_relaxed) ? DUMP_FORCED : 0);
+            dump_end(folder, api->version, b->forced ? DUMP_FORCED : 0);
         if (ours && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
             faults->dropped += dropped;
         buffers_recycle(b);
     }
     return records;
-}
-
-void collect_forced(void)
-{
-    atomic_store_explicit(&forced, true, memory_order_relaxed);
 }
 
 void collect_own_clock(bool yes)

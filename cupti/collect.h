@@ -20,9 +20,6 @@ void collect_clock(void);
 uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
                          struct gpu_faults *faults);
 
-/* Buffers completed from now on may hold unfinished records. Any thread. */
-void collect_forced(void);
-
 /* A CUPTI time stamp in clock_ticks(). */
 uint64_t collect_ticks(uint64_t cupti_time);
 

@@ -17,7 +17,7 @@
 
 #include "cupti/buffers.h"
 
-#define DUMP_FORCED 1u /* after a forced flush: records may be unfinished */
+#define DUMP_FORCED 1u /* it came during a forced flush: records may be unfinished */
 
 /* Begins the file of the next buffer. cprof thread, as the others. */
 void dump_begin(const struct buffer *b);

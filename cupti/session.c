@@ -400,7 +400,9 @@ static void flush(uint32_t flag)
 {
     static _Atomic bool said; /* any thread */
     atomic_store(&flushing_since, clock_monotonic_ns());
+    buffers_forced(flag == CUPTI_FLUSH_FORCED);
     int result = api.flush_all(flag);
+    buffers_forced(false);
     atomic_store(&flushing_since, 0);
     if (result == CUPTI_OK || atomic_exchange(&said, true))
         return;
@@ -421,7 +423,6 @@ static void stand_down(enum phase then)
     set_phase(PHASE_LEAVING);
     disarm();
     pthread_mutex_unlock(&lock);
-    collect_forced();
     flush(CUPTI_FLUSH_PLAIN);
     flush(CUPTI_FLUSH_FORCED);
     pthread_mutex_unlock(&flush_lock);
@@ -515,8 +516,6 @@ static uint64_t source_collect(enum gpu_flush how,
         return 0;
     inside = true;
     if (how != GPU_FLUSH_NONE && in_phase(PHASE_READY) && pthread_mutex_trylock(&flush_lock) == 0) {
-        if (how == GPU_FLUSH_FORCED)
-            collect_forced();
         flush(how == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
         pthread_mutex_unlock(&flush_lock);
     }

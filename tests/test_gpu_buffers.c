@@ -60,6 +60,28 @@ static void all_zero(const uint8_t *data, size_t size)
             ck_abort_msg("byte %lu is not zero", (unsigned long)i);
 }
 
+START_TEST(a_forced_flush_marks_what_comes_during_it)
+{
+    uint8_t *before = request(BIG), *during = request(BIG), *after = request(BIG);
+    complete(before, 8);
+    buffers_forced(true);
+    complete(during, 8);
+    buffers_forced(false);
+    complete(after, 8);
+    struct buffer *b = buffers_take();
+    ck_assert_ptr_eq(b->data, before);
+    ck_assert(!b->forced && b->next->forced && !b->next->next->forced);
+    for (struct buffer *next; b; b = next) {
+        next = b->next;
+        buffers_recycle(b);
+    }
+    complete(request(BIG), 8); /* one of them again */
+    b = buffers_take();
+    ck_assert(!b->forced);
+    buffers_recycle(b);
+}
+END_TEST
+
 START_TEST(come_back_in_order)
 {
     uint8_t *data[6];
@@ -368,6 +390,7 @@ Suite *suite_gpu_buffers(void)
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, come_back_in_order);
+    tcase_add_test(c, a_forced_flush_marks_what_comes_during_it);
     tcase_add_test(c, are_zero_when_handed_out);
     tcase_add_test(c, small_ones_when_asked);
     tcase_add_test(c, big_requests_take_small_ones_before_making_one);

@@ -3,6 +3,7 @@
 cprof does; cprof steps aside, says so once and in the trace, and is back when the other is done."""
 
 import re
+import struct
 
 from gpu_runs import counts, gpu_run, lost, needed
 from support import events, load, step_numbers
@@ -55,6 +56,16 @@ def test_the_other_comes_in_the_middle_of_a_window(tmp_path):
     assert lost(trace) == {}
     assert kernels_by_step(trace) == {step: 0 if step in (6, 7) else LAUNCHES for step in range(1, 20)}
     assert calls_by_step(trace) == {step: LAUNCHES for step in range(1, 20)}
+
+
+def test_only_what_a_forced_flush_took_may_be_unfinished(tmp_path):
+    """Stepping aside ends with a forced flush. Buffers that come when cprof is back are ordinary ones again: what is wrong in them is wrong."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    result = client_run(tmp_path, "--first", 6, "--length", 2, WARMUP=1, ACTIVE=100, GPU_DUMP=raw)
+    assert result.complaints == [BEGINS, BACK]
+    forced = {int(path.stem.rpartition("-")[2]): struct.unpack_from("<8xIII", path.read_bytes())[2] for path in raw.iterdir()}
+    assert forced[max(forced)] == 0, forced
 
 
 def test_the_other_is_there_first(tmp_path):
