@@ -106,6 +106,130 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 }
 END_TEST
 
+/* Their calls were dropped by CUPTI: they stand where they were, counted, and none waits for ever. */
+START_TEST(what_no_call_comes_for_is_counted_whatever_it_is)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    deliver_kernel("kernel", 100);
+    struct gpu_record r = {.kind = GPU_MEMORY,
+                           .correlation = 101,
+                           .start = clock_ticks(),
+                           .device = 0,
+                           .context = 1,
+                           .stream = GPU_NONE};
+    r.end = r.start;
+    r.memory.address = 4096;
+    r.memory.bytes = 123456;
+    r.memory.kind = 3; /* device */
+    r.memory.tid = (uint32_t)syscall(SYS_gettid);
+    fake_gpu_deliver(&r);
+    r = (struct gpu_record){.kind = GPU_SYNC,
+                            .correlation = 102,
+                            .start = clock_ticks(),
+                            .device = 0,
+                            .context = 1,
+                            .stream = 7};
+    r.end = r.start + 1000;
+    r.sync.type = 3;
+    r.sync.event = GPU_NONE;
+    fake_gpu_deliver(&r);
+    session_sleep(50);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    trace_check_lost(&t, "gpu_without_call", 3);
+    trace_check_lost(&t, "total", 3);
+    ck_assert_uint_eq(trace_named(&t, 'X', "kernel"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'X', "cuda_sync"), 1);
+    ck_assert_ptr_nonnull(strstr(t.text, "123456"));
+    trace_free(&t);
+    ck_assert_uint_eq(calls_held(), 0);
+}
+END_TEST
+
+/* ---- late ------------------------------------------------------------------------------------------------- */
+
+static void late_span(uint64_t start)
+{
+    session_open("late")->start = start;
+    session_close("late");
+}
+
+static void late_launch(uint32_t correlation, uint64_t start)
+{
+    struct gpu_record r = {.kind = GPU_CALL,
+                           .name = "cuLaunchKernel",
+                           .name_len = 14,
+                           .correlation = correlation,
+                           .start = start,
+                           .end = start + 100,
+                           .device = GPU_NONE,
+                           .context = GPU_NONE,
+                           .stream = GPU_NONE};
+    r.call.tid = (uint32_t)syscall(SYS_gettid);
+    r.call.effect = EFFECT_KERNEL;
+    fake_gpu_deliver(&r);
+    deliver_kernel("of a late call", correlation);
+}
+
+/* Of the last window, and of the one before: what comes when their files are complete is counted in the file that is being made. */
+START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
+{
+    uint64_t in[2];
+    session_start(ACTION_SKIP, false);
+    for (unsigned i = 0; i < 2; i++) {
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        in[i] = clock_ticks();
+        session_span("span");
+        session_step(ACTION_SKIP);
+        session_sleep(100);
+    }
+    uint64_t between = clock_ticks();
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    late_span(in[0]);
+    late_span(in[1]);
+    late_span(between); /* nobody's */
+    late_launch(1, in[0]);
+    late_launch(2, in[1]);
+    late_launch(3, between);
+    session_sleep(100);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(6);
+    trace_check_lost(&t, "late", 2 + 2 * 2);
+    trace_check_lost(&t, "total", 2 + 2 * 2);
+    trace_free(&t);
+}
+END_TEST
+
+/* A span that stands in its file as unfinished is not late when it ends, be that two windows on. */
+START_TEST(what_stands_as_unfinished_is_not_late)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_open("long");
+    session_span("span");
+    for (unsigned i = 0; i < 2; i++) {
+        session_step(ACTION_SKIP);
+        session_sleep(700); /* longer than spans are waited for */
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        session_span("span");
+    }
+    session_close("long");
+    session_step(ACTION_SKIP);
+    session_end();
+    for (int64_t batch = 2; batch <= 6; batch += 2) {
+        struct trace t = session_trace(batch);
+        ck_assert_uint_eq(trace_named(&t, 'X', "long"), batch == 2);
+        trace_check_lost(&t, "total", 0);
+        trace_free(&t);
+    }
+}
+END_TEST
+
 /* ---- failing ---------------------------------------------------------------------------------------------- */
 
 /* One window waits for CUPTI, the next one is being recorded, when a file cannot be written any more. */
@@ -223,6 +347,9 @@ Suite *suite_join_losses(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, kernels_without_correlation_stand_in_each_window);
     tcase_add_test(c, what_waits_for_a_call_outside_of_windows_does_not_pile_up);
+    tcase_add_test(c, what_no_call_comes_for_is_counted_whatever_it_is);
+    tcase_add_test(c, what_comes_after_its_file_is_counted_however_old_it_is);
+    tcase_add_test(c, what_stands_as_unfinished_is_not_late);
     tcase_add_test(c, what_is_dropped_with_a_window_is_counted);
     tcase_add_test(c, a_row_of_no_device_has_no_devices_name);
     tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);

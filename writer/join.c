@@ -8,6 +8,7 @@
 #include "writer/calls.h"
 #include "writer/collectives.h"
 #include "writer/events.h"
+#include "writer/finished.h"
 #include "writer/gpu_memory.h"
 #include "writer/gpu_queue.h"
 #include "writer/window_memory.h"
@@ -25,15 +26,10 @@ static struct queue unknown; /* calls of a time that their thread's ring has not
 static struct queue
     drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
 static size_t drivers_old, shares_old;
-static bool forgets; /* a window was finished since what nobody waits for was last forgotten */
-static uint64_t late_start, late_end, late, hooks_waiting;
+static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
+static uint64_t last_end; /* of the finished windows */
+static uint64_t late, hooks_waiting;
 static struct gpu_memory memory;
-
-/* The window of that time has its file. */
-static bool is_late(uint64_t ticks)
-{
-    return ticks >= late_start && ticks < late_end;
-}
 
 /* ---- where things stand ---------------------------------------------------------------------------------- */
 
@@ -182,31 +178,18 @@ static void write_memory(const struct join_windows *in, struct window *w, struct
     w->events++;
 }
 
-/* A record whose call is known, into the call's file. */
-static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
+/* The row of a record that is of this window. */
+static void put_work(const struct join_windows *in, struct window *w, struct call *c,
+                     const struct gpu_record *r)
 {
-    const struct join_windows *in = arg;
-    if (c->state == CALL_OUTSIDE) {
-        c->done = c->effect != EFFECT_GRAPH;
-        return;
-    }
-    struct window *w = c->state == CALL_WRITTEN ? in->numbered(c->window) : NULL;
-    if (!w) {
-        late++;
-        return;
-    }
-    touched(w);
-    if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
-        caused(w, c);
     if (!window_room(w, in->shared))
         return;
     switch ((enum gpu_kind)r->kind) {
     case GPU_KERNEL:
-        if (c->counted && shares_wait(c, r)) {
+        if (c->counted && shares_wait(c, r))
             c->arrow = true; /* it will be, by the one that waits */
-            break;
-        }
-        write_work(in, w, c, r, 0);
+        else
+            write_work(in, w, c, r, 0);
         break;
     case GPU_COPY:
     case GPU_FILL:
@@ -225,6 +208,25 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
     case GPU_OVERHEAD:
         break;
     }
+}
+
+/* A record whose call is known, into the call's file. */
+static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
+{
+    const struct join_windows *in = arg;
+    if (c->state == CALL_OUTSIDE) {
+        c->done = c->effect != EFFECT_GRAPH;
+        return;
+    }
+    struct window *w = c->state == CALL_WRITTEN ? in->numbered(c->window) : NULL;
+    if (!w) {
+        late++;
+        return;
+    }
+    touched(w);
+    if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
+        caused(w, c);
+    put_work(in, w, c, r);
 }
 
 /* A kernel that waited for those behind it. */
@@ -251,17 +253,24 @@ static void hold(const struct join_windows *in, struct call *c, const struct gpu
         lose(in, r);
 }
 
-/* A kernel whose call is not to be had stands where it ran. */
+static void name_thread(const struct join_windows *in, struct window *w, struct timeline *t)
+{
+    if (t)
+        window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
+}
+
+/* A kernel whose call is not to be had stands where it ran, an allocation on its thread. A module's variables are allocated by no call. */
 static void write_orphan(const struct join_windows *in, struct window *w,
                          const struct gpu_record *r)
 {
-    if (r->kind > GPU_GRAPH || r->kind == GPU_CALL)
-        return;
     struct call nobody = {.state = CALL_UNSEEN, .done = true};
-    w->lost.n[LOSS_GPU_UNMATCHED]++;
+    w->lost.n[LOSS_GPU_UNMATCHED] += r->kind != GPU_MEMORY || r->correlation != 0;
     touched(w);
-    if (window_room(w, in->shared))
-        write_work(in, w, &nobody, r, 0);
+    if (r->kind == GPU_MEMORY && r->memory.tid) {
+        name_thread(in, w, timeline_of(r->memory.tid));
+        nobody.at = window_place(w, in->shared, r->memory.tid, r->start, r->end);
+    }
+    put_work(in, w, &nobody, r);
 }
 
 /* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id while it records no calls. */
@@ -272,7 +281,7 @@ static void take_caused(const struct join_windows *in, const struct gpu_record *
         if (w)
             write_orphan(in, w, r);
         else
-            late += is_late(r->start) && r->kind <= GPU_GRAPH;
+            late += finished_missed(r->start);
         return;
     }
     struct call *c = calls_get(calls_extend(r->correlation), true);
@@ -308,6 +317,7 @@ struct caller {
     struct note *hook; /* the hooked call that it is, or NULL */
     bool
         inside; /* it was made inside a hooked call of another name, whose record is still to come */
+    bool shown; /* its hooked call has its row, and was counted as one without CUPTI's record */
     uint64_t innermost;  /* id of the span around it */
     uint64_t external;   /* the same, or of the operator around that library call */
     uint64_t collective; /* id of the communication library's call around it, 0 = none */
@@ -368,6 +378,7 @@ static bool find_caller(const struct gpu_record *r, struct caller *who)
         who->end = around->end;
     } else {
         who->inside = around && is_call(around) && around->state == NOTE_CALL;
+        who->shown = around && is_call(around) && !who->inside && same_name(around, r);
         fit(who, &m, around);
     }
     if (around && is_call(around)) /* the operator is what made the hooked call */
@@ -423,10 +434,7 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     touched(w);
     if (!window_room(w, in->shared))
         return;
-    if (who->thread) {
-        uint64_t *named = who->thread->log ? &who->thread->log->named : &who->thread->named;
-        window_name_thread(w, in->shared, r->call.tid, named);
-    }
+    name_thread(in, w, who->thread);
     uint32_t stack = who->hook ? who->hook->stack : 0;
     stacks_use(&w->stacks, stack);
     json_gpu_call(&w->body, r, &c->at, who->external, stack);
@@ -442,7 +450,9 @@ static void finish_call(const struct join_windows *in, struct call *c, const str
     struct window *w = in->at(who->start);
     c->effect = r->flags & GPU_FAILED || captured(who) ? EFFECT_NONE : r->call.effect;
     c->done = expects_nothing(c);
-    c->state = is_late(who->start) ? CALL_LATE : CALL_OUTSIDE;
+    bool missed = !w && finished_missed(who->start);
+    c->state = missed ? CALL_LATE : CALL_OUTSIDE;
+    late += missed && !who->shown;
     if (w)
         write_call(in, w, c, r, who);
     release(in, c);
@@ -578,7 +588,7 @@ static void write_hook(const struct join_windows *in, struct window *w, struct t
                            .flags = hook->category == CAT_CUDA_DRIVER ? GPU_DRIVER : 0,
                            .name = hook->name,
                            .name_len = (uint16_t)hook->name_len};
-    window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
+    name_thread(in, w, t);
     stacks_use(&w->stacks, hook->stack);
     json_gpu_call(&w->body, &r, &at, hook->parent, hook->stack);
     top_gpu(window_top(w, in->shared), &r, &at, hook->parent);
@@ -741,10 +751,9 @@ void join_settle(const struct join_windows *in, struct window *w)
     memory.refused = 0;
 }
 
-void join_finished(uint64_t start, uint64_t end)
+void join_finished(uint64_t end)
 {
-    late_start = start;
-    late_end = end;
+    last_end = end > last_end ? end : last_end;
     forgets = true;
 }
 
@@ -755,14 +764,17 @@ uint64_t join_late(void)
     return n;
 }
 
-/* What ran before the last window ended, and whose call has not come: no window is left that could want it. */
+/* What ran before the last window ended, and whose call has not come: no window is left that could want it. Of a window's time it came
+ * after its file. */
 static void forget_unseen(struct call *c, void *unused)
 {
     (void)unused;
     const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
-    if (!oldest || oldest->start >= late_end)
+    if (!oldest || oldest->start >= last_end)
         return;
-    calls_drop(c);
+    bool missed = finished_missed(oldest->start);
+    uint64_t n = calls_drop(c);
+    late += missed ? n : 0;
     c->state = CALL_OUTSIDE;
     c->done = true;
 }

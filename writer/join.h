@@ -52,8 +52,8 @@ uint64_t join_waiting(void);
 /* The window is about to be finished: what still waits is written as it is and counted. */
 void join_settle(const struct join_windows *in, struct window *w);
 
-/* The window's file is complete; [start, end) in ticks. What comes from now on is late. */
-void join_finished(uint64_t start, uint64_t end);
+/* A window that ended at these ticks is finished. */
+void join_finished(uint64_t end);
 
 /* Records that came too late for their file, since last asked. */
 uint64_t join_late(void);

@@ -20,8 +20,8 @@ void leave_start(const struct writer_options *given)
 void leave_run(void)
 {
     life_set(WRITER_SAVED);
-    for (int ms; life_now() == WRITER_SAVED && options->each_pass &&
-                 (ms = options->each_pass(true)) >= 0;)
+    for (int ms;
+         life_now() == WRITER_SAVED && options->each_pass && (ms = options->each_pass(true)) >= 0;)
         life_wait(WRITER_SAVED, ms);
     life_set(WRITER_LEAVING);
     if (options->gpu && options->gpu->finish)

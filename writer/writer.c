@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "writer/edges.h"
+#include "writer/finished.h"
 #include "writer/futex.h"
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
@@ -58,8 +59,6 @@ static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
 static uint64_t step_start;          /* ticks of the edge at which the step being run began */
 static uint64_t passes;              /* begun so far */
-static uint64_t late_from, late_end; /* the last finished window */
-static struct buf late_open;         /* ids of the spans that stand there as unfinished */
 static uint64_t thread_started_ns;
 static uint64_t looked_at; /* ticks before this pass looked how far the rings are filled */
 static struct gpu_side gpu;
@@ -400,8 +399,7 @@ static void take_record(struct thread_log *log, const struct record *r)
     } else if (hold.on && hold_wants(r)) {
         if (!hold_put(&hold, &owner, r, true))
             hold_is_full();
-    } else if (r->start >= late_from && r->start < late_end &&
-               !window_left_open(&late_open, r->id)) {
+    } else if (finished_missed_span(r->start, r->id)) {
         ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is written */
     }
 }
@@ -549,11 +547,7 @@ static void finish_window(struct window *w)
         texts_collect(&shared.user_json, &shared.notes_json);
         if (!saving_finish(w, &shared))
             fail();
-        late_from = w->start;
-        late_end = w->end;
-        struct buf before = late_open;
-        late_open = w->open_ids;
-        w->open_ids = before;
+        finished_add(w->start, w->end, &w->open_ids);
     }
     window_free(w);
 }
@@ -578,7 +572,7 @@ static void finish_one(struct window **link)
     window_settle(w, &shared);
     collect(); /* what closed just before */
     join_settle(&gpu.in, w);
-    join_finished(w->start, w->end);
+    join_finished(w->end);
     *link = w->next;
     finish_window(w);
 }
