@@ -13,6 +13,7 @@
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 #include "writer/calls.h"
+#include "writer/lanes.h"
 
 static void setup(void)
 {
@@ -289,6 +290,33 @@ START_TEST(a_row_of_no_device_has_no_devices_name)
 }
 END_TEST
 
+/* All at one time on one stream: as many as there may be rows stand in the file, none over another, and the rest is counted. */
+START_TEST(what_finds_no_row_is_counted)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    struct gpu_record r = {.kind = GPU_KERNEL,
+                           .name = "at once",
+                           .name_len = 7,
+                           .start = clock_ticks(),
+                           .device = 0,
+                           .context = 1,
+                           .stream = 7};
+    r.end = r.start + 20000;
+    for (unsigned i = 0; i < LANES_OVERLAPS + 3; i++)
+        fake_gpu_deliver(&r);
+    session_sleep(50);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "at once"), LANES_OVERLAPS);
+    trace_check_lost(&t, "gpu_rows_full", 3);
+    trace_check_lost(&t, "gpu_without_call", LANES_OVERLAPS + 3);
+    trace_free(&t);
+}
+END_TEST
+
 /* ---- regions ---------------------------------------------------------------------------------------------- */
 
 static void edge(enum edge_kind kind, bool kept, bool keep)
@@ -352,6 +380,7 @@ Suite *suite_join_losses(void)
     tcase_add_test(c, what_stands_as_unfinished_is_not_late);
     tcase_add_test(c, what_is_dropped_with_a_window_is_counted);
     tcase_add_test(c, a_row_of_no_device_has_no_devices_name);
+    tcase_add_test(c, what_finds_no_row_is_counted);
     tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);
     suite_add_tcase(s, c);
     return s;

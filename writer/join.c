@@ -10,10 +10,10 @@
 #include "writer/events.h"
 #include "writer/finished.h"
 #include "writer/gpu_memory.h"
+#include "writer/gpu_place.h"
 #include "writer/gpu_queue.h"
 #include "writer/window_memory.h"
 #include "writer/json_gpu.h"
-#include "writer/lanes.h"
 #include "writer/names.h"
 #include "writer/nodes.h"
 #include "writer/ranges.h"
@@ -37,38 +37,6 @@ static void touched(struct window *w)
 {
     w->gpu.records++;
     w->gpu.last = clock_ticks();
-}
-
-/* What the rows of a device are headed with: Perfetto does not show labels. */
-static const char *process_of(const struct join_windows *in, enum lane_kind kind, uint32_t device)
-{
-    static char text[96];
-    static uint32_t last = GPU_NONE;
-    if (kind == LANE_OVERHEAD)
-        return window_process_name();
-    if (device == GPU_NONE)
-        return "GPU of no known number";
-    if (device == last)
-        return text;
-    const struct gpu_source *source = in->shared->options->gpu;
-    const char *name = source ? source->device_name(device) : NULL;
-    snprintf(text, sizeof text, "GPU %u%s%s", device, name ? " " : "", name ? name : "");
-    last = name ? device : GPU_NONE; /* it may be known next time */
-    return text;
-}
-
-static struct json_place place_on_gpu(const struct join_windows *in, struct window *w,
-                                      enum lane_kind kind, uint32_t owner, uint32_t id,
-                                      uint64_t start, uint64_t end)
-{
-    struct json_place at = window_place(w, in->shared, 1, start, end);
-    if (!w->gpu.lanes)
-        w->gpu.lanes = lanes_make();
-    if (w->gpu.lanes)
-        lanes_place(w->gpu.lanes, kind, owner, id, at.start_ns, at.end_ns,
-                    kind == LANE_ANNOTATION || kind == LANE_OVERHEAD, process_of(in, kind, owner),
-                    &w->body, &at.pid, &at.tid);
-    return at;
 }
 
 /* The arrow from a call's row to what it caused. One that would lead back in time has no end in Perfetto: it is left out. */
@@ -143,7 +111,9 @@ static void write_work(const struct join_windows *in, struct window *w, struct c
         link.transfer = &transfer;
     uint32_t device =
         r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
-    struct json_place at = place_on_gpu(in, w, LANE_WORK, device, r->stream, r->start, r->end);
+    struct json_place at;
+    if (!gpu_place(w, in->shared, LANE_WORK, device, r->stream, r, &at))
+        return;
     json_gpu_work(&w->body, r, &at, &link);
     top_gpu(window_top(w, in->shared), r, &at, c->external);
     if (r->kind == GPU_KERNEL)
@@ -158,8 +128,10 @@ static void write_sync(const struct join_windows *in, struct window *w, struct c
                        const struct gpu_record *r)
 {
     struct json_wait wait;
+    struct json_place at;
     events_find(r, c->correlation, &wait);
-    struct json_place at = place_on_gpu(in, w, LANE_SYNC, r->device, r->stream, r->start, r->end);
+    if (!gpu_place(w, in->shared, LANE_SYNC, r->device, r->stream, r, &at))
+        return;
     json_gpu_sync(&w->body, r, &at, c->external, &wait);
     arrow(w, c, &at);
     w->gpu.syncs++;
@@ -302,7 +274,9 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
     struct window *w = in->at(r->start);
     if (!w || !window_room(w, in->shared))
         return;
-    struct json_place at = place_on_gpu(in, w, LANE_OVERHEAD, 0, r->overhead.tid, r->start, r->end);
+    struct json_place at;
+    if (!gpu_place(w, in->shared, LANE_OVERHEAD, 0, r->overhead.tid, r, &at))
+        return;
     json_gpu_overhead(&w->body, r, &at);
     top_gpu(window_top(w, in->shared), r, &at, 0);
     touched(w);
@@ -715,8 +689,10 @@ static void put_annotation(const struct range_extent *e, void *arg)
     const struct settling *s = arg;
     if (!window_room(s->w, s->in->shared))
         return;
-    struct json_place at =
-        place_on_gpu(s->in, s->w, LANE_ANNOTATION, e->device, e->stream, e->start, e->end);
+    const struct gpu_record time = {.start = e->start, .end = e->end};
+    struct json_place at;
+    if (!gpu_place(s->w, s->in->shared, LANE_ANNOTATION, e->device, e->stream, &time, &at))
+        return;
     json_gpu_annotation(&s->w->body, e->name, e->name_len, &at, e->id);
     top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
     s->w->events++;

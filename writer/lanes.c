@@ -28,10 +28,9 @@
 #define ANNOTATION_SORT 15
 #define SYNC_SORT       23
 
-#define MOST_OVERLAPS 64u /* rows of one stream and kind; then the last takes all */
-#define MOST_ROWS     (1u << 16)
-#define BUDGET        (1u << 20) /* intervals in memory, of all rows: 24 MiB */
-#define NAMED_PIDS    64u
+#define MOST_ROWS  (1u << 16)
+#define BUDGET     (1u << 20) /* intervals in memory, of all rows: 24 MiB */
+#define NAMED_PIDS 64u
 
 struct lane {
     struct intervals busy;
@@ -180,7 +179,7 @@ static uint32_t plain_tid(enum lane_kind kind, uint32_t id)
 /* Adds a row to a group. NULL: it has enough, or no memory. */
 static struct lane *add_lane(struct lanes *l, struct group *g)
 {
-    if (g->n == MOST_OVERLAPS || l->n_rows == MOST_ROWS) {
+    if (g->n == LANES_OVERLAPS || l->n_rows == MOST_ROWS) {
         return NULL;
     }
     struct lane *all = realloc(g->lanes, (g->n + 1) * sizeof(*all));
@@ -337,31 +336,30 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
 
 /* ---- placing --------------------------------------------------------------------------------------------- */
 
-void lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
+bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
                  int64_t end, bool nest, const char *process, struct buf *b, uint32_t *pid,
                  uint32_t *tid)
 {
     struct group *g = group_of(l, kind, owner, id, nest);
     struct lane *lane = NULL;
+    bool fits = false;
     *pid = pid_of(kind, owner);
-    for (uint32_t k = 0; g != NULL && k < MOST_OVERLAPS; k++) {
-        struct lane *at = k < g->n ? &g->lanes[k] : add_lane(l, g);
-        if (at == NULL) {
+    for (uint32_t k = 0; g != NULL && !fits && k < LANES_OVERLAPS; k++) {
+        lane = k < g->n ? &g->lanes[k] : add_lane(l, g);
+        if (lane == NULL) {
             break;
         }
-        lane = at;
-        if (take(l, g, lane, start, end)) {
-            break;
-        }
+        fits = take(l, g, lane, start, end);
     }
     if (lane == NULL) {
         /* no memory for as much as a row: it has a number, if no name */
         *tid = plain_tid(kind, id);
         *tid = *tid != 0 ? *tid : EXTRA_TID - 1;
-        return;
+        return g == NULL || g->n == 0;
     }
     *tid = lane->tid;
-    if (!lane->named) {
+    if (fits && !lane->named) {
         put_names(l, g, lane, process, b);
     }
+    return fits;
 }

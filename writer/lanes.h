@@ -18,6 +18,9 @@ enum lane_kind {
     LANE_KINDS
 };
 
+/* Rows of one stream and kind, the plain one among them. A device runs 128 kernels at once, but any number of threads may wait. */
+#define LANES_OVERLAPS 1024u
+
 struct lanes; /* made by lanes_make() */
 
 /* NULL: no memory. */
@@ -30,8 +33,9 @@ void lanes_free(struct lanes *l);
  * LANE_OVERHEAD; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events share a row; events that nest do too when
  * `nest` (annotations), else they go to an extra row ("stream 7 (overlap 1)"). Bounded memory: what starts before all that is remembered
  * of a row goes to an extra row. The names and sort indices (M events) of a row and of its process are appended to `b` when it is first
- * used: process_name = `process`, process_labels "GPU N" (or "overhead"), process_sort_index 5000000 + N. */
-void lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
+ * used: process_name = `process`, process_labels "GPU N" (or "overhead"), process_sort_index 5000000 + N. False: it overlaps something on every row
+ * that the stream may have, so it is not to be written. */
+bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
                  int64_t end, bool nest, const char *process, struct buf *b, uint32_t *pid,
                  uint32_t *tid);
 
