@@ -3,8 +3,11 @@
  * rare and the holder does next to nothing. */
 #include "preload/steps.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "cupti/gpu_trace.h"
 #include "preload/after.h"
@@ -60,14 +63,18 @@ static struct {
 static bool demanded; /* what is recorded now was demanded */
 static bool
     deciding; /* a thread handles requests, perhaps without the lock: it takes those that wait, too */
-static struct request waiting[WAITING];
+static uint64_t decision;                   /* number of the one under way, or of the last one */
+static pid_t decider;                       /* thread that asks the program's schedule for it */
+static _Atomic unsigned unheard;            /* marks that it made meanwhile; itself adds */
+static struct request waiting[WAITING + 1]; /* the last one is for who decides */
 static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
 
-/* Of each thread: it runs the program's schedule, or a handler of its; it has, or waits for, the lock, and a signal handler that
- * interrupts it must not wait for that; and the marks it has made. */
-static __thread bool in_chooser;
+/* Of each thread: it runs a handler of the program's; it runs the program's schedule, called from this frame; it has, or waits for, the
+ * lock, and a signal handler that interrupts it must not wait for that; and the marks it has made. */
+static __thread bool in_handler;
+static __thread const char *asked_from;
 static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
 
@@ -207,23 +214,69 @@ static enum action checked(int answer)
     return ACTION_SKIP;
 }
 
-/* Asks the program, without the lock: what it calls may wait for anything, and another thread may mark a step meanwhile. False: this
- * process is over, or a child, and the lock is not held. */
-static bool ask(enum action *answer)
+/* The program's schedule did not come back: nobody waits for its answer any more. */
+static void abandon(void)
 {
+    static _Atomic bool said;
+    deciding = false;
+    decision++;
+    if (!atomic_exchange(&said, true))
+        log_warn("the program's schedule was left without an answer (an exception, longjmp, or its "
+                 "thread ended): that step goes on as the one before it");
+}
+
+/* Whether the thread that asks has ended in the program's schedule. Under the lock. */
+static bool decider_is_gone(void)
+{
+    int saved = errno;
+    bool gone =
+        deciding && syscall(SYS_tgkill, syscall(SYS_getpid), decider, 0) != 0 && errno == ESRCH;
+    errno = saved;
+    return gone;
+}
+
+/* Whether what this thread marks does not count, because it runs a handler or the program's schedule. A schedule that was left by longjmp
+ * or an exception has no frame any more: the stack grows down, and has come back to above where it was called from. From a call that lies
+ * deeper by chance that cannot be told; but no schedule marks so many steps. */
+static bool is_unheard(void)
+{
+    if (in_handler)
+        return true;
+    if (!asked_from)
+        return false;
+    if ((const char *)__builtin_frame_address(0) < asked_from && ++unheard <= WAITING)
+        return true;
+    asked_from = NULL;
+    lock();
+    if (deciding && decider == (pid_t)syscall(SYS_gettid))
+        abandon();
+    unlock();
+    return false;
+}
+
+/* Asks the program, without the lock: what it calls may wait for anything, and another thread may mark a step meanwhile. False: this
+ * process is over, or a child, or the answer comes too late, and the lock is not held. */
+static __attribute__((noinline)) bool ask(enum action *answer)
+{
+    uint64_t mine = decision;
     struct train_time time = time_at(clock_monotonic_ns());
     int64_t position = atomic_load(&step) - first_step;
     steps_chooser *choose = chooser;
     void *arg = chooser_arg;
+    decider = (pid_t)syscall(SYS_gettid);
+    unheard = 0;
     unlock();
-    in_chooser = true;
+    asked_from = __builtin_frame_address(0);
     int given = choose(&time, position, arg);
-    in_chooser = false;
+    asked_from = NULL;
     if (atomic_load(&cprof_life) == LIFE_OVER)
         return false;
     lock();
     *answer = checked(given);
-    return true;
+    if (decision == mine)
+        return true;
+    unlock();
+    return false;
 }
 
 /* The action of the step that is now the current one. False: as ask(). */
@@ -393,39 +446,56 @@ static void say_in_handler(void)
                  "interrupts does so, too: it does not count");
 }
 
+/* In a child made by clone() itself nobody is there who would let go of the lock, and nobody who records. */
+static bool is_elsewhere(void)
+{
+    int owner = cprof_owner_pid();
+    return owner && owner != (int)syscall(SYS_getpid);
+}
+
+/* Handles what waits, the oldest first, until there is nothing more. With the lock, which is given back. */
+static void serve_waiting(void)
+{
+    deciding = true;
+    decision++;
+    while (n_waiting > 0) {
+        struct request r = waiting[0];
+        n_waiting--;
+        for (unsigned i = 0; i < n_waiting; i++)
+            waiting[i] = waiting[i + 1];
+        if (!handle(&r))
+            return;
+    }
+    deciding = false;
+    unlock();
+}
+
 static void serve(const struct request *given)
 {
     static _Atomic bool said;
-    if (atomic_load(&cprof_life) == LIFE_OVER || in_chooser)
+    if (atomic_load(&cprof_life) == LIFE_OVER || is_elsewhere())
         return; /* in a forked child the lock may be held by a thread that is not there */
     if (has_lock) {
         say_in_handler();
         return;
     }
-    lock();
-    if (deciding) {
-        if (n_waiting < WAITING)
-            waiting[n_waiting++] = *given;
-        else if (!atomic_exchange(&said, true))
-            log_warn("more than %u steps ended while the program's schedule decided about one; "
-                     "the rest is not counted",
-                     WAITING);
-        unlock();
+    if (is_unheard())
         return;
-    }
-    deciding = true;
-    struct request r = *given;
-    while (handle(&r)) {
-        if (n_waiting == 0) {
-            deciding = false;
-            unlock();
-            return;
-        }
-        r = waiting[0];
-        n_waiting--;
-        for (unsigned i = 0; i < n_waiting; i++)
-            waiting[i] = waiting[i + 1];
-    }
+    if (given->kind == EDGE_STEP && given->source == STEP_CALL)
+        atomic_store(&called, true);
+    lock();
+    if (decider_is_gone())
+        abandon();
+    if (n_waiting < WAITING || !deciding)
+        waiting[n_waiting++] = *given;
+    else if (!atomic_exchange(&said, true))
+        log_warn("more than %u steps ended while the program's schedule decided about one; "
+                 "the rest is not counted",
+                 WAITING);
+    if (deciding)
+        unlock();
+    else
+        serve_waiting();
 }
 
 /* ---- calls ---- */
@@ -484,8 +554,6 @@ void steps_mark(enum step_source source, uint64_t ticks)
 void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, int64_t tokens)
 {
     marked_here++;
-    if (source == STEP_CALL && !in_chooser && atomic_load(&cprof_life) != LIFE_OVER)
-        atomic_store(&called, true);
     serve(&(struct request){
         .kind = EDGE_STEP, .source = source, .ticks = ticks, .samples = samples, .tokens = tokens});
     if (atomic_load(&cprof_life) == LIFE_AWAKE && steps_current() > 0)
@@ -519,12 +587,12 @@ void steps_tell(void)
 
 void steps_ignore_thread(void)
 {
-    in_chooser = true;
+    in_handler = true;
 }
 
 enum steps_answer steps_demand(int64_t steps, int64_t *first)
 {
-    if (atomic_load(&cprof_life) != LIFE_AWAKE)
+    if (atomic_load(&cprof_life) != LIFE_AWAKE || is_elsewhere())
         return STEPS_REFUSED;
     enum steps_answer answer = STEPS_TAKEN;
     lock();

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -715,6 +716,126 @@ START_TEST(marks_that_come_while_it_decides_are_counted)
 }
 END_TEST
 
+static sigjmp_buf out;
+
+static int choose_to_leave(const struct train_time *time, int64_t number, void *unused)
+{
+    (void)time, (void)unused;
+    if (number == 2)
+        siglongjmp(out, 1);
+    return number % 2 ? ACTION_ACTIVE : ACTION_SKIP;
+}
+
+/* An exception of another language does the same. The step that it was about goes on as the one before. */
+START_TEST(a_schedule_that_is_left)
+{
+    start(false);
+    steps_choose_by(choose_to_leave, NULL);
+    if (sigsetjmp(out, 0) == 0)
+        for (int i = 0; i < 3; i++)
+            MARK();
+    check_step(2, ACTION_ACTIVE, ALL);
+    MARK();
+    check_step(3, ACTION_ACTIVE, ALL);
+    MARK();
+    check_step(4, ACTION_SKIP, GATE_SKIPPED);
+    finish();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "was left without an answer"), 1);
+}
+END_TEST
+
+static __attribute__((noinline)) void mark_deep(int depth)
+{
+    volatile char room[4096] = {0};
+    if (depth > 0)
+        mark_deep(depth - 1);
+    else
+        MARK();
+    room[0]++;
+}
+
+/* Marks that come from deeper in the stack than the schedule was called from look as if it made them, for a while. */
+START_TEST(a_schedule_that_is_left_for_good)
+{
+    start(false);
+    steps_choose_by(choose_to_leave, NULL);
+    if (sigsetjmp(out, 0) == 0)
+        for (int i = 0; i < 3; i++)
+            MARK();
+    for (int i = 0; i < 100; i++)
+        mark_deep(16);
+    ck_assert_int_gt(steps_current(), 30);
+    finish();
+}
+END_TEST
+
+static int choose_to_end(const struct train_time *time, int64_t number, void *unused)
+{
+    (void)time;
+    if (number == 1)
+        pthread_exit(unused);
+    return ACTION_ACTIVE;
+}
+
+static void *mark_once(void *unused)
+{
+    MARK();
+    return unused;
+}
+
+/* It is cancelled there, or ends by itself: other threads' marks count. */
+START_TEST(a_thread_that_ends_in_the_schedule)
+{
+    pthread_t other;
+    start(false);
+    steps_choose_by(choose_to_end, NULL);
+    ck_assert_int_eq(pthread_create(&other, NULL, mark_once, NULL), 0);
+    pthread_join(other, NULL);
+    for (int i = 0; i < 100; i++)
+        MARK();
+    check_step(101, ACTION_ACTIVE, ALL);
+    finish();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "was left without an answer"), 1);
+}
+END_TEST
+
+static void *mark_65_times(void *unused)
+{
+    for (int i = 0; i < 65; i++)
+        MARK();
+    pthread_barrier_wait(&meeting);
+    return unused;
+}
+
+static int choose_to_be_slow_and_end(const struct train_time *time, int64_t number, void *unused)
+{
+    (void)time;
+    if (number == 1) {
+        pthread_t other;
+        pthread_barrier_init(&meeting, NULL, 2);
+        ck_assert_int_eq(pthread_create(&other, NULL, mark_65_times, NULL), 0);
+        pthread_barrier_wait(&meeting);
+        pthread_join(other, NULL);
+        pthread_exit(unused);
+    }
+    return ACTION_ACTIVE;
+}
+
+/* As many marks wait as may; they count, and so does the next one. */
+START_TEST(what_waited_for_a_thread_that_ended_is_counted)
+{
+    pthread_t other;
+    start(false);
+    steps_choose_by(choose_to_be_slow_and_end, NULL);
+    ck_assert_int_eq(pthread_create(&other, NULL, mark_once, NULL), 0);
+    pthread_join(other, NULL);
+    MARK();
+    check_step(1 + 64 + 1, ACTION_ACTIVE, ALL);
+    finish();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "more than 64 steps"), 1);
+}
+END_TEST
+
 /* A program that stops in its schedule still ends well. */
 static int choose_the_end(const struct train_time *time, int64_t number, void *unused)
 {
@@ -768,6 +889,10 @@ Suite *suite_steps(void)
     tcase_add_test(all, what_is_no_action_is_skipped);
     tcase_add_test(all, a_schedule_decides_inside_regions_only);
     tcase_add_test(all, marks_that_come_while_it_decides_are_counted);
+    tcase_add_test(all, a_schedule_that_is_left);
+    tcase_add_test(all, a_schedule_that_is_left_for_good);
+    tcase_add_test(all, a_thread_that_ends_in_the_schedule);
+    tcase_add_test(all, what_waited_for_a_thread_that_ended_is_counted);
     tcase_add_test(all, an_exit_in_the_schedule);
     suite_add_tcase(suite, all);
     return suite;

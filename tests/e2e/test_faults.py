@@ -136,6 +136,41 @@ steps(1); print("done")
     assert step_numbers(load(result.traces[0])) == [1, 2] and result.parts == []
 
 
+def test_raw_clones_that_mark_steps(tmp_path):
+    """While other threads do, one of which holds cprof's lock in most of them: there is no such thread in the child, which does not wait."""
+    code = """
+import platform, signal
+SYS_clone, SIGCHLD = {"x86_64": 56, "aarch64": 220}[platform.machine()], 17
+here = ctypes.PyDLL(None)  # keeps the GIL, which a child could not get
+call, mark_here, leave = here.syscall, here.cprof_step, here._exit  # looked up now: a child might not get the loader's lock
+call.restype = ctypes.c_long
+over = False
+def mark():
+    while not over: step()
+threads = [threading.Thread(target=mark) for _ in range(2)]
+for t in threads: t.start()
+stuck = 0
+for i in range(300):
+    pid = call(SYS_clone, SIGCHLD, 0, 0, 0, 0)
+    if pid == 0:
+        mark_here()
+        leave(3)
+    end = time.monotonic() + 20
+    while (found := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < end: time.sleep(0.0005)
+    if found == (0, 0):
+        stuck += 1
+        os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)
+        break
+    assert os.waitstatus_to_exitcode(found[1]) == 3, found
+over = True
+for t in threads: t.join()
+print("stuck", stuck)
+"""
+    result = run(python(code), tmp_path, **ACTIVE_FROM_1)
+    assert (result.rc, result.out) == (0, "stuck 0\n")
+    assert step_numbers(load(result.traces[0])) and result.parts == []
+
+
 def test_threads_that_begin_and_end_during_drains(tmp_path):
     """Each lives for one range, over many windows; nothing of any of them is lost."""
     code = """
