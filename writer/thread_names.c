@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_names.h. A list that is searched from its start: few programs name their threads, and those name few. */
+/* See thread_names.h. A hash table with chains: programs with thousands of threads name them all. */
 #include "writer/thread_names.h"
 
 #include <pthread.h>
@@ -9,48 +9,73 @@
 
 #include "writer/writer.h"
 
-#define MOST 4096u
+#define BUCKETS 4096u /* a power of two */
+
+/* In the list of its bucket, or in the one of those that are free: the place of the next + 1; 0: none. */
+struct entry {
+    struct thread_name name;
+    uint32_t next;
+};
 
 /* Under the lock; `used` is also read without it: 0 is the usual case. */
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct thread_name *names;
-static uint32_t room;
+static struct entry *entries;
+static uint32_t room, made; /* entries that there is memory for, and that were in use once */
+static uint32_t buckets[BUCKETS], first_free;
 static _Atomic uint32_t used;
 
-static struct thread_name *find(uint32_t tid)
+/* What leads to the thread's entry, or to the end of its chain. The kernel gives numbers one after the other. */
+static uint32_t *find(uint32_t tid)
 {
-    for (uint32_t i = 0; i < used; i++)
-        if (names[i].tid == tid)
-            return &names[i];
-    return NULL;
+    uint32_t *link = &buckets[tid & (BUCKETS - 1)];
+    while (*link && entries[*link - 1].name.tid != tid)
+        link = &entries[*link - 1].next;
+    return link;
 }
 
-static struct thread_name *add(void)
+static bool grow(void)
 {
-    if (used == room && room < MOST) {
-        uint32_t more = room ? room * 2 : 16;
-        struct thread_name *bigger = realloc(names, more * sizeof *names);
-        if (!bigger)
-            return NULL;
-        names = bigger;
-        room = more;
-    }
-    return used < room ? &names[used++] : NULL;
+    uint32_t more = room ? room * 2 : 16;
+    struct entry *bigger = room < THREAD_NAMES ? realloc(entries, more * sizeof *entries) : NULL;
+    if (!bigger)
+        return false;
+    entries = bigger;
+    room = more;
+    return true;
+}
+
+/* NULL: there are too many, or no memory. */
+static struct thread_name *add(uint32_t tid)
+{
+    uint32_t place = first_free;
+    if (place)
+        first_free = entries[place - 1].next;
+    else if (made < room || grow())
+        place = ++made;
+    else
+        return NULL;
+    uint32_t *bucket = &buckets[tid & (BUCKETS - 1)];
+    struct entry *e = &entries[place - 1];
+    e->name.tid = tid;
+    e->next = *bucket;
+    *bucket = place;
+    used++;
+    return &e->name;
 }
 
 void writer_name_thread(uint32_t tid, const char *text, size_t len)
 {
     pthread_mutex_lock(&names_lock);
-    struct thread_name *name = find(tid);
-    if (!name)
-        name = add();
+    uint32_t place = *find(tid);
+    struct thread_name *name = place ? &entries[place - 1].name : add(tid);
     if (name) {
-        name->tid = tid;
         name->ticks = clock_ticks();
         name->len = len < THREAD_NAME_MOST ? (uint32_t)len : THREAD_NAME_MOST;
         memcpy(name->text, text, name->len);
     }
     pthread_mutex_unlock(&names_lock);
+    if (!name)
+        thread_log_lost(NULL, LOSS_NAMES, 1);
 }
 
 bool thread_names_find(uint32_t tid, struct thread_name *out)
@@ -58,11 +83,11 @@ bool thread_names_find(uint32_t tid, struct thread_name *out)
     if (atomic_load_explicit(&used, memory_order_relaxed) == 0)
         return false;
     pthread_mutex_lock(&names_lock);
-    const struct thread_name *name = find(tid);
-    if (name)
-        memcpy(out, name, sizeof *out);
+    uint32_t place = *find(tid);
+    if (place)
+        memcpy(out, &entries[place - 1].name, sizeof *out);
     pthread_mutex_unlock(&names_lock);
-    return name && out->len;
+    return place && out->len;
 }
 
 void thread_names_forget(uint32_t tid)
@@ -70,8 +95,12 @@ void thread_names_forget(uint32_t tid)
     if (atomic_load_explicit(&used, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&names_lock);
-    struct thread_name *name = find(tid);
-    if (name)
-        *name = names[--used];
+    uint32_t *link = find(tid), place = *link;
+    if (place) {
+        *link = entries[place - 1].next;
+        entries[place - 1].next = first_free;
+        first_free = place;
+        used--;
+    }
     pthread_mutex_unlock(&names_lock);
 }

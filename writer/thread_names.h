@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_NAME_MOST 255u
+#define THREAD_NAME_MOST 255u   /* bytes of one */
+#define THREAD_NAMES     16384u /* most that are kept; one more is counted */
 
 struct thread_name {
     uint64_t ticks; /* when it was given */
