@@ -193,7 +193,7 @@ static bool start_writer(const struct config *config)
         .top_bytes = (uint64_t)config->top_mb << 20,
         .hold_bytes = HOLD_BYTES,
         .exit_deadline_ms = config->drain_deadline_ms,
-        .run_started_ns = names_start_time() * 1000000000,
+        .run_started_ns = names_start_ns(),
         .affinity = affinity_known ? &affinity : NULL,
         .affinity_size = sizeof affinity,
         .gpu = config->activities & CONFIG_ACTIVITY_CUDA ? gpu_source() : NULL,

@@ -20,7 +20,8 @@
 #include "preload/parse.h"
 
 #define START_TIME "CPROF_START_TIME"
-#define SECOND_NS  1000000000
+#define SECOND_NS  INT64_C(1000000000)
+#define FRACTION   9 /* digits of a second's parts */
 
 enum {
     CMDLINE_MAX = 4096,
@@ -36,8 +37,8 @@ const char *const names_variables[NAMES_VARIABLES] = {
 };
 /* clang-format on */
 
-/* Seconds since the epoch; written by names_capture() in the constructor, read-only after it. */
-static int64_t start_time;
+/* Nanoseconds since the epoch; written by names_capture() in the constructor, read-only after it. */
+static int64_t start_ns;
 
 /* ---- command lines ---- */
 
@@ -266,21 +267,45 @@ static bool is_part_of_launch(void)
                                     read_cmdline("/proc/self/cmdline", cmdline, sizeof cmdline));
 }
 
-/* Puts the start into the environment. Neither printf nor setenv: they cost the budget of 50 us. */
+/* The digits of n, at least so many, in front of `end`. Returns where they begin. */
+static char *put_digits(char *end, int64_t n, int least)
+{
+    for (; n > 0 || least > 0; n /= 10, least--)
+        *--end = (char)('0' + n % 10);
+    return end;
+}
+
+/* Puts the start into the environment, seconds and nine digits behind the point. Neither printf nor setenv: they cost the budget of 50 us. */
 static void export_start(void)
 {
-    static char entry[sizeof START_TIME + 21]; /* belongs to the environment from here on */
-    char digits[20];
-    size_t count = 0, used = sizeof START_TIME - 1;
-
-    for (int64_t rest = start_time; rest > 0 && count < sizeof digits; rest /= 10)
-        digits[count++] = (char)('0' + rest % 10);
-    memcpy(entry, START_TIME, used);
-    entry[used++] = '=';
-    while (count > 0)
-        entry[used++] = digits[--count];
-    entry[used] = '\0';
+    static char entry[sizeof START_TIME + 32]; /* belongs to the environment from here on */
+    char *end = entry + sizeof entry - 1;
+    char *at = put_digits(end, start_ns % SECOND_NS, FRACTION);
+    *--at = '.';
+    at = put_digits(at, start_ns / SECOND_NS, 1);
+    *--at = '=';
+    memmove(entry + sizeof START_TIME - 1, at, (size_t)(end - at) + 1);
+    memcpy(entry, START_TIME, sizeof START_TIME - 1);
     putenv(entry);
+}
+
+/* What another process exported; without a fraction from one of an older version. False: nothing, or nonsense. */
+static bool read_start(const char *text, int64_t now_s, int64_t *ns)
+{
+    char whole[24] = "";
+    int64_t s = 0, fraction = 0;
+    const char *point = text ? strchr(text, '.') : NULL;
+    size_t length = point ? (size_t)(point - text) : text ? strlen(text) : 0;
+    if (length >= sizeof whole)
+        return false;
+    memcpy(whole, text ? text : "", length);
+    if (!parse_int(whole, 1, now_s, &s))
+        return false;
+    if (point &&
+        (strlen(point + 1) != FRACTION || !parse_int(point + 1, 0, SECOND_NS - 1, &fraction)))
+        return false;
+    *ns = s * SECOND_NS + fraction;
+    return true;
 }
 
 void names_capture(void)
@@ -288,19 +313,24 @@ void names_capture(void)
     struct timespec now;
     int64_t inherited;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    start_time = now.tv_sec;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* the clock that files get their times from */
+    start_ns = now.tv_sec * SECOND_NS + now.tv_nsec;
     if (!config_enabled())
         return;
-    if (parse_int(config_env(START_TIME), 1, now.tv_sec, &inherited) && is_part_of_launch())
-        start_time = inherited;
+    if (read_start(config_env(START_TIME), now.tv_sec, &inherited) && is_part_of_launch())
+        start_ns = inherited;
     else if (!is_session(program_invocation_short_name))
         export_start();
 }
 
 int64_t names_start_time(void)
 {
-    return start_time;
+    return start_ns / SECOND_NS;
+}
+
+int64_t names_start_ns(void)
+{
+    return start_ns;
 }
 
 /* ---- the run's name ---- */

@@ -43,6 +43,9 @@ void names_capture(void);
 /* When the launch started: seconds since the epoch. Known after names_capture(). Any thread. */
 int64_t names_start_time(void);
 
+/* The same in nanoseconds, by the clock from which files get their times: what this launch writes is not older. */
+int64_t names_start_ns(void);
+
 /*
  * The name of what runs here into out[0..size): Python's script without folder and .py, the last
  * part of a -m module, "python" for -c and standard input, the program's own name elsewhere; for a

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/sanitizer.h"
 #include "writer/writer.h"
 
 #define BIG      (256u << 10)
@@ -294,7 +295,7 @@ END_TEST
 /* ---- threads ---- */
 
 #define THREADS 6
-#define ROUNDS  60000
+#define ROUNDS  (under_valgrind() ? 1000u : 60000u)
 #define HELD    3
 #define TINY    4096u /* so that the free lists are all that threads wait for */
 #define FEW     (16 * TINY)
@@ -314,14 +315,14 @@ static void fill(uint8_t *data, size_t size, uint64_t mark)
 
 static void *application(void *arg)
 {
-    uint64_t mark = (uint64_t)(uintptr_t)arg << 32, rounds = 0;
+    uint64_t mark = (uint64_t)(uintptr_t)arg << 32, rounds = 0, most = ROUNDS;
     uint8_t *held[HELD] = {0};
-    while (rounds < ROUNDS) {
+    while (rounds < most) {
         unsigned at = (unsigned)rounds % HELD;
         if (held[at])
             complete(held[at], 8);
-        size_t size, most;
-        buffers_request(&held[at], &size, &most);
+        size_t size, records;
+        buffers_request(&held[at], &size, &records);
         if (held[at]) {
             fill(held[at], size, mark + ++rounds);
         } else {

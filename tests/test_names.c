@@ -347,7 +347,10 @@ static int64_t capture_as(const char *program, const char *extra, bool *exported
         names_capture();
         const char *value = getenv("CPROF_START_TIME");
         told[0] = names_start_time();
-        told[1] = value && strtoll(value, NULL, 10) == told[0];
+        char whole[48];
+        snprintf(whole, sizeof whole, "%lld.%09lld", (long long)(names_start_ns() / 1000000000),
+                 (long long)(names_start_ns() % 1000000000));
+        told[1] = value && strcmp(value, whole) == 0;
         _exit(write(ends[1], told, sizeof told) != sizeof told);
     }
     close(ends[1]);
@@ -372,6 +375,23 @@ START_TEST(a_launch_shares_its_start)
     ck_assert_int_ge(capture_as("python", "X=1", NULL), now);
     ck_assert_int_ge(capture_as("python", "RANK=0 WORLD_SIZE=1", NULL), now);
     ck_assert_int_ge(capture_as("python", "SLURM_PROCID=0 SLURM_NTASKS=16", NULL), now);
+}
+END_TEST
+
+START_TEST(a_start_is_known_to_the_nanosecond)
+{
+    setenv("CPROF_START_TIME", "1000.000000321", 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("RANK", "1", 1);
+        setenv("WORLD_SIZE", "2", 1);
+        config_capture();
+        names_capture();
+        _exit(names_start_ns() != INT64_C(1000000000321) || names_start_time() != 1000);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    ck_assert_int_eq(status, 0);
 }
 END_TEST
 
@@ -407,7 +427,18 @@ END_TEST
 
 START_TEST(a_bad_start_is_replaced)
 {
-    static const char *const bad[] = {"", "0", "-5", "x", "99999999999999", "1e3"};
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "-5",
+                                      "x",
+                                      "99999999999999",
+                                      "1e3",
+                                      "1000.",
+                                      "1000.5",
+                                      ".123456789",
+                                      "1000.12345678x",
+                                      "1000.1234567890",
+                                      "1000.-12345678"};
     int64_t now = time(NULL);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         setenv("CPROF_START_TIME", bad[i], 1);
@@ -477,6 +508,7 @@ Suite *suite_names(void)
     tcase_add_test(tcase, runs_in_slurm);
     tcase_add_test(tcase, runs_by_script_and_time);
     tcase_add_test(tcase, a_launch_shares_its_start);
+    tcase_add_test(tcase, a_start_is_known_to_the_nanosecond);
     tcase_add_test(tcase, a_launcher_exports_its_start);
     tcase_add_test(tcase, shells_export_nothing);
     tcase_add_test(tcase, a_bad_start_is_replaced);

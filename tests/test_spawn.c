@@ -246,8 +246,7 @@ END_TEST
 Suite *suite_spawn(void)
 {
     Suite *suite = suite_create("spawn");
-    const char *preload = getenv("LD_PRELOAD"); /* valgrind's own libraries */
-    if (UNDER_TSAN || (preload && strstr(preload, "vgpreload"))) {
+    if (UNDER_TSAN || under_valgrind()) {
         fprintf(stderr, "spawn: skipped under ThreadSanitizer and valgrind, which know no process "
                         "that shares memory and "
                         "was not made by fork()\n");

@@ -5,7 +5,8 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#define SECOND_NS INT64_C(1000000000)
 
 struct report report;
 
@@ -14,6 +15,14 @@ static bool is_table(const char *path)
 {
     size_t n = strlen(path), suffix = sizeof TOP_SUFFIX - 1;
     return n > suffix && strcmp(path + n - suffix, TOP_SUFFIX) == 0;
+}
+
+bool is_of_earlier_run(const struct stat *st, const struct writer_options *options)
+{
+    int64_t started = options->run_started_ns;
+    if (st->st_mtim.tv_nsec == 0)
+        started -= started % SECOND_NS;
+    return (int64_t)st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec < started;
 }
 
 bool earlier_run_in_the_way(const struct writer_options *options)
@@ -32,8 +41,7 @@ bool earlier_run_in_the_way(const struct writer_options *options)
         struct stat st;
         if (is_table(found.gl_pathv[i]) || stat(found.gl_pathv[i], &st) != 0)
             continue;
-        int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-        in_the_way = changed < options->run_started_ns;
+        in_the_way = is_of_earlier_run(&st, options);
         if (in_the_way)
             log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
                       "is recorded. "

@@ -4,6 +4,7 @@
 #define WRITER_REPORT_H
 
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "writer/writer.h"
 
@@ -30,6 +31,10 @@ void report_trace(const char *path);
 
 /* Writes the one line for the user. The exiting thread, once the cprof thread is done. */
 void report_exit(const struct writer_options *options);
+
+/* Whether a file was there before this run began. Where files have times in whole seconds, one of the same second counts as this run's.
+ * Any thread. */
+bool is_of_earlier_run(const struct stat *st, const struct writer_options *options);
 
 /* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
  * restart finds its own). Asked once, before the first file is made; later calls answer false. cprof thread. */

@@ -14,6 +14,7 @@
 #include "writer/lanes.h"
 #include "writer/open_copy.h"
 #include "writer/path.h"
+#include "writer/report.h"
 #include "writer/thread_names.h"
 #include "writer/top.h"
 #include "writer/memory_owners.h"
@@ -606,8 +607,7 @@ static bool may_have(const struct writer_options *options, const char *path)
     struct stat st;
     if (lstat(path, &st) != 0)
         return true;
-    return options->overwrite &&
-           (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec < options->run_started_ns;
+    return options->overwrite && is_of_earlier_run(&st, options);
 }
 
 int window_finish(struct window *w, const struct window_shared *shared, char *path)

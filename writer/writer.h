@@ -231,7 +231,7 @@ struct writer_options {
     uint64_t top_bytes;       /* memory for a window's table; 0: none is made */
     uint64_t hold_bytes;      /* for step 0 before the first mark */
     int64_t exit_deadline_ms; /* at exit, for all that is left to do */
-    int64_t run_started_ns;   /* wall clock; this rank's files that are newer are of this run */
+    int64_t run_started_ns;   /* wall clock; this rank's files that are not older are of this run */
     const void *affinity;     /* cpu_set_t read in the constructor, or NULL; copied */
     unsigned long affinity_size;
     const struct gpu_source *gpu;   /* where GPU records come from, or NULL */

@@ -292,6 +292,22 @@ def test_overwrite_replaces_a_trace_of_the_same_name(tmp_path):
     assert step_numbers(load(same)) == [0, 1] and other.read_text() == "{}"
 
 
+@pytest.mark.parametrize("written, replaced", [(0.4, True), (0.6, False), (0, False)])
+def test_overwrite_tells_runs_of_one_second_apart(tmp_path, written, replaced):
+    """A run began half a second after a full one. What was written before that in the same second is of the run before; of a file system that
+    keeps whole seconds that cannot be said."""
+    second = int(time.time()) - 100
+    same = tmp_path / "rank0.2.pt.trace.json"
+    same.write_text("{}")
+    os.utime(same, ns=(round((second + written) * 10) * 10**8,) * 2)
+    launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}.500000000")
+    result = run(python("steps(4)"), tmp_path, env=launch, WARMUP=0, ACTIVE=2, OVERWRITE=1)
+    assert result.complaints == []
+    assert sorted(path.name for path in files(tmp_path)) == (["rank0.2.pt.trace.json"] if replaced else
+                                                             ["rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"])
+    assert (same.read_text() == "{}") != replaced
+
+
 def test_overwrite_spares_the_traces_of_this_run(tmp_path):
     """What follows the last step has the batch of the window before it; so have all windows without {batch} in their name."""
     result = run(python("steps(2); push(b'evaluation'); pop()"), tmp_path / "a", OVERWRITE=1, **EVERY_STEP)

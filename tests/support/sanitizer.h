@@ -3,6 +3,10 @@
 #ifndef TESTS_SUPPORT_SANITIZER_H
 #define TESTS_SUPPORT_SANITIZER_H
 
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
 #elif defined(__has_feature)
@@ -13,5 +17,12 @@
 #ifndef UNDER_TSAN
 #define UNDER_TSAN 0
 #endif
+
+/* Under valgrind, which runs one thread at a time: it preloads libraries of its own. */
+static inline bool under_valgrind(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    return preload && strstr(preload, "vgpreload");
+}
 
 #endif
