@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "tests/support/sanitizer.h"
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define FOREIGN_ALLOCATOR 1
@@ -28,9 +30,14 @@ void alloc_fail_from(size_t size)
 }
 
 #ifdef FOREIGN_ALLOCATOR
-const bool alloc_is_ours = false;
+bool alloc_is_ours = false;
 #else
-const bool alloc_is_ours = true;
+bool alloc_is_ours = true;
+
+__attribute__((constructor)) static void look_for_valgrind(void)
+{
+    alloc_is_ours = !under_valgrind();
+}
 
 #define VISIBLE __attribute__((visibility("default")))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit binary's own malloc: counts what each thread asks for and fails on demand. With a sanitizer that brings its own
+/* The unit binary's own malloc: counts what each thread asks for and fails on demand. With a sanitizer, or valgrind, that brings its own
  * allocator there is nothing to count, and alloc_is_ours is false. */
 #ifndef TESTS_SUPPORT_ALLOC_H
 #define TESTS_SUPPORT_ALLOC_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* False: the two functions below see and do nothing. */
-extern const bool alloc_is_ours;
+extern bool alloc_is_ours;
 
 /* Calls of malloc, calloc and realloc that this thread has made. */
 uint64_t alloc_count(void);
