@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICES   32u
+#define DEVICES   128u
 #define CONTEXTS  1024u
 #define NAME_SIZE 96u
-#define JSON_SIZE 640u /* one device */
+#define JSON_SIZE 640u   /* one device */
+#define JSON_MOST 12288u /* all: what a file's head has room for (writer/window.c), 25 of today's */
 #define SHARED_OF_CUDA                                                                             \
     1024u /* bytes of shared memory that the driver takes of each block, compute capability 8.0 and newer */
 
@@ -32,7 +33,7 @@ static struct {
     struct {
         uint32_t context, device;
     } contexts[CONTEXTS]; /* by id; a later one with the same remainder takes the place */
-    char json[DEVICES * JSON_SIZE];
+    char json[JSON_MOST];
 } devices;
 
 /* The device, or NULL. */
@@ -114,7 +115,7 @@ const char *gpu_devices_json(void)
 {
     size_t len = 1;
     devices.json[0] = '[';
-    for (unsigned i = 0; i < DEVICES; i++) {
+    for (unsigned i = 0; i < DEVICES && len + JSON_SIZE <= JSON_MOST; i++) {
         const struct device *d = known_device(i);
         if (d == NULL) {
             continue;

@@ -146,6 +146,32 @@ START_TEST(the_only_kernel_gets_the_count)
 }
 END_TEST
 
+START_TEST(a_machine_of_many_gpus)
+{
+    static const uint32_t gpus[] = {0, 15, 16, 71};
+    begin();
+    for (unsigned i = 0; i < 4; i++) {
+        open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, gpus[i]), 1000 + gpus[i]);
+        struct gpu_record kernel = launch(1 + i, "gemm", false);
+        session_close("aten::mm");
+        kernel.device = gpus[i];
+        fake_gpu_deliver(&kernel);
+    }
+    struct trace t = finish();
+    for (unsigned i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "\"CUDA:%u\"", gpus[i]);
+        ck_assert_ptr_nonnull(account(&t, name));
+        ck_assert(trace_number(account(&t, name), "flops") == 1000 + gpus[i]);
+        ck_assert(trace_number(account(&t, name), "busy_ns") > 0);
+        snprintf(name, sizeof name, "TFLOP/s CUDA:%u", gpus[i]);
+        ck_assert_uint_ge(trace_count(&t, 'C', name), 1);
+    }
+    ck_assert(trace_number(account(&t, "CUDA:0"), "not_placed") == 0);
+    trace_free(&t);
+}
+END_TEST
+
 /* The second kernel may come much later than the first. */
 START_TEST(of_two_kernels_neither_does)
 {
@@ -514,6 +540,7 @@ Suite *suite_flop_stats(void)
     tcase_add_test(all, a_program_with_a_decimal_comma);
     tcase_add_test(all, a_peak_of_next_to_nothing);
     tcase_add_test(all, the_only_kernel_gets_the_count);
+    tcase_add_test(all, a_machine_of_many_gpus);
     tcase_add_loop_test(all, of_two_kernels_neither_does, 0, 2);
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);
     tcase_add_test(all, a_library_call_is_its_kernels_devices);

@@ -94,18 +94,21 @@ START_TEST(not_ours)
     gpu_device_learn(&hidden);
     ck_assert_str_eq(gpu_device_name(0), "NVIDIA H200");
     /* One more than there is room for. */
-    learn(32, &gpus[1]);
-    ck_assert_ptr_null(gpu_device_name(32));
+    learn(127, &gpus[1]);
+    learn(128, &gpus[1]);
+    ck_assert_str_eq(gpu_device_name(127), "NVIDIA A100-SXM4-80GB");
+    ck_assert_ptr_null(gpu_device_name(128));
 }
 END_TEST
 
-/* Whatever CUPTI says, the text is whole: as many devices as fit, each with the longest of everything. */
+/* Whatever CUPTI says, the text is whole and fits the head of a file, of 16 KB: as many devices as that allows, each with the longest of
+ * everything. */
 START_TEST(room)
 {
     static char name[300];
     memset(name, 'n', sizeof(name) - 1);
     gpu_devices_forget();
-    for (uint32_t id = 0; id < 40; id++) {
+    for (uint32_t id = 0; id < 200; id++) {
         struct cupti_device d;
         memset(&d, 0xff, sizeof(d));
         d.id = id;
@@ -114,7 +117,8 @@ START_TEST(room)
     }
     const char *json = gpu_devices_json();
     ck_assert_str_eq(json + strlen(json) - 3, "}\n]");
-    ck_assert_ptr_nonnull(strstr(json, "{\"id\": 31, "));
+    ck_assert_ptr_nonnull(strstr(json, "{\"id\": 17, "));
+    ck_assert_uint_lt(strlen(json), 13 << 10);
 }
 END_TEST
 

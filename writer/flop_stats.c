@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GPUS    16u
+#define GPUS    128u       /* more than a process was seen to have */
 #define DEVICES (1 + GPUS) /* the CPU first */
 #define CPU     0u
 #define NOWHERE UINT32_MAX
@@ -29,7 +29,9 @@ struct flop_stats {
     unsigned n;                        /* that are over */
     struct work total[DEVICES];
     bool used[DEVICES];
-    uint64_t late;       /* spans and kernels of steps that were settled */
+    uint32_t
+        devices;   /* all that are used are below: what is shown is made of these again and again */
+    uint64_t late; /* spans and kernels of steps that were settled */
     uint64_t unknown;    /* spans whose shapes could not be told */
     uint64_t not_placed; /* FLOPs of library calls whose kernel has not come */
 };
@@ -118,6 +120,7 @@ static struct work *work_at(struct flop_stats *s, int64_t ns, uint32_t device)
 {
     unsigned i = s->n;
     s->used[device] = true;
+    s->devices = device >= s->devices ? device + 1 : s->devices;
     while (i > 0 && ns < s->steps[i].start_ns)
         i--;
     struct step *step = &s->steps[i];
@@ -293,9 +296,8 @@ static double rate(const struct work *work, int64_t ns)
 /* Beside a GPU, the operators of the CPU only launch. */
 static bool has_coverage(const struct flop_stats *s, uint32_t device)
 {
-    for (unsigned d = 1; device == CPU && d < DEVICES; d++)
-        if (s->used[d])
-            return false;
+    if (device == CPU && s->devices > 1)
+        return false;
     return s->total[device].busy_ns > 0;
 }
 
@@ -317,14 +319,19 @@ static bool has_rates(const struct flop_stats *s, uint32_t device)
     return sum(&s->total[device]) > 0;
 }
 
-/* Whether the device has any counter. Beside one with rates, a device that nobody counted for shows at least its coverage of 0; where nothing
- * at all was counted, only the account says so. */
-static bool is_shown(const struct flop_stats *s, uint32_t device)
+static bool any_has_rates(const struct flop_stats *s)
 {
     bool any = false;
-    for (uint32_t d = 0; d < DEVICES; d++)
+    for (uint32_t d = 0; d < s->devices; d++)
         any |= has_rates(s, d);
-    return any && (has_rates(s, device) || (s->used[device] && has_coverage(s, device)));
+    return any;
+}
+
+/* Whether the device has any counter, where any has rates. Beside one with rates, a device that nobody counted for shows at least its coverage
+ * of 0; where nothing at all was counted, only the account says so. */
+static bool is_shown(const struct flop_stats *s, uint32_t device)
+{
+    return has_rates(s, device) || (s->used[device] && has_coverage(s, device));
 }
 
 static const char *name_of(uint32_t device, char room[16])
@@ -357,7 +364,7 @@ static void put_step(const struct flop_stats *s, const struct step *step, int64_
                      bool ended, const struct writer_options *options, uint32_t pid, struct buf *b)
 {
     static const struct work nothing;
-    for (uint32_t d = 0; d < DEVICES; d++) {
+    for (uint32_t d = 0; d < s->devices; d++) {
         if (!is_shown(s, d))
             continue;
         const struct work *work = step->on[d] ? step->on[d] : &nothing;
@@ -390,7 +397,8 @@ void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
     s->steps[s->n] = (struct step){.start_ns = end_ns};
     if (s->n < FLOP_STEPS)
         return;
-    put_step(s, &s->steps[0], s->steps[0].end_ns, false, options, pid, body);
+    if (any_has_rates(s))
+        put_step(s, &s->steps[0], s->steps[0].end_ns, false, options, pid, body);
     forget(&s->steps[0]);
     memmove(s->steps, s->steps + 1, s->n * sizeof s->steps[0]);
     s->n--;
@@ -399,11 +407,11 @@ void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
 void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
                          const struct writer_options *options, uint32_t pid, struct buf *b)
 {
-    if (!s)
+    if (!s || !any_has_rates(s))
         return;
     const struct step *rest = &s->steps[s->n];
     bool more = false;
-    for (unsigned d = 0; d < DEVICES; d++)
+    for (unsigned d = 0; d < s->devices; d++)
         more |= rest->on[d] && is_shown(s, d) && end_ns > rest->start_ns;
     for (unsigned i = 0; i < s->n; i++)
         put_step(s, &s->steps[i], s->steps[i].end_ns, !more && i + 1 == s->n, options, pid, b);
@@ -451,7 +459,7 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
     if (!s)
         return;
     buf_puts(b, "\"flops\": {");
-    for (uint32_t d = 0; d < DEVICES; d++)
+    for (uint32_t d = 0; d < s->devices; d++)
         if (is_told(s, d))
             put_device(s, d, duration_ns, options, b);
     buf_printf(b, "\"unknown\": %llu, \"not_placed\": %llu, \"late\": %llu}, ",

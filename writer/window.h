@@ -18,8 +18,8 @@ struct lanes;
 struct memory_owners;
 struct top;
 
-#define RESERVED     16u /* GPUs with a counter of what the caching allocator holds */
-#define DRIVER_PEAKS 64u /* pairs of device and kind whose most is told */
+#define RESERVED     128u /* GPUs with a counter of what the caching allocator holds */
+#define DRIVER_PEAKS 64u  /* pairs of device and kind whose most is told */
 
 /* The most driver memory of one kind. */
 struct driver_peak {
