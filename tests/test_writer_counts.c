@@ -222,6 +222,41 @@ START_TEST(a_span_that_ends_at_the_last_moment)
 }
 END_TEST
 
+/* The cprof thread waits at the end of a pass. */
+static int wait_in_pass(bool stopping)
+{
+    int armed = 1;
+    if (atomic_compare_exchange_strong(&moment, &armed, 2))
+        while (atomic_load(&moment) != 3)
+            usleep(100);
+    return stopping ? -1 : 1;
+}
+
+/* A window has come and gone, and something is lost behind it, before the cprof thread learns that markers of steps to skip are wanted. What
+ * is lost behind a window is none of its own, and no count runs below zero. */
+START_TEST(markers_of_skipped_steps_that_are_wanted_late)
+{
+    session_options.each_pass = wait_in_pass;
+    session_start(ACTION_SKIP, false);
+    atomic_store(&moment, 1);
+    writer_wake();
+    while (atomic_load(&moment) != 2)
+        usleep(100);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    session_step(ACTION_SKIP);
+    thread_log_lost(thread_log_get(), LOSS_MARKER, 1);
+    writer_want_skipped();
+    atomic_store(&moment, 3);
+    session_sleep(100);
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "span"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 /* The system takes the processor from the thread that marks a step, between the mark and telling the cprof thread of it. Other threads
  * record in the new step meanwhile. */
 START_TEST(a_mark_that_is_held_up)
@@ -275,6 +310,7 @@ Suite *suite_writer_counts(void)
     tcase_set_timeout(counts, 60);
     tcase_add_test(counts, exactly_what_was_made_stands_in_each_window);
     tcase_add_test(counts, a_span_that_ends_at_the_last_moment);
+    tcase_add_test(counts, markers_of_skipped_steps_that_are_wanted_late);
     tcase_add_test(counts, a_mark_that_is_held_up);
     tcase_add_test(counts, the_line_at_exit_comes_after_any_number_of_lines);
     tcase_add_test(counts, records_and_losses_make_all);

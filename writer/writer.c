@@ -66,6 +66,7 @@ static bool
     hold_is_trace; /* what is held may become the trace; else it is markers of warmup steps and of steps to skip */
 /* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no such step */
 static uint64_t skip_from, warm_from;
+static struct losses skip_losses; /* at skip_from */
 
 /* ---- failing ---- */
 
@@ -219,11 +220,8 @@ static void begin_hold(uint64_t from, bool is_trace, const struct losses *before
 /* Markers may now ask for steps to skip, in the middle of which we are. */
 static void hold_skipped(void)
 {
-    struct losses now;
-    if (skip_from == 0 || hold.on || !atomic_load(&skipped_wanted))
-        return;
-    window_losses(&now);
-    begin_hold(skip_from, false, &now, 0);
+    if (skip_from != 0 && !hold.on && atomic_load(&skipped_wanted))
+        begin_hold(skip_from, false, &skip_losses, 0);
 }
 
 static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
@@ -310,6 +308,8 @@ static void begin_step(const struct step_edge *edge)
         forget_unasked();
     else if (!warmup)
         forget_hold();
+    if (skip && !skip_from)
+        skip_losses = edge->losses;
     skip_from = !skip ? 0 : skip_from ? skip_from : edge->ticks;
     warm_from = !warmup ? 0 : warm_from ? warm_from : edge->ticks;
     hold_skipped();

@@ -456,4 +456,14 @@ def test_composers_marks(tmp_path):
         seen.update((e["ph"], e["name"].split(".")[0]) for e in trace["traceEvents"] if e["ph"] in "XiC")
     # what ended after the last file is in none
     missing = {(ph, name): n - seen[ph, name] for ph, name, n in theirs if n > seen[ph, name]}
-    assert set(missing) <= {("X", "event/epoch"), ("X", "event/fit")}, missing
+    assert set(missing) <= {("X", "event/epoch"), ("X", "event/fit"), ("X", "event/iteration")}, missing
+
+
+def test_an_iteration_that_composer_does_not_end(tmp_path):
+    """It ends with the training, whole, and is no misuse of a marker."""
+    done, (theirs, ours) = python(tmp_path, "composer", path=[COMPOSER], SCHEDULE_SCOPE="none", WARMUP=None, ACTIVE=None)
+    assert theirs == ours and done.complaints == []
+    trace = support.load(done.traces[0])
+    spans = {name: support.events(trace, ph="X", name=f"event/{name}") for name in ("fit", "iteration")}
+    assert [len(found) for found in spans.values()] == [1, 1] and trace["cprof"]["lost"]["total"] == 0
+    assert all("finished" not in found[0]["args"] for found in spans.values())

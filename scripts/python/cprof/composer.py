@@ -46,14 +46,17 @@ class TraceHandler(_TraceHandler):
 
     def process_duration_event(self, name: str, categories: Any, is_start: bool, timestamp: Any,
                                wall_clock_time_ns: int) -> None:
-        """Composer also ends durations whose start it did not report: those are left out."""
+        """Composer also ends durations whose start it did not report: those are left out. And training ends in the middle of an
+        iteration, which Composer begins and does not end then: it ends with the training around it."""
         started = self._started.__dict__.setdefault("names", set())
         if is_start:
             started.add(name)
             self._marker(name, categories).start()
-        elif name in started:
-            started.discard(name)
-            self._marker(name, categories).finish()
+            return
+        for ended in ("event/iteration", name) if name == "event/fit" else (name,):
+            if ended in started:
+                started.discard(ended)
+                self._marker(ended, categories).finish()
 
     def process_instant_event(self, name: str, categories: Any, timestamp: Any, wall_clock_time_ns: int) -> None:
         self._marker(name, categories).instant()

@@ -96,7 +96,7 @@ class Engine:
         parts = event.split("_")
         which = edge.get(parts[0]) or edge.get(parts[-1])
         name = "event/" + "_".join(p for p in parts if p not in edge)
-        actions = tuple(ProfilerAction) if name in ("event/fit", "event/epoch") else USUAL
+        actions = tuple(ProfilerAction) if name in ("event/fit", "event/iteration", "event/epoch") else USUAL
         mark = self.profiler.marker(name, actions=actions)
         if which == "finish":
             mark.finish()
@@ -113,6 +113,7 @@ class Engine:
     def fit(self, epochs, batches, samples):
         t = self.profiler.state.timestamp
         self.run_event("fit_start")
+        self.run_event("iteration_start")  # without an end, as where no iteration's length is given
         for _ in range(epochs):
             self.run_event("epoch_start")
             for _ in range(batches):
