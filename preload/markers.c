@@ -37,6 +37,9 @@
 #define SERIES_MOST   1024u       /* bytes of a series' name */
 #define ITEM_HEAD     3u          /* type and key length of a DATA_ARGS item */
 #define CATEGORY_ITEM (ITEM_HEAD + 4u + CATEGORY_MOST)
+#define RANGE_KEYS                                                                                 \
+    (~(UINTPTR_MAX >>                                                                              \
+       1)) /* the kernel's half of the addresses; low ones are a heap's where a program is not PIE */
 
 _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WARMUP &&
                    (int)CPROF_ACTIVE == ACTION_ACTIVE &&
@@ -99,7 +102,7 @@ static void misuse(struct thread_log *log)
 }
 
 /* Keys of spans are odd here, so that they are never the address of somebody else's object: a marker's is the address of
- * its second byte, a range's is made of its depth. */
+ * its second byte, a range's is made of its depth, where no address is. */
 static inline const void *marker_key(const struct cprof_marker *m)
 {
     return (const char *)m + 1;
@@ -107,7 +110,7 @@ static inline const void *marker_key(const struct cprof_marker *m)
 
 static inline const void *range_key(int depth)
 {
-    return (const void *)((uintptr_t)(unsigned)depth << 1 | 1);
+    return (const void *)(RANGE_KEYS | (uintptr_t)(unsigned)depth << 1 | 1);
 }
 
 static bool is_ours(const void *key)
@@ -117,7 +120,7 @@ static bool is_ours(const void *key)
 
 static bool is_range(const void *key)
 {
-    return (uintptr_t)key <= (uintptr_t)range_key(INT_MAX);
+    return (uintptr_t)key & RANGE_KEYS;
 }
 
 /* True when the innermost open span has this key. */

@@ -156,6 +156,17 @@ static void misuses(void)
     }
 }
 
+/* The same by markers that are not among the first ones, of which each thread knows more. */
+static void misuses_of_many(void)
+{
+    for (int i = 0; i < 64; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "first %d", i);
+        cprof_marker(name, NULL);
+    }
+    misuses();
+}
+
 /* Durations that cross the edges of steps and windows. */
 static void crossing(void)
 {
@@ -300,10 +311,19 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"all", all_calls},        {"null", null_markers},       {"names", awkward_names},
-                 {"long", long_names},      {"misuse", misuses},          {"crossing", crossing},
-                 {"threads", many_threads}, {"open", open_at_thread_end}, {"many", many_markers},
-                 {"fork", forked},          {"nostep", no_step},          {"exit", open_at_exit}};
+    } modes[] = {{"all", all_calls},
+                 {"null", null_markers},
+                 {"names", awkward_names},
+                 {"long", long_names},
+                 {"misuse", misuses},
+                 {"crossing", crossing},
+                 {"threads", many_threads},
+                 {"open", open_at_thread_end},
+                 {"many", many_markers},
+                 {"fork", forked},
+                 {"nostep", no_step},
+                 {"exit", open_at_exit},
+                 {"misuse many", misuses_of_many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();
