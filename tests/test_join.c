@@ -409,10 +409,11 @@ START_TEST(a_kernel_that_seems_to_begin_before_its_launch_has_no_arrow)
 {
     begin();
     session_span("span");
-    session_sleep(1);
+    session_sleep(30);
     struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    struct gpu_record work = kernel_record("k", 1, h.start - 100000);
+    uint64_t early = h.start - (uint64_t)(clock_ticks_per_second() / 100);
+    struct gpu_record work = kernel_record("k", 1, early);
     fake_gpu_deliver(&call);
     fake_gpu_deliver(&work);
     struct trace t = finish();
