@@ -17,12 +17,15 @@ static bool is_table(const char *path)
     return n > suffix && strcmp(path + n - suffix, TOP_SUFFIX) == 0;
 }
 
+static bool is_before(const struct stat *st, int64_t ns)
+{
+    return (int64_t)st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec < ns;
+}
+
 bool is_of_earlier_run(const struct stat *st, const struct writer_options *options)
 {
     int64_t started = options->run_started_ns;
-    if (st->st_mtim.tv_nsec == 0)
-        started -= started % SECOND_NS;
-    return (int64_t)st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec < started;
+    return is_before(st, st->st_mtim.tv_nsec == 0 ? started - started % SECOND_NS : started);
 }
 
 bool earlier_run_in_the_way(const struct writer_options *options)
@@ -41,7 +44,8 @@ bool earlier_run_in_the_way(const struct writer_options *options)
         struct stat st;
         if (is_table(found.gl_pathv[i]) || stat(found.gl_pathv[i], &st) != 0)
             continue;
-        in_the_way = is_of_earlier_run(&st, options);
+        /* runs of one second have one default name: those before leave the later ones another */
+        in_the_way = is_before(&st, options->run_started_ns - options->run_started_ns % SECOND_NS);
         if (in_the_way)
             log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
                       "is recorded. "

@@ -308,6 +308,18 @@ def test_overwrite_tells_runs_of_one_second_apart(tmp_path, written, replaced):
     assert (same.read_text() == "{}") != replaced
 
 
+def test_a_trace_of_the_second_in_which_the_run_began_is_not_in_the_way(tmp_path):
+    """Both have the same default name: the later run leaves its trace beside that of the one before."""
+    second = int(time.time()) - 100
+    same = tmp_path / "rank0.2.pt.trace.json"
+    same.write_text("{}")
+    os.utime(same, ns=(second * 10**9 + 4 * 10**8,) * 2)
+    launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}.500000000")
+    result = run(python("steps(4)"), tmp_path, env=launch, WARMUP=0, ACTIVE=2)
+    assert result.complaints == [] and same.read_text() == "{}"
+    assert sorted(path.name for path in files(tmp_path)) == ["rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
+
+
 def test_overwrite_spares_the_traces_of_this_run(tmp_path):
     """What follows the last step has the batch of the window before it; so have all windows without {batch} in their name."""
     result = run(python("steps(2); push(b'evaluation'); pop()"), tmp_path / "a", OVERWRITE=1, **EVERY_STEP)
