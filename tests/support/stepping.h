@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A recording driven through preload/steps.h, for its tests: no torch, no constructor, files in the session's folder. */
+#ifndef TESTS_SUPPORT_STEPPING_H
+#define TESTS_SUPPORT_STEPPING_H
+
+#include <check.h>
+#include <stdio.h>
+
+#include "preload/identity.h"
+#include "preload/init.h"
+#include "preload/schedule.h"
+#include "preload/steps.h"
+#include "tests/support/session.h"
+
+static struct config config;
+
+static inline void setup(void)
+{
+    session_setup();
+    config = (struct config){.wait = 1,
+                             .warmup = 1,
+                             .active = 2,
+                             .repeat = 1,
+                             .profile_memory = true,
+                             .record_shapes = true,
+                             .activities = CONFIG_ACTIVITY_CPU | CONFIG_ACTIVITY_CUDA,
+                             .run_name = "unit",
+                             .folder = session_folder,
+                             .filename = "rank{rank}.json"};
+    identity_start(&config);
+    session_options.ranks_wrote = identity_ranks_wrote;
+    atomic_store(&cprof_life, LIFE_AWAKE);
+}
+
+static inline void start(bool keep)
+{
+    ck_assert(writer_start(&session_options));
+    steps_start(&config, keep);
+}
+
+static inline void finish(void)
+{
+    steps_finish();
+    writer_finish();
+}
+
+#define ALL    (GATE_SPANS | GATE_MARKERS | GATE_MEMORY | GATE_SHAPES | GATE_CALLS)
+#define MARK() steps_mark(STEP_CALL, 0)
+
+static inline void check_gate(uint32_t bits, const char *when)
+{
+    for (uint32_t bit = 1; bit < 1u << GATE_BITS; bit <<= 1)
+        ck_assert_msg(gate_open(bit) == ((bits & bit) != 0), "gate bit %u is %d in %s", bit,
+                      gate_open(bit), when);
+}
+
+static inline void check_step(int64_t step, enum action action, uint32_t gate)
+{
+    char when[32];
+    snprintf(when, sizeof when, "step %lld", (long long)step);
+    ck_assert_int_eq(steps_current(), step);
+    ck_assert_int_eq(steps_action(), action);
+    check_gate(gate, when);
+}
+
+static inline void name_files(const char *filename)
+{
+    config.filename = filename;
+    session_options.trace_path = identity_trace_path;
+}
+
+#endif
