@@ -112,8 +112,8 @@ need_tool 'command -v localedef && ls /usr/share/i18n/charmaps/ANSI_X3.4-1968*' 
 need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native stacks skip" || true
 need_tool 'command -v eu-addr2line' elfutils "tests of native lines by it skip" || true
 need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
-need_tool 'echo "#include <mpi.h>" | mpicc.openmpi -E -' libopenmpi-dev "tests of Open MPI's transfers skip" || true
-need_tool 'echo "#include <mpi.h>" | mpicc.mpich -E - && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true
+need_tool 'echo "#include <mpi.h>" | mpicc.openmpi -E -x c -' libopenmpi-dev "tests of Open MPI's transfers skip" || true
+need_tool 'echo "#include <mpi.h>" | mpicc.mpich -E -x c - && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true
 nginx_works='PATH=$PATH:/usr/sbin; nginx -V 2>&1 | grep -q http_dav_module'
 # Where systemd runs, installing it would start a web server on port 80: left to whoever owns the machine.
 if [ -d /run/systemd/system ]; then
