@@ -103,15 +103,18 @@ void writer_trace_removed(const char *path)
     report.removed++;
 }
 
-/* "A B and 3 more", "A (2 removed)". Where the first were removed the newest are named. */
+/* "A B and 3 more", "A (2 removed)", "none left here (1 removed)". Where the first were removed the newest are named. */
 static void list_paths(char *out, size_t size)
 {
     uint64_t there = report.traces - report.removed;
     const struct report_paths *named =
         report.removed && report.newest.n ? &report.newest : &report.oldest;
     uint64_t more = there - named->n;
-    int used = snprintf(out, size, "%s%s%s", named->n > 0 ? named->of[0] : "",
-                        named->n > 1 ? " " : "", named->n > 1 ? named->of[1] : "");
+    const char *first = named->n > 0               ? named->of[0]
+                        : there || !report.removed ? ""
+                                                   : "none left here";
+    int used = snprintf(out, size, "%s%s%s", first, named->n > 1 ? " " : "",
+                        named->n > 1 ? named->of[1] : "");
     if (more > 0 && used >= 0 && (size_t)used < size)
         used += snprintf(out + used, size - (size_t)used, "%s%llu more", named->n ? " and " : "",
                          (unsigned long long)more);

@@ -198,7 +198,7 @@ def test_none_stay_when_a_command_has_taken_them(tmp_path):
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0,
                  ON_TRACE_READY=f"cp -t {tmp_path / 'taken'}")
     assert result.complaints == [] and result.names == [] and len(files(tmp_path / "taken")) == 3
-    assert tables(tmp_path) == []
+    assert tables(tmp_path) == [] and result.said[-1].endswith("lost: none left here (3 removed)")
     result = run(python("steps(1)"), tmp_path / "u", **CYCLE, NUM_TRACES_TO_KEEP=0)
     assert result.names == ["rank0.1.pt.trace.json"]
     assert result.complaints == ["CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without CPROF_REMOTE_URL or "
