@@ -16,6 +16,7 @@ import pytest
 
 import support
 import tool
+import cprof
 from cprof.tool import COMMANDS
 
 
@@ -54,12 +55,20 @@ def trace(tmp_path):
 ])
 def test_filters(args, expected, trace):
     assert names(trace, *args) == expected
+    given = {}
+    for option, value in zip(args[::2], args[1::2]):
+        given.setdefault(option[2:], []).append(int(value) if option == "--step" else value)
+    assert [event["name"] for event in cprof.events(trace, **given)] == expected
+    assert [event["name"] for event in cprof.events(trace, **{key: of[0] for key, of in given.items() if len(of) == 1},
+                                                    **{key: tuple(of) for key, of in given.items() if len(of) > 1})] == expected
 
 
 def test_refusals(trace):
     tool.refused(tool.cprof("events", trace, "--step", "9"), "no step 9: it holds 3, 4")
     tool.refused(tool.cprof("events", trace, "--device", "tpu"), "cpu, cuda or cuda:N")
     tool.refused(tool.cprof("events", "-", "--step", "3"), "stdin")
+    with pytest.raises(ValueError, match="no step 9: it holds 3, 4"):
+        next(cprof.events(trace, step=9))
 
 
 def test_help_lists_the_commands():

@@ -415,10 +415,15 @@ def key_averages(path: Union[str, os.PathLike], group_by_input_shape: bool = Fal
     return read(path, group_by_input_shape, group_by_stack_n)
 
 
-def events(path: Union[str, os.PathLike]) -> Iterator[Dict[str, Any]]:
-    """The events of a trace of any size, one by one, as dictionaries."""
+def events(path: Union[str, os.PathLike], name: Union[str, Iterable[str], None] = None,
+           category: Union[str, Iterable[str], None] = None, step: Union[int, Iterable[int], None] = None,
+           device: Union[str, Iterable[str], None] = None,
+           thread: Union[str, int, Iterable[Union[str, int]], None] = None) -> Iterator[Dict[str, Any]]:
+    """The events of a trace of any size, one by one, as dictionaries. The filters are those of `cprof events`: a name (a
+    glob), a category, a step, a device (`cpu`, `cuda`, `cuda:1`), a thread (its id, or a glob of its name); of several
+    values any, of several filters all must match. ValueError where the trace has no such step."""
     from cprof.tool.events import events as read
-    return read(path)
+    return read(path, name, category, step, device, thread)
 
 
 # ---- trace handlers ----

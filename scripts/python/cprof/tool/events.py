@@ -27,12 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "An option given several times matches any of its values; different options must all match."
 
 
-def events(path: Any) -> Iterator[Dict[str, Any]]:
-    """The events of a trace of any size, one by one."""
-    with open_trace(path) as trace:
-        yield from trace
-
-
 def _device_pid(event: Dict[str, Any]) -> Optional[Any]:
     """The GPU that an event is of, or None."""
     args = args_of(event)
@@ -82,11 +76,11 @@ class _Steps:
         return event.get("ph") != "M" and start is not None and self.has(start)
 
 
-def _threads(path: str, wanted: List[str]) -> Callable[[Dict[str, Any]], bool]:
+def _threads(path: Any, wanted: List[str], progress: bool) -> Callable[[Dict[str, Any]], bool]:
     """Whether an event is of one of these threads, by number or by the name that the trace gives it."""
     names: Dict[Any, str] = {}
     if not all(one.isdigit() for one in wanted):
-        with open_trace(path, True) as trace:
+        with open_trace(path, progress) as trace:
             for event in trace:
                 if event.get("ph") == "M" and event.get("name") == "thread_name":
                     names[text_of(event.get("pid")), text_of(event.get("tid"))] = text_of(args_of(event).get("name"))
@@ -95,36 +89,57 @@ def _threads(path: str, wanted: List[str]) -> Callable[[Dict[str, Any]], bool]:
                           fits(names.get((text_of(event.get("pid")), text_of(event.get("tid"))), "")))
 
 
-def run(args: argparse.Namespace) -> int:
+def _filters(path: Any, name: List[str], category: List[str], step: List[int], device: List[str], thread: List[str],
+             progress: bool) -> List[Callable[[Dict[str, Any]], bool]]:
+    """What an event must pass; steps and threads are looked up in the trace first."""
     tests: List[Callable[[Dict[str, Any]], bool]] = []
-    if args.trace == "-" and (args.step or args.thread):
+    if path == "-" and (step or thread):
         raise Problem("--step and --thread read the trace twice, which stdin cannot be")
-    if args.name:
-        fits = _names(args.name)
+    if name:
+        fits = _names(name)
         tests.append(lambda event: fits(event.get("name")))
-    if args.category:
-        categories = set(args.category)
+    if category:
+        categories = set(category)
         tests.append(lambda event: text_of(event.get("cat")) in categories)
-    if args.device:
-        devices = {one.lower() for one in args.device}
+    if device:
+        devices = {one.lower() for one in device}
         for one in devices:
             if not re.fullmatch(r"cpu|cuda(:\d+)?", one):
                 raise Problem(f"--device {one!r}: take cpu, cuda or cuda:N")
 
         def on_device(event: Dict[str, Any]) -> bool:
-            device = _device_pid(event)
-            return "cpu" in devices if device is None else "cuda" in devices or f"cuda:{device}" in devices
+            found = _device_pid(event)
+            return "cpu" in devices if found is None else "cuda" in devices or f"cuda:{found}" in devices
         tests.append(on_device)
-    if args.thread:
-        tests.append(_threads(args.trace, args.thread))
-    if args.step:
-        with open_trace(args.trace, True) as trace:
-            steps = _Steps(trace, args.step)
+    if thread:
+        tests.append(_threads(path, thread, progress))
+    if step:
+        with open_trace(path, progress) as trace:
+            steps = _Steps(trace, step)
         known = {number for _, _, number in steps.found}
         if not known & steps.wanted:
             held = f"it holds {', '.join(map(str, sorted(known)[:20]))}" if known else "it holds none"
-            raise Problem(f"no step {', '.join(map(str, args.step))}: {held}", args.trace)
+            raise Problem(f"no step {', '.join(map(str, step))}: {held}", path)
         tests.append(steps.takes)
+    return tests
+
+
+def _several(given: Any) -> List[Any]:
+    """One value, or several."""
+    return [] if given is None else [given] if isinstance(given, (str, int)) else list(given)
+
+
+def events(path: Any, name: Any = None, category: Any = None, step: Any = None, device: Any = None,
+           thread: Any = None) -> Iterator[Dict[str, Any]]:
+    """See cprof.events."""
+    tests = _filters(path, _several(name), _several(category), _several(step), _several(device),
+                     [str(one) for one in _several(thread)], False)
+    with open_trace(path) as trace:
+        yield from (event for event in trace if all(test(event) for test in tests))
+
+
+def run(args: argparse.Namespace) -> int:
+    tests = _filters(args.trace, args.name or [], args.category or [], args.step or [], args.device or [], args.thread or [], True)
     write = sys.stdout.write
     with open_trace(args.trace, not sys.stdout.isatty()) as trace:
         for event in trace:
