@@ -30,12 +30,13 @@ class Figures:
     kills: int = 0
     finished: int = 0   # traces that had been finished
     parts: int = 0      # open files
+    empty: int = 0      # of these, how many were killed between being made and the first write
     recovered: int = 0  # of these, how many strict readers took after `cprof recover` only
     marks: int = 0
     missing_s: float = 0.0  # the most between the last mark on disk and the last one made
 
     def __str__(self):
-        return (f"{self.kills} kills: {self.finished} finished traces and {self.parts} open files, {self.marks:,} marks; "
+        return (f"{self.kills} kills: {self.finished} finished traces and {self.parts} open files, {self.empty} of them empty, {self.marks:,} marks; "
                 f"{self.recovered} files needed `cprof recover`; at most {1000 * self.missing_s:.0f} ms missing at the end")
 
 
@@ -80,6 +81,11 @@ class Victim:
             figures.finished += 1
             return load(path)
         figures.parts += 1
+        if path.stat().st_size == 0:
+            figures.empty += 1
+            done = tool.cprof("recover", path)
+            assert done.rc == 2 and "is empty" in done.err
+            return {"baseTimeNanoseconds": 0, "traceEvents": []}
         try:
             return load(path)
         except (ValueError, EOFError, OSError):

@@ -114,9 +114,10 @@ def natural(path):
 
 
 def files(folder, *endings):
-    """Regular files below the folder but the lists of saved traces; with endings, those whose names end so."""
+    """Regular files below the folder but the lists of saved traces and the tables (`.top`, and `.top.PID~` which kill -9 leaves); with
+    endings, those whose names end so."""
     found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "saved_traces.jsonl" and
-             path.suffix != ".top"]
+             ".top" not in path.suffixes]
     return [path for path in found if not endings or path.name.endswith(endings)]
 
 

@@ -211,6 +211,8 @@ def test_files_that_are_refused(tmp_path):
     refused(cprof("recover", "x.json"), "is no open file of cprof")
     (tmp_path / "y.json.999999999.1.part").write_text("something else\n")
     refused(cprof("recover", "y.json.999999999.1.part"), "is no open trace of cprof")
+    (tmp_path / "z.json.999999999.1.part").touch()
+    refused(cprof("recover", tmp_path / "z.json.999999999.1.part"), "is empty: the program was killed before the first write")
 
 
 def test_a_file_that_is_still_written(tmp_path):

@@ -226,6 +226,8 @@ class Trace:
         else:
             line = None
         if line is None or line + b"\n" != EVENTS:
+            if os.path.getsize(self.path) == 0:
+                raise Problem("is empty: the program was killed before the first write; nothing to recover", self.path)
             raise Problem("ends, or is torn, before its events begin: nothing to recover" if found and
                           found[0].startswith(b"{") else "is no open trace of cprof", self.path)
         text = b"\n".join(found).rstrip(b" \n\0,")
