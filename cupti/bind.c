@@ -245,8 +245,17 @@ static void unbind_newer(struct cupti *c)
 #undef CUPTI
 }
 
+/* CUPTI, too, opens the driver by this name. Where 13.2.86 does not find it, cuptiGetVersion() calls itself until the stack is full; older
+ * ones tell their version, and newer ones an error. */
+static bool has_driver(void)
+{
+    return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL;
+}
+
 enum bind_result bind_open(struct cupti *c)
 {
+    if (!has_driver())
+        return BIND_NO_DRIVER;
     struct loaded *l = calloc(1, sizeof *l);
     if (!l)
         return BIND_NOT_FOUND;

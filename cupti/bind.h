@@ -27,7 +27,8 @@ enum bind_result {
     BIND_NOT_FOUND,
     BIND_TOO_OLD, /* path and version say which */
     BIND_BROKEN,  /* it lacks a function that cprof needs */
-    BIND_NO_GPU,  /* it does not tell its version: without a driver 13.5 does not; error says why */
+    BIND_NO_GPU,  /* it does not tell its version; error says why */
+    BIND_NO_DRIVER,
 };
 
 /* Finds, opens and binds libcupti. Once; any thread, inside a dlopen too. */

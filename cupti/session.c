@@ -314,6 +314,10 @@ void gpu_start(bool arm_now)
     case BIND_NOT_FOUND:
         log_info("no libcupti is to be found; CUDA calls are recorded, GPU activity is not");
         break;
+    case BIND_NO_DRIVER:
+        log_info("no driver (libcuda.so.1) is to be found; CUDA calls are recorded, GPU activity "
+                 "is not");
+        break;
     case BIND_TOO_OLD:
         log_info("%s: older than CUDA 11.8; CUDA calls are recorded, GPU activity is not",
                  api.path);

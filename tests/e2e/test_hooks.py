@@ -4,6 +4,7 @@ loaded, and that the caller sees the same with and without the preload. The runt
 with the real sonames and version nodes; the prototypes of hooks.def are compared with the CUDA headers where those
 are."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -414,6 +415,34 @@ def test_an_extension_brings_its_own_zlib(library, tmp_path):
     if control.returncode == 0:
         pytest.skip("this machine has no libz.so.1 of its own: nothing could have been in the way")
     assert "ZLIB_9.9" in control.stderr, "the test shows what it is about"
+
+
+def test_cupti_is_not_asked_without_a_driver(stubs, library, tmp_path):
+    """CUPTI 13.2.86, which comes with torch 2.15, recurses until the stack is full when it finds no driver: where another tool has the
+    driver's door, so that the first CUDA call starts the GPU side, that call ended the program."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("this machine has a driver")
+    except OSError:
+        pass
+    (tmp_path / "cupti.c").write_text("""#include <dlfcn.h>
+        int cuptiGetVersion(unsigned *version)
+        {
+            if (!dlopen("libcuda.so.1", RTLD_LAZY))
+                __builtin_trap();
+            *version = 130200;
+            return 0;
+        }""")
+    cupti = tmp_path / "libcupti.so.13"
+    subprocess.run([CC, "-shared", "-fPIC", "-o", cupti, tmp_path / "cupti.c", "-Wl,-soname,libcupti.so.13", "-ldl"], check=True)
+    code = f"import ctypes; print(ctypes.CDLL('{stubs}/libclient13.so').client_malloc(7))"
+    env = dict(os.environ, LD_PRELOAD=f"{cupti}:{library}", CUDA_INJECTION64_PATH="/mine.so", CPROF_FOLDER=str(tmp_path / "traces"))
+    for driver, said in ((None, "no driver (libcuda.so.1) is to be found; "), (stubs, "not a whole CUPTI; ")):
+        more = {"LD_LIBRARY_PATH": str(driver)} if driver else {}
+        done = subprocess.run([sys.executable, "-S", "-c", code], env=dict(env, **more), capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, "13000007\n"), done.stderr
+        about = [line for line in done.stderr.splitlines() if "GPU activity is not" in line]
+        assert len(about) == 1 and said in about[0], done.stderr
 
 
 def test_doors_wake_and_answer(library, tmp_path):
