@@ -139,7 +139,7 @@ e2e-programs: $(E2E_BIN) $(E2E_LIB) $(EXPLORE_BIN) $(if $(HAVE_CUDA),sim)
 ## sim: the simulated GPU (driver, runtimes 12 and 13, CUPTI) and the programs that use it; needs the CUDA headers
 .PHONY: sim
 ifneq ($(HAVE_CUDA),)
-sim: $(SIM_LIB) $(GPU_BIN)
+sim: $(SIM_LIB) $(GPU_BIN) $(BUILD)/gpu/libgpu13_static.so
 else
 sim:
 	@echo "make sim: no CUDA headers: $(BUILD)/cuda.mk names no folder with cupti_runtime_cbid.h (make setup)" >&2; exit 1
@@ -456,6 +456,13 @@ $(BUILD)/gpu/libgpu%.so: tests/gpu/libgpu.c tests/gpu/kernels_sim.c $(GPU_HEADER
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -DRUNTIME=$* -fPIC -fvisibility=hidden -shared -Wl,-soname,libgpu$*.so -o $@ $(filter %.c,$^) \
 		$(SIM)/libcudart.so.$* $(GPU_RPATH)
+
+# The same with the runtime inside, for processes that have NVIDIA's libcudart: that one does not work on a simulated driver.
+$(BUILD)/gpu/libgpu13_static.so: tests/gpu/libgpu.c tests/gpu/kernels_sim.c $(GPU_HEADERS) $(SIM)/libcudart_static.a
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC) -DRUNTIME=13 -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) \
+		$(SIM)/libcudart_static.a $(SIM)/libcuda.so.1 $(GPU_RPATH) -lpthread -ldl
 
 # A stand-in for NCCL, which brings a runtime of its own as NCCL does.
 $(BUILD)/gpu/libnccl.so.2: tests/gpu/libnccl.c tests/gpu/kernels_sim.c $(GPU_HEADERS) tests/gpu/nccl.h $(SIM)/libcudart_static.a

@@ -12,7 +12,7 @@ import consumers
 import support
 from gpu_runs import PROGRAMS, SIM, lost, needed
 
-pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = needed
 
 SCRIPT = """
@@ -40,13 +40,16 @@ for step in range(8):
 
 @pytest.fixture(scope="module", params=["13", "11.8"])
 def trace(request, tmp_path_factory):
-    """Steps 2 to 4 of the script, with CUPTI of two ages."""
+    """Steps 2 to 4 of the script, with CUPTI of two ages. A torch that was built for CUDA brings NVIDIA's runtime and CUPTI, which do not work on
+    a simulated driver: beside it the script's library has the runtime inside, and the simulated CUPTI is loaded before torch's."""
     folder = tmp_path_factory.mktemp("torch")
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     faults = "" if request.param == "13" else "version=18"
-    result = support.run([sys.executable, script], folder, WARMUP=2, ACTIVE=3,
-                         env={"LD_LIBRARY_PATH": str(SIM), "GPU_LIBRARY": str(PROGRAMS / "libgpu13.so"), "SIM_FAULTS": faults})
+    env = {"LD_LIBRARY_PATH": str(SIM), "GPU_LIBRARY": str(PROGRAMS / "libgpu13.so"), "SIM_FAULTS": faults}
+    if torch.version.cuda:
+        env.update(GPU_LIBRARY=str(PROGRAMS / "libgpu13_static.so"), LD_PRELOAD=str(SIM / "libcupti.so.13"))
+    result = support.run([sys.executable, script], folder, WARMUP=2, ACTIVE=3, env=env)
     assert result.rc == 0 and len(result.traces) == 1, result.err
     return support.load(result.traces[0])
 
