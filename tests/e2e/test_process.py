@@ -3,6 +3,7 @@
 traces however a process ends. CUDA calls go to the stand-ins of test_hooks.py."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -113,6 +114,14 @@ def test_exit_from_a_signal_handler(tmp_path, client, work):
 # ---- children ----
 
 
+def assert_fork_alone_speaks(result):
+    """Nothing stands on stderr but what Python 3.12 and later say, once for a line of the program, of a fork in a process that has another
+    thread: cprof's is one (README, limitations). A child, which has no thread but its own, forks in silence."""
+    warning = (r"<string>:\d+: DeprecationWarning: This process \(pid=\d+\) is multi-threaded, use of fork\(\) may lead to deadlocks in the "
+               r"child\.\n( +pid = os\.fork\(\)\n)?")
+    assert re.fullmatch(warning if sys.version_info >= (3, 12) else "", result.others), result.others
+
+
 def test_failing_vfork_child_leaves_the_parent_alone(tmp_path, client):
     """subprocess uses vfork: the child that cannot exec calls _exit in its parent's memory."""
     result = run("""
@@ -177,7 +186,8 @@ def test_forked_children_are_inert(tmp_path, client, end):
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
             calls(100)
     """, tmp_path, client)
-    assert result.rc == 0 and result.out == "" and result.others == ""
+    assert result.rc == 0 and result.out == ""
+    assert_fork_alone_speaks(result)
     assert 1099 <= mallocs(result) <= 1100
     assert len(result.said) == 1
 
@@ -185,6 +195,7 @@ def test_forked_children_are_inert(tmp_path, client, end):
 def test_grandchildren_and_programs_started_by_children(tmp_path, client):
     result = run("""
         calls(10)
+        time.sleep(0.3)  # the cprof thread is there
         pid = os.fork()
         if pid == 0:
             subprocess.run([sys.executable, "-c", "print('from a program')"])
@@ -196,7 +207,8 @@ def test_grandchildren_and_programs_started_by_children(tmp_path, client):
         os.waitpid(pid, 0)
         calls(10)
     """, tmp_path, client)
-    assert result.rc == 0 and result.out == "from a program\n" and result.others == ""
+    assert result.rc == 0 and result.out == "from a program\n"
+    assert_fork_alone_speaks(result)
     assert mallocs(result) >= 19
 
 
@@ -215,7 +227,8 @@ def test_forks_from_many_threads_while_recording(tmp_path, client):
         for t in threads: t.start()
         for t in threads: t.join()
     """, tmp_path, client)
-    assert result.rc == 0 and result.others == ""
+    assert result.rc == 0
+    assert_fork_alone_speaks(result)
     assert 6000 <= mallocs(result) <= 6001
 
 
