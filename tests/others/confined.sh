@@ -19,7 +19,7 @@ unshare) unshare --user --map-root-user --pid --fork --mount-proc "$strict" none
 chroot)
     mkdir -p root/dev "root$PWD"; for f in "$strict" /bin/echo ${LD_PRELOAD:+${LD_PRELOAD//:/ }}; do
         mkdir -p "root/$(dirname "$f")"; cp "$f" "root/$f"
-        for l in $(LD_PRELOAD= ldd "$f" | grep -o '/[^ ]*'); do mkdir -p "root$(dirname "$l")"; cp -n "$l" "root$l"; done
+        for l in $(LD_PRELOAD= ldd "$f" | grep -o '/[^ ]*'); do mkdir -p "root$(dirname "$l")"; [ -e "root$l" ] || cp "$l" "root$l"; done
     done
     chroot root "$strict" none marks; echo "$?"; chroot root /bin/echo inside; ls root ;;
 static)
