@@ -5,7 +5,6 @@ import collections
 import pathlib
 import shutil
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -14,7 +13,7 @@ import consumers
 import gpu_runs
 import perfetto
 import support
-from torch_runs import needs_torch_2, torch_version
+from torch_runs import LOOPBACK, TORCHRUN, needs_torch_2, torch_version
 
 HERE = pathlib.Path(__file__).parent
 
@@ -238,8 +237,8 @@ def gloo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gloo")
     script = folder / "ddp.py"
     script.write_text(DDP)
-    result = support.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script], folder,
-                         WARMUP=1, ACTIVE=3, env={"OMP_NUM_THREADS": "1"})
+    result = support.run([*TORCHRUN, "--nproc-per-node", "2", script], folder,
+                         WARMUP=1, ACTIVE=3, env=dict(LOOPBACK, OMP_NUM_THREADS="1"))
     assert result.rc == 0 and len(result.traces) == 2, result.err
     return int(result.out.split()[0]), [support.load(path) for path in result.traces]
 

@@ -124,3 +124,7 @@ def needs_torch_2(why):
 
 
 both_pythons = pytest.mark.parametrize("which", list(PYTHONS))
+
+# torchrun of this machine alone, for scripts that use gloo: both wait for ever where the machine's own name has no address.
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--local-addr", "127.0.0.1"]
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
