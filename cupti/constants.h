@@ -35,13 +35,16 @@
 #define CUPTI_FLUSH_PLAIN  0
 #define CUPTI_FLUSH_FORCED 1
 
-/* CUpti_ResourceData, and CUpti_GraphData for graphs */
+/* CUpti_GraphData */
+struct cupti_graph_data {
+    void *graph, *original_graph, *node, *original_node;
+    int node_type; /* CUgraphNodeType, 0 = kernel */
+};
+
+/* CUpti_ResourceData */
 struct cupti_resource {
     void *context, *handle;
-    const struct cupti_graph_data {
-        void *graph, *original_graph, *node, *original_node;
-        int node_type; /* CUgraphNodeType, 0 = kernel */
-    } * graph;
+    const struct cupti_graph_data *graph;
 };
 
 /* CUpti_StateData */

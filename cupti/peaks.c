@@ -10,11 +10,13 @@
 #include "writer/writer.h"
 
 /* In the order of peaks.def's columns. */
+/* clang-format off */
 #define COLUMNS(fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4)                                      \
     {                                                                                              \
         [FLOP_FP64] = (fp64), [FLOP_FP32] = (fp32), [FLOP_TF32] = (tf32), [FLOP_FP16] = (fp16),    \
         [FLOP_BF16] = (bf16), [FLOP_FP8] = (fp8), [FLOP_INT8] = (int8), [FLOP_FP4] = (fp4)         \
     }
+/* clang-format on */
 
 static const struct {
     const char *words;

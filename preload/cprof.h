@@ -188,13 +188,15 @@ struct cprof_marker_options {
     size_t n_categories;
 };
 
+/* clang-format off */
 #define CPROF_MARKER_DEFAULTS                                                                      \
     {                                                                                              \
         sizeof(struct cprof_marker_options),                                                       \
-            CPROF_ACTION_BIT(CPROF_WARMUP) | CPROF_ACTION_BIT(CPROF_ACTIVE) |                      \
-                CPROF_ACTION_BIT(CPROF_ACTIVE_AND_SAVE),                                           \
-            0, 0, NULL, 0                                                                          \
+        CPROF_ACTION_BIT(CPROF_WARMUP) | CPROF_ACTION_BIT(CPROF_ACTIVE) |                          \
+            CPROF_ACTION_BIT(CPROF_ACTIVE_AND_SAVE),                                               \
+        0, 0, NULL, 0                                                                              \
     }
+/* clang-format on */
 
 /* The marker of this name, made now if there is none yet; options of the first call count, NULL = the defaults. Keep
  * the pointer: this call searches by name and may allocate. NULL without the library or when memory is short; every
@@ -331,11 +333,13 @@ struct cprof_trace_handler {
     void (*close)(void *arg);
 };
 
+/* clang-format off */
 #define CPROF_TRACE_HANDLER_DEFAULTS                                                               \
     {                                                                                              \
         sizeof(struct cprof_trace_handler), CPROF_TRACE_HANDLER_VERSION, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                   \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                       \
     }
+/* clang-format on */
 
 /* Adds a handler of the program's, for good: `arg` must live until its close. The struct is copied. It is told what
  * happens from now on, and what happened just before and has not been told yet. 1 when it was taken; 0, with one line, when it is of another version or there are 64 already; 0

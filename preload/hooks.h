@@ -134,7 +134,7 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_SIZE(...) HOOK_PICK(HOOK_SIZE_, HOOK_ARITY(__VA_ARGS__))
 #define HOOK_SIZE_0    0
 #define HOOK_SIZE_1    0
-#define HOOK_SIZE_2    _Generic(b, size_t : b, default : 0)
+#define HOOK_SIZE_2    __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(b), size_t), b, 0)
 #define HOOK_SIZE_3    HOOK_SIZE_2
 #define HOOK_SIZE_4    HOOK_SIZE_2
 #define HOOK_SIZE_5    HOOK_SIZE_2

@@ -56,11 +56,12 @@ static struct question *questions[QUESTIONS]; /* owned, made when they are neede
 static uint64_t last_wait_left = LAST_WAIT_NS;
 
 /* What came and was not fetched yet; owned. */
-static struct answer {
+struct answer {
     uint32_t file, file_len; /* among the texts */
     uint32_t frame;
     int32_t line;
-} * answers;
+};
+static struct answer *answers;
 static uint32_t n_answers, answers_room, fetched;
 static char *texts;
 static uint32_t texts_used, texts_room;

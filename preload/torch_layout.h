@@ -49,7 +49,7 @@
 #include <stdint.h>
 
 /* A torch version as one number, for comparing. */
-#define TORCH_LAYOUT_VERSION(major, minor) ((major)*1000 + (minor))
+#define TORCH_LAYOUT_VERSION(major, minor) (1000 * (major) + (minor))
 
 /* A tag that this version does not have. */
 #define TORCH_LAYOUT_ABSENT 0xffff

@@ -463,6 +463,7 @@ START_TEST(fuzz_corpus)
     struct dirent *entry;
     unsigned files = 0;
     uint64_t random = 1;
+    static const char marks[] = "\"{}[],:0-9eEtn\\u \xff";
     ck_assert_msg(folder != NULL, "run from the repository's root");
     while ((entry = readdir(folder)) != NULL) {
         char path[512];
@@ -478,8 +479,7 @@ START_TEST(fuzz_corpus)
             memcpy(changed, bytes, n);
             for (unsigned k = 0; k <= i % 4u; k++) {
                 random = random * 6364136223846793005u + 1442695040888963407u;
-                changed[(random >> 33) % n] =
-                    (uint8_t) "\"{}[],:0-9eEtn\\u \xff"[(random >> 20) % 18];
+                changed[(random >> 33) % n] = (uint8_t)marks[(random >> 20) % 18];
             }
             fuzz_import(changed, n - (random >> 40) % n);
         }

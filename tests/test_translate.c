@@ -698,16 +698,16 @@ START_TEST(times)
         uint32_t kind;
         size_t start, end; /* offsets */
     } timed[] = {
-#define TIMED(kind, real) {CUPTI_ACTIVITY_KIND_##kind, offsetof(real, start), offsetof(real, end)}
-        TIMED(CONCURRENT_KERNEL, CUpti_ActivityKernel9),
-        TIMED(MEMCPY, CUpti_ActivityMemcpy5),
-        TIMED(MEMCPY2, CUpti_ActivityMemcpyPtoP4),
-        TIMED(MEMSET, CUpti_ActivityMemset4),
-        TIMED(RUNTIME, CUpti_ActivityAPI),
-        TIMED(DRIVER, CUpti_ActivityAPI),
-        TIMED(SYNCHRONIZATION, CUpti_ActivitySynchronization),
-        TIMED(OVERHEAD, CUpti_ActivityOverhead3),
-        TIMED(GRAPH_TRACE, CUpti_ActivityGraphTrace),
+#define TIMED(kind, real) CUPTI_ACTIVITY_KIND_##kind, offsetof(real, start), offsetof(real, end)
+        {TIMED(CONCURRENT_KERNEL, CUpti_ActivityKernel9)},
+        {TIMED(MEMCPY, CUpti_ActivityMemcpy5)},
+        {TIMED(MEMCPY2, CUpti_ActivityMemcpyPtoP4)},
+        {TIMED(MEMSET, CUpti_ActivityMemset4)},
+        {TIMED(RUNTIME, CUpti_ActivityAPI)},
+        {TIMED(DRIVER, CUpti_ActivityAPI)},
+        {TIMED(SYNCHRONIZATION, CUpti_ActivitySynchronization)},
+        {TIMED(OVERHEAD, CUpti_ActivityOverhead3)},
+        {TIMED(GRAPH_TRACE, CUpti_ActivityGraphTrace)},
     };
     static const struct {
         uint64_t start, end;

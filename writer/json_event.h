@@ -15,10 +15,9 @@ struct beginning {
     uint8_t len;
 };
 
-#define BEGINNING(literal)                                                                         \
-    {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
-    }
+/* clang-format off */
+#define BEGINNING(literal) {literal, sizeof(literal) - 1}
+/* clang-format on */
 
 static const struct beginning span_begin[CAT_COUNT] = {
 #define CATEGORY(id, text)                                                                         \

@@ -19,10 +19,9 @@ struct text {
     size_t len;
 };
 
-#define TEXT(literal)                                                                              \
-    {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
-    }
+/* clang-format off */
+#define TEXT(literal) {literal, sizeof(literal) - 1}
+/* clang-format on */
 
 /* The record's own name, or another one where it has none. */
 static struct text name_or(const struct gpu_record *r, struct text other)

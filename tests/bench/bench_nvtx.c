@@ -42,7 +42,8 @@ static void domain_push_pop(void)
 
 static void start_end(void)
 {
-    ((void (*)(uint64_t))core[7])(((uint64_t(*)(const char *))core[5])("range"));
+    typedef uint64_t start_function(const char *);
+    ((void (*)(uint64_t))core[7])(((start_function *)core[5])("range"));
 }
 
 int main(int argc, char **argv)

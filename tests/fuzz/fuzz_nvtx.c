@@ -140,6 +140,11 @@ struct played {
 #define CORE(type, number)  ((type)fuzz_core[number])
 #define CORE2(type, number) ((type)fuzz_core2[number])
 
+typedef uint64_t start_text(const char *), start_wide(const wchar_t *);
+typedef uint64_t start_in_domain(domain, attributes);
+typedef void name_wide(uint32_t, const wchar_t *);
+typedef domain make_domain(const char *);
+
 static void pushed(struct played *p, unsigned d, int level)
 {
     REQUIRE(level == p->levels[d]);
@@ -175,13 +180,13 @@ static void ranges(struct input *in, struct played *p, uint8_t which, unsigned d
         popped(p, d, CORE2(int (*)(domain), 5)(p->domains[d]));
         break;
     case 6:
-        *range = CORE(uint64_t(*)(const char *), 5)(input_text(in));
+        *range = CORE(start_text *, 5)(input_text(in));
         break;
     case 7:
-        *range = CORE(uint64_t(*)(const wchar_t *), 6)(input_wide(in));
+        *range = CORE(start_wide *, 6)(input_wide(in));
         break;
     case 8:
-        *range = CORE2(uint64_t(*)(domain, attributes), 2)(p->domains[d], choose_attributes(in));
+        *range = CORE2(start_in_domain *, 2)(p->domains[d], choose_attributes(in));
         break;
     default: /* also twice, and what never was a range */
         CORE2(void (*)(domain, uint64_t), 3)
@@ -214,8 +219,7 @@ static void names_and_marks(struct input *in, struct played *p, uint8_t which, u
         CORE(void (*)(uint32_t, const char *), 14)((uint32_t)input_number(in, 1), input_text(in));
         break;
     case 17:
-        CORE(void (*)(uint32_t, const wchar_t *), 15)
-        ((uint32_t)input_number(in, 1), input_wide(in));
+        CORE(name_wide *, 15)((uint32_t)input_number(in, 1), input_wide(in));
         break;
     case 18:
         CORE2(const void *(*)(domain, const struct nvtx_resource *), 6)
@@ -241,7 +245,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     /* Few names, so that the tables, which live as long as the process, do not fill up at once. */
     static const char *const names[] = {"a", "step", "\xff\"\n"};
     for (unsigned i = 1; i < FUZZ_DOMAINS; i++)
-        p.domains[i] = CORE2(domain(*)(const char *), 12)(names[i - 1]);
+        p.domains[i] = CORE2(make_domain *, 12)(names[i - 1]);
     while (in.at < in.end) {
         uint8_t which = input_byte(&in) % 21;
         unsigned d = input_byte(&in) % FUZZ_DOMAINS;

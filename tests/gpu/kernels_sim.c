@@ -21,11 +21,12 @@ static void add(void **args)
 
 enum { SPIN, ADD, NAMED, N_KERNELS = NAMED + GPU_NAMED };
 
+/* clang-format off */
 #define TIMED(mangled, regs, shared)                                                               \
     {                                                                                              \
-        .name = mangled, .duration_arg = 0, .sizes = {8}, .registers = regs,                       \
-        .static_shared = shared                                                                    \
+        .name = mangled, .duration_arg = 0, .sizes = {8}, .registers = regs, .static_shared = shared   \
     }
+/* clang-format on */
 
 static const struct sim_kernel kernels[N_KERNELS] = {
     [SPIN] = TIMED("_Z11spin_kernelm", 10, 0),
