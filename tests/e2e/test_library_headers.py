@@ -34,7 +34,7 @@ template <class R, class... A, class S, class... B> struct alike<R (*)(A...), S 
 def folders():
     """[(library, folder, further include folders)] of headers that are here."""
     made = (BUILD / "cuda.mk").read_text() if (BUILD / "cuda.mk").exists() else ""
-    configured = [p for line in re.findall(r"^CUDA_INC := (.*)$", made, re.MULTILINE) for p in line.split()]
+    configured = [str(ROOT / p) for line in re.findall(r"^CUDA_INC := (.*)$", made, re.MULTILINE) for p in line.split()]
     places = [p for p in os.environ.get("LIBRARY_HEADERS", "").split(":") if p] + configured
     places += [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include")]
     places += [p for s in site.getsitepackages() for p in sorted(glob.glob(f"{s}/nvidia/*/include"))]
