@@ -37,13 +37,30 @@ CASES = {"plain": {}, "sorted": {"sort_by": "self_cpu_time_total", "row_limit": 
          "stacks": {"row_limit": 50}}
 
 
+@pytest.mark.parametrize("functions", ["", "functions."], ids=["", "functions"])
 @pytest.mark.parametrize("trace, case", [("plain", case) for case in ("plain", "sorted", "memory", "shapes")] +
                          [("stack", case) for case in CASES])
-def test_tables_are_torchs(torch_run, trace, case):
+def test_tables_are_torchs(torch_run, trace, case, functions):
+    theirs = torch_run / f"{trace}.{case}.{functions}txt"
+    if not theirs.exists() and not functions:
+        pytest.skip("this torch has no table without Python functions (2.15 is the first that does)")
     group = {"shapes": {"group_by_input_shape": True}, "stacks": {"group_by_stack_n": 4}}.get(case, {})
-    table = cprof.key_averages(torch_run / f"{trace}.json", **group).table(**CASES[case])
+    averages = cprof.key_averages(torch_run / f"{trace}.json", **group, include_python_functions=bool(functions))
+    table = averages.table(**CASES[case])
     assert "MFLOPs" in table and "KB" in table
-    assert same_table(table, (torch_run / f"{trace}.{case}.txt").read_text())
+    assert same_table(table, theirs.read_text())
+
+
+def test_python_functions_have_rows_when_asked_for(torch_run, tmp_path):
+    args = "top", torch_run / "stack.json", "--row-limit", -1, "--json"
+    plain, all_rows = ({row["name"]: row for row in json.loads(tool.cprof(*args, *more).out)["rows"]}
+                       for more in ((), ("--include-python-functions",)))
+    assert "nn.Module: Linear_0" in all_rows and len(plain) > 20
+    functions = {e["name"] for e in cprof.events(torch_run / "stack.json") if e.get("cat") == "python_function"}
+    assert set(all_rows) - set(plain) == functions and all(all_rows[name] == row for name, row in plain.items())
+    only = tool.write(tmp_path / "t.json", [tool.span("train.py(9): main", 0.0, 10.0, cat="python_function")])
+    tool.refused(tool.cprof("top", only), "holds no operator")
+    assert "train.py(9): main" in tool.cprof("top", only, "--include-python-functions").out
 
 
 def test_the_command_prints_the_same(torch_run):
@@ -72,7 +89,7 @@ def test_modules_of_python_functions(torch_run):
     rows = json.loads(tool.cprof("top", torch_run / "stack.json", "--by", "module", "--json").out)["rows"]
     names = [row["module"] for row in rows]
     assert {"Sequential_0", "Sequential_0.Conv2d_0", "Sequential_0.Linear_0"} <= set(names)
-    total = sum(row.self_cpu_time_total for row in cprof.key_averages(torch_run / "stack.json"))
+    total = sum(row.self_cpu_time_total for row in cprof.key_averages(torch_run / "stack.json", include_python_functions=True))
     assert sum(row["self_cpu_time_total"] for row in rows) == pytest.approx(total)
 
 

@@ -409,10 +409,11 @@ def mark(name: str) -> None:
 
 # ---- traces ----
 
-def key_averages(path: Union[str, os.PathLike], group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
+def key_averages(path: Union[str, os.PathLike], group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                 include_python_functions: bool = False) -> Averages:
     """torch.profiler's key_averages(), from a trace: rows with torch's attributes, and table(sort_by, row_limit)."""
     from cprof.tool.averages import key_averages as read  # a program that only marks does not load the readers
-    return read(path, group_by_input_shape, group_by_stack_n)
+    return read(path, group_by_input_shape, group_by_stack_n, include_python_functions)
 
 
 def events(path: Union[str, os.PathLike], name: Union[str, Iterable[str], None] = None,

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 from cprof.tool import Problem
 from cprof.tool.reader import open_trace
 from cprof.tool.span_stacks import StackFinder, python_frames
-from cprof.tool.spans import Roots, Spans, Wanted, read_spans, walk
+from cprof.tool.spans import Kind, Roots, Spans, Wanted, read_spans, walk
 from cprof.tool.top_file import Table, load as load_table
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
@@ -64,8 +64,10 @@ def _sums_of(node: Any, duration: int) -> Tuple[int, ...]:
 class Averages:
     """The rows of key_averages(), of one trace or, added up, of several."""
 
-    def __init__(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> None:
+    def __init__(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                 include_python_functions: bool = False) -> None:
         self.by_shape, self.stack_depth = group_by_input_shape, group_by_stack_n
+        self.python_functions = include_python_functions
         self.device_name = "CUDA"
         self.has_memory = self.has_flops = False
         self.tables: List[str] = []      # files beside the traces that were used instead of these
@@ -100,13 +102,17 @@ class Averages:
             raise Problem(NO_SHAPES, path)
         if self.stack_depth > 0 and not spans.has_stacks:
             raise Problem(NO_STACKS, path)
-        if not spans.kinds:
+        if all(map(self._left_out, spans.kinds)):
             raise Problem("holds no operator, call or kernel", path)
         self._add(spans)
         notes = list(trace.notes)
         if spans.bad or trace.no_objects:
             notes.append(f"{spans.bad + trace.no_objects} events without a usable time are left out")
         return notes
+
+    def _left_out(self, kind: Kind) -> bool:
+        """It has no row; that its time is not that of what it runs in stays true."""
+        return kind.category == "python_function" and not self.python_functions
 
     def _add_table(self, table: Table) -> None:
         self.tables.append(table.path)
@@ -143,6 +149,7 @@ class Averages:
         self.device_name = spans.device_name
         self.has_memory |= spans.has_memory or spans.metadata.get("profile_memory") in (1, True)
         numbered: List[Optional[Average]] = [None] * len(spans.kinds)
+        without = [self._left_out(kind) for kind in spans.kinds]
         finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
         apart, main = spans.step_places()
         roots = Roots()
@@ -154,6 +161,8 @@ class Averages:
                     roots.add(node, start[node.index])
                 elif is_apart:
                     roots.adopt(node, start[node.index])
+                if without[node.kind]:
+                    continue
                 sums = _sums_of(node, node.end - start[node.index])
                 if finder is not None:
                     finder.add(place, row, node, *sums, row.flops[node.index] if row.flops else -1)
@@ -247,10 +256,11 @@ class Averages:
 
 
 def key_averages(path: Union[str, "os.PathLike[str]"], group_by_input_shape: bool = False,
-                 group_by_stack_n: int = 0) -> Averages:
-    """The averages of a trace. Raises a Problem, which is a ValueError, when the trace cannot be read or does not hold
+                 group_by_stack_n: int = 0, include_python_functions: bool = False) -> Averages:
+    """The averages of a trace; without a row for each Python function (torch.profiler's with_stack=True records them), as
+    torch has it since 2.15, unless they are asked for. Raises a Problem, which is a ValueError, when the trace cannot be read or does not hold
     what is grouped by."""
-    averages = Averages(group_by_input_shape, group_by_stack_n)
+    averages = Averages(group_by_input_shape, group_by_stack_n, include_python_functions)
     averages.add(os.fspath(path))
     return averages
 

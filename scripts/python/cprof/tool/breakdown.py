@@ -145,7 +145,7 @@ def compare(before: str, after: str, sort_by: Optional[str]) -> Result:
     """Two traces by name: first what takes more time in the second. Where both mark steps, all is for each step."""
     both = []
     for path in (before, after):
-        averages = Averages()
+        averages = Averages(include_python_functions=True)
         for line in averages.add(path, progress=True):
             note(line, path)
         both.append(averages)

@@ -48,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
     parser.add_argument("--group-by-stack-n", type=_depth, default=0, metavar="N",
                         help="a row for each operator and the N innermost frames that called it")
+    parser.add_argument("--include-python-functions", action="store_true",
+                        help="also a row for each Python function of a trace of torch.profiler's")
     parser.add_argument("--from-trace", action="store_true",
                         help="read the trace even where cprof left the table beside it (TRACE.top)")
     form = parser.add_mutually_exclusive_group()
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace) -> int:
-    averages = Averages(args.group_by_input_shape, args.group_by_stack_n)
+    averages = Averages(args.group_by_input_shape, args.group_by_stack_n, args.include_python_functions)
     for path in args.traces:
         for line in averages.add(path, progress=True, from_trace=args.from_trace):
             note(line, path)
