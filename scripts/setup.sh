@@ -107,6 +107,9 @@ need_tool "$check_works && command -v pkg-config" "check pkg-config" "unit tests
 need_tool 'command -v g++' g++ "the check of torch's C++ layouts skips" || true
 need_tool 'command -v readelf' binutils "make lint cannot read the library" || true
 need_tool 'command -v clang' clang "make lint skips the clang build" || true
+lto_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "int main(void){return 0;}" >$d/a.c &&
+    { clang -flto -o $d/a $d/a.c || clang -flto -fuse-ld=lld -o $d/a $d/a.c; }'
+need_tool "$lto_works" lld "tests of programs built by clang -flto skip" || true
 need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
 need_tool 'command -v localedef && ls /usr/share/i18n/charmaps/ANSI_X3.4-1968*' locales "tests in a locale with a decimal comma skip" || true
 need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native stacks skip" || true

@@ -6,12 +6,14 @@ ones unless a test says otherwise; each trace is checked for rows that nest.
 """
 
 import collections
+import functools
 import json
 import math
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -236,10 +238,29 @@ def test_program_that_marks_no_step(library, tmp_path):
 
 # ---- every way to build --------------------------------------------------------------------------------------
 
+@functools.lru_cache(maxsize=None)
+def lto_linker(compiler):
+    """(options with which this compiler's -flto can link, "") or (None, why not). Ubuntu's clang lacks the plugin for the
+    default link editor where llvm-dev is not installed; LLVM's own link editor needs none."""
+    with tempfile.TemporaryDirectory() as folder:
+        for options in (), ("-fuse-ld=lld",):
+            done = subprocess.run([compiler, "-flto", *options, "-x", "c", "-", "-o", f"{folder}/a"], input="int main(void) { return 0; }",
+                                  capture_output=True, text=True, timeout=120)
+            if done.returncode == 0:
+                return options, ""
+    return None, f"{compiler} -flto cannot link an empty program here: {done.stderr.splitlines()[0]}"
+
+
 def compile_with(compiler, source, output, *options):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
-    done = subprocess.run([compiler, *options, "-I", ROOT, source, "-o", output, "-pthread"], capture_output=True, text=True)
+    if "-flto" in options:
+        linker, why = lto_linker(compiler)
+        if linker is None:
+            pytest.skip(why)
+        options += linker
+    done = subprocess.run([compiler, *options, "-I", ROOT, source, "-o", output, "-pthread"], capture_output=True, text=True,
+                          timeout=300)
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr, done.stderr
 
