@@ -221,10 +221,10 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,
                     &w->body);
-    /* A nanosecond before the next step's row: readers that add ts and dur as doubles (torch_tb_profiler) come out up to half of one too high,
-     * take the two for rows that intersect, and leave one out. */
+    /* A nanosecond behind the row of the step before: readers that add ts and dur as doubles (torch_tb_profiler) come out up to half of one too
+     * high, take the two for rows that intersect, and leave one out. The end stays: what ended the step ends with it. */
     if (at.end_ns > at.start_ns)
-        at.end_ns--;
+        at.start_ns++;
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, "");
     top_step(window_top(w, shared), name, &at);
     w->last_step = step;

@@ -94,7 +94,7 @@ def test_schedule(tmp_path, settings, steps, expected):
         warm = settings["WARMUP"]  # markers of warmup steps stand at the head of the file
         assert work_in(trace) == (len(numbers) + warm, len(numbers) + warm)
         rows = sorted(span_ns(e) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
-        assert all(a[1] == b[0] for a, b in zip(rows, rows[1:])), "a gap between steps"
+        assert all(a[1] + 1 == b[0] for a, b in zip(rows, rows[1:])), "a step begins a nanosecond after the one before"
     assert result.parts == []
 
 

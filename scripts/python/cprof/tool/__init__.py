@@ -151,6 +151,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         _quiet_stdout()
         return BROKEN_PIPE
     except (Problem, OSError, MemoryError) as error:
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            _quiet_stdout()  # from Python 3.13 on what a full disk did not take is tried again at exit
         note(_said(error))
         return BAD_INPUT
     except Exception as error:
