@@ -249,7 +249,9 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     session_sleep(400); /* both have files */
     snprintf(command, sizeof command, "rm '%s'/t2.json.*.part", session_folder);
     ck_assert_int_eq(system(command), 0);
-    while (!writer_is_off()) {
+    unsigned dropped =
+        0; /* at least so many: on a busy machine the failing write may come before the first */
+    for (; !writer_is_off(); dropped++) {
         session_span("dropped");
         session_sleep(1);
     }
@@ -257,7 +259,9 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     const char *said = capture_stderr();
     ck_assert_uint_eq(capture_lines(said, "recording is off"), 1);
     ck_assert_uint_eq(capture_lines(said, "1 trace, 2 events, "), 1);
-    ck_assert_uint_eq(capture_lines(said, " 0 lost"), 0);
+    const char *lost = strstr(said, "1 trace, 2 events, ") + strlen("1 trace, 2 events, ");
+    /* the last one may have begun when recording was off already */
+    ck_assert_uint_ge(strtoul(lost, NULL, 10) + 1, dropped);
 }
 END_TEST
 

@@ -67,6 +67,8 @@ static bool
 /* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no such step */
 static uint64_t skip_from, warm_from;
 static struct losses skip_losses; /* at skip_from */
+/* ticks: where the window began that was recorded when writing failed; what rings still hold of it is lost */
+static uint64_t unwritten_from = UINT64_MAX;
 
 /* ---- failing ---- */
 
@@ -419,6 +421,8 @@ static void drain_rings(void)
         while ((r = ring_peek(&log->ring, log->until))) {
             if (!atomic_load_explicit(&failed, memory_order_relaxed))
                 take_record(log, r);
+            else if (r->start >= unwritten_from && r->kind != REC_NODE)
+                report.lost++;
             ring_take(&log->ring, r);
         }
         if (log->ended) {
@@ -597,6 +601,8 @@ static void drop_windows(void)
     while (windows) {
         struct window *w = windows;
         windows = w->next;
+        if (w == current)
+            unwritten_from = w->start;
         saving_drop(w);
         window_free(w);
     }

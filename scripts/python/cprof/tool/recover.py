@@ -11,6 +11,7 @@ Kept is every whole event: those of the last flush, and those of the next one as
 are kept when the list of them came through whole."""
 
 import argparse
+import contextlib
 import errno
 import gzip
 import json
@@ -423,10 +424,9 @@ def recover(path: str, output: Optional[str] = None, force: bool = False) -> str
         with open(path, "rb") as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
             text = Text(file, os.fstat(file.fileno()).st_size, progress)
             with open(temporary, "xb") as raw:
-                zipped = gzip.GzipFile("", "wb", 1, raw, 0) if wanted.lower().endswith(".gz") else None
-                lost, account = _write(trace, text, zipped or raw, int(match[3]) if match else None)
-                if zipped:
-                    zipped.close()
+                packed = wanted.lower().endswith(".gz")
+                with gzip.GzipFile("", "wb", 1, raw, 0) if packed else contextlib.nullcontext(raw) as out:
+                    lost, account = _write(trace, text, out, int(match[3]) if match else None)
         named = _name(temporary, wanted, output is not None)
     except OSError as error:
         if error.filename not in (None, temporary):
