@@ -88,9 +88,13 @@ def test_program_uses_torch_profiler(tmp_path):
 
 def test_forks_in_a_window(tmp_path):
     """Forked children leave nothing in the trace and no file; one that trains is told so in one line."""
+    without = run("harmless.py", tmp_path / "without", "forks", preload=False)
+    ends = re.findall("child (.*)", without.out)
+    if ends != ["7", "9", "9", "9"]:  # Debian 13's torch 2.6
+        pytest.skip(f"a forked child that trains fails without the library, too: {without.err.splitlines()[-1]}")
     done = run("harmless.py", tmp_path, "forks", **ALWAYS)
     assert_good(done)
-    assert re.findall("child (.*)", done.out) == ["7", "9", "9", "9"] and done.others == ""
+    assert re.findall("child (.*)", done.out) == ends and done.others == ""
     assert len(re.findall("loss", done.out)) == 4 + 3
     assert [re.sub(r"\d+", "N", line) for line in done.complaints] == \
         ["process N was forked from a traced one: its steps are not traced (start ranks with torchrun or spawn)"]

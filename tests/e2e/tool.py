@@ -13,6 +13,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import support
 from conftest import BUILD, ROOT
 
@@ -29,6 +31,8 @@ def torch_run(folder):
     """Leaves traces of torch.profiler in the folder, and what torch itself says of them."""
     script = pathlib.Path(__file__).parent / "scripts/torch_profile.py"
     done = subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=TIMEOUT_S)
+    if done.returncode < 0:  # Debian 13's torch 2.6 under Python 3.13, with_stack
+        pytest.skip(f"torch.profiler of this torch crashes by itself (signal {-done.returncode})")
     assert done.returncode == 0, done.stderr
     return folder
 
