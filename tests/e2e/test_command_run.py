@@ -381,7 +381,7 @@ def test_make_install_brings_the_command(tmp_path):
 
 
 def test_pip_installs_the_command(tmp_path):
-    pytest.importorskip("setuptools")
+    pytest.importorskip("setuptools.build_meta")
     site = support.pip_install(tmp_path)
     done = subprocess.run([site / "bin/cprof", "env"], capture_output=True, text=True,
                           env=environment(PYTHONPATH=site), timeout=120)

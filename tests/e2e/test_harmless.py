@@ -78,7 +78,9 @@ def test_threads(tmp_path):
 def test_program_uses_torch_profiler(tmp_path):
     """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on
     afterwards."""
-    without = run("harmless.py", tmp_path, "profiler", preload=False)
+    without, again = [run("harmless.py", tmp_path, "profiler", preload=False) for _ in range(2)]
+    if again.out != without.out:  # Debian 13's torch 2.6
+        pytest.skip("this torch's own table differs from run to run")
     done = run("harmless.py", tmp_path, "profiler", SKIP_FIRST=1, WAIT=0, WARMUP=1, ACTIVE=2, REPEAT=3)
     assert "aten::addmm 12 " in without.out
     assert_same(done, without)

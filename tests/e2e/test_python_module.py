@@ -150,7 +150,7 @@ def test_subinterpreters(tmp_path):
 
 
 def test_pip_installs_it(tmp_path):
-    pytest.importorskip("setuptools")
+    pytest.importorskip("setuptools.build_meta")
     site = support.pip_install(tmp_path)
     assert {path.name for path in (site / "cprof").iterdir()} >= {"__init__.py", "py.typed"}
     shown = subprocess.run([sys.executable, "-c", "import cprof; print(cprof.__file__)"], cwd=site, capture_output=True, text=True,
