@@ -58,7 +58,7 @@ CUresult sim_end(struct sim_call *call, CUresult result);
 
 /* Correlation of the call in progress on this thread. */
 uint32_t sim_correlation(void);
-/* CLOCK_MONOTONIC in ns. */
+/* The devices' clock: CLOCK_MONOTONIC_RAW in ns, because NTP slews no GPU's clock. */
 uint64_t sim_now(void);
 /* The tap, with all pointers set (to functions that do nothing). */
 const struct sim_tap *sim_tap(void);

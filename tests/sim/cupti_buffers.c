@@ -375,7 +375,7 @@ struct slot *sim_reserve(void *record)
             sim_die("no memory");
         struct buffer *b = l->open;
         *slot = (struct slot){.lane = l, .buffer = b, .offset = (size_t)(at - b->memory)};
-        slot->reserved = sim_monotonic();
+        slot->reserved = sim_device_now();
         slot->next = b->unfinished;
         if (slot->next)
             slot->next->previous = slot;

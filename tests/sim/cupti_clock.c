@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time as the client sees it: CLOCK_REALTIME, or the client's timestamp callback.
+/* Time as the client sees it: the system's clock, or the client's timestamp callback.
  *
- * The core keeps device times on CLOCK_MONOTONIC. They are mapped as the real CUPTI maps GPU stamps: pairs of both clocks are
- * sampled now and then, and a time is interpolated linearly between the pairs around it. */
+ * Everything here is derived from CLOCK_MONOTONIC_RAW, which is also the devices' clock, and runs beside the processor's counter: what NTP does to
+ * the machine under a test changes no test. (It did: kernels seemed to begin before their calls.) What it would do is the fault slew_ppm.
+ *
+ * Device times are mapped as the real CUPTI maps GPU stamps: pairs of both clocks are
+ * sampled every millisecond in which something is called or done, and a time is interpolated linearly between the pairs around it. */
 #include "tests/sim/cupti_sim.h"
 #include <time.h>
 
 #define SAMPLES   512
 #define FRESH_NS  1000000u /* a new pair is taken when the newest is older */
-#define SETTLE_NS 200000u  /* the first two pairs lie so far apart, so that the slope is good */
+#define SLEW_NS   20000000u
+#define SETTLE_NS 200000u /* the first two pairs lie so far apart, so that the slope is good */
 
 struct sample {
     uint64_t mono, tap;
@@ -18,13 +22,45 @@ static _Atomic(CUpti_TimestampCallbackFunc) client_clock;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sample samples[SAMPLES];
 static unsigned sample_n;
+static _Atomic uint64_t newest; /* device time of the last one */
 static _Atomic uint64_t generation = 1;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t sim_device_now(void)
+{
+    return clock_ns(CLOCK_MONOTONIC_RAW);
+}
 
 uint64_t sim_monotonic(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t system_ahead; /* of the devices' clock, without what NTP does */
+static pthread_once_t system_once = PTHREAD_ONCE_INIT;
+
+static void find_system(void)
+{
+    system_ahead = clock_ns(CLOCK_REALTIME) - sim_device_now();
+}
+
+/* The system's clock: since 1970. Slewed, it gains for SLEW_NS and loses as much again. */
+static uint64_t system_now(void)
+{
+    long ppm = 0;
+    pthread_once(&system_once, find_system);
+    uint64_t now = sim_device_now(), gained = 0;
+    if (sim_fault("slew_ppm", &ppm)) {
+        uint64_t at = now % (2 * SLEW_NS);
+        gained = (at < SLEW_NS ? at : 2 * SLEW_NS - at) * (uint64_t)ppm / 1000000u;
+    }
+    return now + system_ahead + gained;
 }
 
 uint64_t sim_now(void)
@@ -39,9 +75,7 @@ uint64_t sim_now(void)
         self->inside = before;
         return now;
     }
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return system_now();
 }
 
 bool sim_clock_is_clients(void)
@@ -56,7 +90,7 @@ static struct sample take_sample(void)
     struct sample best = {0, 0};
     uint64_t width = UINT64_MAX;
     for (int i = 0; i < 25; i++) {
-        uint64_t before = sim_monotonic(), tap = sim_now(), after = sim_monotonic();
+        uint64_t before = sim_device_now(), tap = sim_now(), after = sim_device_now();
         if (after - before < width) {
             width = after - before;
             best = (struct sample){before + width / 2, tap};
@@ -70,13 +104,14 @@ static void append(struct sample s)
     if (sample_n && s.mono <= samples[(sample_n - 1) % SAMPLES].mono)
         return;
     samples[sample_n++ % SAMPLES] = s;
+    atomic_store_explicit(&newest, s.mono, memory_order_relaxed);
 }
 
 static void settle(void)
 {
     append(take_sample());
-    uint64_t until = sim_monotonic() + SETTLE_NS;
-    while (sim_monotonic() < until)
+    uint64_t until = sim_device_now() + SETTLE_NS;
+    while (sim_device_now() < until)
         ;
     append(take_sample());
 }
@@ -91,14 +126,25 @@ void sim_clock_set(CUpti_TimestampCallbackFunc function)
     pthread_mutex_unlock(&lock);
 }
 
+void sim_clock_keep_fresh(void)
+{
+    if (sim_device_now() - atomic_load_explicit(&newest, memory_order_relaxed) <= FRESH_NS)
+        return;
+    pthread_mutex_lock(&lock);
+    if (sample_n &&
+        sim_device_now() - atomic_load_explicit(&newest, memory_order_relaxed) > FRESH_NS)
+        append(take_sample());
+    pthread_mutex_unlock(&lock);
+}
+
 /* Called with the lock. The segment stays in the thread, so that most times need no lock. */
 static void find_segment(struct thread *self, uint64_t mono)
 {
     if (sample_n < 2)
         settle();
     struct sample last = samples[(sample_n - 1) % SAMPLES];
-    if (mono > last.mono || sim_monotonic() - last.mono > FRESH_NS)
-        if (sim_monotonic() - last.mono > FRESH_NS)
+    if (mono > last.mono || sim_device_now() - last.mono > FRESH_NS)
+        if (sim_device_now() - last.mono > FRESH_NS)
             append(take_sample());
     unsigned oldest = sample_n > SAMPLES ? sample_n - SAMPLES : 0, i = sample_n - 1;
     while (i > oldest + 1 && samples[(i - 1) % SAMPLES].mono > mono)

@@ -121,7 +121,7 @@ CUptiResult sim_result(CUptiResult result);                      /* kept for cup
 CUptiResult sim_refusal(const char *fault, bool without_driver); /* why a call fails, or success */
 void sim_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void sim_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-uint64_t sim_monotonic(void);
+uint64_t sim_monotonic(void); /* for waits */
 void sim_sleep_ms(long ms);
 
 /* The first statement of each simulated function. */
@@ -193,7 +193,9 @@ void sim_drop_subscriber(void);
 
 /* cupti_clock.c */
 uint64_t sim_now(void);
-uint64_t sim_on_clock(uint64_t monotonic_ns);
+uint64_t sim_device_now(void);
+uint64_t sim_on_clock(uint64_t device_ns); /* on the client's; 0 stays 0 */
+void sim_clock_keep_fresh(void);           /* a pair now, if the newest is old */
 bool sim_clock_is_clients(void);
 void sim_clock_set(CUpti_TimestampCallbackFunc function);
 

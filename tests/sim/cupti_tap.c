@@ -115,8 +115,10 @@ static void on_leave(struct sim_call *call)
     struct thread *self = sim_self();
     unsigned depth = --self->depth;
     bool record = (what & CALL_RECORDED) && wanted(call);
-    if (record)
+    if (record) {
         call->end = sim_now();
+        sim_clock_keep_fresh();
+    }
     /* until 12.8 ids were reported for calls that the filter leaves out, too */
     bool external = record || (sim_version() < 26 && (on(CUPTI_ACTIVITY_KIND_RUNTIME, 0) ||
                                                       on(CUPTI_ACTIVITY_KIND_DRIVER, 0)));

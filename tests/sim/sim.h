@@ -51,7 +51,7 @@ struct sim_work {
     uint64_t node;               /* graph node id of the executable graph, 0 outside graphs */
     uint32_t graph;              /* executable graph id */
     uint64_t duration_ns;        /* asked for by the program */
-    uint64_t start_ns, end_ns;   /* device time on CLOCK_MONOTONIC; 0 until finished */
+    uint64_t start_ns, end_ns;   /* device time, CLOCK_MONOTONIC_RAW; 0 until finished */
     uint64_t start_tap, end_tap; /* the same on the tap's clock, filled in by the tap */
     void *tap;                   /* the tap's record slot */
 };
@@ -60,7 +60,7 @@ struct sim_wait {
     int type;                                             /* CUpti_ActivitySynchronizationType */
     uint32_t correlation, device, context, stream, event; /* UINT32_MAX where there is none */
     uint64_t event_sync;                                  /* of the recording waited for */
-    uint64_t start_ns, end_ns;                            /* CLOCK_MONOTONIC */
+    uint64_t start_ns, end_ns;                            /* CLOCK_MONOTONIC_RAW */
 };
 
 struct sim_event_record {
@@ -178,6 +178,7 @@ const struct sim_core *sim_core(void);
  *   bytes_off=N          copies say N bytes more than they moved
  *   unlinked=N           every N-th kernel carries a correlation that no call has
  *   skew_ns=N            device times are off by N
+ *   slew_ppm=N           the system's clock, as CUPTI tells it, runs N millionths fast and slow in turn, as NTP may make it
  *   wrap=1               correlation ids start 1000 before 2^32
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms

@@ -21,13 +21,14 @@ static struct timespec to_timespec(uint64_t ns)
 /* Short waits give the processor away instead of sleeping: a timer takes longer than most kernels. */
 static void sleep_until(uint64_t ns)
 {
-    struct timespec t = to_timespec(ns);
     uint64_t now;
-    while ((now = sim_now()) < ns)
+    while ((now = sim_now()) < ns) {
+        struct timespec rest = to_timespec(ns - now);
         if (ns - now > SHORT_WAIT_NS)
-            clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+            nanosleep(&rest, NULL);
         else
             sched_yield();
+    }
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -181,7 +182,10 @@ static void give_back(CUstream stream, struct item *first, struct item *last, in
 static bool wait_for_work(CUstream stream)
 {
     if (!stream->head && !stream->closing) {
-        struct timespec nap_end = to_timespec(sim_now() + NAP_NS);
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now); /* the condition's clock */
+        uint64_t end = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + NAP_NS;
+        struct timespec nap_end = to_timespec(end);
         pthread_cond_timedwait(&stream->wake, &stream->lock, &nap_end);
     }
     while (!stream->head && !stream->closing) {
