@@ -120,10 +120,51 @@ START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
     for (int i = 0; i < 2; i++) {
         struct json_place at = place(100 * i, 100 * i + 100);
         at.tid = 1;
-        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at);
+        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
     }
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 2, 200, 120, 0, 0, 0, 0, 0, 0, 0, 0, -100");
+}
+END_TEST
+
+/* Two spans of one thread in a step, as many or more of another; which of them take the step's time depends on who steps. */
+static void step_beside_another_thread(int others, int64_t others_begin, uint32_t stepping)
+{
+    memory(1, 8); /* its row comes first, which is nobody's business */
+    for (int i = 0; i < others; i++) {
+        struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "other", DATA_NONE, NULL, 0);
+        struct json_place at = place(others_begin + 10 * i, others_begin + 10 * i + 1);
+        at.tid = THREAD + 1;
+        top_record(table, r, &at);
+        free(r);
+    }
+    span(CAT_CPU_OP, "a", 20, 30, 1);
+    span(CAT_CPU_OP, "b", 40, 50, 2);
+    struct json_place at = place(0, 100);
+    at.tid = 1;
+    top_step(table, "ProfilerStep#7", &at, stepping);
+    ck_assert(top_finish(table, &rows));
+}
+
+START_TEST(steps_are_of_the_thread_that_they_name)
+{
+    step_beside_another_thread(5, 10, THREAD);
+    check_row("ProfilerStep*", "0, 1, 0, 1, 100, 80, 0, 0, 8, 8, 0, 0, 0, 0, -100");
+}
+END_TEST
+
+START_TEST(steps_that_name_no_thread_with_spans_are_of_the_busiest)
+{
+    step_beside_another_thread(5, 10, THREAD + 2);
+    check_row("ProfilerStep*", "0, 1, 0, 1, 100, 95, 0, 0, 8, 8, 0, 0, 0, 0, -100");
+}
+END_TEST
+
+START_TEST(of_two_that_do_as_much_steps_are_of_the_earlier)
+{
+    step_beside_another_thread(2, _i ? 25 : 10, 0);
+    check_row("ProfilerStep*", _i ? "0, 1, 0, 1, 100, 80, 0, 0, 8, 8, 0, 0, 0, 0, -100"
+                                  : "0, 1, 0, 1, 100, 98, 0, 0, 8, 8, 0, 0, 0, 0, -100");
 }
 END_TEST
 
@@ -252,6 +293,9 @@ Suite *suite_top(void)
     tcase_add_test(c, adds_up_a_tree);
     tcase_add_test(c, an_only_child_of_the_same_name_takes_the_place);
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
+    tcase_add_test(c, steps_are_of_the_thread_that_they_name);
+    tcase_add_test(c, steps_that_name_no_thread_with_spans_are_of_the_busiest);
+    tcase_add_loop_test(c, of_two_that_do_as_much_steps_are_of_the_earlier, 0, 2);
     tcase_add_test(c, what_is_open_counts_as_last_looked_at);
     tcase_add_test(c, in_any_order);
     tcase_add_test(c, very_many_threads);

@@ -132,12 +132,13 @@ START_TEST(a_step_has_a_row_of_its_own)
     uint64_t a = clock_ticks();
     usleep(1000);
     uint64_t b = clock_ticks();
-    window_add_step(window, &shared, 5, a, b);
-    window_add_step(window, &shared, 6, b, clock_ticks());
+    window_add_step(window, &shared, 5, a, b, 4711);
+    window_add_step(window, &shared, 6, b, clock_ticks(), 0);
     struct trace t = flushed();
     const char *event = trace_event(&t, 'X', "ProfilerStep#5");
     ck_assert(trace_number(event, "tid") > 4194304);
     ck_assert(trace_number(event, "dur") > 900);
+    ck_assert_uint_eq((unsigned)trace_number(event, "thread"), 4711);
     ck_assert_uint_eq(trace_named(&t, 'M', "thread_name"), 1);
     ck_assert_int_eq((int)trace_number(t.text, "last_step"), 6);
     trace_free(&t);

@@ -104,6 +104,7 @@ void writer_edge(const struct step_edge *edge)
     struct step_edge *posted = &edges[at % EDGES];
     *posted = *edge;
     posted->by = thread_log_self;
+    posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
     posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
     if (edge->ended != ACTION_ACTIVE || edge->begun < ACTION_ACTIVE || in_a_step)
         window_losses(&posted->losses); /* a window may begin or end here */

@@ -525,10 +525,15 @@ static void add_span(struct top *t, enum category category, const char *name, si
     add(t, row_key(at, apart), &span);
 }
 
-void top_step(struct top *t, const char *name, const struct json_place *at)
+void top_step(struct top *t, const char *name, const struct json_place *at, uint32_t thread)
 {
-    if (t && !t->dead)
-        add_span(t, CAT_USER_ANNOTATION, name, strlen(name), at, 0, false);
+    if (!t || t->dead)
+        return;
+    if (thread && !t->stepping) {
+        struct json_place stepping = {.pid = at->pid, .tid = thread};
+        t->stepping = row_key(&stepping, false);
+    }
+    add_span(t, CAT_USER_ANNOTATION, name, strlen(name), at, 0, false);
 }
 
 void top_gpu(struct top *t, const struct gpu_record *r, const struct json_place *at,

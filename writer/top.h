@@ -27,8 +27,9 @@ void top_record(struct top *t, const struct record *r, const struct json_place *
 void top_open(struct top *t, const struct record *r, const struct json_place *at);
 void top_forget_open(struct top *t);
 
-/* A step, on the row of the steps. */
-void top_step(struct top *t, const char *name, const struct json_place *at);
+/* A step, on the row of the steps. thread: the one that it is of, in the same process; 0: not known. The first known one is that of all: what
+ * it does are the steps' children. */
+void top_step(struct top *t, const char *name, const struct json_place *at, uint32_t thread);
 
 /* What CUPTI tells, as it is given to json_gpu_call(), _work() and _overhead(). external: the span that made the call, 0 = none. */
 void top_gpu(struct top *t, const struct gpu_record *r, const struct json_place *at,

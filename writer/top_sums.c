@@ -27,7 +27,7 @@ struct level {
     bool has_only;
 };
 
-/* Outermost spans of the thread that does most, in order of time: what steps on a row of their own are held against. Of each: what came
+/* Outermost spans of the thread that steps, in order of time: what steps on a row of their own are held against. Of each: what came
  * before it. */
 struct roots {
     int64_t *start, *end;
@@ -418,20 +418,37 @@ static size_t spans_of(const struct top_row *row)
     return row->spans.n + row->calls.n;
 }
 
-/* The thread that the steps are of: the one that does most; NULL: there is none, or no row of steps. */
+static int64_t first_of(const struct top_row *row)
+{
+    int64_t span = row->spans.n ? row->spans.at[0].start : INT64_MAX;
+    int64_t call = row->calls.n ? row->calls.at[0].start : INT64_MAX;
+    return span < call ? span : call;
+}
+
+/* Whether a thread is rather the one that the steps are of: if they name it, else the one that does more, else the one that began earlier. */
+static bool is_rather(const struct top *t, const struct top_row *row, const struct top_row *other)
+{
+    if (!other || row->key == t->stepping || other->key == t->stepping)
+        return !other || row->key == t->stepping;
+    if (spans_of(row) != spans_of(other))
+        return spans_of(row) > spans_of(other);
+    return first_of(row) < first_of(other);
+}
+
+/* The thread that the steps are of; NULL: there is none, or no row of steps. */
 static const struct top_row *main_row(const struct top *t)
 {
-    const struct top_row *most = NULL;
+    const struct top_row *main = NULL;
     bool apart = false;
     for (size_t i = 0; i < t->n_rows; i++) {
         const struct top_row *row = &t->rows[i];
         if (spans_of(row) == 0)
             continue;
         apart |= row->steps_only;
-        if (!row->steps_only && !(row->key & 1) && (!most || spans_of(row) > spans_of(most)))
-            most = row;
+        if (!row->steps_only && !(row->key & 1) && is_rather(t, row, main))
+            main = row;
     }
-    return apart ? most : NULL;
+    return apart ? main : NULL;
 }
 
 /* Memory that was taken or given back in no span's time has a row of its own. */

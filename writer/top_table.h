@@ -76,9 +76,8 @@ struct top {
     uint64_t used, most; /* bytes */
     uint64_t moved;      /* bytes, to keep arrays sorted */
     uint32_t serial;
-    bool any_external; /* some device work names a span */
-    bool by_call;      /* all of it names its own correlation */
-    bool any_operator;
+    bool by_call;      /* all device work that names a span names its own correlation */
+    uint64_t stepping; /* row_key() of the thread that the steps are of; 0: not known */
     struct buf texts;
     struct kind *kinds;
     size_t n_kinds, kinds_room;

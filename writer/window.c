@@ -210,9 +210,9 @@ static bool has_step(const struct window *w)
 }
 
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
-                     uint64_t start, uint64_t end)
+                     uint64_t start, uint64_t end, uint32_t thread)
 {
-    char name[64];
+    char name[64], args[64] = "";
     if (!has_step(w)) { /* the first one */
         json_meta_text(&w->body, "thread_name", shared->pid, STEP_TID, "name", "steps", 5);
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
@@ -225,8 +225,10 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
      * high, take the two for rows that intersect, and leave one out. The end stays: what ended the step ends with it. */
     if (at.end_ns > at.start_ns)
         at.start_ns++;
-    json_span(&w->body, CAT_USER_ANNOTATION, name, &at, "");
-    top_step(window_top(w, shared), name, &at);
+    if (thread)
+        snprintf(args, sizeof args, "\"thread\": %u", thread);
+    json_span(&w->body, CAT_USER_ANNOTATION, name, &at, args);
+    top_step(window_top(w, shared), name, &at, thread);
     w->last_step = step;
     w->events++;
 }

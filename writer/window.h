@@ -118,9 +118,9 @@ struct flop_stats *window_flops(struct window *w, const struct window_shared *sh
 /* The window's table; made at the first call. NULL: none is wanted, or there was no memory then. */
 struct top *window_top(struct window *w, const struct window_shared *shared);
 
-/* Adds the row of a completed step [start, end) in ticks. */
+/* Adds the row of a completed step [start, end) in ticks. thread: tid of the one that marked its end; 0: not known. */
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
-                     uint64_t start, uint64_t end);
+                     uint64_t start, uint64_t end, uint32_t thread);
 
 /* True when the window can take one more event; counted when it is full. */
 bool window_room(struct window *w, const struct window_shared *shared);

@@ -323,7 +323,7 @@ static void begin_step(const struct step_edge *edge)
 static void take_edge(const struct step_edge *edge)
 {
     if (edge->kind == EDGE_STEP && current && edge->ended >= ACTION_ACTIVE)
-        window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks);
+        window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks, edge->tid);
     if (current && window_ends(current, edge))
         close_current(edge);
     if (edge->kind == EDGE_START)

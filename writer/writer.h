@@ -183,6 +183,7 @@ struct step_edge {
     struct train_time time; /* counters at the edge */
     bool epoch_over;        /* EDGE_NOTE: an epoch has ended; `time` is from before it counts */
     struct thread_log *by;  /* of the thread that marks it, or NULL; writer_edge() fills it in */
+    uint32_t tid;           /* its number, 0: not known; writer_edge() fills it in */
     struct losses losses;   /* of all threads until here; writer_edge() fills it in */
     uint32_t gate; /* writer_gate in the step that begins here; writer_edge() fills it in */
 };

@@ -138,6 +138,39 @@ def test_steps_on_a_row_of_their_own_hold_the_operators(our_trace):
     assert step.cpu_time_total == pytest.approx(sum(row["duration"] for row in by_step[:2]))
 
 
+def test_the_steps_of_our_trace_name_their_thread(our_trace):
+    """The one that marks them; nothing else runs here."""
+    spans = [e for e in cprof.events(our_trace) if e["ph"] == "X"]
+    steps = [e for e in spans if e["name"].startswith("ProfilerStep#")]
+    assert len(steps) == 2 and {e["args"]["thread"] for e in steps} == {e["tid"] for e in spans if e["cat"] == "cpu_op"}
+
+
+def in_our_form(path, events):
+    """Written as cprof does: an event in a line, three decimals."""
+    lines = [re.sub(r'("(?:ts|dur)": )([\d.]+)', lambda m: f"{m[1]}{float(m[2]):.3f}", json.dumps(event)) for event in events]
+    path.write_text('{"traceEvents": [\n' + ",\n".join(lines) + "\n]}")
+    return path
+
+
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+@pytest.mark.parametrize("named, other, self_time", [
+    (5000, 5, 80.0),   # as named, though another thread does more
+    (None, 5, 95.0),   # nobody is named, or who does nothing: the thread that does most
+    (5002, 5, 95.0),
+    (None, 2, 98.0),   # of two that do as much the earlier one
+])
+def test_a_step_is_of_the_thread_that_it_names(named, other, self_time, write, tmp_path):
+    step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305)
+    step["args"] = {} if named is None else {"thread": named}
+    path = write(tmp_path / "t.json", [
+        step, tool.span("a", 20.0, 10.0), tool.span("b", 40.0, 10.0),
+        *(tool.span("other", 10.0 + 10 * i, 1.0, tid=5001) for i in range(other))])
+    rows = {row.key: row for row in cprof.key_averages(path)}
+    assert rows["ProfilerStep*"].self_cpu_time_total == self_time
+    by = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)
+    assert by["rows"][0]["self_cpu_time_total"] > 0
+
+
 def test_our_shapes(our_trace):
     rows = [row for row in cprof.key_averages(our_trace, group_by_input_shape=True) if row.key == "aten::addmm"]
     assert {row.input_shapes for row in rows} == {"[[64], [16, 64], [64, 64], [], []]", "[[8], [16, 64], [64, 8], [], []]"}

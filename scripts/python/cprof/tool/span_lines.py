@@ -23,8 +23,8 @@ _line = re.compile(
 # in the order of the groups
 _CATEGORY, _NAME, _PID, _TID, _US, _NS, _DUR_US, _DUR_NS, _EXTERNAL, _REST = range(10)
 _MEMORY_US, _MEMORY_NS, _BYTES, _DEVICE, _COUNTER, _FLOW, _ODD = range(10, 17)
-_flops = re.compile(r'"flops": (\d+)(?:,|$)')
-_correlation = re.compile(r'"correlation": (\d+)(?:,|$)')
+_wanted = {name: re.compile(rf'"{name}": (\d+)(?:,|$)') for name in ("correlation", "flops", "thread")}
+_flops = _wanted["flops"]
 _MOST_ODD = 3  # of so many lines one; more are faster as a block
 
 
@@ -101,7 +101,7 @@ def _event(line: Tuple[str, ...]) -> Dict[str, Any]:
     args: Dict[str, Any] = {}
     if line[_EXTERNAL]:
         args["External id"] = int(line[_EXTERNAL])
-    for name, pattern in (("correlation", _correlation), ("flops", _flops)):
+    for name, pattern in _wanted.items():
         found = pattern.search(line[_REST])
         if found:
             args[name] = int(found.group(1))

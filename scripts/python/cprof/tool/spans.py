@@ -161,6 +161,7 @@ class Spans:
         self.memory_threads: List[Any] = []
         self.memory_devices: List[str] = []
         self.steps: List[Tuple[int, int, str]] = []  # start, end, name
+        self.stepping: Any = None            # place of the thread that the first step names
         self.bad = 0                         # spans without a usable time
         self.has_shapes = self.has_stacks = self.has_modules = self.has_memory = self.has_work = False
         self.by_call = True                  # External ids link no operators: they repeat the correlation, as old ones do
@@ -250,13 +251,18 @@ class Spans:
         return 0
 
     def step_places(self) -> Tuple[List[Any], Any]:
-        """Rows that hold steps only, as cprof's do, and the thread that the steps are of: the one that does most."""
+        """Rows that hold steps only, as cprof's do, and the thread that the steps are of: the one that they name, else the one
+        that does most, of two the one that began earlier."""
         apart = [place for place, row in self.rows.items()
                  if all(self.kinds[number].name == "ProfilerStep*" for number in set(row.kind))]
         if not apart:
             return [], None
         others = [place for place in self.rows if place not in apart and not place[2]]
-        return (apart, max(others, key=lambda place: len(self.rows[place].start))) if others else ([], None)
+        if not others or self.stepping in others:
+            return (apart, self.stepping) if others else ([], None)
+        most = max(len(self.rows[place].start) for place in others)
+        return apart, min((place for place in others if len(self.rows[place].start) == most),
+                          key=lambda place: min(self.rows[place].start))
 
     def uncovered_memory(self) -> Iterator[int]:
         """[memory] events in no span's time. After the walks."""
@@ -482,6 +488,8 @@ class _Reading:
             self._operator_rows.add(place)
             if name.startswith("ProfilerStep#"):
                 spans.steps.append((start, start + max(duration, 0), name))
+                if spans.stepping is None and "thread" in args:
+                    spans.stepping = (place[0], text_of(args["thread"]), False)
         row.start.append(start)
         row.end.append(start + max(duration, 0))
         row.kind.append(number)
