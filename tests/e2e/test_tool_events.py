@@ -156,3 +156,11 @@ def test_the_module_loads_no_reader():
 def test_python_3_8_can_read_the_source():
     for path in sorted((tool.ROOT / "scripts/python/cprof").rglob("*.py")) + [tool.COMMAND]:
         ast.parse(path.read_text(), str(path), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize("command", [("events",), ("top",), ("merge", "--output", "m.json")])
+def test_what_is_no_event_is_said_to_be_left_out(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tool.write(tmp_path / "t.json", [1, tool.span("aten::mm", 10.0, 5.0), "two"])
+    result = tool.cprof(*command, path)
+    assert result.rc == 0 and f"{path}: 2 elements of traceEvents are no objects: left out" in result.err

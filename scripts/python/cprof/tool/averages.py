@@ -105,9 +105,9 @@ class Averages:
         if all(map(self._left_out, spans.kinds)):
             raise Problem("holds no operator, call or kernel", path)
         self._add(spans)
-        notes = list(trace.notes)
-        if spans.bad or trace.no_objects:
-            notes.append(f"{spans.bad + trace.no_objects} events without a usable time are left out")
+        notes = trace.remarks()
+        if spans.bad:
+            notes.append(f"{spans.bad} events without a usable time are left out")
         return notes
 
     def _left_out(self, kind: Kind) -> bool:

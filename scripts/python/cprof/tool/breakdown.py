@@ -45,7 +45,7 @@ def breakdown(by: str, paths: List[str]) -> Result:
         group = _device_of if by == "device" else _module_of if by == "module" else None
         with open_trace(path, True) as trace:
             spans = read_spans(trace, Wanted(stacks=by == "module", group=group, flops=False))
-        for line in trace.notes:
+        for line in trace.remarks():
             note(line, path)
         for missing, says in ((by == "module" and not spans.has_modules, NO_MODULES),
                               (by == "step" and not spans.steps, NO_STEPS),

@@ -55,7 +55,7 @@ class Times:
             self.world = world_of(trace.metadata)
             self.host = str(trace.metadata.get("host_name") or "")
             self.base_late = base_of(trace.metadata)
-            self.notes = list(trace.notes)
+            self.notes = trace.remarks()
         if self.base_late != self.base:  # the key stood behind the events
             self._shift(self.base_late - self.base)
         self.collectives = sorted(next((kind for kind in self._kinds if kind), []))

@@ -145,6 +145,6 @@ def run(args: argparse.Namespace) -> int:
         for event in trace:
             if all(test(event) for test in tests):
                 write(json.dumps(event, ensure_ascii=False) + "\n")
-    for line in trace.notes:
+    for line in trace.remarks():
         note(line, args.trace)
     return 0

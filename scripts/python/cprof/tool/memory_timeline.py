@@ -271,7 +271,7 @@ def export(trace_path: str, path: str, device: Optional[str] = None, progress: b
         raise Problem(f"the name must end in {' or '.join(ENDINGS)}", path)
     with open_trace(trace_path, progress) as trace:
         spans = read_spans(trace, Wanted(memory=True, flops=False))
-    for line in trace.notes:
+    for line in trace.remarks():
         note(line, trace_path)
     if not spans.has_memory:
         raise Problem(NO_MEMORY, trace_path)

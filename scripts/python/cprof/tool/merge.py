@@ -218,7 +218,7 @@ def _from_json(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> 
             out.write(data)
             events += len(block)
             size += len(data)
-    return Done(dict(trace.metadata), list(trace.notes), events, size)
+    return Done(dict(trace.metadata), trace.remarks(), events, size)
 
 
 def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:

@@ -152,7 +152,7 @@ class Trace:
         self.notes: List[str] = []      # what was odd, in words
         self.truncated = False          # it ends in the middle
         self.form = ""                  # "object" or "array", once something was read
-        self.no_objects = 0             # elements of traceEvents that are none, and left out
+        self.no_objects = 0             # elements of traceEvents that are none and left out
         # A torn last write leaves nonsense behind the last whole event of an open file.
         self._lenient = path.endswith(".part")
         # May take the text of whole events, instead of their being read; False: it did not.
@@ -207,6 +207,11 @@ class Trace:
         if self.is_merged:
             raise Problem("is merged of several ranks: give the ranks' own traces, any number of them to `cprof top`", self.path)
         return self
+
+    def remarks(self) -> List[str]:
+        """What there is to say of the file after reading it: its notes, and what was left out."""
+        left_out = f"{self.no_objects} elements of traceEvents are no objects: left out"
+        return self.notes + ([left_out] if self.no_objects else [])
 
     def __iter__(self) -> Iterator[Dict[str, Any]]:
         for block in self.blocks():

@@ -49,7 +49,7 @@ def lines(spans: Spans, metric: str) -> Iterator[str]:
 def run(args: argparse.Namespace) -> int:
     with open_trace(args.trace, True) as trace:
         spans = read_spans(trace, Wanted(stacks=True, flops=False))
-    for line in trace.notes:
+    for line in trace.remarks():
         note(line, args.trace)
     if not spans.has_stacks:
         raise Problem(NO_STACKS, args.trace)
