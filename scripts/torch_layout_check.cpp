@@ -66,7 +66,7 @@
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
 /* The versions whose rows say where a process group's fields are. */
-#define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13 && TORCH_VERSION_MINOR <= 14)
+#define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 #if GROUPS
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif

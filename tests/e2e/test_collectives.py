@@ -261,7 +261,7 @@ def test_gloo_sends_the_gradients(gloo):
 def test_gloo_says_who_takes_part(gloo):
     """Group, rank in it, peer and number, from the operator that asked for the transfer; a group of one is not the world."""
     version = torch_version("own")
-    if version.split(".")[:2] not in (["2", "13"], ["2", "14"]):
+    if tuple(map(int, version.split(".")[:2])) < (2, 4):
         pytest.skip(f"the objects of torch {version} around a group are not looked at")
     gradients, traces = gloo
     numbers = []
