@@ -125,6 +125,7 @@ def needs_torch_2(why):
 
 both_pythons = pytest.mark.parametrize("which", list(PYTHONS))
 
-# torchrun of this machine alone, for scripts that use gloo: both wait for ever where the machine's own name has no address.
+# torchrun of this machine alone, for scripts that use gloo: both wait for ever where the machine's own name has no address. Debian's torch 2.6
+# asks for libuv unless told otherwise, and is built without it.
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--local-addr", "127.0.0.1"]
-LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "USE_LIBUV": "0"}
