@@ -13,7 +13,7 @@ import consumers
 import gpu_runs
 import perfetto
 import support
-from torch_runs import LOOPBACK, TORCHRUN, needs_torch_2, torch_version
+from torch_runs import LOOPBACK, TORCHRUN, needs_torch_2, skip_without_torchrun, torch_version
 
 HERE = pathlib.Path(__file__).parent
 
@@ -237,6 +237,7 @@ def gloo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gloo")
     script = folder / "ddp.py"
     script.write_text(DDP)
+    skip_without_torchrun()
     result = support.run([*TORCHRUN, "--nproc-per-node", "2", script], folder,
                          WARMUP=1, ACTIVE=3, env=dict(LOOPBACK, OMP_NUM_THREADS="1"))
     assert result.rc == 0 and len(result.traces) == 2, result.err

@@ -19,7 +19,7 @@ import perfetto
 import support
 from command_runs import BASE_NS, FIRST_US, PACKAGE, Rank, command, cprof, environment, refused
 from cprof.tool import collectives, lines, main, merge
-from torch_runs import LOOPBACK, SCRIPTS, TORCHRUN, needs_torch_2
+from torch_runs import LOOPBACK, SCRIPTS, TORCHRUN, needs_torch_2, skip_without_torchrun
 
 ALLREDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 MS = 1000
@@ -398,6 +398,7 @@ def test_no_field_makes_it_go_wrong(seed, monkeypatch, capsys):
 @needs_torch_2("its torchrun does not work with Python 3.11")
 def test_ranks_of_torchrun(tmp_path):
     """`cprof run` around torchrun; its two traces merged, in Perfetto, and compared."""
+    skip_without_torchrun()
     done = cprof("run", "--no-top", "--active", 5, "--folder", tmp_path / "out", "--", *TORCHRUN, "--nproc_per_node=2",
                  "--standalone", SCRIPTS / "ranks.py", env=dict(LOOPBACK, PYTHONPATH=SCRIPTS, OMP_NUM_THREADS=1))
     assert done.returncode == 0 and "cprof: 2 traces" in done.stderr, done.stderr

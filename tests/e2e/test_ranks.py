@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import support
-from torch_runs import LOOPBACK, SCRIPTS, Trace, assert_good, needs_torch_2, run
+from torch_runs import SCRIPTS, Trace, assert_good, needs_torch_2, run, skip_without_torchrun
 
 STEPS = "steps(8)"  # of Python without torch
 CYCLES = {"WAIT": 1, "WARMUP": 1, "ACTIVE": 2, "REPEAT": 2}  # two traces: of steps 2 and 3, and of 6 and 7
@@ -29,8 +29,9 @@ def assert_ranks(folder, world, source, files=("4", "8")):
 
 
 def torchrun(folder, *arguments, **settings):
+    skip_without_torchrun()
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", *arguments]
-    env = dict(LOOPBACK, PYTHONPATH=str(SCRIPTS), OMP_NUM_THREADS="1")
+    env = {"PYTHONPATH": str(SCRIPTS), "OMP_NUM_THREADS": "1"}
     return support.run(command, TEMPLATE, cwd=folder, env=env, **dict(CYCLES, **settings))
 
 
