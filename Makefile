@@ -78,10 +78,10 @@ EXPLORE_BIN := $(patsubst tests/explore/explore_%.c,$(BUILD)/explore/%,$(wildcar
 # tests/gpu/x.c -> build/gpu/x; kernels_sim.c and what lies in lib*.c is linked to them.
 SIM := $(BUILD)/sim
 HAVE_CUDA := $(firstword $(wildcard $(addsuffix /cupti_runtime_cbid.h,$(CUDA_INC))))
-SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti%,$(wildcard tests/sim/*.c))
+SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti% tests/sim/system%,$(wildcard tests/sim/*.c))
 SIM_CUDART_SRC := $(wildcard tests/sim/cudart*.c)
 SIM_CUPTI_SRC := $(wildcard tests/sim/cupti*.c)
-SIM_LIB := $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
+SIM_LIB := $(SIM)/libsystemclock.so $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
 	$(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudnn.so.9 \
 	$(if $(SIM_CUPTI_SRC),$(foreach n,13 12 11.8,$(SIM)/libcupti.so.$n))
 GPU_SRC := $(filter-out tests/gpu/kernels% tests/gpu/lib%,$(wildcard tests/gpu/*.c))
@@ -407,6 +407,11 @@ $(SIM)/libcupti.so.%: tests/sim/cupti_%.map
 	$(SAY) "  LINK    $@"
 	$(Q)$(SIM_LINK)
 $(foreach n,13 12 11.8,$(eval $(SIM)/libcupti.so.$n: $(SIM_CUPTI_SRC:tests/sim/%.c=$(SIM)/cupti$n/%.o)))
+
+$(SIM)/libsystemclock.so: tests/sim/system_clock.c $(BUILD)/.flags
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SIM_CFLAGS) -shared -o $@ $< -lpthread -ldl
 
 # Programs: the runtime 13 unless said otherwise below. They find the libraries beside them, LD_LIBRARY_PATH first.
 GPU_CC = $(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g $(CFLAGS) $(WARNINGS) -Wno-missing-prototypes $(INCLUDES) $(SANITIZE)

@@ -2,6 +2,7 @@
 /* See cupti/clock_map.h. */
 #include "cupti/clock_map.h"
 
+#include <float.h>
 #include <stddef.h>
 
 #include "writer/writer.h"
@@ -10,7 +11,9 @@
 #define READINGS_MOST                                                                              \
     100 /* of a moment in which the thread is held up again and again; a reading takes some 100 ns */
 /* a stamp so little newer than the newest pair is simply new; farther ahead the clock was set back */
-#define SOON_NS 1000000000u
+#define SOON_NS     1000000000u
+#define STRAIGHT_NS 50.0 /* twice the jitter of a reading */
+#define SLEWED_MOST 0.25 /* chrony slews by 0.08 at most */
 #define SLOPE_BY                                                                                   \
     16u /* pairs over which the slope beyond an end is taken: the jitter of one reading does not tilt it */
 
@@ -24,17 +27,74 @@ const struct clock_pair *cupti_clock_last(const struct cupti_clock *c)
     return c->count ? pair(c, c->count - 1) : NULL;
 }
 
+static bool slope(const struct clock_pair *from, const struct clock_pair *to, double *out)
+{
+    if (to->cupti <= from->cupti)
+        return false; /* set back meanwhile */
+    *out = (double)(to->ticks - from->ticks) / (double)(to->cupti - from->cupti);
+    return true;
+}
+
+static double rate(const struct cupti_clock *c)
+{
+    return c->rate > 0 ? c->rate : 1.0;
+}
+
+/* Between the two the clock was set: no slewing makes it so fast or slow. Before the rate is known only one set back is told. */
+static bool was_set(const struct cupti_clock *c, const struct clock_pair *from,
+                    const struct clock_pair *to)
+{
+    if (to->cupti <= from->cupti)
+        return true;
+    double ran = (double)(to->cupti - from->cupti) * c->rate,
+           ticks = (double)(to->ticks - from->ticks);
+    if (c->rate <= 0)
+        return false;
+    return ran < ticks * (1 - SLEWED_MOST) || ran > ticks * (1 + SLEWED_MOST);
+}
+
+/* Lines from `a` are to pass near `b`, too. */
+static void narrow(struct cupti_clock *c, const struct clock_pair *a, const struct clock_pair *b)
+{
+    double cupti = (double)(b->cupti - a->cupti), ticks = (double)(b->ticks - a->ticks);
+    double near = STRAIGHT_NS * rate(c);
+    double low = (ticks - near) / cupti, high = (ticks + near) / cupti;
+    c->low = low > c->low ? low : c->low;
+    c->high = high < c->high ? high : c->high;
+}
+
+/* Whether the last pair can be left out: `next` goes on in line. */
+static bool in_line(const struct cupti_clock *c, const struct clock_pair *next)
+{
+    double s;
+    if (c->count < 2)
+        return false;
+    const struct clock_pair *from = pair(c, c->count - 2), *last = pair(c, c->count - 1);
+    return !was_set(c, from, last) && !was_set(c, last, next) && slope(from, next, &s) &&
+           s >= c->low && s <= c->high;
+}
+
 void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks)
 {
     const struct clock_pair *last = cupti_clock_last(c);
+    struct clock_pair next = {cupti, ticks};
     if (last && ticks <= last->ticks)
         return;
+    if (in_line(c, &next)) {
+        c->count--;
+        last = pair(c, c->count - 1);
+    } else {
+        c->low = -DBL_MAX;
+        c->high = DBL_MAX;
+    }
     if (c->count == CLOCK_PAIRS) {
         c->first = (c->first + 1) % CLOCK_PAIRS;
         c->count--;
     }
-    c->pairs[(c->first + c->count) % CLOCK_PAIRS] = (struct clock_pair){cupti, ticks};
+    c->pairs[(c->first + c->count) % CLOCK_PAIRS] = next;
     c->count++;
+    if (last && next.cupti > last->cupti)
+        narrow(c, last, &next);
 }
 
 /* The longer a reading takes, the less it tells when inside it CUPTI's clock was read: a good one is nearly as short as the shortest
@@ -71,18 +131,10 @@ static uint64_t along(const struct clock_pair *a, uint64_t cupti, double slope)
     return a->ticks + (uint64_t)(int64_t)ticks;
 }
 
-static bool slope(const struct clock_pair *from, const struct clock_pair *to, double *out)
-{
-    if (to->cupti <= from->cupti)
-        return false; /* set back meanwhile */
-    *out = (double)(to->ticks - from->ticks) / (double)(to->cupti - from->cupti);
-    return true;
-}
-
 /* The slope at an end: over as many pairs as give one. */
 static double end_slope(const struct cupti_clock *c, bool newest)
 {
-    double s = c->rate > 0 ? c->rate : 1.0;
+    double s = rate(c);
     unsigned most = c->count - 1 < SLOPE_BY ? c->count - 1 : SLOPE_BY;
     for (unsigned n = most; n > 0; n--)
         if (newest ? slope(pair(c, c->count - 1 - n), pair(c, c->count - 1), &s)
@@ -91,23 +143,44 @@ static double end_slope(const struct cupti_clock *c, bool newest)
     return s;
 }
 
+/* The stamp's place between two pairs; false: it has none there. Where the clock was set meanwhile, after that if it can be. */
+static bool between(const struct cupti_clock *c, const struct clock_pair *a,
+                    const struct clock_pair *b, uint64_t cupti, uint64_t *ticks)
+{
+    double s;
+    if (b->cupti > a->cupti && (cupti < a->cupti || cupti >= b->cupti))
+        return false;
+    if (!was_set(c, a, b) && slope(a, b, &s)) {
+        *ticks = along(a, cupti, s);
+        return true;
+    }
+    uint64_t passed = (uint64_t)((double)(b->ticks - a->ticks) / rate(c));
+    const struct clock_pair *side = cupti < b->cupti && b->cupti - cupti <= passed    ? b
+                                    : cupti >= a->cupti && cupti - a->cupti <= passed ? a
+                                                                                      : NULL;
+    if (side)
+        *ticks = along(side, cupti, rate(c));
+    return side != NULL;
+}
+
 uint64_t cupti_clock_ticks(const struct cupti_clock *c, uint64_t cupti)
 {
-    const struct clock_pair *below = NULL; /* nearest one */
-    if (!c->count)
+    const struct clock_pair *newest = cupti_clock_last(c);
+    const struct clock_pair *below = NULL, *next = NULL; /* the nearest one; the one after a */
+    uint64_t ticks;
+    if (!newest)
         return cupti;
     for (unsigned i = c->count; i-- > 0;) {
         const struct clock_pair *a = pair(c, i);
-        double s;
-        if (cupti < a->cupti)
-            continue;
-        if (i + 1 < c->count && cupti < pair(c, i + 1)->cupti && slope(a, pair(c, i + 1), &s))
-            return along(a, cupti, s);
-        if (!below || a->cupti > below->cupti)
+        if (next && between(c, a, next, cupti, &ticks))
+            return ticks;
+        if (a->cupti <= cupti && (!below || a->cupti > below->cupti))
             below = a;
-        if (i + 1 == c->count && cupti - a->cupti < SOON_NS)
-            break;
+        next = a;
     }
-    return below ? along(below, cupti, end_slope(c, true))
-                 : along(pair(c, 0), cupti, end_slope(c, false));
+    if (!below)
+        return along(pair(c, 0), cupti, end_slope(c, false));
+    if (cupti >= newest->cupti && cupti - newest->cupti < SOON_NS)
+        below = newest;
+    return along(below, cupti, end_slope(c, true));
 }

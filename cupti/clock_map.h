@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUPTI's own clock in clock_ticks(): a piecewise-linear map through pairs of readings, for where CUPTI keeps its own time
- * (CLOCK_REALTIME, which NTP slews and sets). One pair every few tens of milliseconds while records are made. cprof thread. */
+ * (CLOCK_REALTIME, which NTP slews and sets). One pair every few milliseconds while records are made (clock_pairs.h); those that lie on a
+ * line are not kept. cprof thread. */
 #ifndef CUPTI_CLOCK_MAP_H
 #define CUPTI_CLOCK_MAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLOCK_PAIRS 4096u /* at 25 ms: the last 100 seconds; older stamps go by the oldest slope */
+#define CLOCK_PAIRS                                                                                \
+    8192u /* eight seconds were each one kept; older stamps go by the oldest slope */
 
 struct clock_pair {
     uint64_t cupti; /* cuptiGetTimestamp() */
@@ -17,19 +19,22 @@ struct clock_pair {
 struct cupti_clock {
     struct clock_pair pairs[CLOCK_PAIRS]; /* ring, oldest at `first` */
     unsigned first, count;
-    double rate;       /* ticks per unit of CUPTI's clock while there is but one pair; 0 = 1 */
+    double rate; /* ticks per unit of CUPTI's clock where no two pairs tell; 0 = 1 */
+    double low,
+        high; /* slopes from the last pair but one that pass near all that the last one stands for */
     uint64_t shortest; /* ticks that the shortest reading took; 0 = none yet */
 };
 
-/* Adds a pair; its ticks must be later than those of the last, else it is ignored. */
+/* Adds a pair; its ticks must be later than those of the last, else it is ignored. Takes the place of the last one when the line from the
+ * one before passes within 50 ns of that and of all whose place it took. */
 void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks);
 
 /* Reads both clocks until a reading was about as short as the shortest ever, at most 100 times, and adds the pair of the shortest of
  * them. now(): 0 = success. */
 void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *));
 
-/* Ticks of a stamp of CUPTI's clock: between the two pairs around it, the newest ones where the clock was set back and it fits
- * twice; beyond the ends by the slope there. The stamp itself while there is no pair. */
+/* Ticks of a stamp of CUPTI's clock: between the two pairs around it, the newest ones where the clock was set back and it fits twice;
+ * where it was set between two pairs, by the nearer of them; beyond the ends by the slope there. The stamp itself while there is no pair. */
 uint64_t cupti_clock_ticks(const struct cupti_clock *c, uint64_t cupti);
 
 /* The newest pair, or NULL. */

@@ -6,11 +6,12 @@
 
 #include "cupti/buffers.h"
 #include "cupti/clock_map.h"
+#include "cupti/clock_pairs.h"
 #include "cupti/dump.h"
 #include "cupti/records.h"
 #include "cupti/translate.h"
 
-#define PAIR_NS 25000000u /* between two readings of the clocks */
+#define PAIR_NS 5000000u /* between two readings of the clocks: one in each pass, not two */
 #define NEAR                                                                                       \
     (UINT64_C(1)                                                                                   \
      << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
@@ -37,6 +38,8 @@ static bool near(uint64_t a, uint64_t b)
 static void read_clocks(void)
 {
     ticks_now = clock_ticks();
+    if (!atomic_load_explicit(&own, memory_order_relaxed))
+        clock_pairs_take(&clocks, api->get_timestamp); /* older ones first */
     cupti_clock_read(&clocks, api->get_timestamp);
     const struct clock_pair *last = cupti_clock_last(&clocks);
     apart = last && !near(last->cupti, ticks_now);

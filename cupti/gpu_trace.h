@@ -9,6 +9,7 @@
 #ifndef CUPTI_GPU_TRACE_H
 #define CUPTI_GPU_TRACE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,6 +37,19 @@ void gpu_arm(void);
 
 /* The GPU side for writer_options.gpu; its functions do nothing before gpu_start(). */
 const struct gpu_source *gpu_source(void);
+
+/* Ticks from which on a CUDA call is to read the clocks; UINT64_MAX where nobody needs it: CUPTI keeps our time, or not the system's, or
+ * records nothing. Any thread, relaxed. */
+extern _Atomic uint64_t gpu_clock_due __attribute__((visibility("hidden")));
+void gpu_clock_take(void); /* reads them unless another thread does */
+
+/* At the end of a recorded CUDA call, `now` in ticks: pairs CUPTI's clock with ours when that is due (cupti/clock_pairs.h). Application
+ * thread, inside cprof; no lock, no system call. */
+static inline void gpu_clock_look(uint64_t now)
+{
+    if (__builtin_expect(now >= atomic_load_explicit(&gpu_clock_due, memory_order_relaxed), 0))
+        gpu_clock_take();
+}
 
 /* Another client of CUPTI in this process, seen by the interposed functions (preload/wrap_cupti.c). Called on its thread before its
  * call is forwarded; when the other begins to use CUPTI, our kinds are disabled, our buffers taken back and our subscription given up

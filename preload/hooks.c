@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cupti/gpu_trace.h"
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/resolve.h"
@@ -149,7 +150,7 @@ void hook_end(struct hook_call *call, bool succeeded)
     int saved = errno;
     if (guard_enter()) {
         if (call->log)
-            span_close(call->log, call);
+            gpu_clock_look(span_close(call->log, call));
         /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
             cprof_cuda_begins(); /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */

@@ -80,7 +80,8 @@ def gpu_run(name, folder, *args, faults="", libraries=SIM, env=None, **more):
     folder.mkdir(parents=True, exist_ok=True)
     report = folder / "simulation.txt"
     report.unlink(missing_ok=True)
-    variables = {"LD_LIBRARY_PATH": str(libraries), "SIM_FAULTS": faults, "SIM_REPORT": str(report), **(env or {})}
+    variables = {"LD_LIBRARY_PATH": str(libraries), "LD_PRELOAD": str(SIM / "libsystemclock.so"), "SIM_FAULTS": faults,
+                 "SIM_REPORT": str(report), **(env or {})}
     result = run([PROGRAMS / name, *args], folder, env=variables, **more)
     core, cupti = figures(report)
     return GpuRun(result.rc, result.out, result.err, result.folder, core, cupti)

@@ -188,6 +188,32 @@ def test_kernels_before_their_launch(tmp_path, version):
     assert not {e["id"] for e in events(trace, ph="f", cat="ac2g")} & early
 
 
+@pytest.mark.parametrize("ppm, version", [(50, 130000), (500, 130000), (500, 18)])
+def test_the_systems_clock_is_slewed(tmp_path, ppm, version):
+    """As NTP does it, but every 20 ms the other way: each call is joined to its hook, each kernel comes after its call."""
+    faults = f"slew_ppm={ppm},version={version}"
+    faulty(tmp_path / "many", faults, "--threads", 2, "--streams", 2, "--launches", 8000, SCHEDULE_SCOPE="none").whole()
+    for program in ("copies", "events"):
+        gpu_run(program, tmp_path / program, faults=faults, SCHEDULE_SCOPE="none").whole()
+
+
+def test_the_systems_clock_is_slewed_fast(tmp_path):
+    """Ten times what NTP does at most: what cannot be joined is counted, and is little."""
+    trace = faulty(tmp_path, "slew_ppm=5000", "--threads", 2, "--launches", 8000, SCHEDULE_SCOPE="none").trace()
+    found = lost(trace)
+    assert counts(trace)["kernel"] == 16000 and set(found) <= {"call_without_record"}, found
+    assert found.get("call_without_record", 0) + trace["cprof"]["gpu"]["before_call"] < 800, (found, trace["cprof"]["gpu"])
+
+
+@pytest.mark.parametrize("step_us", [-5, 100000, -1000000, 3600000000])
+def test_the_systems_clock_is_set(tmp_path, step_us):
+    """Once, while kernels run: what CUPTI stamped across it, or what fits before and after, is counted; all else has its place."""
+    trace = faulty(tmp_path, f"step_us={step_us}", "--threads", 2, "--launches", 8000, "--sync", 10, SCHEDULE_SCOPE="none").trace()
+    found = lost(trace)
+    assert set(found) <= {"call_without_record", "gpu_invalid", "gpu_without_call"}, found
+    assert sum(found.values()) < 800 and counts(trace)["kernel"] >= 16000 - sum(found.values()), (found, counts(trace))
+
+
 def test_kernels_long_after_their_launch(tmp_path):
     result = faulty(tmp_path, "skew_ns=1000000")
     assert result.whole()["cprof"]["gpu"]["before_call"] == 0

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time as the client sees it: the system's clock, or the client's timestamp callback.
  *
- * Everything here is derived from CLOCK_MONOTONIC_RAW, which is also the devices' clock, and runs beside the processor's counter: what NTP does to
- * the machine under a test changes no test. (It did: kernels seemed to begin before their calls.) What it would do is the fault slew_ppm.
+ * The system's clock is that of system_clock.c, where it was loaded: then it is known for every time of the devices.
  *
- * Device times are mapped as the real CUPTI maps GPU stamps: pairs of both clocks are
+ * Device times are mapped to another clock as the real CUPTI maps GPU stamps: pairs of both clocks are
  * sampled every millisecond in which something is called or done, and a time is interpolated linearly between the pairs around it. */
 #include "tests/sim/cupti_sim.h"
 #include <time.h>
 
 #define SAMPLES   512
 #define FRESH_NS  1000000u /* a new pair is taken when the newest is older */
-#define SLEW_NS   20000000u
-#define SETTLE_NS 200000u /* the first two pairs lie so far apart, so that the slope is good */
+#define SETTLE_NS 200000u  /* the first two pairs lie so far apart, so that the slope is good */
 
 struct sample {
     uint64_t mono, tap;
@@ -50,17 +48,15 @@ static void find_system(void)
     system_ahead = clock_ns(CLOCK_REALTIME) - sim_device_now();
 }
 
-/* The system's clock: since 1970. Slewed, it gains for SLEW_NS and loses as much again. */
+extern uint64_t sim_system_at(uint64_t raw) __attribute__((weak));
+
+/* Nanoseconds since 1970. */
 static uint64_t system_now(void)
 {
-    long ppm = 0;
+    if (sim_system_at)
+        return sim_system_at(sim_device_now());
     pthread_once(&system_once, find_system);
-    uint64_t now = sim_device_now(), gained = 0;
-    if (sim_fault("slew_ppm", &ppm)) {
-        uint64_t at = now % (2 * SLEW_NS);
-        gained = (at < SLEW_NS ? at : 2 * SLEW_NS - at) * (uint64_t)ppm / 1000000u;
-    }
-    return now + system_ahead + gained;
+    return sim_device_now() + system_ahead;
 }
 
 uint64_t sim_now(void)
@@ -162,6 +158,8 @@ uint64_t sim_on_clock(uint64_t mono)
 {
     if (!mono)
         return 0;
+    if (sim_system_at && !sim_clock_is_clients())
+        return sim_system_at(mono);
     struct thread *self = sim_self();
     if (self->clock_generation != atomic_load_explicit(&generation, memory_order_relaxed) ||
         mono < self->clock_mono[0] || mono > self->clock_mono[1]) {

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/clock_pairs.h. */
+#include "cupti/clock_pairs.h"
+
+#include <stdatomic.h>
+
+#include "cupti/gpu_trace.h"
+
+#define PAIRS    4096u /* kept for a cprof thread that is late by a second */
+#define EVERY_NS 2.5e5 /* of which one takes some 100 */
+#define AGAIN_NS 1e5 /* after readings that were held up */
+#define TRIES    3   /* the first one finds the caches cold */
+#define LOOKS    5
+#define ROUGH_NS 100000u
+#define QUICK_NS 500.0 /* a reading without a system call takes some 40 */
+
+_Atomic uint64_t gpu_clock_due = UINT64_MAX;
+
+static struct clock_pair
+    ring[PAIRS];                    /* the thread that is `taking` writes, the cprof thread reads */
+static _Atomic uint64_t head, tail; /* pairs ever put in and taken out */
+static _Atomic bool taking, wanted;
+static _Atomic uint64_t most, every, again; /* ticks: of a good reading, and until the next */
+
+static uint64_t system_ns(void)
+{
+    return (uint64_t)clock_wall_now();
+}
+
+/* Ticks that it took. */
+static uint64_t read_pair(struct clock_pair *out)
+{
+    uint64_t before = clock_ticks();
+    out->cupti = system_ns();
+    uint64_t took = clock_ticks() - before;
+    out->ticks = before + took / 2;
+    return took;
+}
+
+/* ---- application threads ---- */
+
+/* True when a good one was put into the ring. */
+static bool put_pair(void)
+{
+    uint64_t at = atomic_load_explicit(&head, memory_order_relaxed);
+    for (int i = 0; i < TRIES; i++)
+        if (read_pair(&ring[at % PAIRS]) <= atomic_load_explicit(&most, memory_order_relaxed)) {
+            atomic_store_explicit(&head, at + 1, memory_order_release);
+            return true;
+        }
+    return false;
+}
+
+static bool has_room(void)
+{
+    return atomic_load_explicit(&head, memory_order_relaxed) -
+               atomic_load_explicit(&tail, memory_order_acquire) <
+           PAIRS;
+}
+
+void gpu_clock_take(void)
+{
+    if (atomic_exchange_explicit(&taking, true, memory_order_acquire))
+        return; /* another thread does */
+    uint64_t now = clock_ticks(), due = UINT64_MAX;
+    if (now >= atomic_load_explicit(&gpu_clock_due, memory_order_relaxed)) {
+        if (atomic_load_explicit(&wanted, memory_order_relaxed) && has_room())
+            due = now + atomic_load_explicit(put_pair() ? &every : &again, memory_order_relaxed);
+        atomic_store_explicit(&gpu_clock_due, due, memory_order_relaxed);
+    }
+    atomic_store_explicit(&taking, false, memory_order_release);
+}
+
+/* ---- the cprof thread ---- */
+
+static bool is_the_systems(int (*now)(uint64_t *))
+{
+    for (int i = 0; i < LOOKS; i++) {
+        uint64_t stamp = 0, before = system_ns();
+        if (now(&stamp) != 0)
+            return false;
+        uint64_t after = system_ns();
+        if (after - before < 2 * QUICK_NS)
+            return before <= stamp && stamp <= after;
+    }
+    return false;
+}
+
+/* Ticks per nanosecond; right within some per cent, unless it is held up: then pairs are read more or less often for the first pass. */
+static double rough_rate(void)
+{
+    uint64_t from = clock_monotonic_ns(), ticks = clock_ticks(), now;
+    while ((now = clock_monotonic_ns()) < from + ROUGH_NS)
+        ;
+    return (double)(clock_ticks() - ticks) / (double)(now - from);
+}
+
+static bool is_quick(double rate)
+{
+    static uint64_t shortest = UINT64_MAX;
+    for (int i = 0; i < LOOKS; i++) {
+        struct clock_pair unused;
+        uint64_t took = read_pair(&unused);
+        shortest = took < shortest ? took : shortest;
+    }
+    atomic_store_explicit(&most, shortest * 2, memory_order_relaxed);
+    atomic_store_explicit(&every, (uint64_t)(EVERY_NS * rate), memory_order_relaxed);
+    atomic_store_explicit(&again, (uint64_t)(AGAIN_NS * rate), memory_order_relaxed);
+    return (double)shortest < QUICK_NS * rate;
+}
+
+void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *))
+{
+    bool was = atomic_load_explicit(&wanted, memory_order_relaxed);
+    bool is = is_the_systems(now) && is_quick(c->rate > 0 ? c->rate : rough_rate());
+    uint64_t at = atomic_load_explicit(&tail, memory_order_relaxed);
+    for (; at != atomic_load_explicit(&head, memory_order_acquire); at++)
+        if (was && is)
+            cupti_clock_add(c, ring[at % PAIRS].cupti, ring[at % PAIRS].ticks);
+    atomic_store_explicit(&tail, at, memory_order_release);
+    atomic_store_explicit(&wanted, is, memory_order_relaxed);
+    if (is && atomic_load_explicit(&gpu_clock_due, memory_order_relaxed) == UINT64_MAX)
+        atomic_store_explicit(&gpu_clock_due, 0, memory_order_relaxed);
+}

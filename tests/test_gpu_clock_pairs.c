@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of cupti/clock_pairs.h: who takes pairs of readings, when, and where they go. A reading can be held up on a busy machine, so what is to
+ * happen is asked for again and again. */
+#include "cupti/clock_pairs.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cupti/gpu_trace.h"
+
+#define OFTEN 10000
+
+static struct cupti_clock map;
+static int64_t off;
+static int answer;
+
+static int now(uint64_t *stamp)
+{
+    *stamp = (uint64_t)(clock_wall_now() + off);
+    return answer;
+}
+
+static void setup(void)
+{
+    clock_start();
+    memset(&map, 0, sizeof map);
+}
+
+/* As a call that ends when a pair is due, if one ever is. */
+static void call(void)
+{
+    uint64_t due = atomic_load(&gpu_clock_due);
+    gpu_clock_look(due == UINT64_MAX ? clock_ticks() : due);
+}
+
+/* False, and says so: readings are slow here (valgrind), so no call takes any. */
+static bool open_gate(void)
+{
+    for (int i = 0; i < OFTEN && atomic_load(&gpu_clock_due) == UINT64_MAX; i++)
+        clock_pairs_take(&map, now);
+    bool is_open = atomic_load(&gpu_clock_due) != UINT64_MAX;
+    if (!is_open)
+        printf("gpu_clock_pairs: skipped, a reading of CLOCK_REALTIME takes too long here\n");
+    return is_open;
+}
+
+START_TEST(nobody_reads_unasked)
+{
+    call();
+    gpu_clock_take();
+    clock_pairs_take(&map, now);
+    ck_assert_uint_eq(map.count, 0);
+}
+END_TEST
+
+START_TEST(calls_read_the_systems_clock)
+{
+    for (int i = 0; i < OFTEN && map.count < 2 && open_gate(); i++) {
+        atomic_store(&gpu_clock_due, 0);
+        call();
+        ck_assert_uint_gt(atomic_load(&gpu_clock_due), 0);
+        clock_pairs_take(&map, now);
+    }
+    if (atomic_load(&gpu_clock_due) == UINT64_MAX && map.count < 2)
+        return;
+    ck_assert_uint_eq(map.count, 2);
+    uint64_t ticks = clock_ticks(), stamp = (uint64_t)clock_wall_now();
+    ck_assert_uint_lt(cupti_clock_last(&map)->ticks, ticks);
+    ck_assert_uint_lt(cupti_clock_last(&map)->cupti, stamp);
+}
+END_TEST
+
+START_TEST(nobody_reads_before_it_is_due)
+{
+    if (!open_gate())
+        return;
+    atomic_store(&gpu_clock_due, clock_ticks() * 2);
+    gpu_clock_look(clock_ticks());
+    gpu_clock_take();
+    clock_pairs_take(&map, now);
+    ck_assert_uint_eq(map.count, 0);
+}
+END_TEST
+
+/* CUPTI has our clock, or another one, or does not answer: whatever was taken meanwhile is of no use. */
+START_TEST(another_clock_is_left_alone)
+{
+    static const int64_t offs[] = {1000000000, -1000000000, -1700000000000000000, 0};
+    for (size_t n = 0; n < sizeof offs / sizeof *offs; n++) {
+        off = 0;
+        answer = 0;
+        if (!open_gate())
+            return;
+        call();
+        off = offs[n];
+        answer = off == 0 ? 999 : 0;
+        setup();
+        clock_pairs_take(&map, now);
+        ck_assert_uint_eq(map.count, 0);
+        atomic_store(&gpu_clock_due, 0);
+        call(); /* sees that it is not wanted */
+        ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
+        clock_pairs_take(&map, now);
+        ck_assert_uint_eq(map.count, 0);
+        ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
+    }
+}
+END_TEST
+
+/* The cprof thread does not come: the calls stop by themselves, and begin again when it has been. */
+START_TEST(a_full_ring_ends_it)
+{
+    if (!open_gate())
+        return;
+    for (int i = 0; i < OFTEN * 100 && atomic_load(&gpu_clock_due) != UINT64_MAX; i++) {
+        atomic_store(&gpu_clock_due, 0);
+        call();
+    }
+    ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
+    ck_assert(open_gate());
+}
+END_TEST
+
+static _Atomic bool over;
+
+static void *calling(void *unused)
+{
+    while (!atomic_load(&over)) {
+        atomic_store(&gpu_clock_due, 0);
+        gpu_clock_look(clock_ticks());
+    }
+    return unused;
+}
+
+START_TEST(many_threads_at_once)
+{
+    pthread_t threads[3];
+    uint64_t before = 0;
+    if (!open_gate())
+        return;
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, calling, NULL), 0);
+    for (int i = 0; i < 300; i++) {
+        clock_pairs_take(&map, now);
+        const struct clock_pair *last = cupti_clock_last(&map);
+        ck_assert_uint_ge(last ? last->ticks : 0, before);
+        before = last ? last->ticks : before;
+    }
+    atomic_store(&over, true);
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 1; i < map.count; i++)
+        ck_assert_uint_gt(map.pairs[(map.first + i) % CLOCK_PAIRS].ticks,
+                          map.pairs[(map.first + i - 1) % CLOCK_PAIRS].ticks);
+}
+END_TEST
+
+Suite *suite_gpu_clock_pairs(void)
+{
+    Suite *s = suite_create("gpu_clock_pairs");
+    TCase *c = tcase_create("pairs");
+    tcase_add_checked_fixture(c, setup, NULL);
+    tcase_add_test(c, nobody_reads_unasked);
+    tcase_add_test(c, calls_read_the_systems_clock);
+    tcase_add_test(c, nobody_reads_before_it_is_due);
+    tcase_add_test(c, another_clock_is_left_alone);
+    tcase_add_test(c, a_full_ring_ends_it);
+    tcase_add_test(c, many_threads_at_once);
+    suite_add_tcase(s, c);
+    return s;
+}
