@@ -8,16 +8,16 @@
 
 #define PAIRS    4096u /* kept for a cprof thread that is late by a second */
 #define EVERY_NS 2.5e5 /* of which one takes some 100 */
-#define AGAIN_NS 1e5 /* after readings that were held up */
-#define TRIES    3   /* the first one finds the caches cold */
+#define AGAIN_NS 1e5   /* after readings that were held up */
+#define TRIES    3     /* the first one finds the caches cold */
 #define LOOKS    5
 #define ROUGH_NS 100000u
 #define QUICK_NS 500.0 /* a reading without a system call takes some 40 */
 
 _Atomic uint64_t gpu_clock_due = UINT64_MAX;
 
-static struct clock_pair
-    ring[PAIRS];                    /* the thread that is `taking` writes, the cprof thread reads */
+/* The thread that is `taking` writes, the cprof thread reads. */
+static struct clock_pair ring[PAIRS];
 static _Atomic uint64_t head, tail; /* pairs ever put in and taken out */
 static _Atomic bool taking, wanted;
 static _Atomic uint64_t most, every, again; /* ticks: of a good reading, and until the next */
@@ -121,4 +121,10 @@ void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *))
     atomic_store_explicit(&wanted, is, memory_order_relaxed);
     if (is && atomic_load_explicit(&gpu_clock_due, memory_order_relaxed) == UINT64_MAX)
         atomic_store_explicit(&gpu_clock_due, 0, memory_order_relaxed);
+}
+
+void clock_pairs_end(void)
+{
+    atomic_store_explicit(&wanted, false, memory_order_relaxed);
+    atomic_store_explicit(&gpu_clock_due, UINT64_MAX, memory_order_relaxed);
 }

@@ -162,6 +162,8 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
 void collect_own_clock(bool yes)
 {
     atomic_store_explicit(&own, yes, memory_order_relaxed);
+    if (yes)
+        clock_pairs_end();
 }
 
 void collect_start(const struct cupti *c, const char *dump_folder)
