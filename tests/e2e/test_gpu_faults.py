@@ -8,7 +8,7 @@ import pytest
 
 import consumers
 from gpu_runs import DEVICE, by_correlation, counts, gpu_run, lost, needed
-from support import events, load, run, span_ns
+from support import SANITIZER, events, load, run, span_ns
 
 pytestmark = needed
 
@@ -188,6 +188,10 @@ def test_kernels_before_their_launch(tmp_path, version):
     assert not {e["id"] for e in events(trace, ph="f", cat="ac2g")} & early
 
 
+quick = pytest.mark.skipif(bool(SANITIZER), reason="under a sanitizer's runtime a reading of the clocks takes too long")
+
+
+@quick
 @pytest.mark.parametrize("ppm, version", [(50, 130000), (500, 130000), (500, 18)])
 def test_the_systems_clock_is_slewed(tmp_path, ppm, version):
     """As NTP does it, but every 20 ms the other way: each call is joined to its hook, each kernel comes after its call."""
@@ -197,6 +201,7 @@ def test_the_systems_clock_is_slewed(tmp_path, ppm, version):
         gpu_run(program, tmp_path / program, faults=faults, SCHEDULE_SCOPE="none").whole()
 
 
+@quick
 def test_the_systems_clock_is_slewed_fast(tmp_path):
     """Ten times what NTP does at most: what cannot be joined is counted, and is little."""
     trace = faulty(tmp_path, "slew_ppm=5000", "--threads", 2, "--launches", 8000, SCHEDULE_SCOPE="none").trace()
