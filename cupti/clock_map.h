@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define CLOCK_PAIRS                                                                                \
-    8192u /* eight seconds were each one kept; older stamps go by the oldest slope */
+    8192u /* of a steady clock for hours, two seconds were each one kept; older stamps go by the oldest slope */
 
 struct clock_pair {
     uint64_t cupti; /* cuptiGetTimestamp() */

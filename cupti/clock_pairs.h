@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs of clock readings that application threads take in their CUDA calls, where CUPTI keeps the system's time. NTP bends that clock: by D
  * millionths between two pairs L apart the map is up to L * D / 4 wrong, and a microsecond moves a call of CUPTI's out of the hooked one.
- * The cprof thread reads each 10 ms, later when the machine is busy; a call reads when it is made, at most each millisecond.
+ * The cprof thread reads each 10 ms, later when the machine is busy; a call reads when it is made, four times a millisecond at most.
  *
  *     hook_end() --gpu_clock_look()--> a ring of pairs --> cprof thread --> the map (clock_map.h) */
 #ifndef CUPTI_CLOCK_PAIRS_H

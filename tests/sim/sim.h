@@ -178,7 +178,7 @@ const struct sim_core *sim_core(void);
  *   bytes_off=N          copies say N bytes more than they moved
  *   unlinked=N           every N-th kernel carries a correlation that no call has
  *   skew_ns=N            device times are off by N
- *   slew_ppm=N           the system's clock runs N millionths fast and slow in turn, 20 ms each, as NTP may make it
+ *   slew_ppm=N           the system's clock runs N millionths fast and slow in turn, 20 ms each, as NTP may make it (with step_us: system_clock.c)
  *   step_us=N            the system's clock is set N microseconds ahead, once, 100 ms after the program began to read it
  *   wrap=1               correlation ids start 1000 before 2^32
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
