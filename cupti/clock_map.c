@@ -97,6 +97,12 @@ void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks)
         narrow(c, last, &next);
 }
 
+void cupti_clock_keep(struct cupti_clock *c)
+{
+    c->low = DBL_MAX; /* no line goes on from here: the last pair stays */
+    c->high = -DBL_MAX;
+}
+
 /* The longer a reading takes, the less it tells when inside it CUPTI's clock was read: a good one is nearly as short as the shortest
  * of all. */
 void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *))

@@ -29,6 +29,10 @@ struct cupti_clock {
  * one before passes within 50 ns of that and of all whose place it took. */
 void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks);
 
+/* Stamps older than the newest pair are told the same from now on, whatever pairs are added: of a call and its wait, 100 ns apart, one may
+ * have been written already. */
+void cupti_clock_keep(struct cupti_clock *c);
+
 /* Reads both clocks until a reading was about as short as the shortest ever, at most 100 times, and adds the pair of the shortest of
  * them. now(): 0 = success. */
 void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *));

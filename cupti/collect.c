@@ -128,8 +128,10 @@ static struct buffer *next_buffer(void)
     static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
     if (!waiting) {
         waiting = buffers_take();
-        if (waiting)
+        if (waiting) {
             read_clocks(); /* before translating, so that no stamp lies ahead */
+            cupti_clock_keep(&clocks);
+        }
         for (const struct buffer *b = waiting; b; b = b->next)
             if (b->valid)
                 learn(b);

@@ -104,6 +104,23 @@ START_TEST(a_steady_clock_needs_few_pairs)
 }
 END_TEST
 
+START_TEST(what_was_told_stays)
+{
+    uint64_t told[100];
+    for (unsigned i = 0; i <= 100; i++) {
+        uint64_t at = i * 10000;
+        cupti_clock_add(&map, WALL + at, 1000 + at + (i % 3 == 1 ? 40 : 0)); /* jitter */
+        cupti_clock_keep(&map);
+        for (unsigned k = 0; k < i; k++) {
+            uint64_t ticks = cupti_clock_ticks(&map, WALL + k * 10000 + 5000);
+            if (k + 1 == i)
+                told[k] = ticks;
+            ck_assert_uint_eq(ticks, told[k]);
+        }
+    }
+}
+END_TEST
+
 /* By D between two pairs L apart: L * D / 4, and what is allowed beside the line. */
 START_TEST(a_bend_is_seen)
 {
@@ -276,6 +293,7 @@ Suite *suite_gpu_clock_map(void)
     tcase_add_test(c, no_pair_leaves_stamps_alone);
     tcase_add_test(c, one_pair_goes_by_the_given_rate);
     tcase_add_test(c, between_two_pairs_is_on_the_line);
+    tcase_add_test(c, what_was_told_stays);
     tcase_add_test(c, a_pair_that_is_not_later_is_ignored);
     tcase_add_test(c, follows_a_slewed_clock);
     tcase_add_test(c, a_steady_clock_needs_few_pairs);

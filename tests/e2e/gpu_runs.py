@@ -20,6 +20,8 @@ from support import Result, events, load, run
 
 SIM = BUILD / "sim"
 PROGRAMS = BUILD / "gpu"
+# Of a process of the simulated GPU: its libraries, and the clock that they share with it (tests/sim/system_clock.c).
+ENVIRONMENT = {"LD_LIBRARY_PATH": str(SIM), "LD_PRELOAD": str(SIM / "libsystemclock.so")}
 needed = pytest.mark.skipif(not (SIM / "libcuda.so.1").is_file() or not (PROGRAMS / "many").is_file(),
                             reason=f"no simulated GPU in {SIM}: `make sim` needs the CUDA headers (make setup)")
 
@@ -80,8 +82,7 @@ def gpu_run(name, folder, *args, faults="", libraries=SIM, env=None, **more):
     folder.mkdir(parents=True, exist_ok=True)
     report = folder / "simulation.txt"
     report.unlink(missing_ok=True)
-    variables = {"LD_LIBRARY_PATH": str(libraries), "LD_PRELOAD": str(SIM / "libsystemclock.so"), "SIM_FAULTS": faults,
-                 "SIM_REPORT": str(report), **(env or {})}
+    variables = {**ENVIRONMENT, "LD_LIBRARY_PATH": str(libraries), "SIM_FAULTS": faults, "SIM_REPORT": str(report), **(env or {})}
     result = run([PROGRAMS / name, *args], folder, env=variables, **more)
     core, cupti = figures(report)
     return GpuRun(result.rc, result.out, result.err, result.folder, core, cupti)

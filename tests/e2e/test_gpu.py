@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from gpu_runs import (CALLS, PROGRAMS, SIM, WORK, by_correlation, counts, gpu_run, libraries_without, lost, needed, spans,
+from gpu_runs import (CALLS, ENVIRONMENT, PROGRAMS, SIM, WORK, by_correlation, counts, gpu_run, libraries_without, lost, needed, spans,
                       without_times)
 from support import events, load, python, run, span_ns, step_numbers
 
@@ -123,7 +123,7 @@ def launch(exec_, n):
 
 def gpu_python(code, folder, **settings):
     """The trace of a Python program that uses the simulated runtime by ctypes."""
-    result = run(python(code), folder, env={"LD_LIBRARY_PATH": str(SIM)}, **settings)
+    result = run(python(code), folder, env=ENVIRONMENT, **settings)
     assert result.rc == 0, result.err
     return load(result.traces[0])
 

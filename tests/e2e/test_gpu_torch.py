@@ -10,7 +10,7 @@ import pytest
 
 import consumers
 import support
-from gpu_runs import PROGRAMS, SIM, lost, needed
+from gpu_runs import ENVIRONMENT, PROGRAMS, SIM, lost, needed
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = needed
@@ -46,9 +46,9 @@ def trace(request, tmp_path_factory):
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     faults = "" if request.param == "13" else "version=18"
-    env = {"LD_LIBRARY_PATH": str(SIM), "GPU_LIBRARY": str(PROGRAMS / "libgpu13.so"), "SIM_FAULTS": faults}
+    env = {**ENVIRONMENT, "GPU_LIBRARY": str(PROGRAMS / "libgpu13.so"), "SIM_FAULTS": faults}
     if torch.version.cuda:
-        env.update(GPU_LIBRARY=str(PROGRAMS / "libgpu13_static.so"), LD_PRELOAD=str(SIM / "libcupti.so.13"))
+        env.update(GPU_LIBRARY=str(PROGRAMS / "libgpu13_static.so"), LD_PRELOAD=f"{ENVIRONMENT['LD_PRELOAD']}:{SIM / 'libcupti.so.13'}")
     result = support.run([sys.executable, script], folder, WARMUP=2, ACTIVE=3, env=env)
     assert result.rc == 0 and len(result.traces) == 1, result.err
     return support.load(result.traces[0])

@@ -361,7 +361,7 @@ def test_trigger_that_is_unknown(tmp_path):
 def test_window_of_a_gpu_program(tmp_path, request_):
     """CUPTI is switched on by the thread that opens the window: each launch of the window has its kernel, and nothing is lost."""
     with Running([gpu_runs.PROGRAMS / "train", "--steps", 100000, "--devices", 1], tmp_path / "t", TRIGGER="socket",
-                 env=dict(LD_LIBRARY_PATH=str(gpu_runs.SIM)), **NONE) as p:
+                 env=gpu_runs.ENVIRONMENT, **NONE) as p:
         wait_until(lambda: " step=0 " not in wait_socket(p.process.pid), "a step")
         lines = ask(p.process.pid, f"window {request_}")
         assert lines[0].startswith("opens ") and lines[2:] == ["done"]
