@@ -168,6 +168,19 @@ START_TEST(events_hold_it_as_kineto_does)
 }
 END_TEST
 
+/* Who reads it splits it there. */
+START_TEST(a_semicolon_in_a_frame_makes_no_two_of_it)
+{
+    ck_assert(stack_table_start(256));
+    uint32_t stack = python(python(0, "<a;b>", "main", 1), "c.py", ";f;;g;", 2);
+    ck_assert_str_eq(args(stack), "\"Call stack\": \"c.py(2): :f::g:;<a:b>(1): main;\"");
+    struct stacks_used used = {0};
+    stacks_use(&used, stack);
+    ck_assert_ptr_nonnull(strstr(frames(&used), "\"c.py(2): ;f;;g;\"")); /* nothing is split here */
+    stacks_used_free(&used);
+}
+END_TEST
+
 static void name_it(uint64_t pc, uint32_t epoch, struct buf *b)
 {
     if (pc != 3)
@@ -357,6 +370,7 @@ Suite *suite_stacks(void)
     tcase_add_test(all, a_table_without_room_for_frames_is_full);
     tcase_add_test(all, threads_agree);
     tcase_add_test(all, events_hold_it_as_kineto_does);
+    tcase_add_test(all, a_semicolon_in_a_frame_makes_no_two_of_it);
     tcase_add_test(all, native_frames);
     tcase_add_test(all, native_frames_get_their_lines);
     tcase_add_test(all, another_file_at_the_same_place_is_another_frame);

@@ -192,6 +192,13 @@ static uint32_t python_of(uint32_t stack)
     return stack;
 }
 
+/* Inside a frame, of a file or a name, the separator would make two of it. */
+static void hide_separators(char *text, size_t len)
+{
+    for (char *at = text; (at = memchr(at, ';', len - (size_t)(at - text))) != NULL;)
+        *at = ':';
+}
+
 void stacks_args(struct buf *b, uint32_t stack, bool *first)
 {
     if (!stack || in_args == STACKS_NONE)
@@ -206,6 +213,7 @@ void stacks_args(struct buf *b, uint32_t stack, bool *first)
         if (!to)
             return;
         memcpy(to, s.text, s.len);
+        hide_separators(to, s.len);
         to[s.len] = ';';
         b->len += s.len + 1;
     }

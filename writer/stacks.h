@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks as traces show them. A record carries the id of its stack (EXTRA_STACK, stack_table.h); its event gets `sf`, the id under
  * which the file's `stackFrames` have the innermost frame (Chrome's trace format), and, unless a setting says otherwise, the
- * whole stack as `Call stack` in its args, as Kineto writes it: innermost frame first, each followed by a semicolon. */
+ * whole stack as `Call stack` in its args, as Kineto writes it: innermost frame first, each followed by a semicolon (one inside a
+ * frame is a colon there). */
 #ifndef WRITER_STACKS_H
 #define WRITER_STACKS_H
 

@@ -557,6 +557,15 @@ def test_how_much_of_a_stack_stands_in_args(tmp_path, what):
         assert mark["args"]["Call stack"] == "".join(name + ";" for name in frames)
 
 
+def test_separators_in_names(tmp_path):
+    """Call stack is split at semicolons by all who read it: inside a file's or function's name each is a colon there."""
+    trace = trace_of(traced("python_stacks.py", tmp_path, NATIVE_STACK=0))
+    mark = events(trace, ph="i", name="separators")[0]
+    frames = [name for _, name in stack(trace, mark)]
+    assert frames[1].startswith("/a folder;/näme 7.py(") and frames[1].endswith("): a;b c\td\ne 12")
+    assert mark["args"]["Call stack"].split(";") == [name.replace(";", ":") for name in frames] + [""]
+
+
 # ---- bounds, and off ----------------------------------------------------------------------------------------
 
 MANY = """

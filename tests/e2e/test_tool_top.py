@@ -295,6 +295,19 @@ def test_native_frames_do_not_group(tmp_path):
     assert tool.cprof("stacks", path).out.startswith("train.py(9):_main;net.py(3):_forward;at::mm_(libtorch_cpu.so) 10")
 
 
+def test_stacks_end_in_what_was_recorded(tmp_path):
+    """Not in how the recording was asked for, which is the same below each operator; but one that has nothing else is kept."""
+    hook = "{0}at::RecordFunction::runStartCallbacks (libtorch_cpu.so);{0}c10::Dispatcher::runRecordFunction (libtorch_cpu.so);"
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("aten::mm", 0.0, 10.0, Call_stack=hook.format("") + "at::_ops::mm::call (libtorch_cpu.so);net.py(3): forward;"),
+        tool.span("aten::add", 20.0, 5.0, Call_stack=hook.format("c10/src/record_function.cpp(7): ") + "net.py(4): forward;"),
+        tool.span("aten::sub", 30.0, 4.0, Call_stack="at::RecordFunction::runStartCallbacks (libtorch_cpu.so);"),
+        tool.span("aten::div", 40.0, 3.0, Call_stack="at::f (a.so);at::RecordFunction::runStartCallbacks (a.so);b (a.so);")])
+    assert tool.cprof("stacks", path).out.splitlines() == [
+        "net.py(3):_forward;at::_ops::mm::call_(libtorch_cpu.so) 10", "net.py(4):_forward 5",
+        "at::RecordFunction::runStartCallbacks_(libtorch_cpu.so) 4", "b_(a.so);at::RecordFunction::runStartCallbacks_(a.so);at::f_(a.so) 3"]
+
+
 def test_stacks_of_the_file(tmp_path):
     """Chrome's stackFrames, as cprof writes them when args have no stacks."""
     events = [dict(tool.span("aten::mm", 0.0, 10.0), sf=3), dict(tool.span("aten::add", 20.0, 5.0), sf="2"),

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stacks.py SECONDS [PYTHON …]`: stacks are taken for that long, the time shared by the interpreters (all that this machine has), while
 threads start, run and end, code and frames are freed, libraries are opened and closed and windows begin and end. Fails when a
-program dies, complains, loses stacks or grows, or when a trace is not whole. Run by `make soak` for ten minutes, by the tests for
-seconds."""
+program dies, complains, loses stacks or grows, when a trace is not whole, or when a stack is another than the interpreter told at
+the same place. Traces are looked at while the program runs, as many as there is time for, and those that it leaves. Run by `make soak` for
+ten minutes, by the tests for seconds."""
 
+import contextlib
+import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,8 +16,10 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+E2E = pathlib.Path(__file__).resolve().parents[1] / "e2e"
+sys.path[:0] = [str(E2E), str(E2E / "scripts")]
 
+import stack_stress  # noqa: E402
 import support  # noqa: E402
 import test_stacks  # noqa: E402
 
@@ -29,7 +35,48 @@ def resident_kb(pid):
         return 0
 
 
-def problems_of(process, folder, out, err, sizes):
+class Looked:
+    """What was seen in the traces so far."""
+
+    def __init__(self):
+        self.stacks, self.wrong, self.problems, self.names = 0, 0, [], set()
+
+    def at(self, path):
+        self.names.add(path.name)
+        trace = support.load(path)
+        marks = support.events(trace, ph="i")
+        if trace["cprof"]["lost"]["total"]:
+            self.problems.append(f"{path.name}: lost {trace['cprof']['lost']}")
+        if marks and sum("sf" in e for e in marks) < 0.9 * len(marks):
+            self.problems.append(f"{path.name}: {len(marks)} marks, few of them with a stack")
+        left = min((e["ts"] for e in marks if e["name"] == "leaving"), default=math.inf)
+        for mark in marks:
+            if "sf" in mark and mark["name"].startswith("work "):
+                self.compare(path, mark, test_stacks.python_frames(trace, mark), mark["ts"] > left)
+
+    def compare(self, path, mark, frames, leaving):
+        """With what the caller of mark() was told; file names stand without the folder there. At its end the interpreter is not read."""
+        if leaving and not frames:
+            return
+        outer = [(file.rsplit("/", 1)[-1], line, function) for file, line, function in frames[-2::-1]]
+        self.stacks += 1
+        if mark["name"] != f"work {stack_stress.number_of(outer)}":
+            self.wrong += 1
+            if self.wrong == 1:
+                self.problems.append(f"{path.name}: {mark['name']} has the stack {frames}")
+
+    def at_newest(self, folder, aside):
+        """At one that the running program may take away at any time: by a second name, in the folder `aside`."""
+        new = [path for path in sorted(support.files(folder, ".json"), key=support.natural) if path.name not in self.names]
+        if new:
+            kept = aside / new[-1].name
+            with contextlib.suppress(FileNotFoundError):
+                os.link(new[-1], kept)
+                self.at(kept)
+                kept.unlink()
+
+
+def problems_of(process, looked, out, err, sizes):
     """What went wrong, in words."""
     if process.returncode:
         yield f"rc {process.returncode}"
@@ -39,20 +86,19 @@ def problems_of(process, folder, out, err, sizes):
         yield f"stdout: {out[-200:]!r}"
     if len(sizes) > 1 and max(sizes) - sizes[0] > GROWTH_KB:
         yield f"grew from {sizes[0]} to {max(sizes)} KB"
-    traces = sorted(support.files(folder, ".json"))
-    if not traces:
-        yield "no trace"
-    for path in traces:
-        trace = support.load(path)
-        marks = support.events(trace, ph="i")
-        if trace["cprof"]["lost"]["total"]:
-            yield f"{path.name}: lost {trace['cprof']['lost']}"
-        if marks and sum("sf" in e for e in marks) < 0.9 * len(marks):
-            yield f"{path.name}: {len(marks)} marks, few of them with a stack"
+    if not looked.stacks:
+        yield "no stack was compared"
+    if looked.wrong:
+        yield f"{looked.wrong} wrong stacks"
+    yield from looked.problems[:10]
 
 
 def soak(python, seconds, end, folder, library):
     """The problems of one interpreter's run, which must be over by `end`, and what it did."""
+    aside = folder / "aside"
+    folder = folder / "traces"
+    for path in (aside, folder):
+        path.mkdir()
     command = [python, test_stacks.SCRIPTS / "stack_stress.py", seconds, library]
     env = support.environment(folder, env={"PYTHONDONTWRITEBYTECODE": "1"}, **SETTINGS)
     with subprocess.Popen([str(part) for part in command], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -60,19 +106,24 @@ def soak(python, seconds, end, folder, library):
         output = []
         reader = threading.Thread(target=lambda: output.extend(process.communicate()))
         reader.start()
-        sizes, settled = [], time.monotonic() + min(30, seconds / 2)
+        sizes, looked, settled = [], Looked(), time.monotonic() + min(30, seconds / 2)
         while reader.is_alive() and time.monotonic() < end:
             reader.join(0.2)
             size = resident_kb(process.pid)
             if size and time.monotonic() > settled:
                 sizes.append(size)
+            looked.at_newest(folder, aside)
         hung = reader.is_alive()
         if hung:
             process.kill()
             reader.join()
-    problems = ["it hung"] if hung else list(problems_of(process, folder, *output, sizes))
+    for path in support.files(folder, ".json"):
+        if path.name not in looked.names:
+            looked.at(path)
+    problems = ["it hung"] if hung else list(problems_of(process, looked, *output, sizes))
     rounds = (output[0].strip() or "?") if output else "?"
-    return problems, f"{rounds} rounds, {sizes[0] >> 10 if sizes else 0} to {max(sizes, default=0) >> 10} MB"
+    return problems, (f"{rounds} rounds, {looked.stacks} stacks of {len(looked.names)} traces compared, "
+                      f"{sizes[0] >> 10 if sizes else 0} to {max(sizes, default=0) >> 10} MB")
 
 
 def main():

@@ -91,6 +91,13 @@ def décorée_名前_𝒻(name):
     stack(name); mark(name)
 
 
+def separated(name):
+    stack(name); mark(name)
+
+
+separated.__code__ = separated.__code__.replace(co_name="a;b c\td\ne 12", co_filename="/a folder;/näme 7.py")
+
+
 def long_function():
     x = 0
     # more than one entry of any line table, and jumps backwards
@@ -148,6 +155,7 @@ def main():
     with context("context"):
         pass
     décorée_名前_𝒻("unicode")
+    separated("separators")
     long_function()
     in_thread(plain, "thread")
     in_thread(recursive, 5, "thread recursive")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stack_stress.py SECONDS [torch | LIBRARY]`: threads start, mark and end while generators, coroutines and compiled code are made and
 freed, at depths that change, with exceptions and garbage collections in between; daemon threads go on until the interpreter is gone. A
-step ends every 50 ms. With torch, operators run too, and C++ exceptions fly through them; with the plugin's library, copies of it are
-opened and closed. Prints how many rounds were made."""
+step ends every 50 ms. The marks named work end in a number made of the stack as the interpreter tells it. With torch, operators run
+too, and C++ exceptions fly through them; with the plugin's library, copies of it are opened and closed. Prints how many rounds were
+made."""
 
 import _ctypes
 import asyncio
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 
 _released, _held = ctypes.CDLL(None), ctypes.PyDLL(None)
 torch = plugins = None
@@ -23,6 +25,20 @@ torch = plugins = None
 def mark(name):
     library = _released if random.random() < 0.5 else _held
     getattr(library, "cprof_mark", lambda _: 0)(name.encode())
+
+
+def number_of(frames):
+    """A number made of [(file without folder, line, function)], innermost first."""
+    return zlib.crc32("\n".join("%s(%d): %s" % frame for frame in frames).encode("utf-8", "replace"))
+
+
+def told():
+    """The number of the caller's stack."""
+    frame, frames = sys._getframe(1), []
+    while frame:
+        frames.append((os.path.basename(frame.f_code.co_filename), frame.f_lineno or 0, frame.f_code.co_name))
+        frame = frame.f_back
+    return number_of(frames)
 
 
 def operate():
@@ -35,7 +51,7 @@ def operate():
 
 
 def work():
-    mark("work")
+    mark("work %d" % told())
     if torch:
         operate()
 
@@ -135,6 +151,7 @@ def main():
             threading.Thread(target=for_ever, daemon=True).start()
         time.sleep(0.05)
     print(count[0])
+    mark("leaving")
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 
 A line for each span that has a stack: its frames, outermost first, and its self time in whole microseconds. With a stack
 of its own an operator counts where it was called; in a trace of torch.profiler (with_stack=True) the Python functions are
-spans themselves.
+spans themselves. The frames in which PyTorch calls the profiler itself, innermost in a stack, are left out: a flame graph would show
+all time in them.
 
     cprof stacks rank0.5.pt.trace.json -o out.stacks && flamegraph.pl out.stacks > out.svg
 """
 
 import argparse
 import contextlib
+import itertools
+import re
 import sys
 from typing import Iterator, List
 
@@ -22,6 +25,7 @@ from cprof.tool.spans import Spans, Wanted, read_spans, walk
 
 HELP = "stacks with their times, for FlameGraph and speedscope (torch.profiler's export_stacks)"
 METRICS = ("self_cpu_time_total", "self_cuda_time_total")
+_RECORDING = re.compile(r"(.*\(\d+\): )?(at::RecordFunction::|c10::Dispatcher::runRecordFunction)", re.S)
 _CLEAN = str.maketrans(" ;\t\n", "____")
 
 
@@ -32,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _line_of(stack: List[str]) -> str:
-    return ";".join(frame.translate(_CLEAN) for frame in reversed(stack))
+    shown = list(itertools.dropwhile(_RECORDING.match, stack)) or stack
+    return ";".join(frame.translate(_CLEAN) for frame in reversed(shown))
 
 
 def lines(spans: Spans, metric: str) -> Iterator[str]:
