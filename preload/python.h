@@ -8,7 +8,7 @@
 
 /* The object that is the first positional argument of the calling thread's innermost frame whose code is named `function` in a
  * file whose path ends in `file`, looked for in the innermost few frames: an identity, not a reference. The function must take
- * *args. NULL: no such frame, no Python, or an interpreter whose layout is not known (3.9 to 3.13 are). Any thread, no GIL. */
+ * *args. NULL: no such frame, no Python, or an interpreter whose layout is not known (pyframes.def). Any thread, no GIL. */
 const void *python_first_argument(const char *function, const char *file);
 
 /* The first local variable of the same: the first parameter of a function that takes some. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the LAYOUT row of preload/pyframes.def for the CPython whose headers it is compiled with:
+/* Prints the LAYOUT row of preload/pyframes.def for the CPython whose headers it is compiled with, and from 3.13 on the TOLD row:
  *
  *     cc -I$include -I$include/internal scripts/python_layout_check.c && ./a.out
  */
@@ -51,6 +51,44 @@
 #define CODE_VERSION (int)offsetof(PyCodeObject, co_version)
 #endif
 
+static void print_row(const char *kind, const int *numbers, size_t n, const char *end)
+{
+    printf("%s(", kind);
+    for (size_t i = 0; i < n; i++)
+        printf("%s%d", i ? ", " : "", numbers[i]);
+    printf("%s)\n", end);
+}
+
+#if PY_VERSION_HEX >= 0x030d0000
+#define AT(field) (int)offsetof(_Py_DebugOffsets, field)
+static void print_told(void)
+{
+    const int numbers[] = {PY_MINOR_VERSION,
+                           AT(thread_state.current_frame),
+                           AT(interpreter_frame.previous),
+                           AT(interpreter_frame.executable),
+                           AT(interpreter_frame.instr_ptr),
+                           AT(interpreter_frame.localsplus),
+                           AT(interpreter_frame.owner),
+                           AT(code_object.filename),
+                           AT(code_object.name),
+                           AT(code_object.linetable),
+                           AT(code_object.firstlineno),
+                           AT(code_object.co_code_adaptive),
+                           AT(pyobject.ob_type),
+                           AT(bytes_object.ob_size),
+                           AT(bytes_object.ob_sval),
+                           AT(unicode_object.state),
+                           AT(unicode_object.length),
+                           AT(unicode_object.asciiobject_size)};
+    print_row("TOLD", numbers, sizeof numbers / sizeof *numbers, "");
+}
+#else
+static void print_told(void)
+{
+}
+#endif
+
 int main(void)
 {
     const int numbers[] = {PY_MINOR_VERSION,
@@ -64,9 +102,7 @@ int main(void)
                            CODE_VERSION,
                            (int)sizeof(PyASCIIObject),
                            (int)sizeof(PyCompactUnicodeObject)};
-    printf("LAYOUT(");
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        printf("%d, ", numbers[i]);
-    printf(TABLE ")\n");
+    print_row("LAYOUT", numbers, sizeof numbers / sizeof *numbers, ", " TABLE);
+    print_told();
     return 0;
 }
