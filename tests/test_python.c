@@ -30,7 +30,7 @@ static bool start_python(void)
 {
     char name[32];
     void *python = NULL;
-    for (minor = 9; alloc_is_ours && !python && minor <= 14; minor++) {
+    for (minor = 9; alloc_is_ours && !python && minor <= 15; minor++) {
         snprintf(name, sizeof name, "libpython3.%d.so.1.0", minor);
         python = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
     }
