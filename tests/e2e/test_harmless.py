@@ -71,7 +71,10 @@ def test_threads(tmp_path):
     assert where["cprof"] == sorted(os.sched_getaffinity(0))
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("one processor: the affinity of the cprof thread shows nothing")
-    assert where["main"] != where["cprof"], "OpenMP has not pinned the main thread: the test shows nothing"
+    if where["main"] == where["cprof"]:
+        without = printed(run("harmless.py", tmp_path / "without", "threads", env=pinned, preload=False))["affinities"]
+        assert where["main"] == without["main"]
+        pytest.skip("this OpenMP does not pin the main thread, with cprof or without: its affinity shows nothing")
 
 
 @torch_runs.needs_torch_2("its profiler's memory column differs from run to run")

@@ -308,6 +308,13 @@ def test_stacks_end_in_what_was_recorded(tmp_path):
         "at::RecordFunction::runStartCallbacks_(libtorch_cpu.so) 4", "b_(a.so);at::RecordFunction::runStartCallbacks_(a.so);at::f_(a.so) 3"]
 
 
+def test_a_stack_is_one_line_to_all_readers(tmp_path):
+    """Speedscope's importer, in JavaScript, ends a line also where Python's does not."""
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("aten::mm", 0.0, 10.0, Call_stack="a b\tc.py(3): f\r\ng\rh\u2028i\u2029j\x85k\x0bl\x0c;näme 名前.py(1): 9 8;")])
+    assert tool.cprof("stacks", path).out.splitlines(keepends=True) == ["näme_名前.py(1):_9_8;a_b_c.py(3):_f__g_h_i_j_k_l_ 10\n"]
+
+
 def test_stacks_of_the_file(tmp_path):
     """Chrome's stackFrames, as cprof writes them when args have no stacks."""
     events = [dict(tool.span("aten::mm", 0.0, 10.0), sf=3), dict(tool.span("aten::add", 20.0, 5.0), sf="2"),

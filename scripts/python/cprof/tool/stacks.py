@@ -26,7 +26,7 @@ from cprof.tool.spans import Spans, Wanted, read_spans, walk
 HELP = "stacks with their times, for FlameGraph and speedscope (torch.profiler's export_stacks)"
 METRICS = ("self_cpu_time_total", "self_cuda_time_total")
 _RECORDING = re.compile(r"(.*\(\d+\): )?(at::RecordFunction::|c10::Dispatcher::runRecordFunction)", re.S)
-_CLEAN = str.maketrans(" ;\t\n", "____")
+_CLEAN = str.maketrans(dict.fromkeys(" ;\t\n\r\v\f\x85\u2028\u2029", "_"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
