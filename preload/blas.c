@@ -9,6 +9,7 @@
 #include "preload/callee.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
+#include "preload/stacks.h"
 
 struct blas_info {
     char symbol[40];
@@ -96,6 +97,7 @@ void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
     if (call->log) {
         const char *symbol = infos[id].symbol;
         call->span = span_open(call->log, call, CAT_LIBRARY, symbol, shown_length(symbol));
+        stacks_open_span(call->log, call->span);
     }
     if (entered)
         guard_leave();

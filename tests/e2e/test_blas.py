@@ -11,6 +11,7 @@ import pytest
 import support
 from conftest import BUILD
 from gpu_runs import gpu_run, needed
+from test_stacks import needs_libunwind
 
 ALL = {"WARMUP": 0, "ACTIVE": 1000}
 M, N, K = 64, 48, 32
@@ -50,6 +51,18 @@ def test_arguments_of_blas_arrive_and_each_copy_is_its_own(tmp_path):
     account = trace["cprof"]["flops"]
     assert account["CPU"]["flops"] == sum(e["args"]["flops"] for e in rows)
     assert account["unknown"] == account["not_placed"] == account["late"] == 0
+
+
+@needs_libunwind
+def test_calls_have_the_stack_of_who_made_them(tmp_path):
+    """Their time is not the operator's own: without stacks a flame graph would leave it out."""
+    run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, WITH_STACK=1, **ALL)
+    assert run.rc == 0, run.err
+    trace = support.load(run.traces[0])
+    rows = calls(trace)
+    stacks = [e["args"].get("Call stack", "") for e in rows]
+    assert len(rows) == 24 and trace["cprof"]["lost"]["total"] == 0
+    assert all(" main (blas);" in " " + stack and "libcprof" not in stack for stack in stacks), stacks
 
 
 def test_blas_is_only_forwarded_when_nothing_is_recorded(tmp_path):
