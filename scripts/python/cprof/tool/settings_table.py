@@ -81,4 +81,4 @@ TORCH_VERSIONS = [
 ]
 
 # CPython 3.N whose frames are known.
-PYTHON_MINORS = [9, 10, 11, 12, 13, 14]
+PYTHON_MINORS = [9, 10, 11, 12, 13, 14, 15]
