@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "tests/support/alloc.h"
+#include "writer/json_parse.h"
 
 #define LLVMFuzzerTestOneInput fuzz_import
 #include "tests/fuzz/fuzz_import.c"
@@ -436,6 +437,34 @@ START_TEST(what_is_no_json)
 }
 END_TEST
 
+/* As with json-c 0.18, which refuses what is not ASCII as soon as it is strict. */
+START_TEST(utf8_where_strict_rules_take_none)
+{
+#ifndef CPROF_NO_JSON_C
+    static const struct {
+        const char *text;
+        bool good;
+    } cases[] = {{"{\"\u00e9\":[\"\U0001F600\"]}", true},
+                 {"\"\xff\"", true},
+                 {"{\"\u00e9\":1,}", false},
+                 {"{\"\u00e9\":'b'}", false},
+                 {"\u00e9", false},
+                 {"[\"\u00e9\", 1\u00e9]", false},
+                 {"[\"\u00e9\"] 1", false}};
+    struct json_parser p = {0};
+    ck_assert(json_parser_start(&p));
+    p.ascii_only = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *why;
+        uint64_t at;
+        bool good = json_parse(&p, cases[i].text, strlen(cases[i].text), &why, &at);
+        ck_assert_msg(good == cases[i].good, "%s: %s", cases[i].text, good ? "taken" : why);
+    }
+    json_parser_end(&p);
+#endif
+}
+END_TEST
+
 /* json-c does not look at each of its allocations: none may be used that failed, and no event may come out that is less than it was. */
 START_TEST(no_memory_to_parse)
 {
@@ -514,6 +543,7 @@ Suite *suite_split(void)
         tcase_add_test(events, names_of_rows);
         tcase_add_test(events, what_no_reader_takes);
         tcase_add_test(events, what_is_no_json);
+        tcase_add_test(events, utf8_where_strict_rules_take_none);
         tcase_add_test(events, no_memory_to_parse);
         tcase_add_test(events, fuzz_corpus);
     }

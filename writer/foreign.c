@@ -129,10 +129,9 @@ void foreign_free(struct foreign *f)
 #else
 
 #include <json-c/json.h>
-#include <locale.h>
 #include <stdlib.h>
 
-#include "writer/parse_memory.h"
+#include "writer/json_parse.h"
 
 #define ROWS_MOST 8192u /* pids and tids that are no plain numbers, of one file; a power of two */
 #define ODD_PIDS  9000000u    /* of a file's range: for pids that are no plain numbers */
@@ -151,8 +150,7 @@ struct row {
 };
 
 struct foreign {
-    struct json_tokener *parser;
-    struct json_object *value;
+    struct json_parser parser;
     unsigned number;
     int64_t shift_ns;
     uint32_t odd_pids, odd_tids;
@@ -189,18 +187,10 @@ struct event {
 
 /* ---- the parser ---- */
 
-static bool make_parser(struct foreign *f)
-{
-    f->parser = json_tokener_new_ex(72); /* more than SPLIT_DEPTH */
-    if (f->parser)
-        json_tokener_set_flags(f->parser, JSON_TOKENER_STRICT);
-    return f->parser;
-}
-
 struct foreign *foreign_new(void)
 {
     struct foreign *f = calloc(1, sizeof *f);
-    if (f && !make_parser(f)) {
+    if (f && !json_parser_start(&f->parser)) {
         free(f);
         f = NULL;
     }
@@ -211,64 +201,20 @@ void foreign_free(struct foreign *f)
 {
     if (!f)
         return;
-    json_object_put(f->value);
-    if (f->parser)
-        json_tokener_free(f->parser);
+    json_parser_end(&f->parser);
     free(f);
-}
-
-/* A text on its way through json-c, which may be left anywhere. */
-struct parse {
-    struct foreign *f;
-    const char *text, *why;
-    size_t len, at;
-};
-
-static void parse(void *arg)
-{
-    struct parse *p = arg;
-    struct foreign *f = p->f;
-    if (!f->parser && !make_parser(f))
-        return;
-    json_tokener_reset(f->parser);
-    /* with the NUL that stands for the end of a number */
-    f->value = json_tokener_parse_ex(f->parser, p->text, (int)p->len);
-    enum json_tokener_error error = json_tokener_get_error(f->parser);
-    size_t used = json_tokener_get_parse_end(f->parser);
-    if (error == json_tokener_continue && used == p->len)
-        f->value = json_tokener_parse_ex(f->parser, "", 1);
-    error = json_tokener_get_error(f->parser);
-    p->at = used < p->len ? used : p->len;
-    if (error != json_tokener_success)
-        p->why = json_tokener_error_desc(error);
-    else if (used < p->len)
-        p->why = used ? "something follows the value" : "no memory"; /* for a locale, that is */
-    else
-        p->why = NULL;
 }
 
 bool foreign_parse(struct foreign *f, const char *text, size_t len, const char **why, uint64_t *at)
 {
-    struct parse p = {.f = f, .text = text, .len = len, .why = "no memory"};
-    locale_t locale = uselocale((locale_t)0);
-    json_object_put(f->value);
-    f->value = NULL;
-    if (!parse_guarded(parse, &p)) { /* what it holds was left in the middle */
-        uselocale(locale);           /* json-c takes its own meanwhile */
-        f->parser = NULL;
-        f->value = NULL;
-        p.why = "no memory";
-    }
-    *why = p.why;
-    *at = p.at;
-    return !p.why;
+    return json_parse(&f->parser, text, len, why, at);
 }
 
 bool foreign_integer(const struct foreign *f, int64_t *value)
 {
-    if (!json_object_is_type(f->value, json_type_int))
+    if (!json_object_is_type(f->parser.value, json_type_int))
         return false;
-    *value = json_object_get_int64(f->value);
+    *value = json_object_get_int64(f->parser.value);
     return true;
 }
 
@@ -329,9 +275,9 @@ static bool has_ids(const struct event *e)
 /* False: nothing that could stand in a trace. */
 static bool read_event(const struct foreign *f, struct event *e)
 {
-    if (!json_object_is_type(f->value, json_type_object))
+    if (!json_object_is_type(f->parser.value, json_type_object))
         return false;
-    look_up(f->value, e);
+    look_up(f->parser.value, e);
     const char *phase = json_object_is_type(e->member[KEY_PH], json_type_string)
                             ? json_object_get_string(e->member[KEY_PH])
                             : "";
@@ -763,7 +709,7 @@ static bool put_event(struct foreign *f, const struct event *e, struct buf *out)
     put_text(out, "name", e->member[KEY_NAME]);
     put_where(out, e, &pid, &tid, start_ns);
     put_ids(f, out, e);
-    put_others(out, f->value);
+    put_others(out, f->parser.value);
     if (e->phase == 'C')
         put_samples(out, e->member[KEY_ARGS]);
     else if (json_object_is_type(e->member[KEY_ARGS], json_type_object))

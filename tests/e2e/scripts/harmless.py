@@ -49,6 +49,10 @@ def train(net, optimizer, steps, before_step=lambda i: None):
         show("loss", i, loss.item())
 
 
+# torch 2.6 has no such count
+storage_uses = getattr(torch._C, "_storage_Use_Count", lambda storage: None)
+
+
 def references(i):
     """Who holds a tensor while its operators are recorded with shapes: nobody but the program."""
     t, u = torch.ones(1000), torch.ones(1000)
@@ -56,7 +60,7 @@ def references(i):
     w = torch.cat([t, u, v])
     tensor, storage = weakref.ref(t), StorageWeakRef(t.untyped_storage())
     show("references", sys.getrefcount(t), sys.getrefcount(v), t._use_count(),
-         torch._C._storage_Use_Count(t.untyped_storage()._cdata))
+         storage_uses(t.untyped_storage()._cdata))
     with record_function("del"):
         del t
     show("alive", tensor() is not None, not storage.expired(), w.sum().item())
