@@ -115,13 +115,15 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
     if (entered) {
         cprof_wake_once(WAKE_CUDA);
         symbol_look();
+        /* When another thread wakes cprof up, and is done just behind this, CUPTI has not begun: the call would be recorded without its kernel. */
+        bool waking = atomic_load(&cprof_life) == LIFE_WAKING;
         if (!settled() && !cprof_is_injected())
             cprof_cuda_begins();
         bool capture = is_capture(id);
         if (capture && atomic_load(&cprof_life) == LIFE_AWAKE)
             trigger_cuda(strstr(infos[id].symbol, "Start") != NULL);
         if (call->real) {
-            call->log = open_span(call, id);
+            call->log = waking ? NULL : open_span(call, id);
             if (settled() && !capture)
                 atomic_store_explicit(&hook_slots[id].fast, call->real, memory_order_relaxed);
         }

@@ -309,6 +309,8 @@ def transfer_problems(trace, said):
     figures = {"transfers": len(rows), "nccl_kernels": len(kernels)}
     if said["ranks"] > 1 and not kernels:
         problems.append("no kernel of NCCL")
+    if trace["distributedInfo"].get("backend") != "nccl":
+        problems.append(f"distributedInfo says backend {trace['distributedInfo'].get('backend')}")
     nameless = sum("Collective name" not in e["args"] for e in kernels)
     if nameless:
         problems.append(f"{nameless} kernels of NCCL do not say what they send")

@@ -144,6 +144,8 @@ def test_rules_of_transfers(run_of):
     for row in rules.rows_of(slow, "kernel"):
         row["dur"] *= 2
     assert any("GB/s" in text for text in rules.transfer_problems(slow, told)[1])
+    other = {**trace, "distributedInfo": {**trace["distributedInfo"], "backend": "gloo"}}
+    assert any("backend gloo" in text for text in rules.transfer_problems(other, told)[1])
 
 
 @needed
