@@ -40,14 +40,6 @@ uint64_t sim_monotonic(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-static uint64_t system_ahead; /* of the devices' clock, without what NTP does */
-static pthread_once_t system_once = PTHREAD_ONCE_INIT;
-
-static void find_system(void)
-{
-    system_ahead = clock_ns(CLOCK_REALTIME) - sim_device_now();
-}
-
 extern uint64_t sim_system_at(uint64_t raw) __attribute__((weak));
 
 /* Nanoseconds since 1970. */
@@ -55,8 +47,7 @@ static uint64_t system_now(void)
 {
     if (sim_system_at)
         return sim_system_at(sim_device_now());
-    pthread_once(&system_once, find_system);
-    return sim_device_now() + system_ahead;
+    return clock_ns(CLOCK_REALTIME);
 }
 
 uint64_t sim_now(void)
