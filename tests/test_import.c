@@ -319,6 +319,32 @@ START_TEST(changed_meanwhile)
 }
 END_TEST
 
+/* No memory for the window's text while events come into it: that is said once, as what it is, and nothing is said of the file. */
+START_TEST(no_memory_for_the_trace)
+{
+    if (!alloc_is_ours)
+        return;
+    session_start(ACTION_SKIP, false);
+    const char *path = path_of("f");
+    FILE *file = fopen(path, "wbe");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "[");
+    for (int i = 0; i < 8000; i++)
+        fprintf(file, "%s", EVENT("a name of some length", "2000000000000000") ",");
+    fprintf(file, EVENT("last", "2000000000000000") "]");
+    fclose(file);
+    ck_assert(writer_import(path));
+    session_sleep(100); /* looked at, with the memory that this takes */
+    alloc_fail_from(200u << 10);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    wait_for("cannot write the trace: Cannot allocate memory");
+    alloc_fail_from(0);
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "are not merged"), 0);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off"), 1);
+}
+END_TEST
+
 /* The program closes all descriptors and gets the file's number for one of its own. */
 START_TEST(descriptor_taken_away)
 {
@@ -523,6 +549,7 @@ Suite *suite_import(void)
     tcase_add_test(all, refused_when_read);
     tcase_add_test(all, too_many_wait);
     tcase_add_test(all, changed_meanwhile);
+    tcase_add_test(all, no_memory_for_the_trace);
     tcase_add_test(all, descriptor_taken_away);
     tcase_add_test(all, a_full_trace);
     tcase_add_test(all, the_path_is_told);

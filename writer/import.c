@@ -377,6 +377,8 @@ static void settle(struct import *i, const char *why)
     i->to->merged.left_out += i->left_out + rest;
     i->to->lost.n[i->to->full ? LOSS_FILE_FULL : LOSS_FOREIGN] += rest;
     i->to->lost.n[LOSS_FOREIGN] += i->left_out;
+    if (i->to->body.failed)
+        return; /* the whole trace is lost, which is said when it is written */
     if (why || i->left_out)
         log_warn("%s: %s: %llu of its %llu events are not merged", i->path,
                  why ? why : "too long, without a time, or not to be read by anybody",
@@ -400,7 +402,8 @@ static bool work(struct window *windows, const struct window_shared *shared)
         return true;
     }
     bool full = i->stage == MERGE && i->to->full;
-    enum read result = full ? READ_FAILED : read_piece(i);
+    bool stops = full || (i->stage == MERGE && i->to->body.failed);
+    enum read result = stops ? READ_FAILED : read_piece(i);
     if (result == READ_MORE)
         return true;
     if (i->stage == LOOK && result == READ_ALL) {

@@ -89,8 +89,10 @@ class Check:
         variables.update({"CPROF_" + name: str(value) for name, value in settings.items()})
         # JAX takes three quarters of the device otherwise; what inductor compiled once serves all runs.
         variables.update(XLA_PYTHON_CLIENT_PREALLOCATE="false", TORCHINDUCTOR_CACHE_DIR=str(self.work / "inductor"))
-        if preload:
-            variables["LD_PRELOAD"] = str(self.library)
+        clock = [libraries[0] / "libsystemclock.so"] if self.sim and libraries else []  # the simulated GPU's, without NTP
+        preloaded = [*clock, *([self.library] if preload else [])]
+        if preloaded:
+            variables["LD_PRELOAD"] = ":".join(map(str, preloaded))
         if report:
             variables["SIM_REPORT"] = str(report)
         variables.update(more or {})

@@ -30,6 +30,7 @@ MEANT = {
         "Ev Idx": "an index into torch's own list of events; cprof has no such list",
         "Concrete Inputs": SHAPES,
         "Input Dims": "shapes of a range, which the stored CPU trace alone has", "Input type": "as Input Dims",
+        "thread": "who marked the end of a step; Kineto's steps lie on that thread's row, cprof's on one of their own",
     },
     "kernel": {
         "priority": NEWER, "channel": NEWER, "channel_type": NEWER,

@@ -76,10 +76,10 @@ class Simulation:
 
     # -- the application's thread
 
-    def annotation(self, name, start, end, tid=None):
+    def annotation(self, name, start, end, tid=None, **args):
         self.span += 1
         self.event("X", name, "user_annotation", tid=tid, ts=start, dur=end - start,
-                   args={"External id": self.span, "Record function id": 0})
+                   args={"External id": self.span, "Record function id": 0, **args})
         return self.span
 
     def op(self, name, start, end, tid=None, **args):
@@ -161,7 +161,7 @@ class Simulation:
 
     def step(self, number):
         t = number * STEP_US
-        self.annotation(f"ProfilerStep#{number}", t, t + STEP_US, tid=self.pid + 1)
+        self.annotation(f"ProfilerStep#{number}", t, t + STEP_US, tid=self.pid + 1, thread=self.pid)
         self.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t + 1, t + 15)
 
         self.op("aten::copy_", t + 20, t + 60)
