@@ -373,30 +373,44 @@ static void push(domain d, int level, struct message m, attributes a)
     open_span(d, key, m, a);
 }
 
+/* What is done of a push or a pop while somebody wants it. It returns what the caller returns: a jump, so that the callers, which run while
+ * nobody wants anything, save no register. */
+static __attribute__((noinline)) int push_wanted_a(int level, const char *text)
+{
+    push(NULL, level, plain(text), NULL);
+    return level;
+}
+
+static __attribute__((noinline)) int push_wanted_w(int level, const wchar_t *text)
+{
+    char room[NVTX_WIDE_MOST];
+    push(NULL, level, of_wide(text, room), NULL);
+    return level;
+}
+
+static __attribute__((noinline)) int push_wanted(int level, domain d, attributes a)
+{
+    char room[NVTX_WIDE_MOST];
+    push(d, level, message_in(a, room), a);
+    return level;
+}
+
 static int push_a(const char *text)
 {
     int level = next_level(NULL);
-    if (level >= 0 && wanted())
-        push(NULL, level, plain(text), NULL);
-    return level;
+    return level >= 0 && wanted() ? push_wanted_a(level, text) : level;
 }
 
 static int push_w(const wchar_t *text)
 {
-    char room[NVTX_WIDE_MOST];
     int level = next_level(NULL);
-    if (level >= 0 && wanted())
-        push(NULL, level, of_wide(text, room), NULL);
-    return level;
+    return level >= 0 && wanted() ? push_wanted_w(level, text) : level;
 }
 
 static int domain_push(domain d, attributes a)
 {
-    char room[NVTX_WIDE_MOST];
     int level = next_level(d);
-    if (level >= 0 && wanted())
-        push(d, level, message_in(a, room), a);
-    return level;
+    return level >= 0 && wanted() ? push_wanted(level, d, a) : level;
 }
 
 static int push_ex(attributes a)
@@ -404,23 +418,15 @@ static int push_ex(attributes a)
     return domain_push(NULL, a);
 }
 
-static int domain_pop(domain d)
+static __attribute__((noinline)) int pop_wanted(domain d, int ended)
 {
-    int *level = level_of(d);
-    if (!level)
-        return NVTX_UNTRACKED;
-    if (*level == 0) {
-        misuse();
-        return -1;
-    }
-    int ended = --*level;
     const void *key = key_of(d, ended);
     struct thread_log *log = thread_log_self;
     if (log && is_open(log, key) && guard_enter()) {
         span_close(log, key);
         guard_leave();
     }
-    if (__builtin_expect(has_patterns(), 0)) {
+    if (has_patterns()) {
         if (was_remembered(key, USE_STEP))
             mark_step();
         if (was_remembered(key, USE_CAPTURE))
@@ -429,9 +435,38 @@ static int domain_pop(domain d)
     return ended;
 }
 
+static __attribute__((noinline)) int pop_misused(void)
+{
+    misuse();
+    return -1;
+}
+
+/* A range that was recorded ends also when no more are recorded. */
+static inline bool ends_are_wanted(void)
+{
+    const struct thread_log *log = thread_log_self;
+    return (log && atomic_load_explicit(&log->depth, memory_order_relaxed) > 0) || has_patterns();
+}
+
+static inline int pop_level(domain d)
+{
+    int *level = level_of(d);
+    if (!level)
+        return NVTX_UNTRACKED;
+    if (__builtin_expect(*level == 0, 0))
+        return pop_misused();
+    int ended = --*level;
+    return ends_are_wanted() ? pop_wanted(d, ended) : ended;
+}
+
+static int domain_pop(domain d)
+{
+    return pop_level(d);
+}
+
 static int pop(void)
 {
-    return domain_pop(NULL);
+    return pop_level(NULL);
 }
 
 /* ---- start and end ---------------------------------------------------------------------------------------- */
