@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from common import BUILD, compile_program, environment, fresh, most, output, values
+from common import BUILD, ROOT, compile_program, environment, fresh, least, most, output, values
 
 
 def bench_window_end(folder):
@@ -48,6 +48,32 @@ def bench_growth(folder, sizes=(10**5, 10**7)):
             (f"{name}: memory", large["mb"] - small["mb"], "MB", 16, f"{large['mb']:.0f} MB resident in all")]
 
 
+def launch_rows(folder):
+    """What 100,000 launches a second from 8 threads cost these threads on the simulated GPU, beside a client of CUPTI that lets it record the same and
+    throws it away."""
+    kinds = re.findall(r"^KIND\(\w+, (\d+), KIND_ALWAYS", (ROOT / "cupti/kinds.def").read_text(), re.M)
+    many = [str(BUILD / "gpu/many"), "--mark", "1", "--threads", "8", "--streams", "4", "--launches", "25000", "--ns", "320000"]
+    lost = set()
+
+    def once(preload, more=None, **settings):
+        env = environment(preload, FOLDER=fresh(folder), **settings)
+        env.update({"LD_LIBRARY_PATH": str(BUILD / "sim"), **(more or {})})
+        env["CPROF_LOG"] = "info"
+        done = subprocess.run(many, env=env, capture_output=True, text=True, check=True)
+        if preload:
+            lost.update(re.findall(r"([\d,]+) lost", done.stderr))
+        return values("\n".join(line for line in done.stderr.splitlines() if line.startswith("launch_cpu")))["launch_cpu"]
+
+    best = least(5, lambda: {
+        "none": once(False),
+        "other": once(False, {"CUDA_INJECTION64_PATH": str(BUILD / "e2e/libothertool.so"), "OTHER_TOOL": "cupti", "OTHER_KINDS": ",".join(kinds)}),
+        "idle": once(True, SKIP_FIRST=100),
+        "recording": once(True, SCHEDULE_SCOPE="none")})
+    return [("launch between windows, 8 threads, simulated GPU", best["idle"] - best["none"], "ns", None, f"CPU of the thread, over {best['none']:.0f} ns"),
+            ("launch while recording, 100 K/s from 8 threads", best["recording"] - best["none"], "ns", None,
+             f"{best['other'] - best['none']:.0f} ns of it with a client that throws away what the simulated CUPTI records; {', '.join(sorted(lost))} lost")]
+
+
 def bench_gpu(folder):
     """The way of GPU records, and the end of a window of a million of them on the simulated GPU."""
     best = most(5, lambda: values(output([BUILD / "bench" / "bench_join", 300000, fresh(folder)], environment(False))))
@@ -65,4 +91,4 @@ def bench_gpu(folder):
     lost = re.search(r"([\d,]+) lost", done.stderr)
     rows.append(("training thread held at the end of a window of 10^6 GPU records, most of 3", v["gpu_window_end_wall_most"], "us", 100,
                  f"simulated GPU, 200 K launches/s, wall clock; CPU {v['gpu_window_end_cpu_most']:.1f} us; {lost.group(1) if lost else '?'} records lost"))
-    return rows
+    return rows + launch_rows(folder)

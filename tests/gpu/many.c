@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many launches: --threads T, each with --streams S, --launches N per thread, kernels of --ns each, --devices D in
- * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch. */
+ * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch. On stderr: how long a
+ * launch took, and `launch_cpu value ns`, the CPU time of its thread. */
 #include <pthread.h>
 #include <time.h>
 
@@ -9,6 +10,14 @@
 #include "tests/gpu/program.h"
 
 static long n_threads, n_streams, n_launches, nanoseconds, n_devices, sync_after;
+static _Atomic uint64_t cpu_ns; /* of all launches */
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static void *run(void *given)
 {
@@ -17,6 +26,7 @@ static void *run(void *given)
     CHECK(cudaSetDevice((int)(index % n_devices)));
     for (long i = 0; i < n_streams; i++)
         CHECK(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+    uint64_t before = thread_cpu_ns();
     for (long i = 0; i < n_launches; i++) {
         CHECK(gpu_spin(streams[i % n_streams], (uint64_t)nanoseconds));
         if (sync_after && i % sync_after == sync_after - 1) {
@@ -24,6 +34,7 @@ static void *run(void *given)
             syncs++;
         }
     }
+    cpu_ns += thread_cpu_ns() - before;
     for (long i = 0; i < n_streams; i++, syncs++) {
         CHECK(cudaStreamSynchronize(streams[i]));
         CHECK(cudaStreamDestroy(streams[i]));
@@ -55,7 +66,8 @@ int main(int argc, char **argv)
     clock_gettime(CLOCK_MONOTONIC, &b);
     free(threads);
     double seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
-    fprintf(stderr, "%.3f s, %.0f ns per launch\n", seconds,
-            seconds * 1e9 / (double)(n_threads * n_launches));
+    double launches = (double)(n_threads * n_launches);
+    fprintf(stderr, "%.3f s, %.0f ns per launch\n", seconds, seconds * 1e9 / launches);
+    fprintf(stderr, "launch_cpu %.1f ns\n", (double)cpu_ns / launches);
     return report();
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* OTHER_TOOL=cupti: takes CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS lists, and throws all away. */
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(void *);
 
@@ -52,6 +53,7 @@ static void *symbol(void *library, const char *name)
     return found;
 }
 
+/* OTHER_TOOL=cupti: takes CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS lists, and throws all away. */
 int InitializeInjection(void)
 {
     const char *what = getenv("OTHER_TOOL");
@@ -71,6 +73,8 @@ int InitializeInjection(void)
     flush_all = symbol(cupti, "cuptiActivityFlushAll");
     fprintf(stderr, "other tool: %d %d %d\n", subscribe(&subscriber, on_call, NULL),
             callbacks(give, take), enable(KIND_CONCURRENT_KERNEL));
+    for (char *more = getenv("OTHER_KINDS"); more && *more; more += *more == ',')
+        enable((int)strtol(more, &more, 10));
     atexit(at_end);
     return 1;
 }
