@@ -14,6 +14,7 @@
 
 /* A copy: the pointers, then the texts they point to. Never freed, made at most a few times. */
 struct copy {
+    struct copy *older; /* may still be read: never freed */
     size_t n;
     const char *entries[]; /* NULL behind the last */
 };
@@ -226,7 +227,7 @@ void child_env_take(const char *own_path)
         }
         struct copy *copy = reading.no_memory ? NULL : copy_of(&reading);
         if (copy)
-            atomic_store(&newest, copy);
+            copy->older = atomic_exchange(&newest, copy);
     }
     free(reading.texts);
     free(reading.entry);

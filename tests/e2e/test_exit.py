@@ -232,7 +232,8 @@ for i in range(20):
 # ---- many windows ------------------------------------------------------------------------------------------
 
 def test_memory_and_files_stay_flat_over_1000_windows(tmp_path):
-    result = run(program("many_windows", 1000, 1000), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=0, RING_KB=64)
+    copy = tmp_path.with_suffix(".json")
+    result = run(program("many_windows", 1000, 1000, 10, copy), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=0, RING_KB=64)
     assert result.rc == 0 and result.complaints == []
     (kb, fds, threads), (kb_end, fds_end, threads_end) = (
         map(int, re.findall(r": (\d+) KB (\d+) fds (\d+) threads", line)[0]) for line in result.out.splitlines())

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `many_windows STEPS PAUSE_US RANGES`: steps with so many ranges and marks and a pause. At a tenth of the way and at the end it
- * prints its resident memory in KB, its open files and its threads. For schedules that save a file per step. */
+/* `many_windows STEPS PAUSE_US RANGES [COPY]`: steps with so many ranges and marks and a pause. At a tenth of the way and at the end it
+ * prints its resident memory in KB, its open files and its threads. With COPY, the last trace is copied there every ten steps: then all before
+ * it are saved, so that no more of them take memory at once, however busy the machine is. For schedules that save a file per step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +14,10 @@ int main(int argc, char **argv)
     int steps = argc > 1 ? atoi(argv[1]) : 1000;
     useconds_t pause_us = argc > 2 ? (useconds_t)atoi(argv[2]) : 1000;
     int ranges = argc > 3 ? atoi(argv[3]) : 10;
+    const char *copy = argc > 4 ? argv[4] : NULL;
     for (int i = 0; i < steps; i++) {
+        if (copy && i && i % 10 == 0)
+            cprof_export_chrome_trace(copy);
         if (i == steps / 10)
             print_size(i);
         for (int k = 0; k < ranges; k++) {
@@ -25,6 +29,8 @@ int main(int argc, char **argv)
             usleep(pause_us);
         cprof_step();
     }
+    if (copy)
+        cprof_export_chrome_trace(copy);
     print_size(steps);
     return 0;
 }
