@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "preload/guard.h"
 #include "preload/lines.h"
 #include "writer/writer.h"
 
@@ -242,9 +243,11 @@ void unwind_start(void)
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
-    loader_enter(); /* it looks up code that it has not met yet */
+    int cancel = cancel_off(); /* it writes to a pipe to learn what may be read, and forks wait for who is inside */
+    loader_enter();            /* it looks up code that it has not met yet */
     int n = backtrace(out, (int)most);
     loader_leave();
+    cancel_back(cancel);
     unsigned skip = 0, used = 0;
     while (skip < (unsigned)(n > 0 ? n : 0) && skip < OWN_FRAMES && is_in(own, out[skip]))
         skip++;

@@ -55,6 +55,8 @@ HARMS = {
         "e2e odd_moments a_signal_handler_marks_steps_while_its_thread_does",
         "e2e odd_moments a_signal_handler_marks_while_its_thread_records_operators",
         "e2e odd_moments a_thread_is_cancelled_where_it_wakes_cprof_up",
+        "e2e odd_moments a_thread_is_cancelled_where_it_marks_a_step",
+        "e2e odd_moments a_thread_is_cancelled_where_its_stack_is_taken",
         "e2e gpu_faults a_flush_that_never_returns", "e2e faults a_thread_that_is_stuck_for_ever"],
     "switching CUPTI on late loses graphs": ["e2e gpu nodes_name_the_operator_that_captured_them",
                                              "e2e gpu kinds_are_off_between_windows",

@@ -21,6 +21,19 @@ def test_a_thread_is_cancelled_where_it_wakes_cprof_up(tmp_path):
     assert len(events(load(trace), name="first")) == 1
 
 
+def test_a_thread_is_cancelled_where_it_marks_a_step(tmp_path):
+    """What an edge does reads files; a thread that ended there would keep the others, which mark steps, too, waiting for ever."""
+    result = run(program("odd_moments", "cancel-in-step"), tmp_path, WAIT=1, WARMUP=0, ON_TRACE_READY="true")
+    assert (result.rc, result.out, result.complaints) == (0, "came back 1, cancelled 1, step 6\n", [])
+
+
+def test_a_thread_is_cancelled_where_its_stack_is_taken(tmp_path):
+    """libunwind writes to a pipe, where threads are cancelled: forks would wait a second each for one that ended there."""
+    result = run(program("odd_moments", "cancel-in-stack"), tmp_path, WITH_STACK=1, **ALWAYS)
+    assert (result.rc, result.out) == (0, "marked 20\n"), result.err
+    assert len(events(load(result.traces[0]), name="with a stack")) == 20
+
+
 def test_a_signal_handler_leaves_in_the_middle_of_malloc(tmp_path):
     """What was before the first step becomes the trace, and the exiting thread allocates nothing for that."""
     for attempt in range(8):

@@ -48,6 +48,57 @@ static void cancel(void)
     printf("cancelled %d, step %ld\n", how == PTHREAD_CANCELED, (long)cprof_step_number());
 }
 
+/* ---- a thread is cancelled in a step, and in an event with a stack: others, and forks, do not wait for it ---- */
+
+static void *cancelled_in_step(void *unused)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cancel(pthread_self());
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    cprof_step();
+    atomic_store(&stop, 1); /* nothing in it was a place to be cancelled at */
+    pthread_testcancel();
+    return unused;
+}
+
+static void cancel_in_step(void)
+{
+    pthread_t thread;
+    void *how;
+    alarm(60);
+    cprof_mark("awake");
+    pthread_create(&thread, NULL, cancelled_in_step, NULL);
+    pthread_join(thread, &how);
+    for (int i = 0; i < 5; i++)
+        cprof_step();
+    printf("came back %d, cancelled %d, step %ld\n", stop, how == PTHREAD_CANCELED,
+           (long)cprof_step_number());
+}
+
+static _Atomic int marked;
+
+static void *cancelled_in_stack(void *unused)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cancel(pthread_self());
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    cprof_mark("with a stack");
+    marked++;
+    pthread_testcancel();
+    return unused;
+}
+
+static void cancel_in_stack(int n)
+{
+    cprof_mark("awake");
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, cancelled_in_stack, NULL);
+        pthread_join(thread, NULL);
+    }
+    printf("marked %d\n", marked);
+}
+
 /* ---- a handler leaves while malloc() holds its lock ---- */
 
 static void leave(int unused)
@@ -188,6 +239,10 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "cancel") == 0)
         cancel();
+    else if (strcmp(what, "cancel-in-step") == 0)
+        cancel_in_step();
+    else if (strcmp(what, "cancel-in-stack") == 0)
+        cancel_in_stack(20);
     else if (strcmp(what, "leave-in-malloc") == 0)
         leave_in_malloc();
     else if (strcmp(what, "steps-in-handlers") == 0)
