@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
@@ -224,23 +223,12 @@ static void configure_gpu(const struct config *config)
 /* Under a limit of the address space (ulimit -v) what cprof maps the program cannot. */
 static bool address_space_allows(void)
 {
-    struct rlimit limit;
-    unsigned long long pages = 0;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return true;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f) {
-        if (fscanf(f, "%llu", &pages) != 1)
-            pages = 0;
-        fclose(f);
-    }
-    unsigned long long used = pages * (unsigned long long)sysconf(_SC_PAGESIZE);
-    unsigned long long left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+    uint64_t left = writer_space_left();
     if (left >= ADDRESS_SPACE_MB << 20)
         return true;
-    log_warn("the address space is limited (RLIMIT_AS, ulimit -v) and %llu MB of it are left; "
-             "recording takes up to %u MB, so nothing is recorded",
-             left >> 20, (unsigned)ADDRESS_SPACE_MB);
+    log_warn("the address space is limited (RLIMIT_AS or RLIMIT_DATA, ulimit -v or -d) and %llu MB "
+             "of it are left; recording takes up to %u MB, so nothing is recorded",
+             (unsigned long long)left >> 20, (unsigned)ADDRESS_SPACE_MB);
     return false;
 }
 

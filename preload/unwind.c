@@ -243,8 +243,9 @@ void unwind_start(void)
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
-    int cancel = cancel_off(); /* it writes to a pipe to learn what may be read, and forks wait for who is inside */
-    loader_enter();            /* it looks up code that it has not met yet */
+    int cancel =
+        cancel_off(); /* it writes to a pipe to learn what may be read, and forks wait for who is inside */
+    loader_enter(); /* it looks up code that it has not met yet */
     int n = backtrace(out, (int)most);
     loader_leave();
     cancel_back(cancel);

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/capture.h"
+
 #define RING_BYTES 65536u
 
 static unsigned count_logs(void)
@@ -162,14 +164,47 @@ START_TEST(no_memory_is_counted_each_time)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return; /* their shadow memory is above any limit */
 #endif
-    ck_assert(thread_log_start(UINT64_C(1) << 45));
+    ck_assert(thread_log_start(UINT64_C(1) << 48)); /* more than there is */
     uint64_t before = lost(LOSS_NO_THREAD);
-    struct rlimit limit = {1u << 30, 1u << 30};
-    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
     ck_assert_ptr_null(thread_log_get());
     ck_assert_ptr_null(thread_log_get());
     ck_assert_uint_eq(lost(LOSS_NO_THREAD), before + 2);
     ck_assert_uint_eq(count_logs(), 0);
+}
+END_TEST
+
+/* Of what is left, an eighth; each ring is smaller than the one before, and then there are no more. */
+START_TEST(a_limited_address_space_is_the_programs)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return; /* their shadow memory is above any limit */
+#endif
+    enum { RING = 8 << 20, LEFT = 512 << 20 };
+    capture_start();
+    ck_assert(thread_log_start(RING));
+    ck_assert_uint_eq(writer_space_left(), UINT64_MAX);
+    struct rlimit limit = {UINT64_C(1) << 40, UINT64_C(1) << 40};
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = limit.rlim_max = limit.rlim_cur - writer_space_left() + LEFT;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    uint64_t taken = 0, least = RING, before = lost(LOSS_NO_THREAD);
+    unsigned n = 0;
+    struct thread_log *log;
+    while (n < 1000 && (log = thread_log_get())) {
+        uint64_t bytes = log->ring.slots * RECORD_SLOT;
+        ck_assert_uint_le(bytes, least);
+        least = bytes;
+        taken += bytes + sizeof *log;
+        n++;
+        thread_log_self = NULL; /* as if by another thread */
+    }
+    ck_assert_uint_gt(n, 20);
+    ck_assert_uint_le(taken, LEFT / 8);
+    ck_assert_uint_le(least, 256 << 10);
+    ck_assert_uint_ge(writer_space_left(), LEFT / 8 * 6);
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), before + 1);
+    ck_assert_ptr_null(thread_log_get()); /* said once */
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "the address space is limited"), 1);
 }
 END_TEST
 
@@ -272,6 +307,7 @@ Suite *suite_thread_log(void)
     tcase_add_test(all, spans_that_are_open_at_the_end_are_unfinished);
     tcase_add_test(all, a_destructor_that_runs_later_gets_none);
     tcase_add_test(all, no_memory_is_counted_each_time);
+    tcase_add_test(all, a_limited_address_space_is_the_programs);
     tcase_add_test(all, threads_come_and_go);
     tcase_add_test(all, a_forked_child_gets_none);
     tcase_add_test(all, losses_go_where_they_belong);

@@ -10,9 +10,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "writer/space.h"
+
 #define POPULATE_SLOTS                                                                             \
     ((1u << 20) / RECORD_SLOT) /* of a ring, at most made present ahead of its owner */
-#define PAGE_SLOTS ((64u << 10) / RECORD_SLOT) /* of a page, however large pages are */
+#define PAGE_SLOTS    ((64u << 10) / RECORD_SLOT) /* of a page, however large pages are */
+#define SMALLEST_RING 4096u
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -43,7 +46,9 @@ static void thread_ended(void *arg)
 
 bool thread_log_start(uint64_t ring_bytes)
 {
-    ring_size = ring_bytes;
+    ring_size = SMALLEST_RING;
+    while (ring_size < ring_bytes)
+        ring_size *= 2;
     if (pthread_key_create(&end_key, thread_ended) != 0)
         return false;
     atomic_store(&ready, true);
@@ -72,16 +77,31 @@ static struct thread_log *reuse(void)
     return NULL;
 }
 
-static struct thread_log *make(void)
+static struct thread_log *map_log(void)
 {
-    uint32_t number = atomic_fetch_add(&made, 1) + 1;
-    if (number >= THREADS_MAX)
+    uint64_t bytes = ring_size;
+    if (!space_take(&bytes, sizeof(struct thread_log)))
         return NULL;
     struct thread_log *log = mmap(NULL, sizeof *log, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (log == MAP_FAILED)
+    if (log != MAP_FAILED && ring_make(&log->ring, bytes))
+        return log;
+    if (log != MAP_FAILED)
+        munmap(log, sizeof *log);
+    space_give_back(bytes + sizeof *log);
+    return NULL;
+}
+
+static struct thread_log *make(void)
+{
+    if (atomic_load(&made) >= THREADS_MAX - 1)
         return NULL;
-    if (!ring_make(&log->ring, ring_size)) {
+    struct thread_log *log = map_log();
+    if (!log)
+        return NULL;
+    uint32_t number = atomic_fetch_add(&made, 1) + 1;
+    if (number >= THREADS_MAX) { /* others came first */
+        ring_free(&log->ring);
         munmap(log, sizeof *log);
         return NULL;
     }

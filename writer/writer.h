@@ -332,6 +332,10 @@ bool writer_finish(void);
 /* Makes the cprof thread begin a pass now. Any thread, also in signal handlers. */
 void writer_wake(void);
 
+/* Bytes that the program may still map where its address space or its data is limited (ulimit -v, -d); UINT64_MAX where neither is. Any
+ * thread; opens a file. */
+uint64_t writer_space_left(void);
+
 /* True when recording has been turned off for good (a full disk, a failed write, a full queue). Any thread. */
 bool writer_is_off(void);
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from support import Running, events, load, program, run
+from support import SANITIZER, Running, events, load, program, run
 from torch_runs import both_pythons, python_or_skip
 
 from conftest import BUILD
@@ -65,6 +65,17 @@ def test_a_thread_of_one_event_takes_little_memory(tmp_path):
         pytest.skip("200 threads cannot be had here")
     assert result.rc == 0 and int(re.search(r"(\d+) MB", result.out)[1]) < 120
     assert len(events(load(result.traces[0]), name="once")) == 200
+
+
+@pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own memory is above the limit")
+def test_threads_leave_a_limited_address_space_to_the_program(tmp_path):
+    """ulimit -v: with a ring of the usual size for each thread neither they nor what the program allocates then would find room."""
+    result = run(program("odd_moments", "limited-threads", 300), tmp_path, SCHEDULE_SCOPE="none")
+    if result.rc == 77:
+        pytest.skip("300 threads cannot be had here")
+    assert (result.rc, result.out) == (0, "enough\n"), result.err
+    assert len([line for line in result.said if "the address space is limited" in line]) == 1
+    assert len(events(load(result.traces[0]), name="once")) > 20
 
 
 @both_pythons

@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -211,18 +213,37 @@ static long most_resident_kb(void)
     return kb;
 }
 
-static void many_threads(int n)
+static void start_threads(int n, pthread_t *threads)
 {
     pthread_attr_t small;
-    cprof_mark("awake");
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 64 << 10);
     pthread_barrier_init(&all, NULL, (unsigned)n + 1);
-    pthread_t *threads = calloc((size_t)n, sizeof *threads);
     for (int i = 0; i < n; i++)
         if (pthread_create(&threads[i], &small, mark_once, NULL) != 0)
             exit(77);
     pthread_barrier_wait(&all);
+}
+
+/* Half of a limited address space must be left when each of so many threads has had an event. */
+static void limited_threads(int n)
+{
+    const struct rlimit limit = {UINT64_C(2) << 30, UINT64_C(2) << 30};
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    setrlimit(RLIMIT_AS, &limit);
+    cprof_mark("awake");
+    start_threads(n, threads);
+    printf("%s\n", malloc(UINT64_C(1) << 30) ? "enough" : "not enough");
+    pthread_barrier_wait(&all);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void many_threads(int n)
+{
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    cprof_mark("awake");
+    start_threads(n, threads);
     char wait[8];
     puts("ready");
     fflush(stdout);
@@ -249,6 +270,8 @@ int main(int argc, char **argv)
         steps_in_handlers();
     else if (strcmp(what, "forks") == 0 && argc > 3)
         forks(argv[2], atoi(argv[3]));
+    else if (strcmp(what, "limited-threads") == 0 && argc > 2)
+        limited_threads(atoi(argv[2]));
     else if (strcmp(what, "threads") == 0 && argc > 2)
         many_threads(atoi(argv[2]));
     else
