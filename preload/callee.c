@@ -12,6 +12,8 @@
 static struct callee pool[CALLEES];
 static _Atomic uint32_t used;
 
+#define NOT_SEEN UINT64_MAX
+
 struct extent {
     uintptr_t at, low, high;
 };
@@ -37,27 +39,53 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-static struct callee *known(struct callee_slot *slot, uintptr_t at)
+/* What was found for code at this address since an object was last closed. */
+static inline struct callee *known(struct callee_slot *slot, uintptr_t at, uint64_t now)
 {
     struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
-    while (c && (at < c->low || at >= c->high))
+    while (c && (at < c->low || at >= c->high ||
+                 atomic_load_explicit(&c->seen, memory_order_acquire) != now))
         c = c->next;
     return c;
 }
 
-/* Remembers what was found. Two threads may do so at once: the second entry is never reached. */
-static void remember(struct callee_slot *slot, uintptr_t at, void *real, uint64_t generation)
+/* An entry of the same addresses, which is not good any more. */
+static struct callee *of_extent(struct callee_slot *slot, const struct extent *e)
 {
-    struct extent e = {.at = at};
-    uint32_t n = atomic_load_explicit(&used, memory_order_relaxed);
-    if (n >= CALLEES || loader_walk(find_extent, &e) == 0 ||
-        (n = atomic_fetch_add_explicit(&used, 1, memory_order_relaxed)) >= CALLEES)
-        return;
-    struct callee *c = &pool[n];
-    c->low = e.low;
-    c->high = e.high;
+    struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
+    while (c && (c->low != e->low || c->high != e->high))
+        c = c->next;
+    return c;
+}
+
+/* Two threads may do so at once: they come from the same object, and write the same. */
+static void fill(struct callee *c, void *real, uint64_t generation, uint64_t now)
+{
+    atomic_store(&c->seen, NOT_SEEN);
     atomic_store_explicit(&c->real, real, memory_order_relaxed);
     atomic_store_explicit(&c->generation, generation, memory_order_relaxed);
+    atomic_store_explicit(&c->seen, now, memory_order_release);
+}
+
+/* Remembers what was found. Two threads may do so at once: the second entry is never reached. */
+static void remember(struct callee_slot *slot, uintptr_t at, void *real, uint64_t generation,
+                     uint64_t now)
+{
+    struct extent e = {.at = at};
+    if (resolve_is_closing(now) || loader_walk(find_extent, &e) == 0)
+        return;
+    struct callee *c = of_extent(slot, &e);
+    if (c) {
+        fill(c, real, generation, now);
+        return;
+    }
+    uint32_t n = atomic_load_explicit(&used, memory_order_relaxed);
+    if (n >= CALLEES || (n = atomic_fetch_add_explicit(&used, 1, memory_order_relaxed)) >= CALLEES)
+        return;
+    c = &pool[n];
+    c->low = e.low;
+    c->high = e.high;
+    fill(c, real, generation, now);
     c->next = atomic_load_explicit(&slot->first, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&slot->first, &c->next, c, memory_order_release,
                                                   memory_order_relaxed))
@@ -68,20 +96,15 @@ void *callee_find(struct callee_slot *slot, const char *symbol,
                   const struct resolve_library *library, const void *caller)
 {
     uintptr_t at = (uintptr_t)caller;
-    struct callee *c = known(slot, at);
+    uint64_t now = atomic_load_explicit(&resolve_closings, memory_order_acquire);
+    struct callee *c = known(slot, at, now);
     void *real = c ? atomic_load_explicit(&c->real, memory_order_relaxed) : NULL;
     if (real)
         return real;
     uint64_t generation = resolve_generation();
     if (c && atomic_load_explicit(&c->generation, memory_order_relaxed) == generation)
         return NULL;
-    real = resolve_next(symbol, library, caller);
-    if (!c) {
-        remember(slot, at, real, generation);
-        return real;
-    }
-    atomic_store_explicit(&c->generation, generation, memory_order_relaxed);
-    if (real)
-        atomic_store_explicit(&c->real, real, memory_order_relaxed);
+    real = resolve_for_caller(symbol, library, caller);
+    remember(slot, at, real, generation, now);
     return real;
 }

@@ -9,10 +9,12 @@
 
 #include "preload/resolve.h"
 
-/* What is known for the callers in one loaded object. Never freed; all but `next` is constant once published. */
+/* What is known for the callers in one loaded object. Never freed; `next` and the addresses are constant once published. */
 struct callee {
     struct callee *next;
-    uintptr_t low, high;         /* addresses of the object, high not included */
+    uintptr_t low, high; /* addresses of the object, high not included */
+    _Atomic uint64_t
+        seen; /* resolve_closings when it was found: good while that is the same; any thread */
     _Atomic(void *) real;        /* NULL: not found when `generation` was current; relaxed */
     _Atomic uint64_t generation; /* resolve_generation() of the last lookup in vain; relaxed */
 };
@@ -23,7 +25,7 @@ struct callee_slot {
 };
 
 /* The function that code at the address `caller` would have got without us; NULL: no loaded object has it. The first call from an
- * object, and each one while there is none, goes through the loader (resolve_next()); later ones cost a comparison. Hold no
+ * object, and each one while there is none, goes through the loader (resolve_for_caller()); later ones cost a comparison. Hold no
  * lock. Keeps errno. Any thread. */
 void *callee_find(struct callee_slot *slot, const char *symbol,
                   const struct resolve_library *library, const void *caller);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the real functions behind our exports; see resolve.h. Application threads, no state. */
+/* Finding the real functions behind our exports; see resolve.h. Application threads. */
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "writer/writer.h"
@@ -92,15 +93,57 @@ static void *look_up(void *handle, const char *symbol, const char *version)
     return accept(version ? dlvsym(handle, symbol, version) : dlsym(handle, symbol));
 }
 
-/* The symbol as the object around `caller` and its dependencies define it. */
-static void *in_scope_of(const void *caller, const char *symbol)
+/* ---- objects that are closed ---- */
+
+/* The lower half: calls that have begun and are not over; the upper one: those that are. Any thread adds. */
+_Atomic uint64_t resolve_closings;
+
+typedef int close_function(void *handle);
+
+/* The C library's, or that of whoever stands between. */
+static close_function *next_close(void)
+{
+    static _Atomic(close_function *) found;
+    close_function *next = atomic_load_explicit(&found, memory_order_relaxed);
+    if (!next) {
+        *(void **)&next = dlsym(RTLD_NEXT, "dlclose");
+        atomic_store_explicit(&found, next, memory_order_relaxed);
+    }
+    return next;
+}
+
+__asm__(".symver resolve_dlclose, dlclose@@"); /* without a version, as exports.map explains */
+__attribute__((visibility("default"))) int resolve_dlclose(void *handle);
+__attribute__((visibility("default"))) int resolve_dlclose(void *handle)
+{
+    close_function *next = next_close();
+    if (!next)
+        return -1;
+    atomic_fetch_add(&resolve_closings, 1);
+    int result = next(handle);
+    atomic_fetch_add(&resolve_closings, UINT32_MAX);
+    return result;
+}
+
+/* ---- looking ---- */
+
+/* The symbol as the object around `caller` and its dependencies define it. That object is not pinned: a plugin that is closed, and opened
+ * again when it has changed, is then the new one. */
+static void *in_scope_of(const void *caller, const char *symbol, bool pin)
 {
     Dl_info info;
     struct link_map *map = NULL;
     if (!dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0])
         return NULL; /* the program itself: its scope is the global one, looked at before */
-    void *handle = loaded(map->l_name);
-    return handle ? look_up(handle, symbol, NULL) : NULL;
+    void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    void *real = dlsym(handle, symbol);
+    real = pin ? accept(real) : resolve_is_own(real) ? NULL : real;
+    close_function *close = next_close();
+    if (close) /* nothing goes: the code at `caller` runs */
+        close(handle);
+    return real;
 }
 
 static void *in_named(const struct resolve_library *library, const char *symbol)
@@ -130,12 +173,13 @@ static void *in_prefixed(const char *prefix, const char *symbol, const char *ver
     return NULL;
 }
 
-void *resolve_next(const char *symbol, const struct resolve_library *library, const void *caller)
+static void *find(const char *symbol, const struct resolve_library *library, const void *caller,
+                  bool pin)
 {
     int saved = errno;
     void *real = look_up(RTLD_NEXT, symbol, library->version);
     if (!real && caller && !library->version)
-        real = in_scope_of(caller, symbol);
+        real = in_scope_of(caller, symbol, pin);
     if (!real)
         real = in_named(library, symbol);
     if (!real && library->prefix)
@@ -143,6 +187,17 @@ void *resolve_next(const char *symbol, const struct resolve_library *library, co
     dlerror(); /* what failed here is no news for the program */
     errno = saved;
     return real;
+}
+
+void *resolve_next(const char *symbol, const struct resolve_library *library, const void *caller)
+{
+    return find(symbol, library, caller, true);
+}
+
+void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
+                         const void *caller)
+{
+    return find(symbol, library, caller, false);
 }
 
 static int note_generation(struct dl_phdr_info *info, size_t size, void *data)

@@ -7,6 +7,7 @@
 #ifndef PRELOAD_RESOLVE_H
 #define PRELOAD_RESOLVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,9 +24,25 @@ struct resolve_library {
  * the global scope after this library; the scope of the object that holds the address `caller` (for
  * libraries without version nodes; NULL skips it); the loaded objects with one of the sonames; the
  * loaded objects whose file name begins with the prefix. Never loads anything, never returns a
- * function of this library, and pins the object it found for the life of the process.
+ * function of this library, and pins the object it found for the life of the process; the
+ * object around `caller` is not pinned.
  */
 void *resolve_next(const char *symbol, const struct resolve_library *library, const void *caller);
+
+/* The same for who forgets the answer when resolve_closings changes: what stands only in the scope of the object around `caller` is not
+ * pinned, so that it is unloaded as it is without us. */
+void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
+                         const void *caller);
+
+/* A number that changes whenever the program closes an object: what was found in the scope of a caller is good only as long as it stays the
+ * same, since another object may lie there now. Any thread reads. */
+extern _Atomic uint64_t resolve_closings __attribute__((visibility("hidden")));
+
+/* True for a number at which a dlclose() is under way: nothing that is found meanwhile may be kept. */
+static inline bool resolve_is_closing(uint64_t closings)
+{
+    return (uint32_t)closings != 0;
+}
 
 /* A number that changes whenever an object is loaded: a lookup that failed need not be repeated
  * before it does. */

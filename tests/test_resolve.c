@@ -76,6 +76,20 @@ START_TEST(what_was_found_stays_loaded)
 }
 END_TEST
 
+/* Who asks in this way forgets the answer when something is closed, so that closing is what it is without us. */
+START_TEST(what_a_caller_finds_in_its_own_scope_can_be_unloaded)
+{
+    void *handle = load_spare(), *real = dlsym(handle, SPARE_SYMBOL);
+    ck_assert_ptr_eq(resolve_for_caller(SPARE_SYMBOL, &nowhere, real), real);
+    uint64_t before = atomic_load(&resolve_closings);
+    ck_assert(!resolve_is_closing(before));
+    ck_assert_int_eq(dlclose(handle), 0);
+    ck_assert_ptr_null(dlopen(SPARE, RTLD_LAZY | RTLD_NOLOAD));
+    ck_assert_uint_ne(atomic_load(&resolve_closings), before);
+    ck_assert(!resolve_is_closing(atomic_load(&resolve_closings)));
+}
+END_TEST
+
 START_TEST(own_functions_are_never_returned)
 {
     ck_assert(resolve_is_own((const void *)&load_spare));
@@ -136,6 +150,7 @@ Suite *suite_resolve(void)
     tcase_add_test(next, local_objects_are_found_by_soname_and_by_file_name);
     tcase_add_test(next, scope_of_the_calling_object_is_searched);
     tcase_add_test(next, what_was_found_stays_loaded);
+    tcase_add_test(next, what_a_caller_finds_in_its_own_scope_can_be_unloaded);
     tcase_add_test(next, own_functions_are_never_returned);
     tcase_add_test(next, errno_and_dlerror_stay_clean);
     tcase_add_test(next, generation_changes_when_something_is_loaded);

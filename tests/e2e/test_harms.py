@@ -14,6 +14,8 @@ HARMS = {
     "a call is forwarded to another copy of the library than the caller's": [
         "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes",
         "e2e collectives each_caller_reaches_its_own_library", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own"],
+    "a plugin that was closed stays loaded, or its callee is its successor's": [
+        "e2e blas a_plugin_is_replaced", "unit resolve what_a_caller_finds_in_its_own_scope_can_be_unloaded"],
     "a library that the profiler needs takes the place of the program's": [
         "e2e hooks an_extension_brings_its_own_zlib", "e2e settings the_library_needs_libc_only"],
     "a fork while another thread holds torch's lock, or the loader's, hangs the child": [
