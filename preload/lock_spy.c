@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "writer/writer.h"
+
 #if defined(__x86_64__)
 #define IS_FUNCTION_SLOT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
 #elif defined(__aarch64__)
@@ -125,7 +127,7 @@ pthread_mutex_t *lock_spy(const char *prefix, bool (*call)(void))
     struct object object = {.prefix = prefix};
     uintptr_t before[SLOTS_MAX];
     unsigned open = 0;
-    dl_iterate_phdr(look_at_object, &object);
+    loader_walk(look_at_object, &object);
     while (open < object.n_slots && protect(&object, object.slots[open], true)) {
         before[open] = atomic_exchange(object.slots[open], (uintptr_t)spy);
         open++;

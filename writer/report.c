@@ -128,7 +128,9 @@ void report_exit(const struct writer_options *options)
     struct trace_identity id = {0};
     if (options->identity)
         options->identity(&id);
-    char events[32], losts[32], paths[REPORT_PATHS * PATH_MAX + 128];
+    static char paths[REPORT_PATHS * PATH_MAX +
+                      128]; /* once: a signal handler may leave, on a small stack */
+    char events[32], losts[32];
     list_paths(paths, sizeof paths);
     log_last("rank %lld: %llu trace%s, %s events, %s lost: %s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",

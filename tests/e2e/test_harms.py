@@ -54,6 +54,7 @@ HARMS = {
     "signals, exits and what is under way then": [
         "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
         "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc",
+        "e2e odd_moments a_signal_handler_leaves_on_a_small_stack",
         "e2e odd_moments a_signal_handler_marks_steps_while_its_thread_does",
         "e2e odd_moments a_signal_handler_marks_while_its_thread_records_operators",
         "e2e odd_moments a_thread_is_cancelled_where_it_wakes_cprof_up",

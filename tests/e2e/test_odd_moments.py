@@ -41,6 +41,14 @@ def test_a_signal_handler_leaves_in_the_middle_of_malloc(tmp_path):
         assert result.rc == 7 and len(result.traces) == 1, result.err
 
 
+@pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own functions take more stack")
+@pytest.mark.parametrize("log", ["info", "error"])
+def test_a_signal_handler_leaves_on_a_small_stack(tmp_path, log):
+    """As large as _SC_SIGSTKSZ says. What lies below may be the program's."""
+    result = run(program("odd_moments", "leave-on-small-stack"), tmp_path, LOG=log)
+    assert result.rc == 7 and len(result.traces) == 1, result.err
+
+
 def test_a_signal_handler_marks_steps_while_its_thread_does(tmp_path):
     result = run(program("odd_moments", "steps-in-handlers"), tmp_path, WAIT=2**31 - 1)
     assert (result.rc, result.out) == (0, "counted 1\n"), result.err

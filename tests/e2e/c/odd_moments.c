@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -126,6 +127,24 @@ static void leave_in_malloc(void)
     pthread_create(&thread, NULL, allocate, NULL);
     each_microseconds(100000, leave);
     allocate(NULL);
+}
+
+/* ---- a handler leaves, on a stack of its own of the usual size ---- */
+
+static void leave_on_small_stack(void)
+{
+    enum { GUARD = 64 << 10 };
+    long size = sysconf(_SC_SIGSTKSZ);
+    char *at = mmap(NULL, GUARD + (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                    -1, 0);
+    mprotect(at, GUARD, PROT_NONE);
+    stack_t stack = {.ss_sp = at + GUARD, .ss_size = (size_t)size};
+    struct sigaction action = {.sa_flags = SA_ONSTACK};
+    action.sa_handler = leave;
+    cprof_mark("awake");
+    sigaltstack(&stack, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
 }
 
 /* ---- a handler marks steps while its thread does ---- */
@@ -266,6 +285,8 @@ int main(int argc, char **argv)
         cancel_in_stack(20);
     else if (strcmp(what, "leave-in-malloc") == 0)
         leave_in_malloc();
+    else if (strcmp(what, "leave-on-small-stack") == 0)
+        leave_on_small_stack();
     else if (strcmp(what, "steps-in-handlers") == 0)
         steps_in_handlers();
     else if (strcmp(what, "forks") == 0 && argc > 3)
