@@ -4,7 +4,9 @@
 #include "writer/writer.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -173,6 +175,39 @@ START_TEST(no_memory_is_counted_each_time)
 }
 END_TEST
 
+/* Whether the pages of the mapping that holds the address are never made huge ones; smaps: proc(5). */
+static bool has_small_pages(const void *address)
+{
+    char line[512];
+    uintptr_t from, to;
+    bool here = false, small = false;
+    FILE *f = fopen("/proc/self/smaps", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            here = (uintptr_t)address >= from && (uintptr_t)address < to;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0)
+            small = strstr(line, " nh") != NULL;
+    }
+    if (f)
+        fclose(f);
+    return small;
+}
+
+/* Where huge pages are given to all who do not refuse them (the usual setting of many distributions), the first event of each thread would
+ * take 2 MB. */
+START_TEST(a_thread_of_one_event_takes_no_huge_page)
+{
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+        return; /* this kernel has none */
+    ck_assert(thread_log_start(8u << 20));
+    struct thread_log *log = thread_log_get();
+    ck_assert_ptr_nonnull(log);
+    ck_assert(has_small_pages(log));
+    ck_assert(has_small_pages(log->ring.base));
+    ck_assert(has_small_pages((char *)log->ring.base + (8u << 20) - 1));
+}
+END_TEST
+
 /* Of what is left, an eighth; each ring is smaller than the one before, and then there are no more. */
 START_TEST(a_limited_address_space_is_the_programs)
 {
@@ -307,6 +342,7 @@ Suite *suite_thread_log(void)
     tcase_add_test(all, spans_that_are_open_at_the_end_are_unfinished);
     tcase_add_test(all, a_destructor_that_runs_later_gets_none);
     tcase_add_test(all, no_memory_is_counted_each_time);
+    tcase_add_test(all, a_thread_of_one_event_takes_no_huge_page);
     tcase_add_test(all, a_limited_address_space_is_the_programs);
     tcase_add_test(all, threads_come_and_go);
     tcase_add_test(all, a_forked_child_gets_none);

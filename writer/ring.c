@@ -14,6 +14,7 @@ bool ring_make(struct ring *r, uint64_t bytes)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return false;
+    madvise(base, slots * RECORD_SLOT, MADV_NOHUGEPAGE); /* of 2 MB for a thread of few events */
     memset(r, 0, sizeof *r);
     r->base = base;
     r->slots = slots;

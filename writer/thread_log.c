@@ -84,8 +84,10 @@ static struct thread_log *map_log(void)
         return NULL;
     struct thread_log *log = mmap(NULL, sizeof *log, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (log != MAP_FAILED && ring_make(&log->ring, bytes))
+    if (log != MAP_FAILED && ring_make(&log->ring, bytes)) {
+        madvise(log, sizeof *log, MADV_NOHUGEPAGE); /* as the ring: one mapping with it */
         return log;
+    }
     if (log != MAP_FAILED)
         munmap(log, sizeof *log);
     space_give_back(bytes + sizeof *log);

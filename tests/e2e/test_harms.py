@@ -76,7 +76,8 @@ HARMS = {
     "programs that the profiler starts are seen by the host": [
         "unit spawn the_host_sees_no_child", "e2e after host_sees_no_child", "e2e after command_without_our_preload"],
     "the environment changes while it is read": ["unit after the_environment_may_change_meanwhile"],
-    "threads of few events take memory": ["e2e odd_moments a_thread_of_one_event_takes_little_memory"],
+    "threads of few events take memory": [
+        "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
     "a limited address space is used up": [
         "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log a_limited_address_space_is_the_programs",
         "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
