@@ -172,7 +172,7 @@ static void handler(int number, siginfo_t *info, void *context)
         writer_wake();
     if (before.sa_flags & SA_SIGINFO)
         before.sa_sigaction(number, info, context);
-    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+    else if (before.sa_handler != SIG_DFL)
         before.sa_handler(number);
 }
 
@@ -188,8 +188,13 @@ static bool start_signal(const char *name)
     struct sigaction ours;
     if (sigaction(signal_number, NULL, &before) != 0)
         return false;
-    bool had = before.sa_flags & SA_SIGINFO ||
-               (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+    if (!(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_IGN) {
+        log_warn("CPROF_TRIGGER=signal:%s: this process ignores the signal (nohup?), and so do "
+                 "programs that it starts only as long as it does; the trigger is off",
+                 name);
+        return false;
+    }
+    bool had = before.sa_flags & SA_SIGINFO || before.sa_handler != SIG_DFL;
     ours = before; /* its mask, its stack; calls are restarted as the program wanted */
     ours.sa_flags &= ~SA_RESETHAND;
     ours.sa_flags |= SA_SIGINFO | (had ? 0 : SA_RESTART | SA_ONSTACK);

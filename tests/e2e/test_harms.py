@@ -52,6 +52,7 @@ HARMS = {
         "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit programs_below_a_traced_one",
         "unit config values_outlive_the_environment"],
     "signals, exits and what is under way then": [
+        "e2e trigger a_signal_that_is_ignored_stays_so",
         "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
         "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc",
         "e2e odd_moments a_signal_handler_leaves_on_a_small_stack",

@@ -188,6 +188,18 @@ def test_other_users_are_not_listened_to(tmp_path):
         assert "status" in said[0] and "status" not in said[1]
 
 
+def test_a_signal_that_is_ignored_stays_so(tmp_path):
+    """nohup ignores SIGHUP for all that it starts. A handler would end that: programs do not inherit it, and would die of the signal."""
+    result = run(python("""
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+steps(3)
+child = subprocess.Popen([sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGHUP)"])
+print(child.wait(60), signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
+"""), tmp_path, TRIGGER="signal:HUP")
+    assert (result.rc, result.out) == (0, "0 True\n"), result.err
+    assert len([line for line in result.said if "this process ignores the signal" in line]) == 1
+
+
 def test_program_that_closes_everything(tmp_path):
     """Descriptors that the program took over are left alone."""
     code = """
