@@ -39,12 +39,13 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* What was found for code at this address since an object was last closed. */
+/* What was found for code at this address since a dlclose() was last over. While one is under way it is still good, and what looked anew would
+ * wait for the loader's lock; the closed object's destructor may wait for just this thread. */
 static inline struct callee *known(struct callee_slot *slot, uintptr_t at, uint64_t now)
 {
     struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
     while (c && (at < c->low || at >= c->high ||
-                 atomic_load_explicit(&c->seen, memory_order_acquire) != now))
+                 !resolve_still_open(atomic_load_explicit(&c->seen, memory_order_acquire), now)))
         c = c->next;
     return c;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin with a BLAS of its own, which it calls as another library's: it says which version of the plugin the call reached, and how often it
- * was called since the plugin was loaded. */
+ * was called since the plugin was loaded. A thread of it makes its last call while the plugin is being closed, which waits for it. */
+#include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "preload/cprof.h"
 
 #ifndef WHICH
 #define WHICH 1
@@ -22,12 +26,40 @@ void sgemm_(const char *trans_a, const char *trans_b, const int *m, const int *n
     *(float *)c = (float)(100 * WHICH + ++calls);
 }
 
-int plugin(void)
+static float call(void)
 {
     const int one = 1;
     const float a = 0;
     float c = 0;
+    sgemm_("N", "N", &one, &one, &one, &a, &a, &one, &a, &one, &a, &c, &one, 1, 1);
+    return c;
+}
+
+static pthread_mutex_t open_still = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t worker;
+static bool has_worker;
+
+static void *work(void *unused)
+{
+    cprof_mark("a worker");
+    pthread_mutex_lock(&open_still);
+    call();
+    return unused;
+}
+
+__attribute__((destructor)) static void closed(void)
+{
+    pthread_mutex_unlock(&open_still);
+    if (has_worker)
+        pthread_join(worker, NULL);
+}
+
+int plugin(void)
+{
+    float last = 0;
+    pthread_mutex_lock(&open_still);
+    has_worker = pthread_create(&worker, NULL, work, NULL) == 0;
     for (int i = 0; i < 3; i++)
-        sgemm_("N", "N", &one, &one, &one, &a, &a, &one, &a, &one, &a, &c, &one, 1, 1);
-    return (int)c;
+        last = call();
+    return (int)last;
 }
