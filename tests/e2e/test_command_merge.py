@@ -31,10 +31,10 @@ def both_forms(request, monkeypatch):
     monkeypatch.setattr(Rank, "as_cprof", request.param == "as cprof writes")
 
 
-def training(rank, slow_ms=0.0, steps=6, **more):
+def training(rank, slow_ms=0.0, steps=6, first=0, **more):
     """A rank that computes, meets the others in an all-reduce until 10 ms into the step, and is slow_ms late at it."""
     one = Rank(rank, **more)
-    for n in range(steps):
+    for n in range(first, first + steps):
         at = n * 12 * MS
         one.step(n, at, 12 * MS)
         one.span("aten::mm", at + 100, 500)
@@ -119,6 +119,14 @@ def test_clocks_that_agree_are_left_alone(tmp_path):
     assert said == ["cprof: several traces of rank 0: they share its rows",
                     "cprof: clock of two: as it is; the ends of 6 collectives agree within 0.0 us (9 of 10)"]
     assert trace["merged"][1]["clock"] == {"offset_ns": 0, "error_ns": 0, "from": "wall clock", "collectives": 6}
+
+
+def test_clocks_of_ranks_that_recorded_other_steps(tmp_path, both_forms):
+    """As many steps on both hosts, from the next one on: the ends of step 3 here are not held against those of step 4 there."""
+    ranks = [training(0), training(1, first=1, host="two", clock_us=-700)]
+    trace, said = merged(tmp_path, ranks)
+    assert said == ["cprof: clock of two: moved by +698.0 us; the ends of 5 collectives then agree within 0.0 us (9 of 10)"]
+    assert trace["merged"][1]["clock"]["offset_ns"] == 698_000
 
 
 def test_no_collective_says_so(tmp_path):
@@ -309,6 +317,15 @@ def test_the_rank_that_the_others_wait_for(tmp_path):
     assert verdict == "rank 2 was the slowest in 6 of 6 steps; its median step is 3.000 ms behind the median rank's"
     whole = json.loads(cprof("ranks", "--json", tmp_path).stdout)
     assert whole["steps"]["3"]["0"] == {"time_ns": 12_000_000, "own_ns": 9_000_000, "waited_ns": 3_000_000, "collective_ns": 6_000_000}
+
+
+def test_ranks_that_recorded_other_steps(tmp_path):
+    """Each was asked by itself: as many steps, one later. Nobody is held against a step that is not his."""
+    for rank in range(2):
+        training(rank, slow_ms=3 * rank, first=rank).write(tmp_path)
+    cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
+    assert [cells[n]["0"]["waited_ns"] for n in "012345"] == [0] + [3_000_000] * 5
+    assert [cells[n]["1"]["waited_ns"] for n in "123456"] == [0] * 6
 
 
 @pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),

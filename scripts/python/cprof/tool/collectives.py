@@ -177,8 +177,8 @@ class Meeting(NamedTuple):
 
 
 def meetings(ranks: List[Times]) -> Iterator[Meeting]:
-    """The n-th collective of a key on one rank is the n-th on another, if all have as many of them: in the whole trace, else
-    within a step."""
+    """The n-th collective of a key on one rank is the n-th on another, if all have as many of them: in the whole trace where all
+    recorded the same steps, else within a step. Ranks that recorded others (each was asked for them by itself) may have as many."""
     by_key: Dict[Tuple, Dict[int, List[Collective]]] = collections.defaultdict(dict)
     for index, rank in enumerate(ranks):
         for one in rank.collectives:
@@ -186,7 +186,8 @@ def meetings(ranks: List[Times]) -> Iterator[Meeting]:
     for key, lists in by_key.items():
         if len(lists) < 2 or of_unknown_members(key, ranks):
             continue
-        if len({len(found) for found in lists.values()}) == 1:
+        same_steps = len({frozenset(ranks[index].steps) for index in lists}) == 1
+        if same_steps and len({len(found) for found in lists.values()}) == 1:
             yield from _matched(key, lists)
         else:
             yield from _by_step(key, lists, ranks)
