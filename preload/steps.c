@@ -162,6 +162,7 @@ static void arm_gpu(void)
  * to be off are switched off after it. */
 static void cross(struct step_edge *edge, const struct request *r)
 {
+    static uint64_t last; /* ticks of the newest edge */
     bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
     bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
     bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
@@ -184,6 +185,9 @@ static void cross(struct step_edge *edge, const struct request *r)
     if (gate & GATE_STACKS)
         unwind_refresh();
     edge->ticks = r->ticks ? r->ticks : clock_ticks();
+    if (edge->ticks < last) /* ranges of two threads end, and the later one's mark comes first */
+        edge->ticks = last;
+    last = edge->ticks;
     writer_set_gate(gate);
     writer_edge(edge);
     if (!record && recorded &&

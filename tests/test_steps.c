@@ -252,6 +252,33 @@ START_TEST(an_edge_can_be_given_its_time)
 }
 END_TEST
 
+/* Two threads' ranges end, and the later one's mark comes first. */
+START_TEST(edges_never_go_back)
+{
+    config.wait = config.warmup = 0;
+    config.active = 3;
+    start(false);
+    uint64_t first = clock_ticks();
+    usleep(2000);
+    steps_mark(STEP_OPTIMIZER, clock_ticks());
+    usleep(2000);
+    steps_mark(STEP_OPTIMIZER, first);
+    steps_mark(STEP_OPTIMIZER, clock_ticks());
+    finish();
+    struct trace t = session_trace(3);
+    double end = 0;
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        const char *step = trace_event(&t, 'X', name);
+        ck_assert_double_ge(trace_number(step, "ts"), end - 0.0005);
+        ck_assert_double_ge(trace_number(step, "dur"), 0);
+        end = trace_number(step, "ts") + trace_number(step, "dur");
+    }
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(a_program_without_marks_gets_its_trace)
 {
     start(true);
@@ -554,6 +581,7 @@ Suite *suite_steps(void)
     tcase_add_test(all, windows_of_the_schedule);
     tcase_add_test(all, an_exit_in_the_middle_saves_what_there_is);
     tcase_add_test(all, an_edge_can_be_given_its_time);
+    tcase_add_test(all, edges_never_go_back);
     tcase_add_test(all, a_program_without_marks_gets_its_trace);
     tcase_add_test(all, a_launcher_leaves_none_beside_its_ranks);
     tcase_add_test(all, epochs_replay_the_schedule);
