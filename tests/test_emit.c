@@ -19,6 +19,7 @@ static void setup(void)
 {
     clock_start();
     ck_assert(thread_log_start(RING_BYTES));
+    atomic_store(&writer_gate, GATE_SPANS | GATE_MARKERS);
     log_ = thread_log_get();
     ck_assert_ptr_nonnull(log_);
 }
@@ -483,6 +484,7 @@ END_TEST
 
 START_TEST(gate_bits)
 {
+    atomic_store(&writer_gate, 0);
     ck_assert(!gate_open(GATE_SPANS | GATE_MARKERS | GATE_MEMORY | GATE_SHAPES));
     writer_set_gate(GATE_MARKERS);
     ck_assert(gate_open(GATE_MARKERS));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/capture.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 
 /* ---- exact counts ---------------------------------------------------------------------------------------- */
@@ -257,6 +258,76 @@ START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 }
 END_TEST
 
+/* The ring is full when a span ends behind the window in which it began: the loss is that window's, and of no other. */
+START_TEST(a_span_that_finds_no_room_behind_its_window)
+{
+    session_options.each_pass = wait_in_pass;
+    session_options.ring_bytes = 64 << 10;
+    session_start(ACTION_ACTIVE, false);
+    session_span("thread");
+    atomic_store(&moment, 1);
+    writer_wake();
+    while (atomic_load(&moment) != 2)
+        usleep(100);
+    session_open("outer");
+    session_open("inner");
+    for (unsigned i = 0; i < 2000; i++)
+        session_instant("instant", 0);
+    session_step(ACTION_SKIP);
+    session_close("inner");
+    session_close("outer");
+    atomic_store(&moment, 3);
+    session_sleep(100);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("next");
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    unsigned there = trace_named(&t, 'i', "instant");
+    ck_assert_uint_eq(trace_named(&t, 'X', "outer") + trace_named(&t, 'X', "inner"), 0);
+    ck_assert_uint_lt(there, 2000);
+    trace_check_lost(&t, "ring_full", 2000 - there + 2);
+    trace_free(&t);
+    t = session_trace(3);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* Held behind the edges of a pass. */
+static uint64_t wait_in_collect(enum gpu_flush flush,
+                                void (*each)(const struct gpu_record *r, void *arg), void *arg,
+                                struct gpu_faults *faults)
+{
+    (void)flush, (void)each, (void)arg, (void)faults;
+    wait_in_pass(false);
+    return 0;
+}
+
+/* So many steps come at once that recording is turned off: one window ends there, and none is made of those that still wait. */
+START_TEST(steps_that_wait_when_recording_is_turned_off)
+{
+    static struct gpu_source held;
+    held = fake_gpu_source;
+    held.collect = wait_in_collect;
+    session_options.gpu = &held;
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    atomic_store(&moment, 1);
+    writer_wake();
+    while (atomic_load(&moment) != 2)
+        usleep(100);
+    for (unsigned i = 0; i < 5000; i++)
+        session_step(ACTION_ACTIVE);
+    ck_assert(writer_is_off());
+    atomic_store(&moment, 3);
+    session_sleep(100);
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "1 trace, 4,097 events, 0 lost"), 1);
+}
+END_TEST
+
 /* The system takes the processor from the thread that marks a step, between the mark and telling the cprof thread of it. Other threads
  * record in the new step meanwhile. */
 START_TEST(a_mark_that_is_held_up)
@@ -311,6 +382,8 @@ Suite *suite_writer_counts(void)
     tcase_add_test(counts, exactly_what_was_made_stands_in_each_window);
     tcase_add_test(counts, a_span_that_ends_at_the_last_moment);
     tcase_add_test(counts, markers_of_skipped_steps_that_are_wanted_late);
+    tcase_add_test(counts, a_span_that_finds_no_room_behind_its_window);
+    tcase_add_test(counts, steps_that_wait_when_recording_is_turned_off);
     tcase_add_test(counts, a_mark_that_is_held_up);
     tcase_add_test(counts, the_line_at_exit_comes_after_any_number_of_lines);
     tcase_add_test(counts, records_and_losses_make_all);

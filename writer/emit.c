@@ -20,18 +20,33 @@ static void lost(struct thread_log *log, enum loss cause)
     count(&log->losses[cause]);
 }
 
-/* Room for a record in the thread's ring, its lengths filled in; NULL and counted when there is none. */
-static struct record *reserve(struct thread_log *log, uint32_t text_len, uint32_t data_len,
-                              uint8_t extras)
+/* There is no room for a record. A span that ends while nothing of its kind is recorded began in a window that is over, whose losses at its
+ * end were noted already. */
+static __attribute__((noinline)) void refuse(struct thread_log *log, const struct open_span *span,
+                                             enum loss cause)
+{
+    uint8_t flags = span ? atomic_load_explicit(&span->flags, memory_order_relaxed) : 0;
+    uint32_t of_its_kind = flags & REC_SKIPPED  ? GATE_SKIPPED | GATE_MARKERS
+                           : flags & REC_MARKER ? GATE_MARKERS
+                                                : GATE_SPANS;
+    if (span && !gate_open(of_its_kind))
+        count(&log->refused_late);
+    else
+        lost(log, cause);
+}
+
+/* Room for a record in the thread's ring, its lengths filled in; NULL and counted when there is none. span: that it is of, or NULL. */
+static struct record *reserve(struct thread_log *log, const struct open_span *span,
+                              uint32_t text_len, uint32_t data_len, uint8_t extras)
 {
     uint64_t slots = record_slots(text_len, data_len, extras);
     if (__builtin_expect(slots > log->ring.slots / 4, 0)) {
-        lost(log, LOSS_TOO_BIG);
+        refuse(log, span, LOSS_TOO_BIG);
         return NULL;
     }
     struct record *r = ring_reserve(&log->ring, slots);
     if (__builtin_expect(!r, 0)) {
-        lost(log, LOSS_RING_FULL);
+        refuse(log, span, LOSS_RING_FULL);
         return NULL;
     }
     r->slots_and_extras = (uint32_t)slots | (uint32_t)extras << 24;
@@ -62,7 +77,7 @@ static void commit(struct thread_log *log)
 
 struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len)
 {
-    return reserve(log, text_len, data_len, 0);
+    return reserve(log, NULL, text_len, data_len, 0);
 }
 
 void emit_end(struct thread_log *log)
@@ -227,7 +242,7 @@ static struct record *fill_span(struct thread_log *log, const struct open_span *
 {
     uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
     uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
-    struct record *r = reserve(log, text_len, span->data_len, extras);
+    struct record *r = reserve(log, span, text_len, span->data_len, extras);
     if (!r)
         return NULL;
     uint8_t flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
@@ -392,7 +407,7 @@ static struct record *put_point(struct thread_log *log, enum record_kind kind, c
                                 uint32_t text_len, enum record_data data_kind, const void *data,
                                 uint32_t data_len, const struct extras *extras)
 {
-    struct record *r = reserve(log, text_len, data_len, extras ? extras->mask : 0);
+    struct record *r = reserve(log, NULL, text_len, data_len, extras ? extras->mask : 0);
     if (!r)
         return NULL;
     r->kind = (uint8_t)kind;
@@ -490,7 +505,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     /* a copy has what the one that it is made from has */
     struct record_node about = captured_in(log, original ? 0 : depth, is_kernel);
     uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
-    struct record *r = reserve(log, text_len, data_len, 0);
+    struct record *r = reserve(log, NULL, text_len, data_len, 0);
     if (!r)
         return;
     r->kind = REC_NODE;

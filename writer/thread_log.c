@@ -201,3 +201,11 @@ bool thread_log_fills(void)
             return true;
     return false;
 }
+
+uint64_t thread_log_refused_late(void)
+{
+    uint64_t n = 0;
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        n += atomic_load_explicit(&log->refused_late, memory_order_relaxed);
+    return n;
+}

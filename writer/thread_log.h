@@ -61,8 +61,10 @@ struct thread_log {
     /* enum thread_state; attach and thread end write, cprof thread reads and frees */
     _Atomic int state;
     _Atomic uint64_t losses[LOSS_COUNT]; /* owner adds (relaxed), cprof thread reads */
-    _Atomic uint64_t records;            /* owner adds (relaxed): records committed */
-    struct thread_log *next;             /* all logs, newest first; constant once published */
+    /* owner adds (relaxed), cprof thread reads: spans without room behind the window in which they began */
+    _Atomic uint64_t refused_late;
+    _Atomic uint64_t records; /* owner adds (relaxed): records committed */
+    struct thread_log *next;  /* all logs, newest first; constant once published */
     struct open_span spans[SPAN_DEPTH];
     _Atomic uint64_t text[SPAN_TEXT / 8]; /* names; owner writes, cprof thread reads; relaxed */
     uint8_t data[SPAN_DATA];              /* owner only */
@@ -173,6 +175,9 @@ void thread_log_abandon(void);
 
 /* Adds one loss; log may be NULL (then it goes to a process-wide counter). Any thread. */
 void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n);
+
+/* Spans of all threads that found no room when they ended behind the window in which they began, so far: in no `losses`. cprof thread. */
+uint64_t thread_log_refused_late(void);
 
 /* Losses that belong to no thread (writer's own, and threads without a log). cprof thread adds and reads; others add. */
 extern _Atomic uint64_t process_losses[LOSS_COUNT];

@@ -135,11 +135,24 @@ static bool flush_long(struct window *w)
 
 /* ---- windows ---- */
 
+/* What ended without room behind a window is a loss of the oldest one that is not finished, of nobody when there is none: the file of the
+ * window in which it began has it as unfinished. */
+static void take_refused_late(struct window *w)
+{
+    static uint64_t taken;
+    uint64_t n = thread_log_refused_late();
+    if (w)
+        w->lost.n[LOSS_RING_FULL] += n - taken;
+    taken = n;
+}
+
 static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step,
                                   const struct losses *before)
 {
-    if (!windows)
+    if (!windows) {
         clock_settle();
+        take_refused_late(NULL);
+    }
     struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
         report.lost++; /* at least: all that would have been in it */
@@ -512,7 +525,8 @@ static void collect(void)
 static void end_stopped(bool stopping)
 {
     struct step_edge edge = {.ticks = clock_ticks(), .kind = EDGE_LAST, .time = time_taken};
-    if (!current || !(stopping || edges_stopped()))
+    bool stopped = edges_stopped() && edges_taken_so_far() == edges_posted_so_far();
+    if (!current || !(stopping || stopped))
         return;
     window_losses(&edge.losses);
     close_current(&edge);
@@ -575,6 +589,7 @@ static void finish_one(struct window **link)
     struct window *w = *link;
     window_settle(w, &shared);
     collect(); /* what closed just before */
+    take_refused_late(w);
     join_settle(&gpu.in, w);
     join_finished(w->end);
     *link = w->next;
