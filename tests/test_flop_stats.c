@@ -389,14 +389,15 @@ START_TEST(a_span_counts_for_the_step_in_which_it_began)
 }
 END_TEST
 
-/* Operators inside others are part of their time, however many they are. */
+/* Operators inside others are part of their time, however many they are, and whatever ranges are in between. */
 START_TEST(time_of_operators_on_the_cpu)
 {
     begin();
     for (int i = 0; i < 3; i++) {
         span_open(thread_log_get(), "backward", CAT_CPU_OP, "backward", 8);
-        for (int k = 0; k < 40; k++) {
-            span_open(thread_log_get(), "around", CAT_CPU_OP, "around", 6);
+        for (int k = 0; k < (_i ? 600 : 40); k++) {
+            span_open(thread_log_get(), "around", _i ? CAT_USER_ANNOTATION : CAT_CPU_OP, "around",
+                      6);
             counted("aten::mm", record_where(FLOAT, 0, 0xff), 300);
             session_close("around");
         }
@@ -409,6 +410,53 @@ START_TEST(time_of_operators_on_the_cpu)
         all += 1000 * trace_number(at, "dur");
     ck_assert_double_eq_tol(trace_number(account(&t, "CPU"), "busy_ns"), all, all / 1e4);
     ck_assert(trace_number(account(&t, "CPU"), "counted_ns") < all / 2);
+    trace_free(&t);
+}
+END_TEST
+
+static void open_operator(const char *name)
+{
+    span_open(thread_log_get(), name, CAT_CPU_OP, name, (uint32_t)strlen(name));
+}
+
+static double sum_of(const struct trace *t, const char *name)
+{
+    char key[64];
+    double all = 0;
+    snprintf(key, sizeof key, "\"name\": \"%s\"", name);
+    for (const char *at = t->text; (at = strstr(at, key)); at++)
+        all += 1000 * trace_number(at, "dur");
+    return all;
+}
+
+/* An operator that goes on behind its window's end: what runs inside it then is time of the next window. */
+START_TEST(time_of_an_operator_across_two_windows)
+{
+    static const int behind[] = {1, 10, 300, 600};
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    counted("count", record_where(FLOAT, 0, 0xff), 300);
+    open_operator("around");
+    open_operator("before");
+    session_sleep(2);
+    session_close("before");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    for (int i = 0; i < behind[_i]; i++) {
+        open_operator("behind");
+        if (i % 64 == 0)
+            session_sleep(2);
+        session_close("behind");
+    }
+    session_close("around");
+    counted("count", record_where(FLOAT, 0, 0xff), 300);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_double_eq_tol(trace_number(account(&t, "CPU"), "busy_ns"),
+                            sum_of(&t, "around") + sum_of(&t, "count"), 1000);
+    trace_free(&t);
+    t = session_trace(2);
+    ck_assert_double_eq_tol(trace_number(account(&t, "CPU"), "busy_ns"),
+                            sum_of(&t, "behind") + sum_of(&t, "count"), 1000);
     trace_free(&t);
 }
 END_TEST
@@ -550,7 +598,8 @@ Suite *suite_flop_stats(void)
     tcase_add_test(all, a_window_without_counts_has_no_counters);
     tcase_add_test(all, a_device_without_counts_shows_its_coverage_only);
     tcase_add_test(all, a_span_counts_for_the_step_in_which_it_began);
-    tcase_add_test(all, time_of_operators_on_the_cpu);
+    tcase_add_loop_test(all, time_of_operators_on_the_cpu, 0, 2);
+    tcase_add_loop_test(all, time_of_an_operator_across_two_windows, 0, 4);
     tcase_add_test(all, what_cannot_be_counted_is_counted);
     tcase_add_test(all, nothing_is_said_when_nothing_is_counted);
     tcase_add_test(all, many_steps);

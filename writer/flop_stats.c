@@ -25,6 +25,7 @@ struct step {
 };
 
 struct flop_stats {
+    uint64_t window;                   /* number: no other has it */
     struct step steps[FLOP_STEPS + 1]; /* the last one is being run */
     unsigned n;                        /* that are over */
     struct work total[DEVICES];
@@ -92,9 +93,12 @@ enum flop_class flop_class_of(uint32_t dtype)
 
 struct flop_stats *flop_stats_make(int64_t start_ns)
 {
+    static uint64_t windows;
     struct flop_stats *s = calloc(1, sizeof *s);
-    if (s)
-        s->steps[0].start_ns = start_ns;
+    if (!s)
+        return NULL;
+    s->window = ++windows;
+    s->steps[0].start_ns = start_ns;
     return s;
 }
 
@@ -115,15 +119,21 @@ void flop_stats_free(struct flop_stats *s)
 
 /* ---- adding ------------------------------------------------------------------------------------------------- */
 
+/* The step of that time, or the oldest one that is not settled. */
+static struct step *step_at(struct flop_stats *s, int64_t ns)
+{
+    unsigned i = s->n;
+    while (i > 0 && ns < s->steps[i].start_ns)
+        i--;
+    return &s->steps[i];
+}
+
 /* What the device did in the step of that time; NULL: the step is settled, or no memory: counted. */
 static struct work *work_at(struct flop_stats *s, int64_t ns, uint32_t device)
 {
-    unsigned i = s->n;
+    struct step *step = step_at(s, ns);
     s->used[device] = true;
     s->devices = device >= s->devices ? device + 1 : s->devices;
-    while (i > 0 && ns < s->steps[i].start_ns)
-        i--;
-    struct step *step = &s->steps[i];
     if (ns >= step->start_ns && !step->on[device])
         step->on[device] = calloc(1, sizeof *step->on[device]);
     struct work *work = ns >= step->start_ns ? step->on[device] : NULL;
@@ -165,24 +175,52 @@ static uint32_t device_of(uint64_t where)
     return type == 1 && index < GPUS ? 1 + index : NOWHERE;
 }
 
-/* The time of operators that are inside no other. Those inside end first, so that their time is taken back when the one around them
- * comes; of many, the oldest are kept together. */
-static void add_operator(struct flop_stats *s, struct thread_log *log, int64_t start, int64_t ran)
+/* Puts an entry behind the others. Those directly inside one span, begun in one step, are one entry: what ends around one of them ends
+ * around all. */
+static void put_outermost(struct flop_stats *s, struct thread_log *log, const struct outermost *o)
 {
-    uint32_t n = log->n_outermost;
-    for (; n > 0 && log->outermost[n - 1].start_ns >= start; n--)
-        add_time(s, log->outermost[n - 1].start_ns, CPU, -log->outermost[n - 1].ran_ns, 0);
-    if (n == OUTERMOST) {
-        for (uint32_t i = 1; i < OUTERMOST / 2; i++)
-            log->outermost[0].ran_ns += log->outermost[i].ran_ns;
-        n = 1 + OUTERMOST / 2;
-        memmove(&log->outermost[1], &log->outermost[OUTERMOST / 2],
-                OUTERMOST / 2 * sizeof log->outermost[0]);
+    struct outermost *list = log->outermost, *top = &list[log->n_outermost - 1];
+    if (log->n_outermost && top->inside == o->inside && top->window == s->window &&
+        o->window == s->window && step_at(s, top->start_ns) == step_at(s, o->start_ns)) {
+        top->ran_ns += o->ran_ns;
+        return;
     }
-    log->outermost[n].start_ns = start;
-    log->outermost[n].ran_ns = ran;
-    log->n_outermost = n + 1;
+    if (log->n_outermost ==
+        OUTERMOST) { /* so many spans around each other: the oldest are taken for ended */
+        log->n_outermost = OUTERMOST / 2;
+        memmove(list, list + OUTERMOST / 2, OUTERMOST / 2 * sizeof *list);
+    }
+    list[log->n_outermost++] = *o;
+}
+
+/* The time of operators that are inside no other. Those inside end first, so that their time is taken back when the one around them
+ * comes, but for those of a later window, in whose file they stand without it. */
+static void add_operator(struct flop_stats *s, struct thread_log *log, const struct record *r,
+                         int64_t start, int64_t ran)
+{
+    struct outermost *list = log->outermost;
+    for (; log->n_outermost && list[log->n_outermost - 1].start_ns >= start; log->n_outermost--) {
+        const struct outermost *inside = &list[log->n_outermost - 1];
+        if (inside->window == s->window)
+            add_time(s, inside->start_ns, CPU, -inside->ran_ns, 0);
+    }
+    put_outermost(s, log, &(struct outermost){start, ran, s->window, r->parent});
     add_time(s, start, CPU, ran, 0);
+}
+
+/* A range that is no operator has ended: the operators inside it are now inside what is around it. */
+static void end_range(struct flop_stats *s, struct thread_log *log, const struct record *r)
+{
+    uint32_t to = log->n_outermost;
+    while (to && log->outermost[to - 1].inside == r->id)
+        to--;
+    uint32_t n = log->n_outermost;
+    log->n_outermost = to;
+    for (; to < n; to++) {
+        struct outermost moved = log->outermost[to];
+        moved.inside = r->parent;
+        put_outermost(s, log, &moved);
+    }
 }
 
 /* A formula knows the operator's type, the library call inside it what it multiplies that in. */
@@ -198,8 +236,10 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
     if (!s || r->kind != REC_SPAN)
         return;
     int64_t ran = at->end_ns - at->start_ns;
-    if (r->category == CAT_CPU_OP && log)
-        add_operator(s, log, at->start_ns, ran);
+    if (log && r->category == CAT_CPU_OP)
+        add_operator(s, log, r, at->start_ns, ran);
+    else if (log)
+        end_range(s, log, r);
     if (!(r->extras & 1u << EXTRA_DTYPE))
         return;
     uint64_t where = record_extra(r, EXTRA_DTYPE, 0), flops = record_extra(r, EXTRA_FLOPS, 0);

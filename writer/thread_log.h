@@ -47,6 +47,12 @@ struct stack_memo {
     uint32_t stack;
 };
 
+/* Operators of one window, by number, directly inside one span, by id (0: none): the first one's start, and the time of all. */
+struct outermost {
+    int64_t start_ns, ran_ns;
+    uint64_t window, inside;
+};
+
 struct thread_log {
     struct ring ring;
     _Atomic uint32_t depth; /* owner writes (release), cprof thread reads (acquire) */
@@ -81,10 +87,8 @@ struct thread_log {
     /* id of the last span taken out of the ring: its owner may not yet have popped it */
     uint64_t last_span;
     uint64_t populated; /* slots of the ring whose pages are present */
-    struct {
-        int64_t start_ns, ran_ns;
-    } outermost
-        [OUTERMOST]; /* operators that ended last and were not inside others so far; flop_stats.c */
+    /* operators that ended last and were not inside others so far; flop_stats.c */
+    struct outermost outermost[OUTERMOST];
     uint32_t n_outermost;
     uint64_t
         tf32_at; /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
