@@ -286,8 +286,7 @@ static void put_peer(struct args *to, const struct collective *what)
         put_int(to, keys[what->peer_is], what->peer);
 }
 
-static void put_communicator(struct args *to, const void *handle, struct communicator *c, int size,
-                             int rank)
+static void put_communicator(struct args *to, const void *handle, int size, int rank)
 {
     char text[24];
     if (size > 0)
@@ -297,8 +296,6 @@ static void put_communicator(struct args *to, const void *handle, struct communi
     snprintf(text, sizeof text, "%#llx", (unsigned long long)(uintptr_t)handle);
     if (handle)
         put_text(to, "Comms Id", text);
-    if (c)
-        put_int(to, "Seq", (int64_t)atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed));
 }
 
 static void put_group(struct args *to)
@@ -310,15 +307,17 @@ static void put_group(struct args *to)
 }
 
 static void put_transfer(struct args *to, enum collective_family family,
-                         const struct collective *what, const void *caller)
+                         const struct collective *what, struct communicator *c, uint64_t number,
+                         const void *caller)
 {
     int size, rank;
-    struct communicator *c = communicator_of(what->comm, true);
     measure(c, family, what->comm, caller, &size, &rank);
     struct amount a = amount_of(family, what, caller, size, rank);
     put_amount(to, &a);
     put_peer(to, what);
-    put_communicator(to, what->comm, c, size, rank);
+    put_communicator(to, what->comm, size, rank);
+    if (c)
+        put_int(to, "Seq", (int64_t)number);
     if (what->immediate)
         put_int(to, "Immediate", 1);
     if (group.depth > 0 && family == FAMILY_NCCL)
@@ -326,32 +325,33 @@ static void put_transfer(struct args *to, enum collective_family family,
 }
 
 static uint32_t describe(enum collective_family family, const struct collective *what,
-                         const void *caller, uint8_t *out)
+                         struct communicator *c, uint64_t number, const void *caller, uint8_t *out)
 {
     struct args to = {out, out + COLLECTIVE_ARGS};
     const char *backend = family == FAMILY_NCCL ? "nccl" : "mpi";
     identity_backend(backend);
     put_text(&to, "backend", backend);
     if (what->role == ROLE_TRANSFER)
-        put_transfer(&to, family, what, caller);
+        put_transfer(&to, family, what, c, number, caller);
     else if (what->role == ROLE_GROUP_END)
         put_group(&to);
     else if (what->role == ROLE_INIT)
-        put_communicator(&to, NULL, NULL, what->size, what->rank);
+        put_communicator(&to, NULL, what->size, what->rank);
     return (uint32_t)(to.at - out);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
 static void open_span(struct collective_call *call, enum collective_id id,
-                      const struct collective *what, const void *caller)
+                      const struct collective *what, struct communicator *c, uint64_t number,
+                      const void *caller)
 {
     struct thread_log *log = thread_log_get();
     uint8_t args[COLLECTIVE_ARGS];
     if (!log)
         return;
     /* Before the span opens: the library's answers are not part of its time. */
-    uint32_t n = describe((enum collective_family)families[id], what, caller, args);
+    uint32_t n = describe((enum collective_family)families[id], what, c, number, caller, args);
     const char *name = symbols[id];
     struct open_span *span = span_open(log, call, CAT_COLLECTIVE, name, (uint32_t)strlen(name));
     stacks_open_span(log, span);
@@ -383,8 +383,12 @@ void collective_begin(struct collective_call *call, enum collective_id id,
         if (call->real) {
             cprof_wake_once(WAKE_COLLECTIVE);
             note_role(what);
+            /* Transfers are numbered whether or not they are recorded: ranks that record other steps have the same numbers. */
+            struct communicator *c =
+                what->role == ROLE_TRANSFER ? communicator_of(what->comm, true) : NULL;
+            uint64_t number = c ? atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed) : 0;
             if (gate_open(GATE_CALLS))
-                open_span(call, id, what, caller);
+                open_span(call, id, what, c, number, caller);
         }
         guard_leave();
     }
@@ -489,7 +493,7 @@ static void put_torch_group(struct args *to, const struct torch_group *of)
 {
     struct collective peer = {.peer = of->peer, .peer_is = of->peer_is};
     put_peer(to, &peer);
-    put_communicator(to, of->group, NULL, of->size, of->rank);
+    put_communicator(to, of->group, of->size, of->rank);
     put_int(to, "Seq", (int64_t)of->seq);
 }
 

@@ -73,6 +73,17 @@ def test_nccl_calls_say_what_they_send(nccl):
 
 
 @gpu_runs.needed
+def test_numbers_count_what_is_not_recorded(tmp_path):
+    """A rank that records the third round only has the numbers of one that records all."""
+    done = gpu_runs.gpu_run("transfers", tmp_path, "--rounds", 3, WARMUP=2, ACTIVE=1)
+    numbers = collections.defaultdict(list)
+    for e in support.events(done.trace(), ph="X", cat="collective_comm"):
+        if e["args"].get("Group size") in (2, 4) and "Seq" in e["args"]:
+            numbers[e["args"]["Group size"]].append(e["args"]["Seq"])
+    assert {size: sorted(seen) for size, seen in numbers.items()} == {4: list(range(18, 27)), 2: [2]}
+
+
+@gpu_runs.needed
 def test_nccl_kernels_say_what_they_send(nccl):
     kernels = sorted(support.events(nccl.trace(), ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
     single = [what for _, what in ROUND[:5]]
