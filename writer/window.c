@@ -193,7 +193,8 @@ void window_add(struct window *w, const struct window_shared *shared,
     flop_stats_span(window_flops(w, shared), owner->log, r, &at);
     stacks_use(&w->stacks, stacks_of(r));
     json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
-    top_record(window_top(w, shared), r, &at);
+    if (r->start >= w->start) /* markers of warmup are no part of what was recorded */
+        top_record(window_top(w, shared), r, &at);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
     else if (r->kind == REC_MEMORY || r->kind == REC_OUT_OF_MEMORY)
@@ -325,7 +326,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     struct json_place at = window_place(put->w, put->shared, row, copy.r.start, copy.r.end);
     stacks_use(&put->w->stacks, stacks_of(&copy.r));
     json_record(&put->w->open, &copy.r, &at, NULL, 0);
-    top_open(window_top(put->w, put->shared), &copy.r, &at);
+    if (span->start >= put->w->start)
+        top_open(window_top(put->w, put->shared), &copy.r, &at);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
 }
 
@@ -393,7 +395,10 @@ static void make_head(struct window *w, const struct window_shared *shared)
     put_flag(b, "with_stack", o->with_stack);
     put_flag(b, "with_modules", o->with_modules);
     put_flag(b, "with_flops", o->with_flops);
-    buf_printf(b, "\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %lld,\n",
+    /* What stands before it are markers of steps that were not recorded. */
+    buf_puts(b, "\"recorded_from\": ");
+    json_us(b, clock_wall_ns(w->start) - w->base_ns);
+    buf_printf(b, ",\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %lld,\n",
                (long long)w->base_ns);
     static const char array[] = "\"traceEvents\": [\n";
     size_t tail = sizeof array - 1;

@@ -451,3 +451,19 @@ def test_lines_and_json_are_read_alike(our_trace, tmp_path):
     path.write_text(json.dumps(support.loads_plainly(our_trace)))
     rows = [[[getattr(row, name) for name in row.__slots__] for row in cprof.key_averages(one)] for one in (path, our_trace)]
     assert rows[0] == rows[1] and len(rows[0]) > 20
+
+
+def test_markers_of_warmup_are_in_no_table(tmp_path):
+    """They stand at the head of the file; what a step costs is told by those that were recorded. One more is cut by the beginning."""
+    code = """push(b"outer"); steps(2); pop(); steps(3)"""
+    result = support.run(support.python(code), tmp_path, WARMUP=2, ACTIVE=3, STEP="manual")
+    trace = support.load(result.traces[0])
+    assert [e["name"] for e in support.events(trace, ph="X", cat="user_annotation")].count("work") == 5
+    first = min(float(e["ts"]) for e in support.events(trace, ph="X") if e["name"].startswith("ProfilerStep#"))
+    assert abs(float(trace["recorded_from"]) - first) < 0.0015  # a step's row begins a nanosecond behind its edge
+    for more in ((), ("--from-trace",), ("--by", "category")):
+        rows = json.loads(tool.cprof("top", result.traces[0], "--json", *more).out)["rows"]
+        counts = {row.get("name", row.get("category")): row["count"] for row in rows}
+        assert counts in ({"work": 3, "ProfilerStep*": 3}, {"user_annotation": 6})
+    rows = json.loads(tool.cprof("top", result.traces[0], "--by", "step", "--json").out)["rows"]
+    assert [(row["step"], row["count"]) for row in rows] == [(f"ProfilerStep#{n}", 2) for n in (2, 3, 4)]

@@ -7,7 +7,7 @@ GROUPS = [
     ('Schedule', [
         ('CPROF_SKIP_FIRST', 'INT', '0', 0, 2147483647, '', 'Steps to ignore at the start, once'),
         ('CPROF_WAIT', 'INT', '0', 0, 2147483647, '', 'Idle steps at the start of each cycle'),
-        ('CPROF_WARMUP', 'INT', '1', 0, 2147483647, '', 'Steps after the wait in which recording is armed and its results thrown away'),
+        ('CPROF_WARMUP', 'INT', '1', 0, 2147483647, '', 'Steps after the wait in which recording is armed and its results are thrown away, but for marks'),
         ('CPROF_ACTIVE', 'INT', '4', 1, 2147483647, '', 'Steps recorded in each cycle; a trace is saved after the last'),
         ('CPROF_REPEAT', 'INT', '1', 0, 2147483647, '', 'Number of cycles; 0 goes on until the program ends'),
         ('CPROF_SKIP_FIRST_WAIT', 'BOOL', '0', 0, 1, '0|1', 'Leave out the wait of the first cycle'),

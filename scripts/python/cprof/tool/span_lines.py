@@ -64,6 +64,7 @@ class LineTaker:
 
     def _add(self, found: List[Tuple[str, ...]], odd: Any) -> None:
         reading, spans, kinds, rows = self._reading, self._reading.spans, self._kinds, self._rows
+        since = reading.since
         for line in found:
             category = line[0]
             if not category:
@@ -79,13 +80,15 @@ class LineTaker:
             if kind is None:  # steps, kernels, what is left out: seldom, or with a way of their own
                 self._slow(_event(line))
                 continue
+            start = int(line[4] + line[5])
+            if start < since and reading.is_before(line[2], start):
+                continue
             number, is_call = kind
             external = int(line[_EXTERNAL] or 0)
             place = (line[2], line[3], is_call and not external)
             row = rows.get(place)
             if row is None:
                 row = rows[place] = reading.row_ends(place, is_call)
-            start = int(line[4] + line[5])
             row[0](start)
             row[1](start + int(line[6] + line[7]))
             row[2](number)

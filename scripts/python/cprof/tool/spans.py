@@ -37,6 +37,7 @@ HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_ent
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 17
+_FOREIGN_DIGITS = len(str(10_000_000))    # of the first pid of a file that was merged into cprof's
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 # Whose rows are told by name, time and External id; of calls by their own row too.
 _PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
@@ -343,6 +344,7 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     reading = _Reading(wanted)
     head = trace.of_one_rank().head()
     reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
+    reading.since = to_ns(head.get("recorded_from")) or -LIMIT
     if not (wanted.shapes or wanted.stacks or wanted.group or wanted.memory):
         trace.take_text = LineTaker(reading, reading.event).take
     for block in trace.blocks():
@@ -406,6 +408,7 @@ class _Reading:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted, self.spans = wanted, Spans()
         self.with_flops = False
+        self.since = -LIMIT   # when the first recorded step began
         self._stacks: Dict[str, int] = {}
         self._open: Dict[Any, Tuple[int, str]] = {}
         self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
@@ -421,6 +424,11 @@ class _Reading:
             return
         for number, flops in self.worked_out.items():
             self.spans.flops[number] = self.spans.flops.get(number, 0) + flops
+
+    def is_before(self, pid: str, start: int) -> bool:
+        """Whether it is a marker of a step before the first recorded one, of warmup or skipped: such stand at the head of cprof's files, and in
+        no table. What another tool's trace brought into the file has larger pids."""
+        return start < self.since and len(pid) < _FOREIGN_DIGITS
 
     def event(self, event: Dict[str, Any]) -> None:
         """Any event."""
@@ -472,13 +480,15 @@ class _Reading:
         if category in DEVICE:
             self._device_span(event, category, args, start, start + max(duration, 0))
             return
-        name = text_of(event.get("name"))
+        name, pid = text_of(event.get("name")), text_of(event.get("pid"))
         if name in HIDDEN or category in NO_WORK:
+            return
+        if self.is_before(pid, start) and not name.startswith("ProfilerStep#"):  # a step may have begun in the file before
             return
         number = self._number(event, name, category, args)
         external = int_or_none(args.get("External id", 0)) or 0
         # A call is torch's child of the operator that it is linked to, else nobody's.
-        place = (text_of(event.get("pid")), text_of(event.get("tid")),
+        place = (pid, text_of(event.get("tid")),
                  not external if category in CALLS else category == "overhead")
         row = spans.row(place)
         if category in CALLS:
@@ -597,7 +607,8 @@ class _Reading:
         if at is None:
             self.spans.bad += 1
         elif ph == "b":
-            self._open[key] = (at, key[1])
+            if not self.is_before(key[3], at):
+                self._open[key] = (at, key[1])
         elif key in self._open:
             start, name = self._open.pop(key)
             number = self._number(event, name, event.get("cat"), args_of(event))
