@@ -45,6 +45,15 @@ def test_a_good_trace(tmp_path):
     assert result.rc == 0 and result.out == f"{tmp_path}/t.json: 11 events: nothing wrong\n" and result.err == ""
 
 
+def test_a_recovered_trace_says_what_is_not_known(tmp_path):
+    """`lost` is zero there because its count was lost, too."""
+    known = {"account": "whole", "bytes_lost": 0}
+    account = "the account of what was dropped while recording was lost: cprof.lost says nothing"
+    for told, says in ((known, []), ({"account": "missing", "bytes_lost": 0}, [(WARNING, account)]),
+                       ({"account": "whole", "bytes_lost": 7}, [(WARNING, "bytes of the open file held no whole event")]), (7, [])):
+        assert found(tmp_path, good(), **dict(OURS, cprof=dict(OURS["cprof"], recovered=told))) == says
+
+
 def change(at, **fields):
     def apply(events):
         events[at] = {**events[at], **fields}

@@ -321,12 +321,23 @@ def _losses(metadata: Dict[str, Any], found: Findings) -> None:
             found.add(ERROR, "cprof.lost does not add up", f"total {total}, causes {sum(causes.values())}")
         if type(about.get("unfinished")) is int and about["unfinished"]:
             found.add(WARNING, "spans that were still open", "", about["unfinished"])
+        _recovered(about.get("recovered"), found)
         notes = about.get("notes")
         for line in notes if type(notes) is list else ():
             found.add(WARNING, "cprof's note", printable(line)[:200])
     for key in ("INFO", "WARNING", "ERROR"):
         for line in metadata[key] if type(metadata.get(key)) is list else ():
             _kineto_losses(printable(line), found)
+
+
+def _recovered(told: Any, found: Findings) -> None:
+    """What `cprof recover` could not save."""
+    if type(told) is not dict:
+        return
+    if type(told.get("bytes_lost")) is int and told["bytes_lost"] > 0:
+        found.add(WARNING, "bytes of the open file held no whole event", "", told["bytes_lost"])
+    if told.get("account") == "missing":
+        found.add(WARNING, "the account of what was dropped while recording was lost: cprof.lost says nothing", "")
 
 
 def _kineto_losses(line: str, found: Findings) -> None:
