@@ -363,6 +363,19 @@ def test_several_windows_of_a_rank(tmp_path):
     assert all(cells["0"]["waited_ns"] == 2_000_000 and cells["1"]["waited_ns"] == 0 for cells in found["steps"].values())
 
 
+def test_steps_that_were_made_again(tmp_path):
+    """Two attempts of a run that share a folder: what is compared is said, and does not depend on the order of the files. A trace that is
+    there twice is one."""
+    for n, name in (1, "a"), (0, "b"), (0, "c"):
+        for rank in range(2):
+            training(rank, slow_ms=3 * rank if n else 0, clock_us=n * 10**6).write(tmp_path, f"rank{rank}-{name}.json")
+    done = cprof("ranks", tmp_path)
+    assert done.stderr.splitlines() == [f"cprof: rank {rank} made 6 of its steps several times (of another run, or after a restart): the "
+                                        "last time counts" for rank in range(2)]
+    cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
+    assert [cells[str(n)]["0"]["waited_ns"] for n in range(6)] == [3_000_000] * 6
+
+
 def test_without_steps_or_traces(tmp_path):
     refused(cprof("ranks", tmp_path), "holds no traces")
     one = Rank(0)

@@ -10,7 +10,7 @@ import bisect
 import collections
 import os
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.reader import open_trace
 
@@ -38,6 +38,7 @@ class Times:
         self.steps: Dict[int, Tuple[int, int]] = {}
         self.collectives: List[Collective] = []
         self.notes: List[str] = []
+        self.again: Set[int] = set()                   # steps that were made several times
         self._starts: List[Tuple[int, int, int]] = []  # (start, end, number) of the steps
         self._kinds: List[List[Collective]] = [[] for _ in KINDS]
         self._order = order
@@ -66,9 +67,13 @@ class Times:
         return self
 
     def join(self, other: "Times") -> None:
-        """Takes in another window of the same rank."""
-        self.steps.update(other.steps)
-        self.collectives = sorted(self.collectives + other.collectives)
+        """Takes in another window of the same rank; of two attempts at a step the later one."""
+        for n, step in other.steps.items():
+            before = self.steps.setdefault(n, step)
+            if before != step:
+                self.again.add(n)
+                self.steps[n] = max(before, step)
+        self.collectives = sorted({*self.collectives, *other.collectives})
         self._indexed()
 
     def step_at(self, at: int) -> Optional[int]:

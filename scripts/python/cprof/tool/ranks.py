@@ -178,6 +178,10 @@ def run(args: argparse.Namespace) -> int:
     if not any(one.steps for one in traces):
         raise Problem("no trace has steps (ProfilerStep#N rows)", args.traces[0])
     traces = by_rank(traces)
+    for one in traces:
+        if one.again:
+            note(f"rank {one.rank} made {len(one.again)} of its steps several times (of another run, or after a restart): the last "
+                 "time counts")
     moved = clocks(traces)
     table = table_of(traces, moved)
     ranks = summary(table)
