@@ -467,3 +467,10 @@ def test_markers_of_warmup_are_in_no_table(tmp_path):
         assert counts in ({"work": 3, "ProfilerStep*": 3}, {"user_annotation": 6})
     rows = json.loads(tool.cprof("top", result.traces[0], "--by", "step", "--json").out)["rows"]
     assert [(row["step"], row["count"]) for row in rows] == [(f"ProfilerStep#{n}", 2) for n in (2, 3, 4)]
+
+
+def test_a_trace_of_memory_only_has_a_table(tmp_path):
+    """As the one that cprof leaves beside such a trace: the last file of a long recording may hold the releases at exit."""
+    path = tool.write(tmp_path / "t.json", [tool.memory(10.0, 64, 1), tool.memory(11.0, -32, 2)])
+    row, = cprof.key_averages(path)
+    assert (row.key, row.count, row.cpu_memory_usage) == ("[memory]", 2, 32)
