@@ -134,8 +134,9 @@ def program(name, *args):
 def environment(folder, preload=True, env=None, **settings):
     """The environment for a program: settings without their prefix, None to leave one out; env adds other variables."""
     variables = dict(os.environ, PYTHONUNBUFFERED="1", **(env or {}))
-    if preload:
-        variables["LD_PRELOAD"] = ":".join(filter(None, [SANITIZER, variables.get("LD_PRELOAD"), str(LIBRARY)]))
+    libraries = [variables.get("LD_PRELOAD"), str(LIBRARY) if preload else None]
+    if any(libraries):
+        variables["LD_PRELOAD"] = ":".join(filter(None, [SANITIZER, *libraries]))
     for name, value in dict({"FOLDER": folder}, **settings).items():
         if value is not None:
             variables["CPROF_" + name] = str(value)

@@ -61,6 +61,9 @@ class Outcome:
 def common_mask(text):
     """Addresses, durations, pids in messages."""
     text = re.sub(r"0x[0-9a-f]{4,}", "0x…", text)
+    text = re.sub(r"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+( \d+ )?", "TIME PID ", text)  # glog's lines, and torch's after it
+    text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+\b", "TIME PID", text)
+    text = re.sub(r"\b(process) \d+\b", r"\1 PID", text)
     text = re.sub(r"(line \d+:) +\d+ ([A-Z][a-z ]+)", r"\1 PID \2", text)  # the shell on a child that a signal ended
     return re.sub(r"\b\d+(\.\d+)?(e-\d+)? ?(ms|us|s|sec|seconds)\b", "… s", text)
 

@@ -235,7 +235,8 @@ def profiler_inside():
             p.step()
     averages = p.key_averages(group_by_input_shape=True)
     for e in sorted(averages, key=lambda e: (e.key, str(e.input_shapes))):
-        if not e.key.startswith(("ProfilerStep", "[memory]")):
+        python = e.key.startswith(("<built-in ", "nn.Module: ")) or "): " in e.key  # sees the hooks of CPROF_WITH_MODULES
+        if not python and not e.key.startswith(("ProfilerStep", "[memory]")):
             print(e.key, e.count, e.input_shapes, e.flops, e.cpu_memory_usage, e.self_cpu_memory_usage)
     p.export_chrome_trace("t.json")
     import json
