@@ -227,6 +227,23 @@ START_TEST(a_second_hold_begins_with_what_was_asked_for)
 }
 END_TEST
 
+/* A program without marks of steps: what came in its last moment, and before it (loop), is told once. */
+START_TEST(step_0_that_becomes_a_trace)
+{
+    writer_listen(&listener);
+    session_start(ACTION_SKIP, true);
+    mark("early", 0);
+    if (_i)
+        session_sleep(50);
+    mark("late", 0);
+    session_end();
+    ck_assert_uint_eq(heard.marks, 2);
+    const char *open = strstr(heard.text, "[0"), *early = strstr(heard.text, "early0"),
+               *late = strstr(heard.text, "late0");
+    ck_assert_msg(open && early && late && early < late, "%s", heard.text);
+}
+END_TEST
+
 START_TEST(too_many_marks_before_a_window)
 {
     session_options.hold_bytes = 10000;
@@ -258,6 +275,7 @@ Suite *suite_listening(void)
     tcase_add_test(c, one_that_is_too_slow);
     tcase_add_test(c, before_the_end_of_its_step);
     tcase_add_test(c, a_second_hold_begins_with_what_was_asked_for);
+    tcase_add_loop_test(c, step_0_that_becomes_a_trace, 0, 2);
     tcase_add_test(c, too_many_marks_before_a_window);
     suite_add_tcase(s, c);
     return s;

@@ -409,6 +409,8 @@ static void take_record(struct thread_log *log, const struct record *r)
     } else if (w) {
         if (window_takes(w, r->start, r->flags))
             put_record(w, &owner, r);
+        if (w->markless) /* not held: it came in the last moment */
+            listening_replay(&owner, r);
         if (flush_long(w))
             roll_over();
     } else if (hold.on && hold_wants(r)) {
