@@ -233,16 +233,22 @@ static int wait_in_pass(bool stopping)
     return stopping ? -1 : 1;
 }
 
+/* Returns when it waits there; it goes on at moment 3. */
+static void stop_in_pass(void)
+{
+    atomic_store(&moment, 1);
+    writer_wake();
+    while (atomic_load(&moment) != 2)
+        usleep(100);
+}
+
 /* A window has come and gone, and something is lost behind it, before the cprof thread learns that markers of steps to skip are wanted. What
  * is lost behind a window is none of its own, and no count runs below zero. */
 START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 {
     session_options.each_pass = wait_in_pass;
     session_start(ACTION_SKIP, false);
-    atomic_store(&moment, 1);
-    writer_wake();
-    while (atomic_load(&moment) != 2)
-        usleep(100);
+    stop_in_pass();
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
     session_step(ACTION_SKIP);
@@ -265,10 +271,7 @@ START_TEST(a_span_that_finds_no_room_behind_its_window)
     session_options.ring_bytes = 64 << 10;
     session_start(ACTION_ACTIVE, false);
     session_span("thread");
-    atomic_store(&moment, 1);
-    writer_wake();
-    while (atomic_load(&moment) != 2)
-        usleep(100);
+    stop_in_pass();
     session_open("outer");
     session_open("inner");
     for (unsigned i = 0; i < 2000; i++)
@@ -313,10 +316,7 @@ START_TEST(steps_that_wait_when_recording_is_turned_off)
     session_options.gpu = &held;
     session_start(ACTION_ACTIVE, false);
     session_span("span");
-    atomic_store(&moment, 1);
-    writer_wake();
-    while (atomic_load(&moment) != 2)
-        usleep(100);
+    stop_in_pass();
     for (unsigned i = 0; i < 5000; i++)
         session_step(ACTION_ACTIVE);
     ck_assert(writer_is_off());

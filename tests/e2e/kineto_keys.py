@@ -13,6 +13,7 @@ ALL = ""  # as a key: the whole category
 NEWER = "CUPTI of CUDA 12 and newer, as Kineto writes it there; the stored Kineto traces are older"
 GRAPH = "of a CUDA graph; the stored Kineto traces have none"
 SHAPES = "not recorded by cprof"
+GROUP = "members of a group by number; cprof writes Group size, Rank and Comms Id"
 
 # category -> key -> why only one side has it. Categories: `cat` of X and i events; `cat ph` of arrows; `M name`; and
 # deviceProperties.
@@ -23,8 +24,7 @@ MEANT = {
         "kernel_file": "keyword of one Triton operator", "kernel_hash": "keyword of one Triton operator",
         "kernel_backend": "keyword of one Triton operator", "grid": "keyword of one Triton operator",
         "stream": "keyword of one Triton operator; HTA would take our row for a kernel's",
-        "Process Group ID": "of an older torch", "Process Group Ranks": "collectives are not described yet",
-        "Global rank start": "collectives are not described yet", "Global rank stride": "collectives are not described yet",
+        "Process Group ID": "of an older torch", "Process Group Ranks": GROUP, "Global rank start": GROUP, "Global rank stride": GROUP,
     },
     "user_annotation": {
         "Ev Idx": "an index into torch's own list of events; cprof has no such list",
