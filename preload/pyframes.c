@@ -189,6 +189,12 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* A text's length, spread over all bits: as it is, it would make up for other bytes of a text one letter longer. */
+static inline uint64_t spread(size_t n)
+{
+    return n * 0x9e3779b97f4a7c15u;
+}
+
 static inline uint64_t word_at(const uint8_t *bytes)
 {
     uint64_t word;
@@ -201,14 +207,14 @@ static inline uint64_t fold_few(const uint8_t *bytes, size_t n, uint64_t seed)
 {
     uint32_t low = 0, high = 0;
     if (n >= 8)
-        return fold(word_at(bytes) ^ seed, word_at(bytes + n - 8) ^ n);
+        return fold(word_at(bytes) ^ seed, word_at(bytes + n - 8) ^ spread(n));
     if (n >= 4) {
         memcpy(&low, bytes, sizeof low);
         memcpy(&high, bytes + n - 4, sizeof high);
     } else if (n > 0) {
         low = (uint32_t)bytes[0] | (uint32_t)bytes[n / 2] << 8 | (uint32_t)bytes[n - 1] << 16;
     }
-    return fold(low ^ seed, high ^ (uint64_t)n << 32);
+    return fold(low ^ seed, high ^ spread(n));
 }
 
 /* The last bytes are read with those before them: no byte is left out, and none behind the end is touched. */
@@ -216,7 +222,7 @@ static inline uint64_t fold_bytes(const uint8_t *bytes, size_t n, uint64_t seed)
 {
     if (n < 16)
         return fold_few(bytes, n, seed);
-    uint64_t a = seed, b = n;
+    uint64_t a = seed, b = spread(n);
     const uint8_t *end = bytes + n;
     for (; end - bytes > 32; bytes += 32) {
         a = fold(word_at(bytes) ^ a, word_at(bytes + 8));
@@ -225,6 +231,11 @@ static inline uint64_t fold_bytes(const uint8_t *bytes, size_t n, uint64_t seed)
     if (end - bytes > 16)
         a = fold(word_at(bytes) ^ a, word_at(bytes + 8));
     return fold(fold(word_at(end - 16) ^ a, word_at(end - 8)), b);
+}
+
+uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed)
+{
+    return fold_bytes(bytes, n, seed);
 }
 
 /* Width of a character in bytes, and where the first one is; 0: not a string in one piece. */

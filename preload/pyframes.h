@@ -62,6 +62,10 @@ unsigned pyframes_walk(const void *top, struct pyframe *out, unsigned most, bool
 /* Name, file and line of a frame just read; too long a name is cut. Needs a layout. */
 void pyframes_describe(const struct pyframe *frame, struct pyframe_text *out);
 
+/* What n bytes are remembered by, begun with `seed` (the print of what is before them). Two that differ, also in their length alone, have the
+ * same by chance once in 2^64. Pure. */
+uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed);
+
 /* The line of an instruction: `table` bytes as the version encodes them. 0: of no line. Pure. */
 int32_t pyframes_line(enum pyframes_table encoding, const uint8_t *table, size_t size,
                       int32_t first_line, int32_t instruction);

@@ -172,7 +172,7 @@ static uint32_t native_part(uint32_t python)
     uint64_t print = (python + 1) * 0xd1b54a32d192ed03u;
     for (unsigned i = 0; i < n; i++)
         print = ((print << 7 | print >> 57) ^ (uintptr_t)frames[i] ^
-                 (uint64_t)unwind_epoch(frames[i]) << 48) *
+                 (unwind_epoch(frames[i]) * 0xd1b54a32d192ed03u)) *
                 0x9e3779b97f4a7c15u;
     print ^= print >> 29;
     uint32_t node = stack_table_find(print);

@@ -5,6 +5,7 @@
 #include "preload/pyframes.h"
 
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "preload/pyoffsets.h"
@@ -140,6 +141,47 @@ START_TEST(texts)
 }
 END_TEST
 
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Texts of `width` bytes a character, of 1 to 6 letters of "adef" behind `before` times '<' and before '>': all different, many of
+ * them the same but for one letter that stands once more. */
+static void all_differ(unsigned width, unsigned before)
+{
+    enum { LETTERS = 6, TEXTS = 5460 }; /* 4 + 16 + ... + 4^6 */
+    static uint64_t prints[TEXTS];
+    unsigned used = 0;
+    for (unsigned letters = 1; letters <= LETTERS; letters++)
+        for (unsigned text = 0; text < 1u << 2 * letters; text++) {
+            uint8_t bytes[4 * 64] = {0};
+            unsigned n = 0;
+            for (unsigned i = 0; i < before; i++, n++)
+                bytes[n * width] = '<';
+            for (unsigned i = 0; i < letters; i++, n++)
+                bytes[n * width] = (uint8_t)"adef"[text >> 2 * i & 3];
+            bytes[n++ * width] = '>';
+            prints[used++] = pyframes_print(bytes, (size_t)n * width, 0x1234);
+        }
+    ck_assert_uint_eq(used, TEXTS);
+    qsort(prints, used, sizeof prints[0], by_value);
+    for (unsigned i = 1; i < used; i++)
+        ck_assert_msg(prints[i] != prints[i - 1], "width %u, %u before", width, before);
+}
+
+/* <dff> and <dfff> had one print: what a text begins or ends with made up for its length. */
+START_TEST(texts_that_differ_have_other_prints)
+{
+    for (unsigned before = 0; before < 36; before++)
+        for (unsigned width = 1; width <= 4; width *= 2)
+            all_differ(width, before);
+    ck_assert_uint_ne(pyframes_print("", 0, 0), pyframes_print("\0", 1, 0));
+    ck_assert_uint_ne(pyframes_print("a", 1, 0), pyframes_print("a", 1, 1));
+}
+END_TEST
+
 START_TEST(versions)
 {
     ck_assert_ptr_null(pyframes_layout_of(8));
@@ -220,6 +262,7 @@ Suite *suite_pyframes(void)
     tcase_add_test(all, lines_at_the_edges);
     tcase_add_test(all, hostile_tables);
     tcase_add_test(all, texts);
+    tcase_add_test(all, texts_that_differ_have_other_prints);
     tcase_add_test(all, versions);
     tcase_add_test(all, an_interpreter_says_its_layout);
     tcase_add_test(all, what_makes_no_sense_is_not_believed);

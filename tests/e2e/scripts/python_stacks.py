@@ -125,6 +125,9 @@ def reused(n):
         name = "reused %d" % i
         compiled("\n" * (i % 7) + "def f%d():\n    stack(name); mark(name)\nf%d()" % (i % 3, i % 3), "<made %d>" % (i % 5), name)
         gc.collect() if i % 16 == 0 else None
+    for letters in ("dff", "dfff", "egb", "eggb"):  # one letter stands once more, all else is the same
+        file = "<名%s>" % letters
+        compiled("stack(name); mark(name)", file, "reused " + letters)
 
 
 def in_thread(function, *args):
