@@ -161,7 +161,7 @@ static void all_differ(unsigned width, unsigned before)
             for (unsigned i = 0; i < before; i++, n++)
                 bytes[n * width] = '<';
             for (unsigned i = 0; i < letters; i++, n++)
-                bytes[n * width] = (uint8_t)"adef"[text >> 2 * i & 3];
+                bytes[n * width] = (uint8_t) "adef"[text >> 2 * i & 3];
             bytes[n++ * width] = '>';
             prints[used++] = pyframes_print(bytes, (size_t)n * width, 0x1234);
         }
