@@ -152,6 +152,7 @@ static int by_value(const void *a, const void *b)
 static void all_differ(unsigned width, unsigned before)
 {
     enum { LETTERS = 6, TEXTS = 5460 }; /* 4 + 16 + ... + 4^6 */
+    static const uint8_t letter[] = {'a', 'd', 'e', 'f'};
     static uint64_t prints[TEXTS];
     unsigned used = 0;
     for (unsigned letters = 1; letters <= LETTERS; letters++)
@@ -161,7 +162,7 @@ static void all_differ(unsigned width, unsigned before)
             for (unsigned i = 0; i < before; i++, n++)
                 bytes[n * width] = '<';
             for (unsigned i = 0; i < letters; i++, n++)
-                bytes[n * width] = (uint8_t) "adef"[text >> 2 * i & 3];
+                bytes[n * width] = letter[text >> 2 * i & 3];
             bytes[n++ * width] = '>';
             prints[used++] = pyframes_print(bytes, (size_t)n * width, 0x1234);
         }
