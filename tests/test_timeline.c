@@ -160,6 +160,39 @@ START_TEST(an_open_span_of_a_live_thread)
 }
 END_TEST
 
+/* Without making it, as timeline_of() does. */
+static bool is_there(uint32_t tid)
+{
+    struct timeline *it = timeline_first();
+    while (it && it->tid != tid)
+        it = it->next;
+    return it != NULL;
+}
+
+START_TEST(threads_that_have_ended_are_forgotten)
+{
+    ck_assert(thread_log_start(1u << 16));
+    ck_assert_ptr_nonnull(thread_log_get());
+    uint32_t lives = (uint32_t)syscall(SYS_gettid);
+    timeline_of(lives);
+    timeline_of(TID + 1)->calls_waiting = 1;
+    add(1, 0, 100, 200);
+    timeline_sweep();
+    timeline_of(TID + 2);
+    ck_assert(is_there(TID));
+    timeline_sweep();
+    ck_assert(!is_there(TID));
+    ck_assert(is_there(lives) && is_there(TID + 1) && is_there(TID + 2));
+    timeline_of(TID + 2); /* somebody asks for it */
+    timeline_sweep();
+    ck_assert(is_there(TID + 2));
+    timeline_of(TID + 1)->calls_waiting = 0;
+    for (int i = 0; i < 3; i++)
+        timeline_sweep();
+    ck_assert(is_there(lives) && !is_there(TID + 1) && !is_there(TID + 2));
+}
+END_TEST
+
 START_TEST(captures_are_found_by_time)
 {
     ck_assert(!timeline_made_node(t, 0, 1000));
@@ -241,6 +274,7 @@ Suite *suite_timeline(void)
     tcase_add_test(c, room_is_made_for_calls_that_wait);
     tcase_add_test(c, knows_what_has_been_taken);
     tcase_add_test(c, an_open_span_of_a_live_thread);
+    tcase_add_test(c, threads_that_have_ended_are_forgotten);
     tcase_add_test(c, captures_are_found_by_time);
     tcase_add_test(c, ranges_extend_over_their_kernels);
     tcase_add_test(c, names_are_kept_once);

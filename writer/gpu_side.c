@@ -2,11 +2,14 @@
 /* See gpu_side.h. */
 #include "writer/gpu_side.h"
 
+#include "writer/timeline.h"
+
 #define FLUSH_NS   250000000u /* while nothing waits: what a kill -9 costs at most */
 #define DRAIN_NS   15000000u  /* while a closed window waits */
 #define MANY_CALLS 20000u     /* hooked calls that wait for CUPTI's record */
 #define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
-#define QUIET_MS   2000       /* without a record, before what is missing is given up … */
+#define SWEEP_NS   1000000000u
+#define QUIET_MS   2000 /* without a record, before what is missing is given up … */
 #define IDLE_MS                                                                                    \
     30000 /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
 
@@ -84,6 +87,18 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     blame(g, &faults);
 }
 
+/* A program may make threads for as long as a window is open. What one of them did is not asked for any more when all calls that were
+ * made by then have come. */
+static void forget_threads(struct gpu_side *g)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (now - g->swept_ns < SWEEP_NS || !g->source->returned(g->swept))
+        return;
+    timeline_sweep();
+    g->swept_ns = now;
+    g->swept = clock_ticks();
+}
+
 void gpu_side_collect(struct gpu_side *g, bool draining)
 {
     if (!g->source)
@@ -92,6 +107,7 @@ void gpu_side_collect(struct gpu_side *g, bool draining)
     bool soon = draining || join_waiting() > MANY_CALLS;
     bool due = since >= (soon ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
     collect(g, due ? GPU_FLUSH_PLAIN : GPU_FLUSH_NONE);
+    forget_threads(g);
 }
 
 void gpu_side_give_up(struct gpu_side *g)

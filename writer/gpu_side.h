@@ -18,7 +18,8 @@ struct gpu_side {
     bool holding;         /* that step's records are kept aside */
     uint64_t calls_since; /* of this pass */
     uint64_t flushed_ns, fresh_ns;
-    bool given_up; /* at exit: what has not come will not */
+    uint64_t swept_ns, swept; /* when threads that have ended were last forgotten; swept: ticks */
+    bool given_up;            /* at exit: what has not come will not */
 };
 
 /* The step that begins has this action; hold: its records are kept aside. */

@@ -57,12 +57,22 @@ static void unmap(struct timeline *t)
     free(t);
 }
 
+static struct timeline *find(uint32_t tid)
+{
+    struct timeline *t = by_tid[tid % HASH];
+    while (t && t->tid != tid)
+        t = t->chain;
+    return t;
+}
+
 struct timeline *timeline_of(uint32_t tid)
 {
-    for (struct timeline *t = by_tid[tid % HASH]; t; t = t->chain)
-        if (t->tid == tid)
-            return t;
-    struct timeline *t = calloc(1, sizeof *t);
+    struct timeline *t = find(tid);
+    if (t) {
+        t->idle = 0;
+        return t;
+    }
+    t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->tid = tid;
@@ -311,6 +321,18 @@ bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end)
     return low < t->nodes && t->node_times[low % TIMELINE_NODES] <= end;
 }
 
+/* Every thread's log, before is_over(): one by one each would look at the logs of all. */
+static void find_logs(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        struct timeline *t = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_FREE
+                                 ? NULL
+                                 : find(atomic_load_explicit(&log->tid, memory_order_relaxed));
+        if (t)
+            t->log = log;
+    }
+}
+
 static bool is_over(const struct timeline *t)
 {
     return t->calls_waiting == 0 &&
@@ -327,22 +349,41 @@ static void empty(struct timeline *t)
     t->ended = 0;
 }
 
+/* Takes the one that *link leads to out of both lists. */
+static void drop(struct timeline **link)
+{
+    struct timeline *t = *link, **chain = &by_tid[t->tid % HASH];
+    *link = t->next;
+    while (*chain != t)
+        chain = &(*chain)->chain;
+    *chain = t->chain;
+    unmap(t);
+}
+
 void timeline_forget(void)
 {
     struct timeline **link = &first;
+    find_logs();
     while (*link) {
         struct timeline *t = *link;
-        log_of(t);
-        if (!is_over(t)) {
-            empty(t);
-            link = &t->next;
+        if (is_over(t)) {
+            drop(link);
             continue;
         }
-        *link = t->next;
-        struct timeline **chain = &by_tid[t->tid % HASH];
-        while (*chain != t)
-            chain = &(*chain)->chain;
-        *chain = t->chain;
-        unmap(t);
+        empty(t);
+        link = &t->next;
+    }
+}
+
+void timeline_sweep(void)
+{
+    struct timeline **link = &first;
+    find_logs();
+    while (*link) {
+        struct timeline *t = *link;
+        if (++t->idle > 1 && is_over(t))
+            drop(link);
+        else
+            link = &t->next;
     }
 }

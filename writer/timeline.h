@@ -54,6 +54,7 @@ struct timeline {
     uint64_t
         *node_times; /* ticks at which it made graph nodes, a ring of TIMELINE_NODES; NULL: none */
     uint64_t nodes;  /* made ever */
+    unsigned idle;   /* sweeps since somebody asked for it */
     uint64_t
         named; /* window serial << 32 | tid that last got a thread_name event, when there is no log */
 };
@@ -108,5 +109,9 @@ bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end);
 
 /* Forgets what has ended, threads too, but for calls that wait. Between windows. */
 void timeline_forget(void);
+
+/* Forgets the threads that have ended and that nobody has asked for since the call before the last one, but for calls that wait. Not to
+ * be called before all that was under way at the last call has come. Inside windows, too: one may be as long as the run. */
+void timeline_sweep(void);
 
 #endif

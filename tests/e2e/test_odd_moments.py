@@ -75,6 +75,19 @@ def test_a_thread_of_one_event_takes_little_memory(tmp_path):
     assert len(events(load(result.traces[0]), name="once")) == 200
 
 
+def test_threads_that_have_ended_take_no_memory(tmp_path):
+    """In a recording that goes on as long as the program does, too."""
+    with Running(program("odd_moments", "threads-in-turn", 2000), tmp_path, SCHEDULE_SCOPE="none", RING_KB=64) as running:
+        running.wait_for("ready")
+        running.wait_flushed('"last"')
+        running.say()
+        result = running.end()
+    if result.rc == 77:
+        pytest.skip("threads cannot be had here")
+    assert (result.rc, result.out) == (0, "ready\ngiven back\n"), result.err
+    assert len(events(load(result.traces[0]), name="once")) == 2000
+
+
 @pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own memory is above the limit")
 def test_threads_leave_a_limited_address_space_to_the_program(tmp_path):
     """ulimit -v: with a ring of the usual size for each thread neither they nor what the program allocates then would find room."""

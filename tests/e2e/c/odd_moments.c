@@ -219,14 +219,15 @@ static void *mark_once(void *unused)
 }
 
 /* Not getrusage(): its figure begins with that of the process that executed this program. */
-static long most_resident_kb(void)
+/* A line of /proc/self/status. */
+static long kb_of(const char *key)
 {
     char line[256];
     long kb = -1;
     FILE *f = fopen("/proc/self/status", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmHWM: %ld kB", &kb) == 1)
-            break;
+    while (f && kb < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            kb = atol(line + strlen(key));
     if (f)
         fclose(f);
     return kb;
@@ -258,20 +259,53 @@ static void limited_threads(int n)
         pthread_join(threads[i], NULL);
 }
 
-static void many_threads(int n)
+static void wait_for_a_line(void)
 {
-    pthread_t *threads = calloc((size_t)n, sizeof *threads);
-    cprof_mark("awake");
-    start_threads(n, threads);
     char wait[8];
     puts("ready");
     fflush(stdout);
     if (!fgets(wait, sizeof wait, stdin))
         exit(2);
+}
+
+static void many_threads(int n)
+{
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    cprof_mark("awake");
+    start_threads(n, threads);
+    wait_for_a_line();
     pthread_barrier_wait(&all);
     for (int i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    printf("%ld MB\n", most_resident_kb() >> 10);
+    printf("%ld MB\n", kb_of("VmHWM:") >> 10);
+}
+
+static void *mark_and_end(void *unused)
+{
+    cprof_range_push("once");
+    cprof_range_pop();
+    return unused;
+}
+
+/* What threads took that came and went must come back while the recording goes on. */
+static void threads_in_turn(int n)
+{
+    cprof_mark("awake");
+    long before = kb_of("VmSize:"), most = before + (1 << 20), now = most;
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, mark_and_end, NULL) != 0)
+            exit(77);
+        pthread_join(thread, NULL);
+    }
+    cprof_mark("last");
+    wait_for_a_line();
+    for (int i = 0; i < 600 && (now = kb_of("VmSize:")) >= most; i++)
+        usleep(100000);
+    if (now < most)
+        puts("given back");
+    else
+        printf("%ld MB are not given back\n", (now - before) >> 10);
 }
 
 int main(int argc, char **argv)
@@ -295,6 +329,8 @@ int main(int argc, char **argv)
         limited_threads(atoi(argv[2]));
     else if (strcmp(what, "threads") == 0 && argc > 2)
         many_threads(atoi(argv[2]));
+    else if (strcmp(what, "threads-in-turn") == 0 && argc > 2)
+        threads_in_turn(atoi(argv[2]));
     else
         return 2;
     return 0;
