@@ -61,9 +61,22 @@ void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t 
                                                          struct c10_device device);
 void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes);
 
+/* The numbers of windows begin anew: what is of the first ones would be taken for this week's. What is written meanwhile is of no window. */
+static void forget_all(void)
+{
+    atomic_store(&window, 0);
+    for (struct entry *e = table; e < table + TABLE; e++) {
+        uint64_t key = atomic_load_explicit(&e->key, memory_order_relaxed);
+        if (key > BUSY)
+            atomic_compare_exchange_strong(&e->key, &key, DELETED);
+    }
+}
+
 void torch_memory_restart(void)
 {
     uint32_t next = (atomic_load(&window) + 1) & 0xffff;
+    if (!next)
+        forget_all();
     atomic_store(&window, next ? next : 1);
     atomic_store(&allocated, 0);
 }

@@ -129,6 +129,25 @@ START_TEST(a_window_begins_with_nothing)
 }
 END_TEST
 
+/* What is kept with an allocation has room for the lower bits of a window's number only. */
+START_TEST(a_window_is_not_taken_for_one_of_last_week)
+{
+    char *old[3];
+    for (unsigned i = 0; i < 3; i++)
+        check_record(old[i] = get(100), 100, 100 * (i + 1));
+    for (unsigned i = 1; i <= 65536; i++) {
+        torch_memory_restart();
+        if (i >= 65535)
+            give(old[i - 65535]);
+        check_no_record();
+    }
+    for (unsigned i = 65537; i <= 1u << 20; i++)
+        torch_memory_restart();
+    give(old[2]);
+    check_no_record();
+}
+END_TEST
+
 START_TEST(an_address_is_given_out_again_and_again)
 {
     for (unsigned i = 1; i < 200000; i++) {
@@ -426,6 +445,7 @@ Suite *suite_torch_memory(void)
     tcase_add_test(all, an_allocation_and_its_release);
     tcase_add_test(all, nothing_while_the_gate_is_closed);
     tcase_add_test(all, a_window_begins_with_nothing);
+    tcase_add_test(all, a_window_is_not_taken_for_one_of_last_week);
     tcase_add_test(all, an_address_is_given_out_again_and_again);
     tcase_add_test(all, more_than_the_table_holds_is_counted);
     tcase_add_test(all, dense_and_far_apart);
