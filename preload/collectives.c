@@ -95,28 +95,42 @@ static bool is_null_type(const void *type, const void *caller)
 
 /* ---- communicators --------------------------------------------------------------------------------------- */
 
-static struct communicator *communicator_of(const void *handle, bool make)
+static struct communicator *place_of(const void *handle, uint32_t i)
 {
     uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
+    return &communicators[((hash >> 40) + i) % COMMUNICATORS];
+}
+
+/* In a place behind one that was free then and is given back now, too: all are looked at. */
+static struct communicator *find_communicator(const void *handle)
+{
     for (uint32_t i = 0; handle && i < COMMUNICATORS; i++) {
-        struct communicator *c = &communicators[((hash >> 40) + i) % COMMUNICATORS];
-        const void *there = atomic_load_explicit(&c->handle, memory_order_acquire);
-        if (there == handle)
-            return c;
-        if (there == NULL && make && atomic_compare_exchange_strong(&c->handle, &there, handle)) {
-            atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
-            return c;
-        }
-        if (there == handle)
+        struct communicator *c = place_of(handle, i);
+        if (atomic_load_explicit(&c->handle, memory_order_acquire) == handle)
             return c;
     }
     return NULL;
 }
 
+static struct communicator *communicator_of(const void *handle)
+{
+    struct communicator *c = find_communicator(handle);
+    for (uint32_t i = 0; handle && !c && i < COMMUNICATORS; i++) {
+        struct communicator *place = place_of(handle, i);
+        const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
+        if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
+            atomic_store_explicit(&place->seq, 0, memory_order_relaxed);
+            return place;
+        }
+        c = there == handle ? place : NULL; /* another thread made it meanwhile */
+    }
+    return c;
+}
+
 /* Another communicator may get its address. */
 static void forget(const void *handle)
 {
-    struct communicator *c = communicator_of(handle, false);
+    struct communicator *c = find_communicator(handle);
     if (!c)
         return;
     atomic_store_explicit(&c->size, 0, memory_order_relaxed);
@@ -385,7 +399,7 @@ void collective_begin(struct collective_call *call, enum collective_id id,
             note_role(what);
             /* Transfers are numbered whether or not they are recorded: ranks that record other steps have the same numbers. */
             struct communicator *c =
-                what->role == ROLE_TRANSFER ? communicator_of(what->comm, true) : NULL;
+                what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed) : 0;
             if (gate_open(GATE_CALLS))
                 open_span(call, id, what, c, number, caller);
@@ -464,10 +478,13 @@ bool collective_is_range(const char *name)
 
 uint64_t collective_of_group(const void *handle, int size, int rank)
 {
-    struct communicator *c = communicator_of(handle, true);
+    struct communicator *c = communicator_of(handle);
     if (!c)
         return 0;
-    if (atomic_load_explicit(&c->size, memory_order_relaxed) != size) {
+    int known = atomic_load_explicit(&c->size, memory_order_relaxed);
+    if (known != size || atomic_load_explicit(&c->rank, memory_order_relaxed) != rank) {
+        if (known > 0) /* another group got its address: nothing says when one goes */
+            atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
         identity_communicator(rank, size, "torch.distributed");
         atomic_store_explicit(&c->rank, rank, memory_order_relaxed);
         atomic_store_explicit(&c->size, size, memory_order_relaxed);

@@ -156,6 +156,19 @@ static const char *told(const char *range, const struct torch_group *of)
     return text.data;
 }
 
+START_TEST(another_group_begins_anew)
+{
+    static const char first, second;
+    ck_assert_uint_eq(collective_of_group(&first, 4, 1), 0);
+    ck_assert_uint_eq(collective_of_group(&second, 4, 1), 0);
+    ck_assert_uint_eq(collective_of_group(&first, 4, 1), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1), 0); /* at the address of one that went */
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 2, 0), 0);
+    ck_assert_uint_eq(collective_of_group(&second, 4, 1), 1);
+}
+END_TEST
+
 START_TEST(what_a_range_says)
 {
     struct torch_group of = {(void *)0x10, 4, 1, 2, PEER_TO, 7};
@@ -195,6 +208,7 @@ Suite *suite_torch_groups(void)
     tcase_add_test(all, a_range_takes_what_its_operator_noted);
     tcase_add_test(all, of_several_tensors_the_one_that_is_sent);
     tcase_add_test(all, what_is_no_group);
+    tcase_add_test(all, another_group_begins_anew);
     tcase_add_test(all, what_a_range_says);
     suite_add_tcase(suite, all);
     return suite;

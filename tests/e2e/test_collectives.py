@@ -84,6 +84,16 @@ def test_numbers_count_what_is_not_recorded(tmp_path):
 
 
 @gpu_runs.needed
+def test_numbers_go_on_when_another_communicator_goes(tmp_path):
+    done = gpu_runs.gpu_run("transfers", tmp_path, "--rounds", 1, "--groups", 150, SCHEDULE_SCOPE="none")
+    numbers = collections.defaultdict(list)
+    for e in sorted(support.events(done.trace(), ph="X", cat="collective_comm"), key=lambda e: float(e["ts"])):
+        if e["args"].get("Group size") == 8 and "Seq" in e["args"]:
+            numbers[e["args"]["Comms Id"]].append(e["args"]["Seq"])
+    assert sorted(map(tuple, numbers.values())) == [(0,)] * 75 + [(0, 1)] * 75
+
+
+@gpu_runs.needed
 def test_nccl_kernels_say_what_they_send(nccl):
     kernels = sorted(support.events(nccl.trace(), ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
     single = [what for _, what in ROUND[:5]]

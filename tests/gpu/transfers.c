@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers by NCCL, as rank 1 of 4 that nobody else is part of: collectives, a pair of send and receive, groups, a communicator split from
- * another, and one that may get a freed one's address. Simulated GPU only (libnccl.c). */
+ * another, and one that may get a freed one's address. With --groups N: N communicators more, each second of which goes before the others
+ * are used again. Simulated GPU only (libnccl.c). */
 #include "tests/gpu/nccl.h"
 
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
+enum { GROUPS_MOST = 200 };
+
+static void many_groups(long n, float *from, float *to, cudaStream_t stream)
+{
+    static ncclComm_t groups[GROUPS_MOST];
+    ncclUniqueId id = {.internal = {[127] = 0x51}};
+    for (long i = 0; i < n; i++)
+        CHECK(ncclCommInitRank(&groups[i], 8, id, 5));
+    for (long round = 0; round < 2; round++) {
+        for (long i = round; i < n; i += 1 + round) {
+            CHECK(ncclAllReduce(from, to, 4, ncclFloat, ncclSum, groups[i], stream));
+            tally.kernels++;
+        }
+        for (long i = round; i < n; i += 2)
+            CHECK(ncclCommDestroy(groups[i]));
+    }
+}
+
 int main(int argc, char **argv)
 {
-    long rounds = number(argc, argv, "rounds", 3);
+    long rounds = number(argc, argv, "rounds", 3), groups = number(argc, argv, "groups", 0);
     ncclUniqueId id = {.internal = {[127] = 0x51}};
     ncclComm_t world, half, again;
     cudaStream_t stream;
@@ -49,6 +68,7 @@ int main(int argc, char **argv)
     CHECK(ncclCommInitRank(&again, 2, id, 0));
     CHECK(ncclAllReduce(from, to, 5, ncclFloat, ncclSum, again, stream));
     tally.kernels++;
+    many_groups(groups < GROUPS_MOST ? groups : GROUPS_MOST, from, to, stream);
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
     CHECK(ncclCommDestroy(half));
