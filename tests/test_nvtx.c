@@ -618,7 +618,8 @@ START_TEST(thread_names)
     CALL(void (*)(uint32_t, const char *), core, 14)(tid, "too late");
     atomic_store(&nvtx_mock_life, LIFE_AWAKE);
     ck_assert(thread_names_find(tid, &name) && name.len == 9);
-    thread_names_forget(tid);
+    thread_names_ended(tid);
+    thread_names_forget();
     ck_assert(!thread_names_find(tid, &name));
 }
 END_TEST

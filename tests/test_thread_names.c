@@ -45,7 +45,8 @@ START_TEST(as_many_as_threads)
     ck_assert_uint_eq(n, THREAD_NAMES);
     ck_assert_uint_ge(n, 16384);
     for (uint32_t tid = 1; tid <= THREAD_NAMES; tid += 2)
-        thread_names_forget(tid * 7);
+        thread_names_ended(tid * 7);
+    thread_names_forget();
     for (uint32_t tid = 1; tid <= THREAD_NAMES; tid++)
         wrong += has_name(tid * 7) != (tid + 1) % 2;
     ck_assert_uint_eq(wrong, 0);
@@ -67,11 +68,15 @@ START_TEST(one_too_many_is_counted)
     name(5); /* has one already */
     ck_assert_uint_eq(has_name(THREAD_NAMES + 1), 0);
     ck_assert_uint_eq(lost() - before, 1);
-    thread_names_forget(12);
-    thread_names_forget(12);
+    thread_names_ended(12);
+    thread_names_ended(12);
+    name(THREAD_NAMES + 1);
+    ck_assert_uint_eq(lost() - before, 2);
+    thread_names_forget();
+    thread_names_forget();
     name(THREAD_NAMES + 1);
     ck_assert_uint_eq(has_name(THREAD_NAMES + 1), 1);
-    ck_assert_uint_eq(lost() - before, 1);
+    ck_assert_uint_eq(lost() - before, 2);
 }
 END_TEST
 
@@ -98,7 +103,29 @@ START_TEST(the_last_name_counts)
     ck_assert(thread_names_find(3, &found) && found.len == 5 && !memcmp(found.text, "other", 5));
     writer_name_thread(3, "", 0);
     ck_assert(!thread_names_find(3, &found));
-    thread_names_forget(4);
+    thread_names_ended(4);
+}
+END_TEST
+
+START_TEST(of_threads_that_have_ended_they_are_kept_for_a_while)
+{
+    name(1);
+    name(2);
+    name(3);
+    thread_names_ended(1);
+    thread_names_ended(2);
+    ck_assert_uint_eq(has_name(1) + has_name(2), 2);
+    name(1); /* another thread has its number */
+    thread_names_forget();
+    ck_assert_uint_eq(has_name(1) + has_name(3), 2);
+    ck_assert_uint_eq(has_name(2), 0);
+    thread_names_ended(1);
+    name(1);
+    thread_names_ended(1);
+    name(2);
+    thread_names_forget();
+    ck_assert_uint_eq(has_name(1), 0);
+    ck_assert_uint_eq(has_name(2) + has_name(3), 2);
 }
 END_TEST
 
@@ -110,6 +137,7 @@ Suite *suite_thread_names(void)
     tcase_add_test(all, one_too_many_is_counted);
     tcase_add_test(all, without_memory_there_is_none);
     tcase_add_test(all, the_last_name_counts);
+    tcase_add_test(all, of_threads_that_have_ended_they_are_kept_for_a_while);
     suite_add_tcase(suite, all);
     return suite;
 }

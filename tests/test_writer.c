@@ -20,6 +20,7 @@
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
+#include "writer/thread_names.h"
 
 /* ---- which file ------------------------------------------------------------------------------------------ */
 
@@ -361,6 +362,40 @@ START_TEST(what_is_kept_keeps_its_thread)
 }
 END_TEST
 
+static void *marker_of_a_named_thread(void *log)
+{
+    *(struct thread_log **)log = thread_log_get();
+    writer_name_thread(atomic_load(&thread_log_self->tid), "worker", 6);
+    session_instant("mark", REC_MARKER);
+    return NULL;
+}
+
+/* In the file of the window that its marks are kept for, and nowhere else: another thread may get its number. */
+START_TEST(a_thread_that_ends_in_warmup_keeps_its_name_until_then)
+{
+    struct thread_log *log = NULL;
+    struct thread_name found;
+    pthread_t thread;
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_WARMUP);
+    ck_assert_int_eq(pthread_create(&thread, NULL, marker_of_a_named_thread, &log), 0);
+    pthread_join(thread, NULL);
+    uint32_t tid = atomic_load(&log->tid);
+    for (unsigned i = 0; i < 1000 && atomic_load(&log->state) != THREAD_FREE; i++)
+        session_sleep(10);
+    ck_assert_int_eq(atomic_load(&log->state), THREAD_FREE);
+    ck_assert(thread_names_find(tid, &found));
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert(!thread_names_find(tid, &found));
+    struct trace t = session_trace(3);
+    ck_assert_uint_eq(trace_named(&t, 'i', "mark"), 1);
+    ck_assert_ptr_nonnull(strstr(t.text, "{\"name\": \"worker\"}"));
+    trace_free(&t);
+}
+END_TEST
+
 /* ---- texts ----------------------------------------------------------------------------------------------- */
 
 START_TEST(metadata_and_notes)
@@ -486,6 +521,7 @@ Suite *suite_writer(void)
     tcase_add_loop_test(files, the_first_mark_throws_step_0_away, 0, 2);
     tcase_add_test(files, step_0_is_kept_up_to_a_limit);
     tcase_add_test(files, what_is_kept_keeps_its_thread);
+    tcase_add_test(files, a_thread_that_ends_in_warmup_keeps_its_name_until_then);
     tcase_add_test(files, metadata_and_notes);
     tcase_add_test(files, the_head);
     tcase_add_test(files, arrows_to_backward_operators);

@@ -15,13 +15,15 @@
 struct entry {
     struct thread_name name;
     uint32_t next;
+    uint32_t next_ended; /* the same, in the list of those that were found to have ended */
+    bool listed, ended;  /* in that list; it has not been named again since */
 };
 
 /* Under the lock; `used` is also read without it: 0 is the usual case. */
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *entries;
 static uint32_t room, made; /* entries that there is memory for, and that were in use once */
-static uint32_t buckets[BUCKETS], first_free;
+static uint32_t buckets[BUCKETS], first_free, first_ended;
 static _Atomic uint32_t used;
 
 /* What leads to the thread's entry, or to the end of its chain. The kernel gives numbers one after the other. */
@@ -58,6 +60,7 @@ static struct thread_name *add(uint32_t tid)
     struct entry *e = &entries[place - 1];
     e->name.tid = tid;
     e->next = *bucket;
+    e->listed = false;
     *bucket = place;
     used++;
     return &e->name;
@@ -69,6 +72,7 @@ void writer_name_thread(uint32_t tid, const char *text, size_t len)
     uint32_t place = *find(tid);
     struct thread_name *name = place ? &entries[place - 1].name : add(tid);
     if (name) {
+        ((struct entry *)name)->ended = false;
         name->ticks = clock_ticks();
         name->len = len < THREAD_NAME_MOST ? (uint32_t)len : THREAD_NAME_MOST;
         memcpy(name->text, text, name->len);
@@ -90,17 +94,44 @@ bool thread_names_find(uint32_t tid, struct thread_name *out)
     return place && out->len;
 }
 
-void thread_names_forget(uint32_t tid)
+void thread_names_ended(uint32_t tid)
 {
     if (atomic_load_explicit(&used, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&names_lock);
-    uint32_t *link = find(tid), place = *link;
-    if (place) {
-        *link = entries[place - 1].next;
-        entries[place - 1].next = first_free;
-        first_free = place;
-        used--;
+    uint32_t place = *find(tid);
+    struct entry *e = place ? &entries[place - 1] : NULL;
+    if (e && !e->listed) {
+        e->next_ended = first_ended;
+        first_ended = place;
+        e->listed = true;
+    }
+    if (e)
+        e->ended = true;
+    pthread_mutex_unlock(&names_lock);
+}
+
+static void take_out(uint32_t place)
+{
+    struct entry *e = &entries[place - 1];
+    *find(e->name.tid) = e->next;
+    e->next = first_free;
+    first_free = place;
+    used--;
+}
+
+void thread_names_forget(void)
+{
+    if (atomic_load_explicit(&used, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_lock(&names_lock);
+    while (first_ended) {
+        uint32_t place = first_ended;
+        struct entry *e = &entries[place - 1];
+        first_ended = e->next_ended;
+        e->listed = false;
+        if (e->ended)
+            take_out(place);
     }
     pthread_mutex_unlock(&names_lock);
 }

@@ -19,7 +19,11 @@ struct thread_name {
 /* Copies the name of a thread; false: it has none. */
 bool thread_names_find(uint32_t tid, struct thread_name *out);
 
-/* The thread has ended: another one may get its number. */
-void thread_names_forget(uint32_t tid);
+/* The thread has ended: another one may get its number, unless it was named again since. Its name is kept until the next
+ * thread_names_forget(). */
+void thread_names_ended(uint32_t tid);
+
+/* Forgets the names of the threads that have ended. */
+void thread_names_forget(void);
 
 #endif

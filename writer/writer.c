@@ -442,11 +442,12 @@ static void drain_rings(void)
         }
         if (log->ended) {
             log->ended = false;
-            if (!hold.on) /* else its rows are still to be written */
-                thread_names_forget(atomic_load_explicit(&log->tid, memory_order_relaxed));
+            thread_names_ended(atomic_load_explicit(&log->tid, memory_order_relaxed));
             thread_log_recycle(log);
         }
     }
+    if (!hold.on) /* else rows of threads that have ended are still to be written */
+        thread_names_forget();
 }
 
 /* ---- the GPU side ---- */
