@@ -21,6 +21,25 @@ START_TEST(ids_go_on_behind_the_wrap)
 }
 END_TEST
 
+/* Between windows nobody counts: half of the ids, or more, may have been handed out meanwhile. */
+START_TEST(ids_go_on_after_a_pause)
+{
+    const uint64_t wraps = (uint64_t)3 << 32;
+    for (uint32_t i = 0; i < 12; i++)
+        calls_extend(i % 3 * 0x55555555u + 3);
+    uint64_t before = calls_extend(UINT32_MAX), first;
+    before = calls_extend(100);
+    ck_assert_uint_gt(before, wraps);
+    calls_pause();
+    first = calls_extend(0x90000000u); /* more than half of them later */
+    ck_assert_uint_eq(first, before - 100 + 0x90000000u);
+    ck_assert_uint_eq(calls_extend(0x90000000u - 5), first - 5); /* what comes out of order */
+    ck_assert_uint_eq(calls_extend(0x90000000u + 5), first + 5);
+    calls_pause();
+    ck_assert_uint_gt(calls_extend(0x90000000u + 4), first + 5); /* not the call of that id again */
+}
+END_TEST
+
 START_TEST(calls_that_wait_keep_their_place)
 {
     for (uint64_t i = 1; i <= 100000; i++) {
@@ -211,12 +230,26 @@ START_TEST(a_wait_finds_the_last_recording_before_it)
 }
 END_TEST
 
+START_TEST(a_wait_is_for_no_recording_of_another_window)
+{
+    record_event(1, 7, 10, 0);
+    record_event(2, 7, 11, 500);
+    ck_assert_int_eq(waited_for(1, 100, 0), 10);
+    events_pause(); /* it may be recorded elsewhere now, unseen */
+    ck_assert_int_eq(waited_for(1, 100, 0), -1);
+    ck_assert_int_eq(waited_for(2, 100, 500), 11);
+    record_event(1, 8, 101, 0);
+    ck_assert_int_eq(waited_for(1, 110, 0), 101);
+}
+END_TEST
+
 Suite *suite_calls(void)
 {
     Suite *s = suite_create("calls");
     TCase *c = tcase_create("calls");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, ids_go_on_behind_the_wrap);
+    tcase_add_test(c, ids_go_on_after_a_pause);
     tcase_add_test(c, calls_that_wait_keep_their_place);
     tcase_add_test(c, records_are_held_in_order);
     tcase_add_test(c, a_graph_of_very_many_nodes);
@@ -226,6 +259,7 @@ Suite *suite_calls(void)
     tcase_add_test(c, kept_names_are_bounded);
     tcase_add_test(c, names_that_are_known_are_found_when_there_is_no_room);
     tcase_add_test(c, a_wait_finds_the_last_recording_before_it);
+    tcase_add_test(c, a_wait_is_for_no_recording_of_another_window);
     suite_add_tcase(s, c);
     return s;
 }

@@ -15,18 +15,27 @@ static uint64_t n_calls;
 static struct held *spare;
 static uint64_t held;
 static uint64_t newest; /* id */
+static bool paused;     /* since then */
 
 uint64_t calls_extend(uint32_t correlation)
 {
     uint64_t id = (newest & ~(uint64_t)UINT32_MAX) | correlation;
     int64_t ahead = (int64_t)(id - newest);
-    if (ahead > (int64_t)1 << 31 && id >> 32)
+    if (paused)
+        id += (uint64_t)(id <= newest && newest) << 32;
+    else if (ahead > (int64_t)1 << 31 && id >> 32)
         id -= (uint64_t)1 << 32; /* an old one, from before the ids wrapped */
     else if (ahead < -((int64_t)1 << 31))
         id += (uint64_t)1 << 32;
+    paused = false;
     if (id > newest)
         newest = id;
     return id;
+}
+
+void calls_pause(void)
+{
+    paused = true;
 }
 
 /* Nothing more is expected of it, so a newer one may have its place; but not too soon: a driver call that was part of it may lie in a

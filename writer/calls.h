@@ -41,6 +41,9 @@ struct call {
 /* Full ids from CUPTI's 32 bits. */
 uint64_t calls_extend(uint32_t correlation);
 
+/* Nothing is recorded now, and all that was has come: the next id is a new one, however many were handed out meanwhile. */
+void calls_pause(void);
+
 /* The call with this id; a new one with state CALL_FREE is made when `make`. NULL: not there; or no memory, or the table is as large as
  * it may be and the place is taken by one that still waits. */
 struct call *calls_get(uint64_t correlation, bool make);

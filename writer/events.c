@@ -24,6 +24,7 @@ struct event {
 
 static struct event *table;
 static struct recording *named;
+static uint64_t newest, before_pause; /* correlations of recordings */
 
 /* The entry of an event; when it is new and `make`, the place of a free or the least recently recorded one near by. */
 static struct event *entry(uint32_t event, uint32_t context, bool make)
@@ -46,8 +47,14 @@ static struct event *entry(uint32_t event, uint32_t context, bool make)
     return oldest;
 }
 
+void events_pause(void)
+{
+    before_pause = newest;
+}
+
 void events_note(const struct gpu_record *r, uint64_t correlation)
 {
+    newest = correlation > newest ? correlation : newest;
     struct recording one = {correlation, r->event.event_sync, r->stream};
     if (one.sync && !named)
         named = calloc(NAMED, sizeof *named);
@@ -67,7 +74,7 @@ static const struct recording *find_by_order(const struct gpu_record *r, uint64_
     const struct recording *best = NULL;
     for (uint32_t i = 0; e && i < KEPT; i++) {
         const struct recording *one = &e->last[i];
-        if (one->correlation && one->correlation < correlation &&
+        if (one->correlation > before_pause && one->correlation < correlation &&
             (!best || one->correlation > best->correlation))
             best = one;
     }

@@ -2,6 +2,8 @@
 /* See gpu_side.h. */
 #include "writer/gpu_side.h"
 
+#include "writer/calls.h"
+#include "writer/events.h"
 #include "writer/timeline.h"
 
 #define FLUSH_NS   250000000u /* while nothing waits: what a kill -9 costs at most */
@@ -35,6 +37,7 @@ void gpu_side_look(struct gpu_side *g, bool draining)
         return;
     g->source->want(wanted(g, draining));
     g->calls_since = g->source->calls_since();
+    g->looked = clock_ticks();
 }
 
 bool gpu_side_recorded(const struct gpu_side *g, uint64_t start)
@@ -108,6 +111,16 @@ void gpu_side_collect(struct gpu_side *g, bool draining)
     bool due = since >= (soon ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
     collect(g, due ? GPU_FLUSH_PLAIN : GPU_FLUSH_NONE);
     forget_threads(g);
+}
+
+void gpu_side_idle(struct gpu_side *g)
+{
+    join_idle();
+    bool off = g->source && g->calls_since == UINT64_MAX && g->source->returned(g->looked);
+    if (!off || calls_held() != 0)
+        return;
+    calls_pause();
+    events_pause();
 }
 
 void gpu_side_give_up(struct gpu_side *g)

@@ -17,6 +17,7 @@ struct gpu_side {
     enum action action;   /* of the step that is being run */
     bool holding;         /* that step's records are kept aside */
     uint64_t calls_since; /* of this pass */
+    uint64_t looked;      /* ticks: when it was asked for */
     uint64_t flushed_ns, fresh_ns;
     uint64_t swept_ns, swept; /* when threads that have ended were last forgotten; swept: ticks */
     bool given_up;            /* at exit: what has not come will not */
@@ -36,6 +37,9 @@ bool gpu_side_is_on(const struct gpu_side *g);
 
 /* After the rings were drained: takes what CUPTI has delivered. */
 void gpu_side_collect(struct gpu_side *g, bool draining);
+
+/* No window is there. */
+void gpu_side_idle(struct gpu_side *g);
 
 /* At exit, when the deadline is near: takes what there is, finished or not. Everything is complete from then on. */
 void gpu_side_give_up(struct gpu_side *g);

@@ -610,7 +610,7 @@ static void finish_windows(bool stopping)
             link = &(*link)->next;
     }
     if (!windows)
-        join_idle();
+        gpu_side_idle(&gpu);
 }
 
 /* After a failure nothing more is written; what stands on disk stays. */
