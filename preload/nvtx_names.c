@@ -10,8 +10,8 @@
 
 #include "writer/writer.h"
 
-#define BUCKETS      4096u /* of strings; a power of two */
-#define CATEGORIES   4096u /* places for named categories; a power of two */
+#define BUCKETS      (1u << 16) /* of strings; a power of two. Programs put numbers into them */
+#define CATEGORIES   4096u      /* places for named categories; a power of two */
 #define STRINGS_MOST (1u << 18)
 #define BYTES_MOST   (64u << 20) /* of all strings */
 #define ITEM_HEAD    3u          /* type and key length of a DATA_ARGS item */
