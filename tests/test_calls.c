@@ -135,27 +135,34 @@ START_TEST(copies_of_nodes_have_the_same_maker)
 }
 END_TEST
 
-/* A program that captures its graphs anew in each step makes nodes for ever. */
-START_TEST(what_graphs_compute_is_bounded)
+/* A program that captures its graphs anew in each step makes nodes for ever: its newest graphs are known, and those that it launches. */
+START_TEST(graphs_that_are_captured_anew)
 {
+    enum { NODES = 5 << 20, LAUNCHED = 1000, EVERY = 100000 };
     struct record_node about = {.is_kernel = 1};
-    struct node_maker maker;
-    uint64_t n = 0;
-    do {
-        about.inner.span = about.outer.span = ++n;
-        maker = (struct node_maker){.span = n};
+    uint64_t known = 0, gone = 0;
+    for (uint64_t n = 1; n <= NODES; n++) {
+        struct node_maker maker = {.span = n, .name = "op", .name_len = 2};
+        about.outer = (struct record_counted){.span = n, .flops = n};
+        about.inner = about.outer;
         nodes_count(&maker, &about);
         nodes_add(n << 32, 0, &maker);
-    } while (maker.work && n < (1u << 21));
-    ck_assert_uint_gt(n, 1u << 19);
-    ck_assert_uint_lt(n, 1u << 21);
-    while (nodes_find(n << 32) && n < (1u << 22)) {
-        ++n;
-        maker = (struct node_maker){.span = n};
-        nodes_add(n << 32, 0, &maker);
+        const struct node_maker *newest = nodes_find(n << 32);
+        if (!newest || newest->span != n || nodes_flops(newest) != n)
+            ck_abort_msg("node %d is not known", (int)n);
+        for (uint64_t i = 1; n % EVERY == 0 && i <= LAUNCHED; i++) {
+            const struct node_maker *m = nodes_find(i << 32);
+            known += m && m->span == i && nodes_flops(m) == i;
+        }
     }
-    ck_assert_uint_lt(n, 1u << 22);
-    ck_assert_uint_eq(nodes_refused(), 1);
+    ck_assert_uint_eq(known, (uint64_t)(NODES / EVERY) * LAUNCHED);
+    ck_assert_uint_eq(nodes_refused(), 0);
+    for (uint64_t n = LAUNCHED + 1; n < NODES; n += 1000)
+        gone += !nodes_find(n << 32);
+    ck_assert_uint_gt(gone, (NODES - (2 << 20)) / 1000);
+    ck_assert_uint_eq(nodes_refused(), gone);
+    ck_assert_uint_eq(nodes_refused(), 0);
+    ck_assert_ptr_null(nodes_find((uint64_t)(NODES + 1) << 32)); /* nobody made it */
     ck_assert_uint_eq(nodes_refused(), 0);
 }
 END_TEST
@@ -255,7 +262,7 @@ Suite *suite_calls(void)
     tcase_add_test(c, a_graph_of_very_many_nodes);
     tcase_add_test(c, what_is_held_is_bounded);
     tcase_add_test(c, copies_of_nodes_have_the_same_maker);
-    tcase_add_test(c, what_graphs_compute_is_bounded);
+    tcase_add_test(c, graphs_that_are_captured_anew);
     tcase_add_test(c, kept_names_are_bounded);
     tcase_add_test(c, names_that_are_known_are_found_when_there_is_no_room);
     tcase_add_test(c, a_wait_finds_the_last_recording_before_it);

@@ -1,49 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See nodes.h. */
+/* See nodes.h. Two tables: nodes are put into the young one; when that is full, the old one is thrown away and the young one is the old one
+ * from then on. A node that is asked for moves to the young one, so that graphs that are launched stay known. */
 #include "writer/nodes.h"
 
 #include <stdlib.h>
 
 #define FIRST_NODES (1u << 10)
-#define MOST_NODES  (1u << 20)
-#define CAPTURING   1024u /* spans that may be making nodes at a time */
+#define MOST_NODES  (1u << 19) /* of a table */
+#define CAPTURING   1024u      /* spans that may be making nodes at a time */
 
 struct node {
     uint64_t id; /* 0: free */
     struct node_maker maker;
 };
 
-static struct node *table;
-static uint32_t room, used;
+struct table {
+    struct node *nodes; /* owned */
+    uint32_t room, used;
+};
+
+static struct table young, old;
+static uint64_t
+    forgotten; /* the largest id that was thrown away: CUPTI numbers graphs one after the other */
 static uint64_t refused;
 
-static struct node *place(struct node *in, uint32_t n, uint64_t id)
+/* ---- what nodes compute lives as long as somebody has it ---- */
+
+static void take_work(const struct captured *work)
 {
-    uint32_t at = (uint32_t)(id * 0x9e3779b97f4a7c15u >> 32) & (n - 1);
-    while (in[at].id && in[at].id != id)
-        at = (at + 1) & (n - 1);
-    return &in[at];
+    if (work)
+        ((struct captured *)work)->refs++;
 }
 
-static bool grow(void)
+static void leave_work(const struct captured *work)
 {
-    uint32_t n = room ? room * 2 : FIRST_NODES;
-    struct node *bigger = n <= MOST_NODES * 2 ? calloc(n, sizeof *bigger) : NULL;
-    if (!bigger)
+    if (work && --((struct captured *)work)->refs == 0)
+        free((struct captured *)work);
+}
+
+/* ---- nodes ---- */
+
+static struct node *place(const struct table *t, uint64_t id)
+{
+    uint32_t at = (uint32_t)(id * 0x9e3779b97f4a7c15u >> 32) & (t->room - 1);
+    while (t->nodes[at].id && t->nodes[at].id != id)
+        at = (at + 1) & (t->room - 1);
+    return &t->nodes[at];
+}
+
+static struct node *find(const struct table *t, uint64_t id)
+{
+    struct node *n = t->room ? place(t, id) : NULL;
+    return n && n->id ? n : NULL;
+}
+
+static bool grow(struct table *t)
+{
+    struct table bigger = {.room = t->room ? t->room * 2 : FIRST_NODES, .used = t->used};
+    bigger.nodes = bigger.room <= MOST_NODES * 2 ? calloc(bigger.room, sizeof *bigger.nodes) : NULL;
+    if (!bigger.nodes)
         return false;
-    for (uint32_t i = 0; i < room; i++)
-        if (table[i].id)
-            *place(bigger, n, table[i].id) = table[i];
-    free(table);
-    table = bigger;
-    room = n;
+    for (uint32_t i = 0; i < t->room; i++)
+        if (t->nodes[i].id)
+            *place(&bigger, t->nodes[i].id) = t->nodes[i];
+    free(t->nodes);
+    *t = bigger;
     return true;
+}
+
+static void forget_old(void)
+{
+    for (uint32_t i = 0; i < old.room; i++) {
+        const struct node *n = &old.nodes[i];
+        forgotten = n->id > forgotten ? n->id : forgotten;
+        leave_work(n->maker.work);
+        leave_work(n->maker.all);
+    }
+    free(old.nodes);
+    old = young;
+    young = (struct table){0};
+}
+
+/* NULL: no room. */
+static struct node *put(uint64_t id, const struct node_maker *maker)
+{
+    if (young.used * 2 >= young.room && !grow(&young))
+        return NULL;
+    struct node *n = place(&young, id);
+    take_work(maker->work);
+    take_work(maker->all);
+    leave_work(n->maker.work);
+    leave_work(n->maker.all);
+    young.used += n->id == 0;
+    *n = (struct node){id, *maker};
+    return n;
 }
 
 const struct node_maker *nodes_find(uint64_t node)
 {
-    struct node *n = room && node ? place(table, room, node) : NULL;
-    return n && n->id ? &n->maker : NULL;
+    struct node *n = node ? find(&young, node) : NULL;
+    if (!n && node && (n = find(&old, node))) {
+        struct node *moved = put(node, &n->maker);
+        n = moved ? moved : n;
+    }
+    refused += !n && node && node <= forgotten;
+    return n ? &n->maker : NULL;
 }
 
 void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
@@ -51,14 +112,14 @@ void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
     const struct node_maker *from = original ? nodes_find(original) : maker;
     if (node == 0 || !from || (from->span == 0 && !from->name && !from->work))
         return;
-    struct node_maker kept = *from; /* `from` may point into the table that grows */
-    if (used * 2 >= room && !grow()) {
-        refused++;
-        return;
-    }
-    struct node *n = place(table, room, node);
-    used += n->id == 0;
-    *n = (struct node){node, kept};
+    struct node_maker kept = *from; /* `from` may point into a table that grows, or goes */
+    take_work(kept.work);
+    take_work(kept.all);
+    if (young.used >= MOST_NODES)
+        forget_old();
+    refused += !put(node, &kept);
+    leave_work(kept.work);
+    leave_work(kept.all);
 }
 
 uint64_t nodes_refused(void)
@@ -76,8 +137,6 @@ static struct {
     struct captured *work;
 } capturing[CAPTURING];
 
-static uint32_t works;
-
 /* The span's work, made when it is new: *first. */
 static struct captured *work_of(const struct record_counted *c, bool *first)
 {
@@ -85,11 +144,12 @@ static struct captured *work_of(const struct record_counted *c, bool *first)
     *first = c->span && capturing[at].span != c->span;
     if (c->span == 0 || !*first)
         return c->span ? capturing[at].work : NULL;
-    struct captured *work = works < MOST_NODES ? calloc(1, sizeof *work) : NULL;
-    if (!work) /* it lives as long as the nodes do: for ever */
+    struct captured *work = calloc(1, sizeof *work);
+    if (!work)
         return NULL;
-    works++;
-    *work = (struct captured){c->flops, c->bytes, (uint32_t)c->where, 0};
+    *work = (struct captured){c->flops, c->bytes, (uint32_t)c->where, 0, 0};
+    leave_work(capturing[at].work);
+    take_work(work);
     capturing[at].span = c->span;
     return capturing[at].work = work;
 }
@@ -100,13 +160,15 @@ void nodes_count(struct node_maker *maker, const struct record_node *about)
     if (!about->is_kernel)
         return;
     struct captured *all = work_of(&about->outer, &first);
+    take_work(all); /* the inner one may have its place */
     bool one = about->inner.span == about->outer.span;
     struct captured *work = one ? all : work_of(&about->inner, &unused);
-    if (!all || !work)
-        return;
-    work->kernels++;
-    maker->work = work;
-    maker->all = first ? all : NULL;
+    if (all && work) {
+        work->kernels++;
+        maker->work = work;
+        maker->all = first && all->refs > 1 ? all : NULL;
+    }
+    leave_work(all);
 }
 
 uint64_t nodes_flops(const struct node_maker *maker)
