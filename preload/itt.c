@@ -438,9 +438,14 @@ static bool is_open(const struct thread_log *log, const void *key)
 static int event_start(int event)
 {
     const struct itt_string *name = itt_event_name(event);
-    struct thread_log *log = name ? enter() : NULL;
+    struct thread_log *log = enter();
     if (!log)
         return 0;
+    if (!name) { /* of a name too many */
+        thread_log_lost(log, LOSS_MARKER, 1);
+        leave();
+        return 0;
+    }
     const void *key = event_key(event);
     if (is_open(log, key)) {
         unsigned n = (unsigned)event - 1;

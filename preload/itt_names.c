@@ -224,6 +224,9 @@ int itt_event_make(const char *name, size_t len)
         if (atomic_compare_exchange_strong(&events[i], &there, string) || there == string)
             return (int)i + 1;
     }
+    static _Atomic bool said;
+    if (string && !atomic_exchange(&said, true))
+        log_warn("too many different ITT events: further ones are not in the trace");
     return 0;
 }
 

@@ -421,6 +421,28 @@ START_TEST(events)
 }
 END_TEST
 
+START_TEST(too_many_events)
+{
+    char name[32];
+    int last = 1;
+    capture_start();
+    for (int i = 0; i < 5000 && last; i++)
+        last = client.event_create(name, snprintf(name, sizeof name, "event %d", i));
+    ck_assert_int_eq(last, 0);
+    uint64_t so_far = lost(LOSS_MARKER);
+    client.event_start(last); /* no other's, and not silently none */
+    client.event_end(last);
+    ck_assert_int_eq(client.event_create("one more", 8), 0);
+    client.event_start(0);
+    ck_assert_uint_eq(lost(LOSS_MARKER) - so_far, 2);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "too many different ITT events"), 1);
+    client.event_start(client.event_create("event 7", 7));
+    client.event_end(client.event_create("event 7", 7));
+    expect(REC_SPAN, "event 7");
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(frames)
 {
     client.frame_begin_v3(&their_domain, NULL);
@@ -757,6 +779,7 @@ Suite *suite_itt(void)
     tcase_add_test(calls, metadata_is_the_tasks);
     tcase_add_test(calls, marks_are_instants);
     tcase_add_test(calls, events);
+    tcase_add_test(calls, too_many_events);
     tcase_add_test(calls, frames);
     tcase_add_test(calls, counters);
     tcase_add_test(calls, paused_and_ignored);
