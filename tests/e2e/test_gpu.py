@@ -27,6 +27,13 @@ def test_everything_launched_is_recorded_once_and_joined(tmp_path, name):
     result.behaves()
 
 
+def test_threads_that_come_and_go_in_one_window(tmp_path):
+    """What they did is forgotten while the window is open, and not before what they launched has come."""
+    result = gpu_run("many", tmp_path, "--threads", 2, "--streams", 1, "--launches", 1, "--ns", 3000000, "--rounds", 1000,
+                     SCHEDULE_SCOPE="none")
+    result.whole()
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_no_cuda_call_is_added(tmp_path, name):
     """The driver counts the calls of the whole process, by name; CUPTI is not there without cprof."""

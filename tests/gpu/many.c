@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many launches: --threads T, each with --streams S, --launches N per thread, kernels of --ns each, --devices D in
- * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch. On stderr: how long a
- * launch took, and `launch_cpu value ns`, the CPU time of its thread. */
+ * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch, --rounds R: all of that so
+ * often, each time by new threads. On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
 #include <pthread.h>
 #include <time.h>
 
@@ -54,19 +54,22 @@ int main(int argc, char **argv)
     nanoseconds = number(argc, argv, "ns", 2000);
     n_devices = number(argc, argv, "devices", 1);
     sync_after = number(argc, argv, "sync", 0);
+    long rounds = number(argc, argv, "rounds", 1);
     CHECK(cudaSetDevice(0));
     if (number(argc, argv, "mark", 0))
         cprof_step();
     pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
     clock_gettime(CLOCK_MONOTONIC, &a);
-    for (long i = 0; i < n_threads; i++)
-        CHECK(pthread_create(&threads[i], NULL, run, (void *)(intptr_t)i));
-    for (long i = 0; i < n_threads; i++)
-        pthread_join(threads[i], NULL);
+    for (long round = 0; round < rounds; round++) {
+        for (long i = 0; i < n_threads; i++)
+            CHECK(pthread_create(&threads[i], NULL, run, (void *)(intptr_t)i));
+        for (long i = 0; i < n_threads; i++)
+            pthread_join(threads[i], NULL);
+    }
     clock_gettime(CLOCK_MONOTONIC, &b);
     free(threads);
     double seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
-    double launches = (double)(n_threads * n_launches);
+    double launches = (double)(rounds * n_threads * n_launches);
     fprintf(stderr, "%.3f s, %.0f ns per launch\n", seconds, seconds * 1e9 / launches);
     fprintf(stderr, "launch_cpu %.1f ns\n", (double)cpu_ns / launches);
     return report();
