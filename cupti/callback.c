@@ -9,7 +9,7 @@
 #define STATE_SINCE 20 /* 12.2 */
 
 static const struct cupti *api;
-static void (*on_gone)(const char *why);
+static struct callback_to on;
 static _Atomic bool dead; /* forked child writes, callbacks read; relaxed */
 
 static uint64_t id_of(void *node)
@@ -34,23 +34,30 @@ static void called(void *arg, int domain, uint32_t cbid, const void *data)
     (void)arg;
     if (atomic_load_explicit(&dead, memory_order_relaxed) || !data)
         return;
-    if (domain == CUPTI_RESOURCE && (cbid == CUPTI_NODE_CREATED || cbid == CUPTI_NODE_CLONED)) {
+    if (domain == CUPTI_RESOURCE &&
+        (cbid == CUPTI_INIT_FINISHED || cbid == CUPTI_CONTEXT_CREATED)) {
+        if (on.ready)
+            on.ready();
+    } else if (domain == CUPTI_RESOURCE &&
+               (cbid == CUPTI_NODE_CREATED || cbid == CUPTI_NODE_CLONED)) {
         const struct cupti_resource *r = data;
         if (r->graph)
             node_made(r->graph, cbid == CUPTI_NODE_CLONED);
     } else if (domain == CUPTI_STATE && cbid == CUPTI_FATAL_ERROR) {
         const struct cupti_state *s = data;
-        on_gone(s->message ? s->message : bind_error(api, s->result));
+        on.gone(s->message ? s->message : bind_error(api, s->result));
     }
 }
 
-int callback_subscribe(const struct cupti *c, void **subscriber, void (*gone)(const char *why))
+int callback_subscribe(const struct cupti *c, void **subscriber, const struct callback_to *to)
 {
     api = c;
-    on_gone = gone;
+    on = *to;
     int result = c->subscribe(subscriber, called, NULL);
     if (result != CUPTI_OK)
         return result;
+    c->enable_callback(1, *subscriber, CUPTI_RESOURCE, CUPTI_INIT_FINISHED);
+    c->enable_callback(1, *subscriber, CUPTI_RESOURCE, CUPTI_CONTEXT_CREATED);
     if (c->get_graph_node_id) {
         c->enable_callback(1, *subscriber, CUPTI_RESOURCE, CUPTI_NODE_CREATED);
         c->enable_callback(1, *subscriber, CUPTI_RESOURCE, CUPTI_NODE_CLONED);

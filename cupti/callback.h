@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUPTI calls on application threads apart from buffers: graph nodes as they come into being, and errors that end it. */
+/* What CUPTI calls on application threads apart from buffers: the driver, contexts and graph nodes as they come into being, and errors
+ * that end it. */
 #ifndef CUPTI_CALLBACK_H
 #define CUPTI_CALLBACK_H
 
@@ -7,9 +8,14 @@
 
 #include "cupti/bind.h"
 
-/* Subscribes; *subscriber is what cuptiUnsubscribe() takes. gone() is called, on any thread, when CUPTI tells that it has ended of
- * itself. Returns CUPTI's result. */
-int callback_subscribe(const struct cupti *c, void **subscriber, void (*gone)(const char *why));
+/* Called on any thread. */
+struct callback_to {
+    void (*gone)(const char *why); /* CUPTI tells that it has ended of itself */
+    void (*ready)(void); /* the driver is initialised, and again for each context; or NULL */
+};
+
+/* Subscribes; *subscriber is what cuptiUnsubscribe() takes. Returns CUPTI's result. */
+int callback_subscribe(const struct cupti *c, void **subscriber, const struct callback_to *to);
 
 /* Forked child: callbacks do nothing from now on. */
 void callback_abandon(void);

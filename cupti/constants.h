@@ -19,9 +19,11 @@
 #define CUPTI_STATE    6
 
 /* CUpti_CallbackIdResource, CUpti_CallbackIdState */
-#define CUPTI_NODE_CREATED 13
-#define CUPTI_NODE_CLONED  20
-#define CUPTI_FATAL_ERROR  1
+#define CUPTI_CONTEXT_CREATED 1
+#define CUPTI_INIT_FINISHED   5
+#define CUPTI_NODE_CREATED    13
+#define CUPTI_NODE_CLONED     20
+#define CUPTI_FATAL_ERROR     1
 
 /* CUpti_ActivityThreadIdType */
 #define CUPTI_THREAD_DEFAULT 0 /* pthread_self(), cut */

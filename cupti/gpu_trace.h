@@ -21,6 +21,8 @@ struct gpu_options {
     bool memory;           /* driver memory too */
     const char *
         dump_path; /* folder into which every raw buffer is written (debugging, fixtures), or NULL */
+    /* called when the driver is initialised, and again for each context, on the program's thread inside the driver */
+    void (*driver_ready)(void);
 };
 
 /* Takes the options; touches nothing else. Once, at wake-up, before the functions below. */

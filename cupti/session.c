@@ -233,9 +233,10 @@ static void say_other(bool from_start)
  * not ask who is subscribed. One that was never seen (a tool outside the process) is left alone. False: not now. */
 static bool join_in(int *result)
 {
+    const struct callback_to to = {.gone = gone, .ready = options.driver_ready};
     subscriber = NULL;
     *result =
-        other_is_idle() ? callback_subscribe(&api, &subscriber, gone) : CUPTI_MULTIPLE_SUBSCRIBERS;
+        other_is_idle() ? callback_subscribe(&api, &subscriber, &to) : CUPTI_MULTIPLE_SUBSCRIBERS;
     if (*result != CUPTI_OK)
         subscriber = NULL;
     return *result == CUPTI_OK ||

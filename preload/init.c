@@ -211,12 +211,22 @@ static bool start_writer(const struct config *config)
     return writer_start(&options);
 }
 
+/* The driver has registered its own handler by the end of cuInit or of the first context. Where no CUDA call passes a hook (a runtime
+ * linked into the program) nothing else tells. */
+static void driver_ready(void)
+{
+    static _Atomic unsigned times;
+    if (atomic_load(&times) < 2 && atomic_fetch_add(&times, 1) < 2)
+        atexit(cprof_at_exit);
+}
+
 static void configure_gpu(const struct config *config)
 {
     struct gpu_options options = {.buffer_bytes = (uint64_t)config->gpu_buffer_kb << 10,
                                   .whole_graphs = config->gpu_graphs == CONFIG_GRAPHS_WHOLE,
                                   .memory = config->profile_memory,
-                                  .dump_path = config->gpu_dump[0] ? config->gpu_dump : NULL};
+                                  .dump_path = config->gpu_dump[0] ? config->gpu_dump : NULL,
+                                  .driver_ready = driver_ready};
     gpu_configure(&options);
 }
 
@@ -345,6 +355,7 @@ void cprof_cuda_begins(void)
         gpu_start(steps_want_gpu());
         if (entered)
             guard_leave();
+        atexit(cprof_at_exit); /* again: before the destructors of the libcupti that was opened */
         atomic_store(&state, GPU_STARTED);
         cancel_back(cancel);
     } else if (none != GPU_STARTED) {

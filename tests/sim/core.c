@@ -391,6 +391,16 @@ static void call_injection(void)
         initialize();
 }
 
+/* The real driver, too, goes down in a handler of the process's end: calls answer CUDA_ERROR_DEINITIALIZED from then on, and what was
+ * registered before cuInit comes too late (openucx/ucx#11275, argonne-lcf/THAPI#276). Where in cuInit it registers the handler is not
+ * documented; here it is at the end, later than anything that an injection library can register. */
+static _Atomic bool down;
+
+static void go_down(void)
+{
+    down = true;
+}
+
 CUresult sim_init(void)
 {
     int expected = 0;
@@ -402,6 +412,11 @@ CUresult sim_init(void)
         init_result = sim_fault("no_driver", NULL) ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
         if (init_result == CUDA_SUCCESS)
             call_injection();
+        if (init_result == CUDA_SUCCESS) {
+            const struct sim_resource_info nothing = {0};
+            atexit(go_down);
+            sim_tap()->resource(SIM_INIT_FINISHED, &nothing);
+        }
         in_init = false;
         init_state = 2;
     }
@@ -459,6 +474,11 @@ static bool core_forked(void)
     return sim_forked;
 }
 
+static bool core_down(void)
+{
+    return down;
+}
+
 static int core_use_device(int device)
 {
     return (int)sim_use_device(device);
@@ -481,6 +501,7 @@ __attribute__((visibility("default"))) const struct sim_core *sim_core(void)
         .fault = sim_fault,
         .count = core_count,
         .forked = core_forked,
+        .down = core_down,
         .use_device = core_use_device,
         .current_device = sim_current_device,
     };

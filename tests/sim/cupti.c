@@ -138,10 +138,30 @@ CUptiResult sim_result(CUptiResult result)
     return result;
 }
 
+/* The real one is C++: as the loader opens it, it registers some 120 destructors of its own objects with __cxa_atexit(), all versions
+ * from 11.8.87 to 13.5.25 (seen by interposing that function). They run before the atexit() handlers that are older than the library. */
+static _Atomic bool torn_down;
+
+static void tear_down(void)
+{
+    atomic_store(&torn_down, true);
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    atexit(tear_down);
+}
+
 CUptiResult sim_refusal(const char *fault, bool without_driver)
 {
     const struct sim_core *core = sim_driver();
     long error = 0;
+    bool late = core && core->down && core->down() && !without_driver;
+    if (late || atomic_load(&torn_down)) {
+        sim_misuse("%s after the %s", strchr(fault, ':') + 1,
+                   late ? "driver went down" : "library's own destructors ran");
+        return CUPTI_ERROR_UNKNOWN;
+    }
     if (!core)
         return without_driver ? CUPTI_SUCCESS : CUPTI_ERROR_UNKNOWN;
     while (core->fault(fault, &error) && error == NEVER)

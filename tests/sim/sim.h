@@ -87,6 +87,7 @@ enum sim_resource {
     SIM_GRAPH_NODE_CLONED, /* node, graph: the executable graph's; from_node, from_graph: what it was made from */
     SIM_GRAPH_EXEC_CREATED,
     SIM_MODULE_LOADED,
+    SIM_INIT_FINISHED, /* cuInit is done */
 };
 
 struct sim_resource_info {
@@ -150,6 +151,7 @@ struct sim_core {
     uint64_t (*count)(const char *name);
     /* In a child made by fork after cuInit: every call answers CUDA_ERROR_NOT_INITIALIZED and reports nothing. */
     bool (*forked)(void);
+    bool (*down)(void); /* the driver's handler at the end of the process has run */
     /* For libcudart: makes a context of the device current on this thread (its primary one unless a context of it is)
      * without any API call; the device of the current context, -1 without one. */
     int (*use_device)(int device);
