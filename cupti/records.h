@@ -9,10 +9,10 @@
 
 #include <stdint.h>
 
-/* cuptiGetVersion(): numbered one by one until 12.9, then xxyyzz. */
+/* cuptiGetVersion(): numbered one by one until 12.9, then xxyyzz. The libraries of 11.8, 12.0 and 12.1 all say 18. */
 enum cupti_version {
     CUPTI_11_8 = 18,
-    CUPTI_12_2 = 20,
+    CUPTI_12_3 = 21,
     CUPTI_12_4 = 22,
     CUPTI_12_8 = 26,
     CUPTI_13_1 = 130100,
@@ -135,7 +135,7 @@ struct cupti_event {
     uint32_t graph;
 };
 
-/* CUpti_ActivityOverhead (11.8), 2 (12.2), 3 (12.4 in the headers) */
+/* CUpti_ActivityOverhead (11.8), 2 (12.3), 3 (12.4) */
 struct cupti_overhead {
     uint32_t kind;
     uint32_t overhead_kind;
@@ -149,7 +149,7 @@ struct cupti_overhead {
         } device;
     } object;
     uint64_t start, end;
-    /* from 12.2 */
+    /* from 12.3 */
     uint32_t correlation, reserved;
     /* from 12.4 */
     void *data; /* ours to free */

@@ -265,7 +265,7 @@ static enum translate_result take_overhead(const struct translate *t, const void
     if (times != TRANSLATE_RECORD) {
         return times;
     }
-    begin(out, GPU_OVERHEAD, t->version >= CUPTI_12_2 ? o->correlation : 0,
+    begin(out, GPU_OVERHEAD, t->version >= CUPTI_12_3 ? o->correlation : 0,
           gpu_overhead_name(o->overhead_kind));
     set_times(t, o->start, o->end, out);
     if (o->object_kind == OBJECT_THREAD) {

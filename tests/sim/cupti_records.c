@@ -22,7 +22,9 @@ _Static_assert(offsetof(CUpti_ActivityDevice4, name) == offsetof(CUpti_ActivityD
 _Static_assert(offsetof(CUpti_ActivityOverhead, start) == offsetof(CUpti_ActivityOverhead3, start),
                "overhead records only grow");
 
-/* From version `since` on, a kind has this size; rows of a kind in rising order. */
+/* From version `since` on, a kind has this size; rows of a kind in rising order. As the newest struct of each kind in the headers of
+ * 11.8.87, 12.0.146, 12.1.105, 12.2.142, 12.3.101, 12.4.127, 12.5.82, 12.6.80, 12.8.90 and 13.0.48 (12.0 and 12.1 have number 18, too;
+ * 19 stands for their larger kernel here). */
 static const struct {
     uint32_t kind, since;
     size_t size;
@@ -36,7 +38,7 @@ static const struct {
     {CUPTI_ACTIVITY_KIND_DRIVER, 0, sizeof(CUpti_ActivityAPI)},
     {CUPTI_ACTIVITY_KIND_RUNTIME, 0, sizeof(CUpti_ActivityAPI)},
     {CUPTI_ACTIVITY_KIND_DEVICE, 0, sizeof(CUpti_ActivityDevice4)},
-    {CUPTI_ACTIVITY_KIND_DEVICE, 22, sizeof(CUpti_ActivityDevice5)},
+    {CUPTI_ACTIVITY_KIND_DEVICE, 20, sizeof(CUpti_ActivityDevice5)},
     {CUPTI_ACTIVITY_KIND_CONTEXT, 0, sizeof(CUpti_ActivityContext)},
     {CUPTI_ACTIVITY_KIND_CONTEXT, 22, sizeof(CUpti_ActivityContext2)},
     {CUPTI_ACTIVITY_KIND_CONTEXT, 23, sizeof(CUpti_ActivityContext3)},
@@ -44,7 +46,7 @@ static const struct {
     {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 19, sizeof(CUpti_ActivityKernel9)},
     {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 130000, sizeof(CUpti_ActivityKernel10)},
     {CUPTI_ACTIVITY_KIND_OVERHEAD, 0, sizeof(CUpti_ActivityOverhead)},
-    {CUPTI_ACTIVITY_KIND_OVERHEAD, 20, sizeof(CUpti_ActivityOverhead2)},
+    {CUPTI_ACTIVITY_KIND_OVERHEAD, 21, sizeof(CUpti_ActivityOverhead2)},
     {CUPTI_ACTIVITY_KIND_OVERHEAD, 22, sizeof(CUpti_ActivityOverhead3)},
     {CUPTI_ACTIVITY_KIND_MEMCPY2, 0, sizeof(CUpti_ActivityMemcpyPtoP4)},
     {CUPTI_ACTIVITY_KIND_CUDA_EVENT, 0, sizeof(CUpti_ActivityCudaEvent)},
