@@ -35,6 +35,7 @@ def run_build(check):
 def run_cost(check):
     cost.run_cost(check)
     cost.run_window_end(check)
+    cost.run_window_open(check)
 
 
 def torch_is_there(check):

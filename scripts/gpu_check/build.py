@@ -168,10 +168,16 @@ def build_kernels(check, folder):
     return error
 
 
+def toolkit_major(nvcc):
+    """The toolkit's: its runtime asks for that cuBLAS, too."""
+    release = re.search(r"release (\d+)\.", output([nvcc, "--version"])) if nvcc else None
+    return int(release.group(1)) if release else 13
+
+
 def stub(check, folder, which, object_file):
     """An empty library with a real one's name and the symbols that a program takes from it, to link against: the real one is the machine's
     with the GPU. Its version node is the real one's, so that the program asks for the same symbols."""
-    soname, symbols, node = (text and text.format(major=13) for text in STUBS[which])
+    soname, symbols, node = (text and text.format(major=toolkit_major(check.nvcc)) for text in STUBS[which])
     wanted = sorted(set(re.findall(rf"\bU ({symbols}\w*)", output(["nm", "-u", object_file]))))
     library = folder / "stubs" / object_file.stem / soname
     library.parent.mkdir(parents=True, exist_ok=True)

@@ -91,6 +91,22 @@ def run_window_end(check):
               "<= 100 us", found["cpu_most"] <= 100)
 
 
+def run_window_open(check):
+    """The stepping thread where kinds are switched on without a warmup step, beside a context that is at work: how long the edge and the
+    first launch behind it hold it, the first time and later. Others saw seconds (pytorch/kineto#542) where CUPTI was not there from the start."""
+    if not check.has("window_end"):
+        return
+    windows = 3 if check.options.quick else 9
+    result = check.run([check.program("window_end"), "--launches", 1000, "--windows", windows], WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
+    found = {name: float(value) for name, value in re.findall(r"^gpu_window_open_(\w+) ([\d.]+) us$", result.err, re.M)}
+    check.figures["window_open_us"] = found
+    if result.rc != 0 or "launch_median" not in found:
+        check.fail("window_open", f"ends with {result.rc}: {result.err[-300:]}")
+        return
+    check.row("thread where a window opens without warmup",
+              f"edge {found['edge_first']} us, later {found['edge_median']}; first launch {found['launch_first']}, later {found['launch_median']}")
+
+
 def run_clock(check):
     """Kernels against their launches over a minute: the least gap in each tenth of it, and whether it drifts."""
     if not check.has("many"):

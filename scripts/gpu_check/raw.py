@@ -2,6 +2,7 @@
 """The raw buffers that CPROF_GPU_DUMP writes (layout: cupti/dump.h), for what a trace may not tell: every API call of the process as CUPTI saw
 it, those of cprof's own threads included."""
 
+import bisect
 import collections
 import struct
 
@@ -11,18 +12,20 @@ WAITS = {(RUNTIME, 126): "device", (RUNTIME, 165): "device", (RUNTIME, 131): "st
          (DRIVER, 17): "device", (DRIVER, 800): "device", (DRIVER, 126): "stream", (DRIVER, 440): "stream", (DRIVER, 121): "event"}
 
 
+Call = collections.namedtuple("Call", "kind cbid start end tid correlation")
+
+
 def api_calls(path):
-    """(kind, cbid, tid, correlation) of each API record of a file."""
+    """Each API record of a file."""
     data = open(path, "rb").read()
     if data[:8] != b"CPROFGPU":
         raise ValueError(f"{path}: no raw buffer")
     _form, _version, _flags, _base, size, count = struct.unpack_from("<IIIQQI", data, 8)
     start = 8 + struct.calcsize("<IIIQQI")
     for at in struct.unpack_from(f"<{count}I", data, start + size):
-        kind, cbid = struct.unpack_from("<II", data, start + at)
+        kind, cbid, begun, ended, _pid, tid, correlation = struct.unpack_from("<IIQQIII", data, start + at)
         if kind in (DRIVER, RUNTIME):
-            tid, correlation = struct.unpack_from("<II", data, start + at + 28)
-            yield kind, cbid, tid, correlation
+            yield Call(kind, cbid, begun, ended, tid, correlation)
 
 
 def waits(paths):
@@ -30,10 +33,10 @@ def waits(paths):
     call inside it carry one correlation and count once."""
     seen, threads = {}, set()
     for path in paths:
-        for kind, cbid, tid, correlation in api_calls(path):
-            threads.add(tid)
-            if (kind, cbid) in WAITS:
-                seen[correlation] = WAITS[kind, cbid]
+        for call in api_calls(path):
+            threads.add(call.tid)
+            if (call.kind, call.cbid) in WAITS:
+                seen[call.correlation] = WAITS[call.kind, call.cbid]
     return collections.Counter(seen.values()), threads
 
 
@@ -43,3 +46,21 @@ def wait_problems(paths, tally):
     asked = {"device": tally["device_syncs"], "stream": tally["stream_syncs"], "event": tally["event_syncs"]}
     problems = [f"{asked[what]} waits for {what} asked for by the program, CUPTI saw {found[what]}" for what in asked if asked[what] != found[what]]
     return {"waits": dict(found), "threads": len(threads)}, problems
+
+
+def nesting(paths):
+    """Of driver calls made inside a runtime call of their thread, how many have its correlation and how many one of their own: CUPTI's
+    documentation leaves open which, and writer/join.c takes both. Runtime calls, too."""
+    calls = [call for path in paths for call in api_calls(path)]
+    outer, found = collections.defaultdict(list), collections.Counter()
+    for call in calls:
+        if call.kind == RUNTIME:
+            outer[call.tid].append((call.start, call.end, call.correlation))
+    for runtime in outer.values():
+        runtime.sort()
+    for call in calls:
+        runtime = outer[call.tid]
+        before = bisect.bisect_right(runtime, (call.start, float("inf"))) - 1
+        if call.kind == DRIVER and before >= 0 and call.end <= runtime[before][1]:
+            found["same id" if call.correlation == runtime[before][2] else "own id"] += 1
+    return {"runtime": sum(map(len, outer.values())), "same id": found["same id"], "own id": found["own id"]}

@@ -51,9 +51,19 @@ def loss_problems(trace):
     return [f"lost: {lost}"] if lost else []
 
 
+def fills_as_kernels(trace, tally):
+    """The driver may run a fill of a graph as a kernel, and CUPTI then tells of a kernel (its changes of 11.0: "no longer disables the
+    conversion of memset nodes into kernel nodes"). So many: kernels of graphs too many and fills too few, by the same number."""
+    graphs = collections.Counter(e["cat"] for e in rows_of(trace, *WORK) if e["args"].get("graph id"))
+    more, fewer = graphs["kernel"] - tally.get("graph_kernels", 0), tally.get("graph_fills", 0) - graphs["gpu_memset"]
+    return more if more == fewer and more > 0 else 0
+
+
 def count_problems(trace, tally):
     """Against what the program says it launched."""
     found = collections.Counter(e["cat"] for e in rows_of(trace, *WORK))
+    as_kernels = fills_as_kernels(trace, tally)
+    found.update(kernel=-as_kernels, gpu_memset=as_kernels)
     for category, name in (("kernel", "kernels"), ("gpu_memset", "fills")):
         launched = tally.get(name, 0) + tally.get("graph_" + name, 0)
         if found[category] != launched:
@@ -84,7 +94,7 @@ def whole_problems(trace, tally, slots=0):
     figures, problems = join_problems(trace)
     gaps = figures.pop("gaps")
     problems += [*count_problems(trace, tally), *loss_problems(trace)]
-    figures.update(counted(trace), launched=tally.get("kernels", 0) + tally.get("graph_kernels", 0))
+    figures.update(counted(trace), launched=tally.get("kernels", 0) + tally.get("graph_kernels", 0), fills_as_kernels=fills_as_kernels(trace, tally))
     if slots:
         figures["gap_slots_ns"] = least_of_slots(gaps, slots)
     return figures, problems

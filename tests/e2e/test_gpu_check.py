@@ -15,7 +15,7 @@ from gpu_runs import gpu_run, needed
 from support import run, step_numbers, load
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from gpu_check import compare, raw, rules  # noqa: E402
+from gpu_check import build, compare, raw, rules  # noqa: E402
 
 
 def gpu_check(out, *args, faults=""):
@@ -40,6 +40,10 @@ def test_green_on_the_simulated_gpu(tmp_path):
     assert len(found["clock"]["least_gap_of_each_tenth_ns"]) == 10 and found["clock"]["least_gap_ns"] > 0
     assert found["raw"]["no wait of cprof's for the device (raw API records)"]["many"]["waits"]["stream"] > 0
     assert set(found["cost"]) == {"C, launch-bound", "C, compute-bound"} and found["window_end_us"]["cpu_most"] > 0
+    assert found["window_open_us"]["edge_first"] > 0 and found["window_open_us"]["launch_median"] > 0
+    assert found["programs"]["a graph made before the window"]["kernels"] > 4
+    nested = found["driver_calls_inside_runtime_calls"]
+    assert nested["runtime"] > 100 and nested["same id"] > 10 and nested["own id"] == 0
     assert {"gpu", "nvcc", "cupti", "torch", "python", "commit"} <= found["versions"].keys()
     assert {path.name for path in tmp_path.iterdir()} == {"gpu_check.json", "gpu_check.txt", "fixtures.tar.gz", "logs.tar.gz", "traces.tar.gz"}
     shown = (tmp_path / "gpu_check.txt").read_text().strip()
@@ -167,6 +171,29 @@ def test_a_wait_that_the_program_did_not_ask_for_is_seen(tmp_path):
     for what in ("device_syncs", "stream_syncs", "event_syncs"):
         fewer = {**result.launched, what: result.launched[what] - 1}
         assert len(raw.wait_problems(found, fewer)[1]) == 1
+
+
+@needed
+def test_a_fill_of_a_graph_may_be_a_kernel(run_of):
+    (trace,), told = run_of("graphs", "--launches", 2)
+    assert rules.whole_problems(trace, told)[1] == []
+    other = copy.deepcopy(trace)
+    fills = [e for e in rules.rows_of(other, "gpu_memset") if e["args"].get("graph id")]
+    for fill in fills[:3]:
+        fill.update(cat="kernel", name="memset kernel")
+    figures, problems = rules.whole_problems(other, told)
+    assert problems == [] and figures["fills_as_kernels"] == 3
+    fills[-1]["cat"] = "gone"
+    assert any("fills launched" in text for text in rules.whole_problems(other, told)[1])
+
+
+def test_stubs_are_named_as_the_toolkit_is(tmp_path):
+    for line, major in (("Cuda compilation tools, release 12.8, V12.8.93", 12), ("Cuda compilation tools, release 13.0, V13.0.88", 13)):
+        nvcc = tmp_path / "nvcc"
+        nvcc.write_text(f"#!/bin/sh\necho '{line}'\n")
+        nvcc.chmod(0o755)
+        assert build.toolkit_major(str(nvcc)) == major
+    assert build.toolkit_major(None) == 13
 
 
 @needed
