@@ -30,8 +30,8 @@ void gpu_configure(const struct gpu_options *options);
 
 /* Finds CUPTI, subscribes, and enables and disables CONCURRENT_KERNEL once, so that modules loaded and graphs made from now on are known
  * and the seconds this can take belong to start-up; arms the other kinds when `arm`. From InitializeInjection or the first CUDA call
- * of the process, whichever comes first; later calls do nothing. Application thread. */
-void gpu_start(bool arm);
+ * of the process, whichever comes first; later calls do nothing. initializing: the former, inside cuInit. Application thread. */
+void gpu_start(bool arm, bool initializing);
 
 /* Switches the kinds on now, when they are not: a step begins to be recorded without a warmup step before it. Stepping thread; cheap
  * when they are on. */

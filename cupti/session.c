@@ -156,12 +156,12 @@ static void gone(const char *why)
 
 /* ---- kinds; under the lock ---- */
 
-static void arm(void)
+static void arm(bool initializing)
 {
     bool calls = false;
     if (atomic_load(&armed) || !in_phase(PHASE_READY))
         return;
-    switch_on(&api, &options, &calls);
+    switch_on(&api, &options, initializing, &calls);
     filtered = false;
     if (calls)
         calls_begin();
@@ -243,7 +243,7 @@ static bool join_in(int *result)
            (*result == CUPTI_MULTIPLE_SUBSCRIBERS && other.subscribed && other_is_idle());
 }
 
-static void start(bool arm_now)
+static void start(bool arm_now, bool initializing)
 {
     int result;
     if (!buffers_start(options.buffer_bytes, PRESENT_BYTES, api.version >= MAY_REFUSE)) {
@@ -284,7 +284,7 @@ static void start(bool arm_now)
     set_phase(PHASE_READY);
     log_debug("CUPTI %u from %s", api.version, api.path);
     if (arm_now)
-        arm();
+        arm(initializing);
 }
 
 /* A window begins: back from another client, if it is done. */
@@ -306,7 +306,7 @@ void gpu_configure(const struct gpu_options *given)
     options = *given;
 }
 
-void gpu_start(bool arm_now)
+void gpu_start(bool arm_now, bool initializing)
 {
     if (atomic_load(&dead) || atomic_exchange(&begun, true))
         return;
@@ -331,7 +331,7 @@ void gpu_start(bool arm_now)
         break;
     case BIND_DONE:
         if (lock_within(&lock, WAIT_APP_MS)) {
-            start(arm_now);
+            start(arm_now, initializing);
             pthread_mutex_unlock(&lock);
         }
         break;
@@ -356,7 +356,7 @@ void gpu_arm(void)
     inside = true;
     if (lock_within(&lock, WAIT_APP_MS)) {
         come_back();
-        arm();
+        arm(false);
         pthread_mutex_unlock(&lock);
     }
     inside = false;
@@ -480,7 +480,7 @@ static void change(enum gpu_want want)
     atomic_store(&asked, 0);
     if (wanted == GPU_WANT_NOTHING) {
         come_back();
-        arm();
+        arm(false);
     }
     if (atomic_load(&armed) && !filtered)
         switch_filter(&api);

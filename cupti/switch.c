@@ -85,11 +85,19 @@ static bool wanted(const struct row *row, const struct gpu_options *options)
     return true;
 }
 
-/* Devices and contexts that exist are told of, too. */
-static int enable(const struct cupti *c, int kind)
+/* Devices and contexts that exist are told of, too; devices once, because they stay what they are and the name in each record is, from
+ * 13.0 on, the client's to free (cupti_activity.h; before, it was CUPTI's, so none is freed). Inside cuInit nothing exists yet: the
+ * records come of themselves, and CUPTI is not made to ask a driver that is just being initialised. */
+static int enable(const struct cupti *c, int kind, bool initializing)
 {
-    bool dump = kind == CUPTI_KIND_DEVICE || kind == CUPTI_KIND_CONTEXT;
-    return dump && c->enable_and_dump ? c->enable_and_dump(kind) : c->enable(kind);
+    static bool devices_told;
+    bool device = kind == CUPTI_KIND_DEVICE;
+    bool dump = kind == CUPTI_KIND_CONTEXT || (device && !devices_told);
+    if (!dump || initializing || !c->enable_and_dump)
+        return c->enable(kind);
+    int result = c->enable_and_dump(kind);
+    devices_told |= device && result == CUPTI_OK;
+    return result;
 }
 
 /* One line for all kinds that were refused for the same reason; none for those that a line has named. */
@@ -116,7 +124,8 @@ static void say_refused(const struct cupti *c, const int *results, const bool *a
     }
 }
 
-unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool *calls)
+unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing,
+                   bool *calls)
 {
     unsigned count = 0;
     int results[ROWS] = {0};
@@ -127,7 +136,7 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
         if (!wanted(&rows[i], options))
             continue;
         asked[i] = true;
-        results[i] = enable(c, rows[i].number);
+        results[i] = enable(c, rows[i].number, initializing);
         on[i] = results[i] == CUPTI_OK;
         count += on[i];
     }

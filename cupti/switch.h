@@ -11,8 +11,9 @@
 void switch_learn(const struct cupti *c);
 
 /* Enables the kinds that `options` asks for, kernels first and calls last, so that no call is recorded whose kernel is not. Returns how
- * many are on; *calls: whether runtime or driver calls are among them. */
-unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool *calls);
+ * many are on; *calls: whether runtime or driver calls are among them. initializing: inside cuInit. */
+unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing,
+                   bool *calls);
 
 /* Takes the calls that traces do not show out of what switch_on() enabled; a thousand calls of CUPTI, so not on a thread that
  * trains. */

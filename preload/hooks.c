@@ -118,7 +118,7 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
         /* When another thread wakes cprof up, and is done just behind this, CUPTI has not begun: the call would be recorded without its kernel. */
         bool waking = atomic_load(&cprof_life) == LIFE_WAKING;
         if (!settled() && !cprof_is_injected())
-            cprof_cuda_begins();
+            cprof_cuda_begins(false);
         bool capture = is_capture(id);
         if (capture && atomic_load(&cprof_life) == LIFE_AWAKE)
             trigger_cuda(strstr(infos[id].symbol, "Start") != NULL);
@@ -155,7 +155,8 @@ void hook_end(struct hook_call *call, bool succeeded)
             gpu_clock_look(span_close(call->log, call));
         /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
-            cprof_cuda_begins(); /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
+            cprof_cuda_begins(
+                false); /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cprof_cuda_alive();
         }

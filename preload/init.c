@@ -338,7 +338,7 @@ static void wait_for_gpu_start(const _Atomic int *state, const pthread_t *starte
     }
 }
 
-void cprof_cuda_begins(void)
+void cprof_cuda_begins(bool initializing)
 {
     static _Atomic int state;
     static pthread_t starter; /* written before GPU_STARTING is */
@@ -352,7 +352,7 @@ void cprof_cuda_begins(void)
         starter = pthread_self();
         atomic_store(&state, GPU_STARTING);
         bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
-        gpu_start(steps_want_gpu());
+        gpu_start(steps_want_gpu(), initializing);
         if (entered)
             guard_leave();
         atexit(cprof_at_exit); /* again: before the destructors of the libcupti that was opened */

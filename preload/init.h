@@ -34,9 +34,9 @@ static inline void cprof_wake_once(enum wake_reason reason)
 bool cprof_awake(void);
 
 /* CUDA comes alive in this process: starts the GPU side, once; does nothing while cprof sleeps or is over, or when the GPU is not to be
- * recorded. From InitializeInjection, before any context; from a hook only where the driver was told to load another library. Any
- * application thread. */
-void cprof_cuda_begins(void);
+ * recorded. From InitializeInjection, before any context (initializing: inside cuInit); from a hook only where the driver was told to load
+ * another library. Any application thread. */
+void cprof_cuda_begins(bool initializing);
 
 /* True when the driver was told to call this library (CUDA_INJECTION64_PATH). Any thread. */
 bool cprof_is_injected(void);

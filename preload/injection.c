@@ -22,7 +22,7 @@ int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
 VISIBLE int InitializeInjection(void)
 {
     cprof_wake_once(WAKE_INJECTION);
-    cprof_cuda_begins();
+    cprof_cuda_begins(true);
     return 1;
 }
 

@@ -20,8 +20,15 @@ def rows_of(trace, *categories):
     return [e for e in trace["traceEvents"] if e.get("ph") == "X" and e.get("cat") in categories]
 
 
+def device_problems(trace):
+    """The devices that kernels ran on are described: what one can do, the occupancy, the peak that MFU is of."""
+    known = {device["id"] for device in trace.get("deviceProperties", [])}
+    missing = {e["args"]["device"] for e in rows_of(trace, "kernel") if "device" in e["args"]} - known
+    return [f"deviceProperties lacks device {sorted(missing)}"] if missing else []
+
+
 def join_problems(trace):
-    """({figures}, problems): every kernel, copy and fill has its call, which came before it."""
+    """({figures}, problems): every kernel, copy and fill has its call, which came before it; each device is described."""
     calls = collections.defaultdict(list)
     for e in rows_of(trace, *CALLS):
         calls[e["args"].get("correlation")].append(e)
@@ -43,7 +50,7 @@ def join_problems(trace):
     figures = {"unmatched": unmatched, "before_call": early, "least_gap_ns": min((gap for _, gap in gaps), default=None), "gaps": gaps}
     problems = [f"{n} {what}" for n, what in ((unmatched, "without their call"), (early, "start before their call"),
                                               (twice, "of a call that has one already"), (rows_twice, "calls stand twice")) if n]
-    return figures, problems
+    return figures, problems + device_problems(trace)
 
 
 def loss_problems(trace):

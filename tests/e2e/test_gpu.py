@@ -228,6 +228,14 @@ def test_steps_with_launches_of_all_threads(tmp_path):
     result.behaves()
 
 
+def test_devices_are_told_of_once(tmp_path):
+    """Not in each window: they stay what they are, and from CUDA 13.0 on the name in each record is left for the client to free."""
+    result = gpu_run("outlive", tmp_path, "--steps", 40, "--ms", 300, WAIT=5, WARMUP=1, ACTIVE=1, REPEAT=5)
+    assert len(result.traces) == 5 and result.cupti["misuse"] == 0, result.err
+    assert all(len(trace["deviceProperties"]) == 2 for trace in map(load, result.traces))
+    assert 2 <= result.cupti["records.device"] <= 4 and result.cupti["enables"] == result.cupti["disables"]
+
+
 def test_kinds_are_off_between_windows(tmp_path):
     """200 steps of 33 kernels, of which two are wanted: CUPTI makes records of these and of those in the same buffers."""
     result = gpu_run("train", tmp_path, "--steps", 200, "--devices", 1, WARMUP=1, ACTIVE=2)

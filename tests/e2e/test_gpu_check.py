@@ -177,6 +177,7 @@ def test_a_wait_that_the_program_did_not_ask_for_is_seen(tmp_path):
 def test_a_fill_of_a_graph_may_be_a_kernel(run_of):
     (trace,), told = run_of("graphs", "--launches", 2)
     assert rules.whole_problems(trace, told)[1] == []
+    assert "deviceProperties lacks device [0]" in rules.whole_problems({**trace, "deviceProperties": []}, told)[1]
     other = copy.deepcopy(trace)
     fills = [e for e in rules.rows_of(other, "gpu_memset") if e["args"].get("graph id")]
     for fill in fills[:3]:
