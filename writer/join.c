@@ -231,10 +231,19 @@ static void name_thread(const struct join_windows *in, struct window *w, struct 
         window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
 }
 
+/* CUPTI tells of each cudaEventQuery and cudaStreamQuery that found all done as if it had been waited for ("event query and stream query
+ * records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", cupti_activity.h). These calls are not shown (cupti/calls.def), so nothing is lost. */
+static bool is_query(const struct gpu_record *r)
+{
+    return r->kind == GPU_SYNC;
+}
+
 /* A kernel whose call is not to be had stands where it ran, an allocation on its thread. A module's variables are allocated by no call. */
 static void write_orphan(const struct join_windows *in, struct window *w,
                          const struct gpu_record *r)
 {
+    if (is_query(r))
+        return;
     struct call nobody = {.state = CALL_UNSEEN, .done = true};
     w->lost.n[LOSS_GPU_UNMATCHED] += r->kind != GPU_MEMORY || r->correlation != 0;
     touched(w);
@@ -740,6 +749,12 @@ uint64_t join_late(void)
     return n;
 }
 
+static void count_wanted(struct call *c, const struct gpu_record *r, void *n)
+{
+    (void)c;
+    *(uint64_t *)n += !is_query(r);
+}
+
 /* What ran before the last window ended, and whose call has not come: no window is left that could want it. Of a window's time it came
  * after its file. */
 static void forget_unseen(struct call *c, void *unused)
@@ -749,7 +764,8 @@ static void forget_unseen(struct call *c, void *unused)
     if (!oldest || oldest->start >= last_end)
         return;
     bool missed = finished_missed(oldest->start);
-    uint64_t n = calls_drop(c);
+    uint64_t n = 0;
+    calls_release(c, count_wanted, &n);
     late += missed ? n : 0;
     c->state = CALL_OUTSIDE;
     c->done = true;

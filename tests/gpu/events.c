@@ -48,6 +48,8 @@ int main(int argc, char **argv)
         tally_copy(DTOH, sizeof host);
         CHECK(cudaStreamSynchronize(second));
         tally.stream_syncs++;
+        CHECK(cudaEventQuery(end)); /* as allocators and watchdogs do all the time */
+        CHECK(cudaStreamQuery(second));
         EXPECT(host[0] == 2 && host[1023] == 2);
         CHECK(gpu_cooperative(first, 5000));
         CHECK(gpu_cluster(0, 5000));

@@ -227,6 +227,8 @@ void sim_wait_mark(struct mark *mark);
 bool sim_mark_done(const struct mark *mark);
 bool sim_stream_done(CUstream stream);
 void sim_wait_context(CUcontext context);
+void sim_report_query(int type, CUcontext context, CUstream stream, CUevent event,
+                      uint64_t event_sync, CUresult result);
 void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event,
                      uint64_t event_sync, uint64_t start_ns);
 struct mark *sim_new_mark(CUstream stream);

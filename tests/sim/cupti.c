@@ -17,7 +17,7 @@
  *   - CUpti_CallbackData: functionParams is what the core gives, mostly NULL; context is NULL; symbolName is known at the exit only
  *   - CUpti_ResourceData: context and stream handles are NULL; CUpti_GraphData: graphExec is NULL
  *   - EnableAndDump of CONTEXT and STREAM: only what was made since this library found the driver
- *   - returnValue of SYNCHRONIZATION records, and so cuptiActivityEnableAllSyncRecords; priority and flags of STREAM records
+ *   - priority and flags of STREAM records
  *   - MEMORY_POOL: one CREATED record at the first use of a pool, none when it ends
  *   - CUDA_EVENT records are made on the stream's thread, which may then ask for a buffer
  *   - unfinished API calls hold no buffer back: their record is made at the exit

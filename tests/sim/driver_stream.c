@@ -76,6 +76,8 @@ CUresult cuStreamQuery(CUstream stream)
     CUresult result = real ? sim_capture_forbids(real) : CUDA_ERROR_INVALID_CONTEXT;
     if (!result && !sim_stream_done(real))
         result = CUDA_ERROR_NOT_READY;
+    if (!result || result == CUDA_ERROR_NOT_READY)
+        sim_report_query(3, real->context, real, NULL, 0, result);
     LEAVE(result);
 }
 TWIN(cuStreamQuery, _ptsz);
@@ -243,6 +245,8 @@ CUresult cuEventQuery(CUevent event)
         result = CUDA_ERROR_NOT_READY;
         sim_stream_done(mark->stream);
     }
+    if (mark)
+        sim_report_query(1, event->context, mark->stream, event, mark->event_sync, result);
     sim_drop_mark(mark);
     LEAVE(result);
 }

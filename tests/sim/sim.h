@@ -58,6 +58,8 @@ struct sim_work {
 
 struct sim_wait {
     int type;                                             /* CUpti_ActivitySynchronizationType */
+    bool query;                                           /* nobody waited */
+    int result;                                           /* CUresult */
     uint32_t correlation, device, context, stream, event; /* UINT32_MAX where there is none */
     uint64_t event_sync;                                  /* of the recording waited for */
     uint64_t start_ns, end_ns;                            /* CLOCK_MONOTONIC_RAW */

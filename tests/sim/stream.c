@@ -370,6 +370,27 @@ void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event
     sim_tap()->waited(&wait);
 }
 
+/* "CUPTI provides CUDA event query and stream query records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" (cupti_activity.h, at
+ * cuptiActivityEnableAllSyncRecords); the type is not told there, it is taken to be the wait's. */
+void sim_report_query(int type, CUcontext context, CUstream stream, CUevent event,
+                      uint64_t event_sync, CUresult result)
+{
+    struct sim_wait wait = {
+        .type = type,
+        .query = true,
+        .result = (int)result,
+        .correlation = sim_correlation(),
+        .device = context ? (uint32_t)context->device : NOT_AN_ID,
+        .context = context ? context->id : NOT_AN_ID,
+        .stream = stream ? stream->id : NOT_AN_ID,
+        .event = event ? event->id : NOT_AN_ID,
+        .event_sync = event_sync,
+        .start_ns = sim_now(),
+        .end_ns = sim_now(),
+    };
+    sim_tap()->waited(&wait);
+}
+
 void sim_end_worker(CUstream stream)
 {
     forget_marks(stream);
