@@ -178,9 +178,13 @@ static bool for_tensorboard(void)
     return config->tensorboard_dir && *config->tensorboard_dir;
 }
 
+/* Once for each setting: several windows, and the begin and end of each, have the same reason. */
 static bool no_path(const char *folder, const char *file, const struct path_error *error)
 {
+    static const char *_Atomic said;
     char why[512];
+    if (atomic_exchange(&said, folder) == folder)
+        return false;
     path_describe(error, names_variables, NAMES_VARIABLES, why, sizeof why);
     log_error("%s/%s: no path for the trace: %s", folder, file, why);
     return false;

@@ -46,6 +46,7 @@ static _Atomic int64_t step;
 static _Atomic int action;
 static _Atomic bool keep;
 static bool running, ranked;
+static bool wanted; /* a step was to be recorded */
 static uint64_t started_ns, epoch_ns, step_ns;
 static struct train_time done; /* what is complete; times are made when asked for */
 static int64_t first_step,
@@ -439,6 +440,7 @@ static bool handle(const struct request *r)
     edge.step = atomic_load(&step);
     edge.ended = (enum action)atomic_load(&action);
     edge.keep = keeps(r->kind, edge.begun);
+    wanted = wanted || edge.begun >= ACTION_ACTIVE;
     if ((edge.begun != ACTION_SKIP || edge.keep) && !writer_run()) {
         atomic_store(&action, (int)ACTION_SKIP);
         keep = false;
@@ -532,6 +534,7 @@ void steps_start(const struct config *given, bool keep_unmarked)
     outside = given->trigger == CONFIG_TRIGGER_NVTX || given->trigger == CONFIG_TRIGGER_CUDA;
     enum action first = outside ? ACTION_SKIP : schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);
+    wanted = first >= ACTION_ACTIVE;
     struct step_edge edge = {.ended = ACTION_SKIP,
                              .begun = first,
                              .kind = EDGE_FIRST,
@@ -644,10 +647,22 @@ bool steps_want_gpu(void)
     return steps_action() != ACTION_SKIP || atomic_load_explicit(&keep, memory_order_relaxed);
 }
 
+/* A program that ended before the schedule recorded anything leaves no trace: else its user would look for one, and for the reason. What
+ * waits for a trigger, or asks the program, says nothing. */
+static void say_unreached(int64_t steps)
+{
+    char text[256];
+    schedule_describe(&schedule, text, sizeof text);
+    log_info("nothing was recorded: the program ended after %lld step%s; the schedule: %s",
+             (long long)steps, steps == 1 ? "" : "s", text);
+}
+
 void steps_finish(void)
 {
     if (!lock_for_exit())
         return;
+    bool unreached = running && !wanted && atomic_load(&step) > 0 && !chooser &&
+                     config->trigger == CONFIG_TRIGGER_OFF;
     if (running) {
         struct step_edge edge = {.step = atomic_load(&step),
                                  .ended = (enum action)atomic_load(&action),
@@ -662,4 +677,6 @@ void steps_finish(void)
         running = false;
     }
     unlock();
+    if (unreached)
+        say_unreached(atomic_load(&step));
 }

@@ -101,7 +101,7 @@ def test_schedule(tmp_path, settings, steps, expected):
 @pytest.mark.parametrize("steps", [0, 1])
 def test_exit_before_the_first_active_step_leaves_nothing(tmp_path, steps):
     result = run(python(f"steps(1); steps({steps}); mark(b'on'); push(b'open')"), tmp_path, WAIT=1, WARMUP=2, ACTIVE=2)
-    assert (result.rc, result.err) == (0, "")
+    assert result.rc == 0 and len(result.said) == 1 and f"nothing was recorded: the program ended after {steps + 1} step" in result.said[0]
     assert files(tmp_path) == []
 
 
@@ -120,6 +120,26 @@ def test_run_without_marks_becomes_one_trace(tmp_path):
     assert trace["cprof"]["marked"] is False and trace["cprof"]["partial"] is False
     assert [line for line in result.said if "no step was marked" in line] == result.complaints
     assert len(result.complaints) == 1
+
+
+def test_a_run_that_ends_before_the_schedule_records_says_so(tmp_path):
+    result = run(python("steps(4)"), tmp_path / "short", SKIP_FIRST=100)
+    assert result.traces == [] and result.said == [
+        "nothing was recorded: the program ended after 4 steps; the schedule: skip 100 steps, then 1 time: wait 0, warm up 1, record 4; "
+        "steps 101 to 104 are recorded first"]
+    result = run(python("_c.cprof_start(); steps(1); _c.cprof_stop()"), tmp_path / "region", WARMUP=5)
+    assert result.traces == [] and len(result.said) == 1 and "ended after 1 step; the schedule: 1 time: wait 0, warm up 5" in result.said[0]
+    # Whoever waits for a trigger, or has been recorded, is told nothing; nor is a program that decides itself.
+    for code, settings in (("steps(4)", dict(TRIGGER="socket", SKIP_FIRST=100)), ("steps(4)", dict(SKIP_FIRST=100, LOG="warn")),
+                           ("steps(1)", dict(WAIT=0, WARMUP=1)), ("steps(1)", dict(ENABLED=0))):
+        result = run(python(code), tmp_path / "quiet", **settings)
+        assert not [line for line in result.said if "nothing was recorded" in line], result.err
+
+
+def test_a_name_that_gives_no_path_is_said_once(tmp_path):
+    result = run(python("steps(6)"), tmp_path, FILENAME="x" * 260, WARMUP=0, ACTIVE=1, REPEAT=0)
+    assert result.rc == 0 and result.traces == [] and len(result.said) == 1, result.err
+    assert result.said[0].endswith("no path for the trace: too long for a path")
 
 
 def test_torch_run_without_optimizer_becomes_one_trace(tmp_path):
