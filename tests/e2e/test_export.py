@@ -28,6 +28,8 @@ with cprof.profile() as p:
     work()
 assert cprof.export_chrome_trace("a.json")   # over the old one
 assert not cprof.export_chrome_trace("no/such/folder.json")
+assert cprof.export_chrome_trace("nul\\0.json") and os.path.exists("nul\ufffd.json") and not os.path.exists("nul")
+os.unlink("nul\ufffd.json")
 """
     for use_gzip in (0, 1):
         folder = tmp_path / str(use_gzip)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -84,7 +85,7 @@ def test_a_closed_stdout_and_a_closed_stderr(command):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([sys.executable, str(tool.COMMAND), *command], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
                                   env=dict(os.environ, CPROF_LIBRARY=str(support.LIBRARY)), timeout=tool.TIMEOUT_S)
-        assert done.returncode == 2 and done.stderr.splitlines()[-1] == b"cprof: No space left on device", done
+        assert done.returncode == 2 and done.stderr.splitlines()[-1] == b"cprof: stdout: No space left on device", done
     if "--help" in command:
         return
     done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", sys.executable, str(tool.COMMAND), command[0], "missing.json"], stdin=subprocess.DEVNULL,
@@ -103,3 +104,32 @@ def test_what_cannot_be_written_is_named(command, tmp_path):
         os.symlink("/dev/full", "full.html")
         assert tool.refused(tool.cprof(*command, "full.html"), "full.html", "No space left")
     assert sorted(os.listdir()) == sorted({"t.json", *(name for name in os.listdir() if name == "full.html")})
+
+
+@pytest.mark.parametrize("command", [["memory-timeline", "-o"], ["stacks", "-o"], ["merge", "--force", "-o"]], ids=lambda c: c[0])
+def test_a_trace_is_not_written_over(command):
+    with open("t.json", "w") as file:
+        json.dump({"traceEvents": sound()}, file)
+    os.link("t.json", "same.json")
+    os.symlink("t.json", "link.json")
+    before = open("t.json").read()
+    for name in ("t.json", "./same.json", "link.json"):
+        assert tool.refused(tool.cprof(*command, name, "t.json"), name, "is the trace itself")
+    assert open("t.json").read() == before and not os.path.islink("t.json")
+    if command[0] == "merge":
+        assert tool.refused(tool.cprof(*command, "-", "t.json"), "-: a merged trace is a file")
+    assert sorted(os.listdir()) == ["link.json", "same.json", "t.json"]
+
+
+def test_what_was_cut_off_is_said_where_nothing_is_left():
+    with open("t.json", "w") as file:
+        file.write('{"traceEvents": [\n{"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "args": {"name": "x"}},\n{"ph": "X", "na')
+    assert tool.refused(tool.cprof("top", "t.json"), "t.json: holds no operator, call or kernel; ends in the middle, at byte ")
+
+
+def test_version_and_unknown_options():
+    said = tool.cprof("--version")
+    assert said.rc == 0 and re.fullmatch(r"cprof \d+\.\d+\.\d+\n", said.out)
+    assert tool.refused(tool.cprof("top", "--nosuch", "t.json"), "cprof: top: unrecognized arguments: --nosuch (cprof top --help shows how)")
+    assert tool.refused(tool.cprof("run", "--no-active", "true"), "cprof: run: unrecognized arguments: --no-active (cprof run --help shows how)")
+    assert tool.refused(tool.cprof("--nosuch"), "cprof: unrecognized arguments: --nosuch (cprof --help shows how)")

@@ -158,6 +158,7 @@ def test_the_page(tmp_path):
         assert tip.startswith("350.") and "activation" in tip and "aten::addmm > aten::linear" in tip, tip
         assert "</script><b>é" in page.point_at(box[0] + box[2] * 0.8, box[1] + box[3] / 2)
         picture = tool.BUILD_PICTURES / "memory.png"
+        picture.parent.mkdir(parents=True, exist_ok=True)
         page.picture(picture)
         assert picture.stat().st_size > 10_000
     finally:

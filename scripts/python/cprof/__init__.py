@@ -309,7 +309,7 @@ def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
         return False
     export = ctypes.CDLL(None)["cprof_export_chrome_trace"]  # gives up the GIL, unlike the short calls
     export.restype, export.argtypes = ctypes.c_int, [ctypes.c_char_p]
-    return bool(export(os.fsencode(path)))
+    return bool(export(os.fsencode(path).replace(b"\0", b"\xef\xbf\xbd")))
 
 
 # ---- markers ----

@@ -21,6 +21,8 @@ import sys
 import threading
 from typing import Any, List, NoReturn, Optional
 
+from cprof import __version__
+
 COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "run",
     "env",
@@ -83,6 +85,7 @@ def _module(command: str) -> Any:
 def _parse(argv: List[str]) -> argparse.Namespace:
     parser = _Parser(prog="cprof", description="Runs programs under the profiler; reads, checks and shows the traces of cprof, of torch.profiler, and any "
                      "other of Chrome's JSON form; a trace may be gzip, or cut off.")
+    parser.add_argument("--version", action="version", version="cprof " + __version__)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     # One module is enough where one is asked for; its neighbours cost time and may need what is not there.
     asked = argv[0] if argv and argv[0] in COMMANDS else None
@@ -92,7 +95,9 @@ def _parse(argv: List[str]) -> argparse.Namespace:
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(sub)
         sub.set_defaults(run=module.run)
-    args = parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:  # that sub-command's help is the one that helps
+        commands.choices.get(asked or "", parser).error("unrecognized arguments: " + " ".join(unknown))
     if args.command is None:
         parser.print_help()
         raise SystemExit(0)
@@ -118,6 +123,8 @@ def _said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         names = ": ".join(printable(os.fsdecode(name)) for name in (error.filename, error.filename2)
                           if isinstance(name, (str, bytes)))
+        if not names and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            names = "stdout"  # other files that are written have a name here
         return f"{names}: {error.strerror}" if names else error.strerror
     if isinstance(error, MemoryError):
         return "out of memory"

@@ -103,7 +103,7 @@ class Averages:
         if self.stack_depth > 0 and not spans.has_stacks:
             raise Problem(NO_STACKS, path)
         if all(map(self._left_out, spans.kinds)) and next(spans.uncovered_memory(), None) is None:
-            raise Problem("holds no operator, call or kernel", path)
+            raise Problem("; ".join(["holds no operator, call or kernel"] + trace.remarks()), path)
         self._add(spans)
         notes = trace.remarks()
         if spans.bad:

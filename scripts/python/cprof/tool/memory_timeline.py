@@ -24,7 +24,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tu
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_MEMORY
 from cprof.tool.columns import Columns, forget
-from cprof.tool.output import replacing
+from cprof.tool.output import keep_apart, replacing
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import AT_A_TIME, Spans, Wanted, in_order, read_spans, surroundings
 
@@ -269,6 +269,7 @@ def export(trace_path: str, path: str, device: Optional[str] = None, progress: b
     """Writes the timeline of a trace; the ending of the path chooses the form. Raises a Problem."""
     if not path.endswith(ENDINGS):
         raise Problem(f"the name must end in {' or '.join(ENDINGS)}", path)
+    keep_apart(path, [trace_path])
     with open_trace(trace_path, progress) as trace:
         spans = read_spans(trace, Wanted(memory=True, flops=False))
     for line in trace.remarks():

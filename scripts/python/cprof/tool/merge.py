@@ -29,7 +29,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 from cprof.tool import Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
-from cprof.tool.output import appearing
+from cprof.tool.output import appearing, keep_apart
 from cprof.tool.progress import Progress, Relay
 from cprof.tool.reader import MERGED, RANK_PIDS, open_trace
 
@@ -421,6 +421,9 @@ def end_tidily() -> None:
 def run(args: argparse.Namespace) -> int:
     """`cprof merge`"""
     end_tidily()
+    keep_apart(args.output, args.traces)
+    if args.output == "-":
+        raise Problem("a merged trace is a file, stdout only says its name: --output NAME", "-")
     if args.manifest:
         if not args.output.endswith(".tar"):
             raise Problem("--manifest writes a tar: its name is to end in .tar", args.output)

@@ -6,9 +6,17 @@ import gzip
 import os
 import shutil
 import stat
-from typing import Any, Iterator, Tuple
+from typing import Any, Iterable, Iterator, Tuple
 
 from cprof.tool import Problem
+
+
+def keep_apart(output: str, traces: Iterable[str]) -> None:
+    """A Problem where the output would take the place of a trace that it is made of."""
+    for trace in traces:
+        with contextlib.suppress(OSError):  # the one or the other is not there; stdin
+            if os.path.samefile(output, trace) and stat.S_ISREG(os.stat(trace).st_mode):
+                raise Problem("is the trace itself, which would be lost: another name is needed", output)
 
 
 @contextlib.contextmanager
