@@ -70,8 +70,8 @@ bool peaks_read(const char *text, struct flop_peaks *out)
     if (*skip_blanks(text) == '\0' || read_any(text, out))
         return true;
     *out = (struct flop_peaks){.cpu = 0};
-    log_warn("CPROF_PEAK_TFLOPS=%s: must be a number, or name=number,... with names out of " NAMES
-             "; the devices' own peaks are used",
+    log_warn("CPROF_PEAK_TFLOPS=%s: must be a number above 0, or name=number,... with names out "
+             "of " NAMES "; the devices' own peaks are used",
              text);
     return false;
 }

@@ -43,7 +43,7 @@ KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files."""
     parser.add_argument("files", nargs="+", metavar="FILE.part", help="an open window's file, or a folder of them")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the trace's name (default: the one it would have got)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the trace's name (default: that of FILE.part without .PID.STEP.part)")
     parser.add_argument("--delete", action="store_true", help="remove the .part file when its trace is written")
     parser.add_argument("--force", action="store_true", help="take what there is of a file that is still being written")
 
