@@ -342,8 +342,17 @@ def test_doctor_says_what_is_off(tmp_path):
     said = [text for state, what, text in lines if (state, what) == ("warn", "settings")]
     assert said == ["CPROF_ACTIV: unknown; did you mean CPROF_ACTIVE?",
                     "CPROF_WAIT=x: must be a whole number from 0 to 2147483647; the default counts"]
+    assert "CPROF_WAIT" not in found["ok", "settings"] and "CPROF_REPEAT=0" in found["ok", "settings"]
     assert found["ok", "schedule"] == "steps 11 to 14, then 4 of every 5"
     assert found["ok", "rank"] == "3 of 8 (torchrun's variables)"
+
+
+def test_an_address_of_uploads_is_shown_nowhere():
+    """It may hold a password, and what the doctor says is what people send to others."""
+    url = "https://user:secret@host/x"
+    done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": url})
+    assert done.returncode == 0 and "secret" not in done.stdout + done.stderr and done.stdout.count("CPROF_REMOTE_URL=(set)") == 2
+    refused(cprof("run", "--remote-url", url * 200, "--", "true"), "--remote-url=(set): must be at most 4000 bytes")
 
 
 def test_doctor_of_a_program_that_cannot_be_traced(tmp_path):

@@ -166,13 +166,13 @@ def _settings(environment: Dict[str, str]) -> Iterator[Finding]:
     for name in settings.unknown_names(environment):
         yield warn("settings", f"{name}: unknown; did you mean {settings.nearest(name)}?")
     given = {name: environment[name] for name in known if environment.get(name, "").strip()}
-    for name, value in given.items():
-        wrong = settings.what_is_wrong(known[name], value)
-        if wrong:
-            yield warn("settings", f"{name}={value}: {wrong}; the default counts")
+    wrong = {name: settings.what_is_wrong(known[name], value) for name, value in given.items()}
+    for name, why in wrong.items():
+        if why:
+            yield warn("settings", f"{settings.shown(name, given[name])}: {why}; the default counts")
     if not settings.is_on(environment, "CPROF_ENABLED"):
         yield off("settings", "CPROF_ENABLED=0")
-    said = " ".join(f"{name}={value}" for name, value in given.items())
+    said = " ".join(settings.shown(name, value) for name, value in given.items() if not wrong[name])
     yield ok("settings", said or "the defaults")
     yield ok("schedule", _schedule(environment))
 
@@ -220,7 +220,7 @@ def _outputs(environment: Dict[str, str]) -> Iterator[Finding]:
     for name in ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR"):
         value = environment.get(name, "").strip()
         if value:
-            yield ok("handlers", f"{name}={value}")
+            yield ok("handlers", settings.shown(name, value))
 
 
 def _clock() -> Iterator[Finding]:

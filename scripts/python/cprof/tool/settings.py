@@ -63,6 +63,11 @@ def _choice_fits(value: str, allowed: str) -> bool:
                if ":" in choice else word == choice.lower() for choice in allowed.split("|"))
 
 
+def shown(name: str, value: str) -> str:
+    """NAME=value as it may stand in a line: an address of uploads may hold a password."""
+    return f"{name}={'(set)' if name in ('CPROF_REMOTE_URL', '--remote-url') else value}"
+
+
 def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
     """Why the library would not take the value; None when it would. An empty value is the default."""
     if not value.strip():
@@ -168,6 +173,6 @@ def chosen(args: argparse.Namespace) -> Dict[str, str]:
             continue
         wrong = what_is_wrong(setting, value)
         if wrong:
-            raise Problem(f"{setting.option}={value}: {wrong}")
+            raise Problem(f"{shown(setting.option, value)}: {wrong}")
         found[setting.name] = value
     return found
