@@ -123,14 +123,16 @@ static int append(const char *path, char *line, size_t len)
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep)
 {
-    static bool said;
+    static bool said, taken; /* by a trace that the settings call so: no line goes behind that */
     char path[PATH_MAX], line[1 + LINE_MOST];
     size_t len = make_line(line + 1, LINE_MOST, trace, file, remote, keep);
     const char *slash = strrchr(file->path, '/');
     int folder = slash ? (int)(slash - file->path) + 1 : 0;
     int n = snprintf(path, sizeof path, "%.*s%s", folder, file->path, LIST_NAME);
-    int error =
-        len == 0 || n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG : append(path, line + 1, len);
+    taken = taken || strcmp(path, file->path) == 0;
+    int error = len == 0 || n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG
+                : taken                                       ? EEXIST
+                                                              : append(path, line + 1, len);
     if (error && !said) {
         said = true;
         log_warn("%s: cannot add the trace to the list: %s; the trace itself is there", path,

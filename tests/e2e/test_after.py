@@ -14,7 +14,7 @@ import pytest
 
 import servers
 from conftest import ROOT
-from support import LIBRARY, Running, files, load, python, run, wait_until
+from support import LIBRARY, Running, files, load, python, run, step_numbers, wait_until
 
 sys.path.insert(0, str(ROOT / "scripts/python"))
 import cprof  # noqa: E402
@@ -237,6 +237,12 @@ def test_saved_traces_as_composer_has_them(tmp_path):
     run(python("steps(1)"), tmp_path, **CYCLE, RUN_NAME="later", OVERWRITE=1)
     assert [time.batch for time, _ in cprof.saved_traces(tmp_path)] == [4, 5, 6, 1]
     assert cprof.saved_traces(tmp_path / "nothing") == []
+
+
+def test_a_trace_of_the_lists_name_stays_whole(tmp_path):
+    result = run(python("steps(3)"), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=2, FILENAME="saved_traces.jsonl")
+    assert result.rc == 0 and len(result.complaints) == 1 and "saved_traces.jsonl: cannot add the trace to the list: File exists" in result.complaints[0]
+    assert step_numbers(load(tmp_path / "saved_traces.jsonl")) == [0]
 
 
 @pytest.mark.parametrize("what", ["fifo", "link"])
