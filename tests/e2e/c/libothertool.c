@@ -11,17 +11,12 @@
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(void *);
 
-enum { KIND_CONCURRENT_KERNEL = 10, BUFFER = 1 << 20 };
+enum { KIND_CONCURRENT_KERNEL = 10, DOMAIN_RESOURCE = 3, CU_INIT_FINISHED = 5, BUFFER = 1 << 20 };
 
 static void *subscriber;
 static _Atomic unsigned long kernels;
 static int (*next_record)(uint8_t *, size_t, void **);
 static int (*flush_all)(uint32_t);
-
-static void on_call(void *user, int domain, uint32_t id, const void *data)
-{
-    (void)user, (void)domain, (void)id, (void)data;
-}
 
 static void give(uint8_t **data, size_t *size, size_t *most)
 {
@@ -43,6 +38,14 @@ static void at_end(void)
 {
     flush_all(1);
     fprintf(stderr, "other tool: %lu kernels\n", kernels);
+}
+
+/* The driver has registered its own handler by then, which would else run first. */
+static void on_call(void *user, int domain, uint32_t id, const void *data)
+{
+    (void)user, (void)data;
+    if (domain == DOMAIN_RESOURCE && id == CU_INIT_FINISHED)
+        atexit(at_end);
 }
 
 static void *symbol(void *library, const char *name)
@@ -69,13 +72,14 @@ int InitializeInjection(void)
                      void (*)(void *, uint32_t, uint8_t *, size_t, size_t)) =
         symbol(cupti, "cuptiActivityRegisterCallbacks");
     int (*enable)(int) = symbol(cupti, "cuptiActivityEnable");
+    int (*enable_callback)(uint32_t, void *, int, uint32_t) = symbol(cupti, "cuptiEnableCallback");
     next_record = symbol(cupti, "cuptiActivityGetNextRecord");
     flush_all = symbol(cupti, "cuptiActivityFlushAll");
     fprintf(stderr, "other tool: %d %d %d\n", subscribe(&subscriber, on_call, NULL),
             callbacks(give, take), enable(KIND_CONCURRENT_KERNEL));
     for (char *more = getenv("OTHER_KINDS"); more && *more; more += *more == ',')
         enable((int)strtol(more, &more, 10));
-    atexit(at_end);
+    enable_callback(1, subscriber, DOMAIN_RESOURCE, CU_INIT_FINISHED);
     return 1;
 }
 
