@@ -155,8 +155,8 @@ void hook_end(struct hook_call *call, bool succeeded)
             gpu_clock_look(span_close(call->log, call));
         /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
-            cprof_cuda_begins(
-                false); /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
+            /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
+            cprof_cuda_begins(false);
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cprof_cuda_alive();
         }

@@ -233,7 +233,7 @@ static void name_thread(const struct join_windows *in, struct window *w, struct 
 
 /* CUPTI tells of each cudaEventQuery and cudaStreamQuery that found all done as if it had been waited for ("event query and stream query
  * records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", cupti_activity.h). These calls are not shown (cupti/calls.def), so nothing is lost. */
-static bool is_query(const struct gpu_record *r)
+static bool may_be_query(const struct gpu_record *r)
 {
     return r->kind == GPU_SYNC;
 }
@@ -242,7 +242,7 @@ static bool is_query(const struct gpu_record *r)
 static void write_orphan(const struct join_windows *in, struct window *w,
                          const struct gpu_record *r)
 {
-    if (is_query(r))
+    if (may_be_query(r))
         return;
     struct call nobody = {.state = CALL_UNSEEN, .done = true};
     w->lost.n[LOSS_GPU_UNMATCHED] += r->kind != GPU_MEMORY || r->correlation != 0;
@@ -752,7 +752,7 @@ uint64_t join_late(void)
 static void count_wanted(struct call *c, const struct gpu_record *r, void *n)
 {
     (void)c;
-    *(uint64_t *)n += !is_query(r);
+    *(uint64_t *)n += !may_be_query(r);
 }
 
 /* What ran before the last window ended, and whose call has not come: no window is left that could want it. Of a window's time it came

@@ -352,10 +352,12 @@ void sim_wait_context(CUcontext context)
     }
 }
 
-void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event,
-                     uint64_t event_sync, uint64_t start_ns)
+/* Of now, and of the call that is being made. */
+static struct sim_wait wait_of(int type, CUcontext context, CUstream stream, CUevent event,
+                               uint64_t event_sync)
 {
-    struct sim_wait wait = {
+    uint64_t now = sim_now();
+    return (struct sim_wait){
         .type = type,
         .correlation = sim_correlation(),
         .device = context ? (uint32_t)context->device : NOT_AN_ID,
@@ -363,9 +365,16 @@ void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event
         .stream = stream ? stream->id : NOT_AN_ID,
         .event = event ? event->id : NOT_AN_ID,
         .event_sync = event_sync,
-        .start_ns = start_ns,
-        .end_ns = sim_now(),
+        .start_ns = now,
+        .end_ns = now,
     };
+}
+
+void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event,
+                     uint64_t event_sync, uint64_t start_ns)
+{
+    struct sim_wait wait = wait_of(type, context, stream, event, event_sync);
+    wait.start_ns = start_ns;
     sim_add(FIGURE_SYNC + (unsigned)type, 1);
     sim_tap()->waited(&wait);
 }
@@ -375,19 +384,9 @@ void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event
 void sim_report_query(int type, CUcontext context, CUstream stream, CUevent event,
                       uint64_t event_sync, CUresult result)
 {
-    struct sim_wait wait = {
-        .type = type,
-        .query = true,
-        .result = (int)result,
-        .correlation = sim_correlation(),
-        .device = context ? (uint32_t)context->device : NOT_AN_ID,
-        .context = context ? context->id : NOT_AN_ID,
-        .stream = stream ? stream->id : NOT_AN_ID,
-        .event = event ? event->id : NOT_AN_ID,
-        .event_sync = event_sync,
-        .start_ns = sim_now(),
-        .end_ns = sim_now(),
-    };
+    struct sim_wait wait = wait_of(type, context, stream, event, event_sync);
+    wait.query = true;
+    wait.result = (int)result;
     sim_tap()->waited(&wait);
 }
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OTHER_TOOL=cupti: takes CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS lists, and throws all away. */
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(void *);
 
