@@ -10,7 +10,7 @@
 #include <time.h>
 
 /* True once clock_start() found an invariant time-stamp counter. Written once, before any thread stamps. */
-extern bool clock_uses_tsc;
+extern bool clock_uses_tsc __attribute__((visibility("hidden")));
 
 /* Nanoseconds of CLOCK_MONOTONIC; the ticks where there is no usable counter. */
 static inline uint64_t clock_monotonic_ns(void)

@@ -66,7 +66,7 @@ enum gate {
 
 /* Bits of enum gate; 0 when none is on. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set
  * again then); read relaxed by every hook: 0 is the idle path. */
-extern _Atomic uint32_t writer_gate;
+extern _Atomic uint32_t writer_gate __attribute__((visibility("hidden")));
 
 /* True when any of `bits` is on. Any thread, no side effect. */
 static inline bool gate_open(uint32_t bits)
