@@ -260,14 +260,14 @@ e2e-sanitized: all e2e-programs
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
 		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -p no:cacheprovider $(TESTS)
 
-## soak: 200 times kill -9, each call in turn failing, ten minutes of stacks, then an hour of cycles (SOAK_SECONDS=3600)
+## soak: 200 times kill -9, each call in turn failing, ten minutes of stacks, ten of one window, then an hour of cycles (SOAK_SECONDS=3600)
 # The short ones first; each runs, whatever the others found.
 SOAK_SECONDS ?= 3600
 .PHONY: soak
 soak: setup
 	$(Q)$(MAKE) all e2e-programs
 	$(Q)cd tests/e2e && export BUILD="$(abspath $(BUILD))" && status=0 && \
-		for run in "kills.py 200" "faults.py" "../soak/stacks.py 600" "soak.py $(SOAK_SECONDS)"; do \
+		for run in "kills.py 200" "faults.py" "../soak/stacks.py 600" "soak.py --endless 600" "soak.py $(SOAK_SECONDS)"; do \
 			$(abspath $(PYTHON_VENV)) $$run || { echo "make soak: $$run failed" >&2; status=1; }; done; exit $$status
 
 ## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long run in many cycles: memory, files and threads as they were, every trace whole, nothing lost.
+"""A long run in many cycles, or in one window without end, where memory has a ceiling: memory, files and threads as they were, every trace
+whole, nothing lost.
 
     python tests/e2e/soak.py SECONDS [CYCLES]       # `make soak`; 3600 and 1000 by default
+    python tests/e2e/soak.py --endless SECONDS
 
 prints one line of figures and fails when one of them is not what it should be. tests/e2e/test_soak.py is the short form.
 """
 
 import dataclasses
+import gzip
 import json
 import pathlib
 import re
@@ -20,6 +23,8 @@ SETTLED = 4500    # steps until each table of a fixed size has been gone through
 GROWTH_KB = 1024  # of resident memory, from then on
 SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_TO_KEEP=20)
 MARKS, THREAD_EACH = 3, 20  # of a step: by the main thread, and in each 20th as many by a thread that lives for the step
+ENDLESS = dict(SCHEDULE_SCOPE="none", RING_KB=256, USE_GZIP=1, MAX_TRACE_MB=100000)
+CEILING_KB = 96 << 10  # resident in a window without end: 32 MB of CPROF_TOP_MB, 64 rings, what the allocator keeps; however many threads and steps
 
 
 @dataclasses.dataclass
@@ -46,16 +51,34 @@ def soak(folder, seconds, cycles, pause_us=1000, gzip=0):
     """Runs it; the figures, after the traces that were kept and the list of all of them have been looked at."""
     result = run(program("soak", seconds, cycles * STEPS_OF_A_CYCLE, pause_us), folder, timeout=60 + 20 * seconds + cycles,
                  USE_GZIP=gzip, **SCHEDULE)
-    assert result.rc == 0 and result.complaints == [], result.err
-    looks = [list(map(int, re.fullmatch(r"step (\d+): (\d+) KB (\d+) fds (\d+) threads", line).groups()))
-             for line in result.out.splitlines()]
-    steps, kb, fds, threads = map(list, zip(*[look for look in looks if look[0] >= SETTLED]))
+    steps, kb, fds, threads = looks_of(result)
     saved = [json.loads(line) for line in (pathlib.Path(folder) / "saved_traces.jsonl").read_text().splitlines()]
     figures = Figures(steps[-1], len(saved), sum(entry["lost"] for entry in saved), kb, fds, threads)
     assert [entry["first_step"] for entry in saved] == list(range(2, steps[-1] + 1, STEPS_OF_A_CYCLE))
     assert f"{figures.cycles} traces" in result.said[-1] and ", 0 lost: " in result.said[-1], result.err
     check_traces(result)
     return figures
+
+
+def looks_of(result):
+    """What the program said of itself after it had settled: steps, memory, files and threads, a list each."""
+    assert result.rc == 0 and result.complaints == [], result.err
+    looks = [list(map(int, re.fullmatch(r"step (\d+): (\d+) KB (\d+) fds (\d+) threads", line).groups()))
+             for line in result.out.splitlines()]
+    return map(list, zip(*[look for look in looks if look[0] >= SETTLED]))
+
+
+def soak_endless(folder, seconds, pause_us=1000):
+    """One window from start to exit, in each step of it a thread that lives for the step; the figures, after the marks in the trace, which is
+    far too large to be loaded, have been counted."""
+    result = run(program("soak", seconds, 2 * SETTLED, pause_us, 1), folder, timeout=300 + 20 * seconds, **ENDLESS)
+    steps, kb, fds, threads = looks_of(result)
+    assert len(result.traces) == 1 and result.parts == []
+    with gzip.open(result.traces[0], "rt", encoding="utf-8") as trace:
+        marks = sum('"name": "mark"' in line for line in trace)
+    lost = int(re.search(r", ([\d,]+) lost: ", result.said[-1]).group(1).replace(",", ""))
+    assert marks == 2 * MARKS * steps[-1], f"{marks} marks of {steps[-1]} steps"
+    return Figures(steps[-1], 1, lost, kb, fds, threads)
 
 
 def check_traces(result):
@@ -69,12 +92,14 @@ def check_traces(result):
         assert len(events(trace, name="mark")) == made and info["lost"]["total"] == 0
 
 
-def problems(figures, least_cycles):
+def problems(figures, least_cycles, endless=False):
     """What is not as it should be, in words."""
     wrong = []
     if figures.cycles < least_cycles:
         wrong.append(f"only {figures.cycles} cycles")
-    if figures.growth_kb > GROWTH_KB:
+    if endless and max(figures.kb) > CEILING_KB:
+        wrong.append(f"memory grew to {max(figures.kb)} KB")
+    if not endless and figures.growth_kb > GROWTH_KB:
         wrong.append(f"memory grew by {figures.growth_kb} KB")
     # cprof's thread, which has a file open for moments, may have been left waiting just then: the fewest of several looks
     for what, numbers in (("files", figures.fds), ("threads", figures.threads)):
@@ -87,12 +112,14 @@ def problems(figures, least_cycles):
 
 
 def main():
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 3600
-    cycles = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    endless = "--endless" in sys.argv
+    numbers = [int(arg) for arg in sys.argv[1:] if arg != "--endless"]
+    seconds = numbers[0] if numbers else 3600
+    cycles = 1 if endless else numbers[1] if len(numbers) > 1 else 1000
     with tempfile.TemporaryDirectory() as folder:
-        figures = soak(folder, seconds, cycles)
-    print(f"soak, {seconds} s: {figures}")
-    wrong = problems(figures, cycles)
+        figures = soak_endless(folder, seconds) if endless else soak(folder, seconds, cycles)
+    print(f"soak, {seconds} s{' in one window' if endless else ''}: {figures}")
+    wrong = problems(figures, cycles, endless)
     for line in wrong:
         print(f"soak: {line}", file=sys.stderr)
     return 1 if wrong else 0

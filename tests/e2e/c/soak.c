@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `soak SECONDS STEPS PAUSE_US`: trains nothing for so long and at least so many steps, with all that a long run does to cprof: ranges,
- * counters, threads that come and go, children by fork and by exec. It begins with as many threads at once as never again. Every 100
- * steps it prints its resident memory in KB, its open files and its threads. */
+/* `soak SECONDS STEPS PAUSE_US THREAD_EACH`: trains nothing for so long and at least so many steps, with all that a long run does to
+ * cprof: ranges, counters, in each THREAD_EACH-th step a thread that lives for it, children by fork and by exec. It begins with as many
+ * threads at once as never again. Every 100 steps it prints its resident memory in KB, its open files and its threads. */
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "preload/cprof.h"
 #include "tests/e2e/c/sizes.h"
 
-enum { RANGES = 3, THREAD_EACH = 20, NAMES = 500, REPORT = 100, AT_ONCE = 64, FIRST_ACTIVE = 2 };
+enum { RANGES = 3, NAMES = 500, REPORT = 100, AT_ONCE = 64, FIRST_ACTIVE = 2 };
 
 static void work(long step)
 {
@@ -72,6 +72,7 @@ int main(int argc, char **argv)
     time_t end = time(NULL) + (argc > 1 ? atol(argv[1]) : 20);
     long least = argc > 2 ? atol(argv[2]) : 1000;
     useconds_t pause_us = argc > 3 ? (useconds_t)atoi(argv[3]) : 2000;
+    long thread_each = argc > 4 ? atol(argv[4]) : 20;
     long step = 0;
     for (; step < least || time(NULL) < end; step++) {
         pthread_t thread;
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
         if (step == FIRST_ACTIVE)
             many_threads();
         work(step);
-        if (step % THREAD_EACH == 0 && pthread_create(&thread, NULL, short_life, (void *)step) == 0)
+        if (step % thread_each == 0 && pthread_create(&thread, NULL, short_life, (void *)step) == 0)
             pthread_join(thread, NULL);
         if (step % REPORT == REPORT / 2)
             children(step);
