@@ -39,13 +39,11 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* What was found for code at this address since a dlclose() was last over. While one is under way it is still good, and what looked anew would
- * wait for the loader's lock; the closed object's destructor may wait for just this thread. */
+/* What was found for code at this address, where it still holds. */
 static inline struct callee *known(struct callee_slot *slot, uintptr_t at, uint64_t now)
 {
     struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
-    while (c && (at < c->low || at >= c->high ||
-                 !resolve_still_open(atomic_load_explicit(&c->seen, memory_order_acquire), now)))
+    while (c && !callee_holds(c, at, now))
         c = c->next;
     return c;
 }
@@ -93,7 +91,7 @@ static void remember(struct callee_slot *slot, uintptr_t at, void *real, uint64_
         ;
 }
 
-void *callee_find(struct callee_slot *slot, const char *symbol,
+void *callee_look(struct callee_slot *slot, const char *symbol,
                   const struct resolve_library *library, const void *caller)
 {
     uintptr_t at = (uintptr_t)caller;

@@ -5,6 +5,7 @@
 #define PRELOAD_CALLEE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "preload/resolve.h"
@@ -24,10 +25,30 @@ struct callee_slot {
     _Atomic(struct callee *) first; /* any thread adds (release), any reads (acquire) */
 };
 
+/* callee_find() where the entry in front is not the one. */
+void *callee_look(struct callee_slot *slot, const char *symbol,
+                  const struct resolve_library *library, const void *caller);
+
+/* True when the entry says what code at this address got since a dlclose() was last over. While one is under way it is still good, and what
+ * looked anew would wait for the loader's lock; the closed object's destructor may wait for just this thread. */
+static inline bool callee_holds(struct callee *c, uintptr_t at, uint64_t closings)
+{
+    return at >= c->low && at < c->high &&
+           resolve_still_open(atomic_load_explicit(&c->seen, memory_order_acquire), closings);
+}
+
 /* The function that code at the address `caller` would have got without us; NULL: no loaded object has it. The first call from an
  * object, and each one while there is none, goes through the loader (resolve_for_caller()); later ones cost a comparison. Hold no
  * lock. Keeps errno. Any thread. */
-void *callee_find(struct callee_slot *slot, const char *symbol,
-                  const struct resolve_library *library, const void *caller);
+static inline void *callee_find(struct callee_slot *slot, const char *symbol,
+                                const struct resolve_library *library, const void *caller)
+{
+    uint64_t closings = atomic_load_explicit(&resolve_closings, memory_order_acquire);
+    struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
+    void *real = c && callee_holds(c, (uintptr_t)caller, closings)
+                     ? atomic_load_explicit(&c->real, memory_order_relaxed)
+                     : NULL;
+    return __builtin_expect(real != NULL, 1) ? real : callee_look(slot, symbol, library, caller);
+}
 
 #endif

@@ -360,6 +360,7 @@ static void open_span(struct collective_call *call, enum collective_id id,
                       const struct collective *what, struct communicator *c, uint64_t number,
                       const void *caller)
 {
+    int saved = errno;
     struct thread_log *log = thread_log_get();
     uint8_t args[COLLECTIVE_ARGS];
     if (!log)
@@ -375,6 +376,7 @@ static void open_span(struct collective_call *call, enum collective_id id,
         span_data_done(log, span, DATA_ARGS, n);
     }
     call->log = log;
+    errno = saved;
 }
 
 /* Groups nest on their thread, whether or not they are recorded. */
@@ -389,7 +391,6 @@ static void note_role(const struct collective *what)
 void collective_begin(struct collective_call *call, enum collective_id id,
                       const struct collective *what, const void *caller)
 {
-    int saved = errno;
     bool entered = guard_enter();
     call->log = NULL;
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
@@ -406,12 +407,12 @@ void collective_begin(struct collective_call *call, enum collective_id id,
         }
         guard_leave();
     }
-    errno = saved;
 }
 
 void collective_end(struct collective_call *call, const struct collective *what)
 {
-    int saved = errno;
+    if (!call->log && what->role != ROLE_GROUP_END)
+        return;
     if (guard_enter()) {
         if (call->log)
             span_close(call->log, call);
@@ -419,7 +420,6 @@ void collective_end(struct collective_call *call, const struct collective *what)
             group.depth--;
         guard_leave();
     }
-    errno = saved;
 }
 
 /* ---- torch's ranges -------------------------------------------------------------------------------------- */
