@@ -6,8 +6,8 @@
 
 #include "writer/writer.h"
 
-#define AHEAD                                                                                      \
-    20u /* slots: a line comes from another core within some 200 ns, the time of five to ten records */
+/* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
+#define AHEAD 20u
 
 /* For what every event passes through: calls and saved registers were an eighth of its instructions. */
 #define HOT static inline __attribute__((always_inline))
@@ -63,14 +63,15 @@ HOT struct record *reserve(struct thread_log *log, const struct open_span *span,
 
 /* Fetches a line that will be written, so that no other core has it then. gcc has PREFETCHW for `__builtin_prefetch(line, 1)` only where all
  * processors know it. All that are newer than their steady clock do, or pass over it (Intel's manual, volume 2, opcode map, 0F 0D). */
-static inline void fetch_to_write(const struct record *line)
+HOT void fetch_to_write(const struct record *line)
 {
 #if defined(__x86_64__)
-    if (__builtin_expect(clock_uses_tsc, 1))
+    if (__builtin_expect(clock_uses_tsc, 1)) {
         __asm__ volatile("prefetchw %0" ::"m"(*line));
-#else
-    __builtin_prefetch(line, 1);
+        return;
+    }
 #endif
+    __builtin_prefetch(line, 1);
 }
 
 /* Fetches as many lines as the record has filled, of those that records will fill a few records from now: the cprof thread had
