@@ -20,11 +20,11 @@ from support import events, load, natural, program, run
 
 STEPS_OF_A_CYCLE = 5
 SETTLED = 4500    # steps until each table of a fixed size has been gone through once
-GROWTH_KB = 1024  # of resident memory, from then on
+GROWTH_KB = 1024  # of memory, from the first fifth of the time behind that to the last
 SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_TO_KEEP=20)
 MARKS, THREAD_EACH = 3, 20  # of a step: by the main thread, and in each 20th as many by a thread that lives for the step
 ENDLESS = dict(SCHEDULE_SCOPE="none", RING_KB=256, USE_GZIP=1, MAX_TRACE_MB=100000)
-CEILING_KB = 96 << 10  # resident in a window without end: 32 MB of CPROF_TOP_MB, 64 rings, what the allocator keeps; however many threads and steps
+CEILING_KB = 96 << 10  # of its own in a window without end: 32 MB of CPROF_TOP_MB, 64 rings, what the allocator keeps; however many threads and steps
 
 
 @dataclasses.dataclass
