@@ -19,6 +19,8 @@
 
 #define LIST_NAME "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
 #define LINE_MOST 16384
+#define LOOKS     250     /* at a list that ends within a line */
+#define LOOK_NS   1000000 /* between two of them */
 
 struct kept {
     struct kept *next;
@@ -100,19 +102,34 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
+/* Whether the list ends within a line, which a full disk cut. One that another rank is writing at this moment looks the same: a write shows
+ * each page as it fills it. So it is cut when it stays so. Without a lock: where NFS's lock service does not answer, a lock would hang. */
+static bool ends_cut(int fd)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    struct stat st;
+    char last;
+    for (int i = 0; i < LOOKS; i++) {
+        if (fstat(fd, &st) != 0 || st.st_size == 0 || pread(fd, &last, 1, st.st_size - 1) != 1 ||
+            last == '\n')
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 /* Behind what is there, on a line of its own. A file of more than one name may be somebody's who has been made to share it. 0 or an errno
  * value. */
 static int append(const char *path, char *line, size_t len)
 {
     struct stat st;
-    char last = '\n';
     /* Not blocking: somebody may have put a FIFO there. */
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
     int error = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) && st.st_nlink == 1 ? 0 : EINVAL;
-    if (!error && st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
-        line--, *line = '\n', len++; /* a full disk cut the last one */
+    if (!error && ends_cut(fd))
+        line--, *line = '\n', len++;
     errno = EIO;
     if (!error && write(fd, line, len) != (ssize_t)len)
         error = errno;

@@ -25,7 +25,8 @@ struct saved_file {
 bool saved_look(struct saved_file *file, const char *path);
 
 /* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that ranks do not mix theirs. remote: the
- * name it is uploaded as, or NULL. One line on stderr, once, when that fails. */
+ * name it is uploaded as, or NULL. One line on stderr, once, when that fails. Takes 250 ms more where the list ends within a line: either
+ * another rank is writing it, or it was cut by a full disk and the new line begins with a line's end. */
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep);
 

@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "preload/child_env.h"
+#include "preload/saved.h"
 #include "preload/trigger.h"
 
 Suite *suite_after(void);
@@ -212,6 +213,56 @@ static unsigned missing(void)
     return n;
 }
 
+#define FIRST_HALF "{\"half"
+
+/* Another rank, whose write has shown its first page only; its whole line is there a moment later. */
+static void *write_the_rest(void *list)
+{
+    usleep(20000);
+    ck_assert_int_gt(fputs("\": 1}\n", list), 0);
+    ck_assert_int_eq(fflush(list), 0);
+    return NULL;
+}
+
+START_TEST(a_line_of_the_list_is_its_own)
+{
+    char folder[] = "/tmp/cprof-list-XXXXXX", list[64], trace[64], line[4096], *text = NULL;
+    size_t size = 0;
+    bool cut = _i;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(list, sizeof list, "%s/saved_traces.jsonl", folder);
+    snprintf(trace, sizeof trace, "%s/a.json", folder);
+    put_file(trace, "{}");
+    FILE *other = fopen(list, "a");
+    ck_assert_ptr_nonnull(other);
+    fputs(FIRST_HALF, other);
+    fflush(other);
+    pthread_t writing;
+    if (!cut)
+        ck_assert_int_eq(pthread_create(&writing, NULL, write_the_rest, other), 0);
+    struct saved_file file;
+    ck_assert(saved_look(&file, trace));
+    saved_add_line(&(struct saved_trace){.path = trace, .first_step = 3}, &file, NULL, -1);
+    if (!cut)
+        pthread_join(writing, NULL);
+    fclose(other);
+    FILE *in = fopen(list, "r");
+    ck_assert_int_gt(getline(&text, &size, in), 0);
+    ck_assert_str_eq(text, cut ? FIRST_HALF "\n" : FIRST_HALF "\": 1}\n");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, in));
+    ck_assert_msg(strncmp(line, "{\"saved_ns\": ", 13) == 0, "%s", line);
+    ck_assert_ptr_nonnull(strstr(line, "\"first_step\": 3,"));
+    ck_assert_int_eq(line[strlen(line) - 1], '\n');
+    ck_assert_ptr_null(fgets(line, sizeof line, in));
+    fclose(in);
+    free(text);
+    free(file.path);
+    unlink(trace);
+    unlink(list);
+    rmdir(folder);
+}
+END_TEST
+
 START_TEST(the_environment_may_change_meanwhile)
 {
     for (int round = 0; round < 20; round++) {
@@ -272,6 +323,7 @@ Suite *suite_after(void)
     tcase_add_test(tcase, requests_are_read);
     tcase_add_test(tcase, signals_that_may_be_named);
     tcase_add_test(tcase, traces_are_copied_as_named);
+    tcase_add_loop_test(tcase, a_line_of_the_list_is_its_own, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }
