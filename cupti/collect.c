@@ -8,6 +8,7 @@
 #include "cupti/clock_map.h"
 #include "cupti/clock_pairs.h"
 #include "cupti/dump.h"
+#include "cupti/names.h"
 #include "cupti/records.h"
 #include "cupti/translate.h"
 
@@ -152,6 +153,7 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
             dump_begin(b);
         if (b->valid)
             records += walk(b, each, arg, faults);
+        faults->unnamed += gpu_names_refused();
         if (folder && b->valid)
             dump_end(folder, api->version, b->forced ? DUMP_FORCED : 0);
         if (ours && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)

@@ -43,6 +43,7 @@ static struct {
     struct gpu_call calls[2][CALLS]; /* runtime, driver */
     struct gpu_text copies[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
     struct gpu_text fills[MEMORY_KINDS];
+    uint64_t refused; /* since gpu_names_refused() */
 } names;
 
 /* ---- keeping --------------------------------------------------------------------------------------------- */
@@ -131,6 +132,19 @@ static const struct kept *add(struct kept **slot, uint32_t hash, const char *nam
     return k;
 }
 
+static struct gpu_text refuse(void)
+{
+    names.refused++;
+    return TEXT("(names are full)");
+}
+
+uint64_t gpu_names_refused(void)
+{
+    uint64_t n = names.refused;
+    names.refused = 0;
+    return n;
+}
+
 struct gpu_text gpu_name(const char *name)
 {
     if (name == NULL) {
@@ -144,12 +158,12 @@ struct gpu_text gpu_name(const char *name)
     size_t len = strlen(name);
     uint32_t hash = (uint32_t)hash_text(name, len);
     if (!grow()) {
-        return TEXT("(names are full)");
+        return refuse();
     }
     struct kept **slot = slot_of(names.slots, names.n_slots, hash, name, len);
     k = *slot != NULL ? *slot : add(slot, hash, name, len);
     if (k == NULL) {
-        return TEXT("(names are full)");
+        return refuse();
     }
     names.by_address[i].at = name;
     names.by_address[i].kept = k;

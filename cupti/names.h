@@ -22,9 +22,12 @@ struct gpu_call {
 };
 
 /* The kept, demangled form of a kernel's name (cut at 65535 bytes); NULL is "(unnamed kernel)". A name of more than 1024 characters
- * stays mangled: that is as far as libsupc++ goes. Past 64 MB of names, or without memory: "(names are full)". About 20 ns for a
- * name seen before. */
+ * stays mangled: that is as far as libsupc++ goes. Past 64 MB of names, or without memory: "(names are full)", which is counted. About
+ * 20 ns for a name seen before. */
 struct gpu_text gpu_name(const char *name);
+
+/* How often a name has been refused since the last call. */
+uint64_t gpu_names_refused(void);
 
 /* "Memcpy HtoD (Pageable -> Device)"; CUpti_ActivityMemcpyKind and two CUpti_ActivityMemoryKind. */
 struct gpu_text gpu_copy_name(unsigned kind, unsigned from, unsigned to);

@@ -242,6 +242,34 @@ static const struct {
     {100000, true, "cuEventRecord", "cuEventRecord", true, EFFECT_NONE}, /* beyond the table */
 };
 
+/* Last of the names: with CK_FORK=no these use up the room. */
+START_TEST(full)
+{
+    enum { LEN = 60000, ROOM = 64 << 20 };
+    char *name = malloc(LEN + 1);
+    unsigned kept = 0;
+    ck_assert_ptr_nonnull(name);
+    memset(name, 'n', LEN);
+    name[LEN] = '\0';
+    ck_assert_uint_eq(gpu_names_refused(), 0);
+    for (; kept < ROOM / LEN + 1 && gpu_names_refused() == 0; kept++) {
+        snprintf(name, 12, "%11u", kept);
+        name[11] = 'n';
+        gpu_name(name);
+    }
+    ck_assert_uint_gt(kept, ROOM / LEN * 9 / 10);
+    ck_assert_uint_le(kept, ROOM / LEN);
+    ck_text(gpu_name(name), "(names are full)");
+    ck_text(gpu_name(name), "(names are full)");
+    ck_assert_uint_eq(gpu_names_refused(), 2);
+    ck_assert_uint_eq(gpu_names_refused(), 0);
+    snprintf(name, 12, "%11u", 0);
+    name[11] = 'n';
+    ck_text(gpu_name(name), name);
+    free(name);
+}
+END_TEST
+
 static unsigned asked;
 
 static int callback_name(int domain, uint32_t cbid, const char **name)
@@ -315,6 +343,7 @@ Suite *suite_gpu_names(void)
     tcase_add_loop_test(tcase, call_rules, 0, sizeof(calls) / sizeof(calls[0]));
     tcase_add_test(tcase, calls_are_asked_once);
     tcase_add_test(tcase, hooked_calls_are_shown);
+    tcase_add_test(tcase, full);
     suite_add_tcase(suite, tcase);
     return suite;
 }

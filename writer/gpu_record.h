@@ -128,6 +128,7 @@ struct gpu_faults {
     uint64_t untimed;    /* records without a time */
     uint64_t unfinished; /* not finished when a forced flush returned them */
     uint64_t invalid;    /* records that make no sense */
+    uint64_t unnamed;    /* kernels, mostly, whose name was not kept */
 };
 
 /* The GPU side as the cprof thread sees it; all functions are called on that thread. cupti/gpu_trace.h makes one. */

@@ -68,6 +68,7 @@ static void blame(struct gpu_side *g, const struct gpu_faults *faults)
                {LOSS_GPU_UNTIMED, faults->untimed},
                {LOSS_GPU_UNFINISHED, faults->unfinished},
                {LOSS_GPU_INVALID, faults->invalid},
+               {LOSS_NAMES, faults->unnamed},
                {LOSS_LATE, join_late()}};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i].n)
