@@ -370,6 +370,24 @@ def test_doctor_names_trace_handlers():
     assert "ok    handlers  CPROF_TRACE_HANDLERS=./a.so=x,./b.so\n" in done.stdout
 
 
+@pytest.mark.parametrize("name, value, why", [
+    ("REMOTE_URL", "ftp://host/x", "must begin with http://, https:// or s3://"), ("REMOTE_URL", "s3:///x", "names no bucket"),
+    ("REMOTE_URL", "https://", "names no host"), ("REMOTE_URL", "http:///x", "names no host"),
+    ("ON_TRACE_READY", "no-such-program {x}", "no-such-program: no such program"), ("ON_TRACE_READY", "'a", "a quote is not closed"),
+    ("ON_TRACE_READY", "sh:anything", None), ("ON_TRACE_READY", "ls -l 'a b'", None), ("REMOTE_URL", "HTTP://host", None)])
+def test_doctor_says_what_of_outputs_does_not_work(name, value, why):
+    """As the library does when it starts."""
+    done = cprof("doctor", "--", sys.executable, env={"CPROF_" + name: value})
+    text = f"CPROF_{name}={'(set)' if name == 'REMOTE_URL' else value}"
+    assert f"{'off  ' if why else 'ok   '} handlers  {text}{': ' + why if why else ''}\n" in done.stdout
+    assert done.returncode == (1 if why else 0)
+
+
+def test_doctor_looks_for_curl(tmp_path):
+    done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": "http://host", "PATH": tmp_path})
+    assert "off   handlers  CPROF_REMOTE_URL=(set): uploads need the program curl, which is not in PATH\n" in done.stdout
+
+
 # ---- installing ----
 
 def test_make_install_brings_the_command(tmp_path):

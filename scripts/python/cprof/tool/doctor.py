@@ -13,6 +13,8 @@ import argparse
 import importlib.util
 import os
 import re
+import shlex
+import shutil
 import sys
 import tempfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
@@ -215,11 +217,35 @@ def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
         yield ok("folder", f"{shown}, {size_text(free)} free")
 
 
+def _no_command(text: str, path: str) -> Optional[str]:
+    """Why the command of CPROF_ON_TRACE_READY cannot be run."""
+    try:
+        words = ["/bin/sh"] if text.startswith("sh:") else shlex.split(text)
+    except ValueError:
+        return "a quote is not closed"
+    return None if shutil.which(words[0], path=path) else f"{words[0]}: no such program"
+
+
+def _no_upload(url: str, path: str) -> Optional[str]:
+    """Why nothing would be uploaded to CPROF_REMOTE_URL (upload_refusal() in preload/upload.c)."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in ("http", "https", "s3"):
+        return "must begin with http://, https:// or s3://"
+    if re.match("[/?#]|$", rest):
+        return "names no bucket" if scheme.lower() == "s3" else "names no host"
+    return None if shutil.which("curl", path=path) else "uploads need the program curl, which is not in PATH"
+
+
 def _outputs(environment: Dict[str, str]) -> Iterator[Finding]:
-    """Who else gets the traces."""
+    """Who else gets the traces, and whether they can."""
+    path = environment.get("PATH", os.defpath)
+    checks = {"CPROF_ON_TRACE_READY": _no_command, "CPROF_REMOTE_URL": _no_upload}
     for name in ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR"):
         value = environment.get(name, "").strip()
-        if value:
+        why = checks[name](value, path) if value and name in checks else None
+        if why:
+            yield off("handlers", f"{settings.shown(name, value)}: {why}")
+        elif value:
             yield ok("handlers", settings.shown(name, value))
 
 
