@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A copy: the pointers, then the texts they point to. Never freed, made at most a few times. */
 struct copy {
-    struct copy *older; /* may still be read: never freed */
-    size_t n;
+    struct copy *older;    /* may still be read: never freed */
+    size_t n, odd;         /* odd: entries that were none, and are left out */
     const char *entries[]; /* NULL behind the last */
 };
 
@@ -72,13 +73,15 @@ static size_t put_entry(const char *entry, const char *own_path, char *out)
 /* ---- reading what another thread may change ----------------------------------------------------------------
  *
  * setenv() on another thread may move the array and give back the memory where it was, at any moment: a plain read may then meet a pointer
- * to nowhere. So memory is read through /proc/self/mem, which says so instead; where that cannot be opened, as getenv() reads. */
+ * to nowhere. So memory is read through /proc/self/mem, which says so instead; where that cannot be opened, as getenv() reads. Between giving
+ * back the old array and naming the new one setenv() may lose the processor: what was read is then read again, after a pause. */
 
 enum {
     MOST_ENTRIES = 1 << 16,
     MOST_TEXT = 128 << 10, /* of one entry: exec takes no longer ones */
     TEXT_AT_ONCE = 256,
-    TRIES = 4,
+    TRIES = 6,
+    FIRST_PAUSE_NS = 100000, /* four times as long each time: 34 ms in all */
 };
 
 /* The environment being read. */
@@ -89,8 +92,8 @@ struct reading {
     size_t n_pointers, room_pointers;
     char *entry; /* the one being read: MOST_TEXT bytes */
     char *texts; /* what was kept, each with its NUL */
-    size_t used, room, n;
-    bool no_memory;
+    size_t used, room, n, odd;
+    bool moved, no_memory;
 };
 
 /* Up to `size` bytes; how many could be read. */
@@ -180,18 +183,33 @@ static void keep_entry(struct reading *reading)
     reading->n += used > 0;
 }
 
-/* All entries, once; false: something was none, or they moved meanwhile. What could be read is kept. */
-static bool read_entries(struct reading *reading)
+/* All entries, once. What could be read is kept. */
+static void read_entries(struct reading *reading)
 {
-    bool whole = read_array(reading);
-    reading->used = reading->n = 0;
+    reading->moved = !read_array(reading);
+    reading->used = reading->n = reading->odd = 0;
     for (size_t i = 0; i < reading->n_pointers; i++) {
         bool is_entry = read_text(reading, reading->pointers[i]) && strchr(reading->entry, '=');
         if (is_entry)
             keep_entry(reading);
-        whole &= is_entry;
+        reading->odd += !is_entry;
     }
-    return whole;
+}
+
+/* As often as it takes until all are whole. An entry that is none may stand there for good, put there by the program: as many as in the
+ * copy before are waited for no more. */
+static void read_whole(struct reading *reading)
+{
+    const struct copy *before = atomic_load(&newest);
+    struct timespec pause = {.tv_nsec = FIRST_PAUSE_NS};
+    size_t known = before ? before->odd : 0;
+    read_entries(reading);
+    for (int i = 1; i < TRIES && (reading->moved || reading->odd > known) && !reading->no_memory;
+         i++) {
+        nanosleep(&pause, NULL);
+        pause.tv_nsec *= 4;
+        read_entries(reading);
+    }
 }
 
 static struct copy *copy_of(const struct reading *reading)
@@ -207,6 +225,7 @@ static struct copy *copy_of(const struct reading *reading)
         copy->entries[i] = at;
     copy->entries[reading->n] = NULL;
     copy->n = reading->n;
+    copy->odd = reading->odd;
     return copy;
 }
 
@@ -216,9 +235,7 @@ void child_env_take(const char *own_path)
     struct reading reading = {.own_path = own_path, .entry = malloc(MOST_TEXT)};
     if (reading.entry) {
         reading.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-        /* An entry that is none may stand there for good: the program put it there. */
-        for (int i = 0; i < TRIES && !read_entries(&reading) && !reading.no_memory; i++)
-            ;
+        read_whole(&reading);
         if (reading.memory >= 0)
             close(reading.memory);
         if (reading.memory >= 0 && reading.n == 0 && !reading.no_memory) {

@@ -289,6 +289,33 @@ START_TEST(the_environment_may_change_meanwhile)
 }
 END_TEST
 
+static char *moving[] = {NULL, (char *)"B=2", NULL};
+
+/* A setenv() that lost the processor before it named the array it had moved to. */
+static void *finish_moving(void *entry)
+{
+    usleep(3000);
+    __atomic_store_n(&moving[0], (char *)entry, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+START_TEST(a_thread_is_stopped_within_setenv)
+{
+    char **before = environ;
+    moving[0] = (char *)8;
+    environ = moving;
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, finish_moving, (void *)"A=1");
+    child_env_take("/x/libcprof.so");
+    if (rc == 0)
+        pthread_join(thread, NULL);
+    environ = before;
+    ck_assert_int_eq(rc, 0);
+    ck_assert_str_eq(child_env_get("A"), "1");
+    ck_assert_str_eq(child_env_get("B"), "2");
+}
+END_TEST
+
 START_TEST(odd_entries_of_the_environment)
 {
     static char huge[200 << 10], a[] = "A=1", b[] = "B=2", no_sign[] = "no sign", empty[] = "";
@@ -319,6 +346,7 @@ Suite *suite_after(void)
     tcase_add_test(tcase, only_our_own_library_leaves_the_preload);
     tcase_add_test(tcase, the_environment_is_the_hosts_without_us);
     tcase_add_test(tcase, the_environment_may_change_meanwhile);
+    tcase_add_test(tcase, a_thread_is_stopped_within_setenv);
     tcase_add_test(tcase, odd_entries_of_the_environment);
     tcase_add_test(tcase, requests_are_read);
     tcase_add_test(tcase, signals_that_may_be_named);
