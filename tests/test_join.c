@@ -397,10 +397,11 @@ START_TEST(faults_are_counted)
 {
     begin();
     session_span("span");
-    fake_gpu_report((struct gpu_faults){.dropped = 3, .untimed = 4});
+    fake_gpu_report((struct gpu_faults){.dropped = 3, .untimed = 4, .unnamed = 5});
     struct trace t = finish();
     const char *lost = strstr(t.text, "\"lost\"");
     ck_assert(trace_number(lost, "gpu_dropped") == 3 && trace_number(lost, "gpu_no_time") == 4);
+    ck_assert(trace_number(lost, "names_full") == 5);
     trace_free(&t);
 }
 END_TEST
