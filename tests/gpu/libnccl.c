@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for NCCL: checks that its arguments come through unharmed and launches a kernel of NCCL's name where NCCL would: in the call,
- * or at the end of the outermost group, one for all of it. It sends nothing. */
+ * or at the end of the outermost group, one for all of it. It sends nothing. A transfer leaves errno one higher, a question spoils it. */
 #include "tests/gpu/nccl.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "tests/gpu/kernels.h"
@@ -52,12 +53,14 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
 {
     *count = comm->size;
+    errno = EOVERFLOW;
     return ncclSuccess;
 }
 
 EXPORT ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 {
     *rank = comm->rank;
+    errno = EOVERFLOW;
     return ncclSuccess;
 }
 
@@ -69,13 +72,18 @@ static ncclResult_t launch(cudaStream_t stream)
 
 static ncclResult_t transfer(size_t count, int valid, cudaStream_t stream)
 {
+    int before = errno;
     if (count == 0 || !valid)
         return ncclInvalidArgument;
-    if (depth == 0)
-        return launch(stream);
-    waiting = stream;
-    waits++;
-    return ncclSuccess;
+    ncclResult_t result = ncclSuccess;
+    if (depth == 0) {
+        result = launch(stream);
+    } else {
+        waiting = stream;
+        waits++;
+    }
+    errno = before + 1;
+    return result;
 }
 
 EXPORT ncclResult_t ncclGroupStart(void)

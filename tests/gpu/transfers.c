@@ -4,11 +4,21 @@
  * are used again. Simulated GPU only (libnccl.c). */
 #include "tests/gpu/nccl.h"
 
+#include <errno.h>
+
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
 enum { GROUPS_MOST = 200 };
+
+/* errno reaches the library, and comes back from it, as if nobody stood in between. */
+#define SENT(call)                                                                                 \
+    do {                                                                                           \
+        errno = 100;                                                                               \
+        CHECK(call);                                                                               \
+        EXPECT(errno == 101);                                                                      \
+    } while (0)
 
 static void many_groups(long n, float *from, float *to, cudaStream_t stream)
 {
@@ -18,7 +28,7 @@ static void many_groups(long n, float *from, float *to, cudaStream_t stream)
         CHECK(ncclCommInitRank(&groups[i], 8, id, 5));
     for (long round = 0; round < 2; round++) {
         for (long i = round; i < n; i += 1 + round) {
-            CHECK(ncclAllReduce(from, to, 4, ncclFloat, ncclSum, groups[i], stream));
+            SENT(ncclAllReduce(from, to, 4, ncclFloat, ncclSum, groups[i], stream));
             tally.kernels++;
         }
         for (long i = round; i < n; i += 2)
@@ -40,24 +50,24 @@ int main(int argc, char **argv)
     CHECK(ncclCommInitRank(&world, 4, id, 1));
     CHECK(ncclCommSplit(world, 1, 0, &half, NULL));
     for (long i = 0; i < rounds; i++) {
-        CHECK(ncclAllReduce(from, to, 1000, ncclFloat, ncclSum, world, stream));
-        CHECK(ncclReduce(from, to, 10, ncclInt64, ncclSum, 3, world, stream));
-        CHECK(ncclBroadcast(from, to, 20, ncclInt8, 2, world, stream));
-        CHECK(ncclReduceScatter(from, to, 250, ncclBfloat16, ncclSum, world, stream));
-        CHECK(ncclAllGather(from, to, 512, ncclHalf, half, stream));
+        SENT(ncclAllReduce(from, to, 1000, ncclFloat, ncclSum, world, stream));
+        SENT(ncclReduce(from, to, 10, ncclInt64, ncclSum, 3, world, stream));
+        SENT(ncclBroadcast(from, to, 20, ncclInt8, 2, world, stream));
+        SENT(ncclReduceScatter(from, to, 250, ncclBfloat16, ncclSum, world, stream));
+        SENT(ncclAllGather(from, to, 512, ncclHalf, half, stream));
         tally.kernels += 5;
         CHECK(ncclGroupStart());
-        CHECK(ncclSend(from, 100, ncclFloat, 2, world, stream));
-        CHECK(ncclRecv(to, 100, ncclFloat, 0, world, stream));
+        SENT(ncclSend(from, 100, ncclFloat, 2, world, stream));
+        SENT(ncclRecv(to, 100, ncclFloat, 0, world, stream));
         CHECK(ncclGroupEnd());
         CHECK(ncclGroupStart());
         CHECK(ncclGroupStart()); /* groups nest */
-        CHECK(ncclAllReduce(from, to, 1, ncclFloat, ncclSum, world, stream));
+        SENT(ncclAllReduce(from, to, 1, ncclFloat, ncclSum, world, stream));
         CHECK(ncclGroupEnd());
-        CHECK(ncclAllReduce(from, to, 2, ncclFloat, ncclSum, world, stream));
+        SENT(ncclAllReduce(from, to, 2, ncclFloat, ncclSum, world, stream));
         CHECK(ncclGroupEnd());
         CHECK(ncclGroupStart());
-        CHECK(ncclAllReduce(from, to, 7, ncclFloat, ncclSum, world, stream));
+        SENT(ncclAllReduce(from, to, 7, ncclFloat, ncclSum, world, stream));
         CHECK(ncclGroupEnd());
         tally.kernels += 3;
         CHECK(cudaStreamSynchronize(stream));
@@ -66,7 +76,7 @@ int main(int argc, char **argv)
     }
     CHECK(ncclCommDestroy(world));
     CHECK(ncclCommInitRank(&again, 2, id, 0));
-    CHECK(ncclAllReduce(from, to, 5, ncclFloat, ncclSum, again, stream));
+    SENT(ncclAllReduce(from, to, 5, ncclFloat, ncclSum, again, stream));
     tally.kernels++;
     many_groups(groups < GROUPS_MOST ? groups : GROUPS_MOST, from, to, stream);
     CHECK(cudaDeviceSynchronize());
