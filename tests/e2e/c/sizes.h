@@ -38,9 +38,8 @@ static inline long own_kb(void)
     char line[256];
     long kb = -1;
     FILE *f = fopen("/proc/self/status", "r");
-    while (f && kb < 0 && fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %ld", &kb) != 1)
-            kb = -1;
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %ld", &kb) != 1)
+        ;
     if (f)
         fclose(f);
     return kb;
