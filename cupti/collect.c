@@ -24,6 +24,7 @@ static struct translate reader;
 static struct cupti_clock clocks;
 static _Atomic bool
     own; /* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
+static _Atomic bool stopped; /* as `own` */
 static const char *folder;
 static uint64_t paired_ns, ticks_now;
 static bool apart; /* CUPTI's own clock and ours cannot be taken for each other */
@@ -87,13 +88,23 @@ static void count(enum translate_result result, struct gpu_faults *faults)
     faults->invalid += result == TRANSLATE_INVALID;
 }
 
+static bool goes_on(void)
+{
+    return !atomic_load_explicit(&stopped, memory_order_relaxed);
+}
+
+void collect_stop(void)
+{
+    atomic_store_explicit(&stopped, true, memory_order_relaxed);
+}
+
 static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_record *r, void *arg),
                      void *arg, struct gpu_faults *faults)
 {
     uint64_t records = 0;
     void *activity = NULL;
-    int result;
-    while ((result = api->get_next_record(b->data, b->valid, &activity)) == CUPTI_OK) {
+    int result = CUPTI_MAX_LIMIT_REACHED;
+    while (goes_on() && (result = api->get_next_record(b->data, b->valid, &activity)) == CUPTI_OK) {
         struct gpu_record record;
         if (folder)
             dump_record(activity);
@@ -106,7 +117,8 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
         records++;
         each(&record, arg);
     }
-    if (result != CUPTI_MAX_LIMIT_REACHED) /* at least one more, and no way to step over it */
+    if (goes_on() &&
+        result != CUPTI_MAX_LIMIT_REACHED) /* at least one more, and no way to step over it */
         ++*(b->forced ? &faults->unfinished : &faults->invalid);
     return records;
 }
@@ -116,7 +128,7 @@ static void learn(const struct buffer *b)
 {
     struct gpu_record unused;
     void *activity = NULL;
-    while (api->get_next_record(b->data, b->valid, &activity) == CUPTI_OK) {
+    while (goes_on() && api->get_next_record(b->data, b->valid, &activity) == CUPTI_OK) {
         uint32_t kind = *(const uint32_t *)activity;
         if (kind == CUPTI_KIND_DEVICE || kind == CUPTI_KIND_CONTEXT)
             translate(&reader, activity, &unused);
@@ -147,7 +159,7 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
 {
     uint64_t records = 0;
     struct buffer *b;
-    while (records < RECORDS_AT_ONCE && (b = next_buffer())) {
+    while (records < RECORDS_AT_ONCE && goes_on() && (b = next_buffer())) {
         size_t dropped = 0;
         if (folder)
             dump_begin(b);
@@ -156,7 +168,7 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
         faults->unnamed += gpu_names_refused();
         if (folder && b->valid)
             dump_end(folder, api->version, b->forced ? DUMP_FORCED : 0);
-        if (ours && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
+        if (ours && goes_on() && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
             faults->dropped += dropped;
         buffers_recycle(b);
     }

@@ -20,6 +20,9 @@ void collect_clock(void);
 uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
                          struct gpu_faults *faults);
 
+/* From now on collect_buffers() begins no call of CUPTI; what it has not walked stays. Any thread. */
+void collect_stop(void);
+
 /* A CUPTI time stamp in clock_ticks(). */
 uint64_t collect_ticks(uint64_t cupti_time);
 

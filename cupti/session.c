@@ -24,6 +24,7 @@
 #define PRESENT_BYTES (UINT64_C(1) << 30) /* of buffers at once */
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
 #define WAIT_APP_MS   2000
+#define STOP_MS       100
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
 #define KINDS         128
 #define RECORDED      16
@@ -46,6 +47,9 @@ static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* one flush at a
 
 static _Atomic bool begun; /* gpu_start() was called; any thread */
 static _Atomic bool dead;  /* forked child; its one thread writes, all read */
+static _Atomic bool over;  /* source_stop() was called; any thread */
+static _Atomic bool
+    at_work; /* the cprof thread may be calling CUPTI; it writes, source_stop() reads */
 static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
 static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
 /* gpu_source.calls_since; as armed */
@@ -84,7 +88,7 @@ static __thread bool inside;
 
 static bool usable(void)
 {
-    return !atomic_load_explicit(&dead, memory_order_relaxed) &&
+    return !atomic_load_explicit(&dead, memory_order_relaxed) && !atomic_load(&over) &&
            atomic_load_explicit(&phase, memory_order_acquire) != PHASE_NONE &&
            atomic_load_explicit(&phase, memory_order_relaxed) != PHASE_OVER;
 }
@@ -504,28 +508,41 @@ static void look(enum gpu_want want)
         buffers_trim();
 }
 
+/* Either source_stop() sees the thread at work, or the thread sees that all is over. */
+static bool begin_work(void)
+{
+    atomic_store(&at_work, true);
+    inside = usable();
+    atomic_store(&at_work, inside);
+    return inside;
+}
+
+static void end_work(void)
+{
+    inside = false;
+    atomic_store(&at_work, false);
+}
+
 static void source_want(enum gpu_want want)
 {
-    if (!usable())
+    if (!begin_work())
         return;
-    inside = true;
     look(want);
-    inside = false;
+    end_work();
 }
 
 static uint64_t source_collect(enum gpu_flush how,
                                void (*each)(const struct gpu_record *r, void *arg), void *arg,
                                struct gpu_faults *faults)
 {
-    if (!usable())
+    if (!begin_work())
         return 0;
-    inside = true;
     if (how != GPU_FLUSH_NONE && in_phase(PHASE_READY) && pthread_mutex_trylock(&flush_lock) == 0) {
         flush(how == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
         pthread_mutex_unlock(&flush_lock);
     }
     uint64_t records = collect_buffers(in_phase(PHASE_READY), each, arg, faults);
-    inside = false;
+    end_work();
     return records;
 }
 
@@ -561,12 +578,31 @@ static const char *source_versions_json(void)
     return text;
 }
 
+static void source_stop(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    if (!usable())
+        return;
+    atomic_store(&over, true);
+    collect_stop();
+    for (int i = 0; i < STOP_MS && atomic_load(&at_work); i++)
+        nanosleep(&pause, NULL);
+}
+
+static bool source_stopped(void)
+{
+    return atomic_load(&over);
+}
+
 /* Never cuptiFinalize. A flush that is still under way means that CUPTI hangs: then nothing is called. */
 static void source_finish(void)
 {
-    if (!usable() || pthread_mutex_trylock(&flush_lock) != 0)
+    if (!begin_work())
         return;
-    inside = true;
+    if (pthread_mutex_trylock(&flush_lock) != 0) {
+        end_work();
+        return;
+    }
     if (lock_within(&lock, WAIT_CPROF_MS)) {
         disarm();
         if (subscriber)
@@ -575,8 +611,8 @@ static void source_finish(void)
         set_phase(PHASE_OVER);
         pthread_mutex_unlock(&lock);
     }
-    inside = false;
     pthread_mutex_unlock(&flush_lock);
+    end_work();
 }
 
 const struct gpu_source *gpu_source(void)
@@ -591,6 +627,8 @@ const struct gpu_source *gpu_source(void)
         .versions_json = source_versions_json,
         .device_name = gpu_device_name,
         .peak_tflops = gpu_device_peak,
+        .stop = source_stop,
+        .stopped = source_stopped,
         .finish = source_finish,
     };
     return &source;

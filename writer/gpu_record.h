@@ -131,7 +131,7 @@ struct gpu_faults {
     uint64_t unnamed;    /* kernels, mostly, whose name was not kept */
 };
 
-/* The GPU side as the cprof thread sees it; all functions are called on that thread. cupti/gpu_trace.h makes one. */
+/* The GPU side as the cprof thread sees it; all functions but stop() are called on that thread. cupti/gpu_trace.h makes one. */
 struct gpu_source {
     /* Switches what CUPTI records. Cheap when nothing changes. */
     void (*want)(enum gpu_want want);
@@ -154,6 +154,11 @@ struct gpu_source {
     double (*peak_tflops)(uint32_t device, unsigned flop_class);
     /* Name of a device for its row ("NVIDIA H200"), or NULL. */
     const char *(*device_name)(uint32_t device);
+    /* The time at exit is over, and the cprof thread is not done: from now on it begins no call of CUPTI. Returns when none is under way,
+     * after 100 ms at the latest. Exiting thread. NULL: nothing to do. */
+    void (*stop)(void);
+    /* Whether stop() was called: what CUPTI still has will not come. NULL: never. */
+    bool (*stopped)(void);
     /* At exit, when the files are whole: kinds off, subscription given up, no further call of CUPTI. May hang as CUPTI does: the exiting
      * thread does not wait for it for ever. NULL: nothing to do. */
     void (*finish)(void);

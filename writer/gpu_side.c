@@ -133,7 +133,11 @@ void gpu_side_give_up(struct gpu_side *g)
 
 bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping)
 {
-    if (!g->source || g->given_up)
+    if (!g->source)
+        return true;
+    if (g->source->stopped && g->source->stopped())
+        return false; /* the file stays as it is, and is not called whole */
+    if (g->given_up)
         return true;
     if (g->calls_since == UINT64_MAX && g->source->returned(w->end))
         return true; /* what another client has ended comes back, too */

@@ -34,6 +34,12 @@ static int64_t bounded(int64_t ms)
     return ms < LEAVE_LEAST_MS ? LEAVE_LEAST_MS : ms > LEAVE_MOST_MS ? LEAVE_MOST_MS : ms;
 }
 
+static void stop_gpu(void)
+{
+    if (options->gpu && options->gpu->stop)
+        options->gpu->stop();
+}
+
 /* The files are whole. ms: what is left of the time at exit. */
 static void wait_for_the_rest(int64_t ms)
 {
@@ -43,10 +49,12 @@ static void wait_for_the_rest(int64_t ms)
     life_wait_past(WRITER_LEAVING, bounded(ms));
     if (report.traces)
         report_exit(options);
-    if (life_now() == WRITER_LEAVING)
-        log_warn("CUPTI does not return from a call in the time that CPROF_DRAIN_DEADLINE_MS=%lld "
-                 "leaves; the program ends without it",
-                 (long long)options->exit_deadline_ms);
+    if (life_now() != WRITER_LEAVING)
+        return;
+    stop_gpu();
+    log_warn("CUPTI does not return from a call in the time that CPROF_DRAIN_DEADLINE_MS=%lld "
+             "leaves; the program ends without it",
+             (long long)options->exit_deadline_ms);
 }
 
 bool writer_finish(void)
@@ -61,6 +69,7 @@ bool writer_finish(void)
         wait_for_the_rest(options->exit_deadline_ms - took);
         return true;
     }
+    stop_gpu();
     log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "
              "opens as it is",
              (long long)options->exit_deadline_ms);

@@ -264,6 +264,16 @@ def test_a_hang_in_the_middle_of_steps(tmp_path):
     assert words(result)
 
 
+def test_a_program_that_ends_in_the_middle_of_a_drain(tmp_path):
+    """Past the deadline no call of CUPTI is begun: the driver may go down at any moment. The file is not called whole."""
+    result = gpu_run("exit_now", tmp_path, "--launches", 50000, "--ns", 100, "--linger", 300, DRAIN_DEADLINE_MS=1, SCHEDULE_SCOPE="none",
+                     faults="late_ms=1")
+    assert result.rc == 0 and result.cupti["misuse"] == 0, result.err
+    line, = words(result)
+    assert "CPROF_DRAIN_DEADLINE_MS" in line and result.traces == [] and len(result.parts) == 1
+    load(result.parts[0])
+
+
 def test_records_never_finish(tmp_path):
     """A kernel that outlives the deadline, delivered unfinished by the forced flush (its default) or not at all: counted once."""
     for fault in ("forced_unfinished=1", "forced_unfinished=0"):
@@ -277,7 +287,8 @@ def test_records_never_finish(tmp_path):
 
 def test_a_tiny_ring(tmp_path):
     """The hooks' records are lost and counted; CUPTI's are all there."""
-    result = faulty(tmp_path, "", "--threads", 4, "--streams", 2, "--launches", 20000, "--ns", 1000, RING_KB=64, SCHEDULE_SCOPE="none")
+    result = faulty(tmp_path, "", "--threads", 4, "--streams", 2, "--launches", 20000, "--ns", 1000, RING_KB=64, SCHEDULE_SCOPE="none",
+                    DRAIN_DEADLINE_MS=120000)  # a sanitizer needs its time
     trace = result.trace()
     assert counts(trace)["kernel"] == 80000
     assert set(lost(trace)) <= {"ring_full"}
