@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hold.h. Chunks of 1 MB, so that a short program costs little. cprof thread. */
+/* See hold.h. Chunks of 1 MB, so that a short program costs little; mapped, because malloc() would keep what one window with much in it
+ * took for as long as the program runs. cprof thread. */
 #include "writer/hold.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define CHUNK_BYTES (1u << 20)
 
 struct hold_chunk {
     struct hold_chunk *next;
-    uint64_t used, size;
+    uint64_t used, size; /* of bytes */
     char bytes[];
 };
 
@@ -31,13 +32,13 @@ static struct hold_chunk *chunk_for(struct hold *h, uint64_t size)
 {
     if (h->last && h->last->size - h->last->used >= size)
         return h->last;
-    uint64_t bytes = size > CHUNK_BYTES ? size : CHUNK_BYTES;
-    struct hold_chunk *chunk = malloc(sizeof *chunk + bytes);
-    if (!chunk)
+    uint64_t bytes = sizeof *h->last + size;
+    bytes = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+    struct hold_chunk *chunk =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk == MAP_FAILED)
         return NULL;
-    chunk->next = NULL;
-    chunk->used = 0;
-    chunk->size = bytes;
+    chunk->size = bytes - sizeof *chunk;
     if (h->last)
         h->last->next = chunk;
     else
@@ -124,7 +125,7 @@ void hold_drop(struct hold *h)
 {
     for (struct hold_chunk *chunk = h->first; chunk;) {
         struct hold_chunk *next = chunk->next;
-        free(chunk);
+        munmap(chunk, sizeof *chunk + chunk->size);
         chunk = next;
     }
     memset(h, 0, sizeof *h);

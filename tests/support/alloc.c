@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See alloc.h: in front of glibc's allocator, for the whole test program. Any thread. */
+#define _GNU_SOURCE
 #include "tests/support/alloc.h"
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/support/sanitizer.h"
 
@@ -68,5 +72,12 @@ VISIBLE void *calloc(size_t n, size_t size)
 VISIBLE void *realloc(void *old, size_t size)
 {
     return fails(size) ? NULL : __libc_realloc(old, size);
+}
+
+VISIBLE void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    if ((flags & MAP_ANONYMOUS) && fails(size))
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, offset);
 }
 #endif
