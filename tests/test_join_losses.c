@@ -246,7 +246,7 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     atomic_store(&fake_gpu.kept_back, true);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("recorded");
-    session_sleep(400); /* both have files */
+    session_await(".part", 2);
     snprintf(command, sizeof command, "rm '%s'/t2.json.*.part", session_folder);
     ck_assert_int_eq(system(command), 0);
     unsigned dropped =

@@ -462,8 +462,7 @@ START_TEST(regions_are_recorded_and_nothing_else)
     session_span("step 0");
     MARK();
     session_span("thrown away");
-    usleep(300000); /* its file is there, and goes */
-    ck_assert_uint_eq(session_files(".part"), 1);
+    session_await(".part", 1); /* its file is there, and goes */
     steps_region(true);
     check_step(1, ACTION_WARMUP, ALL & ~GATE_SHAPES);
     MARK();

@@ -106,6 +106,13 @@ unsigned session_files(const char *part)
     return n;
 }
 
+void session_await(const char *part, unsigned n)
+{
+    for (unsigned i = 0; i < 2000 && session_files(part) != n; i++)
+        usleep(10000);
+    ck_assert_uint_eq(session_files(part), n);
+}
+
 void session_sleep(unsigned ms)
 {
     usleep(ms * 1000 *

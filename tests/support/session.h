@@ -39,6 +39,9 @@ struct trace session_trace(int64_t batch);
 /* Files in the folder whose names hold `part`. */
 unsigned session_files(const char *part);
 
+/* Waits until so many files' names hold `part`; the test fails when they do not within 20 s. */
+void session_await(const char *part, unsigned n);
+
 /* Waits. */
 void session_sleep(unsigned ms);
 
