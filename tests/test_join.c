@@ -236,7 +236,8 @@ START_TEST(a_kernel_belongs_to_the_window_of_its_launch)
     session_step(ACTION_SKIP);
     session_await(".part", 1);
     session_sleep(400);
-    ck_assert_uint_eq(session_files(".part"), 1); /* not finished */
+    ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished */
+    ck_assert_uint_eq(session_files(".part"), 1);
     struct gpu_record work = kernel_record("outlives", 1, clock_ticks());
     fake_gpu_deliver(&work);
     atomic_store(&fake_gpu.kept_back, false);
