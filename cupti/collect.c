@@ -7,6 +7,7 @@
 #include "cupti/buffers.h"
 #include "cupti/clock_map.h"
 #include "cupti/clock_pairs.h"
+#include "cupti/devices.h"
 #include "cupti/dump.h"
 #include "cupti/names.h"
 #include "cupti/records.h"
@@ -16,7 +17,8 @@
 #define NEAR                                                                                       \
     (UINT64_C(1)                                                                                   \
      << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
-#define RECORDS_AT_ONCE 50000u /* then it is the rings' turn: CUPTI's buffers can wait */
+#define RECORDS_AT_ONCE 50000u     /* then it is the rings' turn: CUPTI's buffers can wait */
+#define DEVICE_NS       500000000u /* two flushes */
 #define KERNELS_LOOKED  16u /* that none of the first ones has a time tells that CUPTI gives none */
 
 static const struct cupti *api;
@@ -24,10 +26,11 @@ static struct translate reader;
 static struct cupti_clock clocks;
 static _Atomic bool
     own; /* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
-static _Atomic bool stopped; /* as `own` */
+static _Atomic bool stopped; /* as `own`, but seq_cst: session.c's begin_work() */
 static const char *folder;
 static uint64_t paired_ns, ticks_now;
-static bool apart; /* CUPTI's own clock and ours cannot be taken for each other */
+static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
+static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */
@@ -88,14 +91,14 @@ static void count(enum translate_result result, struct gpu_faults *faults)
     faults->invalid += result == TRANSLATE_INVALID;
 }
 
-static bool goes_on(void)
-{
-    return !atomic_load_explicit(&stopped, memory_order_relaxed);
-}
-
 void collect_stop(void)
 {
-    atomic_store_explicit(&stopped, true, memory_order_relaxed);
+    atomic_store(&stopped, true);
+}
+
+bool collect_stopped(void)
+{
+    return atomic_load(&stopped);
 }
 
 static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_record *r, void *arg),
@@ -104,7 +107,8 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
     uint64_t records = 0;
     void *activity = NULL;
     int result = CUPTI_MAX_LIMIT_REACHED;
-    while (goes_on() && (result = api->get_next_record(b->data, b->valid, &activity)) == CUPTI_OK) {
+    while (!collect_stopped() &&
+           (result = api->get_next_record(b->data, b->valid, &activity)) == CUPTI_OK) {
         struct gpu_record record;
         if (folder)
             dump_record(activity);
@@ -117,7 +121,7 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
         records++;
         each(&record, arg);
     }
-    if (goes_on() &&
+    if (!collect_stopped() &&
         result != CUPTI_MAX_LIMIT_REACHED) /* at least one more, and no way to step over it */
         ++*(b->forced ? &faults->unfinished : &faults->invalid);
     return records;
@@ -128,38 +132,58 @@ static void learn(const struct buffer *b)
 {
     struct gpu_record unused;
     void *activity = NULL;
-    while (goes_on() && api->get_next_record(b->data, b->valid, &activity) == CUPTI_OK) {
+    while (!collect_stopped() && api->get_next_record(b->data, b->valid, &activity) == CUPTI_OK) {
         uint32_t kind = *(const uint32_t *)activity;
         if (kind == CUPTI_KIND_DEVICE || kind == CUPTI_KIND_CONTEXT)
             translate(&reader, activity, &unused);
     }
 }
 
-/* The oldest buffer that has come back, or NULL. */
-static struct buffer *next_buffer(void)
+static void take_completed(void)
 {
-    static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
-    if (!waiting) {
-        waiting = buffers_take();
-        if (waiting) {
-            read_clocks(); /* before translating, so that no stamp lies ahead */
-            cupti_clock_keep(&clocks);
-        }
-        for (const struct buffer *b = waiting; b; b = b->next)
-            if (b->valid)
-                learn(b);
-    }
-    struct buffer *b = waiting;
-    waiting = b ? b->next : NULL;
+    struct buffer **end = &waiting;
+    while (*end)
+        end = &(*end)->next;
+    *end = buffers_take();
+    if (!*end)
+        return;
+    read_clocks(); /* before translating, so that no stamp lies ahead */
+    cupti_clock_keep(&clocks);
+    for (const struct buffer *b = *end; b; b = b->next)
+        if (b->valid)
+            learn(b);
+}
+
+/* A kernel's occupancy needs its device, which may be described in another thread's buffer that comes later: the first ones wait for it.
+ * Not for long, because that one is withheld while a kernel in it is unfinished. */
+static bool may_go(bool last)
+{
+    static uint64_t since;
+    uint64_t now = clock_monotonic_ns();
+    if (!since && waiting)
+        since = now;
+    return last || gpu_devices_known() || (since && now - since > DEVICE_NS);
+}
+
+/* The oldest buffer that has come back, or NULL. */
+static struct buffer *next_buffer(bool last)
+{
+    static bool go; /* from then on for good */
+    if (!waiting || !go)
+        take_completed();
+    go = go || may_go(last);
+    struct buffer *b = go ? waiting : NULL;
+    if (b)
+        waiting = b->next;
     return b;
 }
 
-uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
-                         struct gpu_faults *faults)
+uint64_t collect_buffers(bool ours, bool last, void (*each)(const struct gpu_record *r, void *arg),
+                         void *arg, struct gpu_faults *faults)
 {
     uint64_t records = 0;
     struct buffer *b;
-    while (records < RECORDS_AT_ONCE && goes_on() && (b = next_buffer())) {
+    while (records < RECORDS_AT_ONCE && !collect_stopped() && (b = next_buffer(last))) {
         size_t dropped = 0;
         if (folder)
             dump_begin(b);
@@ -168,7 +192,8 @@ uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, voi
         faults->unnamed += gpu_names_refused();
         if (folder && b->valid)
             dump_end(folder, api->version, b->forced ? DUMP_FORCED : 0);
-        if (ours && goes_on() && api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
+        if (ours && !collect_stopped() &&
+            api->get_num_dropped_records(NULL, 0, &dropped) == CUPTI_OK)
             faults->dropped += dropped;
         buffers_recycle(b);
     }

@@ -15,13 +15,16 @@ void collect_own_clock(bool own);
 /* Pairs CUPTI's clock with ours, when the last pair is no longer fresh. */
 void collect_clock(void);
 
-/* Walks and recycles what has been completed. ours: CUPTI's count of dropped records is ours to take. Adds to *faults; returns the
- * number of records. */
-uint64_t collect_buffers(bool ours, void (*each)(const struct gpu_record *r, void *arg), void *arg,
-                         struct gpu_faults *faults);
+/* Walks and recycles what has been completed; the first buffers up to 500 ms later, where no device is known yet and `last`, no more will
+ * come, is false. ours: CUPTI's count of dropped records is ours to take. Adds to *faults; returns the number of records. */
+uint64_t collect_buffers(bool ours, bool last, void (*each)(const struct gpu_record *r, void *arg),
+                         void *arg, struct gpu_faults *faults);
 
 /* From now on collect_buffers() begins no call of CUPTI; what it has not walked stays. Any thread. */
 void collect_stop(void);
+
+/* Whether collect_stop() was called. Any thread; after it no call of CUPTI is to begin anywhere. */
+bool collect_stopped(void);
 
 /* A CUPTI time stamp in clock_ticks(). */
 uint64_t collect_ticks(uint64_t cupti_time);

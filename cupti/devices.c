@@ -5,7 +5,6 @@
 #include "cupti/devices.h"
 #include "cupti/peaks.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +68,14 @@ void gpu_device_learn(const struct cupti_device *d)
     to->shared_per_block = d->shared_per_block;
     to->threads_per_block = d->threads_per_block;
     to->known = true;
+}
+
+bool gpu_devices_known(void)
+{
+    for (unsigned i = 0; i < DEVICES; i++)
+        if (devices.list[i].known)
+            return true;
+    return false;
 }
 
 void gpu_context_learn(uint32_t context, uint32_t device)

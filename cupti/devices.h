@@ -3,6 +3,7 @@
 #ifndef CUPTI_DEVICES_H
 #define CUPTI_DEVICES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cupti/records.h"
@@ -10,6 +11,9 @@
 
 /* Takes over the properties of a device. One that CUDA_VISIBLE_DEVICES hides is ignored: its number may be that of a visible one. */
 void gpu_device_learn(const struct cupti_device *d);
+
+/* Whether a device has been learned. */
+bool gpu_devices_known(void);
 
 /* The context lives on the device. Cheap when that is known. */
 void gpu_context_learn(uint32_t context, uint32_t device);

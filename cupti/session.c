@@ -47,7 +47,6 @@ static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* one flush at a
 
 static _Atomic bool begun; /* gpu_start() was called; any thread */
 static _Atomic bool dead;  /* forked child; its one thread writes, all read */
-static _Atomic bool over;  /* source_stop() was called; any thread */
 static _Atomic bool
     at_work; /* the cprof thread may be calling CUPTI; it writes, source_stop() reads */
 static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
@@ -88,7 +87,7 @@ static __thread bool inside;
 
 static bool usable(void)
 {
-    return !atomic_load_explicit(&dead, memory_order_relaxed) && !atomic_load(&over) &&
+    return !atomic_load_explicit(&dead, memory_order_relaxed) && !collect_stopped() &&
            atomic_load_explicit(&phase, memory_order_acquire) != PHASE_NONE &&
            atomic_load_explicit(&phase, memory_order_relaxed) != PHASE_OVER;
 }
@@ -541,7 +540,8 @@ static uint64_t source_collect(enum gpu_flush how,
         flush(how == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
         pthread_mutex_unlock(&flush_lock);
     }
-    uint64_t records = collect_buffers(in_phase(PHASE_READY), each, arg, faults);
+    uint64_t records =
+        collect_buffers(in_phase(PHASE_READY), how == GPU_FLUSH_FORCED, each, arg, faults);
     end_work();
     return records;
 }
@@ -583,15 +583,9 @@ static void source_stop(void)
     const struct timespec pause = {.tv_nsec = 1000000};
     if (!usable())
         return;
-    atomic_store(&over, true);
     collect_stop();
     for (int i = 0; i < STOP_MS && atomic_load(&at_work); i++)
         nanosleep(&pause, NULL);
-}
-
-static bool source_stopped(void)
-{
-    return atomic_load(&over);
 }
 
 /* Never cuptiFinalize. A flush that is still under way means that CUPTI hangs: then nothing is called. */
@@ -628,7 +622,7 @@ const struct gpu_source *gpu_source(void)
         .device_name = gpu_device_name,
         .peak_tflops = gpu_device_peak,
         .stop = source_stop,
-        .stopped = source_stopped,
+        .stopped = collect_stopped,
         .finish = source_finish,
     };
     return &source;

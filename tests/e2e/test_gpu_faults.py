@@ -112,13 +112,22 @@ def test_dropped_records(tmp_path):
     assert re.search(r" 100 lost", result.err)
 
 
-@pytest.mark.parametrize("faults", ["late_ms=300", "slow_worker_ms=80", "shuffle=1", "late_ms=100,shuffle=1", "withhold=0",
-                                    "forced_unfinished=0", "enable_ms=400", "refuse_ok=1", "overlap=1"])
+@pytest.mark.parametrize("faults", ["late_ms=300", "late_device_ms=300", "slow_worker_ms=80", "shuffle=1",
+                                    "late_ms=100,shuffle=1", "withhold=0", "forced_unfinished=0", "enable_ms=400", "refuse_ok=1", "overlap=1"])
 def test_what_only_takes_longer_or_comes_otherwise(tmp_path, faults):
     """Nothing is missing, nothing is said."""
     result = faulty(tmp_path, faults)
-    # The record that describes the device comes in another thread's buffer, which may be the later one.
-    result.whole(excused="has no occupancy" if "late" in faults else None)
+    result.whole()
+    result.behaves()
+
+
+def test_the_device_is_never_described(tmp_path):
+    """Its kernels are there without an occupancy, and the window does not wait for the forced flush at the end."""
+    result = faulty(tmp_path, "late_device_ms=60000", "--threads", 4, "--launches", 4000, GPU_BUFFER_KB=64)
+    trace = result.trace()
+    assert counts(trace)["kernel"] == result.launched["kernels"] and lost(trace) == {}
+    assert any("est. achieved occupancy %" not in e["args"] for e in events(trace, ph="X", cat="kernel"))
+    assert result.cupti["forced_flushes"] == 0
     result.behaves()
 
 

@@ -32,6 +32,7 @@ struct buffer {
     struct slot *unfinished;
     uint64_t due; /* CLOCK_MONOTONIC, not to be delivered before */
     bool is_closed;
+    bool has_device; /* a DEVICE record */
 };
 
 static _Atomic(CUpti_BuffersCallbackRequestFunc) client_request;
@@ -167,10 +168,19 @@ static void start_worker(void)
     worker_pid = getpid();
 }
 
-static void enqueue(struct buffer *b)
+/* Faults late_ms and late_device_ms: how much later than it could the buffer is delivered; 0: at once. */
+static long late_ms(const struct buffer *b)
 {
     long late = 0;
-    b->due = sim_fault("late_ms", &late) ? sim_monotonic() + (uint64_t)late * 1000000u : 0;
+    if (!sim_fault("late_ms", &late) && b->has_device)
+        sim_fault("late_device_ms", &late);
+    return late;
+}
+
+static void enqueue(struct buffer *b)
+{
+    long late = late_ms(b);
+    b->due = late ? sim_monotonic() + (uint64_t)late * 1000000u : 0;
     b->next = NULL;
     pthread_mutex_lock(&queue_lock);
     start_worker();
@@ -342,6 +352,7 @@ static uint8_t *append(struct lane *l, const void *record, uint32_t kind, size_t
     sim_copy_record(at, record, kind, size);
     b->used += size;
     b->records++;
+    b->has_device |= kind == CUPTI_ACTIVITY_KIND_DEVICE;
     COUNT(records);
     atomic_fetch_add_explicit(&sim_counters.kind[kind], 1, memory_order_relaxed);
     return at;
@@ -563,7 +574,7 @@ void sim_deliver_all(bool forced)
     }
     for (struct buffer *b = list.head, *next; b; b = next) {
         next = b->next;
-        if (is_late)
+        if (!forced && late_ms(b))
             enqueue(b);
         else
             deliver(b);
