@@ -17,11 +17,13 @@ struct work {
     uint64_t bytes;
     int64_t busy_ns;    /* of kernels, or of operators that are not inside others */
     int64_t counted_ns; /* of that, with a count */
+    bool any;           /* something was told of it */
 };
 
 struct step {
     int64_t start_ns, end_ns;
-    struct work *on[DEVICES]; /* NULL: nothing */
+    struct work *on; /* by device; owned */
+    uint32_t n;      /* devices there; the others did nothing */
 };
 
 struct flop_stats {
@@ -102,18 +104,12 @@ struct flop_stats *flop_stats_make(int64_t start_ns)
     return s;
 }
 
-static void forget(struct step *step)
-{
-    for (unsigned d = 0; d < DEVICES; d++)
-        free(step->on[d]);
-}
-
 void flop_stats_free(struct flop_stats *s)
 {
     if (!s)
         return;
     for (unsigned i = 0; i <= s->n; i++)
-        forget(&s->steps[i]);
+        free(s->steps[i].on);
     free(s);
 }
 
@@ -128,15 +124,34 @@ static struct step *step_at(struct flop_stats *s, int64_t ns)
     return &s->steps[i];
 }
 
+/* What the device did in the step so far, or NULL. */
+static const struct work *done_in(const struct step *step, uint32_t device)
+{
+    return device < step->n && step->on[device].any ? &step->on[device] : NULL;
+}
+
+/* The same, to add to it; NULL: no memory. Most programs use few devices, so that there is no room for all. */
+static struct work *work_in(struct step *step, uint32_t device)
+{
+    if (device >= step->n) {
+        struct work *more = realloc(step->on, (device + 1) * sizeof *more);
+        if (!more)
+            return NULL;
+        memset(more + step->n, 0, (device + 1 - step->n) * sizeof *more);
+        step->on = more;
+        step->n = device + 1;
+    }
+    step->on[device].any = true;
+    return &step->on[device];
+}
+
 /* What the device did in the step of that time; NULL: the step is settled, or no memory: counted. */
 static struct work *work_at(struct flop_stats *s, int64_t ns, uint32_t device)
 {
     struct step *step = step_at(s, ns);
     s->used[device] = true;
     s->devices = device >= s->devices ? device + 1 : s->devices;
-    if (ns >= step->start_ns && !step->on[device])
-        step->on[device] = calloc(1, sizeof *step->on[device]);
-    struct work *work = ns >= step->start_ns ? step->on[device] : NULL;
+    struct work *work = ns >= step->start_ns ? work_in(step, device) : NULL;
     s->late += !work;
     return work;
 }
@@ -407,7 +422,7 @@ static void put_step(const struct flop_stats *s, const struct step *step, int64_
     for (uint32_t d = 0; d < s->devices; d++) {
         if (!is_shown(s, d))
             continue;
-        const struct work *work = step->on[d] ? step->on[d] : &nothing;
+        const struct work *done = done_in(step, d), *work = done ? done : &nothing;
         int64_t ns = end_ns - step->start_ns;
         double used = utilisation(work, ns, d, options);
         if (has_coverage(s, d))
@@ -439,7 +454,7 @@ void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
         return;
     if (any_has_rates(s))
         put_step(s, &s->steps[0], s->steps[0].end_ns, false, options, pid, body);
-    forget(&s->steps[0]);
+    free(s->steps[0].on);
     memmove(s->steps, s->steps + 1, s->n * sizeof s->steps[0]);
     s->n--;
 }
@@ -452,7 +467,7 @@ void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
     const struct step *rest = &s->steps[s->n];
     bool more = false;
     for (unsigned d = 0; d < s->devices; d++)
-        more |= rest->on[d] && is_shown(s, d) && end_ns > rest->start_ns;
+        more |= done_in(rest, d) && is_shown(s, d) && end_ns > rest->start_ns;
     for (unsigned i = 0; i < s->n; i++)
         put_step(s, &s->steps[i], s->steps[i].end_ns, !more && i + 1 == s->n, options, pid, b);
     if (more)

@@ -23,13 +23,17 @@
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known; cupti/devices.c gives 12 KB of these at most */
 #define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
-#define GZIP_LEVEL  1
-#define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
-#define MODULE_TIDS 8388608u /* added to a thread's number: the row of its modules */
-#define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
-#define NAMES_TRIED 100000
-#define FRAMES_FREE (256u << 10) /* bytes of stackFrames that each flush may write */
-#define PID_SHIFT   1000000u
+#define GZIP_LEVEL   1
+#define STEP_TID     4194305u /* above the kernel's largest pid: no thread has it */
+#define MODULE_TIDS  8388608u /* added to a thread's number: the row of its modules */
+#define GPU_PIDS     4096u    /* pids below are GPU ordinals to readers */
+#define NAMES_TRIED  100000
+#define FRAMES_FREE  (256u << 10) /* bytes of stackFrames that each flush may write */
+#define SCRATCH_KEPT (64u << 10)  /* bytes of a head or a trailer that stay allocated */
+#define PID_SHIFT    1000000u
+
+/* Of the file that is being flushed: only one is at a time, while many windows may be open. */
+static struct buf head, trailer;
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -374,7 +378,7 @@ static void make_head(struct window *w, const struct window_shared *shared)
         o->identity(&id);
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    struct buf *b = &w->head;
+    struct buf *b = &head;
     buf_reset(b);
     buf_puts(b, "{\n\"schemaVersion\": 1,\n\"deviceProperties\": ");
     buf_puts(b, o->gpu ? o->gpu->devices_json() : "[]");
@@ -449,7 +453,7 @@ static void put_gpu(struct buf *b, const struct window_gpu *g)
 /* The `cprof` object: what this file holds, what it lost, and what recording it cost. */
 static void put_account(struct window *w, const struct window_shared *shared)
 {
-    struct buf *b = &w->trailer;
+    struct buf *b = &trailer;
     struct trace_identity id = {.world_size = 1};
     if (shared->options->identity)
         shared->options->identity(&id);
@@ -524,7 +528,7 @@ static void put_frames(struct window *w, bool complete)
             return;
         w->frames_credit -= w->stacks.bytes;
     }
-    stacks_frames(&w->trailer, &w->stacks);
+    stacks_frames(&trailer, &w->stacks);
 }
 
 /* The trailer: what is open, the process's names, the account. Replaced by each flush. */
@@ -532,7 +536,7 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
 {
     if (!w->settled)
         look_at_open(w, shared);
-    struct buf *b = &w->trailer;
+    struct buf *b = &trailer;
     buf_reset(b);
     buf_put(b, w->open.data, w->open.len);
     int64_t end = w->end == UINT64_MAX ? -1 : clock_wall_ns(w->end) - w->base_ns;
@@ -565,14 +569,24 @@ static bool numbered(const char *path, int n, char out[PATH_MAX])
     return used > 0 && used < PATH_MAX;
 }
 
+/* A window with many stacks has a trailer of megabytes, which no other may need. */
+static void release_scratch(void)
+{
+    if (head.cap > SCRATCH_KEPT)
+        buf_free(&head);
+    if (trailer.cap > SCRATCH_KEPT)
+        buf_free(&trailer);
+}
+
 static int flush_as(struct window *w, const struct window_shared *shared, const char *name)
 {
     make_head(w, shared);
     make_trailer(w, shared, name);
-    if (w->body.failed || w->head.failed || w->trailer.failed || w->open.failed)
+    if (w->body.failed || head.failed || trailer.failed || w->open.failed)
         return ENOMEM;
-    int error = w->sink->flush(w->sink, w->head.data, w->head.len, w->body.data, w->body.len,
-                               w->trailer.data, w->trailer.len);
+    int error = w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
+                               trailer.data, trailer.len);
+    release_scratch();
     if (error)
         return error;
     buf_reset(&w->body);
@@ -657,8 +671,6 @@ void window_free(struct window *w)
     flop_stats_free(w->flops);
     top_free(w->top);
     buf_free(&w->body);
-    buf_free(&w->head);
-    buf_free(&w->trailer);
     buf_free(&w->open);
     buf_free(&w->open_ids);
     stacks_used_free(&w->stacks);

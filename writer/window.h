@@ -61,8 +61,7 @@ struct window {
     uint64_t closed_pass;          /* number of the writer's pass in which the end became known */
     int64_t base_ns;               /* baseTimeNanoseconds */
     struct sink *sink;
-    struct buf body;          /* not yet flushed */
-    struct buf head, trailer; /* scratch */
+    struct buf body; /* not yet flushed */
     /* the spans that were open when last looked: their events, their ids */
     struct buf open, open_ids;
     bool settled; /* `open` is final */
