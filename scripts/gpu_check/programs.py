@@ -5,6 +5,7 @@ CUDA and CUPTI."""
 import collections
 import json
 import os
+import pathlib
 import re
 import signal
 import tarfile
@@ -258,7 +259,27 @@ def run_killed(check, _name):
                  figures, problems)
 
 
-SPECIAL = {"second_client": run_client, "capture": run_capture, "profiled": run_profiled, "products": run_products, "outlive": run_killed}
+def run_deadline(check, _name):
+    """A program that ends while cprof still drains CUPTI: past the deadline no call of CUPTI is begun, because the driver goes down; what is
+    left is whole JSON, and is not called a finished trace."""
+    command = [check.program("exit_now"), "--launches", 50000, "--ns", 100, "--linger", 300]
+    without = check.run(command, preload=False)
+    result = check.run(command, SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=1)
+    problems = list(same_without(without, result))
+    left = sorted((result.folder / "traces").glob("*.part"))
+    files = [pathlib.Path(path) for path in result.traces] + left
+    launches = launches_in(files[0]) if len(files) == 1 else None
+    if len(files) != 1 or launches is None:
+        problems.append(f"not one file of whole JSON: {[path.name for path in files]}")
+    if left and not any("CPROF_DRAIN_DEADLINE_MS" in line for line in said(result)):
+        problems.append("the trace was left unfinished without a word")
+    if result.cupti.get("misuse"):
+        problems.append(f"CUPTI: misuse {result.cupti['misuse']}")
+    finish(check, "exit in the middle of a drain", problems, {"launches": launches, "finished": not left, "seconds": result.seconds},
+           f"{launches} launches in the file, which is {'left as .part' if left else 'finished'}")
+
+
+SPECIAL = {"exit_now": run_deadline, "second_client": run_client, "capture": run_capture, "profiled": run_profiled, "products": run_products, "outlive": run_killed}
 
 
 def run_programs(check):

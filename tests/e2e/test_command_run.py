@@ -383,6 +383,13 @@ def test_doctor_says_what_of_outputs_does_not_work(name, value, why):
     assert done.returncode == (1 if why else 0)
 
 
+@pytest.mark.parametrize("name", ["none", "None ", ""])
+def test_doctor_of_an_upload_that_is_not_wanted(name):
+    done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": "ftp://host/x", "CPROF_REMOTE_FILE_NAME": name})
+    assert "ok    handlers  CPROF_REMOTE_URL=(set): nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty\n" in done.stdout
+    assert done.returncode == 0
+
+
 def test_doctor_looks_for_curl(tmp_path):
     done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": "http://host", "PATH": tmp_path})
     assert "off   handlers  CPROF_REMOTE_URL=(set): uploads need the program curl, which is not in PATH\n" in done.stdout
