@@ -15,8 +15,8 @@ void collect_own_clock(bool own);
 /* Pairs CUPTI's clock with ours, when the last pair is no longer fresh. */
 void collect_clock(void);
 
-/* Walks and recycles what has been completed; the first buffers up to 500 ms later, where no device is known yet and `last`, no more will
- * come, is false. ours: CUPTI's count of dropped records is ours to take. Adds to *faults; returns the number of records. */
+/* Walks and recycles what has been completed. The first buffers wait until a device is known, 500 ms at most; last: not now, no more will
+ * come. ours: CUPTI's count of dropped records is ours to take. Adds to *faults; returns the number of records. */
 uint64_t collect_buffers(bool ours, bool last, void (*each)(const struct gpu_record *r, void *arg),
                          void *arg, struct gpu_faults *faults);
 

@@ -582,10 +582,10 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
 {
     make_head(w, shared);
     make_trailer(w, shared, name);
-    if (w->body.failed || head.failed || trailer.failed || w->open.failed)
-        return ENOMEM;
-    int error = w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
-                               trailer.data, trailer.len);
+    bool failed = w->body.failed || head.failed || trailer.failed || w->open.failed;
+    int error = failed ? ENOMEM
+                       : w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
+                                        trailer.data, trailer.len);
     release_scratch();
     if (error)
         return error;

@@ -279,7 +279,8 @@ def run_deadline(check, _name):
            f"{launches} launches in the file, which is {'left as .part' if left else 'finished'}")
 
 
-SPECIAL = {"exit_now": run_deadline, "second_client": run_client, "capture": run_capture, "profiled": run_profiled, "products": run_products, "outlive": run_killed}
+SPECIAL = {"exit_now": run_deadline, "second_client": run_client, "capture": run_capture, "profiled": run_profiled,
+           "products": run_products, "outlive": run_killed}
 
 
 def run_programs(check):

@@ -242,14 +242,14 @@ def _outputs(environment: Dict[str, str]) -> Iterator[Finding]:
     checks = {"CPROF_ON_TRACE_READY": _no_command, "CPROF_REMOTE_URL": _no_upload}
     for name in ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR"):
         value = environment.get(name, "").strip()
-        unused = name == "CPROF_REMOTE_URL" and environment.get("CPROF_REMOTE_FILE_NAME", "-").strip().lower() in ("", "none")
-        why = checks[name](value, path) if value and name in checks and not unused else None
-        if unused and value:
+        if not value:
+            continue
+        if name == "CPROF_REMOTE_URL" and environment.get("CPROF_REMOTE_FILE_NAME", "-").strip().lower() in ("", "none"):
             yield ok("handlers", f"{settings.shown(name, value)}: nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty")
-        elif why:
-            yield off("handlers", f"{settings.shown(name, value)}: {why}")
-        elif value:
-            yield ok("handlers", settings.shown(name, value))
+            continue
+        why = checks[name](value, path) if name in checks else None
+        shown = settings.shown(name, value)
+        yield off("handlers", f"{shown}: {why}") if why else ok("handlers", shown)
 
 
 def _clock() -> Iterator[Finding]:
