@@ -351,6 +351,51 @@ START_TEST(frames_in_the_open_file_are_bounded)
 }
 END_TEST
 
+/* Where the cprof thread gets no processor for a while, hundreds of windows wait at once. */
+START_TEST(a_window_of_a_few_steps_takes_little)
+{
+    enum { STEPS = 5, SPANS = 8, MOST = 96 << 10 };
+    if (!alloc_is_ours)
+        return;
+    session_options.with_flops = true;
+    session_options.top_bytes = 64 << 20;
+    struct losses none = {{0}};
+    char path[PATH_MAX];
+    struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "aten::addmm", DATA_NONE, NULL, 0);
+    struct record_owner owner = thread_log_owner(thread_log_self);
+    add("first", clock_ticks(), clock_ticks()); /* what all windows share is there then */
+    struct trace t = flushed();
+    trace_free(&t);
+
+    uint64_t before = alloc_bytes();
+    struct window *few = window_open(2, clock_ticks(), clock_ticks(), 5, &none);
+    for (int step = 0; few && step < STEPS; step++) {
+        uint64_t start = clock_ticks();
+        for (int i = 0; i < SPANS; i++) {
+            r->start = clock_ticks();
+            r->end = clock_ticks();
+            r->id++;
+            window_add(few, &shared, &owner, r);
+        }
+        window_add_step(few, &shared, 5 + step, start, clock_ticks(), 0);
+    }
+    uint64_t waiting = alloc_bytes() - before;
+    ck_assert_ptr_nonnull(few);
+    window_close(few, &(struct step_edge){.ticks = clock_ticks()}, 1);
+    window_settle(few, &shared);
+    before = alloc_bytes();
+    ck_assert_int_eq(window_finish(few, &shared, path), 0);
+    uint64_t finishing = alloc_bytes() - before;
+    window_free(few);
+    free(r);
+    ck_assert_uint_lt(waiting, MOST);
+    ck_assert_uint_lt(finishing, MOST);
+    t = trace_read(path);
+    ck_assert_uint_eq(trace_named(&t, 'X', "aten::addmm"), STEPS * SPANS);
+    trace_free(&t);
+}
+END_TEST
+
 /* What a window could not get memory for it goes without to its end: made in the middle, it would lack what came before. */
 START_TEST(what_found_no_memory_is_not_made_later)
 {
@@ -395,6 +440,7 @@ Suite *suite_window(void)
     tcase_add_test(all, spans_of_other_times_are_not_its_own);
     tcase_add_test(all, threads_do_not_stop_for_it);
     tcase_add_test(all, frames_in_the_open_file_are_bounded);
+    tcase_add_test(all, a_window_of_a_few_steps_takes_little);
     tcase_add_test(all, what_found_no_memory_is_not_made_later);
     suite_add_tcase(suite, all);
     return suite;

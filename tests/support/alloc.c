@@ -20,12 +20,17 @@
 #define FOREIGN_ALLOCATOR 1
 #endif
 
-static __thread uint64_t calls;
+static __thread uint64_t calls, bytes;
 static _Atomic size_t fail_from;
 
 uint64_t alloc_count(void)
 {
     return calls;
+}
+
+uint64_t alloc_bytes(void)
+{
+    return bytes;
 }
 
 void alloc_fail_from(size_t size)
@@ -52,6 +57,7 @@ void *__libc_realloc(void *old, size_t size);
 static bool fails(size_t size)
 {
     calls++;
+    bytes += size;
     size_t from = atomic_load_explicit(&fail_from, memory_order_relaxed);
     if (from == 0 || size < from)
         return false;

@@ -8,11 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* False: the two functions below see and do nothing. */
+/* False: the functions below see and do nothing. */
 extern bool alloc_is_ours;
 
 /* Calls of malloc, calloc, realloc and mmap that this thread has made. */
 uint64_t alloc_count(void);
+
+/* Bytes that this thread has asked for by them, whether given or not. */
+uint64_t alloc_bytes(void);
 
 /* From now on requests for `size` bytes or more fail, on every thread; 0: none fails. */
 void alloc_fail_from(size_t size);
