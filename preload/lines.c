@@ -48,9 +48,9 @@ static bool said;
 
 static struct want *wants; /* owned; in the order in which they came */
 static uint32_t n_wants, wants_room;
-static const char *paths[SYMBOLS_FILES]; /* of files with wants */
-static bool slow[SYMBOLS_FILES];         /* not waited for any more */
-static bool failed[SYMBOLS_FILES];       /* not asked any more */
+static const char *paths[OBJECTS_MOST]; /* of files with wants */
+static bool slow[OBJECTS_MOST];         /* not waited for any more */
+static bool failed[OBJECTS_MOST];       /* not asked any more */
 
 static struct question *questions[QUESTIONS]; /* owned, made when they are needed */
 static uint64_t last_wait_left = LAST_WAIT_NS;
@@ -106,10 +106,10 @@ static void say(const char *why, const char *about)
     said = true;
 }
 
-void lines_want(uint32_t frame, uint64_t pc, uint32_t epoch)
+void lines_want(uint32_t frame, uint64_t pc, uint32_t object)
 {
     struct symbol_place place;
-    if (!symbols_place(pc, epoch, &place) || !place.has_lines || failed[place.file])
+    if (!symbols_place(pc, object, &place) || !place.has_lines || failed[place.file])
         return;
     if (!program[0]) {
         say(": there is no eu-addr2line (Debian: elfutils) and no addr2line (binutils)", "");

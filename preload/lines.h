@@ -13,7 +13,7 @@
 void lines_start(void);
 
 /* See struct stacks_resolver (writer/stacks.h). cprof thread. */
-void lines_want(uint32_t frame, uint64_t pc, uint32_t epoch);
+void lines_want(uint32_t frame, uint64_t pc, uint32_t object);
 void lines_ask(bool stopping);
 uint32_t lines_answer(const char **file, uint32_t *len, int32_t *line);
 

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "preload/unwind.h"
 #include "writer/writer.h"
 
 #define PATH_SIZE 4096
@@ -119,9 +120,11 @@ __attribute__((visibility("default"))) int resolve_dlclose(void *handle)
     close_function *next = next_close();
     if (!next)
         return -1;
+    unwind_refresh(); /* what is recorded of it has its name */
     atomic_fetch_add(&resolve_closings, 1);
     int result = next(handle);
     atomic_fetch_add(&resolve_closings, UINT32_MAX);
+    unwind_refresh();
     return result;
 }
 

@@ -150,12 +150,12 @@ static uint32_t python_part(struct thread_log *log, const struct open_span *span
 
 /* ---- both ---- */
 
-static __attribute__((noinline)) uint32_t add_native(uint32_t node, void *const *frames, unsigned n,
-                                                     uint64_t print)
+static __attribute__((noinline)) uint32_t
+add_native(uint32_t node, void *const *frames, const uint32_t *objects, unsigned n, uint64_t print)
 {
     while (n > 0) {
-        const void *pc = frames[--n];
-        node = stack_table_native(node, (uint64_t)(uintptr_t)pc, unwind_epoch(pc));
+        n--;
+        node = stack_table_native(node, (uint64_t)(uintptr_t)frames[n], objects[n]);
         if (!node)
             return FULL;
     }
@@ -166,19 +166,22 @@ static __attribute__((noinline)) uint32_t add_native(uint32_t node, void *const 
 static uint32_t native_part(uint32_t python)
 {
     void *frames[NATIVE_FRAMES];
+    uint32_t objects[NATIVE_FRAMES];
     unsigned n = unwind_frames(frames, NATIVE_FRAMES, python != NONE);
     if (n == 0)
         return python;
     uint64_t print = (python + 1) * 0xd1b54a32d192ed03u;
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
+        objects[i] = unwind_object(frames[i]);
         print = ((print << 7 | print >> 57) ^ (uintptr_t)frames[i] ^
-                 (unwind_epoch(frames[i]) * 0xd1b54a32d192ed03u)) *
+                 (objects[i] * 0xd1b54a32d192ed03u)) *
                 0x9e3779b97f4a7c15u;
+    }
     print ^= print >> 29;
     uint32_t node = stack_table_find(print);
     if (node)
         return node;
-    return stack_table_full() ? FULL : add_native(python, frames, n, print);
+    return stack_table_full() ? FULL : add_native(python, frames, objects, n, print);
 }
 
 static uint32_t take(struct thread_log *log, const struct open_span *span)

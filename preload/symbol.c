@@ -30,7 +30,7 @@
 #include "writer/writer.h"
 
 #define ENTRIES_MOST 64u   /* of one pass */
-#define OBJECTS_MOST 4096u /* remembered; further ones are looked at each time */
+#define SEEN_MOST    4096u /* remembered; further ones are looked at each time */
 #define PAUSE_NS     5000000u
 
 #if defined(__x86_64__)
@@ -70,7 +70,7 @@ static const void *own_dynamic;
 /* Under `busy`. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static uint64_t looked_at_ns, seen_adds, seen_subs;
-static const void *seen[OBJECTS_MOST]; /* dynamic sections */
+static const void *seen[SEEN_MOST]; /* dynamic sections */
 static unsigned n_seen;
 static struct entry entries[ENTRIES_MOST];
 static unsigned n_entries;
@@ -171,7 +171,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
         scan(&o, calls, calls ? calls_bytes : 0, table, (const char *)strings);
         scan(&o, others, others ? others_bytes : 0, table, (const char *)strings);
     }
-    if (n_seen < OBJECTS_MOST)
+    if (n_seen < SEEN_MOST)
         seen[n_seen++] = o.dynamic;
     return 0;
 }

@@ -13,27 +13,11 @@
 #include "preload/lines.h"
 #include "writer/writer.h"
 
-#define OWN_FRAMES 12u   /* of cprof itself, at the most */
-#define FILES      1024u /* that are looked after, of those that are mapped */
-#define REUSED     32u   /* ranges of addresses that have seen more than one file */
+#define OWN_FRAMES 12u /* of cprof itself, at the most */
 
 /* Addresses of the code of one file. */
 struct range {
     uintptr_t start, end;
-};
-
-/* Code of a file; name: a hash of its path. */
-struct file {
-    struct range code;
-    uint64_t name;
-};
-
-/* Where a file was unloaded. */
-struct reused {
-    /* Whoever refreshes writes, all read; relaxed: a stack taken meanwhile may go either way. */
-    _Atomic uintptr_t start, end;
-    _Atomic uint32_t epoch;
-    uint64_t names; /* of those that are there now, summed up; of who refreshes */
 };
 
 /* Written once, before `ready`. */
@@ -42,6 +26,8 @@ static void (*flush_cache)(void *space, uintptr_t low, uintptr_t high); /* unw_f
 static void *const *local_space;                                        /* unw_local_addr_space */
 static struct range own, interpreter;
 static _Atomic bool ready;
+
+static _Atomic uint32_t flushed; /* what objects_look() said when the cache was; any thread */
 
 struct search {
     uintptr_t wanted;
@@ -82,131 +68,29 @@ bool unwind_ready(void)
     return atomic_load_explicit(&ready, memory_order_acquire);
 }
 
-/* ---- files that come and go ---- */
-
-static _Atomic bool refreshing;  /* who set it owns what follows */
-static struct file files[FILES]; /* mapped at the last refresh */
-static unsigned n_files;
-static uint64_t loads, unloads; /* ever, at the last refresh; the loader counts them */
-static struct reused reused[REUSED];
-static _Atomic unsigned n_reused; /* whoever refreshes adds (release), all read */
-
-struct listing {
-    struct file files[FILES];
-    unsigned n;
-};
-
-static int list_file(struct dl_phdr_info *info, size_t size, void *out)
-{
-    (void)size;
-    struct listing *l = out;
-    struct range code = {UINTPTR_MAX, 0};
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
-            continue;
-        code.start = start < code.start ? start : code.start;
-        code.end = start + p->p_memsz > code.end ? start + p->p_memsz : code.end;
-    }
-    const char *name = info->dlpi_name ? info->dlpi_name : "";
-    if (code.end && l->n < FILES)
-        l->files[l->n++] = (struct file){code, hash_text(name, strlen(name))};
-    return 0;
-}
-
-static bool is_listed(const struct listing *l, const struct file *f)
-{
-    for (unsigned i = 0; i < l->n; i++)
-        if (l->files[i].code.start == f->code.start && l->files[i].code.end == f->code.end &&
-            l->files[i].name == f->name)
-            return true;
-    return false;
-}
-
-/* The last range takes in all for which there is no other. */
-static void note_gone(struct range code)
-{
-    unsigned n = atomic_load_explicit(&n_reused, memory_order_relaxed);
-    for (unsigned i = 0; i < n; i++)
-        if (reused[i].start <= code.start && code.end <= reused[i].end)
-            return;
-    struct reused *r = &reused[n < REUSED ? n : REUSED - 1];
-    if (n == REUSED) {
-        code.start = code.start < r->start ? code.start : r->start;
-        code.end = code.end > r->end ? code.end : r->end;
-    }
-    atomic_store_explicit(&r->start, code.start, memory_order_relaxed);
-    atomic_store_explicit(&r->end, code.end, memory_order_relaxed);
-    if (n < REUSED)
-        atomic_store_explicit(&n_reused, n + 1, memory_order_release);
-}
-
-static void renew_epochs(const struct listing *l)
-{
-    for (unsigned i = 0; i < atomic_load_explicit(&n_reused, memory_order_relaxed); i++) {
-        struct reused *r = &reused[i];
-        uint64_t names = 0;
-        for (unsigned k = 0; k < l->n; k++)
-            if (l->files[k].code.start < r->end && r->start < l->files[k].code.end)
-                names += l->files[k].name;
-        if (names != r->names)
-            atomic_store_explicit(&r->epoch, (uint32_t)unloads, memory_order_relaxed);
-        r->names = names;
-    }
-}
-
-static void look_at_files(void)
-{
-    static struct listing now;
-    now.n = 0;
-    loader_walk(list_file, &now);
-    for (unsigned i = 0; i < n_files; i++)
-        if (!is_listed(&now, &files[i]))
-            note_gone(files[i].code);
-    renew_epochs(&now);
-    memcpy(files, now.files, now.n * sizeof *files);
-    n_files = now.n;
-}
-
-static void refresh(void)
-{
-    uint64_t now[2] = {loads, unloads};
-    symbols_loads(now);
-    if (n_files && now[0] == loads && now[1] == unloads)
-        return;
-    if (now[1] != unloads && flush_cache && local_space)
-        flush_cache(*local_space, 0, 0);
-    loads = now[0];
-    unloads = now[1];
-    look_at_files();
-}
+/* ---- what comes and goes ---- */
 
 void unwind_refresh(void)
 {
-    if (!unwind_ready() || atomic_exchange_explicit(&refreshing, true, memory_order_acquire))
+    if (!unwind_ready())
         return;
-    refresh();
-    atomic_store_explicit(&refreshing, false, memory_order_release);
+    uint32_t losses = objects_look();
+    if (atomic_load_explicit(&flushed, memory_order_acquire) == losses)
+        return;
+    if (flush_cache && local_space)
+        flush_cache(*local_space, 0, 0);
+    atomic_store_explicit(&flushed, losses,
+                          memory_order_release); /* another thread flushes, too, until here */
 }
 
-/* Not only between steps: the sooner it is known, the less is taken for what was there before. */
-static void look(void)
+uint32_t unwind_object(const void *pc)
 {
-    unwind_refresh();
-    symbols_look();
-}
-
-uint32_t unwind_epoch(const void *pc)
-{
-    unsigned n = atomic_load_explicit(&n_reused, memory_order_acquire);
-    for (unsigned i = 0; __builtin_expect(i < n, 0); i++) {
-        uintptr_t start = atomic_load_explicit(&reused[i].start, memory_order_relaxed);
-        uintptr_t end = atomic_load_explicit(&reused[i].end, memory_order_relaxed);
-        if ((uintptr_t)pc - start < end - start)
-            return atomic_load_explicit(&reused[i].epoch, memory_order_relaxed);
+    uint32_t number = objects_at((uintptr_t)pc);
+    if (__builtin_expect(number == OBJECTS_GAP, 0)) {
+        unwind_refresh();
+        number = objects_at((uintptr_t)pc);
     }
-    return 0;
+    return number;
 }
 
 void unwind_start(void)
@@ -235,9 +119,10 @@ void unwind_start(void)
     own = code_around((const void *)(uintptr_t)&unwind_start);
     interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
     lines_start();
-    static const struct stacks_resolver resolver = {symbols_name, look, lines_want, lines_ask,
-                                                    lines_answer};
+    static const struct stacks_resolver resolver = {symbols_name, unwind_refresh, lines_want,
+                                                    lines_ask, lines_answer};
     stacks_resolve_with(&resolver);
+    atomic_store_explicit(&flushed, objects_look(), memory_order_relaxed);
     atomic_store_explicit(&ready, true, memory_order_release);
 }
 

@@ -14,13 +14,13 @@ void unwind_start(void);
 /* True when frames can be had. Any thread. */
 bool unwind_ready(void);
 
-/* Forgets how code is unwound that may have been unloaded since the last call, and where another file may now be. Between steps, and on the
- * cprof thread; nothing while another thread does it. */
+/* Looks what was loaded and unloaded, and forgets how code is unwound that may be gone. Between steps, before and after something is closed,
+ * on the cprof thread; less than a microsecond when nothing changed. Any thread. */
 void unwind_refresh(void);
 
-/* Which of the files that were one after the other at an address is there now: 0 for the first one, else how many had been unloaded when
- * it was noticed that another came (writer/symbols.h). Any thread; costs nothing until something was unloaded. */
-uint32_t unwind_epoch(const void *pc);
+/* Which of the objects that were one after the other at an address is there now, as objects_at() says (writer/objects.h). Looks what is there
+ * where something was unloaded and it is not known yet. Any thread; costs nothing until something was unloaded. */
+uint32_t unwind_object(const void *pc);
 
 /* Return addresses from the caller of cprof outwards, innermost first, at most `most` with cprof's own; below_python: only up to the
  * interpreter's code. Any application thread; a place seen before costs some 10 ns a frame, a new one microseconds. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/objects.h"
 #include "writer/stack_table.h"
 #include "writer/symbols.h"
 
@@ -181,10 +182,10 @@ START_TEST(a_semicolon_in_a_frame_makes_no_two_of_it)
 }
 END_TEST
 
-static void name_it(uint64_t pc, uint32_t epoch, struct buf *b)
+static void name_it(uint64_t pc, uint32_t object, struct buf *b)
 {
     if (pc != 3)
-        buf_printf(b, "native%d%s", (int)pc, epoch ? "'" : "");
+        buf_printf(b, "native%d%s", (int)pc, object ? "'" : "");
 }
 
 static void look_nowhere(void)
@@ -193,9 +194,9 @@ static void look_nowhere(void)
 
 static uint32_t wanted[16], n_wanted, n_answered;
 
-static void want(uint32_t frame, uint64_t pc, uint32_t epoch)
+static void want(uint32_t frame, uint64_t pc, uint32_t object)
 {
-    (void)pc, (void)epoch;
+    (void)pc, (void)object;
     ck_assert_uint_lt(n_wanted, 16);
     wanted[n_wanted++] = frame;
 }
@@ -315,6 +316,7 @@ static __attribute__((noinline)) uint64_t in_a_static_function(void)
 
 START_TEST(addresses_have_names)
 {
+    objects_look();
     symbols_name(in_a_static_function(), 0, &out);
     ck_assert_str_eq(taken(), "in_a_static_function (unit)");
     symbols_name((uint64_t)(uintptr_t)&lsearch + 1, 0, &out);

@@ -47,6 +47,11 @@ int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), 
     return answer;
 }
 
+int loader_walk_within(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg)
+{
+    return dl_iterate_phdr(look, arg);
+}
+
 void loader_hold(void)
 {
     uint32_t now;

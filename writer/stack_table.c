@@ -211,9 +211,9 @@ uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len
     return node_of(caller, frame_of(&f, file, name));
 }
 
-uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t epoch)
+uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t object)
 {
-    struct stack_frame f = {.print = mix(pc ^ mix(epoch)), .pc = pc, .epoch = epoch};
+    struct stack_frame f = {.print = mix(pc ^ mix(object)), .pc = pc, .object = object};
     return node_of(caller, frame_of(&f, NULL, NULL));
 }
 

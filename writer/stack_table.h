@@ -16,8 +16,8 @@ struct stack_frame {
     uint64_t print;
     uint64_t pc; /* return address of a native frame; 0: a frame of Python */
     union {
-        uint32_t text;  /* of Python: offset of the file's name, the function's right behind it */
-        uint32_t epoch; /* of a native frame: which file was there, unwind.h */
+        uint32_t text;   /* of Python: offset of the file's name, the function's right behind it */
+        uint32_t object; /* of a native frame: which one was there, objects.h */
     };
     uint16_t file_len, name_len;
     int32_t line; /* 0: none */
@@ -40,7 +40,7 @@ uint32_t stack_table_add(uint64_t print, uint32_t node);
  */
 uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len, const char *name,
                             uint32_t name_len, int32_t line);
-uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t epoch);
+uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t object);
 
 /* True when the node exists: ids come out of rings and files of tests. */
 bool stack_table_has(uint32_t node);

@@ -86,7 +86,7 @@ static void put_plain(struct buf *b, const struct stack_frame *f, const struct s
             put_line(b, s->file, s->file_len, s->line);
         size_t before = b->len;
         if (resolve)
-            resolve->name(f->pc, f->epoch, b);
+            resolve->name(f->pc, f->object, b);
         if (b->len == before)
             buf_printf(b, "0x%llx", (unsigned long long)f->pc);
         return;
@@ -149,7 +149,7 @@ static void want_lines(void)
         if (!s || s->wanted)
             continue;
         s->wanted = true;
-        resolve->want(frame, f->pc, f->epoch);
+        resolve->want(frame, f->pc, f->object);
     }
     looked = whole;
 }

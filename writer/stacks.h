@@ -34,11 +34,11 @@ void stacks_trim(const char *folder, size_t len);
 /* Who knows native frames. All is called on the cprof thread. */
 struct stacks_resolver {
     /* Appends what the function of a return address is called, plain text; nothing when it is not known. */
-    void (*name)(uint64_t pc, uint32_t epoch, struct buf *b);
+    void (*name)(uint64_t pc, uint32_t object, struct buf *b);
     /* Looks what was loaded and unloaded. Before each use of the others. */
     void (*look)(void);
     /* The line of this frame will be asked for. */
-    void (*want)(uint32_t frame, uint64_t pc, uint32_t epoch);
+    void (*want)(uint32_t frame, uint64_t pc, uint32_t object);
     /* Asks, and waits for answers, at most 100 ms; stopping: at most a second in all. */
     void (*ask)(bool stopping);
     /* The next frame whose line has come; 0: none. *file is not terminated, and good until it asks again. */

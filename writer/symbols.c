@@ -5,10 +5,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <link.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +13,7 @@
 
 #include "writer/debug_info.h"
 #include "writer/demangle.h"
-#include "writer/writer.h"
+#include "writer/objects.h"
 
 #define TABLE_MOST (256u << 20) /* bytes of a symbol table */
 #define NAME_MOST  1024u        /* beyond it the demangler does not go */
@@ -28,122 +25,18 @@ struct function {
     uint32_t name; /* offset among the file's names */
 };
 
-/* A file that is mapped, or was. */
+/* What was read of an object's file. */
 struct module {
-    uint64_t base, start, end; /* what addresses of the file are moved by; first and last address */
-    uint32_t from, until;      /* epochs in which it was there */
-    uint32_t present;          /* epoch in which it was seen last */
-    char *path;
+    const struct elf_object *object;
     dev_t device;
     ino_t inode;
     uint64_t names; /* offset in the file */
     struct function *functions;
     uint32_t n_functions;
-    bool looked, has_lines;
+    bool has_lines;
 };
 
-static struct module *modules; /* of two in one place the later one stands behind */
-static unsigned n_modules;
-static uint64_t loads, unloads; /* ever, when it was last looked; the loader counts them */
-
-/* ---- modules ---- */
-
-/* The one that was last seen where these addresses are, or NULL. */
-static struct module *newest_in(uint64_t start, uint64_t end)
-{
-    for (unsigned i = n_modules; i > 0; i--)
-        if (modules[i - 1].start < end && start < modules[i - 1].end)
-            return &modules[i - 1];
-    return NULL;
-}
-
-static char *path_of(const struct dl_phdr_info *info)
-{
-    char exe[PATH_MAX];
-    if (info->dlpi_name && info->dlpi_name[0])
-        return strdup(info->dlpi_name);
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    exe[n > 0 ? n : 0] = '\0';
-    return strdup(exe);
-}
-
-/* What was unloaded stays in the list: frames that it had may still have to be named. */
-static int add_module(struct dl_phdr_info *info, size_t size, void *unused)
-{
-    (void)size, (void)unused;
-    uint64_t start = UINT64_MAX, end = 0;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
-            continue;
-        uint64_t from = info->dlpi_addr + p->p_vaddr;
-        start = from < start ? from : start;
-        end = from + p->p_memsz > end ? from + p->p_memsz : end;
-    }
-    if (end == 0)
-        return 0;
-    struct module *before = newest_in(start, end);
-    const char *name = info->dlpi_name ? info->dlpi_name : "";
-    if (before && before->base == info->dlpi_addr && before->start == start && before->end == end &&
-        (!name[0] || strcmp(before->path, name) == 0)) {
-        before->present = (uint32_t)unloads;
-        return 0;
-    }
-    uint32_t from = before ? before->present + 1 : 0; /* it was unloaded since */
-    if (before)
-        before->until = from - 1;
-    char *path = n_modules < SYMBOLS_FILES ? path_of(info) : NULL;
-    struct module *more = path ? realloc(modules, (n_modules + 1) * sizeof *more) : NULL;
-    if (!more) {
-        free(path);
-        return 0;
-    }
-    modules = more;
-    modules[n_modules++] = (struct module){.base = info->dlpi_addr,
-                                           .start = start,
-                                           .end = end,
-                                           .from = from,
-                                           .until = UINT32_MAX,
-                                           .present = (uint32_t)unloads,
-                                           .path = path};
-    return 0;
-}
-
-static int read_counts(struct dl_phdr_info *info, size_t size, void *out)
-{
-    uint64_t *counts = out;
-    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
-        counts[0] = info->dlpi_adds;
-        counts[1] = info->dlpi_subs;
-    }
-    return 1;
-}
-
-void symbols_loads(uint64_t counts[2])
-{
-    loader_walk(read_counts, counts);
-}
-
-void symbols_look(void)
-{
-    uint64_t now[2] = {loads, unloads};
-    symbols_loads(now);
-    if (n_modules && now[0] == loads && now[1] == unloads)
-        return;
-    loads = now[0];
-    unloads = now[1];
-    loader_walk(add_module, NULL);
-}
-
-static struct module *find_module(uint64_t pc, uint32_t epoch)
-{
-    for (unsigned i = n_modules; i > 0; i--) {
-        struct module *m = &modules[i - 1];
-        if (pc >= m->start && pc < m->end && epoch >= m->from && epoch <= m->until)
-            return m;
-    }
-    return NULL;
-}
+static struct module *modules[OBJECTS_MOST]; /* by object; NULL: not read yet */
 
 /* ---- symbols ---- */
 
@@ -200,7 +93,7 @@ static void keep_functions(struct module *m, const Elf64_Sym *symbols, size_t n)
 
 static int open_file(const struct module *m, struct stat *st)
 {
-    int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(m->object->path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && (fstat(fd, st) != 0 || !S_ISREG(st->st_mode))) {
         close(fd);
         fd = -1;
@@ -224,7 +117,7 @@ static void read_symbols(struct module *m)
         free(symbols);
         m->names = names.sh_offset;
     }
-    m->has_lines = debug_info_has_lines(fd, m->path);
+    m->has_lines = debug_info_has_lines(fd, m->object->path);
     close(fd);
 }
 
@@ -332,45 +225,46 @@ size_t symbols_shorten(const char *name, size_t len, char *out, size_t size)
     return used;
 }
 
-/* The file that the call is in, once it was read; NULL: none is known there. */
-static struct module *module_of(uint64_t inside, uint32_t epoch)
+/* The file that the call is in, read; NULL: none is known there, or no memory. */
+static const struct module *module_of(uint64_t inside, uint32_t number)
 {
-    struct module *m = find_module(inside, epoch);
-    if (!m) {
-        symbols_look();
-        m = find_module(inside, epoch);
+    const struct elf_object *o = objects_find(inside, number);
+    if (!o)
+        return NULL;
+    struct module **m = &modules[objects_index(o)];
+    if (!*m && (*m = calloc(1, sizeof **m)) != NULL) {
+        (*m)->object = o;
+        read_symbols(*m);
     }
-    if (m && !m->looked)
-        read_symbols(m);
-    if (m)
-        m->looked = true;
-    return m;
+    return *m;
 }
 
-bool symbols_place(uint64_t pc, uint32_t epoch, struct symbol_place *out)
+bool symbols_place(uint64_t pc, uint32_t number, struct symbol_place *out)
 {
     uint64_t inside = pc - 1; /* the call, not what it returns to */
-    const struct module *m = module_of(inside, epoch);
+    const struct module *m = module_of(inside, number);
     struct stat st;
     if (!m)
         return false;
+    const struct elf_object *o = m->object;
     bool same =
-        m->has_lines && stat(m->path, &st) == 0 && st.st_dev == m->device && st.st_ino == m->inode;
-    *out = (struct symbol_place){m->path, inside - m->base, (unsigned)(m - modules), same};
+        m->has_lines && stat(o->path, &st) == 0 && st.st_dev == m->device && st.st_ino == m->inode;
+    *out = (struct symbol_place){o->path, inside - o->base, objects_index(o), same};
     return true;
 }
 
-void symbols_name(uint64_t pc, uint32_t epoch, struct buf *b)
+void symbols_name(uint64_t pc, uint32_t number, struct buf *b)
 {
-    uint64_t inside = pc - 1;
-    const struct module *m = module_of(inside, epoch);
+    const struct module *m = module_of(pc - 1, number);
     if (!m)
         return;
     char mangled[NAME_MOST];
-    const char *file = strrchr(m->path, '/') ? strrchr(m->path, '/') + 1 : m->path;
-    const struct function *f = find_function(m, inside - m->base);
+    const char *path = m->object->path;
+    const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    uint64_t inside = pc - 1 - m->object->base;
+    const struct function *f = find_function(m, inside);
     if (!f || !read_name(m, f, mangled)) {
-        buf_printf(b, "%s+0x%llx", file, (unsigned long long)(inside - m->base));
+        buf_printf(b, "%s+0x%llx", file, (unsigned long long)inside);
         return;
     }
     size_t len = strlen(mangled);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for return addresses of this process: the function from the ELF symbols of the file that is mapped there, demangled. Files are
- * read, not mapped, and no lock of the loader is held meanwhile. cprof thread. */
+/* Names for return addresses of this process: the function from the ELF symbols of the file that is mapped there, or was (objects.h),
+ * demangled. Files are read, not mapped, and no lock of the loader is held meanwhile. cprof thread. */
 #ifndef WRITER_SYMBOLS_H
 #define WRITER_SYMBOLS_H
 
@@ -13,25 +13,17 @@
 struct symbol_place {
     const char *path; /* of the file, good for the life of the process */
     uint64_t at;      /* of the call, as the file counts */
-    unsigned file;    /* its number, below SYMBOLS_FILES */
+    unsigned file;    /* its number, below OBJECTS_MOST */
     bool
         has_lines; /* the file, or one beside it, tells source lines, and is the one that was mapped */
 };
-#define SYMBOLS_FILES 8192u
 
-/* Looks what was loaded and unloaded since the last call; less than a microsecond when nothing was. An address is named by the file that is
- * there when this is called first after the loading. */
-void symbols_look(void);
-
-/* How often objects were loaded and unloaded so far, by the loader's counts; left alone where it has none. Any thread. */
-void symbols_loads(uint64_t counts[2]);
-
-/* Where the call that returns to pc lies; epoch: as unwind.h tells. false: no file is known there. */
-bool symbols_place(uint64_t pc, uint32_t epoch, struct symbol_place *out);
+/* Where the call that returns to pc lies; number: what objects_at() gave for it. false: no file is known there. */
+bool symbols_place(uint64_t pc, uint32_t number, struct symbol_place *out);
 
 /* Appends "function (library.so)", "library.so+0x1f2e" where the file names no function there, nothing where no file is mapped. The first
  * address in a file reads its symbols (some 10 ms for a large one); each later one a few microseconds. */
-void symbols_name(uint64_t pc, uint32_t epoch, struct buf *b);
+void symbols_name(uint64_t pc, uint32_t number, struct buf *b);
 
 /* A demangled C++ name without what it returns, its parameters and its template arguments, at most `size` bytes: those of torch are
  * hundreds of bytes long. The bytes used. Pure. */

@@ -21,6 +21,7 @@
 #include "writer/gpu_record.h"
 #include "writer/hash.h"
 #include "writer/modules.h"
+#include "writer/objects.h"
 #include "writer/path.h"
 #include "writer/record.h"
 #include "writer/stack_table.h"
@@ -355,6 +356,9 @@ int writer_copy_trace(const char *from, const char *to);
 /* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see loader.c. Any thread. */
 struct dl_phdr_info;
 int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
+
+/* The same from inside of such a look, with the list held all the time. */
+int loader_walk_within(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
 /* Around what walks the loader's list itself, as unwinders do. Any thread; nest in no other lock that a fork may wait for. */
 void loader_enter(void);

@@ -404,6 +404,49 @@ def test_libraries_that_take_each_others_place(tmp_path):
         assert f"{library[3:-3]} ({library});" in mark["args"]["Call stack"], mark
 
 
+COME_AND_GO = """
+import _ctypes, random, threading
+mark(b"wake"); step()
+threads, mine = int(sys.argv[1]), sys.argv[2:]
+def opened(path):
+    library = ctypes.PyDLL(path)
+    library.plugin(b"in " + os.path.basename(path).encode())
+    return library
+def close(library):
+    _ctypes.dlclose(library._handle)
+def come_and_go(paths, seed):
+    chance = random.Random(seed)
+    for i in range(600):
+        library = opened(chance.choice(paths))
+        if i % 50 == 0: step()
+        close(library)
+all = [opened(path) for path in mine]
+for library in all[::2]: close(library)
+others = [threading.Thread(target=come_and_go, args=(mine[::2][i::threads], i)) for i in range(threads)]
+[thread.start() for thread in others]; [thread.join() for thread in others]
+for library in all[1::2]: library.plugin(b"still in " + os.path.basename(library._name).encode())
+"""
+
+
+@needs_libunwind
+@pytest.mark.parametrize("libraries,threads", [(6, 1), (24, 4), (240, 4)])  # the last leave more gaps than are kept apart
+def test_libraries_that_come_and_go(libraries, threads, tmp_path):
+    """Nobody waits for the cprof thread, and libraries of other sizes lie across the places of several that were there."""
+    paths = [tmp_path / f"lib{i}.so" for i in range(libraries)]
+    for i, path in enumerate(paths):
+        if i < 7:
+            subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f'-DPAD="{(i + 1) * 40000}"', "-o", path,
+                            ROOT / "tests/e2e/c/libplugin.c"], check=True)
+        else:
+            shutil.copy(paths[i % 7], path)
+    result = run(python(COME_AND_GO, threads, *paths), tmp_path / "traces", WITH_STACK=1, WAIT=0, WARMUP=0, ACTIVE=10000)
+    trace = trace_of(result)
+    marks = events(trace, ph="i", name=re.compile(r"(still )?in lib.*"))
+    assert len(marks) == libraries + threads * 600 + libraries // 2
+    wrong = [mark for mark in marks if not mark["args"]["Call stack"].startswith(f"plugin ({mark['name'].split()[-1]});")]
+    assert wrong == []
+
+
 @needs_libunwind
 def test_code_that_nothing_tells_how_to_unwind(tmp_path):
     """Made at run time, with anything in the frame pointer: each mark is there, and its innermost frame is right."""

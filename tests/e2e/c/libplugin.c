@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that programs open and close again, with a mark made inside. PLUGIN: the name of its function. */
+/* A library that programs open and close again, with a mark made inside. PLUGIN: the name of its function; PAD: bytes of code that it has
+ * besides. */
 #ifndef PLUGIN
 #define PLUGIN plugin
+#endif
+
+#ifdef PAD
+__asm__(".text\n.skip " PAD "\n");
 #endif
 
 __attribute__((weak)) void cprof_mark(const char *name);

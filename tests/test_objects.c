@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/objects.h: which object an address is of, while libraries come and go. */
+#include "writer/objects.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SPARE        "libresolv.so.2" /* that nothing else in this process needs */
+#define SPARE_SYMBOL "inet_net_pton"
+
+static void *opened(uint64_t *address)
+{
+    void *handle = dlopen(SPARE, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_ptr_nonnull(handle);
+    *address = (uint64_t)(uintptr_t)dlsym(handle, SPARE_SYMBOL);
+    ck_assert_uint_ne(*address, 0);
+    return handle;
+}
+
+static void is_the_spare(const struct elf_object *o, uint64_t address)
+{
+    ck_assert_ptr_nonnull(o);
+    ck_assert_msg(strstr(o->path, SPARE) != NULL, "%s", o->path);
+    ck_assert(o->start <= address && address < o->end && objects_index(o) < OBJECTS_MOST);
+}
+
+START_TEST(what_is_loaded_is_known)
+{
+    uint64_t mine = (uint64_t)(uintptr_t)&opened, libc = (uint64_t)(uintptr_t)&memcpy;
+    ck_assert_ptr_null(objects_find(mine, OBJECTS_FIRST)); /* nobody has looked yet */
+    objects_look();
+    ck_assert_uint_eq(objects_at(mine), OBJECTS_FIRST);
+    const char *path = objects_find(mine, OBJECTS_FIRST)->path;
+    ck_assert_msg(strcmp(strrchr(path, '/'), "/unit") == 0, "%s", path);
+    ck_assert_uint_eq(objects_at(libc), OBJECTS_FIRST);
+    ck_assert_ptr_ne(objects_find(libc, OBJECTS_FIRST), objects_find(mine, OBJECTS_FIRST));
+    ck_assert_ptr_null(objects_find(16, OBJECTS_FIRST));
+    ck_assert_ptr_null(objects_find(mine, OBJECTS_MOST));
+}
+END_TEST
+
+START_TEST(what_was_unloaded_is_known_by_its_number)
+{
+    uint64_t address, again;
+    uint32_t losses = objects_look();
+    void *handle = opened(&address);
+    ck_assert_uint_eq(objects_look(), losses);
+    ck_assert_uint_eq(objects_at(address), OBJECTS_FIRST);
+    const struct elf_object *first = objects_find(address, OBJECTS_FIRST);
+    is_the_spare(first, address);
+    ck_assert_int_eq(dlclose(handle), 0);
+    ck_assert_uint_ne(objects_look(), losses);
+    ck_assert_uint_eq(objects_at(address), OBJECTS_GAP);
+    ck_assert_ptr_null(objects_find(address, OBJECTS_GAP));
+    ck_assert_ptr_eq(objects_find(address, OBJECTS_FIRST), first);
+    ck_assert_uint_eq(objects_at((uint64_t)(uintptr_t)&memcpy), OBJECTS_FIRST);
+
+    handle = opened(&again);
+    if (again == address) { /* the loader puts it where it was, unless something is there by now */
+        ck_assert_ptr_eq(objects_find(address, OBJECTS_GAP), NULL);
+        objects_look();
+        uint32_t number = objects_at(address);
+        ck_assert(number != OBJECTS_FIRST && number != OBJECTS_GAP);
+        ck_assert_ptr_eq(objects_find(address, number), first); /* and so on, however often */
+        ck_assert_ptr_eq(objects_find(address, OBJECTS_GAP), first);
+    }
+    dlclose(handle);
+}
+END_TEST
+
+/* A program that opens and closes a library for weeks. */
+START_TEST(one_that_comes_and_goes_takes_no_room)
+{
+    unsigned places = 0;
+    bool numbers[64] = {false};
+    for (int i = 0; i < 1000; i++) {
+        uint64_t address;
+        void *handle = opened(&address);
+        objects_look();
+        const struct elf_object *o = objects_find(address, objects_at(address));
+        is_the_spare(o, address);
+        ck_assert_uint_lt(objects_index(o), 64);
+        places += !numbers[objects_index(o)];
+        numbers[objects_index(o)] = true;
+        dlclose(handle);
+        if (i % 2) /* or it was back when somebody looked */
+            objects_look();
+    }
+    ck_assert_uint_le(places, 2);
+}
+END_TEST
+
+Suite *suite_objects(void)
+{
+    Suite *suite = suite_create("objects");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, what_is_loaded_is_known);
+    tcase_add_test(all, what_was_unloaded_is_known_by_its_number);
+    tcase_add_test(all, one_that_comes_and_goes_takes_no_room);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program and the libraries that are loaded, or were: which of those that were one after the other at an address a return address is
+ * of. Nothing is ever taken out, so that what was unloaded can still be named. */
+#ifndef WRITER_OBJECTS_H
+#define WRITER_OBJECTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OBJECTS_MOST 8192u /* later ones are not known */
+
+/* Constant once it is known. */
+struct elf_object {
+    uint64_t base;       /* what addresses of the file are moved by */
+    uint64_t start, end; /* of its code */
+    const char *path;    /* good for the life of the process */
+};
+
+/* Looks what was loaded and unloaded since the last call; the answer is another one when something was unloaded. Any thread; waits for the
+ * loader's list, which who loads or looks holds for some 100 us. Less than a microsecond when nothing changed; allocates nothing. */
+uint32_t objects_look(void);
+
+/* What stands for the object that is at an address as of the last look. Any thread; costs nothing until something was unloaded. */
+uint32_t objects_at(uint64_t address);
+#define OBJECTS_FIRST 0u /* the first that was there: none was unloaded there */
+#define OBJECTS_GAP                                                                                \
+    UINT32_MAX /* what was there is unloaded; if there is code by now, it takes a look to know of what */
+
+/* The object of an address that objects_at() gave `number` for; NULL: it is not known. Any thread. */
+const struct elf_object *objects_find(uint64_t address, uint32_t number);
+
+/* The object's place among all, below OBJECTS_MOST. */
+unsigned objects_index(const struct elf_object *object);
+
+#endif
