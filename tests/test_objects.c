@@ -4,19 +4,30 @@
 
 #include <check.h>
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#define SPARE        "libresolv.so.2" /* that nothing else in this process needs */
+/* Two of the C library that nothing else in this process needs. */
+#define SPARE        "libresolv.so.2"
 #define SPARE_SYMBOL "inet_net_pton"
+#define OTHER        "libthread_db.so.1"
+#define OTHER_SYMBOL "td_init"
+
+static void *open_library(const char *library, const char *symbol, uint64_t *address)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    ck_assert_msg(handle != NULL, "%s", library);
+    *address = (uint64_t)(uintptr_t)dlsym(handle, symbol);
+    ck_assert_uint_ne(*address, 0);
+    return handle;
+}
 
 static void *opened(uint64_t *address)
 {
-    void *handle = dlopen(SPARE, RTLD_NOW | RTLD_LOCAL);
-    ck_assert_ptr_nonnull(handle);
-    *address = (uint64_t)(uintptr_t)dlsym(handle, SPARE_SYMBOL);
-    ck_assert_uint_ne(*address, 0);
-    return handle;
+    return open_library(SPARE, SPARE_SYMBOL, address);
 }
 
 static void is_the_spare(const struct elf_object *o, uint64_t address)
@@ -92,6 +103,60 @@ START_TEST(one_that_comes_and_goes_takes_no_room)
 }
 END_TEST
 
+static _Atomic bool going; /* come_and_go() is */
+static _Atomic unsigned wrong;
+
+static bool is_of(uint64_t address, const char *library)
+{
+    uint32_t number = objects_at(address);
+    for (int i = 0; number == OBJECTS_GAP && i < 1000; i++) { /* the other one is looking */
+        objects_look();
+        number = objects_at(address);
+    }
+    const struct elf_object *o = objects_find(address, number);
+    return o && strstr(o->path, library) != NULL;
+}
+
+static void *come_and_go(void *arg)
+{
+    static const char *const libraries[2][2] = {{SPARE, SPARE_SYMBOL}, {OTHER, OTHER_SYMBOL}};
+    const char *const *library = libraries[*(int *)arg];
+    for (int i = 0; i < 1000; i++) {
+        uint64_t address;
+        void *handle = open_library(library[0], library[1], &address);
+        objects_look();
+        wrong += !is_of(address, library[0]);
+        objects_look();
+        dlclose(handle);
+        objects_look();
+    }
+    return NULL;
+}
+
+static void *stay(void *arg)
+{
+    (void)arg;
+    while (going)
+        wrong += !is_of((uint64_t)(uintptr_t)&stay, "/unit");
+    return NULL;
+}
+
+START_TEST(threads_come_go_and_look)
+{
+    pthread_t threads[3];
+    int which[2] = {0, 1};
+    going = true;
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, &which[i]), 0);
+    ck_assert_int_eq(pthread_create(&threads[2], NULL, stay, NULL), 0);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    going = false;
+    pthread_join(threads[2], NULL);
+    ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
 Suite *suite_objects(void)
 {
     Suite *suite = suite_create("objects");
@@ -99,6 +164,7 @@ Suite *suite_objects(void)
     tcase_add_test(all, what_is_loaded_is_known);
     tcase_add_test(all, what_was_unloaded_is_known_by_its_number);
     tcase_add_test(all, one_that_comes_and_goes_takes_no_room);
+    tcase_add_test(all, threads_come_go_and_look);
     suite_add_tcase(suite, all);
     return suite;
 }
