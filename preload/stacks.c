@@ -150,12 +150,18 @@ static uint32_t python_part(struct thread_log *log, const struct open_span *span
 
 /* ---- both ---- */
 
-static __attribute__((noinline)) uint32_t
-add_native(uint32_t node, void *const *frames, const uint32_t *objects, unsigned n, uint64_t print)
+/* Native frames, innermost first. */
+struct native {
+    void *pcs[NATIVE_FRAMES];
+    uint32_t objects[NATIVE_FRAMES]; /* that they are of */
+    unsigned n;
+};
+
+static __attribute__((noinline)) uint32_t add_native(uint32_t node, const struct native *f,
+                                                     uint64_t print)
 {
-    while (n > 0) {
-        n--;
-        node = stack_table_native(node, (uint64_t)(uintptr_t)frames[n], objects[n]);
+    for (unsigned i = f->n; i-- > 0;) {
+        node = stack_table_native(node, (uint64_t)(uintptr_t)f->pcs[i], f->objects[i]);
         if (!node)
             return FULL;
     }
@@ -165,23 +171,22 @@ add_native(uint32_t node, void *const *frames, const uint32_t *objects, unsigned
 
 static uint32_t native_part(uint32_t python)
 {
-    void *frames[NATIVE_FRAMES];
-    uint32_t objects[NATIVE_FRAMES];
-    unsigned n = unwind_frames(frames, NATIVE_FRAMES, python != NONE);
-    if (n == 0)
+    struct native f;
+    f.n = unwind_frames(f.pcs, NATIVE_FRAMES, python != NONE);
+    if (f.n == 0)
         return python;
     uint64_t print = (python + 1) * 0xd1b54a32d192ed03u;
-    for (unsigned i = 0; i < n; i++) {
-        objects[i] = unwind_object(frames[i]);
-        print = ((print << 7 | print >> 57) ^ (uintptr_t)frames[i] ^
-                 (objects[i] * 0xd1b54a32d192ed03u)) *
+    for (unsigned i = 0; i < f.n; i++) {
+        f.objects[i] = unwind_object(f.pcs[i]);
+        print = ((print << 7 | print >> 57) ^ (uintptr_t)f.pcs[i] ^
+                 (f.objects[i] * 0xd1b54a32d192ed03u)) *
                 0x9e3779b97f4a7c15u;
     }
     print ^= print >> 29;
     uint32_t node = stack_table_find(print);
     if (node)
         return node;
-    return stack_table_full() ? FULL : add_native(python, frames, objects, n, print);
+    return stack_table_full() ? FULL : add_native(python, &f, print);
 }
 
 static uint32_t take(struct thread_log *log, const struct open_span *span)
