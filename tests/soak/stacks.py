@@ -3,7 +3,7 @@
 """`stacks.py SECONDS [PYTHON …]`: stacks are taken for that long, the time shared by the interpreters (all that this machine has), while
 threads start, run and end, code and frames are freed, libraries are opened and closed and windows begin and end. Fails when a
 program dies, complains, loses stacks or grows, when a trace is not whole, or when a stack is another than the interpreter told at
-the same place. Traces are looked at while the program runs, as many as there is time for, and those that it leaves. Run by `make soak` for
+the same place, or begins in another library than the one that made the mark. Traces are looked at while the program runs, as many as there is time for, and those that it leaves. Run by `make soak` for
 ten minutes, by the tests for seconds."""
 
 import contextlib
@@ -39,7 +39,7 @@ class Looked:
     """What was seen in the traces so far."""
 
     def __init__(self):
-        self.stacks, self.wrong, self.problems, self.names = 0, 0, [], set()
+        self.stacks, self.plugins, self.wrong, self.problems, self.names = 0, 0, 0, [], set()
 
     def at(self, path):
         self.names.add(path.name)
@@ -53,6 +53,8 @@ class Looked:
         for mark in marks:
             if "sf" in mark and mark["name"].startswith("work "):
                 self.compare(path, mark, test_stacks.python_frames(trace, mark), mark["ts"] > left)
+            elif "sf" in mark and mark["name"].startswith("plugin in "):
+                self.compare_library(path, mark, test_stacks.stack(trace, mark)[0][1])
 
     def compare(self, path, mark, frames, leaving):
         """With what the caller of mark() was told; file names stand without the folder there. At its end the interpreter is not read."""
@@ -61,9 +63,18 @@ class Looked:
         outer = [(file.rsplit("/", 1)[-1], line, function) for file, line, function in frames[-2::-1]]
         self.stacks += 1
         if mark["name"] != f"work {stack_stress.number_of(outer)}":
-            self.wrong += 1
-            if self.wrong == 1:
-                self.problems.append(f"{path.name}: {mark['name']} has the stack {frames}")
+            self.note(path, mark, frames)
+
+    def compare_library(self, path, mark, innermost):
+        """With the library that made the mark."""
+        self.plugins += 1
+        if not innermost.endswith(f"plugin ({mark['name'].split()[-1]})"):
+            self.note(path, mark, innermost)
+
+    def note(self, path, mark, stack):
+        self.wrong += 1
+        if self.wrong == 1:
+            self.problems.append(f"{path.name}: {mark['name']} has the stack {stack}")
 
     def at_newest(self, folder, aside):
         """At one that the running program may take away at any time: by a second name, in the folder `aside`."""
@@ -86,7 +97,7 @@ def problems_of(process, looked, out, err, sizes):
         yield f"stdout: {out[-200:]!r}"
     if len(sizes) > 1 and max(sizes) - sizes[0] > GROWTH_KB:
         yield f"grew from {sizes[0]} to {max(sizes)} KB"
-    if not looked.stacks:
+    if not looked.stacks or not looked.plugins:
         yield "no stack was compared"
     if looked.wrong:
         yield f"{looked.wrong} wrong stacks"
@@ -122,7 +133,7 @@ def soak(python, seconds, end, folder, library):
             looked.at(path)
     problems = ["it hung"] if hung else list(problems_of(process, looked, *output, sizes))
     rounds = (output[0].strip() or "?") if output else "?"
-    return problems, (f"{rounds} rounds, {looked.stacks} stacks of {len(looked.names)} traces compared, "
+    return problems, (f"{rounds} rounds, {looked.stacks} stacks and {looked.plugins} libraries of {len(looked.names)} traces compared, "
                       f"{sizes[0] >> 10 if sizes else 0} to {max(sizes, default=0) >> 10} MB")
 
 

@@ -97,7 +97,7 @@ def plugged(n):
     """A mark in a library that is gone behind it."""
     if plugins:
         library = ctypes.CDLL(random.choice(plugins), mode=random.choice([os.RTLD_NOW, os.RTLD_LAZY]))
-        library.plugin(b"plugin")
+        library.plugin(b"plugin in " + os.path.basename(library._name).encode())
         _ctypes.dlclose(library._handle)
 
 
