@@ -145,6 +145,7 @@ START_TEST(threads_come_go_and_look)
 {
     pthread_t threads[3];
     int which[2] = {0, 1};
+    objects_look();
     going = true;
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, &which[i]), 0);

@@ -16,6 +16,7 @@
 
 #define PATHS_BYTES (1u << 20)
 #define GAPS_MOST   64u
+#define NOTE_MOST   1024u /* bytes; a build id takes 36 */
 
 /* An object, and what changes of it. */
 struct known {
@@ -170,8 +171,9 @@ static unsigned index_of(const struct known *k)
 
 static bool describe(const struct dl_phdr_info *info, struct elf_object *o)
 {
-    *o =
-        (struct elf_object){info->dlpi_addr, UINT64_MAX, 0, info->dlpi_name ? info->dlpi_name : ""};
+    *o = (struct elf_object){.base = info->dlpi_addr,
+                             .start = UINT64_MAX,
+                             .path = info->dlpi_name ? info->dlpi_name : ""};
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uint64_t from = info->dlpi_addr + p->p_vaddr;
@@ -183,6 +185,41 @@ static bool describe(const struct dl_phdr_info *info, struct elf_object *o)
     return o->end != 0;
 }
 
+/* Else it is in the file and not in memory. */
+static bool is_mapped(const Elf64_Phdr *headers, unsigned n, const Elf64_Phdr *note)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & PF_R) &&
+            note->p_vaddr >= headers[i].p_vaddr &&
+            note->p_vaddr + note->p_filesz <= headers[i].p_vaddr + headers[i].p_filesz)
+            return true;
+    return false;
+}
+
+uint64_t objects_print(const Elf64_Phdr *headers, unsigned n,
+                       bool (*read)(const Elf64_Phdr *note, void *to, const void *arg),
+                       const void *arg)
+{
+    char bytes[NOTE_MOST];
+    uint64_t print = hash_text((const char *)headers, n * sizeof *headers);
+    for (unsigned i = 0; i < n; i++) {
+        const Elf64_Phdr *note = &headers[i];
+        if (note->p_type != PT_NOTE || note->p_filesz > sizeof bytes ||
+            !is_mapped(headers, n, note))
+            continue;
+        if (!read(note, bytes, arg))
+            return 0;
+        print = print * UINT64_C(0x9fb21c651e98df25) ^ hash_text(bytes, note->p_filesz);
+    }
+    return print;
+}
+
+static bool read_mapped(const Elf64_Phdr *note, void *to, const void *base)
+{
+    memcpy(to, (const char *)base + note->p_vaddr, note->p_filesz);
+    return true;
+}
+
 /* The loader has no name for the program itself. */
 static bool is_same(const struct elf_object *a, const struct elf_object *b)
 {
@@ -190,14 +227,23 @@ static bool is_same(const struct elf_object *a, const struct elf_object *b)
            (!b->path[0] || strcmp(a->path, b->path) == 0);
 }
 
-static struct known *search(const struct elf_object *o, bool loaded, unsigned from)
+static struct known *find_loaded(const struct elf_object *o)
 {
     unsigned n = atomic_load_explicit(&n_known, memory_order_relaxed);
     for (unsigned i = 0; i < n; i++) {
-        struct known *k = &known[from + i < n ? from + i : from + i - n];
-        if (k->loaded == loaded && is_same(&k->object, o))
+        struct known *k = &known[expected + i < n ? expected + i : expected + i - n];
+        if (k->loaded && is_same(&k->object, o))
             return k;
     }
+    return NULL;
+}
+
+/* One that was unloaded and is back. */
+static struct known *find_back(const struct elf_object *o)
+{
+    for (unsigned i = 0; i < atomic_load_explicit(&n_known, memory_order_relaxed); i++)
+        if (!known[i].loaded && known[i].object.print == o->print && is_same(&known[i].object, o))
+            return &known[i];
     return NULL;
 }
 
@@ -232,9 +278,11 @@ static int list_object(struct dl_phdr_info *info, size_t size, void *unused)
     (void)size, (void)unused;
     if (!describe(info, &o))
         return 0;
-    struct known *k = search(&o, true, expected);
+    struct known *k = find_loaded(&o);
     if (!k) {
-        k = search(&o, false, 0); /* it may be back */
+        o.print = objects_print(info->dlpi_phdr, info->dlpi_phnum, read_mapped,
+                                (const void *)(uintptr_t)info->dlpi_addr);
+        k = find_back(&o);
         k = k ? k : add_object(&o);
         if (!k)
             return 0;

@@ -4,6 +4,7 @@
 #ifndef WRITER_OBJECTS_H
 #define WRITER_OBJECTS_H
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,7 +15,14 @@ struct elf_object {
     uint64_t base;       /* what addresses of the file are moved by */
     uint64_t start, end; /* of its code */
     const char *path;    /* good for the life of the process */
+    uint64_t print;      /* objects_print() of what is mapped */
 };
+
+/* Tells a file from what was at its path before or after: a hash of its program headers and its notes, the build id among them. read() puts
+ * the p_filesz bytes of a note into `to`; false: it cannot. 0: there is no print. Pure but for read(). */
+uint64_t objects_print(const Elf64_Phdr *headers, unsigned n,
+                       bool (*read)(const Elf64_Phdr *note, void *to, const void *arg),
+                       const void *arg);
 
 /* Looks what was loaded and unloaded since the last call; the answer is another one when something was unloaded. Any thread; waits for the
  * loader's list, which who loads or looks holds for some 100 us. Less than a microsecond when nothing changed; allocates nothing. */

@@ -15,9 +15,10 @@
 #include "writer/demangle.h"
 #include "writer/objects.h"
 
-#define TABLE_MOST (256u << 20) /* bytes of a symbol table */
-#define NAME_MOST  1024u        /* beyond it the demangler does not go */
-#define SHOWN_MOST 200u         /* of a shortened name */
+#define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
+#define NAME_MOST    1024u        /* beyond it the demangler does not go */
+#define SHOWN_MOST   200u         /* of a shortened name */
+#define HEADERS_MOST 64u          /* of a program; some dozen are usual */
 
 struct function {
     uint64_t at; /* as the file has it */
@@ -101,6 +102,22 @@ static int open_file(const struct module *m, struct stat *st)
     return fd;
 }
 
+static bool read_note(const Elf64_Phdr *note, void *to, const void *fd)
+{
+    return read_at(*(const int *)fd, to, note->p_filesz, note->p_offset);
+}
+
+/* Not one that was put where the mapped one was. */
+static bool is_what_is_mapped(int fd, const struct elf_object *o)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr headers[HEADERS_MOST];
+    return read_at(fd, &head, sizeof head, 0) && head.e_phnum <= HEADERS_MOST &&
+           head.e_phentsize == sizeof *headers &&
+           read_at(fd, headers, head.e_phnum * sizeof *headers, head.e_phoff) &&
+           objects_print(headers, head.e_phnum, read_note, &fd) == o->print;
+}
+
 static void read_symbols(struct module *m)
 {
     Elf64_Shdr table = {0}, names = {0};
@@ -110,6 +127,10 @@ static void read_symbols(struct module *m)
         return;
     m->device = st.st_dev;
     m->inode = st.st_ino;
+    if (!is_what_is_mapped(fd, m->object)) {
+        close(fd);
+        return;
+    }
     if (find_table(fd, &table, &names)) {
         Elf64_Sym *symbols = malloc(table.sh_size);
         if (symbols && read_at(fd, symbols, table.sh_size, table.sh_offset))

@@ -447,6 +447,41 @@ def test_libraries_that_come_and_go(libraries, threads, tmp_path):
     assert wrong == []
 
 
+CHANGED = """
+import _ctypes, shutil
+path, other, third = sys.argv[1:]
+def call(library, function, name):
+    getattr(library, function)(name); flushed(name)
+mark(b"wake"); step()
+library = ctypes.PyDLL(path)
+call(library, "first", b"as it was")
+_ctypes.dlclose(library._handle)
+shutil.copyfile(other, path)  # it is the same file, changed
+library = ctypes.PyDLL(path)
+call(library, "other", b"copied over it")
+_ctypes.dlclose(library._handle)
+shutil.copyfile(third, path)
+library = ctypes.PyDLL(path)
+os.replace(other, path)
+call(library, "third", b"replaced")
+"""
+
+
+@needs_libunwind
+def test_a_file_that_was_changed_gives_no_names(tmp_path):
+    """An upgrade below a running program: names are of the file that is mapped, or there are none."""
+    paths = [tmp_path / f"lib{name}.so" for name in ("first", "other", "third")]
+    for path in paths:
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f"-DPLUGIN={path.stem[3:]}", "-o", path,
+                        ROOT / "tests/e2e/c/libplugin.c"], check=True)
+    result = run(python(CHANGED, *paths), tmp_path / "traces", WITH_STACK=1, WAIT=0, WARMUP=0, ACTIVE=100)
+    trace = trace_of(result)
+    innermost = [events(trace, ph="i", name=name)[0]["args"]["Call stack"].split(";")[0]
+                 for name in ("as it was", "copied over it", "replaced")]
+    assert innermost[:2] == ["first (libfirst.so)", "other (libfirst.so)"]
+    assert re.fullmatch(r"libfirst\.so\+0x[0-9a-f]+", innermost[2])
+
+
 @needs_libunwind
 def test_code_that_nothing_tells_how_to_unwind(tmp_path):
     """Made at run time, with anything in the frame pointer: each mark is there, and its innermost frame is right."""
