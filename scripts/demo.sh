@@ -7,6 +7,7 @@ BUILD=${BUILD:-build}
 root=$PWD
 script=$root/tests/e2e/train_cnn.py
 out=$BUILD/demo
+library=$(realpath "$BUILD")/libcprof.so
 
 if ! .venv/bin/python -c 'import torch' 2>/dev/null; then
     echo "demo: there is no PyTorch in .venv; run scripts/setup.sh --force to see why" >&2
@@ -16,7 +17,7 @@ fi
 rm -rf "$out"
 mkdir -p "$out"
 echo "demo: LD_PRELOAD=$BUILD/libcprof.so .venv/bin/python tests/e2e/train_cnn.py   (in $out)"
-(cd "$out" && LD_PRELOAD=$root/$BUILD/libcprof.so "$root/.venv/bin/python" "$script")
+(cd "$out" && LD_PRELOAD=$library "$root/.venv/bin/python" "$script")
 
 traces=$(find "$out" -name '*.json' -o -name '*.json.gz' | sort)
 if [ -z "$traces" ]; then
