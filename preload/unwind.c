@@ -4,10 +4,8 @@
 #include "preload/unwind.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "preload/guard.h"
 #include "preload/lines.h"
@@ -29,33 +27,12 @@ static _Atomic bool ready;
 
 static _Atomic uint32_t flushed; /* what objects_look() said when the cache was; any thread */
 
-struct search {
-    uintptr_t wanted;
-    struct range found;
-};
-
-static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size;
-    struct search *s = arg;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && s->wanted - start < p->p_memsz) {
-            s->found = (struct range){start, start + p->p_memsz};
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* The code that the address is part of. */
 static struct range code_around(const void *address)
 {
-    struct search s = {.wanted = (uintptr_t)address};
-    if (address)
-        loader_walk(look_at, &s);
-    return s.found;
+    uint64_t at = (uintptr_t)address;
+    const struct elf_object *o = address ? objects_find(at, objects_at(at)) : NULL;
+    return o ? (struct range){o->start, o->end} : (struct range){0, 0};
 }
 
 static inline bool is_in(struct range r, const void *address)
@@ -116,13 +93,13 @@ void unwind_start(void)
         writer_note(note);
         return;
     }
+    atomic_store_explicit(&flushed, objects_look(), memory_order_relaxed);
     own = code_around((const void *)(uintptr_t)&unwind_start);
     interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
     lines_start();
     static const struct stacks_resolver resolver = {symbols_name, unwind_refresh, lines_want,
                                                     lines_ask, lines_answer};
     stacks_resolve_with(&resolver);
-    atomic_store_explicit(&flushed, objects_look(), memory_order_relaxed);
     atomic_store_explicit(&ready, true, memory_order_release);
 }
 

@@ -127,18 +127,15 @@ static void read_symbols(struct module *m)
         return;
     m->device = st.st_dev;
     m->inode = st.st_ino;
-    if (!is_what_is_mapped(fd, m->object)) {
-        close(fd);
-        return;
-    }
-    if (find_table(fd, &table, &names)) {
+    bool same = is_what_is_mapped(fd, m->object);
+    if (same && find_table(fd, &table, &names)) {
         Elf64_Sym *symbols = malloc(table.sh_size);
         if (symbols && read_at(fd, symbols, table.sh_size, table.sh_offset))
             keep_functions(m, symbols, table.sh_size / sizeof *symbols);
         free(symbols);
         m->names = names.sh_offset;
     }
-    m->has_lines = debug_info_has_lines(fd, m->object->path);
+    m->has_lines = same && debug_info_has_lines(fd, m->object->path);
     close(fd);
 }
 

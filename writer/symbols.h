@@ -21,8 +21,9 @@ struct symbol_place {
 /* Where the call that returns to pc lies; number: what objects_at() gave for it. false: no file is known there. */
 bool symbols_place(uint64_t pc, uint32_t number, struct symbol_place *out);
 
-/* Appends "function (library.so)", "library.so+0x1f2e" where the file names no function there, nothing where no file is mapped. The first
- * address in a file reads its symbols (some 10 ms for a large one); each later one a few microseconds. */
+/* Appends "function (library.so)", "library.so+0x1f2e" where the file names no function there or is not the one that was mapped,
+ * nothing where no file is known. The first address in a file reads its symbols (some 10 ms for a large one); each later one a few
+ * microseconds. */
 void symbols_name(uint64_t pc, uint32_t number, struct buf *b);
 
 /* A demangled C++ name without what it returns, its parameters and its template arguments, at most `size` bytes: those of torch are
