@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of preload/steps.h: schedules of the program's, which may take long, be left, or end their thread. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/support/capture.h"
 #include "tests/support/stepping.h"
@@ -188,20 +191,31 @@ static int choose_to_end(const struct train_time *time, int64_t number, void *un
     return ACTION_ACTIVE;
 }
 
+static pid_t ended; /* the thread that ended */
+
 static void *mark_once(void *unused)
 {
+    ended = (pid_t)syscall(SYS_gettid);
     MARK();
     return unused;
+}
+
+/* pthread_join() comes back before the kernel has let go of the thread, and until then its answer is waited for. */
+static void mark_in_a_thread_that_ends(void)
+{
+    pthread_t other;
+    ck_assert_int_eq(pthread_create(&other, NULL, mark_once, NULL), 0);
+    pthread_join(other, NULL);
+    while (syscall(SYS_tgkill, getpid(), ended, 0) == 0)
+        sched_yield();
 }
 
 /* It is cancelled there, or ends by itself: other threads' marks count. */
 START_TEST(a_thread_that_ends_in_the_schedule)
 {
-    pthread_t other;
     start(false);
     steps_choose_by(choose_to_end, NULL);
-    ck_assert_int_eq(pthread_create(&other, NULL, mark_once, NULL), 0);
-    pthread_join(other, NULL);
+    mark_in_a_thread_that_ends();
     for (int i = 0; i < 100; i++)
         MARK();
     check_step(101, ACTION_ACTIVE, ALL);
@@ -235,11 +249,9 @@ static int choose_to_be_slow_and_end(const struct train_time *time, int64_t numb
 /* As many marks wait as may; they count, and so does the next one. */
 START_TEST(what_waited_for_a_thread_that_ended_is_counted)
 {
-    pthread_t other;
     start(false);
     steps_choose_by(choose_to_be_slow_and_end, NULL);
-    ck_assert_int_eq(pthread_create(&other, NULL, mark_once, NULL), 0);
-    pthread_join(other, NULL);
+    mark_in_a_thread_that_ends();
     MARK();
     check_step(1 + 64 + 1, ACTION_ACTIVE, ALL);
     finish();
