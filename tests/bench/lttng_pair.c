@@ -6,31 +6,17 @@
 #include "tests/bench/lttng_events.h"
 
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
-#define PAIRS 1000
+#include "tests/bench/pair.h"
 
-static double now_ns(void)
+static void pair(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+    lttng_ust_tracepoint(cprof_bench, begin, "range");
+    lttng_ust_tracepoint(cprof_bench, end);
 }
 
 int main(void)
 {
-    double best = 0;
-    for (int round = 0; round < 100; round++) {
-        double begin = now_ns();
-        for (int i = 0; i < PAIRS; i++) {
-            lttng_ust_tracepoint(cprof_bench, begin, "range");
-            lttng_ust_tracepoint(cprof_bench, end);
-        }
-        double took = (now_ns() - begin) / PAIRS;
-        best = round == 0 || took < best ? took : best;
-        usleep(3000);
-    }
-    printf("pair %.1f ns\n", best);
+    printf("pair %.1f ns\n", measure(pair, 100));
     return 0;
 }
