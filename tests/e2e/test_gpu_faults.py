@@ -112,7 +112,7 @@ def test_dropped_records(tmp_path):
     assert re.search(r" 100 lost", result.err)
 
 
-@pytest.mark.parametrize("faults", ["late_ms=300", "late_device_ms=300", "slow_worker_ms=80", "shuffle=1",
+@pytest.mark.parametrize("faults", ["late_ms=300", "late_device_ms=100", "slow_worker_ms=80", "shuffle=1",
                                     "late_ms=100,shuffle=1", "withhold=0", "forced_unfinished=0", "enable_ms=400", "refuse_ok=1", "overlap=1"])
 def test_what_only_takes_longer_or_comes_otherwise(tmp_path, faults):
     """Nothing is missing, nothing is said."""
