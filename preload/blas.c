@@ -80,11 +80,17 @@ void *blas_real(enum blas_id id, const void *caller)
     return real;
 }
 
-/* "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. */
-static uint32_t shown_length(const char *symbol)
+/* "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. Looked for once: any thread writes, all write the same; relaxed. */
+static uint32_t shown_length(enum blas_id id)
 {
-    const char *version = strstr(symbol, "_v");
-    return (uint32_t)(version ? (size_t)(version - symbol) : strlen(symbol));
+    static _Atomic uint8_t known[BLAS_COUNT];
+    uint8_t length = atomic_load_explicit(&known[id], memory_order_relaxed);
+    if (!length) {
+        const char *symbol = infos[id].symbol, *version = strstr(symbol, "_v");
+        length = (uint8_t)(version ? (size_t)(version - symbol) : strlen(symbol));
+        atomic_store_explicit(&known[id], length, memory_order_relaxed);
+    }
+    return length;
 }
 
 void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
@@ -95,8 +101,7 @@ void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
     if (entered && call->real && gate_open(GATE_FLOPS))
         call->log = thread_log_get();
     if (call->log) {
-        const char *symbol = infos[id].symbol;
-        call->span = span_open(call->log, call, CAT_LIBRARY, symbol, shown_length(symbol));
+        call->span = span_open(call->log, call, CAT_LIBRARY, infos[id].symbol, shown_length(id));
         stacks_open_span(call->log, call->span);
     }
     if (entered)
