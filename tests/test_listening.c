@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -264,6 +265,48 @@ START_TEST(too_many_marks_before_a_window)
 }
 END_TEST
 
+/* ---- who comes in the middle of a pass ---- */
+
+static pthread_barrier_t looking;
+static _Atomic bool wait_in_look;
+static unsigned looks_at_mark, looks_when_told;
+
+static void look_while_a_mark_is_made(void)
+{
+    heard.looks++;
+    if (!atomic_exchange(&wait_in_look, false))
+        return;
+    pthread_barrier_wait(&looking);
+    pthread_barrier_wait(&looking); /* the mark is made */
+    looks_at_mark = heard.looks;
+}
+
+static void mark_after_which_look(const struct mark *m)
+{
+    on_mark(m);
+    looks_when_told = heard.looks;
+}
+
+/* What a handler makes ready when it is first looked at is there for all that it is told: a mark that was made later waits for the next look. */
+START_TEST(marks_wait_for_the_look_behind_them)
+{
+    static struct listener waits;
+    waits = listener;
+    waits.look = look_while_a_mark_is_made;
+    waits.mark = mark_after_which_look;
+    pthread_barrier_init(&looking, NULL, 2);
+    writer_listen(&waits);
+    session_start(ACTION_ACTIVE, false);
+    atomic_store(&wait_in_look, true);
+    pthread_barrier_wait(&looking);
+    mark("in between", 0);
+    pthread_barrier_wait(&looking);
+    session_end();
+    ck_assert_uint_eq(heard.marks, 1);
+    ck_assert_uint_gt(looks_when_told, looks_at_mark);
+}
+END_TEST
+
 Suite *suite_listening(void)
 {
     Suite *s = suite_create("listening");
@@ -277,6 +320,7 @@ Suite *suite_listening(void)
     tcase_add_test(c, a_second_hold_begins_with_what_was_asked_for);
     tcase_add_loop_test(c, step_0_that_becomes_a_trace, 0, 2);
     tcase_add_test(c, too_many_marks_before_a_window);
+    tcase_add_test(c, marks_wait_for_the_look_behind_them);
     suite_add_tcase(s, c);
     return s;
 }

@@ -13,9 +13,11 @@ static inline bool listening(void)
     return atomic_load_explicit(&listening_to, memory_order_acquire) != NULL;
 }
 
-/* The pass begins, or has drained the rings: what the edges of earlier passes said is told. */
+/* The rings have been looked at, and nothing of what was found is told yet: who has come before that makes itself ready. */
 void listening_begin(void);
-void listening_drained(uint64_t pass); /* as above */
+
+/* They are drained: what the edges of earlier passes said is told. */
+void listening_drained(uint64_t pass);
 
 /* An edge that is taken in this pass; before its records are. */
 void listening_edge(const struct step_edge *edge, uint64_t pass);

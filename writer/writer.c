@@ -515,6 +515,7 @@ static bool draining(void)
 static void collect(void)
 {
     look_at_rings();
+    listening_begin(); /* of marks that were made since somebody came none is told yet */
     gpu_side_look(&gpu, draining());
     hold_skipped();
     stacks_look(life_now() == WRITER_STOPPING);
@@ -644,7 +645,6 @@ static void pass(bool stopping)
     uint32_t urgent = atomic_load(&urgent_asked);
     bool force = urgent != atomic_load_explicit(&urgent_done, memory_order_relaxed);
     passes++;
-    listening_begin();
     collect();
     for (struct window *w = windows; w; w = w->next)
         window_memory_settle(w, &shared, looked_at);
