@@ -80,6 +80,20 @@ uint64_t session_step(enum action next)
     return cross((struct step_edge){.step = ++step, .ended = action, .begun = next, .kept = held});
 }
 
+void session_tell(void)
+{
+    struct step_edge edge = {.step = step,
+                             .ended = action,
+                             .begun = action,
+                             .kind = EDGE_NOTE,
+                             .kept = kept,
+                             .keep = kept};
+    writer_edge_begin();
+    edge.ticks = clock_ticks();
+    edge.time.batch = edge.step;
+    writer_edge(&edge);
+}
+
 uint64_t session_end(void)
 {
     uint64_t ticks = cross((struct step_edge){

@@ -30,6 +30,9 @@ void session_start(enum action first, bool keep);
 /* Ends a step and begins the next one with this action. Returns the edge's ticks. */
 uint64_t session_step(enum action next);
 
+/* Tells who listens where training stands now, as steps_tell() does. */
+void session_tell(void);
+
 /* The last edge, and writer_finish(). Returns the edge's ticks. */
 uint64_t session_end(void);
 
