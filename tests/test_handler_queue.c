@@ -69,9 +69,9 @@ static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_m
 }
 
 /* The cprof thread may have taken the edge that began before the queue was there. */
-static struct cprof_trace_queue *new_queue(size_t bytes)
+static struct cprof_trace_queue *new_queue(void)
 {
-    struct cprof_trace_queue *q = cprof_trace_queue("q", bytes);
+    struct cprof_trace_queue *q = cprof_trace_queue("q", 1);
     ck_assert_ptr_nonnull(q);
     session_tell();
     return q;
@@ -86,7 +86,7 @@ static void mark(const char *name)
 START_TEST(all_that_fits_comes)
 {
     session_start(ACTION_ACTIVE, false);
-    struct cprof_trace_queue *q = new_queue(1);
+    struct cprof_trace_queue *q = new_queue();
     unsigned total = 0;
     for (int round = 0; round < 40; round++) { /* several times around the ring */
         for (int i = 0; i < 50; i++)
@@ -112,7 +112,7 @@ END_TEST
 START_TEST(what_does_not_fit_is_counted)
 {
     session_start(ACTION_ACTIVE, false);
-    struct cprof_trace_queue *q = new_queue(1);
+    struct cprof_trace_queue *q = new_queue();
     session_sleep(50);
     for (int i = 0; i < 5000; i++)
         mark("mark");
@@ -138,7 +138,7 @@ END_TEST
 START_TEST(close_comes_although_it_is_full)
 {
     session_start(ACTION_ACTIVE, false);
-    struct cprof_trace_queue *q = new_queue(1);
+    struct cprof_trace_queue *q = new_queue();
     session_sleep(50);
     for (int i = 0; i < 5000; i++)
         mark("mark");
@@ -153,7 +153,7 @@ END_TEST
 START_TEST(one_that_nobody_reads_any_more)
 {
     session_start(ACTION_ACTIVE, false);
-    struct cprof_trace_queue *q = new_queue(1);
+    struct cprof_trace_queue *q = new_queue();
     cprof_trace_queue_leave(q);
     for (int i = 0; i < 5000; i++)
         mark("mark");
@@ -167,7 +167,7 @@ START_TEST(a_message_larger_than_what_is_read_at_once)
     static char name[2000];
     memset(name, 'n', sizeof name - 1);
     session_start(ACTION_ACTIVE, false);
-    struct cprof_trace_queue *q = new_queue(1);
+    struct cprof_trace_queue *q = new_queue();
     session_sleep(50);
     mark(name);
     mark("short");
@@ -183,7 +183,7 @@ END_TEST
 START_TEST(waiting_ends)
 {
     session_start(ACTION_ACTIVE, false);
-    struct cprof_trace_queue *q = new_queue(1);
+    struct cprof_trace_queue *q = new_queue();
     while (read_some(q, 1u << 16, 100) > 0)
         ;
     uint64_t before = clock_monotonic_ns();

@@ -82,16 +82,12 @@ uint64_t session_step(enum action next)
 
 void session_tell(void)
 {
-    struct step_edge edge = {.step = step,
+    cross((struct step_edge){.step = step,
                              .ended = action,
                              .begun = action,
                              .kind = EDGE_NOTE,
                              .kept = kept,
-                             .keep = kept};
-    writer_edge_begin();
-    edge.ticks = clock_ticks();
-    edge.time.batch = edge.step;
-    writer_edge(&edge);
+                             .keep = kept});
 }
 
 uint64_t session_end(void)
