@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "preload/callee.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 #include "preload/stacks.h"
@@ -41,32 +40,21 @@ static const struct resolve_library libraries[BLAS_NODE_COUNT] = {
     [BLAS_NODE_CPU] = {NULL, {"libblas.so.3", "libopenblas.so.0", "libmkl_rt.so.2"}, "libopenblas"},
 };
 
-/* Real functions of the libraries with version nodes; any thread writes, all write the same; relaxed. */
-static _Atomic(void *) found[BLAS_COUNT];
-/* Those of BLAS, by calling object. */
-static struct callee_slot callees[BLAS_COUNT];
+_Atomic(void *) blas_found[BLAS_COUNT];
+struct callee_slot blas_callees[BLAS_COUNT];
 
 static void *find_real(enum blas_id id, const void *caller)
 {
     const struct resolve_library *library = &libraries[infos[id].node];
     if (infos[id].node == BLAS_NODE_CPU)
-        return callee_find(&callees[id], infos[id].symbol, library, caller);
-    void *real = atomic_load_explicit(&found[id], memory_order_relaxed);
+        return callee_find(&blas_callees[id], infos[id].symbol, library, caller);
+    void *real = atomic_load_explicit(&blas_found[id], memory_order_relaxed);
     if (real)
         return real;
     real = resolve_next(infos[id].symbol, library, caller);
     if (real)
-        atomic_store_explicit(&found[id], real, memory_order_relaxed);
+        atomic_store_explicit(&blas_found[id], real, memory_order_relaxed);
     return real;
-}
-
-void *blas_fast(enum blas_id id, const void *caller)
-{
-    if (gate_open(GATE_FLOPS))
-        return NULL;
-    if (infos[id].node == BLAS_NODE_CPU)
-        return find_real(id, caller);
-    return atomic_load_explicit(&found[id], memory_order_relaxed);
 }
 
 void *blas_real(enum blas_id id, const void *caller)
@@ -80,17 +68,17 @@ void *blas_real(enum blas_id id, const void *caller)
     return real;
 }
 
-/* "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. Looked for once: any thread writes, all write the same; relaxed. */
-static uint32_t shown_length(enum blas_id id)
+/* "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. */
+static uint32_t shown_name(enum blas_id id)
 {
-    static _Atomic uint8_t known[BLAS_COUNT];
-    uint8_t length = atomic_load_explicit(&known[id], memory_order_relaxed);
-    if (!length) {
+    static _Atomic uint32_t names[BLAS_COUNT];
+    uint32_t name = numbered_before(&names[id]);
+    if (!name) {
         const char *symbol = infos[id].symbol, *version = strstr(symbol, "_v");
-        length = (uint8_t)(version ? (size_t)(version - symbol) : strlen(symbol));
-        atomic_store_explicit(&known[id], length, memory_order_relaxed);
+        size_t length = version ? (size_t)(version - symbol) : strlen(symbol);
+        name = numbered_once(&names[id], symbol, (uint32_t)length);
     }
-    return length;
+    return name;
 }
 
 void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
@@ -101,7 +89,7 @@ void blas_begin(struct blas_call *call, enum blas_id id, const void *caller)
     if (entered && call->real && gate_open(GATE_FLOPS))
         call->log = thread_log_get();
     if (call->log) {
-        call->span = span_open(call->log, call, CAT_LIBRARY, infos[id].symbol, shown_length(id));
+        call->span = span_open(call->log, call, CAT_LIBRARY, infos[id].symbol, shown_name(id));
         stacks_open_span(call->log, call->span);
     }
     if (entered)

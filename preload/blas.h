@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/callee.h"
 #include "writer/writer.h"
 
 enum blas_node {
@@ -90,8 +91,21 @@ struct blas_call {
     enum blas_id id;
 };
 
-/* The real function while nothing is recorded, NULL when blas_begin() has to look. Any thread. */
-void *blas_fast(enum blas_id id, const void *caller);
+/* Real functions of the libraries with version nodes; any thread writes, all write the same; relaxed. */
+extern _Atomic(void *) blas_found[BLAS_COUNT] __attribute__((visibility("hidden")));
+/* Those of BLAS, by calling object. */
+extern struct callee_slot blas_callees[BLAS_COUNT] __attribute__((visibility("hidden")));
+
+/* The real function while nothing is recorded, NULL when blas_begin() has to look. Calls nothing, so that a wrapper that only forwards
+ * moves none of its arguments. Any thread. */
+static inline void *blas_fast(enum blas_node node, enum blas_id id, const void *caller)
+{
+    if (gate_open(GATE_FLOPS))
+        return NULL;
+    if (node == BLAS_NODE_CPU)
+        return callee_in_front(&blas_callees[id], caller);
+    return atomic_load_explicit(&blas_found[id], memory_order_relaxed);
+}
 
 /* The real function, looked up if need be; NULL: there is none, and one line has said so. Keeps errno. Any thread. */
 void *blas_real(enum blas_id id, const void *caller);

@@ -37,17 +37,23 @@ static inline bool callee_holds(struct callee *c, uintptr_t at, uint64_t closing
            resolve_still_open(atomic_load_explicit(&c->seen, memory_order_acquire), closings);
 }
 
+/* callee_find() where the entry in front is the one, else NULL: for who has a slower way for the rest. */
+static inline void *callee_in_front(struct callee_slot *slot, const void *caller)
+{
+    uint64_t closings = atomic_load_explicit(&resolve_closings, memory_order_acquire);
+    struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
+    return c && callee_holds(c, (uintptr_t)caller, closings)
+               ? atomic_load_explicit(&c->real, memory_order_relaxed)
+               : NULL;
+}
+
 /* The function that code at the address `caller` would have got without us; NULL: no loaded object has it. The first call from an
  * object, and each one while there is none, goes through the loader (resolve_for_caller()); later ones cost a comparison. Hold no
  * lock. Keeps errno. Any thread. */
 static inline void *callee_find(struct callee_slot *slot, const char *symbol,
                                 const struct resolve_library *library, const void *caller)
 {
-    uint64_t closings = atomic_load_explicit(&resolve_closings, memory_order_acquire);
-    struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
-    void *real = c && callee_holds(c, (uintptr_t)caller, closings)
-                     ? atomic_load_explicit(&c->real, memory_order_relaxed)
-                     : NULL;
+    void *real = callee_in_front(slot, caller);
     return __builtin_expect(real != NULL, 1) ? real : callee_look(slot, symbol, library, caller);
 }
 

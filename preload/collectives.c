@@ -356,6 +356,13 @@ static uint32_t describe(enum collective_family family, const struct collective 
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
+static uint32_t name_of(enum collective_id id)
+{
+    static _Atomic uint32_t names[COLLECTIVE_COUNT];
+    uint32_t name = numbered_before(&names[id]);
+    return name ? name : numbered_once(&names[id], symbols[id], (uint32_t)strlen(symbols[id]));
+}
+
 static void open_span(struct collective_call *call, enum collective_id id,
                       const struct collective *what, struct communicator *c, uint64_t number,
                       const void *caller)
@@ -367,8 +374,7 @@ static void open_span(struct collective_call *call, enum collective_id id,
         return;
     /* Before the span opens: the library's answers are not part of its time. */
     uint32_t n = describe((enum collective_family)families[id], what, c, number, caller, args);
-    const char *name = symbols[id];
-    struct open_span *span = span_open(log, call, CAT_COLLECTIVE, name, (uint32_t)strlen(name));
+    struct open_span *span = span_open(log, call, CAT_COLLECTIVE, symbols[id], name_of(id));
     stacks_open_span(log, span);
     uint8_t *room = span ? span_data_room(log, span, n) : NULL;
     if (room) {

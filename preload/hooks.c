@@ -100,9 +100,13 @@ static struct thread_log *open_span(const struct hook_call *call, enum hook_id i
     struct thread_log *log = gate_open(GATE_CALLS) ? thread_log_get() : NULL;
     if (!log)
         return NULL;
-    uint32_t length;
-    const char *name = hook_shown(id, &length);
-    stacks_open_span(log, span_open(log, call, infos[id].category, name, length));
+    const char *text = NULL;
+    uint32_t length, name = numbered_before(&hook_slots[id].name);
+    if (__builtin_expect(!(name & NAME_NUMBERED), 0)) {
+        text = hook_shown(id, &length);
+        name = numbered_once(&hook_slots[id].name, text, length);
+    }
+    stacks_open_span(log, span_open(log, call, infos[id].category, text, name));
     return log;
 }
 

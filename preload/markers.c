@@ -28,8 +28,10 @@
 #include "preload/symbol.h"
 #include "writer/writer.h"
 
-#define BUCKETS       4096u       /* of the table of markers; a power of two */
-#define MARKERS_MOST  (1u << 16)  /* a name with a number in it would make markers without end */
+#define BUCKETS      4096u      /* of the table of markers; a power of two */
+#define MARKERS_MOST (1u << 16) /* a name with a number in it would make markers without end */
+#define NUMBERED_MARKERS                                                                           \
+    1024 /* of them, whose names have a number: there are numbers for operators, too */
 #define NAMES_MOST    (64u << 20) /* bytes of all names and categories */
 #define NAME_MOST     (1u << 20)  /* bytes of one name; far above what a ring takes */
 #define CATEGORY_MOST 4096u       /* bytes of joined categories */
@@ -56,8 +58,9 @@ struct cprof_marker {
     uint64_t bit;              /* of here.open; 0: it has none, the thread's stack is searched */
     uint32_t actions;          /* bits of CPROF_ACTION_BIT() */
     uint32_t gates;            /* enum gate: where it may record */
-    uint32_t name_len;
-    uint32_t category_len; /* bytes of the DATA_ARGS item behind the name; 0 = none */
+    uint32_t name;             /* as spans hold it */
+    uint32_t name_len;         /* bytes */
+    uint32_t category_len;     /* bytes of the DATA_ARGS item behind the name; 0 = none */
     bool instant_on_start, instant_on_finish;
     bool plain;  /* the usual actions, a bit, and nothing besides the name */
     char text[]; /* name, then item */
@@ -158,7 +161,7 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
 static void put_instant(struct thread_log *log, const struct cprof_marker *m, int flags)
 {
     struct extras stack;
-    emit_instant(log, CAT_USER_ANNOTATION, (uint8_t)flags, m->text, m->name_len,
+    emit_instant(log, CAT_USER_ANNOTATION, (uint8_t)flags, m->text, m->name,
                  m->category_len ? DATA_ARGS : DATA_NONE, m->text + m->name_len, m->category_len,
                  stacks_of_point(log, &stack));
 }
@@ -192,7 +195,7 @@ static bool open_marker(struct cprof_marker *m, int flags)
         misuse(log);
         return false;
     }
-    struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, m->text, m->name_len);
+    struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, m->text, m->name);
     if (!span)
         return false;
     stacks_open_span(log, span);
@@ -239,7 +242,7 @@ void cprof_marker_start(struct cprof_marker *marker)
     }
     /* the usual case again, without a register to save */
     struct open_span *span =
-        span_open(log, marker_key(marker), CAT_USER_ANNOTATION, marker->text, marker->name_len);
+        span_open(log, marker_key(marker), CAT_USER_ANNOTATION, marker->text, marker->name);
     guard_leave();
     if (!span) {
         here.unrecorded++;
@@ -384,13 +387,13 @@ static void put_counter(struct thread_log *log, const struct cprof_marker *m, in
             len = SERIES_MOST;
         }
         if (ITEM_HEAD + len + 8 > (size_t)(end - to)) {
-            emit_counter(log, (uint8_t)flags, m->text, m->name_len, data, (uint32_t)(to - data));
+            emit_counter(log, (uint8_t)flags, m->text, m->name, data, (uint32_t)(to - data));
             to = first;
         }
         to = put_item(to, type, key, len, value);
     }
     if (to > first)
-        emit_counter(log, (uint8_t)flags, m->text, m->name_len, data, (uint32_t)(to - data));
+        emit_counter(log, (uint8_t)flags, m->text, m->name, data, (uint32_t)(to - data));
 }
 
 static void sample(struct cprof_marker *m, size_t n, const char *const *series, enum arg_type type,
@@ -506,6 +509,7 @@ static struct cprof_marker *make(const char *name, size_t len,
     m->bit = number < 64 ? UINT64_C(1) << number : 0;
     m->actions = o.actions;
     m->name_len = (uint32_t)len;
+    m->name = number < NUMBERED_MARKERS ? numbered_name(name, m->name_len) : m->name_len;
     m->category_len = item;
     m->instant_on_start = o.record_instant_on_start != 0;
     m->instant_on_finish = o.record_instant_on_finish != 0;

@@ -327,9 +327,9 @@ static inline bool is_of_operator(const struct thread_log *log, struct message m
     const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
     if (!top || atomic_load_explicit(&top->flags, memory_order_relaxed) & REC_MARKER)
         return false;
-    uint32_t len = atomic_load_explicit(&top->text_len, memory_order_relaxed);
-    return len > 0 && m.len >= len && memcmp(span_text(log, top), m.text, len) == 0 &&
-           (m.len == len || m.text[len] == ',');
+    struct text name = span_name(log, top);
+    return name.len > 0 && m.len >= name.len && memcmp(name.at, m.text, name.len) == 0 &&
+           (m.len == name.len || m.text[name.len] == ',');
 }
 
 static inline void open_span(domain d, const void *key, struct message m, attributes a)

@@ -298,7 +298,8 @@ static uint32_t path_of(const struct thread_log *log, object *module)
     if (id != 0)
         return id;
     const struct open_span *parent = open_module(log);
-    object *path = parent ? py.new_text(span_text(log, parent), parent->text_len) : NULL;
+    struct text name = parent ? span_name(log, parent) : (struct text){0};
+    object *path = parent ? py.new_text(name.at, name.len) : NULL;
     object *done = py.call(ask_python, module, path ? (object *)(uintptr_t)parent->key : py.none,
                            path ? path : py.none, NULL);
     if (path)

@@ -16,6 +16,7 @@
 #include "preload/symbol.h"
 #include "preload/torch_groups.h"
 #include "preload/torch_modules.h"
+#include "preload/torch_names.h"
 #include "writer/writer.h"
 
 #define CHECKS      64    /* callbacks that are looked at closely before the layout is trusted */
@@ -102,8 +103,9 @@ static struct open_span *tell_engine_range(struct thread_log *log, const struct 
     struct open_span *range = &log->spans[at - 1];
     bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + depth - at ==
                               atomic_load_explicit(&node->id, memory_order_relaxed);
-    if (!opened_just_before || range->text_len < sizeof EVALUATE - 1 ||
-        memcmp(span_text(log, range), EVALUATE, sizeof EVALUATE - 1) != 0)
+    struct text name = span_name(log, range);
+    if (!opened_just_before || name.len < sizeof EVALUATE - 1 ||
+        memcmp(name.at, EVALUATE, sizeof EVALUATE - 1) != 0)
         return NULL;
     span_set_node(range, node->sequence, node->forward_thread);
     span_add_flags(range, REC_BORROWED);
@@ -112,10 +114,9 @@ static struct open_span *tell_engine_range(struct thread_log *log, const struct 
 
 /* Gives the span its FLOPs, unless an operator around it has been given those of all that it does. */
 static void count_flops(struct thread_log *log, struct open_span *span, const void *function,
-                        const char *name, uint32_t len)
+                        const struct flops_row *row)
 {
-    const struct flops_row *row = flops_find(name, len);
-    if (!row || atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_IN_COUNTED)
+    if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_IN_COUNTED)
         return;
     struct flops_count n;
     enum flops_told told = flops_of(row, function, &n);
@@ -130,8 +131,9 @@ static void count_flops(struct thread_log *log, struct open_span *span, const vo
 static inline void open_operator(struct thread_log *log, const void *function, const char *name)
 {
     torch_modules_enter(log);
-    uint32_t len = (uint32_t)strlen(name);
-    struct open_span *span = span_open(log, function, CAT_CPU_OP, name, len);
+    struct known_name unkept;
+    const struct known_name *known = torch_name(log, name, &unkept);
+    struct open_span *span = span_open(log, function, CAT_CPU_OP, name, known->name);
     if (!span)
         return;
     const struct torch_layout *l = torch_api.layout;
@@ -144,9 +146,9 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     if (torch_modules_wanted)
         torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
                                number_at(function, l->rf_thread_id));
-    if (gate_open(GATE_FLOPS))
-        count_flops(log, span, function, name, len);
-    if (torch_is_transfer(name))
+    if (known->about && gate_open(GATE_FLOPS))
+        count_flops(log, span, function, known->about);
+    if (known->transfer)
         torch_groups_note(function, name);
     stacks_open_span(log, span);
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)

@@ -46,7 +46,7 @@
     EXPORT ret blas_##node##_##symbol params                                                       \
     {                                                                                              \
         const void *caller = __builtin_return_address(0);                                          \
-        ret(*real) params = blas_fast(BLAS_##node##_##symbol, caller);                             \
+        ret(*real) params = blas_fast(BLAS_NODE_##node, BLAS_##node##_##symbol, caller);           \
         if (__builtin_expect(real != NULL, 1))                                                     \
             RETURN_##ret real args;                                                                \
         else                                                                                       \

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/support/alloc.h"
+#include "tests/support/records.h"
 #include "tests/support/sandbox.h"
 
 #define RING_BYTES 65536u /* 1024 slots: a record has at most 256 */
@@ -49,13 +50,6 @@ static const struct record *next(void)
     return &copy.r;
 }
 
-static void check_name(const struct record *r, const char *name)
-{
-    ck_assert_ptr_nonnull(r);
-    ck_assert_uint_eq(r->text_len, strlen(name));
-    ck_assert(memcmp(record_text(r), name, r->text_len) == 0);
-}
-
 static uint64_t lost(enum loss cause)
 {
     return atomic_load(&log_->losses[cause]);
@@ -86,7 +80,7 @@ START_TEST(spans_nest)
     ck_assert_uint_eq(span_top(log_), 0);
 
     const struct record *r = next();
-    check_name(r, "inner");
+    assert_named(r, "inner");
     ck_assert_uint_eq(r->kind, REC_SPAN);
     ck_assert_uint_eq(r->category, CAT_CPU_OP);
     ck_assert_uint_eq(r->data_kind, DATA_NONE);
@@ -98,7 +92,7 @@ START_TEST(spans_nest)
     ck_assert_uint_eq(r->op.forward_thread, 0);
     uint64_t inner_start = r->start;
     r = next();
-    check_name(r, "outer");
+    assert_named(r, "outer");
     ck_assert_uint_eq(r->id, outer_id);
     ck_assert_uint_eq(r->parent, 0);
     ck_assert_uint_eq(r->end, outer_end);
@@ -156,13 +150,13 @@ START_TEST(names_of_every_length)
             span_close(log_, key(2));
             const struct record *r = next();
             ck_assert_ptr_nonnull(r);
-            ck_assert_uint_eq(r->text_len, len);
+            ck_assert_uint_eq(record_name(r).len, len);
             ck_assert_uint_eq(r->slots, record_slots(len, 0, 0));
-            ck_assert(memcmp(record_text(r), name, len) == 0);
+            ck_assert(memcmp(record_name(r).at, name, len) == 0);
         }
     }
     span_close(log_, key(1));
-    check_name(next(), "a name of 19 bytes.");
+    assert_named(next(), "a name of 19 bytes.");
 }
 END_TEST
 
@@ -180,9 +174,9 @@ START_TEST(data_follows_the_text)
     memset(room, 0xcd, 10); /* a room that is not taken */
     span_close(log_, key(2));
     span_close(log_, key(1));
-    check_name(next(), "inside");
+    assert_named(next(), "inside");
     const struct record *r = next();
-    check_name(r, "with data");
+    assert_named(r, "with data");
     ck_assert_uint_eq(r->data_kind, DATA_SHAPES);
     ck_assert_uint_eq(r->data_len, 200);
     ck_assert_uint_eq(r->flags, REC_MARKER);
@@ -201,7 +195,7 @@ START_TEST(an_end_without_a_beginning_is_ignored)
     ck_assert_uint_eq(span_close(log_, key(2)), 0);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
     ck_assert_uint_eq(span_close(log_, key(1)), 0);
-    check_name(next(), "open");
+    assert_named(next(), "open");
     ck_assert_ptr_null(next());
     check_only_loss(LOSS_COUNT, 0);
 }
@@ -213,7 +207,7 @@ START_TEST(spans_above_an_end_are_popped_and_counted)
     begin(2, "lost");
     begin(3, "lost too");
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
-    check_name(next(), "outer");
+    assert_named(next(), "outer");
     ck_assert_ptr_null(next());
     check_only_loss(LOSS_UNMATCHED, 2);
     ck_assert_uint_eq(log_->text_used, 0);
@@ -227,9 +221,9 @@ START_TEST(one_key_twice_closes_the_inner_first)
     begin(1, "outer");
     begin(1, "inner");
     span_close(log_, key(1));
-    check_name(next(), "inner");
+    assert_named(next(), "inner");
     span_close(log_, key(1));
-    check_name(next(), "outer");
+    assert_named(next(), "outer");
 }
 END_TEST
 
@@ -249,7 +243,7 @@ START_TEST(too_deep)
     check_only_loss(LOSS_DEPTH, 10);
     for (unsigned i = SPAN_DEPTH; i-- > 0;) {
         ck_assert_uint_ne(span_close(log_, key(i)), 0);
-        check_name(next(), "level");
+        assert_named(next(), "level");
     }
     check_only_loss(LOSS_DEPTH, 10);
 }
@@ -268,14 +262,14 @@ START_TEST(names_that_do_not_fit_are_cut)
     ck_assert_ptr_nonnull(span_open(log_, key(101), CAT_CPU_OP, name, 1));
     check_only_loss(LOSS_TEXT, 2);
     span_close(log_, key(101));
-    ck_assert_uint_eq(next()->text_len, 0);
+    ck_assert_uint_eq(record_name(next()).len, 0);
     span_close(log_, key(100));
     const struct record *r = next();
-    ck_assert_uint_eq(r->text_len, left);
-    ck_assert(memcmp(record_text(r), name, left) == 0);
+    ck_assert_uint_eq(record_name(r).len, left);
+    ck_assert(memcmp(record_name(r).at, name, left) == 0);
     while (depth-- > 0) {
         span_close(log_, key(depth));
-        ck_assert_uint_eq(next()->text_len, 10000);
+        ck_assert_uint_eq(record_name(next()).len, 10000);
     }
     ck_assert_ptr_nonnull(begin(1, "fits again"));
     check_only_loss(LOSS_TEXT, 2);
@@ -297,8 +291,9 @@ START_TEST(data_that_does_not_fit_is_left_out)
         span_close(log_, key(depth));
         const struct record *r = next();
         ck_assert_ptr_nonnull(r);
-        ck_assert_uint_eq(r->data_len,
-                          r->text_len == 4 && memcmp(record_text(r), "deep", 4) == 0 ? 4096 : 0);
+        struct text name = record_name(r);
+        bool deep = name.len == 4 && memcmp(name.at, "deep", 4) == 0;
+        ck_assert_uint_eq(r->data_len, deep ? 4096 : 0);
     }
     ck_assert_ptr_nonnull(span_data_room(log_, begin(1, "again"), SPAN_DATA));
 }
@@ -323,7 +318,7 @@ START_TEST(a_full_ring_is_counted_and_goes_on)
     ck_assert_uint_eq(seen, SLOTS / 2);
     begin(2, "later");
     span_close(log_, key(2));
-    check_name(next(), "later");
+    assert_named(next(), "later");
     ck_assert_uint_eq(atomic_load(&log_->records), SLOTS / 2 + 1);
 }
 END_TEST
@@ -340,7 +335,7 @@ START_TEST(a_record_above_a_quarter_of_the_ring_is_counted)
     span_open(log_, key(1), CAT_CPU_OP, text, most + 1);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
     check_only_loss(LOSS_TOO_BIG, 2);
-    ck_assert_uint_eq(next()->text_len, most);
+    ck_assert_uint_eq(record_name(next()).len, most);
     ck_assert_ptr_null(next());
 }
 END_TEST
@@ -374,7 +369,7 @@ START_TEST(abandoned_spans_are_unfinished)
     static const char *const names[] = {"inner", "marker", "outer"};
     for (unsigned i = 0; i < 3; i++) {
         const struct record *r = next();
-        check_name(r, names[i]);
+        assert_named(r, names[i]);
         ck_assert_uint_eq(r->flags & (REC_UNFINISHED | REC_MARKER),
                           REC_UNFINISHED | (i == 1 ? REC_MARKER : 0));
         ck_assert_uint_ge(r->end, r->start);
@@ -394,10 +389,10 @@ START_TEST(a_loose_span_around_late_ones_nests)
     span_add_flags(begin(2, "late"), REC_MARKER | REC_ENDS_LATE);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
     const struct record *r = next();
-    check_name(r, "late");
+    assert_named(r, "late");
     ck_assert_uint_eq(r->kind, REC_SPAN);
     r = next();
-    check_name(r, "range");
+    assert_named(r, "range");
     ck_assert_uint_eq(r->kind, REC_SPAN);
     ck_assert(!(r->flags & REC_CROSSES));
     ck_assert_uint_eq(span_close(log_, key(2)), 0);
@@ -419,13 +414,13 @@ START_TEST(extras)
     span_set_extra(log_, inner, EXTRA_STACK, UINT64_MAX);
     ck_assert_uint_ne(span_close(log_, key(1)), 0); /* the inner one moves down */
     const struct record *r = next();
-    check_name(r, "outer");
+    assert_named(r, "outer");
     ck_assert_uint_eq(r->extras, 1u << EXTRA_FLOPS);
     ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 7);
     ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 99), 99);
     ck_assert_uint_ne(span_close(log_, key(2)), 0);
     r = next();
-    check_name(r, "inner");
+    assert_named(r, "inner");
     ck_assert(r->data_len == 4 && memcmp(record_data(r), "data", 4) == 0);
     ck_assert_uint_eq(record_extra(r, EXTRA_STACK, 0), UINT64_MAX);
     ck_assert_uint_eq(record_extra(r, EXTRA_DTYPE, 0), 15);
@@ -439,7 +434,7 @@ START_TEST(extras)
                         {[EXTRA_MODULE] = 3, [EXTRA_BYTES] = 4}};
     emit_instant(log_, CAT_CPU_OP, 0, "now", 3, DATA_ARGS, "args", 4, &of);
     r = next();
-    check_name(r, "now");
+    assert_named(r, "now");
     ck_assert(r->data_len == 4 && memcmp(record_data(r), "args", 4) == 0);
     ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 3);
     ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 0), 4);
@@ -451,7 +446,7 @@ START_TEST(points)
     uint64_t parent = atomic_load(&begin(1, "around")->id);
     emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "now", 3, DATA_ARGS, "args", 4, NULL);
     const struct record *r = next();
-    check_name(r, "now");
+    assert_named(r, "now");
     ck_assert_uint_eq(r->kind, REC_INSTANT);
     ck_assert_uint_eq(r->flags, REC_MARKER);
     ck_assert_uint_eq(r->start, r->end);
@@ -462,7 +457,7 @@ START_TEST(points)
 
     emit_counter(log_, 0, "loss", 4, "items", 5);
     r = next();
-    check_name(r, "loss");
+    assert_named(r, "loss");
     ck_assert_uint_eq(r->kind, REC_COUNTER);
     ck_assert_uint_eq(r->data_kind, DATA_ARGS);
     ck_assert(r->data_len == 5 && memcmp(record_data(r), "items", 5) == 0);
@@ -474,7 +469,7 @@ START_TEST(points)
     ck_assert_uint_eq(r->category, CAT_MEMORY);
     ck_assert_uint_eq(r->memory.address, 0xdeadbeef);
     ck_assert_int_eq(r->memory.bytes, -64);
-    ck_assert_uint_eq(r->text_len, 0);
+    ck_assert_uint_eq(record_name(r).len, 0);
     ck_assert_uint_eq(r->data_len, sizeof seen);
     memcpy(&seen, record_data(r), sizeof seen);
     ck_assert(memcmp(&seen, &extra, sizeof seen) == 0);

@@ -51,10 +51,10 @@ static void check_each(const struct record_owner *owner, const struct record *r,
     ck_assert_ptr_eq(arg, &seen);
     if (owner->log != logs[n % 3] || owner->torch_thread != n + 7 || owner->tid != n % 3 + 100)
         ck_abort_msg("record %u came from another thread", n);
-    if (r->id != n || r->slots != record_slots(r->text_len, r->data_len, r->extras))
+    if (r->id != n || r->slots != record_slots(r->name, r->data_len, r->extras))
         ck_abort_msg("record %u came as %lu", n, (unsigned long)r->id);
-    for (uint32_t i = 0; i < r->text_len; i++)
-        if (record_text(r)[i] != (char)('a' + (int)(n % 26)))
+    for (uint32_t i = 0; i < record_name(r).len; i++)
+        if (record_name(r).at[i] != (char)('a' + (int)(n % 26)))
             ck_abort_msg("record %u has another name", n);
 }
 

@@ -12,6 +12,7 @@
 
 #include "preload/glob.h"
 #include "tests/support/capture.h"
+#include "tests/support/records.h"
 #include "writer/thread_names.h"
 
 #define THREADS 64
@@ -84,7 +85,7 @@ static const struct record *take(void)
     const struct record *r = ring_peek(ring, ring_head(ring));
     if (!r)
         return NULL;
-    memcpy((void *)&copy, r, sizeof *r + r->text_len + r->data_len);
+    memcpy((void *)&copy, r, sizeof *r + name_bytes(r->name) + r->data_len);
     ring_take(ring, r);
     return &copy.r;
 }
@@ -93,8 +94,7 @@ static const struct record *expect(enum record_kind kind, const char *name)
 {
     const struct record *r = take();
     ck_assert_msg(r != NULL, "no record for %s", name);
-    ck_assert_msg(r->text_len == strlen(name) && memcmp(record_text(r), name, r->text_len) == 0,
-                  "%.*s instead of %s", (int)r->text_len, record_text(r), name);
+    assert_named(r, name);
     ck_assert_int_eq(r->kind, kind);
     ck_assert(r->flags & REC_MARKER);
     ck_assert_int_eq(r->category, CAT_USER_ANNOTATION);
@@ -321,7 +321,7 @@ START_TEST(operator_that_ends_first)
     static const char *const wanted[] = {"in", "in", "op", "op"};
     for (int i = 0; i < 4; i++) {
         const struct record *r = take();
-        ck_assert(r && memcmp(record_text(r), wanted[i], 2) == 0);
+        ck_assert(r && memcmp(record_name(r).at, wanted[i], 2) == 0);
         ck_assert_int_eq(r->category, i % 2 ? CAT_CPU_OP : CAT_USER_ANNOTATION);
         ck_assert_int_eq(r->flags & REC_UNFINISHED, 0);
     }
@@ -337,7 +337,7 @@ START_TEST(functions_name_tasks)
     expect(REC_SPAN, "0x1234");
     client.task_begin_fn(&their_domain, none, none, dlsym(RTLD_DEFAULT, "strtod"));
     client.task_end(&their_domain);
-    ck_assert_uint_ge(take()->text_len, 6);
+    ck_assert_uint_ge(record_name(take()).len, 6);
 }
 END_TEST
 

@@ -56,7 +56,7 @@ static struct record *make(uint8_t kind, uint8_t category, const char *name, uin
     r->category = category;
     r->data_kind = data_kind;
     r->op.sequence = kind == REC_SPAN ? -1 : 0;
-    r->text_len = (uint32_t)name_len;
+    r->name = (uint32_t)name_len;
     r->data_len = (uint32_t)n;
     memcpy(r + 1, name, name_len);
     if (n != 0) {

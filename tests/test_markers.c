@@ -37,6 +37,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "tests/support/records.h"
+
 #define THREADS 16
 
 _Atomic int mock_life;
@@ -133,7 +135,7 @@ static const struct record *take(void)
     const struct record *r = ring_peek(ring, ring_head(ring));
     if (!r)
         return NULL;
-    size_t size = sizeof *r + r->text_len + r->data_len;
+    size_t size = sizeof *r + name_bytes(r->name) + r->data_len;
     ck_assert_uint_le(size, sizeof copy);
     memcpy((void *)&copy, r, size);
     ring_take(ring, r);
@@ -145,8 +147,7 @@ static const struct record *expect(enum record_kind kind, const char *name, int 
 {
     const struct record *r = take();
     ck_assert_msg(r != NULL, "no record for %s", name);
-    ck_assert_msg(r->text_len == strlen(name) && memcmp(record_text(r), name, r->text_len) == 0,
-                  "%.*s instead of %s", (int)r->text_len, record_text(r), name);
+    assert_named(r, name);
     ck_assert_int_eq(r->kind, kind);
     ck_assert_int_eq(r->flags, flags);
     ck_assert_int_eq(r->category, CAT_USER_ANNOTATION);
@@ -586,11 +587,11 @@ START_TEST(long_names)
     pair(m);
     const struct record *r = take();
     ck_assert_ptr_nonnull(r);
-    ck_assert_uint_eq(r->text_len, SPAN_TEXT);
+    ck_assert_uint_eq(record_name(r).len, SPAN_TEXT);
     ck_assert_uint_eq(lost(LOSS_TEXT), 1);
     mock_marker_instant(m);
     r = take();
-    ck_assert_uint_eq(r->text_len, sizeof name - 1);
+    ck_assert_uint_eq(record_name(r).len, sizeof name - 1);
     mock_range_push(NULL);
     mock_range_pop();
     mock_mark(NULL);
@@ -703,7 +704,7 @@ START_TEST(thread_that_ends_with_open_markers)
         const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
         ck_assert_ptr_nonnull(r);
         ck_assert_int_eq(r->flags, REC_MARKER | REC_UNFINISHED);
-        ck_assert_mem_eq(record_text(r), i ? "left" : "range left", r->text_len);
+        ck_assert_mem_eq(record_name(r).at, i ? "left" : "range left", record_name(r).len);
         ring_take(&log->ring, r);
     }
     ck_assert_uint_eq(lost(LOSS_MARKER), 0);

@@ -35,7 +35,7 @@ static void take_at(uint64_t start, enum record_kind kind, uint64_t address, int
     } put = {.r = {.kind = (uint8_t)kind,
                    .data_kind = DATA_MEMORY,
                    .start = start,
-                   .text_len = (uint32_t)strlen(operator),
+                   .name = (uint32_t)strlen(operator),
                    .data_len = sizeof state}};
     put.r.memory.address = address;
     put.r.memory.bytes = bytes;

@@ -113,12 +113,12 @@ START_TEST(spans_that_are_open_at_the_end_are_unfinished)
     in_thread(leave_open, &log);
     const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
     ck_assert_ptr_nonnull(r);
-    ck_assert_int_eq(strncmp(record_text(r), "inner", 5), 0); /* children first */
+    ck_assert_int_eq(strncmp(record_name(r).at, "inner", 5), 0); /* children first */
     ck_assert_uint_eq(r->flags, REC_UNFINISHED);
     uint64_t parent = r->parent;
     ring_take(&log->ring, r);
     r = ring_peek(&log->ring, ring_head(&log->ring));
-    ck_assert_int_eq(strncmp(record_text(r), "outerdata", 9), 0);
+    ck_assert_int_eq(strncmp(record_name(r).at, "outerdata", 9), 0);
     ck_assert_uint_eq(r->flags, REC_UNFINISHED);
     ck_assert_uint_eq(r->id, parent);
     ring_take(&log->ring, r);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/records.h"
 #include "writer/writer.h"
 
 struct c10_device {
@@ -380,12 +381,10 @@ static void check_operator(struct thread_log *log, const char *operator)
 {
     void *a = get(1);
     const struct record *r = next(log);
-    ck_assert_ptr_nonnull(r);
-    ck_assert_uint_eq(r->text_len, strlen(operator));
-    ck_assert_int_eq(memcmp(record_text(r), operator, strlen(operator)), 0);
+    assert_named(r, operator);
     give(a);
     r = next(log);
-    ck_assert_uint_eq(r->text_len, 0);
+    ck_assert_uint_eq(record_name(r).len, 0);
 }
 
 static struct open_span *open_op(struct thread_log *log, enum category category, const char *name)

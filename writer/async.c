@@ -190,8 +190,8 @@ bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
     copy->category = atomic_load_explicit(&p->category, memory_order_relaxed);
     copy->flags = atomic_load_explicit(&p->flags, memory_order_relaxed);
     uint32_t len = atomic_load_explicit(&p->text_len, memory_order_relaxed);
-    copy->text_len = len < OPEN_TEXT ? len : OPEN_TEXT;
-    get_text(p, copy->text, copy->text_len);
+    copy->name = len < OPEN_TEXT ? len : OPEN_TEXT;
+    get_text(p, copy->text, copy->name);
     *tid = atomic_load_explicit(&p->tid, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     return (atomic_load_explicit(&p->id, memory_order_relaxed) & ~CLOSING_BIT) == copy->id;

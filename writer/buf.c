@@ -23,13 +23,10 @@ static size_t next_size(const struct buf *b, size_t need)
     return b->limit != 0 && size > b->limit ? b->limit : size;
 }
 
-char *buf_room(struct buf *b, size_t more)
+char *buf_grow(struct buf *b, size_t more)
 {
     if (b->failed) {
         return NULL;
-    }
-    if (more <= b->cap - b->len && b->data != NULL) {
-        return b->data + b->len;
     }
     size_t size = more <= (size_t)PTRDIFF_MAX - b->len ? next_size(b, b->len + more) : 0;
     char *data = size != 0 ? realloc(b->data, size) : NULL;
@@ -40,15 +37,6 @@ char *buf_room(struct buf *b, size_t more)
     b->data = data;
     b->cap = size;
     return data + b->len;
-}
-
-void buf_put(struct buf *b, const void *bytes, size_t n)
-{
-    char *to = n != 0 ? buf_room(b, n) : NULL;
-    if (to != NULL) {
-        memcpy(to, bytes, n);
-        b->len += n;
-    }
 }
 
 void buf_puts(struct buf *b, const char *text)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct buf {
     char *data;   /* owned; NULL while empty */
@@ -15,11 +16,25 @@ struct buf {
     size_t limit; /* most bytes this may hold; 0 = no limit */
 };
 
+/* buf_room() where there is none yet, or where the buffer has failed. */
+char *buf_grow(struct buf *b, size_t more);
+
 /* Makes room for `more` bytes and returns where they go (the caller then adds to len); NULL and failed on no memory. */
-char *buf_room(struct buf *b, size_t more);
+static inline char *buf_room(struct buf *b, size_t more)
+{
+    bool there = !b->failed && b->data != NULL && more <= b->cap - b->len;
+    return __builtin_expect(there, 1) ? b->data + b->len : buf_grow(b, more);
+}
 
 /* Appends n bytes. */
-void buf_put(struct buf *b, const void *bytes, size_t n);
+static inline void buf_put(struct buf *b, const void *bytes, size_t n)
+{
+    char *to = n != 0 ? buf_room(b, n) : NULL;
+    if (to != NULL) {
+        memcpy(to, bytes, n);
+        b->len += n;
+    }
+}
 
 /* Appends a NUL-terminated string. */
 void buf_puts(struct buf *b, const char *text);

@@ -41,11 +41,11 @@ static __attribute__((noinline)) void refuse(struct thread_log *log, const struc
         lost(log, cause);
 }
 
-/* Room for a record in the thread's ring, its lengths filled in; NULL and counted when there is none. span: that it is of, or NULL. */
-HOT struct record *reserve(struct thread_log *log, const struct open_span *span, uint32_t text_len,
+/* Room for a record in the thread's ring, its name and lengths filled in; NULL and counted when there is none. span: that it is of, or NULL. */
+HOT struct record *reserve(struct thread_log *log, const struct open_span *span, uint32_t name,
                            uint32_t data_len, uint8_t extras)
 {
-    uint64_t slots = record_slots(text_len, data_len, extras);
+    uint64_t slots = record_slots(name, data_len, extras);
     if (__builtin_expect(slots > log->ring.slots / 4, 0)) {
         refuse(log, span, LOSS_TOO_BIG);
         return NULL;
@@ -56,7 +56,7 @@ HOT struct record *reserve(struct thread_log *log, const struct open_span *span,
         return NULL;
     }
     r->slots_and_extras = (uint32_t)slots | (uint32_t)extras << 24;
-    r->text_len = text_len;
+    r->name = name;
     r->data_len = data_len;
     return r;
 }
@@ -94,9 +94,9 @@ HOT void commit(struct thread_log *log)
     count(&log->records);
 }
 
-struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len)
+struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len)
 {
-    return reserve(log, NULL, text_len, data_len, 0);
+    return reserve(log, NULL, name, data_len, 0);
 }
 
 void emit_end(struct thread_log *log)
@@ -138,8 +138,8 @@ static inline uint64_t last_word(const char *text, uint32_t len)
     return low | (uint32_t)(uint8_t)text[len - 1] << (8 * (len - 1));
 }
 
-/* Puts a name at this word of the stack of names, word by word and atomically, because the cprof thread may be reading. */
-static inline void push_name(struct thread_log *log, uint32_t at, const char *text, uint32_t len)
+/* Puts a text at this word of the stack of texts, word by word and atomically, because the cprof thread may be reading. */
+static inline void push_text(struct thread_log *log, uint32_t at, const char *text, uint32_t len)
 {
     _Atomic uint64_t *to = &log->text[at];
     for (; len >= sizeof *to; len -= (uint32_t)sizeof *to, text += sizeof *to) {
@@ -151,10 +151,10 @@ static inline void push_name(struct thread_log *log, uint32_t at, const char *te
         atomic_store_explicit(to, last_word(text, len), memory_order_relaxed);
 }
 
-/* Copies the span's name to where its record wants it, in words as it was written: wider loads would wait for those stores. Fills
+/* Copies the span's text to where its record wants it, in words as it was written: wider loads would wait for those stores. Fills
  * up to a whole word; the slot has room. */
-static inline void copy_name(char *to, uint32_t len, const struct thread_log *log,
-                             const struct open_span *span)
+static inline void copy_words(char *to, uint32_t len, const struct thread_log *log,
+                              const struct open_span *span)
 {
     const _Atomic uint64_t *from =
         &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
@@ -187,18 +187,18 @@ static inline uint8_t inherited(const struct open_span *around)
 }
 
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
-                            const char *text, uint32_t text_len)
+                            const char *text, uint32_t name)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     if (__builtin_expect(depth == SPAN_DEPTH, 0)) {
         lost(log, LOSS_DEPTH);
         return NULL;
     }
-    uint32_t text_at = log->text_used;
+    uint32_t text_at = log->text_used, text_len = name_bytes(name);
     uint32_t room = SPAN_TEXT - text_at * 8;
     if (__builtin_expect(text_len > room, 0)) {
         lost(log, LOSS_TEXT);
-        text_len = room;
+        name = text_len = room;
     }
     struct open_span *span = &log->spans[depth];
     uint64_t id = ++log->next_id, parent = 0, module = 0;
@@ -215,7 +215,7 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     span->key = key;
     span_set_node(span, -1, 0);
     atomic_store_explicit(&span->text_at, text_at, memory_order_relaxed);
-    atomic_store_explicit(&span->text_len, text_len, memory_order_relaxed);
+    atomic_store_explicit(&span->name, name, memory_order_relaxed);
     span->data_at = (uint16_t)log->data_used;
     span->data_len = 0;
     atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
@@ -224,7 +224,7 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     atomic_store_explicit(&span->extras, 0, memory_order_relaxed);
     if (__builtin_expect(module != 0, 0))
         span_set_extra(log, span, EXTRA_MODULE, module);
-    push_name(log, text_at, text, text_len);
+    push_text(log, text_at, text, text_len);
     log->text_used = text_at + (text_len + 7) / 8;
     atomic_store_explicit(&span->start, clock_ticks(), memory_order_relaxed);
     atomic_store_explicit(&span->id, id, memory_order_release);
@@ -262,9 +262,10 @@ static void copy_extras(char *to, unsigned mask, const _Atomic uint64_t *values)
 /* The span's record, to be committed; NULL and counted when there is no room. */
 HOT struct record *fill_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
-    uint32_t text_len = atomic_load_explicit(&span->text_len, memory_order_relaxed);
+    uint32_t name = atomic_load_explicit(&span->name, memory_order_relaxed);
+    uint32_t text_len = name_bytes(name);
     uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
-    struct record *r = reserve(log, span, text_len, span->data_len, extras);
+    struct record *r = reserve(log, span, name, span->data_len, extras);
     if (!r)
         return NULL;
     uint8_t flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
@@ -282,7 +283,7 @@ HOT struct record *fill_span(struct thread_log *log, const struct open_span *spa
         r->kind = REC_ASYNC;
         r->async.tid = 0;
     }
-    copy_name((char *)(r + 1), text_len, log, span);
+    copy_words((char *)(r + 1), text_len, log, span);
     if (span->data_len)
         memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
     if (__builtin_expect(extras, 0))
@@ -300,13 +301,13 @@ static __attribute__((noinline)) void put_span(struct thread_log *log, const str
         commit(log);
 }
 
-/* Moves an open span to a lower place of the stack, its name to word `text` and its data to byte `data`, which lie below its own. */
+/* Moves an open span to a lower place of the stack, its text to word `text` and its data to byte `data`, which lie below its own. */
 static void move_down(struct thread_log *log, struct open_span *from, struct open_span *to,
                       uint32_t text, uint32_t data)
 {
     uint64_t id = atomic_load_explicit(&from->id, memory_order_relaxed);
     uint32_t text_at = atomic_load_explicit(&from->text_at, memory_order_relaxed);
-    uint32_t text_len = atomic_load_explicit(&from->text_len, memory_order_relaxed);
+    uint32_t name = atomic_load_explicit(&from->name, memory_order_relaxed);
     /* As in span_open(): the cprof thread may be reading either. */
     atomic_store_explicit(&from->id, 0, memory_order_relaxed);
     atomic_store_explicit(&to->id, 0, memory_order_relaxed);
@@ -322,12 +323,12 @@ static void move_down(struct thread_log *log, struct open_span *from, struct ope
     MOVE(extras);
     MOVE(parent);
 #undef MOVE
-    for (uint32_t i = 0; i < (text_len + 7) / 8; i++)
+    for (uint32_t i = 0; i < (name_bytes(name) + 7) / 8; i++)
         atomic_store_explicit(&log->text[text + i],
                               atomic_load_explicit(&log->text[text_at + i], memory_order_relaxed),
                               memory_order_relaxed);
     atomic_store_explicit(&to->text_at, text, memory_order_relaxed);
-    atomic_store_explicit(&to->text_len, text_len, memory_order_relaxed);
+    atomic_store_explicit(&to->name, name, memory_order_relaxed);
     for (unsigned i = 0; i < EXTRA_COUNT; i++)
         atomic_store_explicit(
             &log->extras[to - log->spans][i],
@@ -386,7 +387,8 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
         }
         if (!loose)
             span_add_flags(above, REC_CROSSES);
-        uint32_t words = (atomic_load_explicit(&above->text_len, memory_order_relaxed) + 7) / 8;
+        uint32_t name = atomic_load_explicit(&above->name, memory_order_relaxed);
+        uint32_t words = (name_bytes(name) + 7) / 8;
         uint32_t bytes = above->data_len;
         move_down(log, above, &log->spans[to++], text, data);
         text += words;
@@ -430,10 +432,11 @@ static bool is_cuda_call(const struct open_span *span)
 
 /* Instants, counters and memory share their header. */
 static struct record *put_point(struct thread_log *log, enum record_kind kind, const char *text,
-                                uint32_t text_len, enum record_data data_kind, const void *data,
+                                uint32_t name, enum record_data data_kind, const void *data,
                                 uint32_t data_len, const struct extras *extras)
 {
-    struct record *r = reserve(log, NULL, text_len, data_len, extras ? extras->mask : 0);
+    struct record *r = reserve(log, NULL, name, data_len, extras ? extras->mask : 0);
+    uint32_t text_len = name_bytes(name);
     if (!r)
         return NULL;
     r->kind = (uint8_t)kind;
@@ -469,11 +472,10 @@ void spans_abandon(struct thread_log *log)
 }
 
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
-                  uint32_t text_len, enum record_data data_kind, const void *data,
-                  uint32_t data_len, const struct extras *extras)
+                  uint32_t name, enum record_data data_kind, const void *data, uint32_t data_len,
+                  const struct extras *extras)
 {
-    struct record *r =
-        put_point(log, REC_INSTANT, text, text_len, data_kind, data, data_len, extras);
+    struct record *r = put_point(log, REC_INSTANT, text, name, data_kind, data, data_len, extras);
     if (!r)
         return;
     r->category = (uint8_t)category;
@@ -481,10 +483,10 @@ void emit_instant(struct thread_log *log, enum category category, uint8_t flags,
     commit(log);
 }
 
-void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
+void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t name,
                   const void *data, uint32_t data_len)
 {
-    struct record *r = put_point(log, REC_COUNTER, text, text_len, DATA_ARGS, data, data_len, NULL);
+    struct record *r = put_point(log, REC_COUNTER, text, name, DATA_ARGS, data, data_len, NULL);
     if (!r)
         return;
     r->flags = flags;
@@ -527,11 +529,11 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
     while (top && top > log->spans && is_cuda_call(top))
         top--; /* the operator, not the call that is being captured */
-    uint32_t text_len = top ? atomic_load_explicit(&top->text_len, memory_order_relaxed) : 0;
+    uint32_t name = top ? atomic_load_explicit(&top->name, memory_order_relaxed) : 0;
     /* a copy has what the one that it is made from has */
     struct record_node about = captured_in(log, original ? 0 : depth, is_kernel);
     uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
-    struct record *r = reserve(log, NULL, text_len, data_len, 0);
+    struct record *r = reserve(log, NULL, name, data_len, 0);
     if (!r)
         return;
     r->kind = REC_NODE;
@@ -543,10 +545,10 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     r->parent = top ? atomic_load_explicit(&top->id, memory_order_relaxed) : 0;
     r->node.id = node;
     r->node.original = original;
-    if (text_len)
-        copy_text((char *)(r + 1), text_len, log, top);
+    if (name_bytes(name))
+        copy_text((char *)(r + 1), name, log, top);
     if (data_len)
-        memcpy((char *)(r + 1) + text_len, &about, data_len);
+        memcpy((char *)(r + 1) + name_bytes(name), &about, data_len);
     commit(log);
 }
 
@@ -582,9 +584,9 @@ static void put_memory(struct thread_log *log, enum record_kind kind, const stru
         all.value[EXTRA_MODULE] = module;
         extras = &all;
     }
-    uint32_t text_len = named ? atomic_load_explicit(&named->text_len, memory_order_relaxed) : 0;
+    uint32_t name = named ? atomic_load_explicit(&named->name, memory_order_relaxed) : 0;
     struct record *r =
-        put_point(log, kind, NULL, text_len, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
+        put_point(log, kind, NULL, name, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
     if (!r)
         return;
     r->category = CAT_MEMORY;
@@ -592,8 +594,8 @@ static void put_memory(struct thread_log *log, enum record_kind kind, const stru
         r->parent = atomic_load_explicit(&named->parent, memory_order_relaxed);
     r->memory.address = address;
     r->memory.bytes = bytes;
-    if (text_len)
-        copy_text((char *)(r + 1), text_len, log, named);
+    if (name_bytes(name))
+        copy_text((char *)(r + 1), name, log, named);
     commit(log);
 }
 

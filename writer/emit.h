@@ -5,8 +5,8 @@
 
 #include "writer/thread_log.h"
 
-/* Room for a record, its lengths filled in; NULL and counted when there is none. Finish with emit_end(). */
-struct record *emit_begin(struct thread_log *log, uint32_t text_len, uint32_t data_len);
+/* Room for a record of this name (numbered.h), name and lengths filled in; NULL and counted when there is none. Finish with emit_end(). */
+struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len);
 
 /* Hands the filled record over. */
 void emit_end(struct thread_log *log);

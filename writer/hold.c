@@ -51,7 +51,7 @@ bool hold_put(struct hold *h, const struct record_owner *owner, const struct rec
 {
     bool strip = bare && r->data_kind == DATA_SHAPES;
     uint32_t data_len = strip ? 0 : r->data_len;
-    uint64_t slots = record_slots(r->text_len, data_len, r->extras);
+    uint64_t slots = record_slots(r->name, data_len, r->extras);
     struct hold_entry entry = {*owner, slots * RECORD_SLOT};
     uint64_t size = sizeof entry + entry.size;
     struct hold_chunk *chunk = h->bytes + size > h->limit ? NULL : chunk_for(h, size);
@@ -64,8 +64,9 @@ bool hold_put(struct hold *h, const struct record_owner *owner, const struct rec
     char *to = chunk->bytes + chunk->used;
     memcpy(to, &entry, sizeof entry);
     struct record *copy = (struct record *)(to + sizeof entry);
-    memcpy(copy, r, sizeof *r + r->text_len + data_len);
-    memcpy((char *)(copy + 1) + r->text_len + data_len, record_data(r) + r->data_len,
+    size_t text_len = name_bytes(r->name);
+    memcpy(copy, r, sizeof *r + text_len + data_len);
+    memcpy((char *)(copy + 1) + text_len + data_len, record_data(r) + r->data_len,
            8 * (size_t)extras_count(r->extras));
     copy->slots = (uint32_t)slots & 0xffffffu;
     copy->data_len = data_len;

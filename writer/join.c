@@ -593,8 +593,9 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
     struct note *n = timeline_add(t, r);
     collectives_note(r);
     if (r->category != CAT_CPU_OP) {
-        n->name = names_keep(record_text(r), r->text_len);
-        n->name_len = n->name ? r->text_len : 0;
+        struct text name = record_name(r);
+        n->name = names_keep(name.at, name.len);
+        n->name_len = n->name ? name.len : 0;
     }
     if (!is_call(n) || !reported || !n->name || (r->flags & REC_UNFINISHED))
         return false;
@@ -612,9 +613,10 @@ void join_node(const struct record_owner *owner, const struct record *r)
     if (t && r->node.original == 0)
         timeline_add_node(t, r->start);
     struct node_maker maker = {.span = r->parent};
-    if (r->text_len) {
-        maker.name = names_keep(record_text(r), r->text_len);
-        maker.name_len = maker.name ? r->text_len : 0;
+    struct text name = record_name(r);
+    if (name.len) {
+        maker.name = names_keep(name.at, name.len);
+        maker.name_len = maker.name ? name.len : 0;
     }
     if (r->data_kind == DATA_NODE) {
         struct record_node about;

@@ -173,12 +173,12 @@ static void put_shapes(struct buf *b, const struct record *r, const char *const 
 
 /* The same for a category that is a text of the program's. instant: ph i instead of X. */
 static char *begin_own_category(struct buf *b, bool instant, const struct json_arg *category,
-                                const char *name, size_t n)
+                                struct text name)
 {
     buf_puts(b, instant ? "{\"ph\": \"i\", \"cat\": " : "{\"ph\": \"X\", \"cat\": ");
     json_string(b, (const char *)category->value, category->value_len);
     buf_puts(b, instant ? ", \"s\": \"t\", \"name\": " : ", \"name\": ");
-    json_string(b, name, n);
+    json_string(b, name.at, name.len);
     return buf_room(b, EVENT_ROOM);
 }
 
@@ -239,10 +239,11 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
                      const char *const *dtype_names, unsigned n_dtypes)
 {
     enum category category = category_of(r);
+    struct text name = record_name(r);
     struct json_arg own;
     char *p = own_category(r, &own)
-                  ? begin_own_category(b, false, &own, record_text(r), r->text_len)
-                  : begin_event(b, &span_begin[category], record_text(r), r->text_len, EVENT_ROOM);
+                  ? begin_own_category(b, false, &own, name)
+                  : begin_event(b, &span_begin[category], name.at, name.len, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
@@ -284,10 +285,11 @@ static void put_span(struct buf *b, const struct record *r, const struct json_pl
 /* i: a moment, with what the program said about it. */
 static void put_instant(struct buf *b, const struct record *r, const struct json_place *at)
 {
+    struct text name = record_name(r);
     struct json_arg own;
-    char *p = own_category(r, &own) ? begin_own_category(b, true, &own, record_text(r), r->text_len)
-                                    : begin_event(b, &instant_begin[category_of(r)], record_text(r),
-                                                  r->text_len, EVENT_ROOM);
+    char *p = own_category(r, &own)
+                  ? begin_own_category(b, true, &own, name)
+                  : begin_event(b, &instant_begin[category_of(r)], name.at, name.len, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
@@ -321,7 +323,8 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
     buf_puts(b, ", \"id2\": {\"local\": \"0x");
     buf_put(b, id + n, sizeof(id) - n);
     buf_puts(b, "\"}, \"name\": ");
-    json_string(b, record_text(r), r->text_len);
+    struct text name = record_name(r);
+    json_string(b, name.at, name.len);
     char *p = buf_room(b, EVENT_ROOM);
     if (p != NULL) {
         end_at(b, put_place(p, at));
@@ -354,14 +357,14 @@ static void put_async(struct buf *b, const struct record *r, const struct json_p
 static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
                        const struct json_arg *series, bool only)
 {
-    char *p = begin_event(b, &counter_begin, record_text(r), r->text_len, EVENT_ROOM);
+    struct text name = record_name(r);
+    char *p = begin_event(b, &counter_begin, name.at, name.len, EVENT_ROOM);
     if (p == NULL) {
         return;
     }
     p = put_place(p, at);
     end_at(b, put_literal(p, ", \"args\": {"));
-    bool same =
-        series->key_len == r->text_len && memcmp(series->key, record_text(r), series->key_len) == 0;
+    bool same = series->key_len == name.len && memcmp(series->key, name.at, series->key_len) == 0;
     if (series->key_len == 0 || (only && same)) {
         buf_puts(b, "\"value\"");
     } else {

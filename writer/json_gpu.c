@@ -13,12 +13,6 @@
 
 /* ---- pieces ---------------------------------------------------------------------------------------------- */
 
-/* A text and its length. */
-struct text {
-    const char *at;
-    size_t len;
-};
-
 /* clang-format off */
 #define TEXT(literal) {literal, sizeof(literal) - 1}
 /* clang-format on */
@@ -178,7 +172,7 @@ static struct text copy_name(char room[MADE_NAME], const struct gpu_record *r)
     p = put_literal(p, " -> ");
     p = put_word(p, memory_word(r->copy.to_kind));
     *p++ = ')';
-    return (struct text){room, (size_t)(p - room)};
+    return (struct text){room, (uint32_t)(p - room)};
 }
 
 /* Memset (Device). */
@@ -187,14 +181,14 @@ static struct text fill_name(char room[MADE_NAME], const struct gpu_record *r)
     char *p = put_literal(room, "Memset (");
     p = put_word(p, memory_word(r->copy.to_kind));
     *p++ = ')';
-    return (struct text){room, (size_t)(p - room)};
+    return (struct text){room, (uint32_t)(p - room)};
 }
 
 /* CUDA graph 5. */
 static struct text graph_name(char room[MADE_NAME], const struct gpu_record *r)
 {
     char *p = put_number(room, "CUDA graph ", r->graph);
-    return (struct text){room, (size_t)(p - room)};
+    return (struct text){room, (uint32_t)(p - room)};
 }
 
 static char *put_kernel(char *p, const struct gpu_record *r)
@@ -333,7 +327,7 @@ struct json_name json_gpu_name(const struct gpu_record *r, char room[JSON_NAME_R
 /* Begins a named event. */
 static char *begin_named(struct buf *b, const struct json_name *name, const struct json_place *at)
 {
-    return begin_span(b, name->category, (struct text){name->text, name->len}, at);
+    return begin_span(b, name->category, (struct text){name->text, (uint32_t)name->len}, at);
 }
 
 void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_place *at,
@@ -485,7 +479,7 @@ static struct text counter_name(char room[MADE_NAME], const struct gpu_record *r
         *p++ = ' ';
         p = put_word(p, memory_word(r->memory.kind));
     }
-    return (struct text){room, (size_t)(p - room)};
+    return (struct text){room, (uint32_t)(p - room)};
 }
 
 /* The instant. The names of its args are those of Kineto's [memory] where they mean the same. No `stream`: it stands on a CPU

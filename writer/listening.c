@@ -239,9 +239,10 @@ static bool is_mark(const struct record *r)
 
 static void tell(const struct record_owner *owner, const struct record *r, const struct past *start)
 {
+    struct text name = record_name(r);
     struct mark m = {.kind = r->kind == REC_ASYNC ? REC_SPAN : (enum record_kind)r->kind,
-                     .name = record_text(r),
-                     .name_len = r->text_len,
+                     .name = name.at,
+                     .name_len = name.len,
                      .tid =
                          r->kind == REC_ASYNC && r->async.tid ? (uint32_t)r->async.tid : owner->tid,
                      .id = r->id,

@@ -310,17 +310,18 @@ bool memory_owners_take(struct memory_owners **made, const struct record *r, uin
     struct memory_owners *o = *made ? *made : (*made = make());
     if (!o || r->data_kind != DATA_MEMORY || r->data_len < sizeof(struct record_memory))
         return false;
+    struct text name = record_name(r);
     struct memory_event e = {.start = r->start,
                              .order = o->taken++,
                              .address = r->memory.address,
                              .bytes = r->memory.bytes,
-                             .name = r->text_len ? names_keep(record_text(r), r->text_len) : NULL,
+                             .name = name.len ? names_keep(name.at, name.len) : NULL,
                              .module = (uint32_t)record_extra(r, EXTRA_MODULE, 0),
                              .parent = r->parent,
                              .stack = record_extra(r, EXTRA_STACK, 0),
                              .tid = tid,
                              .failed = r->kind == REC_OUT_OF_MEMORY};
-    e.name_len = e.name ? r->text_len : 0;
+    e.name_len = e.name ? name.len : 0;
     memcpy(&e.state, record_data(r), sizeof e.state);
     o->unsorted |= o->n_pending && e.start < o->pending[o->n_pending - 1].start;
     o->pending[o->n_pending++] = e;

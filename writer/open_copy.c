@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-static void copy_name(const struct thread_log *log, uint32_t at, uint32_t len,
+/* Of a text that stands with the span. */
+static void copy_text(const struct thread_log *log, uint32_t at, uint32_t len,
                       struct open_copy *copy)
 {
     if (at >= SPAN_TEXT / 8 || len > SPAN_TEXT - at * 8)
         len = 0;
-    copy->text_len = len < OPEN_TEXT ? len : OPEN_TEXT;
-    for (uint32_t i = 0; i < copy->text_len; i += 8) {
+    copy->name = len < OPEN_TEXT ? len : OPEN_TEXT;
+    for (uint32_t i = 0; i < copy->name; i += 8) {
         uint64_t word = atomic_load_explicit(&log->text[at + i / 8], memory_order_relaxed);
         memcpy(copy->text + i, &word, sizeof word);
     }
@@ -29,8 +30,10 @@ bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy 
     copy->extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
     for (unsigned i = 0; i < EXTRA_COUNT; i++)
         copy->extra[i] = atomic_load_explicit(&log->extras[at][i], memory_order_relaxed);
-    copy_name(log, atomic_load_explicit(&span->text_at, memory_order_relaxed),
-              atomic_load_explicit(&span->text_len, memory_order_relaxed), copy);
+    copy->name = atomic_load_explicit(&span->name, memory_order_relaxed);
+    if (!(copy->name & NAME_NUMBERED))
+        copy_text(log, atomic_load_explicit(&span->text_at, memory_order_relaxed), copy->name,
+                  copy);
     atomic_thread_fence(memory_order_acquire);
     /* In this order: a closed span keeps its id until the next one opens in its place, and only then is the depth above it again. */
     bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);

@@ -12,12 +12,18 @@
 struct open_copy {
     uint64_t id, parent, start, forward_thread;
     int64_t sequence;
-    uint32_t text_len;
+    uint32_t name; /* as in struct record */
     uint8_t category, flags;
     uint8_t extras; /* bits of those that it has */
     uint64_t extra[EXTRA_COUNT];
     _Alignas(8) char text[OPEN_TEXT];
 };
+
+/* Its name; valid as long as the copy. */
+static inline struct text open_copy_name(const struct open_copy *copy)
+{
+    return name_text(copy->name, copy->text);
+}
 
 /* Copies entry `at` of the thread's stack. False when the owner has begun to change the entry or has closed the span meanwhile. */
 bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy *copy);

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "writer/numbered.h"
+
 enum category {
 #define CATEGORY(id, text) CAT_##id,
 #include "writer/categories.def"
@@ -122,7 +124,7 @@ struct record {
             uint64_t original; /* the node it is a copy of, 0 = of none */
         } node;
     };
-    uint32_t text_len; /* bytes of name directly behind the header, not terminated, any bytes */
+    uint32_t name;     /* numbered.h; a text stands directly behind the header, any bytes */
     uint32_t data_len; /* bytes of `data` directly behind the text, not aligned */
 };
 _Static_assert(sizeof(struct record) == RECORD_SLOT, "a record header is one slot");
@@ -157,16 +159,16 @@ enum shape_tag { SHAPE_OTHER, SHAPE_TENSOR, SHAPE_LIST, SHAPE_SCALAR, SHAPE_SCAL
  * ARG_REAL double) or uint32 length + bytes (ARG_TEXT). */
 enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT };
 
-/* Address of the name behind a record's header. */
-static inline const char *record_text(const struct record *r)
+/* The record's name; valid as long as the record. */
+static inline struct text record_name(const struct record *r)
 {
-    return (const char *)(r + 1);
+    return name_text(r->name, (const char *)(r + 1));
 }
 
 /* Address of the data bytes behind a record's text. */
 static inline const uint8_t *record_data(const struct record *r)
 {
-    return (const uint8_t *)(r + 1) + r->text_len;
+    return (const uint8_t *)(r + 1) + name_bytes(r->name);
 }
 
 /* How many extras a mask of them names. Built in, counting bits is a call where the machine may lack the instruction. */
@@ -195,10 +197,10 @@ static inline int record_was_span(const struct record *r)
     return r->kind == REC_SPAN || (r->kind == REC_ASYNC && r->async.tid == 0);
 }
 
-/* Slots that a record with so many bytes of text and data, and these extras, behind its header takes. */
-static inline uint64_t record_slots(uint64_t text_len, uint64_t data_len, uint8_t extras)
+/* Slots that a record of this name, with so many bytes of data and these extras, takes. */
+static inline uint64_t record_slots(uint32_t name, uint64_t data_len, uint8_t extras)
 {
-    uint64_t bytes = text_len + data_len;
+    uint64_t bytes = name_bytes(name) + data_len;
     if (extras) /* most have none, and counting bits takes a score of instructions where there is none for it */
         bytes += 8 * extras_count(extras);
     return 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;

@@ -11,7 +11,7 @@
 #include "writer/ring.h"
 
 #define SPAN_DEPTH 512u          /* open spans per thread; Perfetto draws no more either */
-#define SPAN_TEXT  (64u * 1024u) /* bytes of names of the open spans of one thread */
+#define SPAN_TEXT  (64u * 1024u) /* bytes of the texts of names of the open spans of one thread */
 #define SPAN_DATA  (32u * 1024u) /* bytes of their shapes and args */
 #define OUTERMOST  256u          /* operators that may turn out to be inside another */
 /* id = thread number << 36 | count: unique in the process, below 2^53 */
@@ -27,8 +27,8 @@ struct open_span {
         *key; /* owner only: who opened it, the RecordFunction, marker …; matched at the end */
     _Atomic int64_t sequence;        /* as in struct record */
     _Atomic uint64_t forward_thread; /* as in struct record */
-    _Atomic uint32_t text_at;        /* first word of its name in thread_log.text */
-    _Atomic uint32_t text_len;       /* bytes */
+    _Atomic uint32_t text_at;        /* first word of its text, if it has one, in thread_log.text */
+    _Atomic uint32_t name;           /* as in struct record */
     uint16_t data_at, data_len;      /* owner only: bytes in thread_log.data */
     _Atomic uint8_t category;        /* enum category */
     uint8_t data_kind;               /* owner only: enum record_data */
@@ -53,6 +53,19 @@ struct outermost {
     uint64_t window, inside;
 };
 
+/* A name that torch keeps in one place, and what is known of it (preload/torch_names.h). */
+#define KNOWN_BITS 9u
+#define KNOWN_TEXT 40u /* bytes with the terminator */
+struct known_name {
+    const char *at;    /* where it stands; NULL: nothing is known here */
+    const void *about; /* its row in the table of FLOPs, NULL = none */
+    uint32_t name;     /* as spans hold it */
+    uint8_t len;       /* bytes of `text` without the terminator */
+    bool transfer;     /* an operator of torch.distributed */
+    char text[KNOWN_TEXT];
+};
+_Static_assert(sizeof(struct known_name) == 64, "a known name is one cache line");
+
 struct thread_log {
     struct ring ring;
     _Atomic uint32_t depth; /* owner writes (release), cprof thread reads (acquire) */
@@ -72,11 +85,12 @@ struct thread_log {
     _Atomic uint64_t records; /* owner adds (relaxed): records committed */
     struct thread_log *next;  /* all logs, newest first; constant once published */
     struct open_span spans[SPAN_DEPTH];
-    _Atomic uint64_t text[SPAN_TEXT / 8]; /* names; owner writes, cprof thread reads; relaxed */
+    _Atomic uint64_t text[SPAN_TEXT / 8]; /* of names; owner writes, cprof thread reads; relaxed */
     uint8_t data[SPAN_DATA];              /* owner only */
     /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];
-    struct stack_memo stack_memo; /* owner only */
+    struct known_name known[1u << KNOWN_BITS]; /* owner only; by address */
+    struct stack_memo stack_memo;              /* owner only */
     /* true while the owner reads the interpreter's memory; owner writes, who waits for its end reads (preload/stacks.c) */
     _Atomic bool reads_python;
     /* cprof thread only */
@@ -94,10 +108,12 @@ struct thread_log {
         tf32_at; /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
 };
 
-/* The name of an open span, not terminated. Its own thread. */
-static inline const char *span_text(const struct thread_log *log, const struct open_span *span)
+/* The name of an open span; valid until it closes. Its own thread. */
+static inline struct text span_name(const struct thread_log *log, const struct open_span *span)
 {
-    return (const char *)&log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
+    uint32_t at = atomic_load_explicit(&span->text_at, memory_order_relaxed);
+    return name_text(atomic_load_explicit(&span->name, memory_order_relaxed),
+                     (const char *)&log->text[at]);
 }
 
 /* Numbers of the autograd node, once they are known. Its own thread. */

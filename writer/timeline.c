@@ -192,8 +192,9 @@ static bool open_span_where(struct timeline *t, bool (*wanted)(const struct open
             out->flops = span.extra[EXTRA_FLOPS];
         }
         if (span.category != CAT_CPU_OP) {
-            out->name = names_keep(span.text, span.text_len);
-            out->name_len = out->name ? span.text_len : 0;
+            struct text name = open_copy_name(&span);
+            out->name = names_keep(name.at, name.len);
+            out->name_len = out->name ? name.len : 0;
         }
         return true;
     }

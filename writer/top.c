@@ -169,6 +169,24 @@ uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags
     return made;
 }
 
+/* The kind of the record's span. Most have a name that has a number, and are found by that. */
+static uint32_t kind_of_record(struct top *t, const struct record *r, uint32_t flags)
+{
+    struct text name = record_name(r);
+    if (!(r->name & NAME_NUMBERED))
+        return top_kind_of(t, name.at, name.len, flags);
+    unsigned i = r->name & (TOP_SEEN - 1);
+    if (t->seen[i].name == r->name && t->seen[i].flags == flags)
+        return t->seen[i].kind;
+    uint32_t kind = top_kind_of(t, name.at, name.len, flags);
+    if (kind != NO_KIND) {
+        t->seen[i].name = r->name;
+        t->seen[i].flags = flags;
+        t->seen[i].kind = kind;
+    }
+    return kind;
+}
+
 /* ---- rows ---- */
 
 /* The slot of a row: its own, or the free one where it belongs. */
@@ -364,7 +382,7 @@ static bool read_span(struct top *t, const struct record *r, const struct json_p
         top_drop(t);
         return false;
     }
-    uint32_t kind = top_kind_of(t, record_text(r), r->text_len, flags);
+    uint32_t kind = kind_of_record(t, r, flags);
     if (kind == NO_KIND)
         return false;
     bool call = flags & KIND_CALL;
@@ -480,10 +498,11 @@ void top_record(struct top *t, const struct record *r, const struct json_place *
         take_memory(t, r, at);
     } else if (r->kind == REC_SPAN && flags_of(r->category) & KIND_DEVICE) {
         uint32_t flags = KIND_DEVICE;
+        struct text name = record_name(r);
         if (r->data_kind == DATA_ARGS && (!read_args(r, &flags) || flags != KIND_DEVICE))
             top_drop(t);
         else
-            add_work(t, r->category, record_text(r), r->text_len, at, r->id, 0);
+            add_work(t, r->category, name.at, name.len, at, r->id, 0);
     } else if ((r->kind == REC_SPAN || r->kind == REC_ASYNC) && read_span(t, r, at, &o)) {
         take(t, &o);
     }

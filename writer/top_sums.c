@@ -7,6 +7,8 @@
 
 #include "writer/top_table.h"
 
+#define NEXT_FEW 4u
+
 /* What is known of a span besides its time. */
 struct sums {
     int64_t time, device, memory, on_device;
@@ -115,11 +117,17 @@ static bool merge_memory(struct walk *w)
     return true;
 }
 
-/* The first event at or, with `behind`, after the time, looked for near `from`. */
+/* The first event at or, with `behind`, after the time, looked for near `from`: mostly it is one of the next few. */
 static size_t seek(const struct walk *w, size_t from, int64_t time, bool behind)
 {
     size_t low = 0, high = w->n_memory, step = 1;
     time += behind;
+    for (unsigned i = 0; i < NEXT_FEW; i++, from++)
+        if (from == high || w->memory[from].at >= time) {
+            if (from == 0 || w->memory[from - 1].at < time)
+                return from;
+            break;
+        }
     if (from < w->n_memory && w->memory[from].at < time) {
         for (low = from; low + step < high && w->memory[low + step].at < time; step *= 2)
             low += step;

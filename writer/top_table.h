@@ -10,6 +10,8 @@
 #include "writer/buf.h"
 #include "writer/json.h"
 
+#define TOP_SEEN 256u /* a power of two */
+
 enum kind_flags {
     KIND_DEVICE = 1u << 0,     /* runs on a device */
     KIND_ANNOTATION = 1u << 1, /* a range of the program's */
@@ -83,6 +85,10 @@ struct top {
     size_t n_kinds, kinds_room;
     uint32_t *slots; /* of kinds, + 1; 0: free */
     size_t n_slots;  /* a power of two */
+    struct {
+        uint32_t name, flags; /* a number (numbered.h), 0: nothing yet */
+        uint32_t kind;
+    } seen[TOP_SEEN]; /* kinds of names that have a number, by that */
     struct top_row *rows;
     size_t n_rows, rows_room;
     size_t last_row;       /* found last */

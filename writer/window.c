@@ -315,15 +315,15 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
                     .end = put->now > span->start ? put->now : span->start,
                     .id = span->id,
                     .parent = span->parent,
-                    .text_len = span->text_len}};
+                    .name = span->name}};
     copy.r.op.sequence = span->sequence;
     copy.r.op.forward_thread = span->forward_thread;
     if (span->flags & REC_CROSSES) {
         copy.r.kind = REC_ASYNC;
         copy.r.async.tid = tid;
     }
-    memcpy(copy.text, span->text, span->text_len);
-    char *extra = copy.text + span->text_len;
+    memcpy(copy.text, span->text, name_bytes(span->name));
+    char *extra = copy.text + name_bytes(span->name);
     for (unsigned mask = span->extras; mask; mask &= mask - 1, extra += sizeof(uint64_t))
         memcpy(extra, &span->extra[__builtin_ctz(mask)], sizeof(uint64_t));
     uint32_t row = row_of(&copy.r, tid);

@@ -21,6 +21,7 @@
 #include "writer/gpu_record.h"
 #include "writer/hash.h"
 #include "writer/modules.h"
+#include "writer/numbered.h"
 #include "writer/objects.h"
 #include "writer/path.h"
 #include "writer/record.h"
@@ -80,10 +81,11 @@ void writer_set_gate(uint32_t bits);
 
 /* ---- recording: any application thread; no lock, no system call but at a thread's first event ---- */
 
-/* Opens a span on this thread at now. `key` names it for span_close(); text is copied. Returns the open span so that data can
- * be added, or NULL when it could not be kept (counted). Call only with the gate open. */
+/* Opens a span on this thread at now. `key` finds it again for span_close(). name: what numbered_name() gave, or the length of `text`, which is
+ * copied then and else not looked at. Returns the open span so that data can be added, or NULL when it could not be kept (counted). Call only with
+ * the gate open. */
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
-                            const char *text, uint32_t text_len);
+                            const char *text, uint32_t name);
 
 /* Room for up to `most` data bytes of the span just opened; NULL when there is no room (counted as text_cut). Finish with
  * span_data_done(). */
@@ -121,13 +123,13 @@ struct extras {
     uint64_t value[EXTRA_COUNT];
 };
 
-/* Records an instant. data as record.h; data may be NULL. flags: enum record_flags. */
+/* Records an instant. Its name as a span's. data as record.h; data may be NULL. flags: enum record_flags. */
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
-                  uint32_t text_len, enum record_data data_kind, const void *data,
-                  uint32_t data_len, const struct extras *extras);
+                  uint32_t name, enum record_data data_kind, const void *data, uint32_t data_len,
+                  const struct extras *extras);
 
-/* Records one sample of a counter; data is DATA_ARGS, one item per series. flags: enum record_flags. */
-void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t text_len,
+/* Records one sample of a counter. Its name as a span's. data is DATA_ARGS, one item per series. flags: enum record_flags. */
+void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t name,
                   const void *data, uint32_t data_len);
 
 /* Records an allocation (bytes > 0) or a release (bytes < 0). The operator and the module that the thread is in go with it. */

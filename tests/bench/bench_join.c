@@ -68,7 +68,7 @@ static void hook(const struct join_windows *in, struct record *r, uint32_t i, ui
     struct record_owner owner = thread_log_owner(thread_log_self);
     r->kind = REC_SPAN;
     r->category = CAT_CUDA_RUNTIME;
-    r->text_len = sizeof name - 1;
+    r->name = sizeof name - 1;
     memcpy(r + 1, name, sizeof name - 1);
     r->id = 2 * i + 2;
     r->parent = 2 * i + 1;

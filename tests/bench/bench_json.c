@@ -62,10 +62,9 @@ static void fill_operator(struct record *r, unsigned i, unsigned kind)
     r->category = CAT_CPU_OP;
     r->id = 1000 + i;
     r->op.sequence = kind < 2 ? (int64_t)(i / 5) : -1;
-    r->text_len = (uint32_t)strlen(name);
-    memcpy(r + 1, name, r->text_len);
+    r->name = numbered_name(name, (uint32_t)strlen(name)); /* as torch's operators have */
     if (kind % 3 == 0) {
-        uint8_t *begin = (uint8_t *)(r + 1) + r->text_len;
+        uint8_t *begin = (uint8_t *)(r + 1);
         uint8_t *p = put_tensor(begin, 64 << (i & 3), 1024);
         p = put_tensor(p, 1024, 512);
         *p++ = SHAPE_SCALAR;

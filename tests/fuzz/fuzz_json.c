@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     r->flags = bytes[3];
     memcpy(&r->id, bytes + 5, 8);
     r->op.sequence = (int64_t)(r->id - 2);
-    r->text_len = (uint32_t)name;
+    r->name = (uint32_t)name;
     r->data_len = (uint32_t)(size - 13 - name);
     memcpy(r + 1, bytes + 13, size - 13);
     struct json_place at = {UINT32_MAX, 1, (int64_t)r->id, (int64_t)(r->id * 3)};

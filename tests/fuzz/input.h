@@ -95,7 +95,7 @@ static inline void input_drain_as_json(void)
     uint64_t head = ring_head(&log->ring);
     const struct record *r;
     while ((r = ring_peek(&log->ring, head)) != NULL) {
-        uint64_t needed = record_slots(r->text_len, r->data_len, (uint8_t)r->extras);
+        uint64_t needed = record_slots(r->name, r->data_len, (uint8_t)r->extras);
         REQUIRE(needed == r->slots && r->end >= r->start && r->kind != REC_PAD);
         struct record *copy = malloc((size_t)r->slots * RECORD_SLOT); /* for ASan */
         REQUIRE(copy != NULL);

@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+void assert_named(const struct record *r, const char *name)
+{
+    ck_assert_ptr_nonnull(r);
+    struct text is = record_name(r);
+    ck_assert_msg(is.len == strlen(name) && memcmp(is.at, name, is.len) == 0, "%.*s instead of %s",
+                  (int)is.len, is.at, name);
+}
+
 struct record *record_new(enum record_kind kind, enum category category, const char *text,
                           enum record_data data_kind, const void *data, size_t n)
 {
@@ -17,7 +25,7 @@ struct record *record_new(enum record_kind kind, enum category category, const c
     r->data_kind = (uint8_t)data_kind;
     r->slots = (uint32_t)record_slots(text_len, n, 0) & 0xffffffu;
     r->op.sequence = -1;
-    r->text_len = (uint32_t)text_len;
+    r->name = (uint32_t)text_len;
     r->data_len = (uint32_t)n;
     memcpy(r + 1, text, text_len);
     if (n)
