@@ -89,6 +89,15 @@ static bool find_functions(void)
     return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
 }
 
+/* What operators are in. The other scopes are of builds of torch that look for what a smaller build can leave out (Dispatch.h,
+ * op_allowlist.h: ENABLE_RECORD_KERNEL_FUNCTION_DTYPE); and each scope that somebody listens to costs the engine an allocation for every node,
+ * because torch makes its lists of callbacks anew whenever a thread takes over another one's state. */
+static bool has_operators(unsigned scope)
+{
+    return scope != TORCH_SCOPE_USER_SCOPE && scope != TORCH_SCOPE_KERNEL_FUNCTION_DTYPE &&
+           scope != TORCH_SCOPE_CUSTOM_CLASS && scope != TORCH_SCOPE_BUILD_FEATURE;
+}
+
 static uint64_t add(void **(*start)(void **, const void *), void (*end)(const void *, void *),
                     bool ranges, bool inputs)
 {
@@ -99,7 +108,8 @@ static uint64_t add(void **(*start)(void **, const void *), void (*end)(const vo
     memcpy(callback.bytes + l->cb_end, &end, sizeof end);
     memcpy(callback.bytes + l->cb_sampling_prob, &always, sizeof always);
     for (unsigned scope = 0; scope < TORCH_SCOPE_COUNT; scope++)
-        callback.bytes[l->cb_scopes + scope] = (scope == TORCH_SCOPE_USER_SCOPE) == ranges;
+        callback.bytes[l->cb_scopes + scope] =
+            ranges ? scope == TORCH_SCOPE_USER_SCOPE : has_operators(scope);
     callback.bytes[l->cb_needs_inputs] = inputs;
     uint64_t (*by_value)(struct callback);
     memcpy(&by_value, &torch_api.add, sizeof by_value);

@@ -49,10 +49,7 @@ static inline bool value_has_sizes(const void *tensor)
 /* Whether the tag is one of those that Kineto calls Scalar. */
 static inline bool value_is_scalar(uint32_t tag)
 {
-    const struct torch_layout *l = torch_api.layout;
-    return tag == l->tag_double || tag == l->tag_int || tag == l->tag_complex_double ||
-           tag == l->tag_bool || tag == l->tag_sym_int || tag == l->tag_sym_float ||
-           tag == l->tag_sym_bool;
+    return tag < 16 && (torch_api.layout->scalar_tags >> tag & 1);
 }
 
 /* The tensor's number of dimensions in *n and its sizes; only if value_has_sizes(). */

@@ -222,6 +222,11 @@ void check_values()
     FIELD(tag_stream, Tag::Stream);
     FIELD(tag_object, Tag::Object);
     FIELD(tag_generator, Tag::Generator);
+    auto bit = [](auto tag) { return size_t{1} << static_cast<size_t>(tag); };
+    size_t sym_bool = tag_sym_bool<Tag>();
+    FIELD(scalar_tags, bit(Tag::Double) | bit(Tag::ComplexDouble) | bit(Tag::Int) |
+                           bit(Tag::Bool) | bit(Tag::SymInt) | bit(Tag::SymFloat) |
+                           (sym_bool == TORCH_LAYOUT_ABSENT ? 0 : bit(sym_bool)));
 
 #if GROUPS
     FIELD(ob_slots, OFFSET(c10::ivalue::Object, slots_));
