@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GPUS    128u       /* more than a process was seen to have */
-#define DEVICES (1 + GPUS) /* the CPU first */
-#define CPU     0u
+#define GPUS    128u /* more than a process was seen to have */
+#define CPU     0u   /* GPUs come behind it */
 #define NOWHERE UINT32_MAX
 #define DIGITS  6 /* of rates and shares */
 
@@ -30,13 +29,10 @@ struct flop_stats {
     uint64_t window;                   /* number: no other has it */
     struct step steps[FLOP_STEPS + 1]; /* the last one is being run */
     unsigned n;                        /* that are over */
-    struct work total[DEVICES];
-    bool used[DEVICES];
-    uint32_t
-        devices;   /* all that are used are below: what is shown is made of these again and again */
-    uint64_t late; /* spans and kernels of steps that were settled */
-    uint64_t unknown;    /* spans whose shapes could not be told */
-    uint64_t not_placed; /* FLOPs of library calls whose kernel has not come */
+    struct step whole;                 /* all that was told, whatever step it is of */
+    uint64_t late;                     /* spans and kernels of steps that were settled */
+    uint64_t unknown;                  /* spans whose shapes could not be told */
+    uint64_t not_placed;               /* FLOPs of library calls whose kernel has not come */
 };
 
 static const char *const class_names[FLOP_CLASSES] = {
@@ -110,6 +106,7 @@ void flop_stats_free(struct flop_stats *s)
         return;
     for (unsigned i = 0; i <= s->n; i++)
         free(s->steps[i].on);
+    free(s->whole.on);
     free(s);
 }
 
@@ -145,40 +142,49 @@ static struct work *work_in(struct step *step, uint32_t device)
     return &step->on[device];
 }
 
-/* What the device did in the step of that time; NULL: the step is settled, or no memory: counted. */
-static struct work *work_at(struct flop_stats *s, int64_t ns, uint32_t device)
+enum { OF_WINDOW, OF_STEP, PLACES };
+
+/* Where what the device did at that time is added up. NULL: the step is settled, or no memory: counted. */
+static void places_of(struct flop_stats *s, int64_t ns, uint32_t device, struct work *at[PLACES])
 {
     struct step *step = step_at(s, ns);
-    s->used[device] = true;
-    s->devices = device >= s->devices ? device + 1 : s->devices;
-    struct work *work = ns >= step->start_ns ? work_in(step, device) : NULL;
-    s->late += !work;
-    return work;
+    at[OF_WINDOW] = work_in(&s->whole, device);
+    at[OF_STEP] = ns >= step->start_ns ? work_in(step, device) : NULL;
+    s->late += !at[OF_WINDOW] || !at[OF_STEP];
+}
+
+/* What the device did in the window. */
+static const struct work *whole_of(const struct flop_stats *s, uint32_t device)
+{
+    static const struct work nothing;
+    return device < s->whole.n ? &s->whole.on[device] : &nothing;
 }
 
 static void add_flops(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
                       uint64_t flops, uint64_t bytes)
 {
     enum flop_class class = flop_class_of((uint32_t)where & 0xffffu);
-    struct work *step = work_at(s, ns, device);
-    s->total[device].flops[class] += flops;
-    s->total[device].bytes += bytes;
-    if (!step)
-        return;
-    step->flops[class] += flops;
-    step->bytes += bytes;
+    struct work *at[PLACES];
+    places_of(s, ns, device, at);
+    for (unsigned i = 0; i < PLACES; i++) {
+        if (!at[i])
+            continue;
+        at[i]->flops[class] += flops;
+        at[i]->bytes += bytes;
+    }
 }
 
 static void add_time(struct flop_stats *s, int64_t ns, uint32_t device, int64_t busy,
                      int64_t counted)
 {
-    struct work *step = work_at(s, ns, device);
-    s->total[device].busy_ns += busy;
-    s->total[device].counted_ns += counted;
-    if (!step)
-        return;
-    step->busy_ns += busy;
-    step->counted_ns += counted;
+    struct work *at[PLACES];
+    places_of(s, ns, device, at);
+    for (unsigned i = 0; i < PLACES; i++) {
+        if (!at[i])
+            continue;
+        at[i]->busy_ns += busy;
+        at[i]->counted_ns += counted;
+    }
 }
 
 /* Index of the device that a count is for; NOWHERE: not known yet. */
@@ -351,9 +357,9 @@ static double rate(const struct work *work, int64_t ns)
 /* Beside a GPU, the operators of the CPU only launch. */
 static bool has_coverage(const struct flop_stats *s, uint32_t device)
 {
-    if (device == CPU && s->devices > 1)
+    if (device == CPU && s->whole.n > 1)
         return false;
-    return s->total[device].busy_ns > 0;
+    return whole_of(s, device)->busy_ns > 0;
 }
 
 static double coverage(const struct work *work)
@@ -365,19 +371,20 @@ static double coverage(const struct work *work)
 /* Whether the account tells of the device: a GPU that did anything, the CPU where its operators stand for themselves. */
 static bool is_told(const struct flop_stats *s, uint32_t device)
 {
-    return s->used[device] && (device != CPU || sum(&s->total[CPU]) > 0 || has_coverage(s, device));
+    return whole_of(s, device)->any &&
+           (device != CPU || sum(whole_of(s, CPU)) > 0 || has_coverage(s, device));
 }
 
 /* Whether the device has rates: rows of zeros would only say that nobody counted. */
 static bool has_rates(const struct flop_stats *s, uint32_t device)
 {
-    return sum(&s->total[device]) > 0;
+    return sum(whole_of(s, device)) > 0;
 }
 
 static bool any_has_rates(const struct flop_stats *s)
 {
     bool any = false;
-    for (uint32_t d = 0; d < s->devices; d++)
+    for (uint32_t d = 0; d < s->whole.n; d++)
         any |= has_rates(s, d);
     return any;
 }
@@ -386,7 +393,7 @@ static bool any_has_rates(const struct flop_stats *s)
  * of 0; where nothing at all was counted, only the account says so. */
 static bool is_shown(const struct flop_stats *s, uint32_t device)
 {
-    return has_rates(s, device) || (s->used[device] && has_coverage(s, device));
+    return has_rates(s, device) || (whole_of(s, device)->any && has_coverage(s, device));
 }
 
 static const char *name_of(uint32_t device, char room[16])
@@ -419,7 +426,7 @@ static void put_step(const struct flop_stats *s, const struct step *step, int64_
                      bool ended, const struct writer_options *options, uint32_t pid, struct buf *b)
 {
     static const struct work nothing;
-    for (uint32_t d = 0; d < s->devices; d++) {
+    for (uint32_t d = 0; d < s->whole.n; d++) {
         if (!is_shown(s, d))
             continue;
         const struct work *done = done_in(step, d), *work = done ? done : &nothing;
@@ -466,7 +473,7 @@ void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
         return;
     const struct step *rest = &s->steps[s->n];
     bool more = false;
-    for (unsigned d = 0; d < s->devices; d++)
+    for (unsigned d = 0; d < s->whole.n; d++)
         more |= done_in(rest, d) && is_shown(s, d) && end_ns > rest->start_ns;
     for (unsigned i = 0; i < s->n; i++)
         put_step(s, &s->steps[i], s->steps[i].end_ns, !more && i + 1 == s->n, options, pid, b);
@@ -484,7 +491,7 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
                        const struct writer_options *options, struct buf *b)
 {
     char room[16];
-    const struct work *work = &s->total[device];
+    const struct work *work = whole_of(s, device);
     double used = utilisation(work, ns, device, options);
     buf_printf(
         b, "\"%s\": {\"flops\": %llu, \"bytes\": %llu, \"busy_ns\": %lld, \"counted_ns\": %lld",
@@ -514,7 +521,7 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
     if (!s)
         return;
     buf_puts(b, "\"flops\": {");
-    for (uint32_t d = 0; d < s->devices; d++)
+    for (uint32_t d = 0; d < s->whole.n; d++)
         if (is_told(s, d))
             put_device(s, d, duration_ns, options, b);
     buf_printf(b, "\"unknown\": %llu, \"not_placed\": %llu, \"late\": %llu}, ",

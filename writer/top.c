@@ -12,7 +12,7 @@
 
 #define KINDS_MOST 16384u /* a program that makes a name for each step gets no table of them */
 #define NO_KIND    UINT32_MAX
-#define FIRST_ROOM 64u
+#define FIRST_ROOM 16u
 #define MOVED_FREE                                                                                 \
     (1ull << 30) /* bytes that may be moved to keep rows sorted, and so many more for each span */
 #define MOVED_SPAN 4096u

@@ -10,7 +10,7 @@
 #include "writer/buf.h"
 #include "writer/json.h"
 
-#define TOP_SEEN 256u /* a power of two */
+#define TOP_SEEN 128u /* a power of two */
 
 enum kind_flags {
     KIND_DEVICE = 1u << 0,     /* runs on a device */

@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import calls
+import instructions
 import report
 import torch_calls
 import training
@@ -41,6 +42,7 @@ def parts(folder, quick):
         "json": writing.bench_json,
         "growth": lambda: writing.bench_growth(folder, (10**4, 10**6) if quick else (10**5, 10**7)),
         "gpu": lambda: writing.bench_gpu(folder),
+        "instructions": lambda: instructions.bench_instructions(folder),
     }
 
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many instructions a profiler adds to a training step on the thread that trains, and how many lines of code that thread must fetch anew because of
+them: counted by an emulator of the processor (callgrind), so that no other program on the machine, and no slower hour of it, changes the figures.
+Times follow from them but for what the processor does at once."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from common import BENCH, PYTHON, environment, fresh, stand_in
+from training import empty_callbacks, operators_of
+
+STEPS = 4  # that are counted
+MODES = ("none", "empty", "cprof", "torch")
+CACHE = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,8,64")  # what one core has for itself, where it has little
+COUNTER = """#include <valgrind/callgrind.h>
+void counted_begin(void) { CALLGRIND_START_INSTRUMENTATION; }
+void counted_end(void) { CALLGRIND_STOP_INSTRUMENTATION; }
+"""
+
+
+def count(mode, folder, counter, helper):
+    """Instructions of the training thread, and misses of its instruction cache, in a step."""
+    env = environment(mode == "cprof", STEP="manual", WARMUP=1, ACTIVE=STEPS + 2, RECORD_SHAPES=1, FOLDER=folder)
+    out = pathlib.Path(fresh(folder)) / "counts"
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--cache-sim=yes", *CACHE,
+                           f"--callgrind-out-file={out}", PYTHON, BENCH / "step_instructions.py", mode, str(STEPS), counter, helper],
+                          env=env, capture_output=True, text=True, timeout=900)
+    if done.returncode != 0:
+        sys.exit(f"bench: step_instructions.py {mode} failed:\n{done.stdout}{done.stderr}")
+    lines = dict(line.split(": ", 1) for line in (out.parent / "counts-01").read_text().splitlines() if line.startswith(("events: ", "totals: ")))
+    totals = dict(zip(lines["events"].split(), map(int, lines["totals"].split())))
+    return totals["Ir"] / STEPS, totals["I1mr"] / STEPS
+
+
+def bench_instructions(folder):
+    what = "tiny operators: instructions added to a step, torch.profiler / cprof"
+    helper = empty_callbacks()
+    if not shutil.which("valgrind") or not pathlib.Path("/usr/include/valgrind/callgrind.h").exists() or not helper:
+        return [(what, None, "x", None, "needs valgrind and a C++ compiler")]
+    counter = stand_in("libcounted.so", COUNTER)
+    traces = fresh(folder)
+    counts = {mode: count(mode, traces if mode == "cprof" else fresh(folder), counter, helper) for mode in MODES}
+    operators = operators_of(traces) / (STEPS + 2)
+    added = {mode: [(all_of - bare) / operators for all_of, bare in zip(counts[mode], counts["none"])] for mode in MODES[1:]}
+    (torch, torch_lines), (cprof, lines), (own, own_lines) = added["torch"], added["cprof"], added["empty"]
+    return [(what, torch / cprof, "x", None,
+             f"{torch:,.0f} / {cprof:,.0f} an operator (of {operators:.0f}), of which {own:,.0f} are torch's own, for callbacks that do nothing; lines of "
+             f"code fetched anew: {torch_lines:.0f} / {lines:.0f}, torch's own {own_lines:.0f}")]
