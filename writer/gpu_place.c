@@ -4,23 +4,20 @@
 
 #include <stdio.h>
 
+#define NAME_ROOM 96u
+
 /* What the rows of a device are headed with: Perfetto does not show labels. */
 static const char *process_of(const struct window_shared *shared, enum lane_kind kind,
-                              uint32_t device)
+                              uint32_t device, char room[NAME_ROOM])
 {
-    static char text[96];
-    static uint32_t last = GPU_NONE;
     if (kind == LANE_OVERHEAD)
         return window_process_name();
     if (device == GPU_NONE)
         return "GPU of no known number";
-    if (device == last)
-        return text;
     const struct gpu_source *source = shared->options->gpu;
     const char *name = source ? source->device_name(device) : NULL;
-    snprintf(text, sizeof text, "GPU %u%s%s", device, name ? " " : "", name ? name : "");
-    last = name ? device : GPU_NONE; /* it may be known next time */
-    return text;
+    snprintf(room, NAME_ROOM, "GPU %u%s%s", device, name ? " " : "", name ? name : "");
+    return room;
 }
 
 bool gpu_place(struct window *w, const struct window_shared *shared, enum lane_kind kind,
@@ -30,9 +27,12 @@ bool gpu_place(struct window *w, const struct window_shared *shared, enum lane_k
     *at = window_place(w, shared, 1, r->start, r->end);
     if (!w->gpu.lanes)
         w->gpu.lanes = lanes_make();
-    bool fits =
-        !w->gpu.lanes || lanes_place(w->gpu.lanes, kind, owner, id, at->start_ns, at->end_ns, nest,
-                                     process_of(shared, kind, owner), &w->body, &at->pid, &at->tid);
+    struct lanes *l = w->gpu.lanes;
+    char room[NAME_ROOM];
+    const char *process =
+        !l || lanes_have_process(l, kind, owner) ? NULL : process_of(shared, kind, owner, room);
+    bool fits = !l || lanes_place(l, kind, owner, id, at->start_ns, at->end_ns, nest, process,
+                                  &w->body, &at->pid, &at->tid);
     w->lost.n[LOSS_GPU_ROWS] += !fits;
     return fits;
 }

@@ -8,6 +8,7 @@
 #include "writer/json_text.h"
 
 #define PLACE_TEXT  48u  /* `, "pid": 4294967295, "tid": 4294967295, "ts": ` and a little */
+#define PLACES_KEPT 32u  /* a power of two */
 #define INLINE_NAME 512u /* names up to here take one look at the buffer's room */
 
 /* The constant beginning of an event, padded so that it is copied as one block. */
@@ -69,25 +70,35 @@ static inline void whole_or_nothing(struct buf *b, size_t start)
     }
 }
 
-/* Writes pid, tid and ts. Most events are of the row of the one before: what says so is kept, and copied as a block. */
+/* The text of a row. */
+struct place_text {
+    uint32_t pid, tid, len; /* len 0: nothing yet */
+    char text[PLACE_TEXT];
+};
+
+static __attribute__((noinline)) void make_place_text(struct place_text *row,
+                                                      const struct json_place *at)
+{
+    char *p = put_literal(row->text, ", \"pid\": ");
+    p = put_u64(p, at->pid);
+    p = put_literal(p, ", \"tid\": ");
+    p = put_u64(p, at->tid);
+    p = put_literal(p, ", \"ts\": ");
+    row->pid = at->pid;
+    row->tid = at->tid;
+    row->len = (uint32_t)(p - row->text);
+}
+
+/* Writes pid, tid and ts. Events come from the same few rows again and again: the texts of these are kept, and copied as a block. */
 static inline char *put_place(char *p, const struct json_place *at)
 {
-    static struct {
-        uint32_t pid, tid, len; /* len 0: nothing yet */
-        char text[PLACE_TEXT];
-    } row;
-    if (row.pid != at->pid || row.tid != at->tid || row.len == 0) {
-        char *q = put_literal(row.text, ", \"pid\": ");
-        q = put_u64(q, at->pid);
-        q = put_literal(q, ", \"tid\": ");
-        q = put_u64(q, at->tid);
-        q = put_literal(q, ", \"ts\": ");
-        row.pid = at->pid;
-        row.tid = at->tid;
-        row.len = (uint32_t)(q - row.text);
+    static struct place_text rows[PLACES_KEPT];
+    struct place_text *row = &rows[(at->pid * 5 + at->tid) % PLACES_KEPT];
+    if (row->pid != at->pid || row->tid != at->tid || row->len == 0) {
+        make_place_text(row, at);
     }
-    memcpy(p, row.text, sizeof(row.text));
-    return put_us(p + row.len, at->start_ns);
+    memcpy(p, row->text, sizeof(row->text));
+    return put_us(p + row->len, at->start_ns);
 }
 
 /* Nanoseconds from the one rounded end to the other, which is what keeps rows nested. */

@@ -309,6 +309,11 @@ static bool process_named(const struct lanes *l, uint32_t pid)
     return false;
 }
 
+bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner)
+{
+    return process_named(l, pid_of(kind, owner));
+}
+
 /* Appends the M events of a row that has none yet, all or nothing. */
 static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
                       const char *process, struct buf *b)

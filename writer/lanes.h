@@ -29,6 +29,9 @@ struct lanes *lanes_make(void);
 /* Frees; NULL is allowed. */
 void lanes_free(struct lanes *l);
 
+/* True when the process of such a row has been named: lanes_place() does not look at `process` then. */
+bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner);
+
 /* The row for an event [start, end) in nanoseconds. owner: device ordinal, or the pid as written for
  * LANE_OVERHEAD; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events share a row; events that nest do too when
  * `nest` (annotations), else they go to an extra row ("stream 7 (overlap 1)"). Bounded memory: what starts before all that is remembered
