@@ -16,7 +16,6 @@
 
 #define THREADS 8
 #define NAMES   1000
-#define LONGEST 512
 
 static uint32_t number(const char *name)
 {
@@ -49,12 +48,27 @@ END_TEST
 
 START_TEST(a_long_name_stands_with_its_record)
 {
-    static char name[LONGEST + 2];
-    memset(name, 'n', LONGEST + 1);
-    ck_assert_uint_eq(numbered_name(name, LONGEST + 1), LONGEST + 1);
-    ck_assert_uint_ne(numbered_name(name, LONGEST) & NAME_NUMBERED, 0);
-    ck_assert_uint_eq(name_bytes(LONGEST + 1), LONGEST + 1);
-    ck_assert_ptr_eq(name_text(LONGEST + 1, name).at, name);
+    static char name[NUMBERED_LONGEST + 2];
+    memset(name, 'n', NUMBERED_LONGEST + 1);
+    ck_assert_uint_eq(numbered_name(name, NUMBERED_LONGEST + 1), NUMBERED_LONGEST + 1);
+    ck_assert_uint_ne(numbered_name(name, NUMBERED_LONGEST) & NAME_NUMBERED, 0);
+    ck_assert_uint_eq(name_bytes(NUMBERED_LONGEST + 1), NUMBERED_LONGEST + 1);
+    ck_assert_ptr_eq(name_text(NUMBERED_LONGEST + 1, name).at, name);
+}
+END_TEST
+
+/* As many of the longest as markers take (preload/markers.c) leave room for those of torch. */
+START_TEST(long_names_leave_room)
+{
+    char name[NUMBERED_LONGEST + 1];
+    for (unsigned n = 0; n < 1024; n++) {
+        snprintf(name, sizeof name, "%0*u", (int)NUMBERED_LONGEST, n);
+        ck_assert_uint_ne(number(name) & NAME_NUMBERED, 0);
+    }
+    for (unsigned n = 0; n < 4096; n++) {
+        snprintf(name, sizeof name, "aten::operator_that_has_number_%u", n % 3000);
+        ck_assert_msg(number(name) & NAME_NUMBERED, "%s has none", name);
+    }
 }
 END_TEST
 
@@ -260,6 +274,7 @@ Suite *suite_numbered(void)
           *files = tcase_create("files");
     tcase_add_test(table, a_name_has_one_number);
     tcase_add_test(table, a_long_name_stands_with_its_record);
+    tcase_add_test(table, long_names_leave_room);
     tcase_add_test(table, asked_once);
     tcase_add_loop_test(table, too_many, 0, 2);
     tcase_add_test(table, all_threads_find_the_same);

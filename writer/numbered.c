@@ -8,14 +8,13 @@
 
 #include "writer/hash.h"
 
-#define SLOTS   (2 * NUMBERED_MOST) /* a power of two; half of them stay free */
-#define LONGEST 512u                /* bytes of a name: one is not to take the room of many */
+#define SLOTS (2 * NUMBERED_MOST) /* a power of two; half of them stay free */
 
 struct text numbered_texts[NUMBERED_MOST];
 
 static char texts[NUMBERED_BYTES];
 static _Atomic uint32_t texts_used; /* bytes; any thread adds */
-static _Atomic uint32_t n_names;    /* any thread adds; number 0 is none's */
+static _Atomic uint32_t n_names;    /* any thread adds */
 /* names with NAME_NUMBERED, 0 = free; whoever makes one writes (release), all read (acquire) */
 static _Atomic uint32_t slots[SLOTS];
 
@@ -35,7 +34,7 @@ static int take(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32_t *at)
 static uint32_t make(const char *text, uint32_t len)
 {
     uint32_t number, at;
-    if (len > LONGEST || !take(&texts_used, len, NUMBERED_BYTES, &at) ||
+    if (len > NUMBERED_LONGEST || !take(&texts_used, len, NUMBERED_BYTES, &at) ||
         !take(&n_names, 1, NUMBERED_MOST, &number))
         return 0;
     memcpy(texts + at, text, len);

@@ -8,8 +8,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define NUMBERED_MOST  8192u          /* names */
-#define NUMBERED_BYTES (256u * 1024u) /* of their texts */
+#define NUMBERED_MOST    8192u          /* names */
+#define NUMBERED_BYTES   (256u * 1024u) /* of their texts */
+#define NUMBERED_LONGEST 128u           /* bytes of a name: one is not to take the room of many */
 
 /* Bytes of the program's or of ours; not terminated. */
 struct text {
@@ -24,7 +25,7 @@ struct text {
 extern struct text numbered_texts[NUMBERED_MOST] __attribute__((visibility("hidden")));
 
 /* The number of a name, with NAME_NUMBERED; `len` itself when it can have none. The same for the same name.
- * No lock, no allocation, no system call; any thread. */
+ * No lock, no allocation, no system call; any thread. Threads that make the same name at the same time take the room of one each. */
 uint32_t numbered_name(const char *text, uint32_t len);
 
 /* For who asks for one name again and again: what numbered_once() found before, 0 = nothing yet. Any thread. */

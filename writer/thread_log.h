@@ -84,13 +84,13 @@ struct thread_log {
     _Atomic uint64_t refused_late;
     _Atomic uint64_t records; /* owner adds (relaxed): records committed */
     struct thread_log *next;  /* all logs, newest first; constant once published */
-    struct open_span spans[SPAN_DEPTH];
+    _Alignas(64) struct open_span spans[SPAN_DEPTH];
     _Atomic uint64_t text[SPAN_TEXT / 8]; /* of names; owner writes, cprof thread reads; relaxed */
     uint8_t data[SPAN_DATA];              /* owner only */
     /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];
-    struct known_name known[1u << KNOWN_BITS]; /* owner only; by address */
-    struct stack_memo stack_memo;              /* owner only */
+    _Alignas(64) struct known_name known[1u << KNOWN_BITS]; /* owner only; by address */
+    struct stack_memo stack_memo;                           /* owner only */
     /* true while the owner reads the interpreter's memory; owner writes, who waits for its end reads (preload/stacks.c) */
     _Atomic bool reads_python;
     /* cprof thread only */
