@@ -121,6 +121,27 @@ def test_clocks_that_agree_are_left_alone(tmp_path):
     assert trace["merged"][1]["clock"] == {"offset_ns": 0, "error_ns": 0, "from": "wall clock", "collectives": 6}
 
 
+def test_a_host_named_behind_the_events(tmp_path, both_forms):
+    """As after a tool that moved the keys; its clock is brought in line all the same."""
+    paths = [one.write(tmp_path, f"{one.rank}.json") for one in (training(0), training(1, host="two", clock_us=-700))]
+    text = paths[1].read_text()
+    name = re.search(r'"host_name": "two",\s*', text)[0]
+    paths[1].write_text(text.replace(name, "").rstrip()[:-1] + ', "host_name": "two"}')
+    done = cprof("merge", *paths, "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    assert "clock of two: moved by +698.0 us" in done.stderr
+    support.loads_plainly(tmp_path / "merged.json")
+
+
+def test_two_names_of_a_host(tmp_path):
+    """One before the events and another behind them: the first is taken, for the clocks, too."""
+    paths = [one.write(tmp_path, f"{one.rank}.json") for one in (training(0), training(1, host="two", clock_us=-700))]
+    paths[1].write_text(paths[1].read_text().rstrip()[:-1] + ', "host_name": "three"}')
+    done = cprof("merge", *paths, "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    assert "clock of two: moved by +698.0 us" in done.stderr
+
+
 def test_clocks_of_ranks_that_recorded_other_steps(tmp_path, both_forms):
     """As many steps on both hosts, from the next one on: the ends of step 3 here are not held against those of step 4 there."""
     ranks = [training(0), training(1, first=1, host="two", clock_us=-700)]

@@ -246,12 +246,19 @@ def _heads(paths: List[str]) -> List[Dict[str, Any]]:
     for path in paths:
         with open_trace(path) as trace:
             head = dict(trace.of_one_rank().head())
-            if "baseTimeNanoseconds" not in head or "distributedInfo" not in head:
+            if not {"baseTimeNanoseconds", "distributedInfo", "host_name"} <= head.keys():
                 for _ in trace.blocks():  # they may stand behind the events
                     pass
                 head = dict(trace.metadata)
         found.append(head)
     return found
+
+
+def _times_of(path: str, order: int, host: str) -> Times:
+    """host: what the trace's part is said to be of, which another name behind its events is not to change."""
+    times = Times(path, order).read()
+    times.host = host
+    return times
 
 
 def parts_of(paths: List[str], zipped: bool) -> List[Part]:
@@ -260,7 +267,7 @@ def parts_of(paths: List[str], zipped: bool) -> List[Part]:
     order = sorted(range(len(paths)), key=lambda n: (rank_of(heads[n], paths[n], n), n))
     hosts = [str(heads[n].get("host_name") or "") for n in order]
     several = len(set(hosts)) > 1
-    times = by_rank([Times(paths[n], n).read() for n in order]) if several else []
+    times = by_rank([_times_of(paths[n], n, host) for n, host in zip(order, hosts)]) if several else []
     by_host = clocks(times) if several else {hosts[0]: Clock(0, 0, "wall clock", 0)}
     bases = [base_of(heads[n]) for n in order]
     return [Part(paths[n], index, len(paths), rank_of(heads[n], paths[n], n), host,
