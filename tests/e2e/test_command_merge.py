@@ -444,6 +444,21 @@ def test_no_field_makes_it_go_wrong(seed, monkeypatch, capsys):
                 assert all(type(e["pid"]) is int and 0 <= e["pid"] < 2**32 for e in made["traceEvents"])
 
 
+@pytest.mark.parametrize("number", [10**56, -10**56, 10**500, 1 << 63], ids=["large", "less", "no float", "63 bits"])
+@pytest.mark.parametrize("place", ["ts", "dur", "baseTimeNanoseconds"])
+def test_times_that_are_none(tmp_path, place, number, both_forms):
+    """More digits than a time has, or a float: of a damaged file. They count as 0, and the rest is merged."""
+    paths = [one.write(tmp_path, f"{one.rank}.json") for one in (training(0), training(1, base_ns=BASE_NS - 10**9))]
+    text = paths[1].read_text()
+    for time in reversed(list(re.finditer(rf'"{place}": ([1-9][\d.]+)', text))):
+        text = text[:time.start(1)] + str(number) + text[time.end(1):]
+    paths[1].write_text(text)
+    done = cprof("merge", *paths, "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    support.loads_plainly(tmp_path / "merged.json")
+    assert cprof("ranks", *paths).returncode == 0
+
+
 # ---- real ranks ----
 
 @needs_torch_2("its torchrun does not work with Python 3.11")

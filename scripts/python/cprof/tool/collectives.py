@@ -126,19 +126,22 @@ def _key(name: str, args: Any) -> Tuple:
 
 
 def ns_of(value: Any) -> int:
-    """Microseconds, as a trace has them, in whole nanoseconds."""
-    if type(value) is int:
-        return value * 1000
+    """Microseconds, as a trace has them, in whole nanoseconds; 0 for what is no time."""
     try:
-        return round(float(value) * 1000)
+        return _time(value * 1000 if type(value) is int else round(float(value) * 1000))
     except (TypeError, ValueError, OverflowError):
         return 0
+
+
+def _time(ns: int) -> int:
+    """Perfetto, too, has 63 bits for a time; a larger one is of a damaged file, and is 0."""
+    return ns if abs(ns) < 1 << 63 else 0
 
 
 def base_of(metadata: Dict[str, Any]) -> int:
     """What a trace's times are counted from, in nanoseconds since the epoch; 0 where they are absolute."""
     base = metadata.get("baseTimeNanoseconds")
-    return base if type(base) is int else 0
+    return _time(base) if type(base) is int else 0
 
 
 def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
