@@ -94,9 +94,8 @@ static inline char *put_place(char *p, const struct json_place *at)
 {
     static struct place_text rows[PLACES_KEPT];
     struct place_text *row = &rows[(at->pid * 5 + at->tid) % PLACES_KEPT];
-    if (row->pid != at->pid || row->tid != at->tid || row->len == 0) {
+    if (row->pid != at->pid || row->tid != at->tid || row->len == 0)
         make_place_text(row, at);
-    }
     memcpy(p, row->text, sizeof(row->text));
     return put_us(p + row->len, at->start_ns);
 }

@@ -233,7 +233,7 @@ def test_saved_traces_as_composer_has_them(tmp_path):
         assert paths == [str(tmp_path / f"rank{rank}.{time_.batch}.pt.trace.json") if rank != 1 else None for rank in range(3)]
         assert load(paths[0])["distributedInfo"]["rank"] == 0
     with open(tmp_path / "saved_traces.jsonl", "a") as file:
-        file.write('{"cut')  # by a full disk
+        file.write("[" * 100_000 + "\n" + '{"cut')  # by someone else, by a full disk
     run(python("steps(1)"), tmp_path, **CYCLE, RUN_NAME="later", OVERWRITE=1)
     assert [time.batch for time, _ in cprof.saved_traces(tmp_path)] == [4, 5, 6, 1]
     assert cprof.saved_traces(tmp_path / "nothing") == []

@@ -6,8 +6,10 @@ import gc
 import io
 import json
 import os
+import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 
@@ -15,6 +17,7 @@ import pytest
 
 import support
 import tool
+from conftest import ROOT
 from cprof.tool import main
 
 ODD = [None, True, False, 0, -1, 1, 2**31, 2**63, -(2**70), 1e-9, 1.5, 1e18, 1e300, float("nan"), float("inf"), "", "x", "7", "é\u0000\ud800",
@@ -71,6 +74,40 @@ def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
                 code = main([command[0], "t.json"] + command[1:])
             assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: ")), (command, said.getvalue())
+
+
+WHOLE = (ROOT / "tests/fuzz/readers/whole.json").read_bytes()
+PART = "rank0.0.pt.trace.json.4194305.0.part"  # of a pid that no process has
+PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), "behind the events": (b'"notes": []', b'"notes": %s'),
+          "rank": (b'"rank": 0', b'"rank": %s'), "name of an event": (b'"name": "ProfilerStep#0"', b'"name": %s'),
+          "argument": (b'"args": {"name": "steps"}', b'"args": {"name": %s}'), "time": (b'"ts": 0.000', b'"ts": %s'),
+          "between events": (b'{"ph": "M", "name": "thread_name"', b'%s,\n{"ph": "M", "name": "thread_name"'),
+          "text of JSON": (b'{"ph": "M", "name": "thread_name"', json.dumps(tool.span(
+              "aten::conv2d", 100.0, 50.0, Input_Dims=[[1, 1, 4, 4], [1, 1, 2, 2], [], [], [], [], []],
+              Concrete_Inputs=["", "", "", "%s", "[0, 0]", "[1, 1]", "1"])).encode() + b',\n{"ph": "M", "name": "thread_name"')}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_depth_makes_a_command_go_wrong(place, monkeypatch, request):
+    """Values in many others, up to where Python's reader gives up, and where only what is done with them afterwards does."""
+    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    request.addfinalizer(gc.enable)
+    old, new = PLACES[place]
+    assert old in WHOLE
+    for depth in (100, 300, 600, 900, *range(940, 1000, 12), 1000, 5000, 300_000):
+        for opened, closed in ((b"[", b"]"), (b'{\\"a\\": ' if b'"%s"' in new else b'{"a": ', b"}")):
+            deep = opened * depth + b"1" + closed * depth
+            pathlib.Path("t.json").write_bytes(WHOLE.replace(old, new.replace(b"%s", deep), 1))
+            shutil.copy("t.json", PART)
+            others = [*[["merge", "--jobs", jobs, "t.json", "other.json", "-o", "merged.json", "-f"] for jobs in "12"], ["ranks", "t.json", "other.json"],
+                      ["top", "--compare", "t.json", "other.json"], ["recover", PART, "-o", f"whole{depth}{opened[0]}.json"]]
+            pathlib.Path("other.json").write_bytes(WHOLE)
+            for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+                    code = main(command)
+                assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: t.json: ") or command[0] == "recover"), (
+                    depth, command, said.getvalue())
+    assert not [name for name in os.listdir() if name.startswith(".") or name.endswith(".tmp")]
 
 
 @pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"],

@@ -42,7 +42,7 @@ def _lines(folder: Folder) -> Iterable[dict]:
             line = json.loads(text)
             line["time"] = SavedTime(**line["timestamp"])
             line["rank"] + line["world_size"] + line["keep"] + line["saved_ns"], line["path"], line["run_name"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
         yield line
 

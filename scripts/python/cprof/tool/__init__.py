@@ -51,6 +51,9 @@ class Problem(ValueError):
         super().__init__(what if file is None else f"{printable(file)}: {what}")
 
 
+TOO_DEEP = "nested too deeply"  # what Python's JSON, or what is done with its values, has no room for
+
+
 def printable(text: Any) -> str:
     """The text in one line that any terminal takes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in str(text))
@@ -128,6 +131,8 @@ def _said(error: BaseException) -> str:
         return f"{names}: {error.strerror}" if names else error.strerror
     if isinstance(error, MemoryError):
         return "out of memory"
+    if isinstance(error, RecursionError):
+        return f"a value {TOO_DEEP}"
     return printable(error)
 
 
@@ -157,7 +162,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     except BrokenPipeError:
         _quiet_stdout()
         return BROKEN_PIPE
-    except (Problem, OSError, MemoryError) as error:
+    except (Problem, OSError, MemoryError, RecursionError) as error:
         try:
             sys.stdout.flush()
         except (OSError, ValueError):

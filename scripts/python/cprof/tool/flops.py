@@ -63,6 +63,6 @@ def torch_flops(name: str, args: Dict[str, Any]) -> Optional[int]:
             return _matrices(dims, 1)
         if name in ("aten::mul", "aten::add"):
             return _product(_sizes(dims, 0))
-    except (ValueError, TypeError, KeyError, IndexError):
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         pass
     return None

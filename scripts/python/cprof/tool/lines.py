@@ -92,7 +92,7 @@ class LineTrace:
     def _parse(self, text: bytes) -> None:
         try:
             self.metadata.update(json.loads(text))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise NotLines from None
 
     def blocks(self) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ import signal
 import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from cprof.tool import Problem, archive, note
+from cprof.tool import TOO_DEEP, Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing, keep_apart
@@ -194,7 +194,7 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
     def as_json(lines: bytes) -> bytes:
         try:
             return _json_of(json.loads(b"[" + lines.rstrip(b",\n") + b"]"), rewriter)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise NotLines from None
 
     events = size = 0
@@ -302,11 +302,14 @@ def _tail(parts: List[Part], done: List[Done], name: str) -> str:
     """What stands behind the events: of each rank all but its events."""
     ranks = []
     for part, one in zip(parts, done):
-        ranks.append({"rank": part.rank, "file": os.path.basename(part.path), "events": one.events,
-                      "clock": {"offset_ns": part.clock.offset_ns, "error_ns": part.clock.error_ns,
-                                "from": part.clock.source, "collectives": part.clock.collectives},
-                      **{key: _finite(value) for key, value in one.metadata.items() if key != "schemaVersion"}})
-    return ("],\n\"merged\": [\n" + ",\n".join(_line(rank) for rank in ranks) + "\n],\n\"traceName\": " +
+        try:
+            ranks.append(_line({"rank": part.rank, "file": os.path.basename(part.path), "events": one.events,
+                                "clock": {"offset_ns": part.clock.offset_ns, "error_ns": part.clock.error_ns,
+                                          "from": part.clock.source, "collectives": part.clock.collectives},
+                                **{key: _finite(value) for key, value in one.metadata.items() if key != "schemaVersion"}}))
+        except RecursionError:
+            raise Problem(TOO_DEEP, part.path) from None
+    return ("],\n\"merged\": [\n" + ",\n".join(ranks) + "\n],\n\"traceName\": " +
             json.dumps(os.path.basename(name), ensure_ascii=False) + "\n}\n")
 
 
@@ -380,7 +383,10 @@ def _work(job: Any, sender: Any) -> None:
         result: Any = write_part(job, sender.send)
     except Exception as error:
         result = error
-    sender.send(result)
+    try:
+        sender.send(result)
+    except RecursionError:  # its metadata
+        sender.send(Problem(TOO_DEEP, job[0].path))
 
 
 def _size(path: str) -> int:

@@ -25,7 +25,7 @@ import sys
 import zlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
-from cprof.tool import Problem
+from cprof.tool import TOO_DEEP, Problem
 from cprof.tool.progress import Progress
 
 CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
@@ -185,8 +185,10 @@ class Trace:
     def __enter__(self) -> "Trace":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, *_: Any) -> None:
         self.close()
+        if kind is RecursionError:
+            raise Problem(TOO_DEEP, self.path) from None
 
     # ---- what callers ask ----
 
@@ -405,7 +407,7 @@ class Trace:
                 if not unfinished:
                     raise self._bad(caught.msg, caught.pos) from None
             except RecursionError:
-                raise self._bad("nested too deeply") from None
+                raise self._bad(TOO_DEEP) from None
             except ValueError:
                 raise self._bad("a number of more digits than Python takes") from None
             size = len(self._text) - self._at
