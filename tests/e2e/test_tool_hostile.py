@@ -77,6 +77,8 @@ def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
 
 
 WHOLE = (ROOT / "tests/fuzz/readers/whole.json").read_bytes()
+KINETO = (ROOT / "tests/fuzz/readers/kineto.json").read_bytes()
+GPU = (ROOT / "tests/fuzz/readers/gpu.json").read_bytes()
 PART = "rank0.0.pt.trace.json.4194305.0.part"  # of a pid that no process has
 PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), "behind the events": (b'"notes": []', b'"notes": %s'),
           "rank": (b'"rank": 0', b'"rank": %s'), "name of an event": (b'"name": "ProfilerStep#0"', b'"name": %s'),
@@ -85,6 +87,17 @@ PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), 
           "text of JSON": (b'{"ph": "M", "name": "thread_name"', json.dumps(tool.span(
               "aten::conv2d", 100.0, 50.0, Input_Dims=[[1, 1, 4, 4], [1, 1, 2, 2], [], [], [], [], []],
               Concrete_Inputs=["", "", "", "%s", "[0, 0]", "[1, 1]", "1"])).encode() + b',\n{"ph": "M", "name": "thread_name"')}
+
+
+def run_all_commands(what, recovered):
+    """Every command on t.json, other.json and PART: none goes wrong, each says which file it cannot read."""
+    others = [*[["merge", "--jobs", jobs, "t.json", "other.json", "-o", "merged.json", "-f"] for jobs in "12"], ["ranks", "t.json", "other.json"],
+              ["top", "--compare", "t.json", "other.json"], ["recover", PART, "-o", recovered]]
+    for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            code = main(command)
+        assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: t.json: ") or command[0] == "recover"), (
+            what, command, said.getvalue())
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -99,15 +112,33 @@ def test_no_depth_makes_a_command_go_wrong(place, monkeypatch, request):
             deep = opened * depth + b"1" + closed * depth
             pathlib.Path("t.json").write_bytes(WHOLE.replace(old, new.replace(b"%s", deep), 1))
             shutil.copy("t.json", PART)
-            others = [*[["merge", "--jobs", jobs, "t.json", "other.json", "-o", "merged.json", "-f"] for jobs in "12"], ["ranks", "t.json", "other.json"],
-                      ["top", "--compare", "t.json", "other.json"], ["recover", PART, "-o", f"whole{depth}{opened[0]}.json"]]
             pathlib.Path("other.json").write_bytes(WHOLE)
-            for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
-                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
-                    code = main(command)
-                assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: t.json: ") or command[0] == "recover"), (
-                    depth, command, said.getvalue())
+            run_all_commands(depth, f"whole{depth}{opened[0]}.json")
     assert not [name for name in os.listdir() if name.startswith(".") or name.endswith(".tmp")]
+
+
+NUMBERS = {"step": (b'"ProfilerStep#1"', b'"ProfilerStep#%s"'), "ts": (b'"ts": ', b'"ts": %s'), "dur": (b'"dur": ', b'"dur": %s'),
+           "pid": (b'"pid": ', b'"pid": %s'), "External id": (b'"External id": ', b'"External id": %s'), "flops": (b'"flops": ', b'"flops": %s'),
+           "Bytes": (b'"Bytes": ', b'"Bytes": %s'), "Device Type": (b'"Device Type": ', b'"Device Type": %s'), "arrow": (b'"id": ', b'"id": %s'),
+           "Kineto": (b'"schemaVersion"', b'"INFO": ["Record counts: Out-of-range = %s"], "schemaVersion"'),
+           "base": (b'"baseTimeNanoseconds": ', b'"baseTimeNanoseconds": %s')}
+
+
+@pytest.mark.parametrize("place", NUMBERS)
+@pytest.mark.parametrize("number", [b"9" * 18, b"9" * 19, b"9" * 4296, b"9" * 5000, "\u00b2".encode(), "\u0663".encode()],
+                         ids=["18 digits", "19 digits", "4296 digits", "5000 digits", "superscript", "arabic"])
+def test_no_number_makes_a_command_go_wrong(place, number, monkeypatch, request):
+    """More digits than Python makes a number of (4,300), and what it takes for digits although JSON does not."""
+    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    request.addfinalizer(gc.enable)
+    old, new = NUMBERS[place]
+    text = next(text for text in (WHOLE, GPU, KINETO) if old in text)
+    parts = text.split(old)
+    for at, cut in {"first": 1, "middle": max(len(parts) // 2, 1), "last": len(parts) - 1}.items():
+        pathlib.Path("t.json").write_bytes(old.join(parts[:cut]) + new.replace(b"%s", number) + old.join(parts[cut:]))
+        pathlib.Path("other.json").write_bytes(text.replace(b'"baseTimeNanoseconds": 1793664', b'"baseTimeNanoseconds": 1793663'))
+        shutil.copy("t.json", PART)
+        run_all_commands((at,), f"whole-{at}.json")
 
 
 @pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"],

@@ -41,7 +41,7 @@ ODD = [b"", b"0", b"-1", b"-0", b"1e309", b"-1e309", b"NaN", b"1E5", b"922337203
        b"\\u0000", b"\x00", b"\xff", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b"},\n{", b"],", b"]", b"}", b"},",
        b",", b"\"traceEvents\": [", b"\"ph\": \"X\"", b"\"args\": {}", b"\"ts\": -1", b"ProfilerStep#", b"ProfilerStep#99999999999999999999",
        b"Infinity", b"\x1f\x8b\x08", b"\"dur\": 1e308", b"\"Call stack\": \";;\"", b"\xe2\x80\xa8", b"/", b"..", b"\"pid\": \"Spans\"",
-       b"[" * 400 + b"]" * 400, b'{"a":' * 990 + b"0" + b"}" * 990]
+       b"[" * 400 + b"]" * 400, b'{"a":' * 990 + b"0" + b"}" * 990, b"9" * 5000, b"\xc2\xb2"]
 
 READ = [["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "2"], ["top", "--json"], ["top", "--by", "step"],
         ["top", "--by", "module"], ["top", "--by", "kernel"], ["top", "--by", "device", "--csv"], ["check"], ["check", "--json"], ["stacks"],

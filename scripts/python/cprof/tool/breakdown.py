@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from cprof.tool import Problem, note
 from cprof.tool.averages import Average, Averages, format_share, format_time
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import Kind, Node, Roots, Row, Spans, Wanted, args_of, read_spans, walk
+from cprof.tool.spans import Kind, Node, Roots, Row, Spans, Wanted, args_of, read_spans, step_number, walk
 
 BY = ("step", "module", "kernel", "device", "category")
 NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profiler: with_stack=True)"
@@ -73,8 +73,8 @@ def breakdown(by: str, paths: List[str]) -> Result:
 
 
 def _step_number(item: Tuple[str, Any]) -> Tuple[int, str]:
-    number = item[0].partition("#")[2]
-    return (int(number) if number.isdigit() and number.isascii() else 1 << 62, item[0])
+    number = step_number(item[0])
+    return (1 << 62 if number is None else number, item[0])
 
 
 def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:

@@ -20,7 +20,7 @@ from cprof.tool.check_relations import Relations, paired
 from cprof.tool.columns import Columns
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace, open_trace
-from cprof.tool.spans import to_ns
+from cprof.tool.spans import int_or_none, to_ns
 
 HELP = "whether a trace keeps the rules of its readers, and what was lost; exit code 1 when it does not"
 ERROR, WARNING = "error", "warning"
@@ -345,9 +345,9 @@ def _kineto_losses(line: str, found: Findings) -> None:
         return
     for part in line.partition("Record counts:")[2].split(","):
         name, _, number = part.partition("=")
-        if name.strip() in ("Out-of-range", "Invalid ext correlations", "CPU GPU out-of-order") and \
-                number.strip().isdigit() and int(number):
-            found.add(WARNING, f"Kineto's count of {name.strip()} records", "", int(number))
+        counted = int_or_none(number)
+        if name.strip() in ("Out-of-range", "Invalid ext correlations", "CPU GPU out-of-order") and counted and counted > 0:
+            found.add(WARNING, f"Kineto's count of {name.strip()} records", "", counted)
 
 
 # ---- the command ----

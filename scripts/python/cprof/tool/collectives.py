@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.reader import open_trace
 
-STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+STEP = re.compile(r"ProfilerStep\s*#\s*([0-9]{1,18})(?![0-9])")
 # What lasts as long as the communication, best first. The trace's best kind is used, and no other.
 KINDS = (("kernel", re.compile(r"^nccl(Dev)?Kernel|^nccl[A-Z]\w*Kernel|^rccl")), (None, re.compile(r"^(gloo|mpi|ucc):")),
          (None, re.compile(r"^P?MPI_(Allreduce|Allgather|Alltoall|Barrier|Reduce_scatter|Bcast|Reduce|Gather|Scatter)", re.I)))

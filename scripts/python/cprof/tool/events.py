@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from cprof.tool import Problem, note
 from cprof.tool.reader import Trace, open_trace
-from cprof.tool.spans import args_of, int_or_none, text_of, to_ns
+from cprof.tool.spans import args_of, int_or_none, step_number, text_of, to_ns
 
 HELP = "the events as JSON lines, filtered by name, category, step, device or thread"
 
@@ -54,9 +54,9 @@ class _Steps:
             if event.get("ph") != "X" or type(name) is not str or start is None:
                 continue
             if name.startswith("ProfilerStep#") and event.get("cat") != "gpu_user_annotation":
-                number = name.partition("#")[2]
-                if number.isdigit():
-                    found.append((start, start + (to_ns(event.get("dur")) or 0), int(number)))
+                number = step_number(name)
+                if number is not None:
+                    found.append((start, start + (to_ns(event.get("dur")) or 0), number))
             elif event.get("cat") in ("cuda_runtime", "cuda_driver"):
                 calls.append((start, int_or_none(args_of(event).get("correlation"))))
         found.sort()

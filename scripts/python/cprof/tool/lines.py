@@ -17,10 +17,10 @@ CHUNK = 1 << 20
 _meta = re.compile(rb'\n\{"ph": "M"[^\n]*')
 _flow = re.compile(rb'\n\{"ph": "[sf]", "id": [0-9]+(?=, )')
 _long_id = re.compile(rb'"id": [0-9]{15}')  # room for the suffix below 2^63
-_pid = re.compile(rb', "pid": ([0-9]+), "tid": ')
+_pid = re.compile(rb', "pid": ([0-9]{1,18}), "tid": ')
 _PID = b', "pid": %d, "tid": '
 _odd = (b'"bind_id"', b'"global"', b"NaN", b"Infinity", b"\\ud", b"\\uD")  # ids of other kinds; what Perfetto hangs on
-_time = re.compile(rb'(, "tid": [0-9]+, "ts": )([0-9]+)\.([0-9]{3})(?=[,}])')
+_time = re.compile(rb'(, "tid": [0-9]+, "ts": )([0-9]{1,15})\.([0-9]{3})(?=[,}])')
 
 
 class NotLines(Exception):

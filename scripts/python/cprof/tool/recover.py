@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 from cprof.tool import Problem, note, printable
 from cprof.tool.merge import end_tidily
 from cprof.tool.progress import Progress
+from cprof.tool.spans import step_number
 from cprof.tool.watch import PART, size_text
 
 HELP = "make whole traces, with their names, of what a killed process left"
@@ -266,9 +267,9 @@ class Trace:
                 self.pids.append(pid)
         elif event["name"] == "process_name":
             self.named.add(pid)
-        match = re.fullmatch(r"ProfilerStep#([0-9]{1,18})", event["name"])
-        if match:
-            self.steps.append(int(match[1]))
+        number = step_number(event["name"])
+        if number is not None:
+            self.steps.append(number)
         return _bare(line)
 
     def _close(self, trailer: List[bytes], pending: List[bytes]) -> bool:

@@ -9,21 +9,21 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 _PLACE = r'"pid": (\d+), "tid": (\d+), "ts": (\d{1,15})\.(\d{3})'
 _TEXT = r'[^"\\\x00-\x1f]*'
-_NUMBER = r"-?\d+(?:\.\d+)?"
+_NUMBER = r"-?\d{1,18}(?:\.\d+)?"  # others are read as JSON
 _ARGS = rf'(?:"{_TEXT}": (?:{_NUMBER}|\[(?:\d+(?:, \d+)*)?\])(?:, )?)*'
 _line = re.compile(
     rf'^(?:\{{"ph": "X", "cat": "([a-z_]+)", "name": "({_TEXT})", {_PLACE}, "dur": (\d{{1,15}})\.(\d{{3}}), '
     rf'"args": \{{(?:"External id": (\d{{1,18}})(?:, )?)?({_ARGS})\}}\}}'
     rf'|\{{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "\[memory\]", "pid": \d+, "tid": \d+, "ts": (\d{{1,15}})\.(\d{{3}}), '
     rf'"args": \{{"Total Reserved": -?\d+, "Total Allocated": -?\d+, "Bytes": (-?\d{{1,18}}), "Device Id": -?\d+, '
-    rf'"Device Type": (-?\d+)(?:, "{_TEXT}": {_NUMBER})*\}}\}}'
+    rf'"Device Type": (-?\d{{1,18}})(?:, "{_TEXT}": {_NUMBER})*\}}\}}'
     rf'|\{{"ph": "(?:(C)", "name": "{_TEXT}"|([sf])", "id": \d+), "pid": \d+, "tid": \d+, "ts": {_NUMBER}, '
     rf'(?:"args": \{{"{_TEXT}": {_NUMBER}\}}|"cat": "{_TEXT}", "name": "{_TEXT}"(?:, "bp": "e")?)\}}'
-    r"),?$|^(.+)$", re.M)
+    r"),?$|^(.+)$", re.M | re.A)
 # in the order of the groups
 _CATEGORY, _NAME, _PID, _TID, _US, _NS, _DUR_US, _DUR_NS, _EXTERNAL, _REST = range(10)
 _MEMORY_US, _MEMORY_NS, _BYTES, _DEVICE, _COUNTER, _FLOW, _ODD = range(10, 17)
-_wanted = {name: re.compile(rf'"{name}": (\d+)(?:,|$)') for name in ("correlation", "flops", "thread")}
+_wanted = {name: re.compile(rf'"{name}": (\d+)(?:,|$)', re.A) for name in ("correlation", "flops", "thread")}
 _flops = _wanted["flops"]
 _MOST_ODD = 3  # of so many lines one; more are faster as a block
 

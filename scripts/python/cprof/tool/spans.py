@@ -13,6 +13,7 @@ Spans are kept in columns (columns.py), some 30 bytes each, which go to a tempor
 
 import bisect
 import heapq
+import re
 from array import array
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -54,6 +55,15 @@ def to_ns(number: Any) -> Optional[int]:
     if type(number) is int and abs(number) < LIMIT // 1000:
         return number * 1000
     return None
+
+
+_step_name = re.compile(r"ProfilerStep#([0-9]{1,18})")
+
+
+def step_number(name: str) -> Optional[int]:
+    """N of a step's row, `ProfilerStep#N`; None when it is no such name."""
+    match = _step_name.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def int_or_none(value: Any) -> Optional[int]:
