@@ -233,7 +233,11 @@ def test_saved_traces_as_composer_has_them(tmp_path):
         assert paths == [str(tmp_path / f"rank{rank}.{time_.batch}.pt.trace.json") if rank != 1 else None for rank in range(3)]
         assert load(paths[0])["distributedInfo"]["rank"] == 0
     with open(tmp_path / "saved_traces.jsonl", "a") as file:
-        file.write("[" * 100_000 + "\n" + '{"cut')  # by someone else, by a full disk
+        for key, odd in [("rank", -1), ("rank", 1 << 40), ("rank", 0.5), ("rank", True), ("rank", "1"), ("world_size", 1 << 40), ("keep", []), ("path", [1]),
+                         ("path", None), ("run_name", {}), ("saved_ns", "1"), ("saved_ns", None), ("timestamp", [1]), ("timestamp", None),
+                         ("timestamp", {**json.loads(lines[0])["timestamp"], "batch": "1"})]:
+            file.write(json.dumps({**json.loads(lines[0]), key: odd}) + "\n")
+        file.write("[" * 100_000 + "\n" + "[1]\n" + '{"cut')  # by someone else, by a full disk
     run(python("steps(1)"), tmp_path, **CYCLE, RUN_NAME="later", OVERWRITE=1)
     assert [time.batch for time, _ in cprof.saved_traces(tmp_path)] == [4, 5, 6, 1]
     assert cprof.saved_traces(tmp_path / "nothing") == []

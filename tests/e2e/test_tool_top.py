@@ -430,6 +430,8 @@ def test_the_table_beside_the_trace_is_used_and_said(our_trace, tmp_path):
     (lambda path, table: os.utime(path, ns=(1, table.stat().st_mtime_ns + 1)), "the trace is newer than"),
     (lambda path, table: table.write_bytes(table.read_bytes()[:-20]), "damaged"),
     (lambda path, table: table.write_bytes(table.read_bytes().replace(b", 0, 0, ", b', "0", 0, ')), "damaged"),
+    (lambda path, table: table.write_bytes(table.read_bytes().replace(b", 0, 0, ", b", %s, 0, " % (b"9" * 400))), "damaged"),
+    (lambda path, table: table.write_bytes(table.read_bytes().replace(b", 0, 0, ", b", %s, 0, " % (b"9" * 5000))), "damaged"),
     (lambda path, table: table.write_text("{}\n"), "another version"),
     (lambda path, table: table.write_bytes(b"\xff\xfe"), "damaged"),
     (lambda path, table: table.unlink(), ""),

@@ -5,7 +5,8 @@
 
 A run takes one of the traces in tests/fuzz/readers, damages it (bytes, numbers, lines, whole pieces, gzip, where it ends) and gives it to
 every sub-command. Each ends with 0, 1 or 2 within TIME_S and MEMORY; 2 says why in one line; what `recover` and `merge` write, and what
-`--json` prints, is strict JSON; the damaged file is as it was. Run N of seed S is always the same. What finds a fault is left in FOLDER.
+`--json` prints, is strict JSON; the damaged file is as it was. So do `cprof top` and saved_traces() with damaged files beside a trace (its table, the
+list). Run N of seed S is always the same. What finds a fault is left in FOLDER.
 Exit code: 0 when there was none.
 """
 
@@ -25,10 +26,12 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/python"))
 
+from cprof._saved import LIST_NAME, saved_traces  # noqa: E402
 from cprof.tool import main  # noqa: E402
 
 TIME_S = 60           # of one command, on a slow and busy machine: only there so that a hang is found
@@ -122,9 +125,9 @@ def pack(choose, data):
 DAMAGE = [flip, flip, replace_number, replace_number, insert, insert, cut, remove, repeat, move_line, swap_value, torn_write]
 
 
-def damaged(choose, seeds):
+def damaged(choose, seeds, packs=0.2):
     data = choose.choice(seeds)
-    packed = choose.random() < 0.2
+    packed = choose.random() < packs
     for _ in range(choose.choice([1, 1, 1, 2, 4, 12])):
         data = choose.choice(DAMAGE)(choose, data)[:MOST] or b" "
     if packed:
@@ -194,6 +197,22 @@ def check_all(data, other):
     assert not made_too, f"left behind: {made_too}"
 
 
+def check_beside(choose):
+    """What stands beside a trace, damaged: the table that `top` takes in place of it, the list of saved traces."""
+    text, rows, saved = ((ROOT / "tests/fuzz" / name).read_bytes() for name in ("readers/whole.json", "beside/rows.top", "beside/" + LIST_NAME))
+    head = {"cprof_top": 1, "version": "0.1.0", "trace_bytes": len(text), "trace_tail": zlib.crc32(text[-4096:]), "memory": True}
+    pathlib.Path("sound.json").write_bytes(text)
+    pathlib.Path("sound.json.top").write_bytes(damaged(choose, [json.dumps(head).encode() + b"\n" + rows], packs=0))
+    for more in (["sound.json"], ["--json", "sound.json"], ["--compare", "sound.json", "sound.json"]):
+        code, out, said = call("top", *more)
+        assert code == 0, f"top {more}: {code}: {said}"
+        if "--json" in more:
+            strict(out.encode())
+    pathlib.Path(LIST_NAME).write_bytes(damaged(choose, [saved], packs=0))
+    for stamp, paths in saved_traces("."):
+        assert all(type(path) is str or path is None for path in paths) and stamp.batch is not None
+
+
 def one_run(seed, run, seeds, keep):
     """True when it found nothing."""
     choose = random.Random(f"{seed} {run}")
@@ -203,6 +222,7 @@ def one_run(seed, run, seeds, keep):
         os.chdir(folder)
         try:
             check_all(data, seeds[run % len(seeds)])
+            check_beside(choose)
             return True
         except (Slow, Exception):
             pathlib.Path(keep).mkdir(parents=True, exist_ok=True)

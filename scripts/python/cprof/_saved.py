@@ -30,8 +30,19 @@ class SavedTime(NamedTuple):
 SavedTraces = List[Tuple[SavedTime, List[Optional[str]]]]
 
 
+MOST_RANKS = 1 << 20  # what a line says of its rank is a place in a list
+
+
+def _is_sound(line: dict) -> bool:
+    """Whether a line holds what the library writes (preload/saved.c)."""
+    return (all(type(line[key]) is int for key in ("rank", "world_size", "keep", "saved_ns")) and
+            type(line["path"]) is str and type(line["run_name"]) is str and
+            0 <= line["rank"] < MOST_RANKS and line["world_size"] <= MOST_RANKS and
+            all(type(value) in (int, float) for value in line["timestamp"].values()))
+
+
 def _lines(folder: Folder) -> Iterable[dict]:
-    """The lines of one list; one that was cut by a full disk is passed over."""
+    """The lines of one list; what is none, such as one that was cut by a full disk, is passed over."""
     try:
         with open(os.path.join(folder, LIST_NAME), encoding="utf-8", errors="surrogateescape") as file:
             texts = file.read().split("\n")
@@ -40,9 +51,10 @@ def _lines(folder: Folder) -> Iterable[dict]:
     for text in texts:
         try:
             line = json.loads(text)
+            if not _is_sound(line):
+                continue
             line["time"] = SavedTime(**line["timestamp"])
-            line["rank"] + line["world_size"] + line["keep"] + line["saved_ns"], line["path"], line["run_name"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
         yield line
 

@@ -51,7 +51,7 @@ def load(trace: str) -> Tuple[Optional[Table], str]:
 
 def _is_row(row: Any) -> bool:
     return type(row) is list and len(row) == 1 + _NUMBERS and type(row[0]) is str and \
-        all(type(number) is int for number in row[1:])
+        all(type(number) is int and -1 << 63 <= number < 1 << 63 for number in row[1:])
 
 
 def _tail_sum(trace: str) -> int:
