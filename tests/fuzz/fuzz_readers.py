@@ -23,6 +23,7 @@ import resource
 import shutil
 import signal
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
@@ -186,6 +187,11 @@ def check_all(data, other):
     assert (code == 0) == os.path.exists("merged.json"), f"merge: {code}"
     if code == 0:
         strict(read_bytes("merged.json"))
+    code, out, _ = call("merge", "--manifest", "t.json", "other.json", "-o", "merged.tar")
+    assert (code == 0) == os.path.exists("merged.tar"), f"merge --manifest: {code}"
+    if code == 0:
+        with tarfile.open("merged.tar") as archive:
+            strict(archive.extractfile("perfetto_manifest.json").read())
     code, out, _ = call("recover", PART)
     made = "rank0.0.pt.trace.json"
     assert (code == 0) == os.path.exists(made), f"recover: {code}"
@@ -193,7 +199,7 @@ def check_all(data, other):
         strict(read_bytes(made))
         call("check", made)
     assert pathlib.Path(PART).read_bytes() == data == pathlib.Path("t.json").read_bytes(), "a command changed what it read"
-    made_too = set(os.listdir()) - before - {made, "merged.json", "made.html", "made.raw.json.gz"}
+    made_too = set(os.listdir()) - before - {made, "merged.json", "merged.tar", "made.html", "made.raw.json.gz"}
     assert not made_too, f"left behind: {made_too}"
 
 
@@ -221,7 +227,10 @@ def one_run(seed, run, seeds, keep):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            check_all(data, seeds[run % len(seeds)])
+            other = seeds[run % len(seeds)]
+            if choose.random() < 0.5:  # another host, whose clock is set by what both did at once
+                other = other.replace(b'"host_name": "vm"', b'"host_name": "other"').replace(b'"rank": 0', b'"rank": 1')
+            check_all(data, other)
             check_beside(choose)
             return True
         except (Slow, Exception):
