@@ -403,6 +403,8 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
 {
     c->state = CALL_WRITTEN;
     c->window = w->serial;
+    if (w->gpu.first_call == 0 || c->correlation < w->gpu.first_call)
+        w->gpu.first_call = c->correlation;
     c->external = who->external;
     c->collective = who->collective;
     c->range = who->range;
@@ -666,6 +668,13 @@ static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
     write_orphan(s->in, s->w, r);
 }
 
+/* Whether it began before all calls of the window, right before calls were recorded: kernels are, a moment longer (cupti/switch.h). Not said
+ * of a window that misses the record of a call that a hook saw, because it may be that one's. */
+static bool before_calls(const struct window *w, const struct call *c)
+{
+    return c->correlation < w->gpu.first_call && w->gpu.calls_waiting == 0;
+}
+
 static void settle_call(struct call *c, void *arg)
 {
     struct settling *s = arg;
@@ -678,7 +687,10 @@ static void settle_call(struct call *c, void *arg)
     const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
     if (!oldest || s->in->at(oldest->start) != s->w)
         return;
-    calls_release(c, put_orphan, arg);
+    if (before_calls(s->w, c))
+        calls_drop(c); /* as of all calls that are of no window */
+    else
+        calls_release(c, put_orphan, arg);
     c->state = CALL_OUTSIDE; /* its call, should it still come, is left out: no row points to it */
     c->done = true;
 }

@@ -34,6 +34,7 @@ struct window_gpu {
     uint64_t records;          /* taken into it */
     uint64_t calls_waiting;    /* hooked calls without CUPTI's record */
     uint64_t launches_waiting; /* launches without their kernel */
+    uint64_t first_call;       /* the smallest id of its calls; 0: none yet */
     uint64_t last; /* ticks of the cprof thread's clock when a record last came for it */
     uint64_t kernels, copies, fills, syncs; /* rows */
     uint64_t before_call; /* device records that seem to begin before their call */
