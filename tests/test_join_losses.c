@@ -251,6 +251,36 @@ START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
 }
 END_TEST
 
+/* A kernel that seemed to be of a call before all windows: its call was of one. */
+START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    uint64_t in = clock_ticks();
+    session_span("span");
+    session_step(ACTION_SKIP);
+    session_sleep(100);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    deliver_kernel("called before", 10);
+    launch("launched", 12);
+    session_step(ACTION_SKIP);
+    session_sleep(100);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    late_launch(10, in);
+    session_sleep(100);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(4);
+    ck_assert_uint_eq(trace_named(&t, 'X', "called before"), 0);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    t = session_trace(6);
+    trace_check_lost(&t, "late", 2);
+    trace_free(&t);
+}
+END_TEST
+
 /* A span that stands in its file as unfinished is not late when it ends, be that two windows on. */
 START_TEST(what_stands_as_unfinished_is_not_late)
 {
@@ -426,6 +456,7 @@ Suite *suite_join_losses(void)
     tcase_add_test(c, what_no_call_comes_for_is_counted_but_for_waits);
     tcase_add_test(c, what_was_called_before_the_window_is_not_missed);
     tcase_add_test(c, what_comes_after_its_file_is_counted_however_old_it_is);
+    tcase_add_test(c, the_call_of_what_was_not_missed_is_late_when_it_comes);
     tcase_add_test(c, what_stands_as_unfinished_is_not_late);
     tcase_add_test(c, what_is_dropped_with_a_window_is_counted);
     tcase_add_test(c, a_row_of_no_device_has_no_devices_name);

@@ -687,10 +687,12 @@ static void settle_call(struct call *c, void *arg)
     const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
     if (!oldest || s->in->at(oldest->start) != s->w)
         return;
-    if (before_calls(s->w, c))
-        calls_drop(c); /* as of all calls that are of no window */
-    else
-        calls_release(c, put_orphan, arg);
+    if (before_calls(s->w, c)) { /* left out, as what calls outside of windows cause */
+        calls_drop(c);
+        c->state = CALL_FREE; /* should its call come after all, it is late */
+        return;
+    }
+    calls_release(c, put_orphan, arg);
     c->state = CALL_OUTSIDE; /* its call, should it still come, is left out: no row points to it */
     c->done = true;
 }
