@@ -70,15 +70,18 @@ static void write_texts(FILE *f)
     }
 }
 
-void dump_end(const char *folder, uint32_t version, uint32_t flags)
-{
-    static bool said;
+struct dump_file {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/cupti-%u-%u.bin", folder, version, files++);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    uint32_t version, flags;
+};
+
+static int write_file(void *arg)
+{
+    const struct dump_file *file = arg;
+    int fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (f) {
-        const uint32_t head[] = {FORMAT, version, flags};
+        const uint32_t head[] = {FORMAT, file->version, file->flags};
         uint64_t at = (uint64_t)(uintptr_t)buffer->data, valid = buffer->valid;
         fwrite("CPROFGPU", 1, 8, f);
         fwrite(head, sizeof head, 1, f);
@@ -94,8 +97,17 @@ void dump_end(const char *folder, uint32_t version, uint32_t flags)
     int error = !f || ferror(f) ? errno : 0;
     if ((f && fclose(f) != 0) || error)
         error = error ? error : errno;
+    return error;
+}
+
+void dump_end(const char *folder, uint32_t version, uint32_t flags)
+{
+    static bool said;
+    struct dump_file file = {.version = version, .flags = flags};
+    snprintf(file.path, sizeof file.path, "%s/cupti-%u-%u.bin", folder, version, files++);
+    int error = aside_run(write_file, &file);
     if (error && !said) {
         said = true;
-        log_warn("%s: cannot write the buffer: %s", path, strerror(error));
+        log_warn("%s: cannot write the buffer: %s", file.path, strerror(error));
     }
 }

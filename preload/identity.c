@@ -4,8 +4,6 @@
 #include "preload/identity.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -112,23 +110,11 @@ void identity_fill(struct trace_identity *out)
                                    .source = now.source};
 }
 
-/* Reads up to size - 1 bytes of a small file; false when there is none. */
-static bool read_small(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, size - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
 static long parent_of(long pid)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    if (!read_small(path, text, sizeof text))
+    if (!read_file(path, text, sizeof text))
         return 0;
     const char *after_name = strrchr(text, ')');
     long parent = 0;
@@ -149,7 +135,7 @@ static bool has_cprof_thread(long pid)
     while (!found && (entry = readdir(tasks))) {
         char file[sizeof path + 300];
         snprintf(file, sizeof file, "%s/%s/comm", path, entry->d_name);
-        found = entry->d_name[0] != '.' && read_small(file, name, sizeof name) &&
+        found = entry->d_name[0] != '.' && read_file(file, name, sizeof name) &&
                 strcmp(name, "cprof\n") == 0;
     }
     closedir(tasks);
@@ -312,7 +298,7 @@ bool identity_ranks_wrote(void)
     for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
         values.vars[i].value = "*";
     glob_t found;
-    if (!expand(&values, pattern, sizeof pattern) || glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+    if (!expand(&values, pattern, sizeof pattern) || !find_files(pattern, &found))
         return false;
     bool wrote = false;
     for (size_t i = 0; i < found.gl_pathc && !wrote; i++) {

@@ -7,7 +7,6 @@
 #include "preload/names.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,31 +174,11 @@ void names_script_of(const char *cmdline, size_t length, char *out, size_t size)
     put_script(text, text_length, out, size);
 }
 
-/* Reads the start of a file of /proc; errno stays. Returns the bytes read. */
-static size_t read_proc(const char *path, char *out, size_t size)
-{
-    int saved = errno;
-    size_t used = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && used < size) {
-        ssize_t got = read(fd, out + used, size - used);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            break;
-        used += got > 0 ? (size_t)got : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    errno = saved;
-    return used;
-}
-
 /* A cmdline file into out, ended by a NUL even if cut. Returns its length with the NUL. */
 static size_t read_cmdline(const char *path, char *out, size_t size)
 {
-    size_t length = read_proc(path, out, size - 1);
-    if (length > 0 && out[length - 1] != '\0')
-        out[length++] = '\0';
-    return length;
+    size_t length = read_file(path, out, size);
+    return length > 0 && out[length - 1] != '\0' ? length + 1 : length;
 }
 
 /* The parent of a process, or 0. */
@@ -211,8 +190,7 @@ static pid_t parent_of(pid_t pid)
     if (pid == getpid())
         return getppid();
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    size_t length = read_proc(path, stat, sizeof stat - 1);
-    stat[length] = '\0';
+    read_file(path, stat, sizeof stat);
     const char *end = strrchr(stat, ')'); /* the name may hold anything, also blanks */
     if (end && sscanf(end + 1, " %*c %d", &parent) != 1)
         parent = 0;

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "preload/torch.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,14 +45,8 @@ static bool read_version(char *text, size_t size)
     if (!slash || (size_t)(slash - path) + strlen(file) >= sizeof path)
         return false;
     strcpy(slash, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (!read_file(path, line, sizeof line))
         return false;
-    ssize_t n = read(fd, line, sizeof line - 1);
-    close(fd);
-    if (n <= 0)
-        return false;
-    line[n] = '\0';
     const char *digits = strstr(line, "__version__ ="); /* it also stands in __all__ */
     digits = strpbrk(digits ? digits : line, "0123456789");
     if (!digits)

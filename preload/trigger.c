@@ -244,24 +244,30 @@ static bool take_file(int fd, char *text, size_t size)
     return true;
 }
 
+/* Into text[FILE_MOST]. ENOENT: nothing is to be done; else the trigger is off. */
+static int look_for_text(void *text)
+{
+    /* Not blocking: it might be a FIFO. */
+    int fd = open(file_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        if (errno == ELOOP)
+            log_warn("%s: a symbolic link; CPROF_TRIGGER=file is off", file_path);
+        return errno == ELOOP ? ELOOP : ENOENT;
+    }
+    bool taken = take_file(fd, text, FILE_MOST);
+    close(fd);
+    return taken ? 0 : EINVAL;
+}
+
 static void look_for_file(void)
 {
     struct trigger_request request;
     char text[FILE_MOST];
-    /* Not blocking: it might be a FIFO. */
-    int fd = open(file_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) {
-        if (errno == ELOOP) {
-            log_warn("%s: a symbolic link; CPROF_TRIGGER=file is off", file_path);
+    int error = aside_run(look_for_text, text);
+    if (error) {
+        if (error != ENOENT)
             atomic_store(&on, false);
-        }
-        return;
-    }
-    bool taken = take_file(fd, text, sizeof text);
-    close(fd);
-    if (!taken)
-        atomic_store(&on, false);
-    else if (trigger_parse(text, &request))
+    } else if (trigger_parse(text, &request))
         open_and_say(&request, file_path);
     else
         log_warn("%s: must be empty or hold steps=N or seconds=S; no window", file_path);
@@ -312,10 +318,9 @@ void trigger_start(const struct config *given)
         return;
     config = given;
     const char *name = config_trigger_name();
-    bool ready = given->trigger == CONFIG_TRIGGER_SIGNAL   ? start_signal(name)
-                 : given->trigger == CONFIG_TRIGGER_FILE   ? start_file(name)
-                 : given->trigger == CONFIG_TRIGGER_SOCKET ? trigger_socket_open()
-                                                           : false;
+    bool ready = given->trigger == CONFIG_TRIGGER_SIGNAL ? start_signal(name)
+                 : given->trigger == CONFIG_TRIGGER_FILE ? start_file(name)
+                                                         : given->trigger == CONFIG_TRIGGER_SOCKET;
     if (!ready || !writer_run())
         return;
     atomic_store(&on, true);
@@ -340,8 +345,8 @@ int trigger_poll(bool stopping)
         looked_ns = now;
         if (config->trigger == CONFIG_TRIGGER_FILE)
             look_for_file();
-        else
-            trigger_socket_poll();
+        else if (!trigger_socket_poll())
+            atomic_store(&on, false);
     }
     int64_t ms = config->trigger == CONFIG_TRIGGER_SIGNAL ? -1 : LOOK_MS;
     int64_t left = end_ns > now ? (int64_t)((end_ns - now) / 1000000u) + 1 : -1;

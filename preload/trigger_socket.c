@@ -85,7 +85,7 @@ static socklen_t make_address(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-bool trigger_socket_open(void)
+static bool open_listener(void)
 {
     struct sockaddr_un address;
     socklen_t size = make_address(&address);
@@ -174,20 +174,35 @@ static void tell_status(struct client *c)
     tell_last(c, "status", text);
 }
 
-static void open_window(struct client *c, const char *text)
-{
+struct window_wish {
     struct trigger_request request;
     char answer[160];
-    if (!trigger_parse(text, &request)) {
+    int64_t step;
+    bool opens;
+};
+
+static int ask_for_window(void *arg)
+{
+    struct window_wish *w = arg;
+    w->opens = trigger_window(&w->request, w->answer, sizeof w->answer, &w->step);
+    return 0;
+}
+
+static void open_window(struct client *c, const char *text)
+{
+    struct window_wish wish = {0};
+    if (!trigger_parse(text, &wish.request)) {
         tell_last(c, "error", "a window takes steps=N or seconds=S");
         return;
     }
-    if (!trigger_window(&request, answer, sizeof answer, &c->step)) {
-        tell_last(c, "error", answer);
+    aside_back(ask_for_window, &wish);
+    if (!wish.opens) {
+        tell_last(c, "error", wish.answer);
         return;
     }
+    c->step = wish.step;
     c->waiting = true;
-    tell(c, answer, "");
+    tell(c, wish.answer, "");
 }
 
 static void answer(struct client *c)
@@ -230,8 +245,15 @@ static void listen_to(struct client *c)
     }
 }
 
-void trigger_socket_poll(void)
+/* ---- passes: the descriptors are not in the program's table, where that can be had --------------------------- */
+
+static int poll_aside(void *unused)
 {
+    static bool opened;
+    (void)unused;
+    if (!opened && !open_listener())
+        return EADDRNOTAVAIL;
+    opened = true;
     accept_all();
     for (unsigned i = 0; i < CLIENTS_MOST; i++) {
         struct client *c = &clients[i];
@@ -242,10 +264,17 @@ void trigger_socket_poll(void)
         if (c->waiting && trigger_left_nothing())
             tell_last(c, "error", "nothing was recorded: no trace was written");
     }
+    return 0;
 }
 
-void trigger_socket_trace(const struct saved_trace *trace)
+bool trigger_socket_poll(void)
 {
+    return aside_run(poll_aside, NULL) == 0;
+}
+
+static int trace_aside(void *saved_trace)
+{
+    const struct saved_trace *trace = saved_trace;
     n_traces++;
     for (unsigned i = 0; i < CLIENTS_MOST; i++) {
         struct client *c = &clients[i];
@@ -255,16 +284,29 @@ void trigger_socket_trace(const struct saved_trace *trace)
         if (c->used)
             tell_last(c, "done", "");
     }
+    return 0;
 }
 
-void trigger_socket_close(void)
+void trigger_socket_trace(const struct saved_trace *trace)
 {
+    aside_run(trace_aside, (void *)trace);
+}
+
+static int close_aside(void *unused)
+{
+    (void)unused;
     for (unsigned i = 0; i < CLIENTS_MOST; i++)
         if (clients[i].waiting)
             tell_last(&clients[i], "error", "the program ends; no trace was written");
         else if (clients[i].used)
             part(&clients[i]);
     close_ours(&listener);
+    return 0;
+}
+
+void trigger_socket_close(void)
+{
+    aside_run(close_aside, NULL);
 }
 
 void trigger_socket_in_child(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket of CPROF_TRIGGER=socket: who is listened to, lines in, lines out; the protocol stands in trigger.h. Descriptors are kept in the
- * host, so each is compared with what it was before it is used: a program may close all it does not know and reuse the numbers.
+/* The socket of CPROF_TRIGGER=socket: who is listened to, lines in, lines out; the protocol stands in trigger.h. Descriptors are kept where
+ * the program does not see them (writer/aside.h). Where that cannot be had, it may close all it does not know and reuse the numbers, so each is
+ * compared with what it was before it is used.
  * cprof thread but where something else is said. */
 #ifndef PRELOAD_TRIGGER_SOCKET_H
 #define PRELOAD_TRIGGER_SOCKET_H
@@ -10,11 +11,9 @@
 
 #include "writer/writer.h"
 
-/* Listens; false, with a line: the address cannot be had. Application thread, at wake-up. */
-bool trigger_socket_open(void);
-
-/* Takes new clients, their requests, and those whose time is over. */
-void trigger_socket_poll(void);
+/* Takes new clients, their requests, and those whose time is over; listens from the first call on. False, with a line: the address cannot be
+ * had. */
+bool trigger_socket_poll(void);
 
 /* Tells the clients that wait for it of a trace. */
 void trigger_socket_trace(const struct saved_trace *trace);
@@ -22,7 +21,7 @@ void trigger_socket_trace(const struct saved_trace *trace);
 /* The process ends: tells the clients that wait, and closes. */
 void trigger_socket_close(void);
 
-/* Closes what is open without a word. In the child's atfork handler. */
+/* Closes what the child was given of it without a word. In the child's atfork handler. */
 void trigger_socket_in_child(void);
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "writer/aside.h"
+
 #define LINES_MAX                                                                                  \
     100u /* in the life of the process, and as many errors: a host's log is not ours to fill */
 #define LINE_BYTES 2048u
@@ -21,9 +23,15 @@ void log_set_level(enum log_level new_level)
     atomic_store(&level, (int)new_level);
 }
 
+struct line {
+    const char *text;
+    size_t size;
+};
+
 /* Writes to stderr. Its reader may be gone, and the SIGPIPE of that is not the program's. */
-static void write_line(const char *line, size_t size)
+static int write_line(void *arg)
 {
+    const struct line *line = arg;
     sigset_t pipe, before, pending;
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller may hold a lock */
@@ -31,11 +39,12 @@ static void write_line(const char *line, size_t size)
     sigaddset(&pipe, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    ssize_t done = write(STDERR_FILENO, line, size);
+    ssize_t done = write(STDERR_FILENO, line->text, line->size);
     if (done < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe, NULL, &(struct timespec){0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_setcancelstate(cancel, NULL);
+    return 0;
 }
 
 static void put(const char *format, va_list args)
@@ -50,7 +59,7 @@ static void put(const char *format, va_list args)
             if ((unsigned char)line[i] < ' ')
                 line[i] = ' '; /* a path may hold anything: it stays one line */
         line[used++] = '\n';
-        write_line(line, used);
+        aside_back(write_line, &(struct line){line, used});
     }
     errno = saved;
 }

@@ -2,7 +2,6 @@
 /* See report.h. */
 #include "writer/report.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +36,7 @@ bool earlier_run_in_the_way(const struct writer_options *options)
         return false;
     asked = true;
     glob_t found;
-    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+    if (!find_files(pattern, &found))
         return false;
     bool in_the_way = false;
     for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {

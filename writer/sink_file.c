@@ -26,6 +26,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "writer/aside.h"
+
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #endif
@@ -327,6 +329,48 @@ static int encode(struct file_sink *s, const char *head, size_t head_len, const 
     return error;
 }
 
+/* What a flush writes, as it stands in the file. */
+struct flush {
+    struct file_sink *s;
+    const char *body;
+    size_t len;
+};
+
+static int flush_aside(void *arg)
+{
+    const struct flush *f = arg;
+    struct file_sink *s = f->s;
+    int fd, error = open_part(s, &fd);
+    if (error != 0) {
+        return error;
+    }
+    error = check_part(s, fd);
+    if (error == 0) {
+        error = s->made ? write_head(s, fd) : write_first(s, fd);
+    }
+    if (error == 0) {
+        error = write_body(s, fd, f->body, f->len);
+    }
+    /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
+    if (s->ops->close(fd) != 0 && error == 0 && errno != EINTR) {
+        error = errno;
+        s->dirty = true;
+    }
+    return error;
+}
+
+/* What a flush that failed has left. */
+static int mend_aside(void *sink)
+{
+    struct file_sink *s = sink;
+    int fd, error = open_part(s, &fd);
+    if (error == 0) {
+        error = check_part(s, fd);
+        s->ops->close(fd);
+    }
+    return error;
+}
+
 /* ---- struct sink ----------------------------------------------------------------------------------------- */
 
 static int file_flush(struct sink *sink, const char *head, size_t head_len, const char *body,
@@ -343,23 +387,7 @@ static int file_flush(struct sink *sink, const char *head, size_t head_len, cons
     if (s->made && head != NULL && s->next_head.len != s->head.len) {
         return EINVAL;
     }
-    int fd;
-    error = open_part(s, &fd);
-    if (error != 0) {
-        return error;
-    }
-    error = check_part(s, fd);
-    if (error == 0) {
-        error = s->made ? write_head(s, fd) : write_first(s, fd);
-    }
-    if (error == 0) {
-        error = write_body(s, fd, body, body_len);
-    }
-    /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
-    if (s->ops->close(fd) != 0 && error == 0 && errno != EINTR) {
-        error = errno;
-        s->dirty = true;
-    }
+    error = aside_run(flush_aside, &(struct flush){s, body, body_len});
     if (error == 0) {
         swap(&s->trailer, &s->next_trailer);
         s->sink.body_size += body_len;
@@ -434,10 +462,8 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
     if (!is_ours(s, s->path)) {
         return ESTALE;
     }
-    int fd;
-    if (s->dirty && open_part(s, &fd) == 0) {
-        check_part(s, fd);
-        s->ops->close(fd);
+    if (s->dirty) {
+        aside_run(mend_aside, s);
     }
     int error = name_final(s, final_path, replace);
     if (error == ENOENT) {

@@ -3,7 +3,6 @@
 #include "writer/space.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,13 +27,7 @@ static bool get_limits(struct rlimit *space, struct rlimit *data)
 static void get_pages(unsigned long long *all, unsigned long long *data)
 {
     char text[256];
-    *all = *data = 0;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    read_file("/proc/self/statm", text, sizeof text);
     if (sscanf(text, "%llu %*u %*u %*u %*u %llu", all, data) != 2)
         *all = *data = 0;
 }

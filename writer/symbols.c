@@ -4,6 +4,7 @@
 #include "writer/symbols.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/aside.h"
 #include "writer/debug_info.h"
 #include "writer/demangle.h"
 #include "writer/objects.h"
@@ -118,13 +120,14 @@ static bool is_what_is_mapped(int fd, const struct elf_object *o)
            objects_print(headers, head.e_phnum, read_note, &fd) == o->print;
 }
 
-static void read_symbols(struct module *m)
+static int read_symbols(void *module)
 {
+    struct module *m = module;
     Elf64_Shdr table = {0}, names = {0};
     struct stat st;
     int fd = open_file(m, &st);
     if (fd < 0)
-        return;
+        return ENOENT;
     m->device = st.st_dev;
     m->inode = st.st_ino;
     bool same = is_what_is_mapped(fd, m->object);
@@ -137,6 +140,7 @@ static void read_symbols(struct module *m)
     }
     m->has_lines = same && debug_info_has_lines(fd, m->object->path);
     close(fd);
+    return 0;
 }
 
 /* The function that holds the address; NULL: none that the file names. */
@@ -154,20 +158,34 @@ static const struct function *find_function(const struct module *m, uint64_t at)
     return f && (f->size == 0 || at - f->at < f->size) ? f : NULL;
 }
 
+struct name_read {
+    const struct module *m;
+    const struct function *f;
+    char *name;
+    ssize_t len;
+};
+
+static int read_bytes(void *arg)
+{
+    struct name_read *r = arg;
+    struct stat st;
+    int fd = open_file(r->m, &st);
+    if (fd < 0)
+        return ENOENT;
+    if (st.st_dev == r->m->device && st.st_ino == r->m->inode)
+        r->len = pread(fd, r->name, NAME_MOST - 1, (off_t)(r->m->names + r->f->name));
+    close(fd);
+    return 0;
+}
+
 /* Into name[NAME_MOST]; false when the file is not the one any more whose table was read. */
 static bool read_name(const struct module *m, const struct function *f, char *name)
 {
-    struct stat st;
-    int fd = open_file(m, &st);
-    if (fd < 0)
+    struct name_read reading = {m, f, name, -1};
+    aside_run(read_bytes, &reading);
+    if (reading.len <= 0)
         return false;
-    ssize_t n = -1;
-    if (st.st_dev == m->device && st.st_ino == m->inode)
-        n = pread(fd, name, NAME_MOST - 1, (off_t)(m->names + f->name));
-    close(fd);
-    if (n <= 0)
-        return false;
-    name[n] = '\0';
+    name[reading.len] = '\0';
     char *version = strchr(name, '@');
     if (version)
         *version = '\0';
@@ -252,7 +270,7 @@ static const struct module *module_of(uint64_t inside, uint32_t number)
     struct module **m = &modules[objects_index(o)];
     if (!*m && (*m = calloc(1, sizeof **m)) != NULL) {
         (*m)->object = o;
-        read_symbols(*m);
+        aside_run(read_symbols, *m);
     }
     return *m;
 }

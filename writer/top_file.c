@@ -17,28 +17,41 @@
 #define TAIL_BYTES                                                                                 \
     4096u /* of the trace, by whose checksum the table knows it again: its account is never the same */
 
-/* Size of the trace, and the checksum of its end. */
-static bool know_trace(const char *path, uint64_t *size, uint32_t *sum)
+/* By what a table knows its trace again. */
+struct trace_known {
+    const char *path;
+    uint64_t size; /* of the trace, bytes */
+    uint32_t sum;  /* crc32 of its end */
+};
+
+static int know_trace(void *arg)
 {
+    struct trace_known *k = arg;
     unsigned char tail[TAIL_BYTES];
     struct stat st;
-    bool good = false;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int error = EINVAL, fd = open(k->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return errno;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         size_t n = st.st_size < (off_t)sizeof tail ? (size_t)st.st_size : sizeof tail;
-        good = pread(fd, tail, n, st.st_size - (off_t)n) == (ssize_t)n;
-        *size = (uint64_t)st.st_size;
-        *sum = good ? (uint32_t)crc32(0, tail, (unsigned)n) : 0;
+        error = pread(fd, tail, n, st.st_size - (off_t)n) == (ssize_t)n ? 0 : EIO;
+        k->size = (uint64_t)st.st_size;
+        k->sum = error ? 0 : (uint32_t)crc32(0, tail, (unsigned)n);
     }
     close(fd);
-    return good;
+    return error;
 }
 
-/* Writes the file under a name of its own, then gives it the right one. 0 or an errno value. */
-static int write_file(const char *path, const char *made, const struct buf *text)
+struct table_file {
+    char path[PATH_MAX], made[PATH_MAX]; /* made: its name until it is whole */
+    struct buf text;
+};
+
+/* Writes the file under a name of its own, then gives it the right one. */
+static int write_file(void *arg)
 {
+    const struct table_file *t = arg;
+    const char *made = t->made;
     int fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST &&
         unlink(made) == 0) /* of a process of this number that was killed */
@@ -47,8 +60,8 @@ static int write_file(const char *path, const char *made, const struct buf *text
         return errno;
     size_t done = 0;
     int error = 0;
-    while (done < text->len && !error) {
-        ssize_t n = write(fd, text->data + done, text->len - done);
+    while (done < t->text.len && !error) {
+        ssize_t n = write(fd, t->text.data + done, t->text.len - done);
         if (n > 0)
             done += (size_t)n;
         else if (n == 0 || errno != EINTR)
@@ -56,7 +69,7 @@ static int write_file(const char *path, const char *made, const struct buf *text
     }
     if (close(fd) != 0 && errno != EINTR && !error)
         error = errno;
-    if (!error && rename(made, path) != 0)
+    if (!error && rename(made, t->path) != 0)
         error = errno;
     if (error)
         unlink(made);
@@ -65,24 +78,24 @@ static int write_file(const char *path, const char *made, const struct buf *text
 
 void top_save(struct top *t, const char *trace_path, bool memory)
 {
-    char path[PATH_MAX], made[PATH_MAX];
-    struct buf text = {0};
-    uint64_t size;
-    uint32_t sum;
-    int a = snprintf(path, sizeof path, "%s" TOP_SUFFIX, trace_path);
-    int b = snprintf(made, sizeof made, "%s" TOP_SUFFIX ".%d~", trace_path, (int)getpid());
-    if (a > 0 && (size_t)a < sizeof path && b > 0 && (size_t)b < sizeof made &&
-        know_trace(trace_path, &size, &sum)) {
-        buf_printf(&text,
+    static struct table_file file;
+    struct trace_known trace = {.path = trace_path};
+    struct buf *text = &file.text;
+    int a = snprintf(file.path, sizeof file.path, "%s" TOP_SUFFIX, trace_path);
+    int b =
+        snprintf(file.made, sizeof file.made, "%s" TOP_SUFFIX ".%d~", trace_path, (int)getpid());
+    if (a > 0 && (size_t)a < sizeof file.path && b > 0 && (size_t)b < sizeof file.made &&
+        aside_run(know_trace, &trace) == 0) {
+        buf_printf(text,
                    "{\"cprof_top\": 1, \"version\": \"" CPROF_VERSION
                    "\", \"trace_bytes\": %llu, \"trace_tail\": %u, \"memory\": %s}\n",
-                   (unsigned long long)size, sum, memory ? "true" : "false");
-        if (top_finish(t, &text)) {
-            buf_puts(&text, "{\"end\": true}\n");
-            int error = text.failed ? ENOMEM : write_file(path, made, &text);
+                   (unsigned long long)trace.size, trace.sum, memory ? "true" : "false");
+        if (top_finish(t, text)) {
+            buf_puts(text, "{\"end\": true}\n");
+            int error = text->failed ? ENOMEM : aside_run(write_file, &file);
             if (error)
-                log_debug("%s: %s; cprof top reads the trace", path, strerror(error));
+                log_debug("%s: %s; cprof top reads the trace", file.path, strerror(error));
         }
     }
-    buf_free(&text);
+    buf_free(text);
 }

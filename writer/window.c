@@ -3,13 +3,13 @@
 #include "writer/window.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/aside.h"
 #include "writer/async.h"
 #include "writer/lanes.h"
 #include "writer/open_copy.h"
@@ -39,7 +39,7 @@ static uint64_t thread_cpu_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + aside_cpu_ns();
 }
 
 uint32_t window_pid(uint32_t pid)
@@ -87,13 +87,9 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
     *named = w->serial << 32 | tid;
     char path[64], comm[32] = "", name[64];
     snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, comm, sizeof comm - 1);
-        close(fd);
-        if (n > 0)
-            comm[n - (comm[n - 1] == '\n')] = '\0';
-    }
+    size_t len = read_file(path, comm, sizeof comm);
+    if (len > 0 && comm[len - 1] == '\n')
+        comm[len - 1] = '\0';
     int n = snprintf(name, sizeof name, comm[0] ? "thread %u (%s)" : "thread %u", tid, comm);
     struct thread_name given;
     if (thread_names_find(tid, &given))
@@ -492,11 +488,9 @@ static char process_name[32];
 
 static void read_process_name(void)
 {
-    int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, process_name, sizeof process_name - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    process_name[n > 0 && process_name[n - 1] == '\n' ? n - 1 : n > 0 ? n : 0] = '\0';
+    size_t n = read_file("/proc/self/comm", process_name, sizeof process_name);
+    if (n > 0 && process_name[n - 1] == '\n')
+        process_name[n - 1] = '\0';
 }
 
 const char *window_process_name(void)

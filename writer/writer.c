@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "writer/aside.h"
 #include "writer/edges.h"
 #include "writer/finished.h"
 #include "writer/futex.h"
@@ -705,6 +706,7 @@ static void *run(void *unused)
     prctl(PR_SET_NAME, "cprof", 0, 0, 0);
     if (options.thread_began)
         options.thread_began();
+    aside_begin(options.thread_began);
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = emit_measure();
     life_wait(WRITER_RUNS,
@@ -725,6 +727,7 @@ static void *run(void *unused)
     finish_all();
     listening_end();
     leave_run();
+    aside_end();
     return unused;
 }
 
@@ -785,5 +788,6 @@ void writer_abandon(void)
 {
     fail();
     life_set(WRITER_ABANDONED);
+    aside_abandon();
     thread_log_abandon();
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "writer/action.h"
+#include "writer/aside.h"
 #include "writer/clock.h"
 #include "writer/demangle.h"
 #include "writer/flop_class.h"
@@ -24,6 +25,7 @@
 #include "writer/numbered.h"
 #include "writer/objects.h"
 #include "writer/path.h"
+#include "writer/read_file.h"
 #include "writer/record.h"
 #include "writer/stack_table.h"
 #include "writer/stacks.h"

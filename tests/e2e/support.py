@@ -12,6 +12,7 @@ repairs or hangs on.
 import bisect
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import gzip
 import itertools
@@ -548,6 +549,21 @@ def no_mounts_reason():
     return None if done.returncode == 0 else f"cannot mount here: {done.stderr.strip()}"
 
 
+def own_descriptors_reason():
+    """Why a thread cannot have a table of descriptors of its own here (writer/aside.h); None when it can."""
+    libc, errors = ctypes.CDLL(None, use_errno=True), []
+
+    def try_it():
+        SYS_close_range, CLOSE_RANGE_UNSHARE, NOBODY = 436, 2, ctypes.c_uint(0xffffffff)
+        done = libc.syscall(SYS_close_range, NOBODY, NOBODY, CLOSE_RANGE_UNSHARE)
+        errors.append(ctypes.get_errno() if done else 0)
+
+    thread = threading.Thread(target=try_it)
+    thread.start()
+    thread.join()
+    return f"close_range(2) is refused here: {os.strerror(errors[0])}" if errors[0] else None
+
+
 def own_mounts():
     """The beginning of a command line that runs shell text with mounts of its own, which end with it."""
     return ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "sh", "-ec"]
@@ -556,7 +572,6 @@ def own_mounts():
 def bound_by_permissions():
     """For before_exec: root, too, is refused by a folder's mode (CAP_DAC_OVERRIDE is dropped)."""
     if os.geteuid() == 0:
-        import ctypes
         PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
         libc = ctypes.CDLL(None)
         for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):

@@ -12,7 +12,7 @@ import pytest
 import faults
 import gpu_runs
 import tool
-from support import (Running, bound_by_permissions, events, load, no_mounts_reason, own_mounts, program, python, run,
+from support import (LIBRARY, Running, bound_by_permissions, events, load, no_mounts_reason, own_descriptors_reason, own_mounts, program, python, run,
                      step_numbers)
 
 ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
@@ -276,6 +276,21 @@ def test_all_files_are_closed(tmp_path, call):
     result = run(python(code), tmp_path, USE_GZIP=0, **ACTIVE_FROM_1)
     assert (result.rc, result.out, result.complaints) == (0, "done\n", [])
     assert step_numbers(load(result.traces[0])) == list(range(1, 12))
+
+
+@pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
+@pytest.mark.parametrize("settings", [{}, {"USE_GZIP": 1, "NUM_TRACES_TO_KEEP": 1}, {"WITH_STACK": 1}, {"TRIGGER": "file:go"}, {"TRIGGER": "socket"},
+                                      {"ON_TRACE_READY": "true"}], ids=str)
+def test_descriptors_are_the_programs_own(tmp_path, settings):
+    """It closes all of them again and again and opens a file of its own, while each of the library's calls takes a millisecond longer."""
+    before = f"{LIBRARY}:{program('libfaults.so')[0]}"
+    result = run(["env", f"LD_PRELOAD={before}", "FAULT_DELAY_US=1000", *program("descriptors", 1500, tmp_path / "own")], tmp_path / "traces", preload=False,
+                 cwd=tmp_path, WARMUP=0, ACTIVE=3, REPEAT=0, **settings)
+    assert (result.rc, result.out, result.complaints) == (0, "other numbers 0, written to 0, closed 0\n", [])
+    traces = [load(path) for path in result.traces]
+    assert all(t["cprof"]["complete"] and not any(t["cprof"]["lost"].values()) for t in traces)
+    if "NUM_TRACES_TO_KEEP" not in settings:
+        assert sum(len(events(t, name="round")) for t in traces) == 1500 and len(traces) >= 25
 
 
 def time_namespace_reason():

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import gpu_runs
-from support import PRELUDE, PROGRAMS, Running, events, files, load, python, run, step_numbers, wait_until
+from support import PRELUDE, PROGRAMS, Running, events, files, load, own_descriptors_reason, python, run, step_numbers, wait_until
 
 # Steps for ever, until a line comes in on stdin.
 LOOP = """
@@ -200,10 +200,16 @@ print(child.wait(60), signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
     assert len([line for line in result.said if "this process ignores the signal" in line]) == 1
 
 
+@pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
 def test_program_that_closes_everything(tmp_path):
-    """Descriptors that the program took over are left alone."""
+    """Descriptors that the program took over are left alone, and it is still listened to."""
     code = """
-import socket
+import re, socket
+def status():
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(f"\\0cprof-{re.sub(r'[^0-9]', '', os.readlink('/proc/self/ns/pid'))}-{os.getpid()}")
+        s.sendall(b"status\\n")
+        return s.recv(100).split()[0].decode()
 steps(1); time.sleep(0.6)
 os.closerange(3, 64)
 own = [socket.socket() for _ in range(8)]
@@ -213,13 +219,15 @@ client = socket.create_connection(("127.0.0.1", port))
 time.sleep(0.8)
 for s in own: s.settimeout(0.2)
 print(sum(1 for s in own if s.fileno() >= 0), own[0].accept()[1][1] == client.getsockname()[1])
+print(status())
 """
     result = run(python(code), tmp_path / "t", TRIGGER="socket", **NONE)
-    assert result.rc == 0 and result.out == "8 True\n"
+    assert result.rc == 0 and result.out == "8 True\nstatus\n"
 
 
+@pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
 def test_forked_child_does_not_listen(tmp_path):
-    """It closes what it inherited: when the parent is gone, nobody answers in its name."""
+    """When the parent is gone, nobody answers in its name, and neither has a descriptor that it did not open."""
     code = """
 def link(fd):
     try:
@@ -229,14 +237,26 @@ def link(fd):
 def sockets():
     return sum(link(fd).startswith("socket") for fd in os.listdir("/proc/self/fd"))
 steps(1)
-print(sockets(), flush=True)
-pid = os.fork()
-if pid == 0:
-    print(sockets(), flush=True)
-    os._exit(0)
-os.waitpid(pid, 0)
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+if os.fork() == 0:
+    print("sockets", sockets(), flush=True)
+    sys.stdin.readline()
+    print("sockets", sockets(), flush=True)
+else:
+    print("sockets", sockets(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
-    assert run(python(code), tmp_path / "t", TRIGGER="socket", **NONE).out == "1\n0\n"
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
+        wait_socket(p.process.pid)
+        p.say()
+        p.process.wait(60)
+        namespace = re.search(r"\d+", os.readlink("/proc/self/ns/pid")).group()
+        with pytest.raises(ConnectionRefusedError), socket.socket(socket.AF_UNIX) as s:
+            s.connect(f"\0cprof-{namespace}-{p.process.pid}")
+        p.say()
+        p.end()
+        assert re.findall("sockets (.)", "".join(p._out)) == ["0"] * 3
 
 
 def test_rank_below_a_traced_launcher(tmp_path):

@@ -37,10 +37,7 @@ CPYTHON = """
 """.split()
 
 # Differences that are known, with the reason; the README names them.
-OPEN_FOR_A_MOMENT = "a child that lists its descriptors sees those that the cprof thread has open for a moment: it began to record right before"
 KNOWN = {
-    "test.test_subprocess.POSIXProcessTestCase.test_pass_fds": OPEN_FOR_A_MOMENT,
-    "test.test_subprocess.POSIXProcessTestCase.test_pass_fds_redirected": OPEN_FOR_A_MOMENT,
     "test.test_threading.ThreadTests.test_main_thread_after_fork": "from 3.12 on os.fork() warns of every other thread of the process, so of cprof's",
 }
 

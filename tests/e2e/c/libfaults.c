@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loaded behind the library: lets one call that the library makes to the C library fail, whatever thread makes it. FAULT_AT: which one, from 1,
  * of the kind in FAULT_KIND ("file" or "memory"); FAULT_ERRNO: how; FAULT_TIMES: how many in a row, 1 by default. At exit the number
- * of such calls is written to the file FAULT_REPORT. Calls of the program itself are left alone. */
+ * of such calls is written to the file FAULT_REPORT. FAULT_DELAY_US: how much longer each call of a file takes. Calls of the program itself are left alone. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ enum kind { FILES, MEMORY, KINDS };
 
 static uintptr_t low, high; /* the library's code */
 static _Atomic unsigned calls[KINDS];
-static unsigned fault_at, fault_times = 1;
+static unsigned fault_at, fault_times = 1, delay_us;
 static enum kind fault_kind = KINDS;
 static int fault_errno;
 static char report[4096]; /* the environment may be gone at exit */
@@ -48,12 +48,14 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 __attribute__((constructor)) static void start(void)
 {
     const char *kind = getenv("FAULT_KIND"), *at = getenv("FAULT_AT"), *how = getenv("FAULT_ERRNO"),
-               *times = getenv("FAULT_TIMES"), *path = getenv("FAULT_REPORT");
+               *times = getenv("FAULT_TIMES"), *path = getenv("FAULT_REPORT"),
+               *delay = getenv("FAULT_DELAY_US");
     dl_iterate_phdr(find_library, NULL);
     fault_kind = kind && strcmp(kind, "memory") == 0 ? MEMORY : FILES;
     fault_at = at ? (unsigned)atoi(at) : 0;
     fault_errno = how ? atoi(how) : EIO;
     fault_times = times ? (unsigned)atoi(times) : 1;
+    delay_us = delay ? (unsigned)atoi(delay) : 0;
     snprintf(report, sizeof report, "%s", path ? path : "");
 }
 
@@ -72,6 +74,8 @@ static int fails(enum kind kind, void *caller)
     if (from < low || from >= high)
         return 0;
     unsigned n = atomic_fetch_add(&calls[kind], 1) + 1;
+    if (kind == FILES && delay_us)
+        usleep(delay_us);
     if (kind != fault_kind || fault_at == 0 || n < fault_at || n - fault_at >= fault_times)
         return 0;
     errno = fault_errno;
