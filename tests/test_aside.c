@@ -82,6 +82,41 @@ START_TEST(a_pipe_that_the_program_closes_is_closed)
 }
 END_TEST
 
+static int open_and_close(void *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    close(fd);
+    return fd < 0 ? ENOENT : 0;
+}
+
+/* The lock that another process meets. */
+static short lock_of(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK};
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(fcntl(fd, F_GETLK, &lock) == 0 ? lock.l_type : 100);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return (short)WEXITSTATUS(status);
+}
+
+START_TEST(locks_of_the_program_stay)
+{
+    char path[] = "/tmp/cprof-aside-XXXXXX";
+    struct flock lock = {.l_type = F_WRLCK};
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fcntl(fd, F_SETLK, &lock), 0);
+    aside_begin(NULL);
+    ck_assert_int_eq(aside_run(open_and_close, path), 0);
+    ck_assert_int_eq(lock_of(fd), F_WRLCK);
+    ck_assert_int_eq(open_and_close(path), 0); /* what it would be in the program's table */
+    ck_assert_int_eq(lock_of(fd), F_UNLCK);
+    unlink(path);
+}
+END_TEST
+
 struct there_and_back {
     pthread_t asked, outer, back, inner, last;
 };
@@ -251,12 +286,13 @@ Suite *suite_aside(void)
     if (!refused()) {
         tcase_add_test(tcase, descriptors_are_not_the_programs);
         tcase_add_test(tcase, a_pipe_that_the_program_closes_is_closed);
+        tcase_add_test(tcase, locks_of_the_program_stay);
         tcase_add_test(tcase, work_goes_there_and_back);
         tcase_add_test(tcase, only_the_thread_that_began_is_served);
         tcase_add_test(tcase, the_other_thread_is_told_and_its_time_counted);
         tcase_add_test(tcase, a_forked_child_has_nobody_to_ask);
     } else {
-        fprintf(stderr, "aside: 6 tests skipped: close_range(2) is refused here\n");
+        fprintf(stderr, "aside: 7 tests skipped: close_range(2) is refused here\n");
     }
     tcase_add_test(tcase, messages_come_through);
     tcase_add_loop_test(tcase, refused_it_is_done_where_it_is_asked_for, 0, 2);
