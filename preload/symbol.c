@@ -6,25 +6,20 @@
  *   collect   under the list: entries for the name in objects that were not looked at yet
  *   resolve   outside: what each of them means
  *   patch     under the list: the entry, if its object is still there
- *
- * An entry in a RELRO page is written only when the loader has made that page read-only: until then it may still be relocating the
- * object, on another thread. The page is writable only for the moment of the write.
  */
 #include "preload/symbol.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "preload/config.h"
+#include "preload/got.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 #include "writer/writer.h"
@@ -33,17 +28,6 @@
 #define SEEN_MOST    4096u /* remembered; further ones are looked at each time */
 #define PAUSE_NS     5000000u
 
-#if defined(__x86_64__)
-#define RELOC_CALL    R_X86_64_JUMP_SLOT
-#define RELOC_ADDRESS R_X86_64_GLOB_DAT
-#elif defined(__aarch64__)
-#define RELOC_CALL    R_AARCH64_JUMP_SLOT
-#define RELOC_ADDRESS R_AARCH64_GLOB_DAT
-#else
-#define RELOC_CALL    UINT32_MAX
-#define RELOC_ADDRESS UINT32_MAX
-#endif
-
 /* A GOT entry for the name. */
 struct entry {
     void *_Atomic *slot;
@@ -51,20 +35,11 @@ struct entry {
     const void *dynamic; /* with base: which object */
     void *found;         /* what stood there */
     void *stub;          /* NULL: leave it as it is */
-    bool relro;
-};
-
-/* What the loader says about one object. */
-struct object {
-    ElfW(Addr) base;
-    const ElfW(Dyn) * dynamic;
-    uintptr_t relro, relro_end; /* whole pages */
 };
 
 _Atomic bool symbol_wanted;
 
 static const char *name;
-static uintptr_t page_size;
 static const void *own_dynamic;
 
 /* Under `busy`. */
@@ -89,32 +64,11 @@ static bool is_seen(const void *dynamic)
     return false;
 }
 
-static bool describe(const struct dl_phdr_info *info, struct object *o)
+static void add_entry(const struct got_object *o, const char *of, void *_Atomic *slot, void *unused)
 {
-    memset(o, 0, sizeof *o);
-    o->base = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t at = (uintptr_t)(o->base + p->p_vaddr);
-        if (p->p_type == PT_DYNAMIC) {
-            o->dynamic = (const ElfW(Dyn) *)at; /* lint: allow */
-        } else if (p->p_type == PT_GNU_RELRO) {
-            o->relro = at & ~(page_size - 1);
-            o->relro_end = (at + p->p_memsz) & ~(page_size - 1);
-        }
-    }
-    return o->dynamic != NULL;
-}
-
-/* An address of the dynamic section, which the loader has moved to where the object is (but for the kernel's own object). */
-static uintptr_t moved(const struct object *o, ElfW(Addr) address)
-{
-    return (uintptr_t)(address < o->base ? o->base + address : address);
-}
-
-static void add_entry(const struct object *o, uintptr_t at)
-{
-    void *_Atomic *slot = (void *_Atomic *)at;
+    (void)unused;
+    if (strcmp(of, name) != 0)
+        return;
     void *found = atomic_load_explicit(slot, memory_order_relaxed);
     for (unsigned i = 0; i < SYMBOL_STUBS; i++)
         if (found == symbol_stub(i))
@@ -123,54 +77,19 @@ static void add_entry(const struct object *o, uintptr_t at)
         again = true;
         return;
     }
-    entries[n_entries++] = (struct entry){.slot = slot,
-                                          .base = o->base,
-                                          .dynamic = o->dynamic,
-                                          .found = found,
-                                          .relro = at >= o->relro && at < o->relro_end};
-}
-
-static void scan(const struct object *o, uintptr_t table, size_t bytes, const ElfW(Sym) * symbols,
-                 const char *strings)
-{
-    const ElfW(Rela) *r = (const ElfW(Rela) *)table, *end = r + bytes / sizeof *r;
-    for (; r < end; r++) {
-        uint32_t type = (uint32_t)ELF64_R_TYPE(r->r_info);
-        if ((type == RELOC_CALL || type == RELOC_ADDRESS) &&
-            strcmp(strings + symbols[ELF64_R_SYM(r->r_info)].st_name, name) == 0)
-            add_entry(o, (uintptr_t)(o->base + r->r_offset));
-    }
+    entries[n_entries++] =
+        (struct entry){.slot = slot, .base = o->base, .dynamic = o->dynamic, .found = found};
 }
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct object o;
-    uintptr_t symbols = 0, strings = 0, calls = 0, others = 0;
-    size_t calls_bytes = 0, others_bytes = 0;
+    struct got_object o;
     (void)size;
     (void)data;
     seen_adds = info->dlpi_adds;
-    if (!describe(info, &o) || o.dynamic == own_dynamic || is_seen(o.dynamic))
+    if (!got_describe(info, &o) || o.dynamic == own_dynamic || is_seen(o.dynamic))
         return 0;
-    for (const ElfW(Dyn) *d = o.dynamic; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB)
-            symbols = moved(&o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_STRTAB)
-            strings = moved(&o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_JMPREL)
-            calls = moved(&o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_PLTRELSZ)
-            calls_bytes = d->d_un.d_val;
-        else if (d->d_tag == DT_RELA)
-            others = moved(&o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_RELASZ)
-            others_bytes = d->d_un.d_val;
-    }
-    if (symbols && strings) {
-        const ElfW(Sym) *table = (const ElfW(Sym) *)symbols;
-        scan(&o, calls, calls ? calls_bytes : 0, table, (const char *)strings);
-        scan(&o, others, others ? others_bytes : 0, table, (const char *)strings);
-    }
+    got_entries(&o, add_entry, NULL);
     if (n_seen < SEEN_MOST)
         seen[n_seen++] = o.dynamic;
     return 0;
@@ -220,62 +139,22 @@ static void resolve(struct entry *e)
 
 /* ---- patch ------------------------------------------------------------------------------------------------ */
 
-/* PROT_READ and PROT_WRITE of the page that holds the address, as /proc says; -1: not known. */
-static int protection(uintptr_t address)
-{
-    char buf[4096];
-    size_t len = 0;
-    ssize_t n;
-    int answer = -1, fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && answer < 0 && (n = read(fd, buf + len, sizeof buf - 1 - len)) > 0) {
-        len += (size_t)n;
-        buf[len] = '\0';
-        char *line = buf, *next;
-        for (; (next = strchr(line, '\n')); line = next + 1) {
-            char *p;
-            uintptr_t from = strtoul(line, &p, 16);
-            uintptr_t to = *p == '-' ? strtoul(p + 1, &p, 16) : 0;
-            if (address >= from && address < to && *p == ' ')
-                answer = (p[1] == 'r' ? PROT_READ : 0) | (p[2] == 'w' ? PROT_WRITE : 0);
-        }
-        len -= (size_t)(line - buf);
-        memmove(buf, line, len);
-        if (len == sizeof buf - 1)
-            len = 0; /* a line without end */
-    }
-    if (fd >= 0)
-        close(fd);
-    return answer;
-}
-
-static void write_entry(struct entry *e)
-{
-    void *page = (void *)((uintptr_t)e->slot & ~(page_size - 1));
-    int can = protection((uintptr_t)e->slot);
-    if (can < 0 || (e->relro && (can & PROT_WRITE))) {
-        again = true; /* not ready */
-        return;
-    }
-    if (!(can & PROT_WRITE) && mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0)
-        return;
-    if (atomic_compare_exchange_strong(e->slot, &e->found, e->stub))
-        atomic_fetch_add_explicit(&redirected, 1, memory_order_relaxed);
-    else
-        again = true; /* bound meanwhile */
-    if (!(can & PROT_WRITE))
-        mprotect(page, page_size, PROT_READ);
-}
-
 static int patch(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct object o;
+    struct got_object o;
     (void)size;
     (void)data;
-    if (!describe(info, &o))
+    if (!got_describe(info, &o))
         return 0;
-    for (unsigned i = 0; i < n_entries; i++)
-        if (entries[i].stub && entries[i].base == o.base && entries[i].dynamic == o.dynamic)
-            write_entry(&entries[i]);
+    for (unsigned i = 0; i < n_entries; i++) {
+        const struct entry *e = &entries[i];
+        if (!e->stub || e->base != o.base || e->dynamic != o.dynamic)
+            continue;
+        enum got_written done = got_write(&o, e->slot, e->found, e->stub);
+        if (done == GOT_WRITTEN)
+            atomic_fetch_add_explicit(&redirected, 1, memory_order_relaxed);
+        again = again || done == GOT_LATER;
+    }
     return 0;
 }
 
@@ -325,11 +204,11 @@ void symbol_look_now(void)
 
 static int note_own(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct object o;
+    struct got_object o;
     Dl_info own;
     (void)size;
     (void)data;
-    if (dladdr((const void *)&symbol_wanted, &own) && describe(info, &o) &&
+    if (dladdr((const void *)&symbol_wanted, &own) && got_describe(info, &o) &&
         (ElfW(Addr))(uintptr_t)own.dli_fbase == o.base)
         own_dynamic = o.dynamic;
     return own_dynamic != NULL;
@@ -340,7 +219,6 @@ void symbol_start(void)
     name = config_step_name(CONFIG_STEP_SYMBOL);
     if (!*name || !symbol_stub(0))
         return;
-    page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     loader_walk(note_own, NULL);
     atomic_store(&symbol_wanted, true);
     symbol_look_now();

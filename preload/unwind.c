@@ -9,6 +9,7 @@
 
 #include "preload/guard.h"
 #include "preload/lines.h"
+#include "preload/readable.h"
 #include "writer/writer.h"
 
 #define OWN_FRAMES 12u /* of cprof itself, at the most */
@@ -93,6 +94,7 @@ void unwind_start(void)
         writer_note(note);
         return;
     }
+    readable_without_pipe(library);
     atomic_store_explicit(&flushed, objects_look(), memory_order_relaxed);
     own = code_around((const void *)(uintptr_t)&unwind_start);
     interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
@@ -106,8 +108,8 @@ void unwind_start(void)
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
     int cancel =
-        cancel_off(); /* it writes to a pipe to learn what may be read, and forks wait for who is inside */
-    loader_enter(); /* it looks up code that it has not met yet */
+        cancel_off(); /* it reads files of debug information, and forks wait for who is inside */
+    loader_enter();   /* it looks up code that it has not met yet */
     int n = backtrace(out, (int)most);
     loader_leave();
     cancel_back(cancel);

@@ -28,7 +28,7 @@ def test_a_thread_is_cancelled_where_it_marks_a_step(tmp_path):
 
 
 def test_a_thread_is_cancelled_where_its_stack_is_taken(tmp_path):
-    """libunwind writes to a pipe, where threads are cancelled: forks would wait a second each for one that ended there."""
+    """libunwind opens and reads files, where threads are cancelled: forks would wait a second each for one that ended there."""
     result = run(program("odd_moments", "cancel-in-stack"), tmp_path, WITH_STACK=1, **ALWAYS)
     assert (result.rc, result.out) == (0, "marked 20\n"), result.err
     assert len(events(load(result.traces[0]), name="with a stack")) == 20

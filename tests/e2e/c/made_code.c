@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks made below code that was made at run time and that nothing tells how to unwind, with anything at all in the frame pointer. Prints
- * how many came back. */
+/* `made_code [FILE]`: marks made below code that was made at run time and that nothing tells how to unwind, with anything at all in the frame
+ * pointer. Prints how many came back; with FILE also how many of them read from or wrote to FILE, which is opened several times after all
+ * other descriptors were closed. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "preload/cprof.h"
 
@@ -29,16 +32,58 @@ static const uint8_t code[] = {
 static const uint8_t code[1];
 #endif
 
-int main(void)
+enum { OPEN = 16 };
+static int files[OPEN];
+static const char text[] = "a file of the program's own";
+
+static void open_files(const char *path)
 {
-    unsigned n = 0;
+    for (int fd = 3; fd < 64; fd++)
+        close(fd);
+    int made = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (write(made, text, sizeof text) != (ssize_t)sizeof text)
+        return;
+    for (int i = 0; i < OPEN; i++)
+        files[i] = open(path, O_RDWR);
+    close(made);
+    files[0] = dup2(files[OPEN - 1], made);
+}
+
+static int touched(void)
+{
+    char now[sizeof text + 1];
+    int moved = 0;
+    for (int i = 0; i < OPEN; i++) {
+        moved += lseek(files[i], 0, SEEK_CUR) != 0;
+        lseek(files[i], 0, SEEK_SET);
+    }
+    ssize_t n = pread(files[0], now, sizeof now, 0);
+    return moved || n != (ssize_t)sizeof text || memcmp(now, text, sizeof text) != 0;
+}
+
+typedef void made_function(void (*function)(void), uintptr_t frame_pointer);
+
+/* On a page of its own, with nothing behind it; *end: its end. */
+static made_function *make(uintptr_t *end)
+{
+    made_function *call;
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(page + 4096, 4096);
+    memcpy(page, code, sizeof code);
+    mprotect(page, 4096, PROT_READ | PROT_EXEC);
+    memcpy(&call, &page, sizeof call);
+    *end = (uintptr_t)page + 4096;
+    return call;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned n = 0, n_touched = 0;
+    uintptr_t end, near = (uintptr_t)&n;
     cprof_mark("wake");
-    if (sizeof code > 1) {
-        char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        munmap(page + 4096, 4096);
-        memcpy(page, code, sizeof code);
-        mprotect(page, 4096, PROT_READ | PROT_EXEC);
-        uintptr_t near = (uintptr_t)&n, end = (uintptr_t)page + 4096;
+    for (int i = 0; sizeof code > 1 && i < 4; i++) {
+        made_function *call =
+            make(&end); /* libunwind has not asked yet whether it may read there */
         const uintptr_t pointers[] = {0,
                                       1,
                                       8,
@@ -56,12 +101,13 @@ int main(void)
                                       (uintptr_t)1 << 47,
                                       near + (8 << 20),
                                       near | 1};
-        void (*call)(void (*)(void), uintptr_t);
-        memcpy(&call, &page, sizeof call);
-        for (int i = 0; i < 3; i++)
-            for (unsigned k = 0; k < sizeof pointers / sizeof *pointers; k++, n++)
-                call(mark, pointers[k]);
+        for (unsigned k = 0; k < sizeof pointers / sizeof *pointers; k++, n++) {
+            call(mark, pointers[k]);
+            n_touched += i > 0 && argc > 1 && touched();
+        }
+        if (i == 0 && argc > 1)
+            open_files(argv[1]);
     }
-    printf("%u\n", n);
+    printf("%u %u\n", n, n_touched);
     return 0;
 }
