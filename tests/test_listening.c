@@ -245,6 +245,20 @@ START_TEST(step_0_that_becomes_a_trace)
 }
 END_TEST
 
+/* The thread that began it had made no mark before, and its first one comes in the same pass. */
+START_TEST(a_window_opens_before_its_first_mark)
+{
+    writer_listen(&listener);
+    session_start(ACTION_ACTIVE, false);
+    mark("first", 0); /* the cprof thread sleeps for its first millisecond */
+    session_sleep(50);
+    session_end();
+    ck_assert_uint_eq(heard.marks, 1);
+    const char *open = strstr(heard.text, "[0"), *first = strstr(heard.text, "first0");
+    ck_assert_msg(open && first && open < first, "%s", heard.text);
+}
+END_TEST
+
 START_TEST(too_many_marks_before_a_window)
 {
     session_options.hold_bytes = 10000;
@@ -319,6 +333,7 @@ Suite *suite_listening(void)
     tcase_add_test(c, before_the_end_of_its_step);
     tcase_add_test(c, a_second_hold_begins_with_what_was_asked_for);
     tcase_add_loop_test(c, step_0_that_becomes_a_trace, 0, 2);
+    tcase_add_test(c, a_window_opens_before_its_first_mark);
     tcase_add_test(c, too_many_marks_before_a_window);
     tcase_add_test(c, marks_wait_for_the_look_behind_them);
     suite_add_tcase(s, c);

@@ -32,7 +32,8 @@ struct note {
 };
 static struct note *notes; /* first_note .. n_notes wait */
 static unsigned first_note, n_notes, room_notes;
-static const struct thread_log *stepping; /* who marked the last edge */
+static const struct thread_log
+    *stepping; /* who marked the last edge; NULL: it had recorded nothing */
 
 static struct mark_value *values;
 static unsigned room_values;
@@ -266,7 +267,7 @@ void listening_record(const struct record_owner *owner, const struct record *r)
     const struct past *start = past_at(r->start);
     if (!told_at_once(r, start))
         return;
-    if (owner->log == stepping)
+    if (owner->log == stepping || !stepping) /* may be its first mark */
         tell_notes_until(r->end);
     tell(owner, r, start);
 }
