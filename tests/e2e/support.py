@@ -14,6 +14,7 @@ import collections
 import contextlib
 import ctypes
 import dataclasses
+import errno
 import gzip
 import itertools
 import json
@@ -23,6 +24,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -31,7 +33,7 @@ import zlib
 
 from conftest import BUILD, ROOT
 
-from cprof.tool import averages, top_file
+from cprof.tool import averages, doctor, top_file
 
 LIBRARY = BUILD / "libcprof.so"
 PROGRAMS = BUILD / "e2e"
@@ -550,18 +552,23 @@ def no_mounts_reason():
 
 
 def own_descriptors_reason():
-    """Why a thread cannot have a table of descriptors of its own here (writer/aside.h); None when it can."""
-    libc, errors = ctypes.CDLL(None, use_errno=True), []
+    """Why a thread cannot have descriptors of its own here; None when it can."""
+    why = doctor.own_descriptors_refusal()
+    return why and f"close_range(2) is refused here: {why}"
 
-    def try_it():
-        SYS_close_range, CLOSE_RANGE_UNSHARE, NOBODY = 436, 2, ctypes.c_uint(0xffffffff)
-        done = libc.syscall(SYS_close_range, NOBODY, NOBODY, CLOSE_RANGE_UNSHARE)
-        errors.append(ctypes.get_errno() if done else 0)
 
-    thread = threading.Thread(target=try_it)
-    thread.start()
-    thread.join()
-    return f"close_range(2) is refused here: {os.strerror(errors[0])}" if errors[0] else None
+def refuse_close_range():
+    """For before_exec: as kernels before 5.9 answer: ENOSYS, by a filter that what is executed keeps."""
+    load_number, same, give_back = 0x20, 0x15, 0x06  # BPF_LD | W | ABS, BPF_JMP | JEQ | K, BPF_RET | K
+    ALLOW, ERRNO, SYS_close_range, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 0x7fff0000, 0x50000, 436, 22, 38
+    code = b"".join(struct.pack("HBBI", *line) for line in [(load_number, 0, 0, 0), (same, 0, 1, SYS_close_range), (give_back, 0, 0, ERRNO | errno.ENOSYS),
+                                                            (give_back, 0, 0, ALLOW)])
+    held = ctypes.create_string_buffer(code)
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(held)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for call in [(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (PR_SET_SECCOMP, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0)]:
+        if libc.prctl(*call) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
 
 
 def own_mounts():

@@ -326,6 +326,12 @@ def test_doctor_where_all_is_well(tmp_path):
     assert lines["schedule"] == ("ok", "steps 1 to 4") and str(tmp_path) in lines["folder"][1]
 
 
+def test_doctor_of_a_kernel_without_descriptors_for_threads():
+    done = cprof("doctor", preexec_fn=support.refuse_close_range)
+    lines = {what: (state, text) for state, what, text in report(done)}
+    assert done.returncode == 0 and lines["files"][0] == "warn" and "Function not implemented" in lines["files"][1]
+
+
 def test_doctor_says_what_is_off(tmp_path):
     torch = tmp_path / "site/torch"
     torch.mkdir(parents=True)

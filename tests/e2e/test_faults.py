@@ -2,11 +2,9 @@
 """Calls that fail, disks that are full, folders that go away, children of all kinds, libraries that come and go: the program is never
 harmed, one line says what is missing, and what is on disk can be read."""
 
-import ctypes
 import errno
 import json
 import shutil
-import struct
 import subprocess
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 import faults
 import gpu_runs
 import tool
-from support import (LIBRARY, Running, bound_by_permissions, events, load, no_mounts_reason, own_descriptors_reason, own_mounts, program, python, run,
+from support import (LIBRARY, Running, bound_by_permissions, events, load, no_mounts_reason, own_descriptors_reason, own_mounts, program, python, refuse_close_range, run,
                      step_numbers)
 
 ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
@@ -293,20 +291,6 @@ def test_descriptors_are_the_programs_own(tmp_path, settings):
     assert all(t["cprof"]["complete"] and not any(t["cprof"]["lost"].values()) for t in traces)
     if "NUM_TRACES_TO_KEEP" not in settings:
         assert sum(len(events(t, name="round")) for t in traces) == 1500 and len(traces) >= 25
-
-
-def refuse_close_range():
-    """As kernels before 5.9 answer: ENOSYS, by a filter that what is executed keeps."""
-    load_number, same, give_back = 0x20, 0x15, 0x06  # BPF_LD | W | ABS, BPF_JMP | JEQ | K, BPF_RET | K
-    ALLOW, ERRNO, SYS_close_range, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 0x7fff0000, 0x50000, 436, 22, 38
-    code = b"".join(struct.pack("HBBI", *line) for line in [(load_number, 0, 0, 0), (same, 0, 1, SYS_close_range), (give_back, 0, 0, ERRNO | errno.ENOSYS),
-                                                            (give_back, 0, 0, ALLOW)])
-    held = ctypes.create_string_buffer(code)
-    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(held)))
-    libc = ctypes.CDLL(None, use_errno=True)
-    for call in [(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (PR_SET_SECCOMP, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0)]:
-        if libc.prctl(*call) != 0:
-            raise OSError(ctypes.get_errno(), "prctl")
 
 
 def test_kernel_without_tables_of_descriptors_for_threads(tmp_path):

@@ -10,6 +10,7 @@ Python that runs this command, is started once, under the library, to see what i
 The exit code is 1 when a line says off."""
 
 import argparse
+import ctypes
 import importlib.util
 import os
 import re
@@ -17,6 +18,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from cprof.tool import Problem, library, printable, program, settings
@@ -264,6 +266,28 @@ def _clock() -> Iterator[Finding]:
         yield ok("clock", "the processor's time stamp counter")
 
 
+def own_descriptors_refusal() -> Optional[str]:
+    """Why a thread cannot have a table of descriptors of its own here (writer/aside.h); None when it can."""
+    libc, errors = ctypes.CDLL(None, use_errno=True), []
+
+    def attempt() -> None:
+        close_range, unshare, nobody = 436, 2, ctypes.c_uint(0xffffffff)  # the call's number on all processors, CLOSE_RANGE_UNSHARE
+        errors.append(ctypes.get_errno() if libc.syscall(close_range, nobody, nobody, unshare) else 0)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return os.strerror(errors[0]) if errors[0] else None
+
+
+def _descriptors() -> Iterator[Finding]:
+    why = own_descriptors_refusal()
+    if why:
+        yield warn("files", f"close_range is refused here (Linux 5.9 has it): {why}. They are open among the program's own descriptors, for moments")
+    else:
+        yield ok("files", "out of reach of the program's descriptors")
+
+
 def _zlib() -> Iterator[Finding]:
     if importlib.util.find_spec("zlib") is None:
         yield off("gzip", "this Python has no zlib: the command cannot read compressed traces; the library writes them all the same")
@@ -299,6 +323,7 @@ def _findings(path: str, command: List[str]) -> Iterator[Finding]:
     yield from _rank(environment)
     yield from _folder(environment)
     yield from _outputs(environment)
+    yield from _descriptors()
     yield from _clock()
     yield from _zlib()
 
