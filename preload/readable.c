@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See readable.h. What libunwind does with its pipe (src/x86_64/Ginit.c, src/mi/Gaddress_validator.c, 1.3 to 1.8): it reads one byte to empty
- * it, opens it anew when that fails with anything but EAGAIN, and then writes one byte. Nothing else in it reads or writes a single
- * byte. */
+/* See readable.h. What libunwind does with its pipe (src/x86_64/Ginit.c, src/mi/Gaddress_validator.c; its master of August 2026, and 1.6.2
+ * by its calls): it reads one byte to empty it, opens it anew when that fails with anything but EAGAIN, and then writes one byte. So a single
+ * byte means the pipe. */
 #define _GNU_SOURCE
 #include "preload/readable.h"
 
