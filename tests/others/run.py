@@ -148,6 +148,15 @@ def torch_cases():
             modes=("idle", "stacks"), limit_s=1200)
 
 
+def framework_cases():
+    """Training runs of frameworks, by the interpreter in OTHER_FRAMEWORKS, else by this one."""
+    python, script = os.environ.get("OTHER_FRAMEWORKS", sys.executable), str(HERE / "frameworks.py")
+    for line in subprocess.run([python, script, "--can"], capture_output=True, text=True, timeout=60).stdout.splitlines():
+        name, _, lacking = line.partition(":")
+        yield (f"framework {name}", f"no{lacking} in {python}") if lacking else Case(
+            f"framework {name}", [python, script, name], modes=("idle", "stacks"), env={"OMP_NUM_THREADS": "1"}, limit_s=600)
+
+
 def build_case():
     if lacks("make", "gcc"):
         return "this project", "no make or gcc here"
@@ -160,7 +169,7 @@ def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
-        yield from (*server_cases(), *torch_cases(), *cpython_cases(), build_case())
+        yield from (*server_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), build_case())
 
 
 def main():
