@@ -91,8 +91,35 @@ static bool has_operators(unsigned scope)
            scope != TORCH_SCOPE_CUSTOM_CLASS && scope != TORCH_SCOPE_BUILD_FEATURE;
 }
 
-static uint64_t add(void **(*start)(void **, const void *), void (*end)(const void *, void *),
-                    bool ranges, bool inputs)
+/* A start callback's result is a std::unique_ptr, which C++ has it put where the caller says (Itanium C++ ABI, 3.1.3.1). x86-64 says where
+ * in the first argument. AArch64 says it in x8 (AAPCS64, 6.9), which C has no name for. */
+#if defined(__aarch64__)
+/* clang-format off */
+#define START_ENTRY(entry, callback)                                                               \
+    __asm__(".text\n"                                                                              \
+            ".p2align 2\n"                                                                         \
+            ".hidden " #entry "\n"                                                                 \
+            ".globl " #entry "\n"                                                                  \
+            ".type " #entry ", %function\n"                                                        \
+            #entry ":\n"                                                                           \
+            "    .cfi_startproc\n"                                                                 \
+            "    hint #34\n" /* bti c */                                                           \
+            "    mov x1, x0\n"                                                                     \
+            "    mov x0, x8\n"                                                                     \
+            "    b " #callback "\n"                                                                \
+            "    .cfi_endproc\n"                                                                   \
+            ".size " #entry ", . - " #entry "\n");                                                 \
+    __attribute__((visibility("hidden"))) void entry(void)
+/* clang-format on */
+START_ENTRY(operator_start_entry, torch_operator_start);
+START_ENTRY(range_start_entry, torch_range_start);
+#else
+#define operator_start_entry torch_operator_start
+#define range_start_entry    torch_range_start
+#endif
+
+/* `start`: a function as torch calls it, one of the two above. */
+static uint64_t add(const void *start, void (*end)(const void *, void *), bool ranges, bool inputs)
 {
     const struct torch_layout *l = torch_api.layout;
     struct callback callback = {{0}};
@@ -159,9 +186,9 @@ void torch_start(const struct config *config)
         return;
     }
     flops_start();
-    operator_handle = add(torch_operator_start, torch_operator_end, false,
+    operator_handle = add((const void *)(uintptr_t)&operator_start_entry, torch_operator_end, false,
                           config->record_shapes || config->with_flops);
-    range_handle = add(torch_range_start, torch_range_end, true, false);
+    range_handle = add((const void *)(uintptr_t)&range_start_entry, torch_range_end, true, false);
     torch_api.disable(operator_handle);
     atomic_store(&registered, true);
     fork_torch_unlock();

@@ -45,8 +45,8 @@ void torch_operators_broken(const char *what, const char *why);
 
 /* ---- torch_ops.c ---- */
 
-/* The start and end callbacks for operators and for ranges; C functions with the C++ calling convention of torch_layout.h. Any
- * application thread, inside torch. */
+/* The start and end callbacks for operators and for ranges, `context` being where the start's std::unique_ptr is put (torch.c: how each
+ * processor passes it). Any application thread, inside torch. */
 void **torch_operator_start(void **context, const void *function);
 void torch_operator_end(const void *function, void *context);   /* as above */
 void **torch_range_start(void **context, const void *function); /* as above */

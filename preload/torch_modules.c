@@ -443,7 +443,8 @@ static __attribute__((noinline)) void ask_again(void)
 /* ---- TorchScript ---- */
 
 /* std::vector<std::string> torch::jit::currentModuleHierarchy(), of the interpreter that runs on this thread; empty when none does. Strings
- * as libstdc++ has them since GCC 5; the name says so. */
+ * as libstdc++ has them since GCC 5; the name says so. C and C++ return three words alike: in memory whose address goes where the
+ * processor's ABI says. */
 #define SYM_HIERARCHY "_ZN5torch3jit22currentModuleHierarchyB5cxx11Ev"
 #define SYM_DELETE    "_ZdlPv"
 
@@ -456,7 +457,7 @@ struct std_strings {
     struct std_string *begin, *end, *room;
 };
 
-static struct std_strings *(*hierarchy)(struct std_strings *result);
+static struct std_strings (*hierarchy)(void);
 static void (*delete_object)(void *);
 
 static void find_torchscript(void)
@@ -471,8 +472,7 @@ static void find_torchscript(void)
 static uint32_t torchscript_path(bool *in_backward)
 {
     static const char backward[] = "TOP()::<backward op>";
-    struct std_strings parts = {0};
-    hierarchy(&parts);
+    struct std_strings parts = hierarchy();
     if (parts.begin == parts.end)
         return 0;
     char path[MODULE_PATH];
