@@ -129,7 +129,7 @@ unit: $(BUILD)/unit
 .PHONY: e2e
 e2e: setup
 	$(Q)$(MAKE) all $(if $(E2E_SRC),e2e-programs)
-	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -p no:cacheprovider $(E2E_LIMITS) $(E2E)
+	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -rs -p no:cacheprovider $(E2E_LIMITS) $(E2E)
 
 # Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
 E2E_LIMITS := -o timeout=600 -o session_timeout=3600
@@ -259,7 +259,7 @@ asan-quick:
 e2e-sanitized: all e2e-programs
 	$(Q)SANITIZER_RUNTIME="$$(echo $(foreach l,$(RUNTIME),$$($(CC) -print-file-name=$l)) | tr ' ' :)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
-		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -p no:cacheprovider $(TESTS)
+		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rs -p no:cacheprovider $(TESTS)
 
 ## soak: 200 times kill -9, each call in turn failing, ten minutes of stacks, ten of one window, then an hour of cycles (SOAK_SECONDS=3600)
 # The short ones first; each runs, whatever the others found.

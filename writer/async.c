@@ -119,6 +119,8 @@ uint64_t async_open(struct thread_log *log, enum category category, uint8_t flag
         thread_log_lost(log, LOSS_TEXT, 1);
     if (text_len > TEXT_BYTES)
         text_len = TEXT_BYTES;
+    /* Who still copies the range that was here before finds its id gone. */
+    atomic_thread_fence(memory_order_release);
     p->data_len = data_len > DATA_BYTES ? 0 : (uint16_t)data_len;
     uint64_t number = (uint64_t)(p - atomic_load_explicit(&table, memory_order_relaxed));
     uint64_t id = ID_BIT | ++p->generation * PLACES | number;
