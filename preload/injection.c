@@ -18,11 +18,12 @@
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
 
-/* Called by the driver at cuInit. 1 = success. */
+/* Called by the driver at cuInit, once, so another thread that is just waking the library is waited for. 1 = success. */
 VISIBLE int InitializeInjection(void)
 {
     cprof_wake_once(WAKE_INJECTION);
-    cprof_cuda_begins(true);
+    if (cprof_awake())
+        cprof_cuda_begins(true);
     return 1;
 }
 

@@ -407,3 +407,9 @@ def test_driver_out_of_memory_is_in_the_open_file(tmp_path):
     [part] = [path for path in tmp_path.rglob("*.part")]
     [failed] = events(load(part), name="[driver OutOfMemory]")
     assert result.rc == -9 and failed["args"]["Bytes"] == 1 << 50
+
+
+def test_another_thread_is_just_waking_the_library(tmp_path):
+    """The driver calls the library once, at cuInit, and nothing else would start the GPU side of this program."""
+    for us in range(0, 3000, 100):
+        gpu_run("static_runtime", tmp_path / str(us), "--launches", 5, "--woken-us", us).whole()

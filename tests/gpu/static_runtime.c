@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program with the runtime linked into it (libcudart_static.a), which exports nothing: no call can be interposed, only
- * CUPTI sees them. --launches N. Real build: nvcc -cudart static */
+ * CUPTI sees them. --launches N. --woken-us N: another thread marks a range, and the first call comes so much later. Real build:
+ * nvcc -cudart static */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
+
+static void *mark(void *unused)
+{
+    cprof_range_push("first");
+    cprof_range_pop();
+    return unused;
+}
 
 int main(int argc, char **argv)
 {
     long launches = number(argc, argv, "launches", 100);
+    long woken_us = number(argc, argv, "woken-us", -1);
     float *x, host[256];
+    pthread_t other;
+    if (woken_us >= 0) {
+        EXPECT(pthread_create(&other, NULL, mark, NULL) == 0);
+        usleep((useconds_t)woken_us);
+    }
     CHECK(cudaMalloc((void **)&x, sizeof host));
     tally.allocs++;
     CHECK(cudaMemset(x, 0, sizeof host));
@@ -19,5 +37,7 @@ int main(int argc, char **argv)
     EXPECT(host[0] == (float)launches && host[255] == (float)launches);
     CHECK(cudaFree(x));
     tally.frees++;
+    if (woken_us >= 0)
+        pthread_join(other, NULL);
     return report();
 }
