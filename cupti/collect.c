@@ -31,6 +31,8 @@ static const char *folder;
 static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
+static bool counts_ticks;      /* CUPTI's clock is ours now */
+static struct clock_pair wall; /* the system's clock, which is CUPTI's unless it is told another, and ours */
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */
@@ -38,6 +40,19 @@ static unsigned kernels, kernels_untimed;
 static bool near(uint64_t a, uint64_t b)
 {
     return (a > b ? a - b : b - a) < NEAR;
+}
+
+static void read_wall(void)
+{
+    uint64_t shortest = UINT64_MAX;
+    for (int i = 0; i < 3; i++) { /* of three, against what comes between */
+        uint64_t before = clock_ticks(), now = (uint64_t)clock_wall_now();
+        uint64_t took = clock_ticks() - before;
+        if (took >= shortest)
+            continue;
+        shortest = took;
+        wall = (struct clock_pair){.cupti = now, .ticks = before + took / 2};
+    }
 }
 
 static void read_clocks(void)
@@ -48,6 +63,9 @@ static void read_clocks(void)
     cupti_clock_read(&clocks, api->get_timestamp);
     const struct clock_pair *last = cupti_clock_last(&clocks);
     apart = last && !near(last->cupti, ticks_now);
+    counts_ticks = last && !apart;
+    if (counts_ticks)
+        read_wall();
 }
 
 void collect_clock(void)
@@ -61,11 +79,15 @@ void collect_clock(void)
 }
 
 /* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same counter that cprof does, and after a
- * cuptiFinalize() it is the system's again. The two differ by decades. */
+ * cuptiFinalize() it is the system's again. The two differ by decades. While it is our counter no pair tells of the system's clock, by
+ * which the first kernels may still be stamped (pytorch#192021). */
 uint64_t collect_ticks(uint64_t cupti_time)
 {
     if ((atomic_load_explicit(&own, memory_order_relaxed) || apart) && near(cupti_time, ticks_now))
         return cupti_time;
+    if (counts_ticks && !near(cupti_time, ticks_now) && near(cupti_time, wall.cupti))
+        return wall.ticks +
+               (uint64_t)(int64_t)((double)(int64_t)(cupti_time - wall.cupti) * clocks.rate);
     return cupti_clock_ticks(&clocks, cupti_time);
 }
 

@@ -185,6 +185,14 @@ def test_no_times_with_a_clock_of_ours(tmp_path, version, whole):
     assert lost(result.trace()) == {"gpu_no_time": LAUNCHED}
 
 
+@pytest.mark.parametrize("version", [18, 130100])
+def test_first_kernels_by_the_systems_clock(tmp_path, version):
+    """Though CUPTI was given a clock: as it was seen to do after another client gave it one again. Each comes after its call."""
+    result = faulty(tmp_path, f"default_clock=300,version={version}", "--threads", 1, "--launches", 1000, "--ns", 200000, "--sync", 5)
+    assert result.cupti["register_timestamp"] == 1
+    result.whole()
+
+
 @pytest.mark.parametrize("version", [18, 130000])
 def test_kernels_before_their_launch(tmp_path, version):
     """A device clock that is 1 ms slow: every kernel stands where it says, counted, without an arrow back in time."""

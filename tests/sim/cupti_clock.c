@@ -65,6 +65,11 @@ uint64_t sim_now(void)
     return system_now();
 }
 
+uint64_t sim_on_system_clock(uint64_t device_ns)
+{
+    return system_now() - (sim_device_now() - device_ns);
+}
+
 bool sim_clock_is_clients(void)
 {
     return atomic_load_explicit(&client_clock, memory_order_relaxed) != NULL;

@@ -557,12 +557,24 @@ static bool without_times(void)
     return sim_clock_is_clients() && sim_fault_on("zero_with_callback", false);
 }
 
+static bool on_default_clock(void)
+{
+    static _Atomic uint64_t kernels;
+    long first = 0;
+    return sim_clock_is_clients() && sim_fault("default_clock", &first) &&
+           kernels++ < (uint64_t)first;
+}
+
 static void on_done(struct sim_work *w)
 {
     if (!w->tap)
         return;
     w->start_tap = sim_on_clock(w->start_ns);
     w->end_tap = sim_on_clock(w->end_ns);
+    if (w->kind == SIM_KERNEL && on_default_clock()) {
+        w->start_tap = sim_on_system_clock(w->start_ns);
+        w->end_tap = sim_on_system_clock(w->end_ns);
+    }
     if (w->kind == SIM_KERNEL && without_times()) {
         w->start_tap = w->end_tap = 0;
         COUNT(zero_time);

@@ -176,6 +176,7 @@ const struct sim_core *sim_core(void);
  *   refuse_ok=1          NULL buffers are taken as refusals also before 12.9 (else: abort, as the real one may crash)
  *   zero_times=N         the first N kernels have start == end == 0
  *   zero_with_callback=1 all kernel times are 0 while a timestamp callback is registered (12.6U2 to 13.0)
+ *   default_clock=N      the first N kernels have times of the system's clock while a timestamp callback is registered (pytorch#192021)
  *   withhold=1           a plain flush withholds each buffer that has an unfinished record (default on; 0 turns it off)
  *   forced_unfinished=1  a forced flush returns unfinished kernels with end 0 and never again (default on)
  *   slow_worker_ms=N     CUPTI's worker sleeps so long before each delivery
