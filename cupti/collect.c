@@ -32,7 +32,7 @@ static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
 static bool counts_ticks;      /* CUPTI's clock is ours now */
-static struct clock_pair wall; /* the system's clock, which is CUPTI's unless it is told another, and ours */
+static struct clock_pair wall; /* the system's clock, which is CUPTI's own, and ours */
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */

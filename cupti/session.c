@@ -35,6 +35,9 @@
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
 /* 12.8: … it may be flushed while threads fill buffers of their own; 12.6U2 really, which has no number */
 #define PER_THREAD 26
+/* 12.5: … graphs may be traced as a whole while their copies are: "a crash which can occur" is mended in 12.4 Update 1 (release notes),
+ * whose number is that of 12.4 */
+#define GRAPHS_WHOLE 23
 /* The versions between give kernels no times with a callback. */
 #define TIMES_WITH_CLOCK(v) (((v) >= 17 && (v) <= 23) || (v) >= 130100)
 
@@ -246,6 +249,16 @@ static bool join_in(int *result)
            (*result == CUPTI_MULTIPLE_SUBSCRIBERS && other.subscribed && other_is_idle());
 }
 
+static void look_at_graphs(void)
+{
+    if (!options.whole_graphs || api.version >= GRAPHS_WHOLE)
+        return;
+    options.whole_graphs = false;
+    log_warn("CPROF_GPU_GRAPHS=whole: with CUPTI %u (%s), older than CUDA 12.5, that can end the "
+             "program; graphs are recorded node by node",
+             api.version, api.path);
+}
+
 static void start(bool arm_now, bool initializing)
 {
     int result;
@@ -260,6 +273,7 @@ static void start(bool arm_now, bool initializing)
         no_gpu("tell the time", result);
         return;
     }
+    look_at_graphs();
     switch_learn(&api);
     collect_start(&api, options.dump_path);
     bool joined = join_in(&result);

@@ -196,7 +196,7 @@ uint64_t sim_now(void);
 uint64_t sim_device_now(void);
 uint64_t sim_on_clock(uint64_t device_ns); /* on the client's; 0 stays 0 */
 uint64_t sim_on_system_clock(uint64_t device_ns);
-void sim_clock_keep_fresh(void);           /* a pair now, if the newest is old */
+void sim_clock_keep_fresh(void); /* a pair now, if the newest is old */
 bool sim_clock_is_clients(void);
 void sim_clock_set(CUpti_TimestampCallbackFunc function);
 

@@ -142,7 +142,8 @@ static void all_calls(void)
     static struct counts early, late;
     struct cprof_marker *m = cprof_marker("work", NULL);
     struct cprof_trace_handler empty = CPROF_TRACE_HANDLER_DEFAULTS;
-    printf("added %d %d\n", add(&early, "early"), cprof_add_trace_handler(&empty));
+    int nameless = cprof_add_trace_handler(&empty);
+    printf("added %d %d\n", add(&early, "early"), nameless);
     list();
     for (int step = 0; step < 6; step++) {
         if (step == 3) {

@@ -28,6 +28,16 @@ static const uint8_t code[] = {
     0x5d,                   /* pop  %rbp */
     0xc3,                   /* ret */
 };
+#elif defined(__aarch64__)
+static const uint8_t code[] = {
+    0xfd, 0x7b, 0xbf, 0xa9, /* stp x29, x30, [sp, #-16]! */
+    0xfd, 0x03, 0x01, 0xaa, /* mov x29, x1 */
+    0xff, 0x83, 0x00, 0xd1, /* sub sp, sp, #32 */
+    0x00, 0x00, 0x3f, 0xd6, /* blr x0 */
+    0xff, 0x83, 0x00, 0x91, /* add sp, sp, #32 */
+    0xfd, 0x7b, 0xc1, 0xa8, /* ldp x29, x30, [sp], #16 */
+    0xc0, 0x03, 0x5f, 0xd6, /* ret */
+};
 #else
 static const uint8_t code[1];
 #endif
@@ -70,6 +80,7 @@ static made_function *make(uintptr_t *end)
     char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(page + 4096, 4096);
     memcpy(page, code, sizeof code);
+    __builtin___clear_cache(page, page + sizeof code);
     mprotect(page, 4096, PROT_READ | PROT_EXEC);
     memcpy(&call, &page, sizeof call);
     *end = (uintptr_t)page + 4096;
