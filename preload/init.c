@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
@@ -45,9 +46,9 @@
 
 #define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */
 #define HOLD_BYTES       (64u << 20)
-#define GPU_START_MS     500 /* most that a thread waits for another to start the GPU side */
-
-#define WAKE_WAIT_MS 1000 /* most that a step waits for another thread to wake cprof up */
+#define GPU_START_MS     500  /* most that a thread waits for another to start the GPU side */
+#define WAKE_WAIT_MS     1000 /* most that a step waits for another thread to wake cprof up */
+#define SAVE_MORE_MS     1000 /* after CPROF_DRAIN_DEADLINE_MS another thread may end the process */
 
 enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
 
@@ -56,7 +57,8 @@ _Atomic int cprof_life;
 static _Atomic int owner;
 static _Atomic pthread_t
     waker; /* the thread that woke cprof up; good once cprof_life is LIFE_WAKING */
-static _Atomic bool exit_begun;
+static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */
+static _Atomic bool exit_done;
 static cpu_set_t affinity;
 static bool affinity_known;
 static const char *own_path = "";
@@ -126,9 +128,8 @@ static const char *absolute(const char *path, char room[PATH_MAX])
     return path[0] == '/' ? path : strchr(path, '/') ? realpath(path, room) : NULL;
 }
 
-__attribute__((constructor)) static void loaded(void)
+static void look_around(void)
 {
-    int saved = errno;
     struct link_map *self = NULL;
     Dl_info info;
     config_capture();
@@ -146,7 +147,27 @@ __attribute__((constructor)) static void loaded(void)
     } else {
         atomic_store(&cprof_life, LIFE_OVER);
     }
-    errno = saved;
+}
+
+/* What the program was started with is taken once: in the constructor, or earlier, where the constructor of a library that the program is
+ * linked to reaches a hook, because the loader runs those first. False: another thread, or a caller of this one, is at it. */
+static bool prepare(void)
+{
+    enum { NOT_YET, NOW, DONE };
+    static _Atomic int state;
+    int not_yet = NOT_YET;
+    if (atomic_compare_exchange_strong(&state, &not_yet, NOW)) {
+        int saved = errno;
+        look_around();
+        errno = saved;
+        atomic_store(&state, DONE);
+    }
+    return atomic_load(&state) == DONE;
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    prepare();
 }
 
 /* What CUPTI does for the cprof thread passes hooked functions: they are only forwarded there, for good. */
@@ -291,7 +312,7 @@ static void start_parts(enum wake_reason reason)
 void cprof_wake(enum wake_reason reason)
 {
     int asleep = LIFE_ASLEEP;
-    if (!atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_WAKING))
+    if (!prepare() || !atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_WAKING))
         return;
     int saved = errno, cancel = cancel_off();
     atomic_store(&waker, pthread_self());
@@ -377,12 +398,29 @@ void cprof_cuda_alive(void)
         atexit(cprof_at_exit);
 }
 
+/* Another thread that ends the process (a watchdog's _exit()) would end it in the middle of the save. */
+static void wait_for_save(pid_t saver)
+{
+    if (saver == (pid_t)syscall(SYS_gettid))
+        return; /* again, or in a signal handler on top of it */
+    int64_t most = config_get()->drain_deadline_ms + SAVE_MORE_MS;
+    for (int64_t ms = 0; ms < most && !atomic_load(&exit_done); ms++)
+        usleep(1000);
+}
+
 void cprof_at_exit(void)
 {
-    if (atomic_load(&cprof_life) != LIFE_AWAKE || (int)getpid() != cprof_owner_pid() ||
-        atomic_exchange(&exit_begun, true))
-        return;
+    pid_t saver = 0;
     int saved = errno;
+    if ((int)getpid() != cprof_owner_pid())
+        return;
+    if (atomic_load(&cprof_life) != LIFE_AWAKE && !atomic_load(&exit_by))
+        return;
+    if (!atomic_compare_exchange_strong(&exit_by, &saver, (pid_t)syscall(SYS_gettid))) {
+        wait_for_save(saver);
+        errno = saved;
+        return;
+    }
     torch_stop();
     symbol_finish();
     trigger_finish();
@@ -391,6 +429,7 @@ void cprof_at_exit(void)
     bool entered = guard_enter();
     if (!writer_finish())
         handlers_say_stuck();
+    atomic_store(&exit_done, true);
     if (entered)
         guard_leave();
     errno = saved;

@@ -85,6 +85,11 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
             find_slots(object, base, tables[i], sizes[i], symbols, names);
 }
 
+static uintptr_t page_size(void)
+{
+    return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct object *object = data;
@@ -101,8 +106,8 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
         if (p->p_type == PT_DYNAMIC) {
             dynamic = (const ElfW(Dyn) *)start;
         } else if (p->p_type == PT_GNU_RELRO) {
-            object->sealed = start;
-            object->sealed_end = end;
+            object->sealed = start & ~(page_size() - 1); /* whole pages only, as the loader does */
+            object->sealed_end = end & ~(page_size() - 1);
         } else if (p->p_type == PT_LOAD) {
             object->start = start < object->start ? start : object->start;
             object->end = end > object->end ? end : object->end;
@@ -116,7 +121,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 /* Makes the page of a slot writable, or read-only again where the loader had made it so. */
 static bool protect(const struct object *object, _Atomic uintptr_t *slot, bool writable)
 {
-    uintptr_t at = (uintptr_t)slot, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = (uintptr_t)slot, page = page_size();
     if (at < object->sealed || at >= object->sealed_end)
         return true;
     return mprotect((void *)(at & ~(page - 1)), page, PROT_READ | (writable ? PROT_WRITE : 0)) == 0;

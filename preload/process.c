@@ -54,13 +54,14 @@ static _Noreturn void leave(exit_function *next, int status)
         syscall(SYS_exit_group, status);
 }
 
-/* The signal that is sent ends this process: it asks for no core, nobody handles it and nothing holds it back. */
+/* The signal that is sent ends this process: it asks for no core, nobody handles it and nothing holds it back. The first process of a
+ * container does not end by its own. */
 static bool is_last(pid_t pid, int number)
 {
     struct sigaction action;
     sigset_t blocked;
     return (number == SIGINT || number == SIGTERM || number == SIGHUP) &&
-           cprof_owner_pid() == pid && pid == (pid_t)syscall(SYS_getpid) &&
+           pid != 1 && cprof_owner_pid() == pid && pid == (pid_t)syscall(SYS_getpid) &&
            sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) &&
            action.sa_handler == SIG_DFL && pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
            !sigismember(&blocked, number);

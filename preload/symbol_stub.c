@@ -189,8 +189,7 @@ __asm__(
     "    mov x10, x0\n"
     "    ldp x2, x8, [sp, #16]\n"
     "    ldp x0, x1, [sp], #48\n"
-    "    cmn x10, #12\n" /* ENOMEM */
-    "    b.eq 2f\n"
+    "    tbnz x10, #63, 2f\n" /* ENOMEM; EINVAL where pages are larger: not to be known */
     "1:  sub sp, sp, #256\n"
     ".set symbol_offset, 0\n"
     ".rept 16\n"

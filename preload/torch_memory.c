@@ -162,8 +162,6 @@ static void put(uint64_t address, int64_t bytes, const struct record_memory *sta
 
 static void record(uint64_t address, int64_t bytes)
 {
-    if (!thread_log_get())
-        return;
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
     struct record_memory state = {total, 0, 0, -1};
     put(address, bytes, &state);

@@ -65,7 +65,7 @@ static void tell(const struct window *w, const char *path, const struct writer_o
 
 bool saving_finish(struct window *w, const struct window_shared *shared)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX] = "";
     if (!w->sink && !may_make_file(w, shared->options))
         return false;
     int error = window_finish(w, shared, path);

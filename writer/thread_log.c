@@ -103,6 +103,7 @@ static struct thread_log *make(void)
         return NULL;
     uint32_t number = atomic_fetch_add(&made, 1) + 1;
     if (number >= THREADS_MAX) { /* others came first */
+        space_give_back(log->ring.slots * sizeof(struct record) + sizeof *log);
         ring_free(&log->ring);
         munmap(log, sizeof *log);
         return NULL;

@@ -516,3 +516,18 @@ steps(2); time.sleep(0.4); steps(1); print("done")
     assert (result.rc, result.out) == (0, "done\n")
     assert len(result.said) == 1 and "recording is off" in result.said[0]
     assert not (tmp_path / "traces").exists()
+
+
+@pytest.mark.parametrize("us", [500, 2000, 20000])
+def test_a_watchdog_leaves_while_the_traces_are_saved(tmp_path, us):
+    """Another thread's _exit() in the middle of the save waits for it."""
+    code = f"""
+for i in range(200000): push(b"range"); pop()
+def watch():
+    ctypes.CDLL(None).usleep({us}); os._exit(0)
+threading.Thread(target=watch, daemon=True).start()
+ctypes.CDLL(None).exit(0)
+"""
+    result = run(python(code), tmp_path, SCHEDULE_SCOPE="none", RING_KB=65536)
+    assert result.rc == 0 and len(result.traces) == 1 and not result.parts, (result.err, result.names)
+    assert len(events(load(result.traces[0]), ph="X")) >= 200000

@@ -335,3 +335,53 @@ print("hung", hung)
 """], tmp_path, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0, NUM_TRACES_TO_KEEP=2)
     assert result.rc == 0, result.err
     assert result.out == "hung 0\n", result.err
+
+
+# ---- libraries that the program is linked to: the loader runs their constructors before cprof's ----
+
+@pytest.fixture(scope="module")
+def early(tmp_path_factory):
+    """A program that is linked to a library whose constructor marks a range. It prints its threads' names."""
+    folder = tmp_path_factory.mktemp("early")
+    (folder / "lib.c").write_text('''#define _GNU_SOURCE
+#include <dlfcn.h>
+__attribute__((constructor)) void early(void)
+{
+    int (*push)(const char *), (*pop)(void);
+    *(void **)&push = dlsym(RTLD_DEFAULT, "cprof_range_push");
+    *(void **)&pop = dlsym(RTLD_DEFAULT, "cprof_range_pop");
+    if (push) { push("early"); pop(); }
+}
+''')
+    (folder / "main.c").write_text("#include <stdlib.h>\nvoid early(void);\n"
+                                   "int main(void) { early(); return system(\"cat /proc/$PPID/task/*/comm\") != 0; }\n")
+    for command in (["-shared", "-fPIC", "-o", "libearly.so", "lib.c", "-ldl"], ["-o", "main", "main.c", "./libearly.so"]):
+        subprocess.run(["cc", *command], cwd=folder, check=True, timeout=60)
+    return folder
+
+
+def test_a_hook_before_the_constructor_knows_the_settings(tmp_path, early):
+    done = support.run([early / "main"], tmp_path, cwd=early, FILENAME="t.json")
+    assert done.names == ["t.json"] and done.rc == 0 and "1 trace" in done.err, done.err
+    assert len(support.events(support.load(done.traces[0]), name="early")) == 2
+    assert "cprof" in done.out.split()
+
+
+def test_a_hook_before_the_constructor_leaves_what_is_off_off(tmp_path, early):
+    done = support.run([early / "main"], tmp_path, cwd=early, ENABLED=0)
+    assert (done.rc, done.out.split(), done.err, done.names) == (0, ["main"], "", [])
+    assert sorted(path.name for path in early.iterdir()) == ["lib.c", "libearly.so", "main", "main.c"]
+
+
+# ---- the first process of a container ----
+
+def test_a_container_s_first_process_outlives_its_own_signal(tmp_path):
+    """The kernel drops what pid 1 sends itself, unless it is handled."""
+    inside = ["unshare", "-Urpf"]
+    tried = subprocess.run([*inside, "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(f"no namespace of processes: {tried.stderr.strip()}")
+    code = "push(b'before'); pop(); os.kill(os.getpid(), 15); print(os.getpid())\nfor i in range(100): push(b'after'); pop()"
+    done = support.run([*inside, *support.python(code)], tmp_path, FILENAME="t.json", SCHEDULE_SCOPE="none")
+    assert (done.rc, done.out, done.names) == (0, "1\n", ["t.json"]), done.err
+    assert len(support.events(support.load(done.traces[0]), name="after")) == 100
