@@ -284,7 +284,7 @@ bool identity_trace_pattern(char *pattern, unsigned long size)
     names_fill(&values, run_name, &now, NULL);
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
         values.vars[i].value = "*";
-    return expand(&values, pattern, size);
+    return expand(&values, pattern, size) && (!pid_in_name || add_pid(pattern, size));
 }
 
 bool identity_ranks_wrote(void)

@@ -361,6 +361,21 @@ def test_children_are_traced_when_asked_for(tmp_path):
         assert len(events(of_child, name="of the child")) == 1
 
 
+def test_children_one_after_the_other_are_not_in_each_other_s_way(tmp_path):
+    """Nor is the parent's trace in theirs, though both were there before they began."""
+    code = """
+steps(5); time.sleep(1.1)
+for i in range(2):
+    subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+    time.sleep(1.1)
+"""
+    child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
+    result = run(python(code, child), tmp_path, TRACE_CHILDREN=1, WARMUP=0, ACTIVE=2)
+    assert result.rc == 0 and result.complaints == [], result.err
+    assert [len(events(load(path), name="of the child")) for path in result.traces if "-pid" in path.name] == [1, 1]
+    assert len(result.traces) == 3
+
+
 # ---- what belongs to the program ---------------------------------------------------------------------------
 
 def test_program_that_closes_all_files(tmp_path):

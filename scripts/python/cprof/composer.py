@@ -6,7 +6,10 @@
     import cprof.composer
 
     trainer = Trainer(..., profiler=Profiler(schedule=cyclic_schedule(), trace_handlers=[cprof.composer.TraceHandler()],
-                                             torch_prof_memory_filename=None))
+                                             torch_prof_record_shapes=False, torch_prof_profile_memory=False,
+                                             torch_prof_with_stack=False, torch_prof_with_flops=False))
+
+The last four keep Composer from running torch's profiler as well, which would take the GPU's records.
 
 What Composer's engine marks (event/*, algorithm/*, callback/*) and what the program marks through Composer's profiler
 stands in the trace beside torch's operators, and goes to cprof's own trace handlers. Composer's schedule decides what
