@@ -60,8 +60,8 @@ static bool is_last(pid_t pid, int number)
 {
     struct sigaction action;
     sigset_t blocked;
-    return (number == SIGINT || number == SIGTERM || number == SIGHUP) &&
-           pid != 1 && cprof_owner_pid() == pid && pid == (pid_t)syscall(SYS_getpid) &&
+    return (number == SIGINT || number == SIGTERM || number == SIGHUP) && pid != 1 &&
+           cprof_owner_pid() == pid && pid == (pid_t)syscall(SYS_getpid) &&
            sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) &&
            action.sa_handler == SIG_DFL && pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
            !sigismember(&blocked, number);

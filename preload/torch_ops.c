@@ -312,8 +312,10 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
 static void open_range(const void *function, const char *name)
 {
     struct thread_log *log = thread_log_get();
-    if (log)
+    if (log) {
+        spans_take_ended(log);
         torch_modules_enter(log);
+    }
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
     stacks_open_span(log, span);
@@ -350,6 +352,8 @@ void torch_range_end(const void *function, void *context)
 {
     (void)context;
     uint64_t ticks = close_span(function);
+    if (ticks == 0 && gate_open(GATE_SPANS))
+        span_ended_elsewhere(function);
     if (torch_stopped())
         return;
     if (function == epoch.range)

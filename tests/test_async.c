@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/async.c, and of the spans that cross each other in writer/emit.c, through files: with the real cprof thread. */
+/* Tests of writer/async.c, and of the spans that cross each other (writer/emit.c) or end elsewhere (writer/elsewhere.c), through files: with the real cprof thread. */
 #include "writer/async.h"
 
 #include <check.h>
@@ -43,6 +43,56 @@ START_TEST(a_range_belongs_where_it_starts)
     ck_assert_ptr_null(strstr(trace_event(&t, 'b', "across"), "finished"));
     double begun_on = trace_number(trace_event(&t, 'b', "across"), "tid");
     ck_assert(begun_on != trace_number(trace_event(&t, 'e', "across"), "tid"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void *ended(void *keys)
+{
+    for (char *key = keys; *key; key++)
+        span_ended_elsewhere(key);
+    return NULL;
+}
+
+static void open_key(const char *key, const char *name)
+{
+    struct open_span *span =
+        span_open(thread_log_get(), key, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name));
+    ck_assert_ptr_nonnull(span);
+    span_add_flags(span, REC_LOOSE);
+}
+
+/* More than the stack of open spans holds, each ended by another thread; and one whose address was another's that ended before. */
+START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
+{
+    static char keys[1001], before[] = "x";
+    memset(keys, 'k', sizeof keys - 1);
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (int i = 0; i < 1000; i += 200) {
+        for (int k = i; k < i + 200; k++)
+            open_key(&keys[k], "elsewhere");
+        pthread_t thread;
+        keys[i + 200] = '\0'; /* the thread ends those from i on */
+        ck_assert_int_eq(pthread_create(&thread, NULL, ended, &keys[i]), 0);
+        pthread_join(thread, NULL);
+        keys[i + 200] = i + 200 < 1000 ? 'k' : '\0';
+        session_span("goes on");
+        spans_take_ended(thread_log_get());
+        ck_assert_uint_eq(span_top(thread_log_get()), 0);
+    }
+    ended(before);
+    open_key(before, "another");
+    spans_take_ended(thread_log_get());
+    ck_assert_uint_ne(span_close(thread_log_get(), before), 0);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'b', "elsewhere"), 1000);
+    ck_assert_uint_eq(trace_named(&t, 'e', "elsewhere"), 1000);
+    ck_assert_uint_eq(trace_named(&t, 'X', "goes on"), 5);
+    ck_assert_uint_eq(trace_named(&t, 'X', "another"), 1);
+    ck_assert_ptr_null(strstr(t.text, "\"finished\": false"));
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
 }
@@ -216,6 +266,7 @@ Suite *suite_async(void)
     tcase_add_checked_fixture(tc, session_setup, session_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_range_belongs_where_it_starts);
+    tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
     tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
     tcase_add_test(tc, ended_by_a_thread_without_a_log);

@@ -401,6 +401,18 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
         commit(log);
 }
 
+void span_close_at(struct thread_log *log, const void *key, uint64_t end)
+{
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (at > 0 && log->spans[at - 1].key != key)
+        at--;
+    /* an address is used again: what began later is another range */
+    if (at == 0 || atomic_load_explicit(&log->spans[at - 1].start, memory_order_relaxed) > end)
+        return;
+    span_add_flags(&log->spans[at - 1], REC_CROSSES);
+    close_around(log, at - 1, end);
+}
+
 uint64_t span_close(struct thread_log *log, const void *key)
 {
     uint64_t end = clock_ticks();

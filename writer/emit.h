@@ -8,6 +8,9 @@
 /* Room for a record of this name (numbered.h), name and lengths filled in; NULL and counted when there is none. Finish with emit_end(). */
 struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len);
 
+/* Closes the span with this key at `end`, an earlier moment, when it began before that. It becomes asynchronous. */
+void span_close_at(struct thread_log *log, const void *key, uint64_t end);
+
 /* Hands the filled record over. */
 void emit_end(struct thread_log *log);
 

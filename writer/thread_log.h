@@ -72,6 +72,7 @@ struct thread_log {
     uint32_t text_used;     /* owner only: words of `text` in use */
     uint32_t data_used;     /* owner only: bytes of `data` in use */
     uint64_t next_id;       /* owner only */
+    uint64_t ended_seen;    /* owner only: notes of elsewhere.c that were looked at */
     uint32_t modules_times; /* owner only: torch_modules_times when last looked */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;

@@ -119,3 +119,31 @@ print(library.end() > 100)
     assert {n for n in names if not n.startswith("aten::")} <= {"from a handler", "before", "Record Window End"}
     assert {"from a handler", "aten::neg"} <= names and all(re.fullmatch(r"aten::\w+", n) for n in names if n.startswith("aten::"))
     assert len(events(trace, name="aten::neg")) >= 12000
+
+
+@both_pythons
+def test_ranges_that_another_thread_leaves(tmp_path, which):
+    """More than the stack of open spans holds: each ends when it was left, and the operators are all there."""
+    result = run([python_or_skip(which), "-c", """
+import queue, threading, torch
+from torch.profiler import record_function
+ranges = queue.Queue(100)
+def leave():
+    while (r := ranges.get()) is not None: r.__exit__(None, None, None)
+thread = threading.Thread(target=leave)
+thread.start()
+a = torch.ones(4)
+for i in range(1500):
+    r = record_function("request")
+    r.__enter__()
+    a.neg()
+    ranges.put(r)
+ranges.put(None)
+thread.join()
+with record_function("last"): a.neg()
+"""], tmp_path, SCHEDULE_SCOPE="none")
+    assert (result.rc, result.complaints) == (0, [])
+    trace = load(result.traces[0])
+    assert len(events(trace, name="aten::neg")) == 1501 and trace["cprof"]["lost"]["total"] == 0
+    assert len(events(trace, ph="b", name="request")) == len(events(trace, ph="e", name="request")) == 1500
+    assert not [e for e in events(trace, name="request") if "finished" in e.get("args", {})]
