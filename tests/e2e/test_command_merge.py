@@ -284,6 +284,22 @@ def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
                                                     "out.json", "text.json", "cut.json", "cut-merged.json"}, "nothing is left"
 
 
+def test_where_a_file_has_one_name_only(tmp_path):
+    """FUSE, SMB and FAT know no hard links: the result appears all the same, and replaces nothing."""
+    training(0).write(tmp_path)
+    [trace] = tmp_path.iterdir()
+    code = ("import errno, os, sys\nfrom cprof.tool import main\n"
+            "def link(*names): raise OSError(errno.EPERM, os.strerror(errno.EPERM), *names)\n"
+            "os.link = link\nsys.exit(main(sys.argv[1:]))")
+    out = tmp_path / "out.json"
+    for code_expected in (0, 2):
+        done = subprocess.run([sys.executable, "-c", code, "merge", trace, "-o", out], env=environment(PYTHONPATH=PACKAGE),
+                              capture_output=True, text=True, timeout=120)
+        assert done.returncode == code_expected, done.stderr
+    assert "is there already" in done.stderr and support.loads_plainly(out)["merged"]
+    assert {path.name for path in tmp_path.iterdir()} == {trace.name, "out.json"}
+
+
 def test_memory_does_not_grow_with_the_files(tmp_path):
     """2 files of 9 MB, of both forms, one at a time and two at a time: no process takes more than 100 MB."""
     one = training(0, steps=400)
@@ -335,9 +351,15 @@ def test_the_rank_that_the_others_wait_for(tmp_path):
     assert rows[1] == ["2", "6", "12.000", "0.000", "3.004", "6", "one"]
     assert {tuple(row[2:6]) for row in rows[2:]} == {("9.000", "3.000", "6.000", "0"), ("9.000", "3.000", "6.002", "0"), ("9.000", "3.000", "6.006", "0")}
     assert len(steps.splitlines()) == 7 and all("rank 2" in line for line in steps.splitlines()[1:])
-    assert verdict == "rank 2 was the slowest in 6 of 6 steps; its median step is 3.000 ms behind the median rank's"
+    assert verdict == "rank 2 was the slowest in 6 of 6 steps; its median step is 3.000 ms behind the median of the others'"
     whole = json.loads(cprof("ranks", "--json", tmp_path).stdout)
     assert whole["steps"]["3"]["0"] == {"time_ns": 12_000_000, "own_ns": 9_000_000, "waited_ns": 3_000_000, "collective_ns": 6_000_000}
+
+
+def test_of_two_ranks_the_whole_gap_is_told(tmp_path):
+    for rank in range(2):
+        training(rank, slow_ms=3 * rank).write(tmp_path)
+    assert cprof("ranks", tmp_path).stdout.rstrip().endswith("its median step is 3.000 ms behind the median of the others'")
 
 
 def test_ranks_that_recorded_other_steps(tmp_path):

@@ -2,6 +2,7 @@
 """A file that appears when it is whole."""
 
 import contextlib
+import errno
 import gzip
 import os
 import shutil
@@ -9,6 +10,21 @@ import stat
 from typing import Any, Iterable, Iterator, Tuple
 
 from cprof.tool import Problem
+
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+
+
+def take_name(temporary: str, name: str) -> None:
+    """Gives the file a name that nothing has; FileExistsError when something has it."""
+    try:
+        os.link(temporary, name)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if os.path.lexists(name):  # a moment's gap: such file systems know no better
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+        os.rename(temporary, name)
 
 
 def keep_apart(output: str, traces: Iterable[str]) -> None:
@@ -33,7 +49,7 @@ def appearing(output: str, force: bool) -> Iterator[Tuple[str, str]]:
         if force:
             os.replace(whole, output)
         else:
-            os.link(whole, output)
+            take_name(whole, output)
     except FileExistsError:
         raise Problem("is there already (--force replaces it)", output) from None
     except OSError as error:

@@ -162,9 +162,9 @@ def _verdict(ranks: List[Dict[str, Any]], table: Table) -> str:
     if len(ranks) < 2 or not compared:
         return "one rank only: nothing to compare"
     worst = max(ranks, key=lambda row: (row["slowest_in"], row["own_ns"]))
-    behind = worst["own_ns"] - statistics.median(row["own_ns"] for row in ranks)
+    behind = worst["own_ns"] - statistics.median(row["own_ns"] for row in ranks if row is not worst)
     return (f"rank {worst['rank']} was the slowest in {worst['slowest_in']} of {compared} steps; its median step is "
-            f"{_ms(behind)} ms behind the median rank's")
+            f"{_ms(behind)} ms behind the median of the others'")
 
 
 def run(args: argparse.Namespace) -> int:

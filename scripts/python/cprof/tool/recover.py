@@ -12,7 +12,6 @@ are kept when the list of them came through whole."""
 
 import argparse
 import contextlib
-import errno
 import gzip
 import json
 import os
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
 from cprof.tool import Problem, note, printable
 from cprof.tool.merge import end_tidily
+from cprof.tool.output import take_name
 from cprof.tool.progress import Progress
 from cprof.tool.spans import step_number
 from cprof.tool.watch import PART, size_text
@@ -35,7 +35,6 @@ CHUNK = 1 << 20
 MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
 ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
 NAMES_TRIED = 1000
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 NEEDED = {"X": ("dur", "ts"), "i": ("s", "ts"), "C": ("args", "ts"), "s": ("id", "ts"), "f": ("id", "ts"), "b": ("ts",),
           "e": ("ts",), "M": ("args",)}
 KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2", "bp"}
@@ -377,17 +376,9 @@ def _name(temporary: str, wanted: str, exact: bool) -> str:
     """Gives the file a name that nobody has; the name."""
     for n in range(1, 2 if exact else NAMES_TRIED):
         path = numbered(wanted, n)
-        try:
-            os.link(temporary, path)
+        with contextlib.suppress(FileExistsError):
+            take_name(temporary, path)
             return path
-        except FileExistsError:
-            continue
-        except OSError as error:
-            if error.errno not in NO_LINKS:
-                raise
-            if not os.path.lexists(path):
-                os.rename(temporary, path)
-                return path
     raise Problem("is there already; nothing is replaced", wanted)
 
 

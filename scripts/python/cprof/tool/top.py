@@ -66,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     grouped = args.group_by_input_shape or args.group_by_stack_n
     if (args.by or args.compare) and grouped:
         raise Problem("--group-by-input-shape and --group-by-stack-n go with the plain table only")
+    if args.by and args.sort_by:
+        raise Problem("--sort-by goes with the plain table and --compare only")
     if args.by:
         result = breakdown(args.by, args.traces)
     elif args.compare:
