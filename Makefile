@@ -193,6 +193,11 @@ other-programs: setup
 	$(Q)$(MAKE) all e2e-programs
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/others/run.py $(OTHER)
 
+## aarch64: unit tests and whole programs on an emulated aarch64 (root on Debian; an hour; AARCH64="tests/e2e/test_steps.py" picks tests)
+.PHONY: aarch64
+aarch64:
+	$(Q)bash scripts/aarch64.sh $(AARCH64)
+
 ## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
 .PHONY: lint
 lint: setup
