@@ -32,7 +32,8 @@ static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
 static bool counts_ticks;      /* CUPTI's clock is ours now */
-static struct clock_pair wall; /* the system's clock, which is CUPTI's own, and ours */
+static struct cupti_clock
+    walls; /* the system's clock, which is CUPTI's own, while it counts ticks */
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */
@@ -44,15 +45,17 @@ static bool near(uint64_t a, uint64_t b)
 
 static void read_wall(void)
 {
-    uint64_t shortest = UINT64_MAX;
+    uint64_t shortest = UINT64_MAX, wall = 0, ticks = 0;
     for (int i = 0; i < 3; i++) { /* of three, against what comes between */
         uint64_t before = clock_ticks(), now = (uint64_t)clock_wall_now();
         uint64_t took = clock_ticks() - before;
         if (took >= shortest)
             continue;
         shortest = took;
-        wall = (struct clock_pair){.cupti = now, .ticks = before + took / 2};
+        wall = now;
+        ticks = before + took / 2;
     }
+    cupti_clock_add(&walls, wall, ticks);
 }
 
 static void read_clocks(void)
@@ -74,7 +77,7 @@ void collect_clock(void)
     if (now - paired_ns < PAIR_NS)
         return;
     paired_ns = now;
-    clocks.rate = clock_ticks_per_second() / 1e9;
+    clocks.rate = walls.rate = clock_ticks_per_second() / 1e9;
     read_clocks();
 }
 
@@ -85,10 +88,9 @@ uint64_t collect_ticks(uint64_t cupti_time)
 {
     if ((atomic_load_explicit(&own, memory_order_relaxed) || apart) && near(cupti_time, ticks_now))
         return cupti_time;
-    if (counts_ticks && !near(cupti_time, ticks_now) && near(cupti_time, wall.cupti))
-        return wall.ticks +
-               (uint64_t)(int64_t)((double)(int64_t)(cupti_time - wall.cupti) * clocks.rate);
-    return cupti_clock_ticks(&clocks, cupti_time);
+    bool by_walls = counts_ticks && !near(cupti_time, ticks_now) &&
+                    near(cupti_time, cupti_clock_last(&walls)->cupti);
+    return cupti_clock_ticks(by_walls ? &walls : &clocks, cupti_time);
 }
 
 /* ---- records ---- */
