@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start and stop, in this order.
  *
- *   constructor   every process the job starts runs it: copy settings, read the affinity mask, set three variables. No thread,
- *                 no file, no output.
+ *   constructor   every process the job starts runs it, or before it the first hook that is reached (prepare()): copy settings,
+ *                 read the affinity mask, set three variables. No thread, no file, no output.
  *   wake-up       first CUDA call, driver injection, marker or tensor allocation: settings, clock, rank, fork handlers, exit
  *                 handler, then torch's callbacks and step 0. The cprof thread starts when the first step needs it.
  *   CUDA          the driver calls InitializeInjection at cuInit: the GPU side starts, before the first context.

@@ -48,7 +48,8 @@ const char *cprof_path(void);
  * thread; cheap when repeated. */
 void cprof_cuda_alive(void);
 
-/* Finishes the open files and says what was written. From atexit and from the _exit wrapper; later calls do nothing. */
+/* Finishes the open files and says what was written. From atexit and from the _exit wrapper. A later call waits for the first one when that is
+ * another thread's, CPROF_DRAIN_DEADLINE_MS and a second at most; else it does nothing. */
 void cprof_at_exit(void);
 
 /* Makes a forked child inert for good: no file, no lock, no thread. In the child's atfork handler. */
