@@ -43,19 +43,10 @@ static bool near(uint64_t a, uint64_t b)
     return (a > b ? a - b : b - a) < NEAR;
 }
 
-static void read_wall(void)
+static int system_time(uint64_t *ns)
 {
-    uint64_t shortest = UINT64_MAX, wall = 0, ticks = 0;
-    for (int i = 0; i < 3; i++) { /* of three, against what comes between */
-        uint64_t before = clock_ticks(), now = (uint64_t)clock_wall_now();
-        uint64_t took = clock_ticks() - before;
-        if (took >= shortest)
-            continue;
-        shortest = took;
-        wall = now;
-        ticks = before + took / 2;
-    }
-    cupti_clock_add(&walls, wall, ticks);
+    *ns = (uint64_t)clock_wall_now();
+    return CUPTI_OK;
 }
 
 static void read_clocks(void)
@@ -68,7 +59,7 @@ static void read_clocks(void)
     apart = last && !near(last->cupti, ticks_now);
     counts_ticks = last && !apart;
     if (counts_ticks)
-        read_wall();
+        cupti_clock_read(&walls, system_time);
 }
 
 void collect_clock(void)
