@@ -38,6 +38,10 @@
 /* 12.5: … graphs may be traced as a whole while their copies are: "a crash which can occur" is mended in 12.4 Update 1 (release notes),
  * whose number is that of 12.4 */
 #define GRAPHS_WHOLE 23
+/* 13.0 as first released; the notes of its Update 1: "a potential deadlock" when kernels are disabled, "a potential crash" in FlushAll. So
+ * kernels stay on once they are, and only what ends a window is flushed, as seldom as others do it. */
+#define FRAIL          130000
+#define FRAIL_FLUSH_NS 250000000u
 /* The versions between give kernels no times with a callback. */
 #define TIMES_WITH_CLOCK(v) (((v) >= 17 && (v) <= 23) || (v) >= 130100)
 
@@ -82,6 +86,7 @@ static struct {
 
 /* The cprof thread's. */
 static enum gpu_want wanted;
+static uint64_t flushed_ns; /* clock_monotonic_ns() of its last flush */
 
 /* True while this thread is inside gpu_…: what CUPTI calls from there is not another client. */
 static __thread bool inside;
@@ -149,6 +154,18 @@ static void calls_end(void)
         atomic_store(&recorded[(n - 1) % RECORDED].until, clock_ticks());
 }
 
+static bool frail(void)
+{
+    return api.version == FRAIL;
+}
+
+/* Whether a buffer that CUPTI got at `ticks` can hold something of a window: kernels may be on between them. Any thread. */
+static bool of_window(uint64_t ticks)
+{
+    unsigned n = atomic_load(&n_recorded);
+    return !frail() || n == 0 || atomic_load(&recorded[(n - 1) % RECORDED].until) > ticks;
+}
+
 /* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so without the lock. */
 static void gone(const char *why)
 {
@@ -180,7 +197,7 @@ static void disarm(void)
         return;
     calls_end();
     atomic_store(&armed, false);
-    switch_off(&api);
+    switch_off(&api, frail());
 }
 
 /* ---- beginning; under the lock ---- */
@@ -259,6 +276,17 @@ static void look_at_graphs(void)
              api.version, api.path);
 }
 
+static void look_at_version(void)
+{
+    look_at_graphs();
+    if (frail())
+        log_warn(
+            "CUPTI %u (%s) may hang when kernels are switched off: once a window began they stay "
+            "on, and a killed program loses more; the libcupti of CUDA 13.0 Update 1 has it "
+            "mended",
+            api.version, api.path);
+}
+
 static void start(bool arm_now, bool initializing)
 {
     int result;
@@ -273,9 +301,9 @@ static void start(bool arm_now, bool initializing)
         no_gpu("tell the time", result);
         return;
     }
-    look_at_graphs();
+    look_at_version();
     switch_learn(&api);
-    collect_start(&api, options.dump_path);
+    collect_start(&api, options.dump_path, of_window);
     bool joined = join_in(&result);
     if (!joined && result != CUPTI_MULTIPLE_SUBSCRIBERS) {
         no_gpu("start", result);
@@ -291,7 +319,7 @@ static void start(bool arm_now, bool initializing)
                       1); /* once: it must not change while buffers are out */
     result = settle_in();
     if (result == CUPTI_OK)
-        result = switch_first(&api);
+        result = switch_first(&api, frail() && !initializing);
     if (result == CUPTI_NOT_INITIALIZED || result == CUPTI_NO_REASON) {
         if (subscriber)
             api.unsubscribe(subscriber);
@@ -544,13 +572,25 @@ static void source_want(enum gpu_want want)
     end_work();
 }
 
+static bool may_flush(enum gpu_flush how)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (how == GPU_FLUSH_NONE || !in_phase(PHASE_READY))
+        return false;
+    if (frail() && how == GPU_FLUSH_PLAIN &&
+        (wanted != GPU_WANT_SOON || now - flushed_ns < FRAIL_FLUSH_NS))
+        return false;
+    flushed_ns = now;
+    return true;
+}
+
 static uint64_t source_collect(enum gpu_flush how,
                                void (*each)(const struct gpu_record *r, void *arg), void *arg,
                                struct gpu_faults *faults)
 {
     if (!begin_work())
         return 0;
-    if (how != GPU_FLUSH_NONE && in_phase(PHASE_READY) && pthread_mutex_trylock(&flush_lock) == 0) {
+    if (may_flush(how) && pthread_mutex_trylock(&flush_lock) == 0) {
         flush(how == GPU_FLUSH_FORCED ? CUPTI_FLUSH_FORCED : CUPTI_FLUSH_PLAIN);
         pthread_mutex_unlock(&flush_lock);
     }

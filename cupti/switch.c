@@ -145,23 +145,25 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
     return count;
 }
 
-void switch_off(const struct cupti *c)
+void switch_off(const struct cupti *c, bool but_kernels)
 {
     static const int calls[] = {CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER};
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
         if (is_on(calls[i]))
             c->disable(calls[i]);
     for (unsigned i = 0; i < ROWS; i++) {
-        if (on[i] && rows[i].number != CUPTI_KIND_RUNTIME && rows[i].number != CUPTI_KIND_DRIVER)
+        bool call = rows[i].number == CUPTI_KIND_RUNTIME || rows[i].number == CUPTI_KIND_DRIVER;
+        bool stays = but_kernels && rows[i].number == CUPTI_KIND_CONCURRENT_KERNEL;
+        if (on[i] && !call && !stays)
             c->disable(rows[i].number);
         on[i] = false;
     }
 }
 
-int switch_first(const struct cupti *c)
+int switch_first(const struct cupti *c, bool stays)
 {
     int result = c->enable(CUPTI_KIND_CONCURRENT_KERNEL);
-    if (result == CUPTI_OK)
+    if (result == CUPTI_OK && !stays)
         c->disable(CUPTI_KIND_CONCURRENT_KERNEL);
     return result;
 }

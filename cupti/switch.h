@@ -19,11 +19,11 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
  * trains. */
 void switch_filter(const struct cupti *c);
 
-/* Disables what switch_on() enabled, calls first. */
-void switch_off(const struct cupti *c);
+/* Disables what switch_on() enabled, calls first; but_kernels: CONCURRENT_KERNEL stays on. */
+void switch_off(const struct cupti *c, bool but_kernels);
 
-/* Enables and disables CONCURRENT_KERNEL, which is what costs seconds and must come before modules and graphs. Returns CUPTI's
- * result. */
-int switch_first(const struct cupti *c);
+/* Enables CONCURRENT_KERNEL, which is what costs seconds and must come before modules and graphs, and unless it stays disables it again.
+ * Returns CUPTI's result. */
+int switch_first(const struct cupti *c, bool stays);
 
 #endif

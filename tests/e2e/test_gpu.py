@@ -296,7 +296,7 @@ def test_fork_after_cuda(tmp_path, how):
 
 # ---- CUPTI's versions --------------------------------------------------------------------------------------
 
-VERSIONS = [18, 22, 24, 26, 130000, 999999]
+VERSIONS = [18, 22, 24, 26, 130001, 999999]
 
 
 @pytest.mark.parametrize("name", ["copies", "events", "pools", "driver_only"])
@@ -308,7 +308,7 @@ def test_every_version_gives_the_same_trace(tmp_path, name):
         traces[version] = without_times(result.whole())
         assert result.trace()["cupti_version"] == version
         result.behaves()
-    reference = traces[130000]
+    reference = traces[130001]
     for version, rows in traces.items():
         assert rows == reference, f"{version}: {[(a, b) for a, b in zip(rows, reference) if a != b][:4]}"
 
@@ -320,7 +320,7 @@ def test_a_version_that_does_not_know_all_calls(tmp_path):
     assert counts(trace)["cuda_driver"] == 2 and counts(trace)["kernel"] == result.launched["graph_kernels"]
 
 
-@pytest.mark.parametrize("soname, version", [("11.8", 18), ("12", 26), ("13", 130000)])
+@pytest.mark.parametrize("soname, version", [("11.8", 18), ("12", 26), ("13", 130001)])
 def test_each_libcupti(tmp_path, soname, version):
     """The one that the process has loaded is taken, whichever there are beside it."""
     result = gpu_run("copies", tmp_path, env={"LD_PRELOAD": str(SIM / f"libcupti.so.{soname}")}, LOG="debug")

@@ -162,6 +162,38 @@ def test_buffers_are_refused(tmp_path):
     assert bool(found) == bool(result.cupti["dropped"])
 
 
+# ---- a version that hangs ---------------------------------------------------------------------------------------
+
+FRAIL = "version=130000,hold_disable=1"  # CUDA 13.0 as first released
+
+
+@pytest.mark.parametrize("repeat", [1, 3])
+def test_kernels_are_never_switched_off_where_that_hangs(tmp_path, repeat):
+    """Each window is whole and holds nothing of what ran between them, and what runs after the last is recycled."""
+    result = gpu_run("train", tmp_path, "--steps", 300, faults=FRAIL, WAIT=20, WARMUP=1, ACTIVE=3, REPEAT=repeat)
+    assert result.rc == 0 and len(result.traces) == repeat and result.parts == [], result.err
+    line, = words(result)
+    assert "may hang when kernels are switched off" in line and "13.0 Update 1" in line
+    for path in result.traces:
+        trace = load(path)
+        assert lost(trace) == {} and trace["cprof"]["gpu"]["kernels"] == 3 * 66 and counts(trace)["gpu_memcpy"] == 6
+        assert set(by_correlation(trace, "kernel")) <= set(by_correlation(trace, "cuda_runtime", "cuda_driver"))
+    assert result.cupti["records.concurrent_kernel"] > 250 * 66
+    assert result.cupti["misuse"] == 0 and result.cupti["refused"] == 0
+
+
+def test_a_flush_only_where_a_window_ends_where_that_may_crash(tmp_path):
+    """Two seconds of recording: the first release of 13.0 is flushed as often as a window ends, the next one as time goes by."""
+    flushes = {}
+    for version in (130000, 130001):
+        result = gpu_run("outlive", tmp_path / str(version), "--steps", 40, "--ms", 20, "--step-ms", 50, faults=f"version={version}",
+                         WARMUP=0, ACTIVE=40)
+        trace = result.trace()
+        assert lost(trace) == {} and trace["cprof"]["gpu"]["kernels"] == 40 * 5 + 1
+        flushes[version] = result.cupti["flushes"]
+    assert 1 <= flushes[130000] <= 3 and flushes[130001] >= 6, flushes
+
+
 # ---- time ------------------------------------------------------------------------------------------------------
 
 def test_kernels_without_a_time(tmp_path):
@@ -172,7 +204,7 @@ def test_kernels_without_a_time(tmp_path):
     assert words(result) == []
 
 
-@pytest.mark.parametrize("version, whole", [(18, False), (24, True), (130000, True), (130100, False)])
+@pytest.mark.parametrize("version, whole", [(18, False), (24, True), (130001, True), (130100, False)])
 def test_no_times_with_a_clock_of_ours(tmp_path, version, whole):
     """12.6U2 to 13.0 are not given a clock; where another version turns out to do the same, a line and the counts say it."""
     result = faulty(tmp_path, f"zero_with_callback=1,version={version}")
@@ -195,7 +227,7 @@ def test_first_kernels_by_the_systems_clock(tmp_path, version):
     assert trace["cprof"]["gpu"]["before_call"] < 10
 
 
-@pytest.mark.parametrize("version", [18, 130000])
+@pytest.mark.parametrize("version", [18, 130001])
 def test_kernels_before_their_launch(tmp_path, version):
     """A device clock that is 1 ms slow: every kernel stands where it says, counted, without an arrow back in time."""
     result = faulty(tmp_path, f"skew_ns=-1000000,version={version}")
@@ -211,7 +243,7 @@ quick = pytest.mark.skipif(bool(SANITIZER), reason="under a sanitizer's runtime 
 
 
 @quick
-@pytest.mark.parametrize("ppm, version", [(50, 130000), (500, 130000), (500, 18)])
+@pytest.mark.parametrize("ppm, version", [(50, 130001), (500, 130001), (500, 18)])
 def test_the_systems_clock_is_slewed(tmp_path, ppm, version):
     """As NTP does it, but every 20 ms the other way: each call is joined to its hook, each kernel comes after its call."""
     faults = f"slew_ppm={ppm},version={version}"

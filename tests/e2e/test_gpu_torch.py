@@ -93,5 +93,5 @@ def test_steps_are_the_optimizers(trace):
 
 
 def test_devices_and_versions_stand_in_the_head(trace):
-    assert [d["id"] for d in trace["deviceProperties"]] == [0, 1] and trace["cupti_version"] in (18, 130000)
+    assert [d["id"] for d in trace["deviceProperties"]] == [0, 1] and trace["cupti_version"] in (18, 130001)
     assert json.dumps(trace["deviceProperties"])

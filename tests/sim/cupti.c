@@ -116,7 +116,7 @@ static void find_version(void)
     else if (strstr(SIM_CUPTI_SONAME, ".so.11"))
         version = 18;
     else
-        version = strstr(SIM_CUPTI_SONAME, ".so.12") ? 26 : 130000;
+        version = strstr(SIM_CUPTI_SONAME, ".so.12") ? 26 : 130001;
     if (version >= 130000)
         atomic_store(&sim_settings.per_thread, true);
     atomic_store(&sim_settings.all_syncs, true);

@@ -103,6 +103,9 @@ EXPORTED CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 {
     CALL(cuptiActivityDisable);
     COUNT(disables);
+    while (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && sim_counters.records &&
+           sim_fault_on("hold_disable", false))
+        sim_sleep_ms(1000);
     CUptiResult result = check_kind(kind);
     if (result == CUPTI_SUCCESS)
         set_kind(kind, false);

@@ -190,6 +190,7 @@ const struct sim_core *sim_core(void);
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms
  *   hold_flush=1         FlushAll never returns (a hung CUPTI)
+ *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never returns (13.0 as first released may)
  */
 void sim_fault_set(const char *name, const char *value); /* value NULL: off */
 
