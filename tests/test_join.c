@@ -590,6 +590,51 @@ START_TEST(graph_nodes_know_who_captured_them)
 }
 END_TEST
 
+/* As CUPTI before 13.1 Update 1 says of graphs in later windows: the id of a launch that they have nothing to do with. */
+START_TEST(a_node_with_the_id_of_a_plain_launch)
+{
+    begin();
+    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct gpu_record node = kernel_record("node", 1, h.end + 1000);
+    struct gpu_record own = kernel_record("own", 1, h.end + 30000);
+    node.graph = 9;
+    node.node = 200;
+    fake_gpu_deliver(&node);
+    fake_gpu_deliver(&call);
+    fake_gpu_deliver(&own);
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "node"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "own"), 1);
+    ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 1);
+    ck_assert_ptr_null(strstr(trace_event(&t, 'X', "\"node\""), "External id"));
+    trace_check_lost(&t, "gpu_without_call", 1);
+    trace_check_lost(&t, "total", 1);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(launches_of_graphs_that_bring_nothing_are_counted)
+{
+    begin();
+    for (unsigned i = 1; i <= 3; i++) {
+        struct happened h = hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
+        struct gpu_record call = call_record("cudaGraphLaunch", i, h, 0, EFFECT_GRAPH);
+        struct gpu_record work = kernel_record("node", i, h.end + 1000);
+        work.graph = 9;
+        fake_gpu_deliver(&call);
+        if (i == 2)
+            fake_gpu_deliver(&work);
+    }
+    struct trace t = finish();
+    ck_assert(trace_number(t.text, "graph_launches") == 3);
+    ck_assert(trace_number(t.text, "graph_launches_without_work") == 2);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(ranges_stand_where_their_kernels_ran)
 {
     begin();
@@ -737,6 +782,8 @@ Suite *suite_join(void)
     tcase_add_test(c, step_0_of_a_program_with_marks_is_forgotten);
     tcase_add_test(c, kinds_are_off_between_windows);
     tcase_add_test(c, graph_nodes_know_who_captured_them);
+    tcase_add_test(c, a_node_with_the_id_of_a_plain_launch);
+    tcase_add_test(c, launches_of_graphs_that_bring_nothing_are_counted);
     tcase_add_test(c, ranges_stand_where_their_kernels_ran);
     tcase_add_loop_test(c, waits_name_the_recording, 0, 2);
     tcase_add_test(c, driver_memory_stands_on_the_caller);

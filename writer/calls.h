@@ -36,6 +36,7 @@ struct call {
     uint8_t effect;    /* enum gpu_effect; EFFECT_NONE when it failed or was captured */
     bool arrow;        /* an arrow starts at its row */
     bool done;         /* what it must cause has come */
+    bool brought;      /* work has come of it */
 };
 
 /* Full ids from CUPTI's 32 bits. */

@@ -9,10 +9,8 @@
 #include "writer/collectives.h"
 #include "writer/events.h"
 #include "writer/finished.h"
-#include "writer/gpu_memory.h"
 #include "writer/gpu_place.h"
 #include "writer/gpu_queue.h"
-#include "writer/window_memory.h"
 #include "writer/json_gpu.h"
 #include "writer/names.h"
 #include "writer/nodes.h"
@@ -21,6 +19,7 @@
 #include "writer/sync_waits.h"
 #include "writer/timeline.h"
 #include "writer/top.h"
+#include "writer/work_rows.h"
 
 static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
 static struct queue
@@ -29,7 +28,6 @@ static size_t drivers_old, shares_old;
 static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
 static uint64_t last_end; /* of the finished windows */
 static uint64_t late, hooks_waiting;
-static struct gpu_memory memory;
 
 /* ---- where things stand ---------------------------------------------------------------------------------- */
 
@@ -39,30 +37,7 @@ static void touched(struct window *w)
     w->gpu.last = clock_ticks();
 }
 
-/* The arrow from a call's row to what it caused. One that would lead back in time has no end in Perfetto: it is left out. */
-static void arrow(struct window *w, struct call *c, const struct json_place *to)
-{
-    if (c->state != CALL_WRITTEN)
-        return;
-    if (to->start_ns < c->at.start_ns) {
-        w->gpu.before_call++;
-        return;
-    }
-    if (!c->arrow)
-        json_gpu_arrow_start(&w->body, c->correlation, &c->at);
-    c->arrow = true;
-    json_gpu_arrow_end(&w->body, c->correlation, to);
-}
-
 /* ---- what runs on the device ----------------------------------------------------------------------------- */
-
-static void count_work(struct window *w, const struct gpu_record *r)
-{
-    uint64_t *n = r->kind == GPU_COPY   ? &w->gpu.copies
-                  : r->kind == GPU_FILL ? &w->gpu.fills
-                                        : &w->gpu.kernels;
-    ++*n;
-}
 
 /* One of a graph's nodes is not all of them. */
 static void caused(struct window *w, struct call *c)
@@ -70,159 +45,13 @@ static void caused(struct window *w, struct call *c)
     if (c->effect == EFFECT_KERNEL && !c->done)
         w->gpu.launches_waiting--;
     c->done = c->effect != EFFECT_GRAPH;
+    c->brought = true;
 }
 
 /* Whether more will or may come of a call. */
 static bool expects_nothing(const struct call *c)
 {
     return c->effect == EFFECT_NONE;
-}
-
-/* Its time, and, of a library call, the device on which it runs. */
-static void count_kernel(const struct join_windows *in, struct window *w, const struct call *c,
-                         const struct gpu_record *r, const struct json_place *at,
-                         const struct node_maker *maker)
-{
-    struct flop_stats *stats = window_flops(w, in->shared);
-    const struct share *share = shares_place(c->counted);
-    int64_t launched = c->at.start_ns ? c->at.start_ns : at->start_ns;
-    bool counted = c->counted != 0 || (maker && maker->work);
-    flop_stats_kernel(stats, launched, r->device, at->end_ns - at->start_ns, counted);
-    if (maker && maker->all)
-        flop_stats_replayed(stats, launched, r->device, maker->all);
-    if (share)
-        flop_stats_placed(stats, launched, r->device, share->where, share->flops);
-}
-
-/* flops: its own, when they are known. */
-static void write_work(const struct join_windows *in, struct window *w, struct call *c,
-                       const struct gpu_record *r, uint64_t flops)
-{
-    struct json_link link = {.external_id = c->external, .flops = flops};
-    const struct node_maker *maker = r->node ? nodes_find(r->node) : NULL;
-    if (maker) {
-        link.flops = r->kind == GPU_KERNEL ? nodes_flops(maker) : 0;
-        link.captured_by = maker->span;
-        link.captured_name = maker->name;
-        link.captured_name_len = maker->name_len;
-    }
-    struct transfer transfer;
-    if (r->kind == GPU_KERNEL && collectives_find(c->collective, &transfer))
-        link.transfer = &transfer;
-    uint32_t device =
-        r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
-    struct json_place at;
-    if (!gpu_place(w, in->shared, LANE_WORK, device, r->stream, r, &at))
-        return;
-    json_gpu_work(&w->body, r, &at, &link);
-    top_gpu(window_top(w, in->shared), r, &at, c->external);
-    if (r->kind == GPU_KERNEL)
-        count_kernel(in, w, c, r, &at, maker);
-    arrow(w, c, &at);
-    ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
-    count_work(w, r);
-    w->events++;
-}
-
-static void write_sync(const struct join_windows *in, struct window *w, struct call *c,
-                       const struct gpu_record *r)
-{
-    struct json_wait wait;
-    struct json_place at;
-    events_find(r, c->correlation, &wait);
-    if (!gpu_place(w, in->shared, LANE_SYNC, r->device, r->stream, r, &at))
-        return;
-    json_gpu_sync(&w->body, r, &at, c->external, &wait);
-    arrow(w, c, &at);
-    w->gpu.syncs++;
-    w->events++;
-}
-
-static void write_memory(const struct join_windows *in, struct window *w, struct call *c,
-                         const struct gpu_record *r)
-{
-    uint64_t allocated = gpu_memory_note(&memory, r);
-    window_memory_driver(w, r, allocated);
-    struct json_place at = window_place(w, in->shared, c->at.tid, r->start, r->end);
-    at.pid = c->at.pid;
-    if (c->at.tid)
-        json_gpu_memory(&w->body, r, &at, c->external, allocated);
-    w->events++;
-}
-
-/* The row of a record that is of this window. */
-static void put_work(const struct join_windows *in, struct window *w, struct call *c,
-                     const struct gpu_record *r)
-{
-    if (!window_room(w, in->shared))
-        return;
-    switch ((enum gpu_kind)r->kind) {
-    case GPU_KERNEL:
-        if (c->counted && shares_wait(c, r))
-            c->arrow = true; /* it will be, by the one that waits */
-        else
-            write_work(in, w, c, r, 0);
-        break;
-    case GPU_COPY:
-    case GPU_FILL:
-    case GPU_GRAPH:
-        write_work(in, w, c, r, 0);
-        break;
-    case GPU_SYNC:
-        write_sync(in, w, c, r);
-        c->done |= c->effect == EFFECT_WAIT;
-        break;
-    case GPU_MEMORY:
-        write_memory(in, w, c, r);
-        break;
-    case GPU_EVENT:
-    case GPU_CALL:
-    case GPU_OVERHEAD:
-        break;
-    }
-}
-
-/* A record whose call is known, into the call's file. */
-static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
-{
-    const struct join_windows *in = arg;
-    if (c->state == CALL_OUTSIDE) {
-        c->done = c->effect != EFFECT_GRAPH;
-        return;
-    }
-    struct window *w = c->state == CALL_WRITTEN ? in->numbered(c->window) : NULL;
-    if (!w) {
-        late++;
-        return;
-    }
-    touched(w);
-    if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
-        caused(w, c);
-    put_work(in, w, c, r);
-}
-
-/* A kernel that waited for those behind it. */
-static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops, void *arg)
-{
-    const struct join_windows *in = arg;
-    struct window *w = in->numbered(c->window);
-    if (w && window_room(w, in->shared))
-        write_work(in, w, c, r, flops);
-    in->relieve();
-}
-
-/* No room for a record, or no memory. */
-static void lose(const struct join_windows *in, const struct gpu_record *r)
-{
-    struct window *w = in->at(r->start);
-    if (w)
-        w->lost.n[LOSS_GPU_TABLE]++;
-}
-
-static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
-{
-    if (!calls_hold(c, r))
-        lose(in, r);
 }
 
 static void name_thread(const struct join_windows *in, struct window *w, struct timeline *t)
@@ -251,18 +80,79 @@ static void write_orphan(const struct join_windows *in, struct window *w,
         name_thread(in, w, timeline_of(r->memory.tid));
         nobody.at = window_place(w, in->shared, r->memory.tid, r->start, r->end);
     }
-    put_work(in, w, &nobody, r);
+    work_rows_put(in, w, &nobody, r);
+}
+
+/* Into the window of its time. */
+static void take_orphan(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (w)
+        write_orphan(in, w, r);
+    else
+        late += finished_missed(r->start);
+}
+
+/* "Incorrect correlation IDs for cudaGraphLaunch API calls and their associated kernel launches in profiling sessions after the first
+ * session" (release notes of CUPTI 13.1 Update 1, which has it mended): a node did not come of a call that launches no graph. */
+static bool is_of_another(const struct call *c, const struct gpu_record *r)
+{
+    return r->graph && r->kind <= GPU_FILL &&
+           (c->effect == EFFECT_KERNEL || c->effect == EFFECT_COPY || c->effect == EFFECT_WAIT);
+}
+
+/* A record whose call is known, into the call's file. */
+static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
+{
+    const struct join_windows *in = arg;
+    if (is_of_another(c, r)) {
+        take_orphan(in, r);
+        return;
+    }
+    if (c->state == CALL_OUTSIDE) {
+        c->done = c->effect != EFFECT_GRAPH;
+        return;
+    }
+    struct window *w = c->state == CALL_WRITTEN ? in->numbered(c->window) : NULL;
+    if (!w) {
+        late++;
+        return;
+    }
+    touched(w);
+    if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
+        caused(w, c);
+    work_rows_put(in, w, c, r);
+}
+
+/* A kernel that waited for those behind it. */
+static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops, void *arg)
+{
+    const struct join_windows *in = arg;
+    struct window *w = in->numbered(c->window);
+    if (w && window_room(w, in->shared))
+        work_row(in, w, c, r, flops);
+    in->relieve();
+}
+
+/* No room for a record, or no memory. */
+static void lose(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (w)
+        w->lost.n[LOSS_GPU_TABLE]++;
+}
+
+static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
+{
+    if (!calls_hold(c, r))
+        lose(in, r);
 }
 
 /* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id while it records no calls. */
 static void take_caused(const struct join_windows *in, const struct gpu_record *r)
 {
     if (r->correlation == 0) {
-        struct window *w = in->at(r->start);
-        if (w)
-            write_orphan(in, w, r);
-        else
-            late += finished_missed(r->start);
+        take_orphan(in, r);
         return;
     }
     struct call *c = calls_get(calls_extend(r->correlation), true);
@@ -414,6 +304,7 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
         w->gpu.launches_waiting++;
         c->counted = who->thread ? shares_launch(who->thread, who->innermost) : 0;
     }
+    w->gpu.graphs += c->effect == EFFECT_GRAPH;
     if (who->hook)
         hook_is_written(w, who->thread, who->hook);
     touched(w);
@@ -683,6 +574,7 @@ static void settle_call(struct call *c, void *arg)
         s->missing++;
         s->w->gpu.launches_waiting--;
     }
+    s->w->gpu.graphs_silent += of_window && !c->done && c->effect == EFFECT_GRAPH && !c->brought;
     c->done |= of_window;
     const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
     if (!oldest || s->in->at(oldest->start) != s->w)
@@ -733,6 +625,19 @@ static void count_missing(struct window *w, uint64_t missing)
         w->lost.n[LOSS_GPU_NO_KERNEL] += missing - known;
 }
 
+/* A graph of host functions brings nothing, so this is no loss. But one that was made before CUPTI began brings nothing either. */
+static void look_at_graphs(const struct window *w)
+{
+    static bool said;
+    if (said || w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs)
+        return;
+    said = true;
+    log_warn("CUPTI tells nothing of what %llu launches of CUDA graphs ran: kernels in these "
+             "graphs are missing",
+             (unsigned long long)w->gpu.graphs);
+    writer_note("nothing came of the launches of CUDA graphs: kernels in these graphs are missing");
+}
+
 void join_settle(const struct join_windows *in, struct window *w)
 {
     struct settling s = {in, w, 0};
@@ -743,13 +648,13 @@ void join_settle(const struct join_windows *in, struct window *w)
     shares_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
     shares_old = shares_waiting();
     count_missing(w, s.missing);
+    look_at_graphs(w);
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);
     ranges_take(w->serial, put_annotation, &s);
     w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
     w->lost.n[LOSS_NAMES] += names_refused();
-    w->lost.n[LOSS_MEMORY_TABLE] += memory.refused;
-    memory.refused = 0;
+    w->lost.n[LOSS_MEMORY_TABLE] += work_rows_refused();
 }
 
 void join_finished(uint64_t end)

@@ -440,10 +440,12 @@ static void put_gpu(struct buf *b, const struct window_gpu *g)
         return;
     buf_printf(b,
                "\"gpu\": {\"records\": %llu, \"kernels\": %llu, \"copies\": %llu, \"fills\": %llu, "
-               "\"syncs\": %llu, \"before_call\": %llu}, ",
+               "\"syncs\": %llu, \"before_call\": %llu, \"graph_launches\": %llu, "
+               "\"graph_launches_without_work\": %llu}, ",
                (unsigned long long)g->records, (unsigned long long)g->kernels,
                (unsigned long long)g->copies, (unsigned long long)g->fills,
-               (unsigned long long)g->syncs, (unsigned long long)g->before_call);
+               (unsigned long long)g->syncs, (unsigned long long)g->before_call,
+               (unsigned long long)g->graphs, (unsigned long long)g->graphs_silent);
 }
 
 /* The `cprof` object: what this file holds, what it lost, and what recording it cost. */

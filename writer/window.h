@@ -38,6 +38,8 @@ struct window_gpu {
     uint64_t last; /* ticks of the cprof thread's clock when a record last came for it */
     uint64_t kernels, copies, fills, syncs; /* rows */
     uint64_t before_call; /* device records that seem to begin before their call */
+    uint64_t graphs,
+        graphs_silent; /* launches of graphs; those of which nothing came, when the window is settled */
     struct driver_peak driver[DRIVER_PEAKS];
     unsigned n_driver;
 };

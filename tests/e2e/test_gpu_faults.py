@@ -162,6 +162,19 @@ def test_buffers_are_refused(tmp_path):
     assert bool(found) == bool(result.cupti["dropped"])
 
 
+# ---- graphs -----------------------------------------------------------------------------------------------------
+
+def test_graphs_of_which_nothing_comes(tmp_path):
+    """One line and the head of the trace say it: launches without their kernels would else look like graphs of none."""
+    result = gpu_run("graphs", tmp_path, faults="no_nodes=1")
+    trace, launches = result.trace(), result.launched["graph_launches"]
+    line, = words(result)
+    assert f"nothing of what {launches} launches of CUDA graphs ran" in line
+    assert any("launches of CUDA graphs" in note for note in trace["cprof"]["notes"])
+    gpu = trace["cprof"]["gpu"]
+    assert (gpu["graph_launches"], gpu["graph_launches_without_work"], lost(trace)) == (launches, launches, {})
+
+
 # ---- a version that hangs ---------------------------------------------------------------------------------------
 
 FRAIL = "version=130000,hold_disable=1"  # CUDA 13.0 as first released

@@ -307,6 +307,11 @@ static bool is_traced(uint32_t graph)
            (traced[graph % TRACED / 64] >> graph % 64 & 1);
 }
 
+static bool without_records(uint32_t graph)
+{
+    return is_traced(graph) || (graph && sim_fault_on("no_nodes", false));
+}
+
 static uint32_t callback_of(enum sim_resource resource)
 {
     static const uint32_t cbids[] = {
@@ -384,7 +389,7 @@ static struct slot *queued_kernel(const struct sim_work *w)
     uint32_t kind = on(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, w->context)
                         ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
                         : CUPTI_ACTIVITY_KIND_KERNEL;
-    if (!on(kind, w->context) || is_traced(w->graph))
+    if (!on(kind, w->context) || without_records(w->graph))
         return NULL;
     bool overhead = on(CUPTI_ACTIVITY_KIND_OVERHEAD, 0);
     bool latency = atomic_load_explicit(&sim_settings.latency, memory_order_relaxed);
@@ -428,7 +433,7 @@ static struct slot *queued_kernel(const struct sim_work *w)
 
 static struct slot *queued_copy(const struct sim_work *w)
 {
-    if (!on(CUPTI_ACTIVITY_KIND_MEMCPY, w->context) || is_traced(w->graph) || sim_drop_this())
+    if (!on(CUPTI_ACTIVITY_KIND_MEMCPY, w->context) || without_records(w->graph) || sim_drop_this())
         return NULL;
     CUpti_ActivityMemcpy6 record = {
         .kind = CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -455,7 +460,7 @@ static struct slot *queued_peer_copy(const struct sim_work *w)
 {
     bool wanted_here =
         on(CUPTI_ACTIVITY_KIND_MEMCPY2, w->context) || on(CUPTI_ACTIVITY_KIND_MEMCPY, w->context);
-    if (!wanted_here || is_traced(w->graph) || sim_drop_this())
+    if (!wanted_here || without_records(w->graph) || sim_drop_this())
         return NULL;
     CUpti_ActivityMemcpyPtoP4 record = {
         .kind = CUPTI_ACTIVITY_KIND_MEMCPY2,
@@ -482,7 +487,7 @@ static struct slot *queued_peer_copy(const struct sim_work *w)
 
 static struct slot *queued_fill(const struct sim_work *w)
 {
-    if (!on(CUPTI_ACTIVITY_KIND_MEMSET, w->context) || is_traced(w->graph) || sim_drop_this())
+    if (!on(CUPTI_ACTIVITY_KIND_MEMSET, w->context) || without_records(w->graph) || sim_drop_this())
         return NULL;
     CUpti_ActivityMemset4 record = {
         .kind = CUPTI_ACTIVITY_KIND_MEMSET,

@@ -189,6 +189,7 @@ const struct sim_core *sim_core(void);
  *   wrap=1               correlation ids start 1000 before 2^32
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms
+ *   no_nodes=1           nodes of graphs give no records
  *   hold_flush=1         FlushAll never returns (a hung CUPTI)
  *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never returns (13.0 as first released may)
  */
