@@ -110,7 +110,8 @@ setup:
 
 ## demo: trace a small PyTorch training run (on the GPU where there is one) and say where the trace is
 .PHONY: demo
-demo: setup
+demo:
+	$(Q)BUILD=$(BUILD) bash scripts/setup.sh --demo
 	$(Q)$(MAKE) all
 	$(Q)BUILD=$(BUILD) bash scripts/demo.sh
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what this machine lacks to build and test cprof: distribution packages, and a Python environment
 # in .venv with PyTorch. Safe to run again at any time; when nothing changed since the last run it returns
-# at once (build/.setup holds the key of that run). `--force` looks at everything again.
+# at once (build/.setup holds the key of that run). `--force` looks at everything again; `--demo` installs only
+# what the library and a PyTorch program want.
 #
 # Nothing missing here is fatal but a C compiler, make and zlib: each absent thing is named in one line, and
 # the tests that need it skip with their reason.
@@ -13,6 +14,7 @@ BUILD=${BUILD:-build}
 PYTHON=${PYTHON:-python3}
 VENV=.venv
 STAMP=$BUILD/.setup
+for_demo=""
 notes=""
 
 say() { echo "setup: $*"; }
@@ -24,8 +26,14 @@ note() {
 # ---- fast way out -------------------------------------------------------------------------------------
 
 key=$(cat scripts/setup.sh scripts/requirements.txt | cksum; command -v "$PYTHON"; echo "$(id -u) ${CUDA_HOME:-}")
-if [ "${1:-}" != --force ] && [ -x $VENV/bin/python ] && [ -f "$STAMP" ] &&
-    [ "$(sed '/^--$/,$d' "$STAMP")" = "$key" ]; then
+is_done() { [ -x $VENV/bin/python ] && [ -f "$1" ] && [ "$(sed '/^--$/,$d' "$1")" = "$key" ]; }
+
+if [ "${1:-}" = --demo ]; then
+    for_demo=yes
+    is_done "$STAMP" && exit 0
+    STAMP=$STAMP-demo
+fi
+if [ "${1:-}" != --force ] && is_done "$STAMP"; then
     sed '1,/^--$/d; s/^/setup: /' "$STAMP"
     [ -z "$(sed '1,/^--$/d' "$STAMP")" ] || say "(scripts/setup.sh --force tries again)"
     exit 0
@@ -103,29 +111,33 @@ need_tool "$compiler_works" "gcc libc6-dev" "no build without a C compiler" || f
 need_tool "$zlib_works" zlib1g-dev "no build without zlib.h and libz.a" || failed=yes
 need_tool "$jsonc_works" libjson-c-dev "traces of other tools cannot be handed in" || true
 need_tool "$isal_works" libisal-dev "traces are compressed by zlib only" || true
-need_tool "$check_works && command -v pkg-config" "check pkg-config" "unit tests cannot be built" || failed=yes
-need_tool 'command -v g++' g++ "the check of torch's C++ layouts skips" || true
-need_tool 'command -v readelf' binutils "make lint cannot read the library" || true
-need_tool 'command -v clang' clang "make lint skips the clang build" || true
-lto_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "int main(void){return 0;}" >$d/a.c &&
-    { clang -flto -o $d/a $d/a.c || clang -flto -fuse-ld=lld -o $d/a $d/a.c; }'
-need_tool "$lto_works" lld "tests of programs built by clang -flto skip" || true
-need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
-need_tool 'command -v localedef && ls /usr/share/i18n/charmaps/ANSI_X3.4-1968*' locales "tests in a locale with a decimal comma skip" || true
-need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native stacks skip" || true
-need_tool 'command -v eu-addr2line' elfutils "tests of native lines by it skip" || true
-need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
-need_tool 'echo "#include <mpi.h>" | mpicc.openmpi -E -x c -' libopenmpi-dev "tests of Open MPI's transfers skip" || true
-need_tool 'echo "#include <mpi.h>" | mpicc.mpich -E -x c - && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true
-nginx_works='PATH=$PATH:/usr/sbin; nginx -V 2>&1 | grep -q http_dav_module'
-# Where systemd runs, installing it would start a web server on port 80: left to whoever owns the machine.
-if [ -d /run/systemd/system ]; then
-    bash -c "$nginx_works" || note "missing: nginx with http_dav_module (tests of uploads to it skip)"
-else
-    need_tool "$nginx_works" nginx-light "tests of uploads to it skip" || true
-fi
-need_tool 'command -v curl' curl "uploads are not tested" || true
-need_browser
+need_tool 'command -v g++' g++ "names of kernels stay mangled; the check of torch's C++ layouts skips" || true
+# What only the tests, lint and benches use.
+need_tools_of_tests() {
+    need_tool "$check_works && command -v pkg-config" "check pkg-config" "unit tests cannot be built" || failed=yes
+    need_tool 'command -v readelf' binutils "make lint cannot read the library" || true
+    need_tool 'command -v clang' clang "make lint skips the clang build" || true
+    lto_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "int main(void){return 0;}" >$d/a.c &&
+        { clang -flto -o $d/a $d/a.c || clang -flto -fuse-ld=lld -o $d/a $d/a.c; }'
+    need_tool "$lto_works" lld "tests of programs built by clang -flto skip" || true
+    need_tool 'command -v clang-format' clang-format "make lint skips the formatting" || true
+    need_tool 'command -v localedef && ls /usr/share/i18n/charmaps/ANSI_X3.4-1968*' locales "tests in a locale with a decimal comma skip" || true
+    need_tool 'ldconfig -p | grep -q libunwind.so.8' libunwind8 "tests of native stacks skip" || true
+    need_tool 'command -v eu-addr2line' elfutils "tests of native lines by it skip" || true
+    need_tool 'command -v mpirun' openmpi-bin "tests of MPI launches skip" || true
+    need_tool 'echo "#include <mpi.h>" | mpicc.openmpi -E -x c -' libopenmpi-dev "tests of Open MPI's transfers skip" || true
+    need_tool 'echo "#include <mpi.h>" | mpicc.mpich -E -x c - && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true
+    nginx_works='PATH=$PATH:/usr/sbin; nginx -V 2>&1 | grep -q http_dav_module'
+    # Where systemd runs, installing it would start a web server on port 80: left to whoever owns the machine.
+    if [ -d /run/systemd/system ]; then
+        bash -c "$nginx_works" || note "missing: nginx with http_dav_module (tests of uploads to it skip)"
+    else
+        need_tool "$nginx_works" nginx-light "tests of uploads to it skip" || true
+    fi
+    need_tool 'command -v curl' curl "uploads are not tested" || true
+    need_browser
+}
+[ -n "$for_demo" ] || need_tools_of_tests
 
 # ---- Python -------------------------------------------------------------------------------------------
 
@@ -203,7 +215,7 @@ setup_python() {
         say "installing $name (pip)"
         pip_install $options "${line%%[ #]*}"
         has_module $VENV/bin/python "$module" || note "missing: $name (pip could not install it; tests that need it skip)"
-    done <scripts/requirements.txt
+    done < <(if [ -n "$for_demo" ]; then grep '^numpy' scripts/requirements.txt; else cat scripts/requirements.txt; fi)
 }
 setup_python
 
@@ -232,18 +244,22 @@ find_cuda_headers() {
         [ -d "$found" ] && cuda_headers_work "$found" && echo "$found" && return
     done
 }
-mkdir -p "$BUILD"
-cuda=$(find_cuda_headers)
-if [ -z "$cuda" ] && $VENV/bin/python -m pip --version >/dev/null 2>&1; then
-    say "installing the headers of CUDA 13.0 (pip: nvidia-cuda-runtime, nvidia-cuda-cupti, nvidia-cuda-crt)"
-    pip_install --no-deps --upgrade --target $VENV/cuda \
-        'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*' 'nvidia-cuda-crt==13.0.*'
-    rm -rf $VENV/cuda/nvidia/cu13/lib
+need_cuda_headers() {
+    local cuda
     cuda=$(find_cuda_headers)
-fi
-[ -n "$cuda" ] || note "missing: CUDA headers of version 13 (no simulated GPU: its tests skip)"
-printf '# Written by scripts/setup.sh.\nCUDA_INC := %s\n' "$cuda" >"$BUILD/cuda.mk.new"
-cmp -s "$BUILD/cuda.mk.new" "$BUILD/cuda.mk" && rm "$BUILD/cuda.mk.new" || mv "$BUILD/cuda.mk.new" "$BUILD/cuda.mk"
+    if [ -z "$cuda" ] && $VENV/bin/python -m pip --version >/dev/null 2>&1; then
+        say "installing the headers of CUDA 13.0 (pip: nvidia-cuda-runtime, nvidia-cuda-cupti, nvidia-cuda-crt)"
+        pip_install --no-deps --upgrade --target $VENV/cuda \
+            'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*' 'nvidia-cuda-crt==13.0.*'
+        rm -rf $VENV/cuda/nvidia/cu13/lib
+        cuda=$(find_cuda_headers)
+    fi
+    [ -n "$cuda" ] || note "missing: CUDA headers of version 13 (no simulated GPU: its tests skip)"
+    printf '# Written by scripts/setup.sh.\nCUDA_INC := %s\n' "$cuda" >"$BUILD/cuda.mk.new"
+    cmp -s "$BUILD/cuda.mk.new" "$BUILD/cuda.mk" && rm "$BUILD/cuda.mk.new" || mv "$BUILD/cuda.mk.new" "$BUILD/cuda.mk"
+}
+mkdir -p "$BUILD"
+[ -n "$for_demo" ] || need_cuda_headers
 
 [ -z "$failed" ] || exit 1
 printf '%s\n--\n%s' "$key" "$notes" >"$STAMP"
