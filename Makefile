@@ -355,10 +355,12 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lm
 
+# It stands in for one whose functions are found by name.
+$(BUILD)/e2e/interpreter: private E2E_LDFLAGS := -rdynamic
 $(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h tests/e2e/c/*.h) $(BUILD)/.flags
 	$(SAY) "  CC      $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra $(WERROR) $(INCLUDES) -o $@ $< -ldl -lpthread -lm
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra $(WERROR) $(INCLUDES) $(E2E_LDFLAGS) -o $@ $< -ldl -lpthread -lm
 
 $(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
 	$(SAY) "  CC      $@"

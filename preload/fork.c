@@ -11,6 +11,7 @@
 #include "preload/init.h"
 #include "preload/lock_spy.h"
 #include "preload/resolve.h"
+#include "preload/thread_count.h"
 #include "writer/writer.h"
 
 /* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
@@ -133,6 +134,7 @@ static void release(bool child)
 static void in_parent(void)
 {
     release(false);
+    thread_count_forked();
 }
 
 /* One thread is left, and it holds the locks. */

@@ -39,6 +39,7 @@
 #include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
+#include "preload/thread_count.h"
 #include "preload/torch.h"
 #include "preload/torch_modules.h"
 #include "preload/trigger.h"
@@ -133,7 +134,8 @@ static void look_around(void)
     struct link_map *self = NULL;
     Dl_info info;
     config_capture();
-    process_start(); /* its wrappers forward also where cprof is off */
+    process_start(); /* their wrappers forward also where cprof is off */
+    thread_count_start();
     if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
         self = NULL;
     static char room[PATH_MAX];

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "writer/futex.h"
+#include "writer/life.h"
 #include "writer/writer.h"
 
 #ifndef SYS_close_range
@@ -93,6 +94,7 @@ static void *do_work(void *unused)
     prctl(PR_SET_NAME, "cprof-files", 0, 0, 0);
     if (syscall(SYS_close_range, 0u, UINT_MAX, UNSHARE) != 0) {
         refusal = errno;
+        life_thread(-1);
         give_turn(REFUSED);
         return unused;
     }
@@ -102,8 +104,10 @@ static void *do_work(void *unused)
     give_turn(OURS);
     for (;;) {
         wait_while(OURS);
-        if (atomic_load(&turn) == ENDING)
+        if (atomic_load(&turn) == ENDING) {
+            life_thread(-1);
             return unused;
+        }
         serve();
         count_time();
         give_turn(OURS);
@@ -119,10 +123,13 @@ static int start(void)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, STACK);
     atomic_store(&turn, ASIDE);
+    life_thread(1);
     int error = pthread_create(&thread, &attr, do_work, NULL);
     pthread_attr_destroy(&attr);
-    if (error)
+    if (error) {
+        life_thread(-1);
         return error;
+    }
     wait_while(ASIDE);
     return atomic_load(&turn) == REFUSED ? refusal : 0;
 }

@@ -13,6 +13,8 @@
 #define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
 
 static _Atomic uint32_t life; /* futex: enum writer_life; start, exit and the cprof thread write */
+static _Atomic int threads;
+static void *(*cprof_thread)(void *); /* what it runs */
 
 enum writer_life life_now(void)
 {
@@ -51,6 +53,24 @@ void life_wait_past(enum writer_life part, int64_t most_ms)
     }
 }
 
+void life_thread(int change)
+{
+    atomic_fetch_add(&threads, change);
+}
+
+unsigned writer_threads(void)
+{
+    int n = life_now() == WRITER_ABANDONED ? 0 : atomic_load(&threads);
+    return n > 0 ? (unsigned)n : 0;
+}
+
+static void *live(void *arg)
+{
+    void *result = cprof_thread(arg);
+    life_thread(-1);
+    return result;
+}
+
 int life_start(void *(*run)(void *), const struct writer_options *options)
 {
     pthread_attr_t attr;
@@ -64,9 +84,13 @@ int life_start(void *(*run)(void *), const struct writer_options *options)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    int error = pthread_create(&thread, &attr, run, NULL);
+    cprof_thread = run;
+    life_thread(1);
+    int error = pthread_create(&thread, &attr, live, NULL);
     if (error == EINVAL && options->affinity)
-        error = pthread_create(&thread, &plain, run, NULL);
+        error = pthread_create(&thread, &plain, live, NULL);
+    if (error)
+        life_thread(-1);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return error;

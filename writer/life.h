@@ -39,4 +39,7 @@ void life_wait_past(enum writer_life part, int64_t most_ms);
  * application thread, once. */
 int life_start(void *(*run)(void *), const struct writer_options *options);
 
+/* A thread of ours is about to begin (1), or ends (-1): for writer_threads(). Any thread. */
+void life_thread(int change);
+
 #endif

@@ -384,6 +384,9 @@ void loader_release(bool child); /* as above */
 /* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op for good. */
 void writer_abandon(void);
 
+/* How many threads of this process are ours, those that are just beginning included; 0 in a forked child. Any thread. */
+unsigned writer_threads(void);
+
 /* Key and value of a metadata entry that stands in the open and every later trace; raw_json is trusted JSON text. Copied. The last
  * value of a key wins. Any thread; takes a lock; false, and nothing is changed: no memory, more than 64 keys, or more than 1 MiB in
  * all. */

@@ -115,8 +115,8 @@ def test_exit_from_a_signal_handler(tmp_path, client, work):
 
 
 def assert_fork_alone_speaks(result):
-    """Nothing stands on stderr but what Python 3.12 and later say, once for a line of the program, of a fork in a process that has another
-    thread: cprof's is one (README, limitations). A child, which has no thread but its own, forks in silence."""
+    """Nothing stands on stderr but what Python 3.12 and later say, once for a line of the program, of a fork in a process that has other
+    threads of its own. A child, which has no thread but its own, forks in silence."""
     warning = (r"<string>:\d+: DeprecationWarning: This process \(pid=\d+\) is multi-threaded, use of fork\(\) may lead to deadlocks in the "
                r"child\.\n( +pid = os\.fork\(\)\n)?")
     assert re.fullmatch(warning if sys.version_info >= (3, 12) else "", result.others), result.others
@@ -187,9 +187,21 @@ def test_forked_children_are_inert(tmp_path, client, end):
             calls(100)
     """, tmp_path, client)
     assert result.rc == 0 and result.out == ""
-    assert_fork_alone_speaks(result)
+    assert result.others == ""
     assert 1099 <= mallocs(result) <= 1100
     assert len(result.said) == 1
+
+
+@pytest.mark.parametrize("own", [0, 2])
+def test_an_interpreter_is_not_warned_of_our_threads(tmp_path, own):
+    """Right after a fork it counts without them; who asks without one is told of all."""
+    result = support.run(support.program("interpreter", "--threads", own), tmp_path, WARMUP=0, ACTIVE=2)
+    assert result.rc == 0 and result.others == "", result.err
+    counts = re.findall(r"^forked (\d+) (\d+)$", result.out, re.M)
+    assert [int(asked) for asked, _ in counts] == [1 + own] * 3
+    assert all(2 + own <= int(again) <= 3 + own for _, again in counts), counts
+    plain = support.run(support.program("interpreter", "--threads", own), tmp_path / "without", preload=False)
+    assert re.findall(r"^forked (\d+) (\d+)$", plain.out, re.M) == [(str(1 + own),) * 2] * 3
 
 
 def test_grandchildren_and_programs_started_by_children(tmp_path, client):
@@ -208,7 +220,7 @@ def test_grandchildren_and_programs_started_by_children(tmp_path, client):
         calls(10)
     """, tmp_path, client)
     assert result.rc == 0 and result.out == "from a program\n"
-    assert_fork_alone_speaks(result)
+    assert result.others == ""
     assert mallocs(result) >= 19
 
 

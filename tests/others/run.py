@@ -36,11 +36,6 @@ CPYTHON = """
     test_readline test_code_module test_import test_importlib test_largefile test_openpty test_setcomps test_syslog test_sched test_timeout
 """.split()
 
-# Differences that are known, with the reason; the README names them.
-KNOWN = {
-    "test.test_threading.ThreadTests.test_main_thread_after_fork": "from 3.12 on os.fork() warns of every other thread of the process, so of cprof's",
-}
-
 # Not the leader of its session, which opening a pseudo-terminal would give a terminal whose end is SIGHUP: test_pty up to 3.7.
 FOLLOWS = ["sh", "-c", '"$@"; exit $?', "sh"]
 
@@ -195,11 +190,9 @@ def main():
                     continue
                 begun = time.monotonic()
                 found = compare(case, mode, LIBRARY, WAKE, folder)
-                known = [line for line in found if line.partition(":")[0] in KNOWN]
-                found = [line for line in found if line not in known]
                 done, bad = done + 1, bad + bool(found)
-                print(f"{'DIFFERENT ' if found else 'same      '} {case.name}, {mode} ({time.monotonic() - begun:.0f} s)", *found,
-                      *(f"known: {line} ({KNOWN[line.partition(':')[0]]})" for line in known), sep="\n           ", flush=True)
+                print(f"{'DIFFERENT ' if found else 'same      '} {case.name}, {mode} ({time.monotonic() - begun:.0f} s)", *found, sep="\n           ",
+                      flush=True)
     print(f"{done} compared, {bad} different")
     return 1 if bad else 0
 
