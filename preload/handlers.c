@@ -165,23 +165,42 @@ void handlers_start(const struct config *config, bool helper)
         writer_listen(&listener);
 }
 
-/* Opens the shared object and takes its handler. False, with a line. */
-static bool open_object(struct entry *e)
+typedef const struct cprof_trace_handler *(*open_function)(const char *argument);
+
+/* Loads the shared object; its cprof_trace_handler_open(). NULL, with a line. */
+static open_function load_object(const struct entry *e)
 {
-    const struct cprof_trace_handler *(*open)(const char *) = NULL;
+    open_function open = NULL;
     void *object = dlopen(e->path, RTLD_NOW | RTLD_LOCAL);
     if (!object) {
         const char *why = dlerror();
         log_error("trace handler %s cannot be loaded: %s; it is left out", e->path,
                   why ? why : "no reason given");
-        return false;
+        return NULL;
     }
     *(void **)&open = dlsym(object, "cprof_trace_handler_open");
-    const struct cprof_trace_handler *given = open ? open(e->argument) : NULL;
-    const char *name = e->h.name;
     if (!open)
         log_error("trace handler %s has no cprof_trace_handler_open(); it is left out", e->path);
-    else if (!given)
+    return open;
+}
+
+void handlers_try(const struct config *config)
+{
+    struct entry *e;
+    handlers_start(config, true);
+    for (unsigned i = 0; (e = entry_at(i)) != NULL; i++)
+        load_object(e);
+}
+
+/* Opens the shared object and takes its handler. False, with a line. */
+static bool open_object(struct entry *e)
+{
+    open_function open = load_object(e);
+    if (!open)
+        return false;
+    const struct cprof_trace_handler *given = open(e->argument);
+    const char *name = e->h.name;
+    if (!given)
         log_error("trace handler %s refuses: cprof_trace_handler_open(\"%s\") returned none; it is "
                   "left out",
                   e->path, e->argument);

@@ -14,6 +14,9 @@ struct cprof_trace_handler;
  * process below a traced one, which has nothing to tell before its first step. Once, by the waking thread, before the first edge. */
 void handlers_start(const struct config *config, bool helper);
 
+/* Instead: loads them at once, a line for each that cannot be loaded or has nothing to open, and asks none of them for its handler. */
+void handlers_try(const struct config *config);
+
 /* Tells that a trace is whole. cprof thread. */
 void handlers_trace_ready(const struct saved_trace *trace);
 

@@ -324,6 +324,26 @@ void cprof_wake(enum wake_reason reason)
     errno = saved;
 }
 
+/* `cprof doctor` asks so what of the settings cannot work: the lines that waking up writes, and no part is started. The process stays
+ * without cprof. False: cprof is off here. */
+__attribute__((visibility("default"))) int cprof_try_settings(void);
+int cprof_try_settings(void)
+{
+    int asleep = LIFE_ASLEEP;
+    struct flop_peaks peaks;
+    if (!prepare() || !atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_OVER))
+        return false;
+    const struct config *config = config_get();
+    address_space_allows();
+    identity_start(config);
+    after_start(config);
+    if (config->with_flops)
+        peaks_read(config->peak_tflops, &peaks);
+    handlers_try(config);
+    trigger_try(config);
+    return true;
+}
+
 /* Not in what the waker itself calls, nor in a child that was forked meanwhile. */
 static bool another_thread_wakes(void)
 {

@@ -312,16 +312,20 @@ void trigger_finish(void)
 
 /* ---- life ------------------------------------------------------------------------------------------------- */
 
+bool trigger_try(const struct config *given)
+{
+    const char *name = config_trigger_name();
+    return given->trigger == CONFIG_TRIGGER_SIGNAL ? start_signal(name)
+           : given->trigger == CONFIG_TRIGGER_FILE ? start_file(name)
+                                                   : given->trigger == CONFIG_TRIGGER_SOCKET;
+}
+
 void trigger_start(const struct config *given)
 {
     if (given->trigger == CONFIG_TRIGGER_OFF || atomic_exchange(&started, true))
         return;
     config = given;
-    const char *name = config_trigger_name();
-    bool ready = given->trigger == CONFIG_TRIGGER_SIGNAL ? start_signal(name)
-                 : given->trigger == CONFIG_TRIGGER_FILE ? start_file(name)
-                                                         : given->trigger == CONFIG_TRIGGER_SOCKET;
-    if (!ready || !writer_run())
+    if (!trigger_try(given) || !writer_run())
         return;
     atomic_store(&on, true);
     writer_wake(); /* it may have gone to sleep for good */

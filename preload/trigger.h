@@ -46,7 +46,11 @@ bool trigger_parse(const char *text, struct trigger_request *request);
 /* The number of the signal that CPROF_TRIGGER=signal:NAME may name ("USR2", "SIGUSR2", "RTMIN+3"); 0: none. Pure. */
 int trigger_signal_number(const char *name);
 
-/* Makes the trigger ready and starts the cprof thread where it is needed; a line when it cannot be. Once: at wake-up, or for a process
+/* Makes what waits for requests ready, but for the cprof thread that looks for them. False: nothing is waited for, after a line where the
+ * trigger cannot be. Once. Application thread. */
+bool trigger_try(const struct config *config);
+
+/* trigger_try(), and starts the cprof thread where it is needed. Once: at wake-up, or for a process
  * that is no rank yet with its first step mark. Application thread. */
 void trigger_start(const struct config *config);
 

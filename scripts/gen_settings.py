@@ -110,8 +110,7 @@ def python_table():
             row = (name, kind, default, int(low), int(high), allowed, text)
             lines.append(f"        {row!r},")
         lines.append("    ]),")
-    internal = [row[0] for row in rows() if row[7] == "INTERNAL"]
-    lines += ["]", "", "# Set by the library itself, or read by the command only.", f"INTERNAL = {internal!r}", "", "# What stands in braces in CPROF_FILENAME, and in CPROF_FOLDER.", f"FILE_VARIABLES = {variables!r}",
+    lines += ["]", "", "# What stands in braces in CPROF_FILENAME, and in CPROF_FOLDER.", f"FILE_VARIABLES = {variables!r}",
               f"FOLDER_VARIABLES = {variables[:n_run]!r}", "",
               "# First and last version of torch for each row of known layouts.", "TORCH_VERSIONS = ["]
     lines += [f"    {pair!r}," for pair in torch_versions()]

@@ -346,8 +346,8 @@ def test_doctor_says_what_is_off(tmp_path):
     assert found["off", "torch"].startswith("99.1.0: its layout is not known")
     assert "/proc cannot be written to" in found["off", "folder"]
     said = [text for state, what, text in lines if (state, what) == ("warn", "settings")]
-    assert said == ["CPROF_ACTIV: unknown; did you mean CPROF_ACTIVE?",
-                    "CPROF_WAIT=x: must be a whole number from 0 to 2147483647; the default counts"]
+    assert sorted(said) == ["CPROF_ACTIV: unknown setting; did you mean CPROF_ACTIVE?",
+                            "CPROF_WAIT=x: must be a whole number from 0 to 2147483647; using the default 0"]
     assert "CPROF_WAIT" not in found["ok", "settings"] and "CPROF_REPEAT=0" in found["ok", "settings"]
     assert found["ok", "schedule"] == "steps 11 to 14, then 4 of every 5"
     assert found["ok", "rank"] == "3 of 8 (torchrun's variables)"
@@ -371,25 +371,64 @@ def test_disabled_is_off():
     assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0" in done.stdout
 
 
-def test_doctor_names_trace_handlers():
-    done = cprof("doctor", env={"CPROF_TRACE_HANDLERS": "./a.so=x,./b.so"})
-    assert "ok    handlers  CPROF_TRACE_HANDLERS=./a.so=x,./b.so\n" in done.stdout
-
-
 @pytest.mark.parametrize("name, value, why", [
-    ("REMOTE_URL", "ftp://host/x", "must begin with http://, https:// or s3://"), ("REMOTE_URL", "s3:///x", "names no bucket"),
-    ("REMOTE_URL", "https://", "names no host"), ("REMOTE_URL", "http:///x", "names no host"),
-    ("ON_TRACE_READY", "no-such-program {x}", "no-such-program: no such program"), ("ON_TRACE_READY", "'a", "a quote is not closed"),
-    ("ON_TRACE_READY", "sh:anything", None), ("ON_TRACE_READY", "ls -l 'a b'", None), ("REMOTE_URL", "HTTP://host", None)])
-def test_doctor_says_what_of_outputs_does_not_work(name, value, why):
-    """As the library does when it starts."""
+    ("REMOTE_URL", "ftp://host/x", "must begin with http://, https:// or s3://; nothing is uploaded"),
+    ("REMOTE_URL", "s3:///x", "names no bucket; nothing is uploaded"), ("REMOTE_URL", "https://", "names no host; nothing is uploaded"),
+    ("ON_TRACE_READY", "no-such-program {x}", "no-such-program: no such program; it is not run"),
+    ("ON_TRACE_READY", "'a", "a quote is not closed, or there are more than 255 words; it is not run"),
+    ("ON_TRACE_READY", "sh:anything", None), ("ON_TRACE_READY", "ls -l 'a b'", None), ("REMOTE_URL", "HTTP://host", None),
+    ("TENSORBOARD_DIR", "/tmp/{epoch}", "unknown variable {epoch}"), ("TENSORBOARD_DIR", "here/{rank}", None),
+    ("TRACE_HANDLERS", "./gone.so=x", "trace handler ./gone.so cannot be loaded"),
+    ("TRACE_HANDLERS", str(support.LIBRARY), "has no cprof_trace_handler_open()"),
+    ("TRACE_HANDLERS", f"{support.BUILD}/e2e/libhandler_log.so=x", None),
+    ("TRIGGER", "signal:FOO", "must be one of USR1, USR2, HUP"), ("TRIGGER", "file:/tmp/{epoch}", "the trigger is off"),
+    ("TRIGGER", "anything", "must be one of off, signal:NAME"), ("TRIGGER", "signal:USR2", None), ("TRIGGER", "file:/tmp/{rank}", None),
+    ("TRIGGER", "cuda", None)])
+def test_doctor_says_what_of_outputs_does_not_work(tmp_path, name, value, why):
+    """In the words of the library, which is asked, and writes nothing for it."""
     done = cprof("doctor", "--", sys.executable, env={"CPROF_" + name: value})
     text = f"CPROF_{name}={'(set)' if name == 'REMOTE_URL' else value}"
-    assert f"{'off  ' if why else 'ok   '} handlers  {text}{': ' + why if why else ''}\n" in done.stdout
-    assert done.returncode == (1 if why else 0)
+    found = [line for line in report(done) if line[1] in ("handlers", "trigger")]
+    assert [state for state, _, _ in found] == ["off" if why else "ok"], done.stdout
+    assert why in found[0][2] if why else found[0][2] == text
+    assert done.returncode == (1 if why else 0) and support.files(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["none", "None ", ""])
+@pytest.mark.parametrize("given, said", [
+    ({"NUM_TRACES_TO_KEEP": "0"}, "CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without CPROF_REMOTE_URL or CPROF_ON_TRACE_READY; ignored"),
+    ({"TENSORBOARD_DIR": "here", "FOLDER": "there"}, "CPROF_FOLDER=there: CPROF_TENSORBOARD_DIR says where traces go; ignored"),
+    ({"SCHEDULE_SCOPE": "none", "ACTIVE": "3"}, "CPROF_ACTIVE=3: counts nothing with CPROF_SCHEDULE_SCOPE=none; ignored"),
+    ({"ACTIVITIES": "cpu,xpu"}, "CPROF_ACTIVITIES=cpu,xpu: xpu and mtia are not supported; the rest is recorded"),
+    ({"PEAK_TFLOPS": "-1"}, "CPROF_PEAK_TFLOPS=-1: must be a number above 0"),
+    ({"LOG": "loud"}, "CPROF_LOG=loud: must be one of error, warn, info, debug; using the default info"),
+    ({"LOG": "error", "WAIT": "x"}, "CPROF_WAIT=x: must be a whole number")])
+def test_doctor_says_what_the_library_says(tmp_path, given, said):
+    done = cprof("doctor", env={f"CPROF_{name}": value for name, value in given.items()})
+    warned = [text for state, what, text in report(done) if (state, what) == ("warn", "settings")]
+    assert len(warned) == 1 and warned[0].startswith(said), done.stdout
+    assert said.split(":")[0] not in {text for state, what, text in report(done) if state == "ok"}
+    assert done.returncode == 0 and support.files(tmp_path) == []
+
+
+def test_doctor_of_a_program_that_is_no_python():
+    """The library is asked in this one."""
+    done = cprof("doctor", "/bin/sh", env={"CPROF_TRIGGER": "signal:FOO"})
+    assert done.returncode == 1 and "off   trigger   CPROF_TRIGGER=signal:FOO: must be one of" in done.stdout
+
+
+def test_doctor_of_a_folder_that_cannot_be_made():
+    for name in ("CPROF_FOLDER", "CPROF_TENSORBOARD_DIR"):
+        done = cprof("doctor", env={name: "/proc/tb"})
+        assert done.returncode == 1 and "off   folder    /proc/tb: /proc cannot be written to" in done.stdout, done.stdout
+
+
+def test_doctor_leaves_a_request_to_the_job_that_it_is_for(tmp_path):
+    (tmp_path / "go").touch()
+    done = cprof("doctor", env={"CPROF_TRIGGER": "file:go", "CPROF_SCHEDULE_SCOPE": "none"})
+    assert done.returncode == 0 and [path.name for path in support.files(tmp_path)] == ["go"]
+
+
+@pytest.mark.parametrize("name", ["none", "None", " "])
 def test_doctor_of_an_upload_that_is_not_wanted(name):
     done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": "ftp://host/x", "CPROF_REMOTE_FILE_NAME": name})
     assert "ok    handlers  CPROF_REMOTE_URL=(set): nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty\n" in done.stdout
@@ -398,7 +437,7 @@ def test_doctor_of_an_upload_that_is_not_wanted(name):
 
 def test_doctor_looks_for_curl(tmp_path):
     done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": "http://host", "PATH": tmp_path})
-    assert "off   handlers  CPROF_REMOTE_URL=(set): uploads need the program curl, which is not in PATH\n" in done.stdout
+    assert "off   handlers  CPROF_REMOTE_URL=(set): uploads need the program curl, which is not in PATH; nothing is uploaded\n" in done.stdout
 
 
 # ---- installing ----

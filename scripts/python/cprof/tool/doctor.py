@@ -5,7 +5,8 @@
     cprof doctor -- .venv/bin/python
 
 Each line begins with ok, warn (it works, with a drawback) or off (it does not work, and why). The program, by default the
-Python that runs this command, is started once, under the library, to see what it is; nothing is traced.
+Python that runs this command, is started once, under the library, to see what it is and what the library says of the settings;
+nothing is traced.
 
 The exit code is 1 when a line says off."""
 
@@ -14,8 +15,6 @@ import ctypes
 import importlib.util
 import os
 import re
-import shlex
-import shutil
 import sys
 import tempfile
 import threading
@@ -31,6 +30,8 @@ HELP = "say what works here, and why something would not"
 DRIVER, DRIVER_PARAMETERS = "/proc/driver/nvidia/version", "/proc/driver/nvidia/params"
 DRIVER_CUDA = ((580, 13), (525, 12), (450, 11))  # CUDA's release notes: least driver by toolkit
 CAP_SYS_ADMIN = 21
+# What is asked for on top of the files; what the library says of one, it does not do.
+OUTPUTS = ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR", "CPROF_TRIGGER")
 LEAST_FREE = 10 ** 9  # or 5 %, whichever is smaller: recording stops below
 
 
@@ -165,19 +166,29 @@ def _counters() -> Iterator[Finding]:
         yield ok("counters", "open to this user")
 
 
-def _settings(environment: Dict[str, str]) -> Iterator[Finding]:
-    known = settings.by_name()
-    for name in settings.unknown_names(environment):
-        yield warn("settings", f"{name}: unknown; did you mean {settings.nearest(name)}?")
-    given = {name: environment[name] for name in known if environment.get(name, "").strip()}
-    wrong = {name: settings.what_is_wrong(known[name], value) for name, value in given.items()}
-    for name, why in wrong.items():
-        if why:
-            yield warn("settings", f"{settings.shown(name, given[name])}: {why}; the default counts")
+def _said(found: Dict[str, Any]) -> Optional[List[str]]:
+    """What the library says of the settings; None where it could not be asked."""
+    start = "cprof: "
+    return [line[len(start):] for line in found.get("said", ()) if line.startswith(start)] if found.get("tried") else None
+
+
+def _is_about(line: str, name: str) -> bool:
+    """Whether the library's line is about a setting."""
+    return line.startswith((name + "=", name + ":")) or name == "CPROF_TRACE_HANDLERS" and line.startswith("trace handler ")
+
+
+def _settings(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator[Finding]:
     if not settings.is_on(environment, "CPROF_ENABLED"):
         yield off("settings", "CPROF_ENABLED=0")
-    said = " ".join(settings.shown(name, value) for name, value in given.items() if not wrong[name])
-    yield ok("settings", said or "the defaults")
+    elif said is None:
+        yield warn("settings", "not checked: the library does not come along, or is of another version")
+    lines = said or []
+    for line in lines:
+        if not any(_is_about(line, name) for name in OUTPUTS):
+            yield warn("settings", line)
+    shown = " ".join(settings.shown(name, environment[name]) for name in settings.by_name()
+                     if environment.get(name, "").strip() and not any(_is_about(line, name) for line in lines))
+    yield ok("settings", shown or "the defaults")
     yield ok("schedule", _schedule(environment))
 
 
@@ -199,8 +210,17 @@ def _schedule(environment: Dict[str, str]) -> str:
     return text + (" of each epoch" if scope == "epoch" else "")
 
 
+def _template(environment: Dict[str, str]) -> str:
+    """Of the folder that traces go to."""
+    for name in ("CPROF_TENSORBOARD_DIR", "CPROF_FOLDER"):
+        value = environment.get(name, "").strip()
+        if value and settings.what_is_wrong(settings.by_name()[name], value) is None:
+            return value
+    return settings.by_name()["CPROF_FOLDER"].default
+
+
 def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
-    template = environment.get("CPROF_FOLDER", "").strip() or settings.by_name()["CPROF_FOLDER"].default
+    template = _template(environment)
     fixed = re.split(r"\{(?!\{)", template.replace("{{", "\0").replace("}}", "}"), maxsplit=1)[0].replace("\0", "{")
     there = os.path.abspath(os.path.dirname(fixed) if fixed != template else fixed)
     while not os.path.exists(there):
@@ -219,39 +239,24 @@ def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
         yield ok("folder", f"{shown}, {size_text(free)} free")
 
 
-def _no_command(text: str, path: str) -> Optional[str]:
-    """Why the command of CPROF_ON_TRACE_READY cannot be run."""
-    try:
-        words = ["/bin/sh"] if text.startswith("sh:") else shlex.split(text)
-    except ValueError:
-        return "a quote is not closed"
-    return None if shutil.which(words[0], path=path) else f"{words[0]}: no such program"
+def _uploads_nothing(environment: Dict[str, str]) -> bool:
+    name = environment.get("CPROF_REMOTE_FILE_NAME", "-")
+    return not name.strip() or name.lower() == "none"
 
 
-def _no_upload(url: str, path: str) -> Optional[str]:
-    """Why nothing would be uploaded to CPROF_REMOTE_URL (upload_refusal() in preload/upload.c)."""
-    scheme, separator, rest = url.partition("://")
-    if not separator or scheme.lower() not in ("http", "https", "s3"):
-        return "must begin with http://, https:// or s3://"
-    if re.match("[/?#]|$", rest):
-        return "names no bucket" if scheme.lower() == "s3" else "names no host"
-    return None if shutil.which("curl", path=path) else "uploads need the program curl, which is not in PATH"
-
-
-def _outputs(environment: Dict[str, str]) -> Iterator[Finding]:
-    """Who else gets the traces, and whether they can."""
-    path = environment.get("PATH", os.defpath)
-    checks = {"CPROF_ON_TRACE_READY": _no_command, "CPROF_REMOTE_URL": _no_upload}
-    for name in ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR"):
+def _outputs(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator[Finding]:
+    """Who else gets the traces or asks for them, and whether they can, as the library says it."""
+    for name in OUTPUTS:
         value = environment.get(name, "").strip()
         if not value:
             continue
-        if name == "CPROF_REMOTE_URL" and environment.get("CPROF_REMOTE_FILE_NAME", "-").strip().lower() in ("", "none"):
-            yield ok("handlers", f"{settings.shown(name, value)}: nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty")
-            continue
-        why = checks[name](value, path) if name in checks else None
-        shown = settings.shown(name, value)
-        yield off("handlers", f"{shown}: {why}") if why else ok("handlers", shown)
+        what, shown = "trigger" if name == "CPROF_TRIGGER" else "handlers", settings.shown(name, value)
+        lines = [line for line in said or () if _is_about(line, name)]
+        for line in lines:  # of an address only the reason: it may hold a password
+            yield off(what, f"{shown}: {line.rpartition(': ')[2]}" if name == "CPROF_REMOTE_URL" else line)
+        if not lines:
+            no_upload = name == "CPROF_REMOTE_URL" and _uploads_nothing(environment)
+            yield ok(what, shown + (": nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty" if no_upload else ""))
 
 
 def _clock() -> Iterator[Finding]:
@@ -319,10 +324,11 @@ def _findings(path: str, command: List[str]) -> Iterator[Finding]:
     yield from _gpu(found, environment)
     for text in program.other_profilers(command, environment, path):
         yield warn("others", text)
-    yield from _settings(environment)
+    said = _said(found if asked else look(sys.executable, environment, path))
+    yield from _settings(environment, said)
     yield from _rank(environment)
     yield from _folder(environment)
-    yield from _outputs(environment)
+    yield from _outputs(environment, said)
     yield from _descriptors()
     yield from _clock()
     yield from _zlib()

@@ -2,7 +2,7 @@
 """What a Python interpreter has that matters to cprof: asked of it in a process of its own, which imports nothing large.
 
 `look(command)` runs the interpreter with the code below and gives back what it printed; with a library it runs under it, so
-that whether preloading works there is seen, not guessed."""
+that whether preloading works there, and what the library says of the settings, is seen, not guessed."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import subprocess
 from typing import Any, Dict, List, Optional
 
 from cprof.tool.library import cached
+from cprof.tool.settings import by_name, what_is_wrong
 
 TIMEOUT_S = 60
 
@@ -29,6 +30,10 @@ try:
     found["cprof"] = library.cprof_version().decode()
 except Exception:
     found["cprof"] = None
+try:
+    found["tried"] = bool(library.cprof_try_settings())
+except Exception:
+    found["tried"] = False
 def package(name):
     try:
         import importlib.util
@@ -72,7 +77,8 @@ def look(python: str, environment: Dict[str, str], library: Optional[str] = None
     env = {name: value for name, value in environment.items() if name != "LD_PRELOAD" or library}
     if library:
         env["LD_PRELOAD"] = library
-    env["CPROF_LOG"] = "error"
+    if what_is_wrong(by_name()["CPROF_LOG"], env.get("CPROF_LOG", "")) is None:  # else the library says so, and info counts
+        env["CPROF_LOG"] = "warn"
     try:
         done = subprocess.run([python, "-c", CODE], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", timeout=TIMEOUT_S, env=env)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's settings as options of a sub-command, and what is wrong with values and names of the environment. The rules
+"""The library's settings as options of a sub-command, and what is wrong with their values. The rules
 are those of preload/parse.c and config.c; what they mean stands in settings_table.py."""
 
 import argparse
@@ -7,7 +7,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from cprof.tool import Problem
-from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS, INTERNAL
+from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS
 
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -95,33 +95,6 @@ def is_on(environment: Mapping[str, str], name: str) -> bool:
     """What a setting of 0 or 1 is in this environment."""
     setting, value = by_name()[name], environment.get(name, "").strip().lower()
     return (value if value in ON + OFF else setting.default) in ON
-
-
-# ---- names ----
-
-def _distance(a: str, b: str) -> int:
-    """Letters to insert, delete, change or swap."""
-    rows = [list(range(len(b) + 1))]
-    for i, x in enumerate(a, 1):
-        row = [i]
-        for j, y in enumerate(b, 1):
-            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (x != y))
-            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
-                best = min(best, rows[-2][j - 2] + 1)
-            row.append(best)
-        rows.append(row)
-    return rows[-1][-1]
-
-
-def nearest(name: str) -> str:
-    """The known name that is most like this one."""
-    return min(by_name(), key=lambda known: _distance(name.upper(), known))
-
-
-def unknown_names(environment: Mapping[str, str]) -> List[str]:
-    """CPROF_* names that nothing reads."""
-    known = set(by_name()) | set(INTERNAL)
-    return sorted(name for name in environment if name.startswith("CPROF_") and name not in known)
 
 
 # ---- options ----

@@ -56,9 +56,6 @@ GROUPS = [
     ]),
 ]
 
-# Set by the library itself, or read by the command only.
-INTERNAL = ['CPROF_START_TIME', 'CPROF_TRACE_PATH', 'CPROF_TRACE_RANK', 'CPROF_TRACE_FIRST_STEP', 'CPROF_TRACE_LAST_STEP', 'CPROF_LIBRARY']
-
 # What stands in braces in CPROF_FILENAME, and in CPROF_FOLDER.
 FILE_VARIABLES = ['run_name', 'rank', 'local_rank', 'world_size', 'local_world_size', 'node_rank', 'epoch', 'batch', 'batch_in_epoch', 'sample', 'sample_in_epoch', 'token', 'token_in_epoch', 'total_wct', 'epoch_wct', 'batch_wct']
 FOLDER_VARIABLES = ['run_name', 'rank', 'local_rank', 'world_size', 'local_world_size', 'node_rank']
