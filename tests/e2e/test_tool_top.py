@@ -241,6 +241,35 @@ def test_by(by, expected, tmp_path):
     assert "Self CUDA time total: 55.000us\n" in tool.cprof("top", path, "--by", by).out
 
 
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+@pytest.mark.parametrize("by, expected", [
+    ("step", {"ProfilerStep#0": (100.0, 5), "(outside)": (20.0, 1)}), ("device", {"CPU": (120.0, 6)}),
+    ("category", {"user_annotation": (75.0, 1), "cpu_op": (15.0, 1), "cuda_runtime": (30.0, 4)}),
+    ("module", {"(outside)": (105.0, 5), "Net.fc1": (15.0, 1)})])
+def test_a_call_without_operator_is_part_of_what_it_runs_in(by, expected, write, tmp_path):
+    """One right in the step, one in an operator that it is not linked to, one on a thread of its own."""
+    step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305, thread=5000)
+    path = write(tmp_path / "t.json", [
+        tool.span("cudaLaunchKernel", 35.0, 3.0, cat="cuda_runtime", External_id=1, correlation=1),
+        tool.span("cudaMalloc", 40.0, 2.0, cat="cuda_runtime", correlation=2),
+        tool.span("aten::mm", 30.0, 20.0, External_id=1, **{"Module Hierarchy": "Net.fc1"} if by == "module" else {}),
+        tool.span("cudaDeviceSynchronize", 60.0, 5.0, cat="cuda_runtime", correlation=3),
+        step, tool.span("cudaEventQuery", 200.0, 20.0, cat="cuda_runtime", tid=5001, correlation=4)])
+    rows = json.loads(tool.cprof("top", path, "--by", by, "--json").out)["rows"]
+    assert {row[by]: (row["self_cpu_time_total"], row["count"]) for row in rows} == expected
+
+
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+def test_a_call_in_front_of_its_operator(write, tmp_path):
+    """As it stands in cprof's files, where what ends first comes first: the thread of the operators is the step's."""
+    step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305)
+    path = write(tmp_path / "t.json", [
+        tool.span("cudaLaunchKernel", 35.0, 3.0, cat="cuda_runtime", External_id=1, correlation=1),
+        tool.span("aten::mm", 30.0, 20.0, External_id=1), tool.span("aten::add", 60.0, 20.0, External_id=2), step])
+    rows = {row.key: row for row in cprof.key_averages(path)}
+    assert rows["ProfilerStep*"].self_cpu_time_total == 60.0
+
+
 def test_modules(tmp_path):
     events = gpu_events()
     for event in events:

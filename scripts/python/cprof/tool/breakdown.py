@@ -44,7 +44,7 @@ def breakdown(by: str, paths: List[str]) -> Result:
     for path in paths:
         group = _device_of if by == "device" else _module_of if by == "module" else None
         with open_trace(path, True) as trace:
-            spans = read_spans(trace, Wanted(stacks=by == "module", group=group, flops=False))
+            spans = read_spans(trace, Wanted(stacks=by == "module", group=group, flops=False, nested=True))
         for line in trace.remarks():
             note(line, path)
         for missing, says in ((by == "module" and not spans.has_modules, NO_MODULES),

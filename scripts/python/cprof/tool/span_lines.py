@@ -33,7 +33,8 @@ class LineTaker:
 
     def __init__(self, reading: Any, slow: Callable[[Dict[str, Any]], None]) -> None:
         self._reading, self._slow = reading, slow
-        self._rows: Dict[Any, Tuple[Any, Any, Any, Any]] = {}
+        # Of operators, of calls without one, of others: a row may be of several.
+        self._rows: Tuple[Dict[Any, Tuple[Any, Any, Any, Any]], ...] = ({}, {}, {})
         self._kinds: Dict[Tuple[str, str], Optional[Tuple[int, bool]]] = {}
         self._refused = 0
 
@@ -63,8 +64,8 @@ class LineTaker:
         return events
 
     def _add(self, found: List[Tuple[str, ...]], odd: Any) -> None:
-        reading, spans, kinds, rows = self._reading, self._reading.spans, self._kinds, self._rows
-        since = reading.since
+        reading, spans, kinds = self._reading, self._reading.spans, self._kinds
+        since, apart = reading.since, not reading.wanted.nested
         for line in found:
             category = line[0]
             if not category:
@@ -85,10 +86,11 @@ class LineTaker:
                 continue
             number, is_call = kind
             external = int(line[_EXTERNAL] or 0)
-            place = (line[2], line[3], is_call and not external)
+            place = (line[2], line[3], is_call and apart and not external)
+            rows = self._rows[0 if not is_call else 2 if external else 1]
             row = rows.get(place)
             if row is None:
-                row = rows[place] = reading.row_ends(place, is_call)
+                row = rows[place] = reading.row_ends(place, is_call, external)
             row[0](start)
             row[1](start + int(line[6] + line[7]))
             row[2](number)

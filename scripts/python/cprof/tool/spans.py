@@ -155,6 +155,7 @@ class Spans:
         self.columns = Columns()
         self.progress: Optional[Progress] = None  # of walk()
         self.rows: Dict[Any, Row] = {}
+        self.operator_rows: Set[Any] = set()  # places of those that hold more than calls
         self.stacks: List[str] = []          # as in `Call stack`: innermost first, ";" behind each
         self.functions = Functions()         # that walk() came through
         # device spans: sums by kind, and work by External id
@@ -268,7 +269,7 @@ class Spans:
                  if all(self.kinds[number].name == "ProfilerStep*" for number in set(row.kind))]
         if not apart:
             return [], None
-        others = [place for place in self.rows if place not in apart and not place[2]]
+        others = [place for place in self.rows if place in self.operator_rows and place not in apart and not place[2]]
         if not others or self.stepping in others:
             return (apart, self.stepping) if others else ([], None)
         most = max(len(self.rows[place].start) for place in others)
@@ -347,6 +348,7 @@ class Wanted(NamedTuple):
     group: Any = None      # event -> anything hashable: kinds are told apart by it too
     flops: bool = True
     memory: bool = False   # what is known of each [memory] event
+    nested: bool = False   # a call without operator is the child of what it runs in; in torch's tables it is nobody's
 
 
 def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
@@ -422,7 +424,7 @@ class _Reading:
         self._stacks: Dict[str, int] = {}
         self._open: Dict[Any, Tuple[int, str]] = {}
         self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
-        self._operator_rows: Set[Any] = set()
+        self._linked_rows: Set[Any] = set()  # places of calls that are linked to an operator
         self._memory_threads: Dict[Any, int] = {}
         self._memory_devices: Dict[str, int] = {}
         self.worked_out: Dict[int, int] = {}  # FLOPs that the trace does not tell, by kind
@@ -461,11 +463,17 @@ class _Reading:
         number = self._number({}, name, category, {})
         return number, category in CALLS
 
-    def row_ends(self, place: Tuple[str, str, bool], is_call: bool) -> Tuple[Any, Any, Any, Any]:
-        """What appends to the arrays of a row."""
-        row = self.spans.row(place)
+    def row_of(self, place: Tuple[str, str, bool], is_call: bool, external: int) -> Row:
+        """The row that a span stands on."""
         if not is_call:
-            self._operator_rows.add(place)
+            self.spans.operator_rows.add(place)
+        elif external:
+            self._linked_rows.add(place)
+        return self.spans.row(place)
+
+    def row_ends(self, place: Tuple[str, str, bool], is_call: bool, external: int) -> Tuple[Any, Any, Any, Any]:
+        """What appends to the arrays of a row, for all spans that are calls, and linked, like this one."""
+        row = self.row_of(place, is_call, external)
         return row.start.append, row.end.append, row.kind.append, row.external.append
 
     def add_memory(self, at: int, size: int, device: Optional[int]) -> None:
@@ -499,17 +507,15 @@ class _Reading:
         external = int_or_none(args.get("External id", 0)) or 0
         # A call is torch's child of the operator that it is linked to, else nobody's.
         place = (pid, text_of(event.get("tid")),
-                 not external if category in CALLS else category == "overhead")
-        row = spans.row(place)
+                 not external and not self.wanted.nested if category in CALLS else category == "overhead")
+        row = self.row_of(place, category in CALLS, external)
         if category in CALLS:
             if category == "xpu_runtime":
                 spans.device_name = "XPU"
-        else:
-            self._operator_rows.add(place)
-            if name.startswith("ProfilerStep#"):
-                spans.steps.append((start, start + max(duration, 0), name))
-                if spans.stepping is None and "thread" in args:
-                    spans.stepping = (place[0], text_of(args["thread"]), False)
+        elif name.startswith("ProfilerStep#"):
+            spans.steps.append((start, start + max(duration, 0), name))
+            if spans.stepping is None and "thread" in args:
+                spans.stepping = (place[0], text_of(args["thread"]), False)
         row.start.append(start)
         row.end.append(start + max(duration, 0))
         row.kind.append(number)
@@ -630,12 +636,12 @@ class _Reading:
         """Calls whose thread is not known by its right number stand on a row of their own: they belong to the thread of
         the operators that they are linked to."""
         rows = self.spans.rows
-        strays = [place for place in rows if not place[2] and place not in self._operator_rows]
+        strays = [place for place in rows if place in self._linked_rows and place not in self.spans.operator_rows]
         if not strays:
             return
         self.spans.read_again()
-        linked = {external for place in strays for external in rows[place].external}
-        home = {external: place for place in self._operator_rows for external in rows[place].external if external in linked}
+        linked = {external for place in strays for external in rows[place].external if external}
+        home = {external: place for place in self.spans.operator_rows for external in rows[place].external if external in linked}
         for place in strays:
             stray = rows.pop(place)
             names = [name for name in Row.COLUMNS if getattr(stray, name)]
