@@ -3,6 +3,7 @@
 
 import collections
 import gzip
+import io
 import json
 import os
 import random
@@ -222,6 +223,24 @@ def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
     # of a block that only names rows nothing may be left: they are named anew
     read_as_json = [block for block, made in moved if not made and block.count(b'{"ph": "M"') < block.count(b"\n")]
     assert len(moved) > (60 if gpu_runs.SIM.is_dir() else 10) and read_as_json == []
+
+
+@pytest.mark.parametrize("head", [b"", b'{"traceEvents": 1,\n', b'{"a": 1,\n"traceEvents": [\n'], ids=["none", "a line", "whole"])
+def test_one_long_line_is_left_to_json_soon(head):
+    """Most writers break no lines; nothing is kept of such a file until its end."""
+    read = []
+    with pytest.raises(lines.NotLines):
+        for block in lines.LineTrace(io.BytesIO(head + b'{"ph": "X"}, ' * (5 << 20)), read.append).blocks():
+            lines.sound(block)
+    assert sum(read) <= 8 * lines.CHUNK, "of 65"
+
+
+def test_a_long_line_behind_the_events():
+    """Metadata of a program's may be one."""
+    events = b'{"ph": "X"},\n{"ph": "X"}'
+    text = b'{"a": 1,\n"traceEvents": [\n' + events + b'\n],\n"long": "' + b"x" * (5 << 20) + b'"}\n'
+    trace = lines.LineTrace(io.BytesIO(text), lambda _: None)
+    assert b"".join(trace.blocks()) == events + b",\n" and len(trace.metadata["long"]) == 5 << 20
 
 
 def test_what_looks_like_a_process_in_a_name(tmp_path):

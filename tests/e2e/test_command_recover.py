@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import signal
+import time
 
 import pytest
 
@@ -186,6 +187,38 @@ def test_a_head_that_was_torn(tmp_path):
     assert len(trace["traceEvents"]) == len(json.loads(left.new)["traceEvents"])
     at = left.new.index(b'"baseTimeNanoseconds"')
     assert saved(tmp_path / "left", left, left.new[:at] + b"\0" * 40 + left.new[at + 40:]) is None
+
+
+def test_a_long_line(tmp_path, left, monkeypatch):
+    """Garbage without line breaks takes time in proportion to its size; what is longer than any line of cprof's takes no memory, and is lost. Events
+    on both sides stay."""
+    if left.name.count(".gz."):
+        pytest.skip("a gap in gzip shows by itself")
+    cut = left.new.index(b"\n", left.new.index(b'"work 1"')) + 1
+    whole = recovered(tmp_path, left, left.new)
+    monkeypatch.setattr(recover, "CHUNK", 512)
+    for most in (recover.LINE_MOST, 1 << 16):
+        monkeypatch.setattr(recover, "LINE_MOST", most)
+        begin = time.process_time()
+        trace = recovered(tmp_path, left, left.new[:cut] + b"x" * (8 << 20) + b"\n" + left.new[cut:])
+        assert time.process_time() - begin < 10
+        assert trace["cprof"]["recovered"]["bytes_lost"] == 8 << 20
+        assert [event["name"] for event in trace["traceEvents"]] == [event["name"] for event in whole["traceEvents"]]
+    refused(cprof("recover", "-o", "x", odd_part(tmp_path, b"x" * (3 << 20))), "is no open trace of cprof")
+
+
+def odd_part(folder, data):
+    path = folder / "odd.json.999999999.1.part"
+    path.write_bytes(data)
+    return path
+
+
+def recovered(folder, left, data):
+    """The trace of these bytes."""
+    folder = folder / "left"
+    folder.mkdir(exist_ok=True)
+    saved(folder, left, data)
+    return json.loads(text_of(next(folder.glob("out.json*")).read_bytes()))
 
 
 def test_names(tmp_path, left):

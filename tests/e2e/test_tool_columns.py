@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -88,6 +89,17 @@ def test_real_traces_too(our_trace, torch_run, tiny):
     before = [said(*command) for command in commands]
     tiny()
     assert [said(*command) for command in commands] == before
+
+
+def test_many_arrays_are_not_looked_at_each_time():
+    """A trace of many threads has many arrays and many blocks."""
+    one = columns.Columns()
+    for _ in range(20000):
+        one.new("q").append(1)
+    begin = time.process_time()
+    for _ in range(20000):
+        one.trim()
+    assert time.process_time() - begin < 5, "looking at each of them takes half a minute"
 
 
 def test_numbers_come_back(monkeypatch):

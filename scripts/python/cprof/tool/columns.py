@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Tuple
 
 LIMIT = 16 << 20      # bytes of one Columns in memory
 WORTH = 1 << 12       # bytes of an array that are written at a time, at least
+LOOKED_AT = 128       # arrays, at most, that each trim() looks at on average: a trace of many threads has many
 _ALIGN = 8
 
 _maps: "weakref.WeakSet[Columns]" = weakref.WeakSet()
@@ -41,6 +42,7 @@ class Columns:
         self._file: Any = None
         self._map: Any = None
         self._full = False  # the disk
+        self._passed = 0    # calls of trim() since it looked
 
     def new(self, typecode: str) -> array:
         """One more array."""
@@ -53,6 +55,10 @@ class Columns:
 
     def trim(self) -> None:
         """Writes away what is too much. Takes time for each array: not to be called for each number."""
+        self._passed += 1
+        if self._passed * LOOKED_AT < len(self._arrays):
+            return
+        self._passed = 0
         if self._full or sum(len(one) * one.itemsize for one in self._arrays) <= LIMIT:
             return
         for one in self._arrays:

@@ -55,10 +55,12 @@ def _pieces(file: BinaryIO, progress: Callable[[int], Any]) -> Iterator[bytes]:
 
 
 def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Whole lines; the last block may lack its line break."""
+    """Whole lines; the last block may lack its line break, and so may those of a line that is longer than any event."""
     rest = b""
     for piece in pieces:
         cut = piece.rfind(b"\n") + 1
+        if not cut and len(rest) > HEAD_MOST:
+            cut = len(piece)
         if cut:
             yield rest + piece[:cut]
             rest = piece[cut:]

@@ -31,6 +31,7 @@ EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
 HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window.c)
 CHUNK = 1 << 20
+LINE_MOST = 64 << 20       # of a line; cprof's have some KB, but for what a program adds
 # How a member of writer/sink_gzip.c begins: no flags, no time, level 1 or stored, Unix.
 MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
 ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
@@ -118,29 +119,52 @@ class Text:
 
 class Lines:
     """Whole lines of the text, each with whether a write may have been torn inside it: the kernel copies page by page. In gzip
-    a torn write shows by itself. What stands before a gap is given up."""
+    a torn write shows by itself. What stands before a gap is given up, and so is what is longer than any line."""
 
     def __init__(self, text: Text) -> None:
         self.lost = 0
         self._text = text
+        self._rest: List[bytes] = []  # of the line whose end has not come
+        self._size = 0
+        self._left_out = 0            # bytes of that line that were given up
 
     def __iter__(self) -> Iterator[Optional[Tuple[bytes, bool]]]:
         """Lines without their break; None for a gap."""
-        rest, at = b"", 0
+        at = 0
         for piece in self._text.pieces():
             if piece is None:
-                self.lost += len(rest)
-                rest = b""
+                self._give_up()
+                self._left_out = 0
                 yield None
                 continue
-            lines = (rest + piece).split(b"\n")
-            rest = lines.pop()
+            *lines, last = piece.split(b"\n")
             for line in lines:
-                end = at + len(line) + 1
-                yield line, not self._text.gzip and at // PAGE != (end - 1) // PAGE
-                at = end
-        if rest.strip(b" \0"):
-            yield rest, False
+                if self._rest or self._left_out:
+                    self._keep(line)
+                    line = b"".join(self._rest)
+                end = at + self._left_out + len(line) + 1
+                if self._left_out:
+                    self._give_up()
+                else:
+                    yield line, not self._text.gzip and at // PAGE != (end - 1) // PAGE
+                self._rest, self._size, self._left_out, at = [], 0, 0, end
+            self._keep(last)
+            if self._size > LINE_MOST:
+                self._give_up()
+        if self._left_out:
+            self._give_up()
+        elif any(piece.strip(b" \0") for piece in self._rest):
+            yield b"".join(self._rest), False
+
+    def _keep(self, piece: bytes) -> None:
+        self._rest.append(piece)
+        self._size += len(piece)
+
+    def _give_up(self) -> None:
+        """Of the line, what there is of it so far. Zeros and blanks are no loss."""
+        self.lost += sum(len(piece.strip(b" \0")) for piece in self._rest)
+        self._left_out += self._size
+        self._rest, self._size = [], 0
 
 
 # ---- what the lines hold ----
