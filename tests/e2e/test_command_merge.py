@@ -283,6 +283,33 @@ def test_a_merged_trace_is_known_as_one(tmp_path):
     assert again.returncode == 2 and "ranks' own traces" in again.stderr and not (tmp_path / "again.json").exists()
 
 
+def test_check_of_two_runs_of_a_rank(tmp_path, both_forms):
+    """Numbers begin anew in each run, which is no fault of the merged trace. What one run has wrong is still found."""
+    for run, (at, wrong) in enumerate(((0, 0), (-5000, 0), (-9000, 40))):
+        one = Rank(0)
+        one.span("cudaLaunchKernel", at + 50, 5, "cuda_runtime", correlation=30)
+        one.span("cudaEventRecord", at + 20, 5, "cuda_runtime", correlation=31 + run)
+        one.span(f"autograd::engine::evaluate_function: {run}", at + 200, 5, **{"Sequence number": 3})
+        one.meta(0, "thread_name", 7, name="stream 7")
+        one.span("gemm", at + 60 - wrong, 80, "kernel", 0, 7, device=0, stream=7, correlation=30)
+        for n, recording in enumerate((31 + run, 20)):  # the second one was recorded before the window
+            one.span("Stream Wait Event", at + 150 + 10 * n, 5, "cuda_sync", 0, 7, cuda_sync_kind="Stream Wait Event", device=0, stream=7,
+                     wait_on_cuda_event_record_corr_id=recording)
+        one.write(tmp_path, f"run{run}.json")
+    done = cprof("merge", "run0.json", "run1.json", "-o", "sound.json")
+    assert done.returncode == 0 and "several traces of rank 0" in done.stderr
+    assert said_by_check("run0.json") == said_by_check("sound.json") == {("warning", "a wait names a recording that is not in the trace")}
+    cprof("merge", "run0.json", "run1.json", "run2.json", "-o", "wrong.json")
+    assert said_by_check("wrong.json") == said_by_check("run2.json") == said_by_check("run0.json") | {
+        ("error", "work on the GPU begins before the call that launched it")}
+
+
+def said_by_check(path):
+    """Levels and rules, but for those of keys that these files lack."""
+    done = json.loads(cprof("check", "--json", path).stdout)
+    return {(one["level"], one["rule"]) for one in done["findings"] if "missing" not in one["rule"]}
+
+
 def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
     path, other = Rank(0).write(tmp_path), Rank(1).write(tmp_path)
     out = tmp_path / "out.json"

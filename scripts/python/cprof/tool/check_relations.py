@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from cprof.tool.columns import Columns, forget
 from cprof.tool.progress import Progress
-from cprof.tool.reader import RANK_PIDS
 from cprof.tool.spans import AT_A_TIME, CALLS, DEVICE, WORK, args_of, in_order, int_or_none, text_of, to_ns
 
 RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags", "cudaEventRecordWithFlags_ptsz",
@@ -41,9 +40,27 @@ def paired(left: Any, right: Any, progress: Optional[Progress] = None) -> Iterat
         yield key, found[0], found[1]
 
 
-def _of_rank(rank: int, number: Any) -> Any:
-    """A number that no other rank has; in a trace of one rank as it is."""
-    return number + (rank << 40) if rank and number is not None and 0 < number < 1 << 40 else number
+def _of_part(part: int, number: Any) -> Any:
+    """A number that no other part has; in a trace of one rank as it is."""
+    return number + (part << 40) if part and number is not None and 0 < number < 1 << 40 else number
+
+
+class _Parts:
+    """Which of the traces that a merged one is made of an event is of: they stand one behind the other, and behind each the names and places
+    of its rows. Two of them may be of one rank, in which numbers begin anew."""
+
+    def __init__(self) -> None:
+        self._number = 1
+        self._ends = False
+
+    def of(self, event: Dict[str, Any]) -> int:
+        """1 and up."""
+        name = event.get("name") if event.get("ph") == "M" else ""
+        if self._ends and name not in ("process_name", "process_sort_index"):
+            self._number += 1
+            self._ends = False
+        self._ends |= name == "process_sort_index"
+        return self._number
 
 
 class _Row:
@@ -55,10 +72,10 @@ class _Row:
 
 
 class Relations:
-    """Takes all events that are sound by themselves; end() says what does not fit. merged: numbers in args are those of each rank."""
+    """Takes all events that are sound by themselves; end() says what does not fit. merged: numbers in args are those of each part."""
 
     def __init__(self, found: Any, columns: Columns, merged: bool = False) -> None:
-        self.found, self._merged = found, merged
+        self.found, self._parts = found, _Parts() if merged else None
         self._columns = columns
         self._progress: Optional[Progress] = None
         self._names: Dict[str, int] = {}
@@ -76,33 +93,28 @@ class Relations:
     def event(self, event: Dict[str, Any]) -> None:
         """One more."""
         ph = event.get("ph")
+        part = self._parts.of(event) if self._parts else 0
         if ph == "M" and event.get("name") == "thread_name":
             self._named.add((text_of(event.get("pid")), text_of(event.get("tid"))))
         if ph != "X":
             return
         start, duration = to_ns(event["ts"]) or 0, to_ns(event["dur"]) or 0
         name, category, args = event["name"], event.get("cat"), args_of(event)
-        rank = self._rank_of(event)
         self._fractions |= type(event["ts"]) is float
         self._keep(event, name, category, start, start + duration)
         if category in CALLS:
-            self._call(name, args, start, rank)
+            self._call(name, args, start, part)
         elif category in WORK:
-            self._work_row(event, name, category, args, start, duration, rank)
+            self._work_row(event, name, category, args, start, duration, part)
         elif category == "cuda_sync":
-            self._sync(event, args, start, rank)
+            self._sync(event, args, start, part)
         if name == "record_param_comms" and not all(key in args for key in COMMUNICATION):
             lacks = [key for key in COMMUNICATION if key not in args]
             self.found.habit("record_param_comms lacks what readers of collectives need", ", ".join(lacks))
         if "autograd::engine::evaluate_function:" in name:
             sequence = args.get("Sequence number")
             if sequence:
-                self._function(f"{sequence} of rank {rank - 1}" if rank else str(sequence), name)
-
-    def _rank_of(self, event: Dict[str, Any]) -> int:
-        """1 and up in a merged trace, else 0."""
-        pid = event.get("pid")
-        return pid // RANK_PIDS if self._merged and type(pid) is int else 0
+                self._function(f"{sequence} of trace {part}" if part else str(sequence), name)
 
     def _function(self, sequence: str, name: str) -> None:
         """A function of the backward pass runs."""
@@ -130,8 +142,8 @@ class Relations:
         row.end.append(end)
         row.name.append(self._number(name))
 
-    def _call(self, name: str, args: Dict[str, Any], start: int, rank: int) -> None:
-        correlation, external = (_of_rank(rank, int_or_none(args.get(key))) for key in ("correlation", "External id"))
+    def _call(self, name: str, args: Dict[str, Any], start: int, part: int) -> None:
+        correlation, external = (_of_part(part, int_or_none(args.get(key))) for key in ("correlation", "External id"))
         if correlation is not None and correlation > 0:
             for values, value in zip(self._calls, (correlation, start, self._number(name))):
                 values.append(value)
@@ -141,13 +153,13 @@ class Relations:
                     self._records[number] = min(start, self._records.get(number, start))
 
     def _work_row(self, event: Dict[str, Any], name: str, category: str, args: Dict[str, Any], start: int,
-                  duration: int, rank: int) -> None:
-        correlation = _of_rank(rank, int_or_none(args.get("correlation")))
+                  duration: int, part: int) -> None:
+        correlation = _of_part(part, int_or_none(args.get("correlation")))
         if correlation is not None and correlation > 0:
             for values, value in zip(self._work, (correlation, start, self._number(name))):
                 values.append(value)
         if category == "kernel":
-            key = (str(args.get("device")), str(args.get("stream")), rank)
+            key = (str(args.get("device")), str(args.get("stream")), part)
             if key not in self._streams:
                 self._streams[key] = [self._columns.new("q"), self._columns.new("q")]
             starts, ends = self._streams[key]
@@ -159,7 +171,7 @@ class Relations:
         if type(device) is int and type(pid) is int and device != pid and pid < FIRST_CPU_PID:
             self.found.own("work of one GPU on the row of another", f"{name[:80]}: device {device}, pid {event['pid']}")
 
-    def _sync(self, event: Dict[str, Any], args: Dict[str, Any], start: int, rank: int) -> None:
+    def _sync(self, event: Dict[str, Any], args: Dict[str, Any], start: int, part: int) -> None:
         kind = args.get("cuda_sync_kind")
         if kind in ("Stream Wait Event", "Event Sync"):
             waited = int_or_none(args.get("wait_on_cuda_event_record_corr_id"))
@@ -168,9 +180,9 @@ class Relations:
                 self.found.add("warning", "a wait for an event whose recording is not known", f"{kind} at {event['ts']}")
             elif kind == "Stream Wait Event":
                 self._waits[0].append(start)
-                self._waits[1].append(_of_rank(rank, waited))
+                self._waits[1].append(_of_part(part, waited))
         elif kind == "Stream Sync":
-            key = (str(args.get("device")), str(args.get("stream")), rank)
+            key = (str(args.get("device")), str(args.get("stream")), part)
             if key not in self._syncs:
                 self._syncs[key] = self._columns.new("q")
             self._syncs[key].append(start)
@@ -244,9 +256,9 @@ class Relations:
             if recorded is None:
                 # Before the window no call was recorded.
                 level = self.found.habit if waited >= first else lambda rule, example: self.found.add("warning", rule, example)
-                level("a wait names a recording that is not in the trace", f"correlation {waited % (1 << 40) if self._merged else waited}")
+                level("a wait names a recording that is not in the trace", f"correlation {waited % (1 << 40) if self._parts else waited}")
             elif recorded > start:
-                self.found.add("error", "a wait names a recording that comes later", f"correlation {waited % (1 << 40) if self._merged else waited}")
+                self.found.add("error", "a wait names a recording that comes later", f"correlation {waited % (1 << 40) if self._parts else waited}")
 
     def _stream_waits(self) -> None:
         """torch: no kernel of a stream runs when the wait for that stream begins. CUPTI's record of a wait that waits
