@@ -63,6 +63,27 @@ def test_a_program_without_a_trace():
     assert done.stderr == "cprof: no trace was written (cprof doctor tells what may be in the way)\n"
 
 
+@pytest.mark.parametrize("given", [
+    {"RUN_NAME": ".."}, {"RUN_NAME": "two\nlines"}, {"RUN_NAME": " a/b\t"}, {"RUN_NAME": "[x]*?"}, {"RUN_NAME": "\xa0"}, {"RUN_NAME": ".hidden"}, {"RUN_NAME": "long" * 60},
+    {"FILENAME": "out"}, {"FILENAME": "{rank}"}, {"FILENAME": "out.pt.trace"}, {"FILENAME": "x.GZ", "USE_GZIP": "1"}, {"FILENAME": "X.JSON"},
+    {"FILENAME": "/a/{rank}/x"}, {"FILENAME": "two\nlines\n"}, {"FILENAME": "{nope}"}, {"FILENAME": " x "},
+    {"FOLDER": "two\nlines/{rank}"}, {"FOLDER": " f"}, {"FOLDER": "{epoch}"}, {"FOLDER": "{{x}}"}, {"FOLDER": ""},
+    {"TENSORBOARD_DIR": "tb"}, {"TENSORBOARD_DIR": "tb", "TENSORBOARD_WORKER": ".w{rank}", "USE_GZIP": "1"}, {"TENSORBOARD_DIR": "{epoch}"},
+    {"REMOTE_URL": "http://127.0.0.1:9/x", "REMOTE_FILE_NAME": "x.json.gz", "UPLOAD_DEADLINE_MS": "0"}], ids=str)
+def test_traces_of_odd_names_are_found(given, tmp_path):
+    odd = tmp_path / "here [1]*"
+    odd.mkdir()
+    done = cprof("run", "--no-top", "--active", 2, *python(STEPS), cwd=odd, env={f"CPROF_{name}": value for name, value in given.items()})
+    assert len(support.files(odd)) == 1 and "cprof: 1 trace (cprof open shows one):" in done.stderr, done.stderr
+
+
+def test_open_files_of_odd_names_are_found(tmp_path):
+    code = MARK + "import os, time\nfor i in range(3): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\ntime.sleep(1.5)\nos.kill(os.getpid(), 9)"
+    done = cprof("run", "--no-top", *python(code), env={"CPROF_FOLDER": "two\nlines"})
+    assert "windows that were cut off" in done.stderr and "no trace" not in done.stderr, done.stderr
+    assert cprof("recover", *tmp_path.glob("*/*.part")).returncode == 0
+
+
 @pytest.mark.parametrize("program, code", [
     (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -15 $$"], 143), (["sh", "-c", "exit 3"], 3),
     (["no-such-program"], 127), (["/dev/null"], 126), (["./no/such"], 127)])

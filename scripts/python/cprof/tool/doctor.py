@@ -192,16 +192,11 @@ def _settings(environment: Dict[str, str], said: Optional[List[str]]) -> Iterato
     yield ok("schedule", _schedule(environment))
 
 
-def _number(environment: Dict[str, str], name: str) -> int:
-    setting, value = settings.by_name()[name], environment.get(name, "").strip()
-    return int(value if value and settings.what_is_wrong(setting, value) is None else setting.default)
-
-
 def _schedule(environment: Dict[str, str]) -> str:
     scope = environment.get("CPROF_SCHEDULE_SCOPE", "run").strip().lower()
     if scope == "none":
         return "everything from start to exit"
-    skip, wait, warmup, active, repeat = (_number(environment, "CPROF_" + name) for name in
+    skip, wait, warmup, active, repeat = (int(settings.in_force(environment, "CPROF_" + name)) for name in
                                           ("SKIP_FIRST", "WAIT", "WARMUP", "ACTIVE", "REPEAT"))
     first = skip + warmup + (0 if settings.is_on(environment, "CPROF_SKIP_FIRST_WAIT") else wait)
     text = f"steps {first} to {first + active - 1}" if active > 1 else f"step {first}"
@@ -210,17 +205,8 @@ def _schedule(environment: Dict[str, str]) -> str:
     return text + (" of each epoch" if scope == "epoch" else "")
 
 
-def _template(environment: Dict[str, str]) -> str:
-    """Of the folder that traces go to."""
-    for name in ("CPROF_TENSORBOARD_DIR", "CPROF_FOLDER"):
-        value = environment.get(name, "").strip()
-        if value and settings.what_is_wrong(settings.by_name()[name], value) is None:
-            return value
-    return settings.by_name()["CPROF_FOLDER"].default
-
-
 def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
-    template = _template(environment)
+    template = settings.in_force(environment, "CPROF_TENSORBOARD_DIR") or settings.in_force(environment, "CPROF_FOLDER")
     fixed = re.split(r"\{(?!\{)", template.replace("{{", "\0").replace("}}", "}"), maxsplit=1)[0].replace("\0", "{")
     there = os.path.abspath(os.path.dirname(fixed) if fixed != template else fixed)
     while not os.path.exists(there):

@@ -91,10 +91,15 @@ def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
     return None
 
 
+def in_force(environment: Mapping[str, str], name: str) -> str:
+    """The text that counts: the environment's, where the library takes it, else the default."""
+    setting, value = by_name()[name], environment.get(name, "")
+    return value if value.strip() and what_is_wrong(setting, value) is None else setting.default
+
+
 def is_on(environment: Mapping[str, str], name: str) -> bool:
     """What a setting of 0 or 1 is in this environment."""
-    setting, value = by_name()[name], environment.get(name, "").strip().lower()
-    return (value if value in ON + OFF else setting.default) in ON
+    return in_force(environment, name).strip().lower() in ON
 
 
 # ---- options ----

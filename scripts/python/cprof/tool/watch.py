@@ -6,10 +6,13 @@ import os
 import re
 from typing import Dict, List, Mapping, NamedTuple, Tuple
 
-from cprof.tool.settings import by_name, is_on
+from cprof.tool.settings import in_force, is_on
 
-PART = re.compile(r"(.*)\.(\d+)\.(-?\d+)\.part")  # PATH.PID.FIRST STEP.part (writer/path.h)
-TABLE = re.compile(r"\.top(\.\d+~)?$")  # writer/top_file.c
+PART = re.compile(r"(.*)\.(\d+)\.(-?\d+)\.part", re.S)  # PATH.PID.FIRST STEP.part (writer/path.h)
+TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/top_file.c
+LIST = "saved_traces.jsonl"                # preload/saved.c
+RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/names.h)
+BLANKS = " \t\r\n"
 
 
 class State(NamedTuple):
@@ -18,36 +21,48 @@ class State(NamedTuple):
     closed: List[str]
 
 
-def _pattern(template: str, values: Mapping[str, str]) -> str:
+def _run_name(environment: Mapping[str, str]) -> str:
+    """What the library makes a folder's name of; "" where it makes one up."""
+    name = re.sub(r"[\x00-\x1f\x7f/]", "_", environment.get("CPROF_RUN_NAME", "").strip(BLANKS))
+    return "_" * len(name) if name in (".", "..") else name if len(os.fsencode(name)) <= RUN_NAME_MOST else ""
+
+
+def _pattern(template: str, run_name: str) -> str:
     """A glob of what the template may become."""
-    def piece(match: "re.Match[str]") -> str:
-        text = match.group()
+    def piece(text: str) -> str:
         if text in ("{{", "}}"):
             return text[0]
-        return glob.escape(values[text[1:-1]].replace("/", "_")) if values.get(text[1:-1]) else "*"
-    parts = re.split(r"(\{\{|\}\}|\{[^{}]*\})", template)
-    return "".join(re.sub(r"\{\{|\}\}|\{[^{}]*\}", piece, part) if part[:1] in "{}" and part else glob.escape(part)
-                   for part in parts)
+        if text[:1] != "{":
+            return glob.escape(text)
+        return glob.escape(run_name) if text == "{run_name}" and run_name else "*"
+    return "".join(map(piece, re.split(r"(\{\{|\}\}|\{[^{}]*\})", template)))
 
 
-def _setting(name: str, environment: Mapping[str, str]) -> str:
-    return environment.get(name, "").strip() or by_name()[name].default
+def _templates(environment: Mapping[str, str]) -> Tuple[str, str]:
+    """Of the folder and of the names in it."""
+    folder = in_force(environment, "CPROF_TENSORBOARD_DIR")
+    if folder:  # the time stands before the ending
+        return folder, (in_force(environment, "CPROF_TENSORBOARD_WORKER") or "{worker}") + ".{time}.pt.trace.json"
+    return in_force(environment, "CPROF_FOLDER"), in_force(environment, "CPROF_FILENAME").lstrip("/")
+
+
+def _is_gzip(environment: Mapping[str, str]) -> bool:
+    """Whether traces are compressed that have no name of such."""
+    remote = in_force(environment, "CPROF_REMOTE_URL") and in_force(environment, "CPROF_REMOTE_FILE_NAME")
+    return is_on(environment, "CPROF_USE_GZIP") or remote.lower().endswith(".gz")
 
 
 class Watch:
     """Looks where an environment's settings put traces. What lies there already does not count."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        values = {"run_name": environment.get("CPROF_RUN_NAME", "").strip()}
-        folder = _pattern(_setting("CPROF_FOLDER", environment), values)
-        name = _pattern(_setting("CPROF_FILENAME", environment).lstrip("/"), values)
-        if environment.get("CPROF_TENSORBOARD_DIR", "").strip():
-            folder, name = _pattern(environment["CPROF_TENSORBOARD_DIR"].strip(), values), "*.pt.trace.json"
-        if is_on(environment, "CPROF_USE_GZIP") and not name.endswith(".gz"):
+        run_name = _run_name(environment)
+        folder, name = (_pattern(template, run_name) for template in _templates(environment))
+        if _is_gzip(environment) and not name.lower().endswith(".gz"):
             name += ".gz"
         # A name that is taken gets a number, and a child's its pid, before the ending.
-        stem, ending = re.fullmatch(r"(.*?)((?:\.pt\.trace)?(?:\.json)?(?:\.gz)?)", name, re.IGNORECASE | re.S).groups()
-        self._closed = os.path.join(os.getcwd(), folder, stem.rstrip("*") + "*" + ending)
+        stem, ending = re.fullmatch(r"(.*?)((?:(?:\.pt\.trace)?\.json)?(?:\.gz)?)", name, re.IGNORECASE | re.S).groups()
+        self._closed = os.path.join(glob.escape(os.getcwd()), folder, stem.rstrip("*") + "*" + ending)
         self._open = self._closed + ".*.part"
         self._before = self._look()
 
@@ -58,7 +73,7 @@ class Watch:
                 info = os.stat(path)
             except OSError:
                 continue
-            if not TABLE.search(path):
+            if not TABLE.search(path) and os.path.basename(path) != LIST:
                 found[path] = (info.st_ino, info.st_mtime_ns)
         return found
 
