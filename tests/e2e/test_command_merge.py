@@ -452,6 +452,24 @@ def test_several_windows_of_a_rank(tmp_path):
     assert all(cells["0"]["waited_ns"] == 2_000_000 and cells["1"]["waited_ns"] == 0 for cells in found["steps"].values())
 
 
+def test_a_merged_trace_beside_its_ranks(tmp_path):
+    """It is where people put it. One that is named is still refused."""
+    paths = [training(rank, slow_ms=2 * rank).write(tmp_path) for rank in range(2)]
+    before = cprof("ranks", "--json", tmp_path)
+    for name in ("merged.json", "merged.json.gz"):
+        assert cprof("merge", *paths, "-o", name).returncode == 0
+    done = cprof("ranks", "--json", tmp_path)
+    assert (done.returncode, done.stdout) == (0, before.stdout)
+    assert done.stderr.splitlines() == [f"cprof: {tmp_path / name}: is merged of several ranks: left out"
+                                        for name in ("merged.json", "merged.json.gz")] + before.stderr.splitlines()
+    refused(cprof("ranks", *paths, "merged.json"), "merged.json: is merged of several ranks")
+    for path in paths:
+        path.unlink()
+    refused(cprof("ranks", "merged.json"), "is merged of several ranks")
+    done = cprof("ranks", tmp_path)
+    assert done.returncode == 2 and done.stderr.endswith(f"cprof: {tmp_path}: holds no trace of a single rank\n")
+
+
 def test_steps_that_were_made_again(tmp_path):
     """Two attempts of a run that share a folder: what is compared is said, and does not depend on the order of the files. A trace that is
     there twice is one."""

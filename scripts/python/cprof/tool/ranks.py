@@ -21,6 +21,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 from cprof.tool import Problem, note, printable
 from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_unknown_members
 from cprof.tool.merge import clock_text
+from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
 
 HELP = "compare the ranks of a run step by step: slowest rank, spread, waiting"
@@ -49,6 +50,20 @@ class Cell(NamedTuple):
 Table = Dict[int, Dict[int, Cell]]  # step -> rank -> cell
 
 
+def _single(inside: List[str], folder: str) -> List[str]:
+    """Those of one rank each: the trace that was merged of them may lie beside them."""
+    found = []
+    for path in inside:
+        with open_trace(path) as trace:
+            if trace.is_merged:
+                note("is merged of several ranks: left out", path)
+            else:
+                found.append(path)
+    if not found:
+        raise Problem("holds no trace of a single rank", folder)
+    return found
+
+
 def files_of(given: List[str]) -> List[str]:
     """The traces that are meant."""
     found = []
@@ -57,7 +72,7 @@ def files_of(given: List[str]) -> List[str]:
             inside = [entry.path for entry in os.scandir(path) if entry.name.endswith(ENDINGS) and entry.is_file()]
             if not inside:
                 raise Problem("holds no traces (*.json, *.json.gz)", path)
-            found += sorted(inside, key=natural)
+            found += _single(sorted(inside, key=natural), path)
         else:
             found.append(path)
     return found
