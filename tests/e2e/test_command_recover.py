@@ -237,6 +237,23 @@ def test_names(tmp_path, left):
     refused(cprof("recover", left.name, "-o", f"rank1.0{ending}"), "is there already")
 
 
+def test_one_that_fails_keeps_none_of_the_others(tmp_path, left):
+    """Not one that is not there, nor one that cannot be read, nor one whose trace cannot be written, nor a folder without any."""
+    other, third = (left.name.replace("rank0", name) for name in ("rank1", "sub/rank2"))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "empty").mkdir()
+    for name in (left.name, other, third):
+        (tmp_path / name).write_bytes(left.new)
+    (tmp_path / "folder.json.999999999.1.part").mkdir()
+    gone = "gone/x.json.999999999.1.part"
+    done = cprof("recover", "--delete", gone, left.name, "empty", "folder.json.999999999.1.part", other, "sub")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert [line for line in done.stderr.splitlines() if "were open" not in line] == [
+        "cprof: empty: holds no open file (*.part)", "cprof: folder.json.999999999.1.part: holds no open file (*.part)",
+        f"cprof: {gone}: No such file or directory"]
+    assert len(done.stdout.splitlines()) == 3 and not list(tmp_path.rglob("rank*.part"))
+
+
 def test_files_that_are_refused(tmp_path):
     refused(cprof("recover", tmp_path), "holds no open file")
     refused(cprof("recover", "gone.json.1.1.part"), "gone.json.1.1.part")

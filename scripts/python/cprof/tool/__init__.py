@@ -122,7 +122,8 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "stdout is closed")
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """An error in words."""
     if isinstance(error, OSError) and error.strerror:
         names = ": ".join(printable(os.fsdecode(name)) for name in (error.filename, error.filename2)
                           if isinstance(name, (str, bytes)))
@@ -167,7 +168,7 @@ def main(argv: Optional[List[str]] = None) -> int:
             sys.stdout.flush()
         except (OSError, ValueError):
             _quiet_stdout()  # from Python 3.13 on what a full disk did not take is tried again at exit
-        note(_said(error))
+        note(said(error))
         return BAD_INPUT
     except Exception as error:
         if os.environ.get("CPROF_LOG") == "debug":

@@ -17,9 +17,9 @@ import json
 import os
 import re
 import zlib
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
-from cprof.tool import Problem, note, printable
+from cprof.tool import BAD_INPUT, Problem, note, printable, said
 from cprof.tool.merge import end_tidily
 from cprof.tool.output import take_name
 from cprof.tool.progress import Progress
@@ -472,36 +472,39 @@ def _tell(named: str, trace: Trace, lost: int, account: Dict[str, Any]) -> None:
         note("the account of what was dropped while recording is lost", trace.path)
 
 
-def files_of(given: List[str]) -> List[str]:
-    """The files that are meant."""
-    found: List[str] = []
-    for path in given:
-        if os.path.isdir(path):
-            inside = sorted(entry.path for entry in os.scandir(path) if PART.fullmatch(entry.name))
-            if not inside:
-                raise Problem("holds no open file (*.part)", path)
-            found += inside
-        else:
-            found.append(path)
+def _files_in(path: str) -> List[str]:
+    """The files that are meant: a folder's, or the one."""
+    if not os.path.isdir(path):
+        return [path]
+    inside = sorted(entry.path for entry in os.scandir(path) if PART.fullmatch(entry.name))
+    if not inside:
+        raise Problem("holds no open file (*.part)", path)
+    return inside
+
+
+def _each(items: List[str], act: Callable[[str], Any]) -> List[Any]:
+    """What comes of each. One that goes wrong is said, and stands in no other's way."""
+    found = []
+    for item in items:
+        try:
+            found.append(act(item))
+        except (Problem, OSError) as error:
+            note(said(error))
     return found
 
 
 def run(args: argparse.Namespace) -> int:
     """`cprof recover`"""
     end_tidily()
-    files = files_of(args.files)
+    listed = _each(args.files, _files_in)
+    files = [path for inside in listed for path in inside]
     if args.output and len(files) > 1:
         raise Problem("--output is for one file")
-    bad = 0
-    for path in files:
-        try:
-            recover(path, args.output, args.force)
-        except Problem as problem:
-            if len(files) == 1:
-                raise
-            note(str(problem))
-            bad = 2
-            continue
+
+    def act(path: str) -> None:
+        recover(path, args.output, args.force)
         if args.delete:
             os.unlink(path)
-    return bad
+
+    done = _each(files, act)
+    return 0 if len(listed) == len(args.files) and len(done) == len(files) else BAD_INPUT
