@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import pathlib
 import re
 import shutil
 
@@ -401,6 +402,22 @@ def test_bad_input(command, tmp_path):
                                   ["top", "x", "--by", "colour"], ["top", "x", "--by", "step", "--group-by-input-shape"]])
 def test_bad_usage(args):
     assert tool.refused(tool.cprof(*args))
+
+
+@pytest.mark.parametrize("options", [["--sort-by", "count"], ["--include-python-functions"], ["--from-trace"], ["--group-by-input-shape"],
+                                     ["--group-by-stack-n", "2"]], ids=" ".join)
+def test_options_that_a_breakdown_has_no_use_for(options, tmp_path):
+    path = tool.write(tmp_path / "t.json", gpu_events())
+    tool.refused(tool.cprof("top", path, "--by", "step", *options), options[0], "plain table")
+
+
+def test_a_comparison_of_traces_themselves(our_trace, tmp_path):
+    trace = shutil.copy(our_trace, tmp_path / "t.json")
+    rows = (our_trace.parent / (our_trace.name + ".top")).read_text().splitlines(keepends=True)
+    pathlib.Path(f"{trace}.top").write_text("".join(row.replace("aten::", "table::") for row in rows))
+    for more, prefix in (([], "table::"), (["--from-trace"], "aten::")):
+        done = json.loads(tool.cprof("top", "--compare", trace, trace, "--json", "--row-limit", -1, *more).out)
+        assert prefix + "addmm" in {row["name"] for row in done["rows"]}
 
 
 def test_hostile_events(tmp_path):

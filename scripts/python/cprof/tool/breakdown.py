@@ -141,12 +141,12 @@ def _steps_of(averages: Averages) -> int:
     return sum(row.count for row in averages if row.key == "ProfilerStep*" and row.device_type == "cpu")
 
 
-def compare(before: str, after: str, sort_by: Optional[str]) -> Result:
+def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = False) -> Result:
     """Two traces by name: first what takes more time in the second. Where both mark steps, all is for each step."""
     both = []
     for path in (before, after):
         averages = Averages(include_python_functions=True)
-        for line in averages.add(path, progress=True):
+        for line in averages.add(path, progress=True, from_trace=from_trace):
             note(line, path)
         both.append(averages)
     if sort_by is None:

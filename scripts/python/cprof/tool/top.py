@@ -60,20 +60,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--csv", action="store_true", help="comma-separated values, with a line of names")
 
 
-def run(args: argparse.Namespace) -> int:
+def _refuse(args: argparse.Namespace) -> None:
+    """What would be left out of account."""
     if args.sort_by is not None and args.sort_by.replace("xpu", "cuda").replace("device", "cuda") not in SORT_KEYS:
         raise Problem(f"cannot sort by {args.sort_by!r}: take one of {' '.join(SORT_KEYS)}")
     grouped = args.group_by_input_shape or args.group_by_stack_n
     if (args.by or args.compare) and grouped:
         raise Problem("--group-by-input-shape and --group-by-stack-n go with the plain table only")
-    if args.by and args.sort_by:
-        raise Problem("--sort-by goes with the plain table and --compare only")
+    for option, given in (("--sort-by", args.sort_by), ("--include-python-functions", args.include_python_functions),
+                          ("--from-trace", args.from_trace)):
+        if args.by and given:
+            also = ": --by always reads the trace" if option == "--from-trace" else ""
+            raise Problem(f"{option} goes with the plain table and --compare only{also}")
+
+
+def run(args: argparse.Namespace) -> int:
+    _refuse(args)
     if args.by:
         result = breakdown(args.by, args.traces)
     elif args.compare:
         if len(args.traces) != 2:
             raise Problem("--compare takes two traces")
-        result = compare(args.traces[0], args.traces[1], args.sort_by)
+        result = compare(args.traces[0], args.traces[1], args.sort_by, args.from_trace)
     else:
         return _table(args)
     columns, rows, text = result
