@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `make demo`: traces a small PyTorch training run, on the GPU where there is one, with default settings, and says where the trace is.
+# `make demo`: traces a small PyTorch training run, on the GPU where there is one, with default settings; says where the
+# trace is, and what to do with it.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
@@ -27,5 +28,8 @@ fi
 echo
 echo "demo: traces"
 echo "$traces" | sed 's/^/  /'
-echo "Open one at https://ui.perfetto.dev (Open trace file; the file stays on this machine), or offline:"
-echo "  .venv/bin/vizviewer $(echo "$traces" | head -n 1)"
+trace=$(echo "$traces" | head -n 1)
+echo "Show it in Perfetto (--offline: without a network), or say where the time goes:"
+echo "  scripts/cprof open $trace"
+echo "  scripts/cprof top $trace"
+echo "It opens at https://ui.perfetto.dev, too (Open trace file; the file stays on this machine)."

@@ -35,9 +35,17 @@ def trace(demo):
     return ROOT / found[0]
 
 
-def test_says_how_to_open_it(demo):
+def test_says_how_to_open_it(demo, trace):
     assert "ui.perfetto.dev" in demo.stdout
+    for command in "open", "top":
+        assert f"  scripts/cprof {command} {trace.relative_to(ROOT)}\n" in demo.stdout
     assert re.fullmatch(r"cprof: rank 0: 1 trace, [\d,]+ events, 0 lost: \S+rank0\.5\.pt\.trace\.json\n", demo.stderr)
+
+
+def test_what_it_suggests_works(demo, trace):
+    top, = re.findall(r"^  (scripts/cprof top \S+)$", demo.stdout, re.MULTILINE)
+    done = subprocess.run(top.split(), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "ProfilerStep*" in done.stdout, done.stderr
 
 
 def test_training_went_through(demo):
