@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/pyend.h"
 #include "preload/pyframes.h"
 #include "preload/stacks.h"
 #include "writer/writer.h"
@@ -31,9 +32,6 @@ typedef struct object object; /* PyObject */
     F(void *, PyGILState_GetThisThreadState, (void))                                               \
     F(intptr_t, PyList_Size, (object *))                                                           \
     F(object *, PyList_GetItem, (object *, intptr_t))                                              \
-    F(object *, PyImport_ImportModule, (const char *))                                             \
-    F(object *, PyObject_CallMethod, (object *, const char *, const char *, ...))                  \
-    F(object *, PyCFunction_NewEx, (void *, object *, object *))                                   \
     F(void, PyErr_Clear, (void))                                                                   \
     F(int, Py_IsInitialized, (void))                                                               \
     F(int, Py_AddPendingCall, (int (*)(void *), void *))                                           \
@@ -44,7 +42,6 @@ static struct {
 #define F(type, name, parameters) type(*name) parameters;
     INTERPRETER
 #undef F
-    object *none;
 } py;
 
 static bool find_functions(void)
@@ -55,8 +52,7 @@ static bool find_functions(void)
         return false;
     INTERPRETER
 #undef F
-    py.none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-    return py.none != NULL;
+    return true;
 }
 
 static void refuse(const char *why)
@@ -149,36 +145,6 @@ static void learn_folders(void)
     py.PyErr_Clear();
 }
 
-/* Called by atexit, before the interpreter begins to free what belongs to threads that still run. */
-static object *at_exit(object *self, object *unused)
-{
-    (void)self, (void)unused;
-    stacks_python(false);
-    py.Py_IncRef(py.none);
-    return py.none;
-}
-
-static bool call_at_exit(void)
-{
-    static const struct { /* PyMethodDef; METH_NOARGS is 4 */
-        const char *name;
-        object *(*call)(object *, object *);
-        int flags;
-        const char *doc;
-    } method = {"cprof_stacks_end", at_exit, 4, NULL};
-    object *module = py.PyImport_ImportModule("atexit");
-    object *function = py.PyCFunction_NewEx((void *)(uintptr_t)&method, NULL, NULL);
-    object *done = NULL;
-    if (module && function)
-        done = py.PyObject_CallMethod(module, "register", "O", function);
-    object *held[] = {module, function, done};
-    for (unsigned i = 0; i < sizeof held / sizeof held[0]; i++)
-        if (held[i])
-            py.Py_DecRef(held[i]);
-    py.PyErr_Clear();
-    return done != NULL;
-}
-
 static int check(void *unused)
 {
     (void)unused;
@@ -189,7 +155,7 @@ static int check(void *unused)
         refuse("its main thread runs a subinterpreter");
     else if (!same_stack())
         refuse("what is read of its frames is not what it says of them");
-    else if (!call_at_exit())
+    else if (!pyend_register())
         refuse("it cannot say when it ends");
     else {
         learn_folders();

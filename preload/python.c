@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "preload/pyend.h"
 #include "preload/pyframes.h"
 
 /* looked at: the range is opened two or three calls below the function that is searched */
@@ -56,10 +57,16 @@ static bool ends_in(const char *text, uint32_t len, const char *ending)
     return len >= wanted && memcmp(text + len - wanted, ending, wanted) == 0;
 }
 
+/* True: between this and pyend_read_done() the frames stay. */
+static bool read_begins(void)
+{
+    return known() && pyend_read();
+}
+
 /* The calling thread's innermost frame of this function, or NULL. */
 static const void *find_frame(const char *function, const char *file)
 {
-    const void *frame = known() ? pyframes_top() : NULL;
+    const void *frame = pyframes_top();
     for (int i = 0; frame && i < FRAMES; i++, frame = pyframes_outer(frame)) {
         struct pyframe one;
         struct pyframe_text text;
@@ -73,7 +80,7 @@ static const void *find_frame(const char *function, const char *file)
     return NULL;
 }
 
-const void *python_first_argument(const char *function, const char *file)
+static const void *first_argument(const char *function, const char *file)
 {
     const void *frame = find_frame(function, file);
     const void *args = frame ? local_of(frame, 0) : NULL;
@@ -85,19 +92,41 @@ const void *python_first_argument(const char *function, const char *file)
     return n > 0 ? at(args, items) : NULL;
 }
 
-const void *python_first_local(const char *function, const char *file)
+const void *python_first_argument(const char *function, const char *file)
 {
-    const void *frame = find_frame(function, file);
-    return frame ? local_of(frame, 0) : NULL;
+    if (!read_begins())
+        return NULL;
+    const void *found = first_argument(function, file);
+    pyend_read_done();
+    return found;
 }
 
-enum python_exit python_left(const char *file)
+const void *python_first_local(const char *function, const char *file)
+{
+    if (!read_begins())
+        return NULL;
+    const void *frame = find_frame(function, file);
+    const void *found = frame ? local_of(frame, 0) : NULL;
+    pyend_read_done();
+    return found;
+}
+
+static enum python_exit left(const char *file)
 {
     const void *frame = find_frame("__exit__", file);
     const void *type = frame ? local_of(frame, 1) : NULL; /* behind self */
     if (!type || type == none)
         return PYTHON_LEFT;
     return stop_iteration && type == *stop_iteration ? PYTHON_STOPPED : PYTHON_LEFT_BY_ERROR;
+}
+
+enum python_exit python_left(const char *file)
+{
+    if (!read_begins())
+        return PYTHON_LEFT;
+    enum python_exit how = left(file);
+    pyend_read_done();
+    return how;
 }
 
 static int run_now(void *code)
@@ -109,23 +138,30 @@ static int run_now(void *code)
     return 0;
 }
 
-/* Py_AddPendingCall, once it was looked for and found; any thread. */
+/* Py_AddPendingCall and Py_IsInitialized, once they were looked for and found; any thread. */
 static int (*_Atomic add_pending)(int (*)(void *), void *);
+static int (*_Atomic is_initialized)(void);
 
 bool python_find(void)
 {
-    if (!atomic_load_explicit(&add_pending, memory_order_relaxed))
+    if (!atomic_load_explicit(&add_pending, memory_order_relaxed)) {
+        atomic_store_explicit(&is_initialized,
+                              (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsInitialized"),
+                              memory_order_relaxed);
         atomic_store_explicit(
             &add_pending,
             (int (*)(int (*)(void *), void *))dlsym(RTLD_DEFAULT, "Py_AddPendingCall"),
-            memory_order_relaxed);
+            memory_order_release);
+    }
     return atomic_load_explicit(&add_pending, memory_order_relaxed) != NULL;
 }
 
+/* Before it has begun, and once it has ended, the interpreter has no list that a call could be put into. */
 bool python_call_later(int (*call)(void *), void *arg)
 {
-    int (*add)(int (*)(void *), void *) = atomic_load_explicit(&add_pending, memory_order_relaxed);
-    return add && add(call, arg) == 0;
+    int (*add)(int (*)(void *), void *) = atomic_load_explicit(&add_pending, memory_order_acquire);
+    int (*runs)(void) = atomic_load_explicit(&is_initialized, memory_order_relaxed);
+    return add && runs && runs() && add(call, arg) == 0;
 }
 
 bool python_is_free_threaded(void)

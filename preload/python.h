@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPython of this process, read by layout without the GIL: a thread's own frames do not change while it is in C. And the one way
- * to run a piece of Python, for what cannot be seen from C. */
+/* The CPython of this process, read by layout without the GIL: a thread's own frames do not change while it is in C, until the interpreter
+ * ends (pyend.h): from then on nothing is found. And the one way to run a piece of Python, for what cannot be seen from C. */
 #ifndef PRELOAD_PYTHON_H
 #define PRELOAD_PYTHON_H
 
@@ -28,7 +28,7 @@ enum python_exit python_left(const char *file);
 bool python_find(void);
 
 /* Calls call(arg) in the main thread, holding the interpreter's lock, at its next chance; it returns 0 and leaves no exception. false:
- * python_find() has not found Python, or too much waits for that already. Any thread, takes no lock of the loader's. */
+ * python_find() has not found Python, it does not run, or too much waits for that already. Any thread, takes no lock of the loader's. */
 bool python_call_later(int (*call)(void *), void *arg);
 
 /* True in an interpreter that runs its threads without a lock. Any thread. */

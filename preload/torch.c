@@ -13,6 +13,7 @@
 #include "preload/fork.h"
 #include "preload/guard.h"
 #include "preload/init.h"
+#include "preload/pyend.h"
 #include "preload/python.h"
 #include "preload/resolve.h"
 #include "writer/writer.h"
@@ -180,6 +181,7 @@ void torch_start(const struct config *config)
         do_without_callbacks(config);
         return;
     }
+    pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
     fork_torch_lock();
     if (atomic_load(&registered)) {
         fork_torch_unlock();

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/python.h: quiet where there is no Python, and right in a real interpreter, when this machine has one as a shared
+/* Tests of preload/python.h and pyend.h: quiet where there is no Python, and right in a real interpreter, when this machine has one as a shared
  * library. The interpreter's main thread is the test's. */
 #include "preload/python.h"
 
 #include <check.h>
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "preload/pyend.h"
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
 
@@ -25,8 +29,8 @@ END_TEST
 static int (*run_text)(const char *);
 static int minor;
 
-/* False: there is none, or a sanitizer would count its memory as leaked. */
-static bool start_python(void)
+/* NULL: there is none, or a sanitizer would count its memory as leaked. */
+static void *open_python(void)
 {
     char name[32];
     void *python = NULL;
@@ -35,12 +39,24 @@ static bool start_python(void)
         python = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
     }
     minor--;
+    return python;
+}
+
+static bool start_python(void)
+{
+    void *python = open_python();
     if (!python)
         return false;
     void (*initialize)(int) = (void (*)(int))dlsym(python, "Py_InitializeEx");
     run_text = (int (*)(const char *))dlsym(python, "PyRun_SimpleString");
     initialize(0);
     return true;
+}
+
+static void end_python(void)
+{
+    int (*finalize)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_FinalizeEx");
+    ck_assert_int_eq(finalize(), 0);
 }
 
 static void run(const char *code)
@@ -149,6 +165,84 @@ START_TEST(run_later)
 }
 END_TEST
 
+/* A thread that outlives the interpreter runs on in C while its frames are freed. What is registered first is called last. */
+START_TEST(nothing_is_read_once_the_interpreter_ends)
+{
+    if (!start_python())
+        return;
+    prepare();
+    run("import atexit\n"
+        "first = object()\n"
+        "define('def wrapper(*args): look(args[1])', '/lib/optimizer.py')\n"
+        "define('def __exit__(self, exc_type): look(2)', '/lib/profiler.py')\n"
+        "atexit.register(lambda: __exit__(first, StopIteration))\n"
+        "atexit.register(lambda: wrapper(first, 1))\n"
+        "wrapper(first, 0)\n");
+    left[2] = -1;
+    end_python();
+    ck_assert_ptr_nonnull(found[0]);
+    ck_assert_ptr_null(found[1]);
+    ck_assert_ptr_null(local[1]);
+    ck_assert_int_eq(left[2], PYTHON_LEFT);
+}
+END_TEST
+
+/* Says that it reads, and goes on with that for a while after the end has begun. */
+static _Atomic int reads; /* 1: it does, 2: it has done */
+
+static void *read_long(void *unused)
+{
+    ck_assert(pyend_read());
+    atomic_store(&reads, 1);
+    usleep(20000);
+    atomic_store(&reads, 2);
+    pyend_read_done();
+    return unused;
+}
+
+START_TEST(the_end_waits_for_who_reads)
+{
+    pthread_t thread;
+    if (!start_python())
+        return;
+    ck_assert(pyend_watch());
+    ck_assert_int_eq(pthread_create(&thread, NULL, read_long, NULL), 0);
+    while (atomic_load(&reads) == 0)
+        usleep(100);
+    end_python();
+    ck_assert_int_eq(atomic_load(&reads), 2);
+    pthread_join(thread, NULL);
+    ck_assert(!pyend_read());
+}
+END_TEST
+
+/* As after a fork in which another thread was reading. */
+START_TEST(the_end_does_not_wait_for_ever)
+{
+    if (!start_python())
+        return;
+    ck_assert(pyend_read());
+    end_python();
+    ck_assert(!pyend_read());
+}
+END_TEST
+
+/* A program that brings its own interpreter may start it late, and end it before itself. */
+START_TEST(calls_are_refused_while_it_does_not_run)
+{
+    if (!open_python())
+        return;
+    ck_assert(python_find());
+    ck_assert(!python_run_later("this is never run"));
+    ck_assert(!pyend_watch() && !pyend_read());
+    ck_assert(start_python());
+    ck_assert(pyend_read());
+    pyend_read_done();
+    end_python();
+    ck_assert(!python_run_later("this is never run"));
+}
+END_TEST
+
 Suite *suite_python(void)
 {
     Suite *suite = suite_create("python");
@@ -158,6 +252,10 @@ Suite *suite_python(void)
     tcase_add_test(all, the_first_argument_of_a_frame);
     tcase_add_test(all, left_by_an_exception);
     tcase_add_test(all, run_later);
+    tcase_add_test(all, nothing_is_read_once_the_interpreter_ends);
+    tcase_add_test(all, the_end_waits_for_who_reads);
+    tcase_add_test(all, the_end_does_not_wait_for_ever);
+    tcase_add_test(all, calls_are_refused_while_it_does_not_run);
     suite_add_tcase(suite, all);
     return suite;
 }
