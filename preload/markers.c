@@ -403,10 +403,10 @@ static void sample(struct cprof_marker *m, size_t n, const char *const *series, 
     if (flags < 0 || n == 0 || !guard_enter())
         return;
     struct thread_log *log = thread_log_get();
-    if (log && values && (series || n == 1))
-        put_counter(log, m, flags, n, series, type, values);
-    else
+    if (!values || (!series && n > 1))
         misuse(log);
+    else if (log)
+        put_counter(log, m, flags, n, series, type, values);
     guard_leave();
 }
 

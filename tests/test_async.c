@@ -142,19 +142,41 @@ START_TEST(an_open_range_has_no_numbers_of_a_span)
 END_TEST
 
 /* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give their places back. */
-START_TEST(ended_by_a_thread_without_a_log)
+static uint64_t ranges[2500]; /* twice these are more than may be open */
+static pthread_key_t late;
+
+static void close_late(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < 2500; i++)
+        ck_assert(async_close(thread_log_get(), ranges[i]) && !async_close(NULL, ranges[i]));
+}
+
+static void *close_at_end(void *unused)
+{
+    ck_assert_ptr_nonnull(thread_log_get());
+    ck_assert_int_eq(pthread_setspecific(late, ranges), 0);
+    return unused;
+}
+
+START_TEST(ended_by_a_thread_past_its_end)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     session_span("ours");
-    for (unsigned i = 0; i < 5000; i++) { /* more than may be open */
-        uint64_t id = open_range("gone");
-        ck_assert(id != 0 && async_close(NULL, id) && !async_close(NULL, id));
+    ck_assert_int_eq(pthread_key_create(&late, close_late), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        pthread_t thread;
+        for (unsigned i = 0; i < 2500; i++)
+            ck_assert_uint_ne(ranges[i] = open_range("gone"), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, close_at_end, NULL), 0);
+        pthread_join(thread, NULL);
     }
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(1);
     ck_assert_uint_eq(trace_named(&t, 'b', "gone"), 0);
     trace_check_lost(&t, "no_memory_for_thread", 5000);
+    trace_check_lost(&t, "total", 5000);
     trace_free(&t);
 }
 END_TEST
@@ -269,7 +291,7 @@ Suite *suite_async(void)
     tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
     tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
-    tcase_add_test(tc, ended_by_a_thread_without_a_log);
+    tcase_add_test(tc, ended_by_a_thread_past_its_end);
     tcase_add_test(tc, step_0_keeps_its_ranges);
     tcase_add_test(tc, crossing_spans_keep_names_and_data);
     tcase_add_test(tc, many_threads);

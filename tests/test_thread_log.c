@@ -151,6 +151,7 @@ static void *with_late_destructor(void *unused)
     return unused;
 }
 
+/* What it records is lost, and counted. */
 START_TEST(a_destructor_that_runs_later_gets_none)
 {
     ck_assert(thread_log_start(RING_BYTES));
@@ -158,7 +159,7 @@ START_TEST(a_destructor_that_runs_later_gets_none)
     in_thread(with_late_destructor, NULL);
     ck_assert_uint_eq(late_rounds, 2);
     ck_assert_ptr_null(late_log);
-    ck_assert_uint_eq(lost(LOSS_NO_THREAD), 0);
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), 2);
 }
 END_TEST
 

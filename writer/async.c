@@ -148,8 +148,6 @@ bool async_close(struct thread_log *log, uint64_t id)
         return false;
     uint32_t text_len = atomic_load_explicit(&p->text_len, memory_order_relaxed);
     struct record *r = log ? emit_begin(log, text_len, p->data_len) : NULL;
-    if (!log)
-        thread_log_lost(NULL, LOSS_NO_THREAD, 1);
     if (r) {
         r->kind = REC_ASYNC;
         r->category = atomic_load_explicit(&p->category, memory_order_relaxed);

@@ -21,7 +21,7 @@
 #endif
 
 __thread struct thread_log *thread_log_self;
-/* the thread-end hook ran: late calls of other destructors record nothing */
+/* the thread-end hook ran: what other destructors record behind it is lost */
 static __thread bool past_end;
 
 _Atomic uint64_t process_losses[LOSS_COUNT];
@@ -120,18 +120,14 @@ static struct thread_log *make(void)
 
 static struct thread_log *attach(void)
 {
-    if (past_end || !atomic_load_explicit(&ready, memory_order_acquire))
-        return NULL;
     struct thread_log *log = reuse();
     if (log)
         atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
     else
         log = make();
-    if (!log || pthread_setspecific(end_key, log) != 0) {
-        if (log)
-            give_back(log);
-        thread_log_lost(NULL, LOSS_NO_THREAD, 1);
-        return NULL;
+    if (log && pthread_setspecific(end_key, log) != 0) {
+        give_back(log);
+        log = NULL;
     }
     thread_log_self = log;
     return log;
@@ -139,8 +135,12 @@ static struct thread_log *attach(void)
 
 struct thread_log *thread_log_attach(void)
 {
+    if (!atomic_load_explicit(&ready, memory_order_acquire))
+        return NULL;
     int saved = errno;
-    struct thread_log *log = attach();
+    struct thread_log *log = past_end ? NULL : attach();
+    if (!log)
+        thread_log_lost(NULL, LOSS_NO_THREAD, 1);
     errno = saved;
     return log;
 }

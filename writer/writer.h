@@ -124,7 +124,7 @@ void spans_abandon(struct thread_log *log);
 uint64_t async_open(struct thread_log *log, enum category category, uint8_t flags, const char *text,
                     uint32_t text_len, const void *data, uint32_t data_len);
 
-/* Closes it, on any thread, whose log is given, and puts it into that one's ring; NULL: it has none, and the range is lost. False: there is no such range any more. */
+/* Closes it, on any thread, whose log is given, and puts it into that one's ring; NULL: it has none, and the range is lost (counted by thread_log_get()). False: there is no such range any more. */
 bool async_close(struct thread_log *log, uint64_t id);
 
 /* Numbers for a record that is no span; NULL in the calls below means none. A span's are set by span_set_extra(). */
