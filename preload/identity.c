@@ -172,23 +172,24 @@ static bool no_path(const char *folder, const char *file, const struct path_erro
     if (atomic_exchange(&said, folder) == folder)
         return false;
     path_describe(error, names_variables, NAMES_VARIABLES, why, sizeof why);
-    log_error("%s/%s: no path for the trace: %s", folder, file, why);
+    log_error("no path for the trace: %s: %s/%s", why, folder, file); /* a long line is cut */
     return false;
 }
 
-static bool expand(struct names_values *values, char *out, size_t size)
+/* *cut: as path_trace(). */
+static bool expand(struct names_values *values, char *out, size_t size, bool *cut)
 {
     char path[PATH_MAX];
     struct path_error error = {.status = PATH_TOO_LONG};
     if (path_trace(config->folder, config->filename, values->vars, NAMES_VARIABLES, identity_gzip(),
-                   path, sizeof path, NULL, &error) == PATH_OK &&
+                   path, sizeof path, cut, &error) == PATH_OK &&
         absolute(path, out, size))
         return true;
     return no_path(config->folder, config->filename, &error);
 }
 
 /* <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler names it. */
-static bool expand_tensorboard(struct names_values *values, char *out, size_t size)
+static bool expand_tensorboard(struct names_values *values, char *out, size_t size, bool *cut)
 {
     char file[PATH_MAX], host[256] = "", path[PATH_MAX];
     const char *worker = config->tensorboard_worker;
@@ -206,7 +207,7 @@ static bool expand_tensorboard(struct names_values *values, char *out, size_t si
                  (long long)now.tv_sec * 1000000000 + now.tv_nsec);
     if (used > 0 && (size_t)n < sizeof file - used &&
         path_trace(config->tensorboard_dir, file, values->vars, NAMES_VARIABLES, identity_gzip(),
-                   path, sizeof path, NULL, &error) == PATH_OK &&
+                   path, sizeof path, cut, &error) == PATH_OK &&
         absolute(path, out, size))
         return true;
     return no_path(config->tensorboard_dir, file, &error);
@@ -233,14 +234,34 @@ static bool add_pid(char *path, size_t size)
     return add_before_ending(path, size, pid);
 }
 
+static void say_cut(const char *path)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        log_warn("a name that the settings give is too long for a file; traces have it shortened, "
+                 "as in %s",
+                 path);
+}
+
 bool identity_trace_path(const struct train_time *time, char *path, unsigned long size)
 {
     struct names_values values;
     struct rank_info now = rank_now();
+    bool cut = false;
     names_fill(&values, run_name, &now, time);
-    if (for_tensorboard())
-        return expand_tensorboard(&values, path, size);
-    return expand(&values, path, size) && (!pid_in_name || add_pid(path, size));
+    bool found = for_tensorboard()
+                     ? expand_tensorboard(&values, path, size, &cut)
+                     : expand(&values, path, size, &cut) && (!pid_in_name || add_pid(path, size));
+    if (found && cut)
+        say_cut(path);
+    return found;
+}
+
+/* As expand(), where values are patterns. False also for a name that is cut: then it has none. */
+static bool expand_pattern(struct names_values *values, char *pattern, size_t size)
+{
+    bool cut;
+    return expand(values, pattern, size, &cut) && !cut;
 }
 
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,
@@ -284,7 +305,7 @@ bool identity_trace_pattern(char *pattern, unsigned long size)
     names_fill(&values, run_name, &now, NULL);
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
         values.vars[i].value = "*";
-    return expand(&values, pattern, size) && (!pid_in_name || add_pid(pattern, size));
+    return expand_pattern(&values, pattern, size) && (!pid_in_name || add_pid(pattern, size));
 }
 
 bool identity_ranks_wrote(void)
@@ -298,7 +319,7 @@ bool identity_ranks_wrote(void)
     for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
         values.vars[i].value = "*";
     glob_t found;
-    if (!expand(&values, pattern, sizeof pattern) || !find_files(pattern, &found))
+    if (!expand_pattern(&values, pattern, sizeof pattern) || !find_files(pattern, &found))
         return false;
     bool wrote = false;
     for (size_t i = 0; i < found.gl_pathc && !wrote; i++) {

@@ -2,6 +2,7 @@
 /* writer/path.c: templates, their errors, gzip names and the name of the open file. */
 #include <check.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "writer/path.h"
@@ -145,10 +146,10 @@ START_TEST(lengths_are_checked)
 }
 END_TEST
 
-static const char *trace(const char *folder, const char *file, bool gzip, bool *is_gzip)
+static const char *trace(const char *folder, const char *file, bool gzip)
 {
     static char out[PATH_SIZE];
-    ck_assert_msg(path_trace(folder, file, vars, VARS, gzip, out, sizeof out, is_gzip, NULL) ==
+    ck_assert_msg(path_trace(folder, file, vars, VARS, gzip, out, sizeof out, NULL, NULL) ==
                       PATH_OK,
                   "%s + %s", folder, file);
     return out;
@@ -156,32 +157,24 @@ static const char *trace(const char *folder, const char *file, bool gzip, bool *
 
 START_TEST(folder_and_file_join)
 {
-    bool gzip = true;
-    ck_assert_str_eq(
-        trace("{run_name}/torch_traces", "rank{rank}.{batch}.pt.trace.json", false, &gzip),
-        "awesome-training-run/torch_traces/rank0.42.pt.trace.json");
-    ck_assert(!gzip);
-    ck_assert_str_eq(trace("/data/", "x", false, NULL), "/data/x");
-    ck_assert_str_eq(trace("/data///", "x", false, NULL), "/data/x");
-    ck_assert_str_eq(trace("/", "x", false, NULL), "/x");
-    ck_assert_str_eq(trace("", "x", false, NULL), "x");
-    ck_assert_str_eq(trace("d", "/x", false, NULL), "d/x");
-    ck_assert_str_eq(trace("d", "e/{rank}", false, NULL), "d/e/0");
-    ck_assert_str_eq(trace("..", "x", false, NULL), "../x");
+    ck_assert_str_eq(trace("{run_name}/torch_traces", "rank{rank}.{batch}.pt.trace.json", false),
+                     "awesome-training-run/torch_traces/rank0.42.pt.trace.json");
+    ck_assert_str_eq(trace("/data/", "x", false), "/data/x");
+    ck_assert_str_eq(trace("/data///", "x", false), "/data/x");
+    ck_assert_str_eq(trace("/", "x", false), "/x");
+    ck_assert_str_eq(trace("", "x", false), "x");
+    ck_assert_str_eq(trace("d", "/x", false), "d/x");
+    ck_assert_str_eq(trace("d", "e/{rank}", false), "d/e/0");
+    ck_assert_str_eq(trace("..", "x", false), "../x");
 }
 END_TEST
 
 START_TEST(gzip_names)
 {
-    bool gzip = false;
-    ck_assert_str_eq(trace("d", "x.json", true, &gzip), "d/x.json.gz");
-    ck_assert(gzip);
-    gzip = false;
-    ck_assert_str_eq(trace("d", "x.json.gz", false, &gzip), "d/x.json.gz");
-    ck_assert(gzip);
-    ck_assert_str_eq(trace("d", "x.json.gz", true, &gzip), "d/x.json.gz");
-    ck_assert_str_eq(trace("d", "x.GZ", true, &gzip), "d/x.GZ");
-    ck_assert(gzip);
+    ck_assert_str_eq(trace("d", "x.json", true), "d/x.json.gz");
+    ck_assert_str_eq(trace("d", "x.json.gz", false), "d/x.json.gz");
+    ck_assert_str_eq(trace("d", "x.json.gz", true), "d/x.json.gz");
+    ck_assert_str_eq(trace("d", "x.GZ", true), "d/x.GZ");
     ck_assert(!path_is_gzip(".gz"));
     ck_assert(!path_is_gzip("d/.gz"));
     ck_assert(!path_is_gzip("d.gz/x"));
@@ -210,18 +203,19 @@ START_TEST(traces_keep_room_for_the_part_name)
 {
     char file[400], out[PATH_SIZE], part[PATH_SIZE], folder[PATH_SIZE + 100];
     struct path_error error;
-    int fits = 0;
+    int whole = 0;
     memset(file, 'x', sizeof file);
     for (size_t length = 1; length < sizeof file; length++) {
+        bool cut;
         file[length] = '\0';
-        if (path_trace("d", file, vars, VARS, true, out, sizeof out, NULL, NULL) == PATH_OK) {
-            ck_assert(path_part_name(out, INT_MAX, INT64_MIN, part, sizeof part));
-            ck_assert_uint_le(strlen(strchr(part, '/') + 1), PATH_NAME_MAX);
-            fits++;
-        }
+        ck_assert_int_eq(path_trace("d", file, vars, VARS, true, out, sizeof out, &cut, NULL),
+                         PATH_OK);
+        ck_assert(path_part_name(out, INT_MAX, INT64_MIN, part, sizeof part));
+        ck_assert_uint_le(strlen(strchr(part, '/') + 1), PATH_NAME_MAX);
+        whole += !cut && strncmp(out + 2, file, length) == 0;
         file[length] = 'x';
     }
-    ck_assert_int_eq(fits, PATH_NAME_MAX - PATH_PART_MAX - 3); /* .gz */
+    ck_assert_int_eq(whole, PATH_NAME_MAX - PATH_PART_MAX - 3); /* .gz */
 
     for (size_t i = 0; i < sizeof folder - 1; i++)
         folder[i] = i % 100 == 99 ? '/' : 'x';
@@ -237,10 +231,44 @@ START_TEST(traces_keep_room_for_the_part_name)
     folder[sizeof folder - 1] = '\0';
     ck_assert_int_eq(path_trace(folder, "x", vars, VARS, false, out, sizeof out, NULL, &error),
                      PATH_TOO_LONG);
-    memset(folder, 'x', 300);
-    strcpy(folder + 256, "/y");
-    ck_assert_int_eq(path_trace(folder, "x", vars, VARS, false, out, sizeof out, NULL, &error),
-                     PATH_TOO_LONG);
+}
+END_TEST
+
+/* Readers know a trace by its ending, and two by what may stand in the part that is left out. */
+START_TEST(long_components_are_cut)
+{
+    char folder[400], file[400], first[PATH_SIZE], out[PATH_SIZE], expected[PATH_SIZE];
+    bool cut = false;
+    memset(folder, 'f', 256);
+    strcpy(folder + 256, "/kept");
+    memset(file, 'x', 300);
+    strcpy(file + 300, "{rank}.pt.trace.json");
+    ck_assert_int_eq(path_trace(folder, file, vars, VARS, true, first, sizeof first, &cut, NULL),
+                     PATH_OK);
+    ck_assert(cut);
+    folder[191] = '\0';
+    file[174] = '\0';
+    snprintf(expected, sizeof expected, "%s~%s/kept/%s~%s.pt.trace.json.gz", folder, "931ae1c5",
+             file, "cf94bae3");
+    ck_assert_str_eq(first, expected);
+    folder[191] = 'f';
+    file[174] = 'x';
+    strcpy(file + 300, "1.pt.trace.json");
+    ck_assert_int_eq(path_trace(folder, file, vars, VARS, true, out, sizeof out, &cut, NULL),
+                     PATH_OK);
+    ck_assert_uint_eq(strlen(out), strlen(first));
+    ck_assert_str_ne(out, first);
+    strcpy(folder, "d");
+    memset(file, 'x', 190);
+    for (int i = 190; i < 300; i += 2)
+        memcpy(file + i, "\xc3\xa4", 2);
+    strcpy(file + 300, ".no");
+    ck_assert_int_eq(path_trace(folder, file, vars, VARS, false, out, sizeof out, &cut, NULL),
+                     PATH_OK);
+    ck_assert_uint_eq(strlen(out), 2 + 190 + 9);
+    ck_assert_int_eq(path_trace("d", "short", vars, VARS, false, out, sizeof out, &cut, NULL),
+                     PATH_OK);
+    ck_assert(!cut);
 }
 END_TEST
 
@@ -282,6 +310,7 @@ Suite *suite_path(void)
     tcase_add_test(tcase, gzip_names);
     tcase_add_test(tcase, traces_have_a_name);
     tcase_add_test(tcase, traces_keep_room_for_the_part_name);
+    tcase_add_test(tcase, long_components_are_cut);
     tcase_add_test(tcase, errors_of_either_template);
     tcase_add_test(tcase, part_names);
     suite_add_tcase(suite, tcase);

@@ -159,16 +159,49 @@ static const char *last_component(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* True when the file system takes every component of path, the last with extra more bytes. */
-static bool components_fit(const char *path, size_t extra)
+/* Stands in names, so that all ranks and runs must come to the same: FNV-1a. */
+static uint32_t hash_of(const char *text, size_t length)
 {
-    for (;;) {
-        size_t length = strcspn(path, "/");
-        if (path[length] == '\0')
-            return length + extra <= PATH_NAME_MAX;
-        if (length > PATH_NAME_MAX)
-            return false;
-        path += length + 1;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    return hash;
+}
+
+/* A component that is too long, as it is written instead; `to` may lie before it in the same buffer. Returns its length. */
+static size_t put_cut(char *to, const char *name, size_t length, const char *ending)
+{
+    char hash[16];
+    size_t more = (size_t)snprintf(hash, sizeof hash, "~%08" PRIx32, hash_of(name, length));
+    size_t ends = (size_t)(name + length - ending);
+    size_t kept = PATH_NAME_CUT - more - ends;
+    while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80)
+        kept--; /* not inside a UTF-8 character */
+    memmove(to, name, kept);
+    memcpy(to + kept, hash, more);
+    memmove(to + kept + more, ending, ends);
+    return kept + more + ends;
+}
+
+/* Makes every component one that the file system takes, the last one with what an open file's name adds. True: some were not. */
+static bool cut_components(char *path)
+{
+    char *to = path;
+    bool cut = false;
+    for (const char *from = path;; from++) {
+        size_t length = strcspn(from, "/");
+        bool last = from[length] == '\0';
+        if (length + (last ? PATH_PART_MAX : 0) <= PATH_NAME_MAX) {
+            memmove(to, from, length);
+            to += length;
+        } else {
+            to += put_cut(to, from, length, last ? path_ending(from) : from + length);
+            cut = true;
+        }
+        from += length;
+        *to++ = *from;
+        if (last)
+            return cut;
     }
 }
 
@@ -180,7 +213,7 @@ bool path_is_gzip(const char *name)
 }
 
 enum path_status path_trace(const char *folder, const char *file, const struct path_var *vars,
-                            size_t count, bool gzip, char *out, size_t size, bool *is_gzip,
+                            size_t count, bool gzip, char *out, size_t size, bool *is_cut,
                             struct path_error *error)
 {
     if (size > PATH_SIZE)
@@ -208,19 +241,20 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
     struct output output = {.text = out, .size = size, .length = strlen(out)};
     if (gzip && !path_is_gzip(out))
         put(&output, ".gz", 3);
-    if (output.length + PATH_PART_MAX >= size || !components_fit(out, PATH_PART_MAX)) {
+    bool cut = cut_components(out);
+    if (output.full || strlen(out) + PATH_PART_MAX >= size) {
         *out = '\0';
         return fail(error, PATH_TOO_LONG, 0, NULL);
     }
-    if (is_gzip)
-        *is_gzip = path_is_gzip(out);
+    if (is_cut)
+        *is_cut = cut;
     return PATH_OK;
 }
 
 bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t size)
 {
     int length = snprintf(out, size, "%s.%d.%" PRId64 ".part", path, (int)pid, step);
-    return length > 0 && (size_t)length < size && components_fit(out, 0);
+    return length > 0 && (size_t)length < size && strlen(last_component(out)) <= PATH_NAME_MAX;
 }
 
 size_t path_describe(const struct path_error *error, const char *const *names, size_t count,

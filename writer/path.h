@@ -16,6 +16,7 @@
 enum {
     PATH_SIZE = 4096,
     PATH_NAME_MAX = 255, /* bytes of one component */
+    PATH_NAME_CUT = 200, /* of one that was too long: what is put behind it later fits */
     PATH_PART_MAX = 38   /* ".<pid>.<step>.part" at its longest: 1 + 11 + 1 + 20 + 5 */
 };
 
@@ -29,7 +30,7 @@ enum path_status {
     PATH_OK = 0,
     PATH_UNKNOWN_VARIABLE, /* {name} is not in the table */
     PATH_UNBALANCED,       /* { without }, or } without { */
-    PATH_TOO_LONG,         /* the result, or one component of it, is too long */
+    PATH_TOO_LONG,         /* the result is too long */
     PATH_NO_NAME,          /* the file's name is empty, "." or ".." */
 };
 
@@ -58,13 +59,14 @@ enum path_status path_check(const char *text, const char *const *names, size_t c
 
 /*
  * The whole path of a trace into out[0..size): folder and file expanded and joined with one '/',
- * with ".gz" appended when gzip is asked for and not there. *is_gzip (may be NULL) says whether the
- * name ends in ".gz", which means gzip, asked for or not. A leading '/' of the file template is
- * dropped; an empty folder is the current one. Keeps room for path_part_name. Errors as
- * path_expand; their position counts within the template at fault.
+ * with ".gz" appended when gzip is asked for and not there; a name that ends in ".gz" means gzip,
+ * asked for or not. A leading '/' of the file template is dropped; an empty folder is the current
+ * one. Keeps room for path_part_name: a component that is too long is cut, and gets a hash of all
+ * of it before its ending, by which two that differ still do; *is_cut (may be NULL) says so. Errors
+ * as path_expand; their position counts within the template at fault.
  */
 enum path_status path_trace(const char *folder, const char *file, const struct path_var *vars,
-                            size_t count, bool gzip, char *out, size_t size, bool *is_gzip,
+                            size_t count, bool gzip, char *out, size_t size, bool *is_cut,
                             struct path_error *error);
 
 /* True when name ends in ".gz" (any case) after at least one other byte of the last component. */

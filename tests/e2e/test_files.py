@@ -136,10 +136,25 @@ def test_a_run_that_ends_before_the_schedule_records_says_so(tmp_path):
         assert not [line for line in result.said if "nothing was recorded" in line], result.err
 
 
-def test_a_name_that_gives_no_path_is_said_once(tmp_path):
-    result = run(python("steps(6)"), tmp_path, FILENAME="x" * 260, WARMUP=0, ACTIVE=1, REPEAT=0)
+def test_a_name_too_long_for_a_file_is_shortened(tmp_path):
+    """What tells windows and ranks apart may stand in what is cut off."""
+    name = "x" * 250 + ".rank{rank}.{batch}.pt.trace.json"
+    result = run(python("steps(6)"), tmp_path, FILENAME=name, RUN_NAME="r" * 500, FOLDER="{run_name}/" + "f" * 300,
+                 WARMUP=0, ACTIVE=1, REPEAT=0, USE_GZIP=1)
+    assert result.rc == 0 and len(result.complaints) == 1 and "too long for a file" in result.complaints[0], result.err
+    assert len(set(result.names)) == 6 and result.parts == []
+    assert [step_numbers(load(path)) for path in sorted(result.traces, key=os.path.getmtime)] == [[n] for n in range(6)]
+    for found in result.names:
+        assert len(found) <= 200 and re.fullmatch(r"x+~[0-9a-f]{8}\.pt\.trace\.json\.gz", found), found
+    again = run(python("steps(3)"), tmp_path, FILENAME=name, RUN_NAME="r" * 500, FOLDER="{run_name}/" + "f" * 300,
+                WARMUP=0, ACTIVE=1, REPEAT=0, USE_GZIP=1)
+    assert len(again.complaints) == 1 and len(again.names) == 9, again.err  # nothing was replaced
+
+
+def test_a_folder_that_gives_no_path_is_said_once(tmp_path):
+    result = run(python("steps(6)"), tmp_path, FOLDER="x/" * 1990, FILENAME="y" * 150, WARMUP=0, ACTIVE=1, REPEAT=0)
     assert result.rc == 0 and result.traces == [] and len(result.said) == 1, result.err
-    assert result.said[0].endswith("no path for the trace: too long for a path")
+    assert result.said[0].startswith("no path for the trace: too long for a path: x/x/"), result.said
 
 
 def test_torch_run_without_optimizer_becomes_one_trace(tmp_path):

@@ -55,16 +55,17 @@ static void templates(void)
     struct path_var vars[] = {{"rank", texts[2]}, {"batch", texts[3]}, {"run_name", texts[4]}};
     const char *names[] = {"rank", "batch", "run_name"};
     char out[PATH_SIZE], part[PATH_SIZE], words[300];
-    bool gzip = texts[5][0] == 'z', is_gzip;
+    bool gzip = texts[5][0] == 'z', is_cut;
     struct path_error error;
     enum path_status status =
-        path_trace(texts[0], texts[1], vars, 3, gzip, out, sizeof out, &is_gzip, &error);
+        path_trace(texts[0], texts[1], vars, 3, gzip, out, sizeof out, &is_cut, &error);
     if (status == PATH_OK) {
         check_components(out);
         REQUIRE(strlen(out) + PATH_PART_MAX < PATH_SIZE);
-        REQUIRE(is_gzip == path_is_gzip(out) && (is_gzip || !gzip));
+        REQUIRE(path_is_gzip(out) || !gzip);
         REQUIRE(path_ending(out) >= out && path_ending(out) <= out + strlen(out));
         REQUIRE(path_part_name(out, 4194304, INT64_MAX, part, sizeof part));
+        REQUIRE(!is_cut || strchr(out, '~'));
         REQUIRE(strcmp(part + strlen(part) - 5, ".part") == 0);
     } else {
         REQUIRE(path_describe(&error, names, 3, words, sizeof words) < sizeof words);
