@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "preload/got.h"
 #include "writer/writer.h"
 
 #if defined(__x86_64__)
@@ -25,8 +26,8 @@
 /* What is known of the object. Filled under the loader's lock, used after. */
 struct object {
     const char *prefix;
-    uintptr_t start, end;                /* of its mapping */
-    uintptr_t sealed, sealed_end;        /* pages that the loader made read-only when it was done */
+    uintptr_t start, end; /* of its mapping */
+    struct got_object got;
     _Atomic uintptr_t *slots[SLOTS_MAX]; /* where it keeps its pointers to pthread_mutex_lock */
     unsigned n_slots;
 };
@@ -42,6 +43,7 @@ static int spy(pthread_mutex_t *mutex)
     return pthread_mutex_lock(mutex);
 }
 
+/* Not got_entries(), which takes 2 ms more for torch: most that it calls is its own, and need not be looked at. */
 static void find_slots(struct object *object, uintptr_t base, const ElfW(Rela) * relocation,
                        size_t size, const ElfW(Sym) * symbols, const char *names)
 {
@@ -85,11 +87,6 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
             find_slots(object, base, tables[i], sizes[i], symbols, names);
 }
 
-static uintptr_t page_size(void)
-{
-    return (uintptr_t)sysconf(_SC_PAGESIZE);
-}
-
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct object *object = data;
@@ -97,32 +94,25 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
     const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
     if (!slash || strncmp(slash + 1, object->prefix, strlen(object->prefix)) != 0)
         return 0;
-    uintptr_t base = info->dlpi_addr;
-    const ElfW(Dyn) *dynamic = NULL;
     object->start = UINTPTR_MAX;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t start = base + p->p_vaddr, end = start + p->p_memsz;
-        if (p->p_type == PT_DYNAMIC) {
-            dynamic = (const ElfW(Dyn) *)start;
-        } else if (p->p_type == PT_GNU_RELRO) {
-            object->sealed = start & ~(page_size() - 1); /* whole pages only, as the loader does */
-            object->sealed_end = end & ~(page_size() - 1);
-        } else if (p->p_type == PT_LOAD) {
+        uintptr_t start = info->dlpi_addr + p->p_vaddr, end = start + p->p_memsz;
+        if (p->p_type == PT_LOAD) {
             object->start = start < object->start ? start : object->start;
             object->end = end > object->end ? end : object->end;
         }
     }
-    if (dynamic)
-        read_dynamic(object, base, dynamic);
+    if (got_describe(info, &object->got))
+        read_dynamic(object, info->dlpi_addr, object->got.dynamic);
     return 1;
 }
 
 /* Makes the page of a slot writable, or read-only again where the loader had made it so. */
 static bool protect(const struct object *object, _Atomic uintptr_t *slot, bool writable)
 {
-    uintptr_t at = (uintptr_t)slot, page = page_size();
-    if (at < object->sealed || at >= object->sealed_end)
+    uintptr_t at = (uintptr_t)slot, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (at < object->got.relro || at >= object->got.relro_end)
         return true;
     return mprotect((void *)(at & ~(page - 1)), page, PROT_READ | (writable ? PROT_WRITE : 0)) == 0;
 }

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "writer/writer.h"
+
 #define STACK_BYTES  (32u << 10)
 #define GUARD_BYTES  (64u << 10) /* a page, however large pages are */
 #define LINE_MOST    2000u
@@ -32,10 +34,6 @@
 #define SIGNALS      64
 #define PREFIX       "cprof: "
 #define PREFIX_BYTES (sizeof PREFIX - 1)
-
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 
 /* ASan and TSan keep their state in the storage of the thread. */
 #if defined(__has_attribute)

@@ -13,13 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "writer/close_range.h"
 #include "writer/futex.h"
 #include "writer/life.h"
 #include "writer/writer.h"
 
-#ifndef SYS_close_range
-#define SYS_close_range 436 /* on all processors */
-#endif
 #define UNSHARE (1u << 1) /* CLOSE_RANGE_UNSHARE of linux/close_range.h, which is not everywhere */
 #define STACK   (256u << 10)
 

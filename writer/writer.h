@@ -17,6 +17,7 @@
 #include "writer/action.h"
 #include "writer/aside.h"
 #include "writer/clock.h"
+#include "writer/close_range.h"
 #include "writer/demangle.h"
 #include "writer/flop_class.h"
 #include "writer/gpu_record.h"
