@@ -39,6 +39,8 @@ static uint64_t range_bytes, table_bytes, limit_bytes;
 static bool refusing;
 static struct pool pools[SIZES]; /* big, small */
 static _Atomic(struct buffer *) completed;
+static _Atomic uint64_t unread_from =
+    UINT64_MAX;                 /* ticks; the session writes, completions read; relaxed */
 static _Atomic bool want_small; /* the session writes, requests read; relaxed */
 static _Atomic bool forcing;    /* the flushing thread writes, completions read; relaxed */
 static _Atomic uint64_t present, unprepared, refused;
@@ -201,6 +203,7 @@ void buffers_stop(void)
     range_bytes = 0;
     atomic_store(&completed, NULL);
     atomic_store(&want_small, false);
+    atomic_store(&unread_from, UINT64_MAX);
     atomic_store(&forcing, false);
     atomic_store(&present, 0);
     atomic_store(&unprepared, 0);
@@ -215,6 +218,11 @@ void buffers_small(bool small)
 void buffers_forced(bool begins)
 {
     atomic_store_explicit(&forcing, begins, memory_order_relaxed);
+}
+
+void buffers_unread_from(uint64_t ticks)
+{
+    atomic_store_explicit(&unread_from, ticks, memory_order_relaxed);
 }
 
 /* ---- CUPTI's side ---- */
@@ -270,6 +278,10 @@ void buffers_complete(void *context, uint32_t stream, uint8_t *data, size_t size
     int out = BUFFER_OUT;
     if (!b || !atomic_compare_exchange_strong(&b->state, &out, BUFFER_DONE))
         return;
+    if (atomic_load(&b->handed) >= atomic_load_explicit(&unread_from, memory_order_relaxed)) {
+        buffers_recycle(b);
+        return;
+    }
     b->valid = valid < b->size ? valid : b->size;
     b->forced = atomic_load_explicit(&forcing, memory_order_relaxed);
     b->next = atomic_load_explicit(&completed, memory_order_relaxed);

@@ -50,16 +50,21 @@ void buffers_small(bool small);
 /* A forced flush begins, or has returned. The flushing thread. */
 void buffers_forced(bool begins);
 
+/* What CUPTI gets from `ticks` on holds nothing that anybody wants: it is made free as soon as it comes back, whether or not the cprof thread
+ * is awake. UINT64_MAX: all is wanted. Any thread. */
+void buffers_unread_from(uint64_t ticks);
+
 /* CUPTI's request. Application thread, inside a CUDA call: no lock, no allocation, no system call but when the pool is empty. */
 void buffers_request(uint8_t **data, size_t *size, size_t *max_records);
 
-/* CUPTI gives a buffer back. Any thread; wait-free but for other completions. A buffer that is not ours is ignored. */
+/* CUPTI gives a buffer back. Any thread; wait-free but for other completions, but zeroes one that is not to be read. A buffer that is not
+ * ours is ignored. */
 void buffers_complete(void *context, uint32_t stream, uint8_t *data, size_t size, size_t valid);
 
 /* All completed buffers, oldest first, by `next`; NULL when there are none. cprof thread. */
 struct buffer *buffers_take(void);
 
-/* Zeroes a buffer that was taken and makes it free. cprof thread. */
+/* Zeroes a buffer that was taken and makes it free. Whoever took it. */
 void buffers_recycle(struct buffer *b);
 
 /* Makes as many buffers present and free as requests since the last call let expect. Cheap when there are enough. cprof thread. */

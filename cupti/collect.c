@@ -28,7 +28,6 @@ static _Atomic bool
     own; /* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
 static _Atomic bool stopped; /* as `own`, but seq_cst: session.c's begin_work() */
 static const char *folder;
-static bool (*is_wanted)(uint64_t ticks);
 static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
@@ -203,7 +202,7 @@ uint64_t collect_buffers(bool ours, bool last, void (*each)(const struct gpu_rec
         size_t dropped = 0;
         if (folder)
             dump_begin(b);
-        if (b->valid && is_wanted(atomic_load_explicit(&b->handed, memory_order_relaxed)))
+        if (b->valid)
             records += walk(b, each, arg, faults);
         faults->unnamed += gpu_names_refused();
         if (folder && b->valid)
@@ -223,11 +222,10 @@ void collect_own_clock(bool yes)
         clock_pairs_end();
 }
 
-void collect_start(const struct cupti *c, const char *dump_folder, bool (*wanted)(uint64_t ticks))
+void collect_start(const struct cupti *c, const char *dump_folder)
 {
     api = c;
     folder = dump_folder;
-    is_wanted = wanted;
     reader = (struct translate){c->version, collect_ticks, c->get_callback_name};
     paired_ns = clock_monotonic_ns();
     read_clocks();

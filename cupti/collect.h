@@ -6,10 +6,8 @@
 #include "cupti/bind.h"
 #include "cupti/gpu_trace.h"
 
-/* What the records of this process are read with. Once, before the cprof thread comes here. dump_folder: NULL or as in gpu_options.
- * is_wanted: whether a buffer that CUPTI got at `ticks` is to be read; called on the cprof thread. */
-void collect_start(const struct cupti *c, const char *dump_folder,
-                   bool (*is_wanted)(uint64_t ticks));
+/* What the records of this process are read with. Once, before the cprof thread comes here. dump_folder: NULL or as in gpu_options. */
+void collect_start(const struct cupti *c, const char *dump_folder);
 
 /* Whether CUPTI was given clock_ticks() as its clock. Any thread. */
 void collect_own_clock(bool own);

@@ -159,13 +159,6 @@ static bool frail(void)
     return api.version == FRAIL;
 }
 
-/* Whether a buffer that CUPTI got at `ticks` can hold something of a window: kernels may be on between them. Any thread. */
-static bool of_window(uint64_t ticks)
-{
-    unsigned n = atomic_load(&n_recorded);
-    return !frail() || n == 0 || atomic_load(&recorded[(n - 1) % RECORDED].until) > ticks;
-}
-
 /* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so without the lock. */
 static void gone(const char *why)
 {
@@ -184,6 +177,7 @@ static void arm(bool initializing)
     bool calls = false;
     if (atomic_load(&armed) || !in_phase(PHASE_READY))
         return;
+    buffers_unread_from(UINT64_MAX);
     switch_on(&api, &options, initializing, &calls);
     filtered = false;
     if (calls)
@@ -198,6 +192,8 @@ static void disarm(void)
     calls_end();
     atomic_store(&armed, false);
     switch_off(&api, frail());
+    if (frail())
+        buffers_unread_from(clock_ticks());
 }
 
 /* ---- beginning; under the lock ---- */
@@ -303,7 +299,7 @@ static void start(bool arm_now, bool initializing)
     }
     look_at_version();
     switch_learn(&api);
-    collect_start(&api, options.dump_path, of_window);
+    collect_start(&api, options.dump_path);
     bool joined = join_in(&result);
     if (!joined && result != CUPTI_MULTIPLE_SUBSCRIBERS) {
         no_gpu("start", result);
@@ -317,6 +313,8 @@ static void start(bool arm_now, bool initializing)
     if (api.version >= PER_THREAD)
         set_attribute(CUPTI_PER_THREAD_BUFFERS,
                       1); /* once: it must not change while buffers are out */
+    if (frail())
+        buffers_unread_from(clock_ticks());
     result = settle_in();
     if (result == CUPTI_OK)
         result = switch_first(&api, frail() && !initializing);

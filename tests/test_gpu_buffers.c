@@ -106,6 +106,31 @@ START_TEST(come_back_in_order)
 }
 END_TEST
 
+START_TEST(what_nobody_wants_is_free_at_once)
+{
+    uint8_t *wanted = request(BIG);
+    buffers_unread_from(clock_ticks());
+    for (int i = 0; i < 4 * PREPARED; i++) {
+        uint8_t *unread = request(BIG);
+        all_zero(unread, 100);
+        memset(unread, 1, 100);
+        complete(unread, 100);
+    }
+    ck_assert_uint_eq(buffers_counts().unprepared, 0);
+    uint8_t *over = request(BIG); /* nothing is wanted of it until now; then all is */
+    buffers_unread_from(UINT64_MAX);
+    complete(wanted, 8);
+    complete(over, 16);
+    struct buffer *b = buffers_take();
+    ck_assert_ptr_eq(b->data, wanted);
+    ck_assert_ptr_eq(b->next->data, over);
+    ck_assert_ptr_null(b->next->next);
+    buffers_recycle(b->next);
+    buffers_recycle(b);
+    ck_assert_uint_eq(buffers_counts().out, 0);
+}
+END_TEST
+
 START_TEST(are_zero_when_handed_out)
 {
     uint64_t present = buffers_counts().present;
@@ -392,6 +417,7 @@ Suite *suite_gpu_buffers(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, come_back_in_order);
     tcase_add_test(c, a_forced_flush_marks_what_comes_during_it);
+    tcase_add_test(c, what_nobody_wants_is_free_at_once);
     tcase_add_test(c, are_zero_when_handed_out);
     tcase_add_test(c, small_ones_when_asked);
     tcase_add_test(c, big_requests_take_small_ones_before_making_one);
