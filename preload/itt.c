@@ -224,7 +224,7 @@ static const void *find_task(const struct thread_log *log, const struct itt_doma
     const void *wanted = task_key(domain, depth);
     bool there = false; /* the innermost task is on the stack: in another domain */
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > 0; i--) {
-        const void *key = log->spans[i - 1].key;
+        const void *key = span_key(&log->spans[i - 1]);
         if (key == wanted)
             return key;
         if (!is_task(key))
@@ -318,9 +318,10 @@ static struct open_span *innermost(struct thread_log *log, struct itt_id id)
 {
     uint32_t top = atomic_load_explicit(&log->depth, memory_order_relaxed);
     uint32_t at = top;
-    while (at > 0 && !is_task(log->spans[at - 1].key))
+    while (at > 0 && !is_task(span_key(&log->spans[at - 1])))
         at--;
-    if (at == 0 || (uint64_t)(uintptr_t)log->spans[at - 1].key >> KEY_SHIFT != here.depth - 1)
+    if (at == 0 ||
+        (uint64_t)(uintptr_t)span_key(&log->spans[at - 1]) >> KEY_SHIFT != here.depth - 1)
         return NULL; /* it is not recorded */
     struct open_span *span = &log->spans[at - 1];
     bool names_it = id.d1 == 0 || id.d1 == here.id;
@@ -430,7 +431,7 @@ static bool is_moment(int event)
 static bool is_open(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    while (at > 0 && log->spans[at - 1].key != key)
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
         at--;
     return at > 0;
 }

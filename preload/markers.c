@@ -130,14 +130,14 @@ static bool is_range(const void *key)
 static inline bool is_top(const struct thread_log *log, const void *key)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    return depth > 0 && log->spans[depth - 1].key == key;
+    return depth > 0 && span_key(&log->spans[depth - 1]) == key;
 }
 
 /* 1 + the place of the span with this key on the thread's stack; 0 = it is not there. */
 static inline uint32_t find(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    while (at > 0 && log->spans[at - 1].key != key)
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
         at--;
     return at;
 }
@@ -148,13 +148,13 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
 {
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > at; i--) {
         struct open_span *span = &log->spans[i - 1];
-        if (!is_ours(span->key))
+        if (!is_ours(span_key(span)))
             continue;
-        if (!is_range(span->key))
+        if (!is_range(span_key(span)))
             here.unrecorded++; /* its finish will come */
         span_add_flags(span, REC_UNFINISHED);
         thread_log_lost(log, LOSS_MARKER, 1);
-        span_close(log, span->key);
+        span_close(log, span_key(span));
     }
 }
 

@@ -129,7 +129,7 @@ static inline const void *key_of(domain d, int level)
 static inline bool is_open(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    while (at > 0 && log->spans[at - 1].key != key)
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
         at--;
     return at > 0;
 }

@@ -272,7 +272,7 @@ static const struct open_span *open_module(const struct thread_log *log)
     while (depth > 0) {
         const struct open_span *span = &log->spans[--depth];
         uint64_t id = atomic_load_explicit(&log->extras[depth][EXTRA_MODULE], memory_order_relaxed);
-        if (is_module(span) && module_table_find(span->key) == id)
+        if (is_module(span) && module_table_find(span_key(span)) == id)
             return span;
     }
     return NULL;
@@ -286,7 +286,7 @@ static void close_stale(struct thread_log *log, const void *module)
         const struct open_span *span = &log->spans[i];
         if (!is_module(span))
             continue;
-        if (span->key == module)
+        if (span_key(span) == module)
             span_close(log, module);
         return;
     }
@@ -502,7 +502,7 @@ void torch_modules_forget(struct thread_log *log)
     log->modules_times = atomic_load_explicit(&torch_modules_times, memory_order_relaxed);
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     for (; depth > 0 && is_module(&log->spans[depth - 1]); depth--)
-        span_close(log, log->spans[depth - 1].key);
+        span_close(log, span_key(&log->spans[depth - 1]));
     for (uint32_t i = 0; i < depth; i++) {
         struct open_span *span = &log->spans[i];
         uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);

@@ -98,6 +98,39 @@ START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
 }
 END_TEST
 
+/* Nothing is recorded when they end: the notes of what began then too are none. */
+START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
+{
+    static char keys[301], others[2001];
+    memset(keys, 'k', sizeof keys - 1);
+    memset(others, 'o', sizeof others - 1);
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (int window = 0; window < 3; window++) {
+        for (int k = 0; k < 300; k++) {
+            spans_take_ended(thread_log_get());
+            open_key(&keys[k], "elsewhere");
+        }
+        session_step(ACTION_SKIP);
+        pthread_t thread;
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(pthread_create(&thread, NULL, ended, i ? others : keys), 0);
+            pthread_join(thread, NULL);
+        }
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        spans_take_ended(thread_log_get());
+        ck_assert_uint_eq(span_top(thread_log_get()), 0);
+    }
+    ended(others); /* none is open: nothing is looked through */
+    session_span("last");
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(7);
+    ck_assert_uint_eq(trace_named(&t, 'X', "last"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(a_range_that_stays_open_is_unfinished)
 {
     session_start(ACTION_SKIP, false);
@@ -289,6 +322,7 @@ Suite *suite_async(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_range_belongs_where_it_starts);
     tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
+    tcase_add_test(tc, a_span_that_ended_elsewhere_between_windows_is_closed);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
     tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
     tcase_add_test(tc, ended_by_a_thread_past_its_end);

@@ -17,9 +17,36 @@ struct note {
 
 static struct note notes[NOTES];
 static _Atomic uint64_t count; /* numbers taken by any thread; relaxed */
+static _Atomic bool
+    none_open; /* no thread had a span open, and none has begun a range since; any thread, relaxed */
+
+/* Whether a thread has a span open that was begun with this key. */
+static bool is_open(const void *key)
+{
+    bool any = false;
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
+        for (uint32_t i = 0; i < depth; i++)
+            if (span_key(&log->spans[i]) == key)
+                return true;
+        any = any || depth > 0;
+    }
+    if (!any)
+        atomic_store_explicit(&none_open, true, memory_order_relaxed);
+    return false;
+}
+
+/* While nothing is recorded nearly every range ends so, and would push out the notes of the few that were begun before. */
+static bool was_recorded(const void *key)
+{
+    return gate_open(GATE_SPANS) ||
+           (!atomic_load_explicit(&none_open, memory_order_relaxed) && is_open(key));
+}
 
 void span_ended_elsewhere(const void *key)
 {
+    if (!was_recorded(key))
+        return;
     uint64_t ticks = clock_ticks();
     uint64_t number = atomic_fetch_add_explicit(&count, 1, memory_order_relaxed) + 1;
     struct note *n = &notes[number % NOTES];
@@ -45,6 +72,8 @@ static bool take(struct thread_log *log, uint64_t number)
 
 void spans_take_ended(struct thread_log *log)
 {
+    if (__builtin_expect(atomic_load_explicit(&none_open, memory_order_relaxed), 0))
+        atomic_store_explicit(&none_open, false, memory_order_relaxed); /* one is about to be */
     uint64_t all = atomic_load_explicit(&count, memory_order_relaxed);
     if (__builtin_expect(log->ended_seen == all, 1))
         return;

@@ -212,7 +212,7 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
     atomic_store_explicit(&span->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&span->parent, parent, memory_order_relaxed);
-    span->key = key;
+    atomic_store_explicit(&span->key, key, memory_order_relaxed);
     span_set_node(span, -1, 0);
     atomic_store_explicit(&span->text_at, text_at, memory_order_relaxed);
     atomic_store_explicit(&span->name, name, memory_order_relaxed);
@@ -335,7 +335,7 @@ static void move_down(struct thread_log *log, struct open_span *from, struct ope
             atomic_load_explicit(&log->extras[from - log->spans][i], memory_order_relaxed),
             memory_order_relaxed);
     memmove(log->data + data, log->data + from->data_at, from->data_len);
-    to->key = from->key;
+    atomic_store_explicit(&to->key, span_key(from), memory_order_relaxed);
     to->data_at = (uint16_t)data;
     to->data_len = from->data_len;
     to->data_kind = from->data_kind;
@@ -404,7 +404,7 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
 void span_close_at(struct thread_log *log, const void *key, uint64_t end)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    while (at > 0 && log->spans[at - 1].key != key)
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
         at--;
     /* an address is used again: what began later is another range */
     if (at == 0 || atomic_load_explicit(&log->spans[at - 1].start, memory_order_relaxed) > end)
@@ -418,7 +418,7 @@ uint64_t span_close(struct thread_log *log, const void *key)
     uint64_t end = clock_ticks();
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     uint32_t at = depth;
-    while (at > 0 && log->spans[at - 1].key != key)
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
         at--;
     if (at == 0)
         return 0; /* begun while nothing was recorded, or lost at its start: counted then */

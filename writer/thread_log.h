@@ -23,8 +23,8 @@
 struct open_span {
     _Atomic uint64_t id;    /* 0 while the rest is written */
     _Atomic uint64_t start; /* ticks */
-    const void
-        *key; /* owner only: who opened it, the RecordFunction, marker …; matched at the end */
+    /* who opened it, the RecordFunction, marker …; matched at the end, also by other threads (elsewhere.c) */
+    _Atomic(const void *) key;
     _Atomic int64_t sequence;        /* as in struct record */
     _Atomic uint64_t forward_thread; /* as in struct record */
     _Atomic uint32_t text_at;        /* first word of its text, if it has one, in thread_log.text */
@@ -108,6 +108,12 @@ struct thread_log {
     uint64_t
         tf32_at; /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
 };
+
+/* Who opened the span. Its own thread; of another one's, the answer may be that of the place's next span. */
+static inline const void *span_key(const struct open_span *span)
+{
+    return atomic_load_explicit(&span->key, memory_order_relaxed);
+}
 
 /* The name of an open span; valid until it closes. Its own thread. */
 static inline struct text span_name(const struct thread_log *log, const struct open_span *span)

@@ -103,12 +103,13 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
  * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
 uint64_t span_close(struct thread_log *log, const void *key);
 
-/* The span with this key ended now, and this thread has none with it: another one may have begun it. That one closes it by spans_take_ended().
- * Of more than 1024 that end so before it does, the oldest stay open. */
+/* The range with this key ended now, and this thread has none with it: it was not recorded, or another one has begun it. That one closes it
+ * by spans_take_ended(). Of more than 1024 that end so before it does, the oldest stay open. Also while nothing is recorded: then one load,
+ * or, while a thread has spans open, a look at them all. */
 void span_ended_elsewhere(const void *key);
 
-/* Closes the spans that other threads said were ended (asynchronous: what came on this thread since may reach beyond the end). One load when
- * there are none. */
+/* Closes the spans that other threads said were ended (asynchronous: what came on this thread since may reach beyond the end). Before each
+ * range is opened. Two loads when there are none. */
 void spans_take_ended(struct thread_log *log);
 
 /* Id of the innermost open span of the thread; 0 = none. */

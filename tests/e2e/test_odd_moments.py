@@ -147,3 +147,31 @@ with record_function("last"): a.neg()
     assert len(events(trace, name="aten::neg")) == 1501 and trace["cprof"]["lost"]["total"] == 0
     assert len(events(trace, ph="b", name="request")) == len(events(trace, ph="e", name="request")) == 1500
     assert not [e for e in events(trace, name="request") if "finished" in e.get("args", {})]
+
+
+@both_pythons
+def test_ranges_that_another_thread_leaves_between_windows(tmp_path, which):
+    """Nothing is recorded when they are left, and more are left than the stack of open spans holds; others begin and end meanwhile."""
+    result = run([python_or_skip(which), "-c", """
+import ctypes, threading, torch
+from torch.profiler import record_function
+a, step = torch.ones(4), ctypes.CDLL(None).cprof_step
+def leave(ranges):
+    for r in ranges: r.__exit__(None, None, None)
+    for i in range(1500):
+        with record_function("not recorded"): pass
+for i in range(8):
+    ranges = [record_function("request") for k in range(100)]
+    for r in ranges: r.__enter__()
+    a.neg()
+    step()
+    thread = threading.Thread(target=leave, args=(ranges,))
+    thread.start()
+    thread.join()
+    step()
+"""], tmp_path, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0, SKIP_FIRST=0, SKIP_FIRST_WAIT=1)
+    assert (result.rc, result.complaints) == (0, [])
+    assert len(result.traces) == 8
+    for trace in map(load, result.traces):
+        assert len(events(trace, name="aten::neg")) == 1 and trace["cprof"]["lost"]["total"] == 0
+        assert events(trace, name="not recorded") == []
