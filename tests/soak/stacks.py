@@ -106,12 +106,12 @@ def problems_of(process, looked, out, err, sizes):
 
 def soak(python, seconds, end, folder, library):
     """The problems of one interpreter's run, which must be over by `end`, and what it did."""
-    aside = folder / "aside"
+    aside, copies = folder / "aside", folder / "copies"
     folder = folder / "traces"
-    for path in (aside, folder):
+    for path in (aside, copies, folder):
         path.mkdir()
     command = [python, test_stacks.SCRIPTS / "stack_stress.py", seconds, library]
-    env = support.environment(folder, env={"PYTHONDONTWRITEBYTECODE": "1"}, **SETTINGS)
+    env = support.environment(folder, env={"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(copies)}, **SETTINGS)
     with subprocess.Popen([str(part) for part in command], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace") as process:
         output = []

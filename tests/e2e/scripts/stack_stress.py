@@ -132,8 +132,7 @@ def main():
         import torch
         torch.set_num_threads(1)
     elif what:
-        folder = tempfile.TemporaryDirectory()
-        plugins = copies(what, folder.name)
+        plugins = copies(what, tempfile.mkdtemp())  # stays, in TMPDIR: names are read from the files until the last trace is written
     step = getattr(_held, "cprof_step", lambda: 0)
     end = time.monotonic() + float(sys.argv[1])
     random.seed(1)
