@@ -352,10 +352,10 @@ void torch_range_end(const void *function, void *context)
 {
     (void)context;
     uint64_t ticks = close_span(function);
-    if (ticks == 0)
-        span_ended_elsewhere(function);
     if (torch_stopped())
         return;
+    if (ticks == 0)
+        span_ended_elsewhere(function);
     if (function == epoch.range)
         fetch_ended();
     if (optimizer_depth == 0)

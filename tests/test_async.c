@@ -98,6 +98,59 @@ START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
 }
 END_TEST
 
+/* Its end says nothing of what its own thread has begun since. */
+START_TEST(what_is_inside_a_span_that_ended_elsewhere_goes_on)
+{
+    static char key[] = "r";
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    struct thread_log *log = thread_log_get();
+    open_key(key, "elsewhere");
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, ended, key), 0);
+    pthread_join(thread, NULL);
+    session_sleep(2);
+    struct open_span *module = span_open(log, &module, CAT_MODULE, "module", 6);
+    span_add_flags(module, REC_ENDS_LATE);
+    spans_take_ended(log);
+    session_sleep(2);
+    ck_assert_uint_ne(span_close(log, &module), 0);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'e', "elsewhere"), 1);
+    double took = trace_number(trace_event(&t, 'X', "module"), "dur");
+    ck_assert_msg(took >= 2000 && took < 1e6, "%f us", took);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void *begin_and_end(void *key)
+{
+    open_key(key, "left");
+    ended(key); /* as if by another thread */
+    session_sleep(20);
+    return NULL;
+}
+
+/* It opens no more ranges, and its end is not theirs. */
+START_TEST(a_thread_ends_after_its_span_that_ended_elsewhere)
+{
+    static char key[] = "r";
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, begin_and_end, key), 0);
+    pthread_join(thread, NULL);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'b', "left"), 1);
+    ck_assert_ptr_null(strstr(t.text, "\"finished\""));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 /* Nothing is recorded when they end: the notes of what began then too are none. */
 START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
 {
@@ -322,6 +375,8 @@ Suite *suite_async(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_range_belongs_where_it_starts);
     tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
+    tcase_add_test(tc, what_is_inside_a_span_that_ended_elsewhere_goes_on);
+    tcase_add_test(tc, a_thread_ends_after_its_span_that_ended_elsewhere);
     tcase_add_test(tc, a_span_that_ended_elsewhere_between_windows_is_closed);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
     tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);

@@ -369,7 +369,6 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
     struct open_span *span = &log->spans[at];
-    end_late_ones(log, at + 1, depth, end); /* before the ring's next place is reserved */
     bool loose = atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE;
     if (loose && any_open(log, at + 1, depth))
         span_add_flags(span, REC_CROSSES);
@@ -379,7 +378,7 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     for (uint32_t i = at + 1; i < depth; i++) {
         struct open_span *above = &log->spans[i];
         if (atomic_load_explicit(&above->id, memory_order_relaxed) == 0)
-            continue; /* it ended above */
+            continue; /* it ended with this one */
         if (!loose && !(atomic_load_explicit(&above->flags, memory_order_relaxed) & REC_LOOSE)) {
             lost(log, LOSS_UNMATCHED);
             atomic_store_explicit(&above->id, 0, memory_order_relaxed);
@@ -423,6 +422,7 @@ uint64_t span_close(struct thread_log *log, const void *key)
     if (at == 0)
         return 0; /* begun while nothing was recorded, or lost at its start: counted then */
     if (__builtin_expect(at != depth, 0)) {
+        end_late_ones(log, at, depth, end); /* before the ring's next place is reserved */
         close_around(log, at - 1, end);
         return end;
     }

@@ -8,7 +8,7 @@
 /* Room for a record of this name (numbered.h), name and lengths filled in; NULL and counted when there is none. Finish with emit_end(). */
 struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len);
 
-/* Closes the span with this key at `end`, an earlier moment, when it began before that. It becomes asynchronous. */
+/* Closes the span with this key at `end`, an earlier moment, when it began before that. It becomes asynchronous; what is open inside goes on. */
 void span_close_at(struct thread_log *log, const void *key, uint64_t end);
 
 /* Hands the filled record over. */

@@ -38,6 +38,7 @@ static pthread_key_t end_key;
 static void thread_ended(void *arg)
 {
     struct thread_log *log = arg;
+    spans_take_ended(log);
     spans_abandon(log);
     thread_log_self = NULL;
     past_end = true;
