@@ -313,6 +313,7 @@ static void open_range(const void *function, const char *name)
 {
     struct thread_log *log = thread_log_get();
     if (log) {
+        spans_expect_ended();
         spans_take_ended(log);
         torch_modules_enter(log);
     }
@@ -324,6 +325,16 @@ static void open_range(const void *function, const char *name)
     if (span && collective_is_range(name) &&
         atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
         tell_transfer(log, span, function, name);
+}
+
+/* What began while it was recorded still belongs into its file. */
+static void pass_range(void)
+{
+    struct thread_log *log = thread_log_self;
+    if (log && guard_enter()) {
+        spans_take_ended(log);
+        guard_leave();
+    }
 }
 
 void **torch_range_start(void **context, const void *function)
@@ -341,7 +352,9 @@ void **torch_range_start(void **context, const void *function)
         fetch_began(function); /* before the range opens: it belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_began(name);
-    if (gate_open(GATE_SPANS) && guard_enter()) {
+    if (!gate_open(GATE_SPANS)) {
+        pass_range();
+    } else if (guard_enter()) {
         open_range(function, name);
         guard_leave();
     }

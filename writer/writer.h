@@ -108,8 +108,11 @@ uint64_t span_close(struct thread_log *log, const void *key);
  * or, while a thread has spans open, a look at them all. */
 void span_ended_elsewhere(const void *key);
 
+/* Before a range is opened, on any thread: it may end so. One load. */
+void spans_expect_ended(void);
+
 /* Closes the spans that other threads said were ended (asynchronous: what came on this thread since may reach beyond the end, and what is
- * open inside goes on). Before each range is opened, and at the thread's end. Two loads when there are none. */
+ * open inside goes on). When a range begins, recorded or not, and at the thread's end. One load when there are none. */
 void spans_take_ended(struct thread_log *log);
 
 /* Id of the innermost open span of the thread; 0 = none. */

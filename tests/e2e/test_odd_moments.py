@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from support import SANITIZER, Running, events, load, program, run
+from support import SANITIZER, Running, events, load, program, run, step_numbers
 from torch_runs import both_pythons, python_or_skip
 
 from conftest import BUILD
@@ -168,10 +168,14 @@ for i in range(8):
     thread = threading.Thread(target=leave, args=(ranges,))
     thread.start()
     thread.join()
+    if i % 2:
+        with record_function("not recorded"): pass
     step()
 """], tmp_path, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0, SKIP_FIRST=0, SKIP_FIRST_WAIT=1)
     assert (result.rc, result.complaints) == (0, [])
     assert len(result.traces) == 8
-    for trace in map(load, result.traces):
+    for trace in sorted(map(load, result.traces), key=step_numbers):
         assert len(events(trace, name="aten::neg")) == 1 and trace["cprof"]["lost"]["total"] == 0
         assert events(trace, name="not recorded") == []
+        unfinished = [e for e in events(trace, name="request") if "finished" in e.get("args", {})]
+        assert unfinished == [] or step_numbers(trace)[0] % 4 == 0  # until its thread begins another range
