@@ -34,6 +34,17 @@ def client(port):
     return found
 
 
+def workers(pid):
+    return set(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def wait_for_new_workers(pid, old):
+    """An old one may take a connection, and end behind its first request."""
+    end = time.monotonic() + WAIT_S
+    while old & workers(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def main(nginx):
     here = pathlib.Path.cwd()
     (here / "www").mkdir()
@@ -52,7 +63,9 @@ def main(nginx):
     with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
         found = set().union(*pool.map(client, [port] * CLIENTS))
     print(*sorted(map(str, found)), sep="\n")
+    old = workers(pid)
     print("reloaded", subprocess.run([nginx, "-c", str(here / "conf"), "-e", str(here / "error.log"), "-s", "reload"], timeout=WAIT_S).returncode)
+    wait_for_new_workers(pid, old)
     print(len(client(port)))
     print("ended", subprocess.run([nginx, "-c", str(here / "conf"), "-e", str(here / "error.log"), "-s", "quit"], timeout=WAIT_S).returncode)
     end = time.monotonic() + WAIT_S
