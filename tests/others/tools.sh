@@ -10,7 +10,7 @@ git)
     for i in 1 2 3; do echo "$i" >>f; git add f; git commit -qm "c$i"; done
     git checkout -q -b side HEAD~1; echo side >g; git add g; git commit -qm side
     git checkout -q main; git merge -q --no-edit side; git log --oneline --graph; git rebase -q HEAD~1; git stash list; echo x >>f; git stash -q; git stash pop -q; git diff
-    git gc -q; git fsck 2>&1; git clone -q . ../s; git -C ../s log -1 --format=%H; git archive HEAD | tar t; git bisect start -q HEAD HEAD~2 >/dev/null; git bisect reset -q ;;
+    git gc -q; git fsck 2>&1; git clone -q . ../s; git -C ../s log -1 --format=%H; git archive HEAD | tar t; git bisect start -q HEAD HEAD~2 >/dev/null; git bisect reset >/dev/null 2>&1 ;;
 tar)
     mkdir d; for i in $(seq 50); do seq "$i" >"d/$i"; done
     tar --sort=name --mtime=@0 --owner=0 --group=0 -cf t.tar d; tar --sort=name --mtime=@0 --owner=0 --group=0 -czf t.tgz d
