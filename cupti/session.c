@@ -65,7 +65,7 @@ static struct {
     _Atomic uint64_t from, until; /* until is 0 while from changes */
 } recorded[RECORDED];
 static _Atomic unsigned n_recorded; /* as armed */
-/* ticks of the last gpu_arm() whose step the cprof thread has not come to; 0 = none */
+/* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come to; 0 = none */
 static _Atomic uint64_t asked;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes, gpu_arm() reads */
 static _Atomic uint64_t flushing_since;
@@ -326,8 +326,10 @@ static void start(bool arm_now, bool initializing)
     }
     set_phase(PHASE_READY);
     log_debug("CUPTI %u from %s", api.version, api.path);
-    if (arm_now)
+    if (arm_now) {
+        atomic_store(&asked, clock_ticks());
         arm(initializing);
+    }
 }
 
 /* A window begins: back from another client, if it is done. */
@@ -530,13 +532,20 @@ static void change(enum gpu_want want)
     filtered = true;
 }
 
+/* A gpu_arm() may have been for a step that was over before this thread looked: then all is on, though nothing was wanted here since. */
+static bool is_so(enum gpu_want want)
+{
+    return want == wanted &&
+           !(want == GPU_WANT_NOTHING && atomic_load_explicit(&armed, memory_order_relaxed));
+}
+
 static void look(enum gpu_want want)
 {
     if (atomic_load_explicit(&armed, memory_order_relaxed))
         collect_clock();
     if (!in_phase(PHASE_OTHER) && want != GPU_WANT_NOTHING)
         buffers_refill();
-    if (want == wanted || (want == GPU_WANT_NOTHING && asked_just_now()) ||
+    if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) ||
         !lock_within(&lock, WAIT_CPROF_MS))
         return;
     buffers_small(want == GPU_WANT_SOON);

@@ -236,6 +236,16 @@ def test_devices_are_told_of_once(tmp_path):
     assert 2 <= result.cupti["records.device"] <= 4 and result.cupti["enables"] == result.cupti["disables"]
 
 
+def test_kinds_are_off_when_the_first_step_is_over_at_once(tmp_path):
+    """Step 0 may become the trace, so they are on until it ends; here that may be before cprof's thread has looked for the first time. A
+    second later at the latest they are off. Once is no proof: it depends on who comes first."""
+    for run in range(4):
+        result = gpu_run("many", tmp_path / str(run), "--mark", 1, "--threads", 8, "--streams", 4, "--launches", 25000, "--ns", 320000,
+                         SKIP_FIRST=100)
+        assert result.rc == 0 and result.launched["kernels"] == 200000, result.err
+        assert result.cupti["records.concurrent_kernel"] < 150000, run
+
+
 def test_kinds_are_off_between_windows(tmp_path):
     """200 steps of 33 kernels, of which two are wanted: CUPTI makes records of these and of those in the same buffers."""
     result = gpu_run("train", tmp_path, "--steps", 200, "--devices", 1, WARMUP=1, ACTIVE=2)
