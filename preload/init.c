@@ -341,6 +341,9 @@ int cprof_try_settings(void)
         peaks_read(config->peak_tflops, &peaks);
     handlers_try(config);
     trigger_try(config);
+    earlier_run_in_the_way(&(struct writer_options){.overwrite = config->overwrite,
+                                                    .run_started_ns = names_start_ns(),
+                                                    .trace_pattern = identity_trace_pattern});
     return true;
 }
 

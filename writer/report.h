@@ -36,9 +36,4 @@ void report_exit(const struct writer_options *options);
  * Any thread. */
 bool is_of_earlier_run(const struct stat *st, const struct writer_options *options);
 
-/* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
- * restart finds its own), nor do those of the second in which it began. Asked once, before the first file is made; later calls answer false.
- * cprof thread. */
-bool earlier_run_in_the_way(const struct writer_options *options);
-
 #endif

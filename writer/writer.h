@@ -273,6 +273,11 @@ struct writer_options {
     int64_t after_deadline_ms; /* at exit, for what each_pass does then */
 };
 
+/* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
+ * restart finds its own), nor do those of the second in which it began. Of the options: overwrite, run_started_ns, trace_pattern. Asked once,
+ * before the first file is made; later calls answer false. cprof thread, or the only one. */
+bool earlier_run_in_the_way(const struct writer_options *options);
+
 /* ---- listening: who is told of marks, steps and files while they come ---- */
 
 /* A point in time. */

@@ -443,6 +443,17 @@ def test_doctor_of_a_folder_that_cannot_be_made():
         assert done.returncode == 1 and "off   folder    /proc/tb: /proc cannot be written to" in done.stdout, done.stdout
 
 
+def test_doctor_of_a_folder_that_holds_an_earlier_run(tmp_path):
+    """CPROF_OVERWRITE=0, the default, would record nothing: in the words of the library."""
+    env = {"CPROF_FOLDER": tmp_path, "CPROF_RUN_NAME": "x"}
+    trace = support.run(support.python("steps(20)"), tmp_path, RUN_NAME="x").traces[0]
+    os.utime(trace, (10, 10))  # runs of one second do not get in each other's way
+    for overwrite, rank, said in (("0", "0", True), ("1", "0", False), ("0", "1", False)):
+        done = cprof("doctor", env=dict(env, CPROF_OVERWRITE=overwrite, RANK=rank, WORLD_SIZE="2"))
+        line = f"off   folder    {trace}: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing is recorded."
+        assert (line in done.stdout, done.returncode) == (said, int(said)), done.stdout
+
+
 def test_doctor_leaves_a_request_to_the_job_that_it_is_for(tmp_path):
     (tmp_path / "go").touch()
     done = cprof("doctor", env={"CPROF_TRIGGER": "file:go", "CPROF_SCHEDULE_SCOPE": "none"})

@@ -151,12 +151,14 @@ def differences(a, b):
 
 
 def compare(case, mode, library, wake, folder, tries=3):
-    """Differences that every try shows; of tests, those that never end as they do without."""
+    """Differences that every try shows; of tests, those that never end as they do without. What fails without the library compares nothing."""
     run = lambda which: one_run(case, which, mode == "stacks", library, wake, pathlib.Path(folder) / "run")
     shutil.rmtree(pathlib.Path(folder) / "traces", ignore_errors=True)
     without, found = run(None), []
     if without.tests is not None or case.junit:
         return compare_tests(case, mode, run, without)
+    if without.rc != 0:
+        return [f"it fails without the library: exit code {without.rc}", *(without.err or without.out).splitlines()[-5:]]
     for attempt in range(tries):
         found = differences(without, run(mode))
         if not found:

@@ -30,6 +30,7 @@ HELP = "say what works here, and why something would not"
 DRIVER, DRIVER_PARAMETERS = "/proc/driver/nvidia/version", "/proc/driver/nvidia/params"
 DRIVER_CUDA = ((580, 13), (525, 12), (450, 11))  # CUDA's release notes: least driver by toolkit
 CAP_SYS_ADMIN = 21
+IN_THE_WAY = ": a trace of an earlier run is in the way"  # the library's line of CPROF_OVERWRITE=0
 # What is asked for on top of the files; what the library says of one, it does not do.
 OUTPUTS = ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR", "CPROF_TRIGGER")
 LEAST_FREE = 10 ** 9  # or 5 %, whichever is smaller: recording stops below
@@ -184,7 +185,7 @@ def _settings(environment: Dict[str, str], said: Optional[List[str]]) -> Iterato
         yield warn("settings", "not checked: the library does not come along, or is of another version")
     lines = said or []
     for line in lines:
-        if not any(_is_about(line, name) for name in OUTPUTS):
+        if IN_THE_WAY not in line and not any(_is_about(line, name) for name in OUTPUTS):
             yield warn("settings", line)
     shown = " ".join(settings.shown(name, environment[name]) for name in settings.by_name()
                      if environment.get(name, "").strip() and not any(_is_about(line, name) for line in lines))
@@ -205,7 +206,7 @@ def _schedule(environment: Dict[str, str]) -> str:
     return text + (" of each epoch" if scope == "epoch" else "")
 
 
-def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
+def _folder(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator[Finding]:
     template = settings.in_force(environment, "CPROF_TENSORBOARD_DIR") or settings.in_force(environment, "CPROF_FOLDER")
     fixed = re.split(r"\{(?!\{)", template.replace("{{", "\0").replace("}}", "}"), maxsplit=1)[0].replace("\0", "{")
     there = os.path.abspath(os.path.dirname(fixed) if fixed != template else fixed)
@@ -218,6 +219,7 @@ def _folder(environment: Dict[str, str]) -> Iterator[Finding]:
     except OSError as error:
         yield off("folder", f"{shown}: {there} cannot be written to: {error.strerror}")
         return
+    yield from (off("folder", line) for line in said or () if IN_THE_WAY in line)
     free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
     if free < min(LEAST_FREE, size // 20):
         yield off("folder", f"{shown}: only {size_text(free)} free of {size_text(size)}: nothing is recorded")
@@ -313,7 +315,7 @@ def _findings(path: str, command: List[str]) -> Iterator[Finding]:
     said = _said(found if asked else look(sys.executable, environment, path))
     yield from _settings(environment, said)
     yield from _rank(environment)
-    yield from _folder(environment)
+    yield from _folder(environment, said)
     yield from _outputs(environment, said)
     yield from _descriptors()
     yield from _clock()
