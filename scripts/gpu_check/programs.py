@@ -12,9 +12,9 @@ import tarfile
 import time
 
 from gpu_check import raw
-from gpu_check.rules import (product_problems, range_problems, rate_problems, read, region_problems, rows_of, step_problems,
-                             transfer_problems, whole_problems, window_problems, join_problems, loss_problems, failed_allocations)
-from gpu_check.run import ended, said, tally
+from gpu_check.rules import (failed_allocations, graph_problems, join_problems, loss_problems, product_problems, range_problems, rate_problems,
+                             read, region_problems, rows_of, step_problems, transfer_problems, whole_problems, window_problems)
+from gpu_check.run import FRAIL, ended, said, tally
 
 FIXTURE_BYTES = 100_000
 
@@ -60,7 +60,7 @@ def sim_problems(without, result):
     for name in FORBIDDEN:
         if result.cupti.get(name):
             yield f"CUPTI: {name} {result.cupti[name]}"
-    if result.cupti.get("enables") != result.cupti.get("disables"):
+    if result.cupti.get("enables") != result.cupti.get("disables") and f"CUPTI {FRAIL} " not in result.err:
         yield f"CUPTI: {result.cupti.get('enables')} enables, {result.cupti.get('disables')} disables"
 
 
@@ -168,6 +168,20 @@ def capture_windows(check, without, where, windows, args, **settings):
         figures.update({key: window[key] for key in ("kernels", "copies")})
     problems += [f"said: {line}" for line in said(result)]
     finish(check, where, problems, dict(figures, seconds=result.seconds))
+
+
+def run_graphs(check, _name):
+    """CPROF_GPU_GRAPHS=whole: a row for each launch of a graph. Where CUPTI is too old for it, a line says so, and each node has its row."""
+    result = check.run([check.program("graphs"), "--launches", 5 if check.options.quick else 1000], GPU_GRAPHS="whole")
+    problems, figures = ended(result), {}
+    if not problems and len(result.traces) != 1:
+        problems = [f"{len(result.traces)} traces: {result.err[-300:]}"]
+    if not problems:
+        trace, told = read(result.traces[0]), tally(result)
+        old = [line for line in said(result) if "older than CUDA 12.5" in line]
+        figures, problems = whole_problems(trace, told) if old else graph_problems(trace, told["graph_launches"])
+        problems += [f"said: {line}" for line in said(result) if line not in old]
+    finish(check, "graphs as a whole", problems, figures)
 
 
 def run_profiled(check, _name):
@@ -279,7 +293,7 @@ def run_deadline(check, _name):
            f"{launches} launches in the file, which is {'left as .part' if left else 'finished'}")
 
 
-SPECIAL = {"exit_now": run_deadline, "second_client": run_client, "capture": run_capture, "profiled": run_profiled,
+SPECIAL = {"exit_now": run_deadline, "graphs": run_graphs, "second_client": run_client, "capture": run_capture, "profiled": run_profiled,
            "products": run_products, "outlive": run_killed}
 
 

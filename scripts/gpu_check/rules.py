@@ -107,6 +107,19 @@ def whole_problems(trace, tally, slots=0):
     return figures, problems
 
 
+def graph_problems(trace, launches):
+    """({figures}, problems) of a trace in which graphs are recorded as a whole: one row for each launch, none for a node."""
+    figures, problems = join_problems(trace)
+    figures.pop("gaps")
+    figures.update(counted(trace))
+    calls = {e["args"].get("correlation") for e in rows_of(trace, *CALLS) if "GraphLaunch" in e["name"]}
+    found = collections.Counter(e["args"].get("correlation") for e in rows_of(trace, *WORK) if e["args"].get("graph id"))
+    once = sum(found[call] == 1 for call in calls)
+    if (len(calls), once, sum(found.values())) != (launches, launches, launches):
+        problems.append(f"{launches} launches of graphs, {len(calls)} recorded, {once} with one row; {sum(found.values())} rows of graphs")
+    return figures, [*problems, *loss_problems(trace)]
+
+
 def least_of_slots(gaps, slots):
     if not gaps:
         return []

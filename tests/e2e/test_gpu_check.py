@@ -67,6 +67,27 @@ def test_red_when_a_figure_is_wrong(tmp_path, faults, sign):
     assert "FAILED" in text
 
 
+@needed
+@pytest.mark.parametrize("faults", ["version=22", "version=130000,hold_disable=1"])
+def test_green_with_a_cupti_that_cprof_handles_otherwise(tmp_path, faults):
+    """No graphs as a whole before 12.5; kernels that stay on with 13.0 as first released. What cprof says of it is no failure."""
+    status, text, found = gpu_check(tmp_path, "--parts", "programs", "--programs", "graphs,outlive", faults=faults)
+    assert status == 0 and found["failures"] == [], text
+    assert found["programs"]["graphs as a whole"]["kernels"] == (50 if "22" in faults else 15)
+
+
+@needed
+def test_the_rule_of_graphs_finds_what_is_missing_or_twice(tmp_path):
+    result = gpu_run("graphs", tmp_path, "--launches", 2, GPU_GRAPHS="whole")
+    good = rules.read(result.traces[0])
+    rows = [e for e in rules.rows_of(good, "kernel") if e["args"].get("graph id")]
+    assert rules.graph_problems(good, 6)[1] == []
+    twice, missing = copy.deepcopy(good), without(good, lambda e: e == rows[0])
+    twice["traceEvents"].append(rows[0])
+    for changed, n, once, total in ((good, 7, 6, 6), (twice, 6, 5, 7), (missing, 6, 5, 5)):
+        assert rules.graph_problems(changed, n)[1][-1] == f"{n} launches of graphs, 6 recorded, {once} with one row; {total} rows of graphs"
+
+
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     """(trace, tally) of a small run."""
