@@ -13,8 +13,8 @@
 #define SMALL_FREE   16u         /* the same */
 #define REFILL_BYTES (32u << 20) /* made present in one pass at most */
 #define UNREFUSED    8u          /* times the limit: addresses where no request may be refused */
-#define HANDED_NOW                                                                                 \
-    1u /* older than every tick: for the moment between taking a buffer and reading the clock */
+/* older than every tick: for the moment between taking a buffer and reading the clock */
+#define HANDED_NOW    1u
 #define SIZES         2u
 #define COUNTER_SHIFT 32
 

@@ -24,10 +24,10 @@ struct buffer {
     uint64_t valid;      /* bytes of records; the completing thread writes before it publishes */
     bool forced;         /* it came during a forced flush: records may be unfinished; as valid */
     struct buffer *next; /* in the list of completed ones; as valid */
-    _Atomic uint32_t
-        link; /* in a free list: place of the next + 1; whoever owns it writes; relaxed */
-    _Atomic int
-        state; /* enum buffer_state; request, completion and cprof thread move it on; seq_cst */
+    /* in a free list: place of the next + 1; whoever owns it writes; relaxed */
+    _Atomic uint32_t link;
+    /* enum buffer_state; request, completion and cprof thread move it on; seq_cst */
+    _Atomic int state;
     /* ticks when CUPTI got it, 0 = CUPTI has it not; request writes, cprof thread reads and clears; seq_cst */
     _Atomic uint64_t handed;
 };

@@ -8,14 +8,14 @@
 #include "writer/writer.h"
 
 #define READINGS 5
-#define READINGS_MOST                                                                              \
-    100 /* of a moment in which the thread is held up again and again; a reading takes some 100 ns */
+/* of a moment in which the thread is held up again and again; a reading takes some 100 ns */
+#define READINGS_MOST 100
 /* a stamp so little newer than the newest pair is simply new; farther ahead the clock was set back */
 #define SOON_NS     1000000000u
 #define STRAIGHT_NS 50.0 /* twice the jitter of a reading */
 #define SLEWED_MOST 0.25 /* chrony slews by 0.08 at most */
-#define SLOPE_BY                                                                                   \
-    16u /* pairs over which the slope beyond an end is taken: the jitter of one reading does not tilt it */
+/* pairs over which the slope beyond an end is taken: the jitter of one reading does not tilt it */
+#define SLOPE_BY 16u
 
 static const struct clock_pair *pair(const struct cupti_clock *c, unsigned i)
 {

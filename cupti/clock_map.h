@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLOCK_PAIRS                                                                                \
-    8192u /* of a steady clock for hours, two seconds were each one kept; older stamps go by the oldest slope */
+/* of a steady clock for hours, two seconds were each one kept; older stamps go by the oldest slope */
+#define CLOCK_PAIRS 8192u
 
 struct clock_pair {
     uint64_t cupti; /* cuptiGetTimestamp() */

@@ -24,16 +24,16 @@
 static const struct cupti *api;
 static struct translate reader;
 static struct cupti_clock clocks;
-static _Atomic bool
-    own; /* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
+/* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
+static _Atomic bool own;
 static _Atomic bool stopped; /* as `own`, but seq_cst: session.c's begin_work() */
 static const char *folder;
 static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
 static bool counts_ticks;      /* CUPTI's clock is ours now */
-static struct cupti_clock
-    walls; /* the system's clock, which is CUPTI's own, while it counts ticks */
+/* the system's clock, which is CUPTI's own, while it counts ticks */
+static struct cupti_clock walls;
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */

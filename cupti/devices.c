@@ -13,8 +13,8 @@
 #define NAME_SIZE 96u
 #define JSON_SIZE 640u   /* one device */
 #define JSON_MOST 12288u /* all: what a file's head has room for (writer/window.c), 25 of today's */
-#define SHARED_OF_CUDA                                                                             \
-    1024u /* bytes of shared memory that the driver takes of each block, compute capability 8.0 and newer */
+/* bytes of shared memory that the driver takes of each block, compute capability 8.0 and newer */
+#define SHARED_OF_CUDA 1024u
 
 struct device {
     bool known;

@@ -28,8 +28,8 @@
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
 #define KINDS         128
 #define RECORDED      16
-#define OTHER_QUIET_MS                                                                             \
-    3000 /* another client that has no kind on and does nothing for so long is done, flushed or not */
+/* another client that has no kind on and does nothing for so long is done, flushed or not */
+#define OTHER_QUIET_MS 3000
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
@@ -54,8 +54,8 @@ static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* one flush at a
 
 static _Atomic bool begun; /* gpu_start() was called; any thread */
 static _Atomic bool dead;  /* forked child; its one thread writes, all read */
-static _Atomic bool
-    at_work; /* the cprof thread may be calling CUPTI; it writes, source_stop() reads */
+/* the cprof thread may be calling CUPTI; it writes, source_stop() reads */
+static _Atomic bool at_work;
 static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
 static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
 /* gpu_source.calls_since; as armed */

@@ -16,8 +16,8 @@ enum translate_result {
 };
 
 struct translate {
-    uint32_t
-        version; /* cuptiGetVersion(): tail fields of records are read only where it has them */
+    /* cuptiGetVersion(): tail fields of records are read only where it has them */
+    uint32_t version;
     /* A CUPTI time stamp in clock_ticks(). */
     uint64_t (*ticks)(uint64_t cupti_time);
     /* cuptiGetCallbackName(); domain 1 driver, 2 runtime. 0 = success. */

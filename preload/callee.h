@@ -14,8 +14,8 @@
 struct callee {
     struct callee *next;
     uintptr_t low, high; /* addresses of the object, high not included */
-    _Atomic uint64_t
-        seen; /* resolve_closings when it was found, see resolve_still_open(); any thread */
+    /* resolve_closings when it was found, see resolve_still_open(); any thread */
+    _Atomic uint64_t seen;
     _Atomic(void *) real;        /* NULL: not found when `generation` was current; relaxed */
     _Atomic uint64_t generation; /* resolve_generation() of the last lookup in vain; relaxed */
 };

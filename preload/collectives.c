@@ -13,8 +13,8 @@
 #include "preload/stacks.h"
 #include "preload/torch_groups.h"
 
-#define COMMUNICATORS                                                                              \
-    256u /* remembered; a power of two. One that finds no room has no size and no Seq */
+/* remembered; a power of two. One that finds no room has no size and no Seq */
+#define COMMUNICATORS 256u
 
 /* One communicator of NCCL, or of MPI for its sequence numbers. */
 struct communicator {

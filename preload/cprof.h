@@ -148,8 +148,8 @@ CPROF_PROCEDURE_(cprof_stop, (void), ());
 /* Where training stands when a step begins. Counts are of what is complete; seconds are of the wall clock. */
 struct cprof_time {
     size_t size; /* bytes that the library filled in: later versions append fields */
-    int64_t
-        step; /* the step that begins, from 0 at cprof_start(), else at the program's beginning */
+    /* the step that begins, from 0 at cprof_start(), else at the program's beginning */
+    int64_t step;
     int64_t epoch, batch, batch_in_epoch, sample, sample_in_epoch, token, token_in_epoch;
     double total_wct, epoch_wct,
         batch_wct; /* of the run, of the epoch being run, of the last batch */
@@ -279,10 +279,10 @@ struct cprof_event {
     int action;            /* enum cprof_action of the step */
     uint64_t id;           /* of a duration: "External id" of the trace; else 0 */
     int64_t wall_clock_ns; /* since 1970 */
-    const struct cprof_time
-        *time; /* at the beginning of the step; `step` counts as cprof_step_number() does */
-    const struct cprof_value
-        *values; /* of a counter; one of more than 2 KiB comes in several calls */
+    /* at the beginning of the step; `step` counts as cprof_step_number() does */
+    const struct cprof_time *time;
+    /* of a counter; one of more than 2 KiB comes in several calls */
+    const struct cprof_value *values;
     size_t n_values;
 };
 

@@ -356,8 +356,8 @@ static void count_BAG(struct call *call, int a, int b, int c)
 struct conv {
     struct shape input, weight;
     uint64_t spatial; /* dimensions */
-    uint64_t
-        position; /* elements of the output, or of the input of a transposed one, in one channel of all samples */
+    /* elements of the output, or of the input of a transposed one, in one channel of all samples */
+    uint64_t position;
 };
 
 /* Where the arguments of a transposed convolution stand; more: what is added to the output. */

@@ -57,8 +57,8 @@ enum message {
 struct cprof_trace_queue {
     char *bytes;   /* a ring */
     uint64_t size; /* a power of two */
-    _Atomic uint64_t
-        head; /* written so far; cprof thread writes (release), reader reads (acquire) */
+    /* written so far; cprof thread writes (release), reader reads (acquire) */
+    _Atomic uint64_t head;
     _Atomic uint64_t tail; /* read so far; reader writes (release), cprof thread reads (acquire) */
     _Atomic uint32_t word; /* futex: counts messages; cprof thread adds */
     _Atomic uint32_t sleeps; /* the reader is about to wait; it writes, cprof thread reads */

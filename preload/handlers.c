@@ -42,11 +42,11 @@ static _Atomic unsigned places; /* given so far; any thread adds */
 static _Atomic bool abandoned;  /* a forked child; it writes and reads */
 
 /* cprof thread. */
-static bool
-    from_settings; /* CPROF_TRACE_HANDLERS names some that are not loaded; the waking thread writes before there is a cprof thread */
+/* CPROF_TRACE_HANDLERS names some that are not loaded; the waking thread writes before there is a cprof thread */
+static bool from_settings;
 static bool is_helper; /* as handlers_start() says */
-static unsigned
-    looked_at; /* places whose init has been called, or that wait for something to tell */
+/* places whose init has been called, or that wait for something to tell */
+static unsigned looked_at;
 
 /* The callback that the cprof thread is in, and whose; NULL: none. cprof thread writes, exiting thread reads. */
 static const char *_Atomic inside;

@@ -61,8 +61,8 @@ struct hook_slot {
     _Atomic(void *) fast;    /* real, once nothing but forwarding is left to do; relaxed */
     _Atomic(void *) real;    /* the real function, NULL until found; relaxed */
     _Atomic uint64_t missed; /* resolve_generation() of the last lookup in vain + 1; relaxed */
-    _Atomic uint32_t
-        name; /* as spans hold it, 0 until the first that is recorded; numbered_once() */
+    /* as spans hold it, 0 until the first that is recorded; numbered_once() */
+    _Atomic uint32_t name;
 };
 extern struct hook_slot hook_slots[HOOK_COUNT] __attribute__((visibility("hidden")));
 

@@ -56,8 +56,8 @@ enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
 _Atomic int cprof_life;
 
 static _Atomic int owner;
-static _Atomic pthread_t
-    waker; /* the thread that woke cprof up; good once cprof_life is LIFE_WAKING */
+/* the thread that woke cprof up; good once cprof_life is LIFE_WAKING */
+static _Atomic pthread_t waker;
 static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */
 static _Atomic bool exit_done;
 static cpu_set_t affinity;

@@ -50,10 +50,10 @@
 /* What each thread knows about its own calls. */
 static __thread struct {
     uint32_t depth; /* tasks begun and not ended, recorded or not */
-    uint32_t
-        step_depth; /* 1 + the depth of the outermost task that ends a step; 0 = none is open */
-    uint64_t id;    /* of the innermost task, 0 = none or not known any more */
-    bool ignored;   /* by thread_ignore() */
+    /* 1 + the depth of the outermost task that ends a step; 0 = none is open */
+    uint32_t step_depth;
+    uint64_t id;  /* of the innermost task, 0 = none or not known any more */
+    bool ignored; /* by thread_ignore() */
 } here;
 
 static _Atomic bool paused; /* any thread writes, relaxed */

@@ -9,10 +9,10 @@
 #define BUSY   UINT64_C(1) /* a key while somebody is at it; keys are even */
 
 struct itt_running {
-    _Atomic uint64_t
-        key; /* 0: free; any thread claims by compare and swap, gives back by a store (release) */
-    _Atomic uint64_t
-        range; /* << 1 | marks; who began it writes, who ends it reads: under `key`, or in the program's order */
+    /* 0: free; any thread claims by compare and swap, gives back by a store (release) */
+    _Atomic uint64_t key;
+    /* << 1 | marks; who began it writes, who ends it reads: under `key`, or in the program's order */
+    _Atomic uint64_t range;
 };
 
 static struct itt_running places[PLACES];

@@ -30,15 +30,15 @@
 
 #define BUCKETS      4096u      /* of the table of markers; a power of two */
 #define MARKERS_MOST (1u << 16) /* a name with a number in it would make markers without end */
-#define NUMBERED_MARKERS                                                                           \
-    1024 /* of them, whose names have a number: there are numbers for operators, too */
-#define NAMES_MOST    (64u << 20) /* bytes of all names and categories */
-#define NAME_MOST     (1u << 20)  /* bytes of one name; far above what a ring takes */
-#define CATEGORY_MOST 4096u       /* bytes of joined categories */
-#define COUNTER_BYTES 2048u       /* of one counter record; more series make more records */
-#define SERIES_MOST   1024u       /* bytes of a series' name */
-#define ITEM_HEAD     3u          /* type and key length of a DATA_ARGS item */
-#define CATEGORY_ITEM (ITEM_HEAD + 4u + CATEGORY_MOST)
+/* of them, whose names have a number: there are numbers for operators, too */
+#define NUMBERED_MARKERS 1024
+#define NAMES_MOST       (64u << 20) /* bytes of all names and categories */
+#define NAME_MOST        (1u << 20)  /* bytes of one name; far above what a ring takes */
+#define CATEGORY_MOST    4096u       /* bytes of joined categories */
+#define COUNTER_BYTES    2048u       /* of one counter record; more series make more records */
+#define SERIES_MOST      1024u       /* bytes of a series' name */
+#define ITEM_HEAD        3u          /* type and key length of a DATA_ARGS item */
+#define CATEGORY_ITEM    (ITEM_HEAD + 4u + CATEGORY_MOST)
 #define RANGE_KEYS                                                                                 \
     (~(UINTPTR_MAX >>                                                                              \
        1)) /* the kernel's half of the addresses; low ones are a heap's where a program is not PIE */

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #define NVTX_DOMAINS 1024u /* with the default one */
-#define NVTX_ITEM_MOST                                                                             \
-    512u /* bytes of a domain's or category's name, its DATA_ARGS head included */
+/* bytes of a domain's or category's name, its DATA_ARGS head included */
+#define NVTX_ITEM_MOST   512u
 #define NVTX_WIDE_MOST   4096u /* bytes of a wide string as UTF-8; what is longer is cut */
 #define NVTX_STRING_MOST 65536u
 

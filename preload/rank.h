@@ -20,8 +20,8 @@ struct rank_info {
     int64_t node_rank;
     bool known;       /* a launcher said which rank this is; else rank 0 of 1 */
     bool world_known; /* a launcher said how many ranks there are */
-    const char
-        *source; /* "torchrun", "Open MPI", "PMI", "PMIx", "Slurm", "LOCAL_RANK" or "default" */
+    /* "torchrun", "Open MPI", "PMI", "PMIx", "Slurm", "LOCAL_RANK" or "default" */
+    const char *source;
 };
 
 /* The value of an environment variable, or NULL; the string belongs to the environment. */

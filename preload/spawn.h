@@ -35,8 +35,8 @@ struct spawn_request {
     const char *const *envp;
     const char *input; /* its stdin, at most SPAWN_INPUT_MOST bytes; NULL: /dev/null */
     size_t input_len;
-    bool
-        relay; /* its output goes to stderr, each line with our prefix; else the end of it is kept */
+    /* its output goes to stderr, each line with our prefix; else the end of it is kept */
+    bool relay;
     char *output; /* not NULL: the beginning of its output is kept here instead */
     size_t output_size;
     bool modest; /* niced, and ended by the kernel beyond SPAWN_MODEST_BYTES or SPAWN_MODEST_S */

@@ -63,8 +63,8 @@ static struct {
     bool timed;
 } demand;
 static bool demanded; /* what is recorded now was demanded */
-static bool
-    deciding; /* a thread handles requests, perhaps without the lock: it takes those that wait, too */
+/* a thread handles requests, perhaps without the lock: it takes those that wait, too */
+static bool deciding;
 static uint64_t decision;                   /* number of the one under way, or of the last one */
 static pid_t decider;                       /* thread that asks the program's schedule for it */
 static _Atomic unsigned unheard;            /* marks that it made meanwhile; itself adds */

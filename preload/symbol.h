@@ -33,8 +33,8 @@ void symbol_finish(void);
 
 /* ---- symbol_stub.c ---- */
 
-#define SYMBOL_STUBS                                                                               \
-    8u /* different functions of the name: libraries opened RTLD_LOCAL may each have their own */
+/* different functions of the name: libraries opened RTLD_LOCAL may each have their own */
+#define SYMBOL_STUBS 8u
 
 /* The real functions, by stub; NULL: free. Written under symbol.c's lock before the stub is in use. */
 extern void *_Atomic symbol_reals[SYMBOL_STUBS] __attribute__((visibility("hidden")));

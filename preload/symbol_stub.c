@@ -33,10 +33,10 @@ void symbol_returned(void)
 /* Which registers xsave keeps: x87, SSE, and AVX and AVX-512 where there are any; 0: fxsave does it. */
 __attribute__((used, visibility("hidden"))) uint32_t symbol_xsave;
 
-#define XSAVE_ROOM                                                                                 \
-    2752 /* bytes that the registers below take where every processor so far has put them */
-#define XSAVE_AVX 0x07u
-#define XSAVE_512 0xe7u
+/* bytes that the registers below take where every processor so far has put them */
+#define XSAVE_ROOM 2752
+#define XSAVE_AVX  0x07u
+#define XSAVE_512  0xe7u
 
 /* clang-format off */
 __asm__(

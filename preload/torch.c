@@ -21,8 +21,8 @@
 struct torch_api torch_api;
 
 static uint64_t range_handle, operator_handle;
-static _Atomic bool
-    registered;              /* the callbacks stand in torch's list; written under the torch lock */
+/* the callbacks stand in torch's list; written under the torch lock */
+static _Atomic bool registered;
 static _Atomic bool stopped; /* exit or fork: torch must not be called any more */
 static bool operators_on;    /* under the torch lock */
 static _Atomic bool broken;  /* operators are off for good */

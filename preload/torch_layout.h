@@ -152,8 +152,8 @@ struct torch_layout {
     uint16_t tag_stream;
     uint16_t tag_object;
     uint16_t tag_generator;
-    uint16_t
-        scalar_tags; /* bits 1 << tag: double, complex double, int, bool and the symbolic ones */
+    /* bits 1 << tag: double, complex double, int, bool and the symbolic ones */
+    uint16_t scalar_tags;
 
     /* c10::detail::ListImpl and the c10::Type of its elements. */
     uint16_t list_begin;        /* const IValue * */

@@ -28,8 +28,8 @@ static _Atomic bool stand;  /* they do; main thread */
 static _Atomic bool queued; /* a change is under way; any thread */
 static _Atomic bool broken; /* off for good */
 static _Atomic uint64_t tried_ns;
-static bool
-    stale_ends; /* this torch runs no hook when forward() raises (before 2.0); under the GIL */
+/* this torch runs no hook when forward() raises (before 2.0); under the GIL */
+static bool stale_ends;
 
 /* ---- CPython: the stable ABI, so no header is needed ---- */
 

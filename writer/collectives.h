@@ -14,10 +14,10 @@
 /* One transfer. */
 struct transfer {
     double bytes; /* of its larger side; 0: not known, or several transfers in one */
-    double
-        bus; /* share of them that crosses each wire of a ring, as nccl-tests has it (doc/PERFORMANCE.md) */
-    bool
-        blocking; /* it is over when its call is: not NCCL's, which its kernels do, nor an immediate one */
+    /* share of them that crosses each wire of a ring, as nccl-tests has it (doc/PERFORMANCE.md) */
+    double bus;
+    /* it is over when its call is: not NCCL's, which its kernels do, nor an immediate one */
+    bool blocking;
     const char *
         args; /* `"key": value, …` as on the call's own row; not terminated; of collectives_find() */
     size_t args_len;

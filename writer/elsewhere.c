@@ -17,8 +17,8 @@ struct note {
 
 static struct note notes[NOTES];
 static _Atomic uint64_t count; /* numbers taken by any thread; relaxed */
-static _Atomic bool
-    none_open; /* no thread had a span open, and none has begun a range since; any thread, relaxed */
+/* no thread had a span open, and none has begun a range since; any thread, relaxed */
+static _Atomic bool none_open;
 
 /* Whether a thread has a span open that was begun with this key. */
 static bool is_open(const void *key)

@@ -133,11 +133,11 @@ void foreign_free(struct foreign *f)
 
 #include "writer/json_parse.h"
 
-#define ROWS_MOST 8192u /* pids and tids that are no plain numbers, of one file; a power of two */
-#define ODD_PIDS  9000000u    /* of a file's range: for pids that are no plain numbers */
-#define ODD_TIDS  4200000000u /* the same for tids */
-#define IDS_SHIFT                                                                                  \
-    44 /* a file's number in an id: below 2^53, which is as far as JavaScript counts */
+#define ROWS_MOST   8192u /* pids and tids that are no plain numbers, of one file; a power of two */
+#define ODD_PIDS    9000000u    /* of a file's range: for pids that are no plain numbers */
+#define ODD_TIDS    4200000000u /* the same for tids */
+/* a file's number in an id: below 2^53, which is as far as JavaScript counts */
+#define IDS_SHIFT   44
 #define IDS_FLAG    (UINT64_C(1) << 52) /* our own ids stay below until the 65,536th thread */
 #define HASH_FLAG   (UINT64_C(1) << 62)
 #define CALLS_SHIFT 33 /* the same for CUDA's correlation ids, which have 32 bits */

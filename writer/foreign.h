@@ -11,8 +11,8 @@
 #include "writer/buf.h"
 
 #define FOREIGN_FILES 255u /* most in one trace */
-#define FOREIGN_PIDS                                                                               \
-    10000000u /* a file's processes begin at its number times this; Linux's pids end below 2^22 */
+/* a file's processes begin at its number times this; Linux's pids end below 2^22 */
+#define FOREIGN_PIDS 10000000u
 
 /* A value in a parser's hands, and the rows that a file has had so far. */
 struct foreign;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define FIRST_CAPACITY                                                                             \
-    64u /* slots of the first table; then doubled while more than half are used */
+/* slots of the first table; then doubled while more than half are used */
+#define FIRST_CAPACITY 64u
 
 struct gpu_memory_slot {
     uint64_t address; /* 0 = empty */

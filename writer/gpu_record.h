@@ -71,8 +71,8 @@ struct gpu_record {
         } kernel;
         struct {
             uint64_t bytes;
-            uint8_t
-                kind; /* CUpti_ActivityMemcpyKind: 1 HtoD, 2 DtoH, 3 HtoA … 8 DtoD, 9 HtoH, 10 PtoP */
+            /* CUpti_ActivityMemcpyKind: 1 HtoD, 2 DtoH, 3 HtoA … 8 DtoD, 9 HtoH, 10 PtoP */
+            uint8_t kind;
             uint8_t from_kind,
                 to_kind; /* CUpti_ActivityMemoryKind: 1 pageable, 2 pinned, 3 device … */
             bool has_channel;
@@ -82,11 +82,11 @@ struct gpu_record {
             } peer;
         } copy; /* GPU_COPY; GPU_FILL uses bytes, to_kind and the channel */
         struct {
-            uint8_t
-                type; /* CUpti_ActivitySynchronizationType: 1 event, 2 stream waits for event, 3 stream, 4 context */
+            /* CUpti_ActivitySynchronizationType: 1 event, 2 stream waits for event, 3 stream, 4 context */
+            uint8_t type;
             uint32_t event; /* GPU_NONE: none */
-            uint64_t
-                event_sync; /* names the very recording waited for (CUPTI 12.8 and newer); 0 = unknown */
+            /* names the very recording waited for (CUPTI 12.8 and newer); 0 = unknown */
+            uint64_t event_sync;
             uint32_t result; /* 0 = the wait succeeded, or CUPTI does not say */
         } sync;
         struct {

@@ -12,8 +12,8 @@
 #define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
 #define SWEEP_NS   1000000000u
 #define QUIET_MS   2000 /* without a record, before what is missing is given up … */
-#define IDLE_MS                                                                                    \
-    30000 /* … when CUPTI still has a buffer of that time: a kernel may be running in it */
+/* … when CUPTI still has a buffer of that time: a kernel may be running in it */
+#define IDLE_MS 30000
 
 void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
 {

@@ -22,8 +22,8 @@
 #include "writer/work_rows.h"
 
 static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
-static struct queue
-    drivers; /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
+/* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
+static struct queue drivers;
 static size_t drivers_old, shares_old;
 static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
 static uint64_t last_end; /* of the finished windows */
@@ -188,8 +188,8 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
 struct caller {
     struct timeline *thread;
     struct note *hook; /* the hooked call that it is, or NULL */
-    bool
-        inside; /* it was made inside a hooked call of another name, whose record is still to come */
+    /* it was made inside a hooked call of another name, whose record is still to come */
+    bool inside;
     bool shown; /* its hooked call has its row, and was counted as one without CUPTI's record */
     uint64_t innermost;  /* id of the span around it */
     uint64_t external;   /* the same, or of the operator around that library call */

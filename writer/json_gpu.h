@@ -13,8 +13,8 @@ struct json_link {
     uint64_t captured_by;      /* graph node: span that captured it; 0 = unknown */
     const char *captured_name; /* and its name, not terminated; NULL = unknown */
     uint32_t captured_name_len;
-    const struct transfer
-        *transfer;  /* what a communication library's kernel sends; NULL = nothing known */
+    /* what a communication library's kernel sends; NULL = nothing known */
+    const struct transfer *transfer;
     uint64_t flops; /* of a kernel that did all the work of what launched it; 0 = unknown */
 };
 

@@ -32,8 +32,8 @@ struct note {
 };
 static struct note *notes; /* first_note .. n_notes wait */
 static unsigned first_note, n_notes, room_notes;
-static const struct thread_log
-    *stepping; /* who marked the last edge; NULL: it had recorded nothing */
+/* who marked the last edge; NULL: it had recorded nothing */
+static const struct thread_log *stepping;
 
 static struct mark_value *values;
 static unsigned room_values;

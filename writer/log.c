@@ -11,8 +11,8 @@
 
 #include "writer/aside.h"
 
-#define LINES_MAX                                                                                  \
-    100u /* in the life of the process, and as many errors: a host's log is not ours to fill */
+/* in the life of the process, and as many errors: a host's log is not ours to fill */
+#define LINES_MAX  100u
 #define LINE_BYTES 2048u
 
 static _Atomic int level = LOG_INFO;

@@ -44,8 +44,8 @@ struct memory_holders {
     struct memory_holder top[OWNERS_TOP];
     unsigned n;
     int64_t others; /* bytes of the other holders */
-    int64_t
-        unknown; /* bytes whose allocation was not seen: before the window, or beyond what is kept */
+    /* bytes whose allocation was not seen: before the window, or beyond what is kept */
+    int64_t unknown;
 };
 
 /* One device. */

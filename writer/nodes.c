@@ -20,8 +20,8 @@ struct table {
 };
 
 static struct table young, old;
-static uint64_t
-    forgotten; /* the largest id that was thrown away: CUPTI numbers graphs one after the other */
+/* the largest id that was thrown away: CUPTI numbers graphs one after the other */
+static uint64_t forgotten;
 static uint64_t refused;
 
 /* ---- what nodes compute lives as long as somebody has it ---- */

@@ -38,8 +38,8 @@ static char paths[PATHS_BYTES];
 static size_t paths_used;
 static uint64_t loads, unloads; /* ever, at the last look; the loader counts them */
 static unsigned expected;       /* which one stands next in the loader's list, most likely */
-static _Atomic uint32_t
-    losses; /* looks that found something unloaded; who looks adds, any thread reads */
+/* looks that found something unloaded; who looks adds, any thread reads */
+static _Atomic uint32_t losses;
 /* A signal handler on the same thread may get here, too. Acquire and release tell checkers of threads what the list's lock does. */
 static _Atomic bool looking;
 

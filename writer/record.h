@@ -97,8 +97,8 @@ struct record {
             uint32_t
                 extras : 8; /* bit 1 << enum record_extra: numbers that stand behind the data */
         };
-        uint32_t
-            slots_and_extras; /* both, for writing: one bit field alone is read first, from a line that is not in the cache */
+        /* both, for writing: one bit field alone is read first, from a line that is not in the cache */
+        uint32_t slots_and_extras;
     };
     uint64_t start; /* clock_ticks() */
     uint64_t end;   /* clock_ticks(); == start where there is no duration */
@@ -112,8 +112,8 @@ struct record {
             uint64_t forward_thread;
         } op;
         struct {
-            uint64_t
-                tid; /* of the thread on which it began; 0: that on which it ended, whose span it was */
+            /* of the thread on which it began; 0: that on which it ended, whose span it was */
+            uint64_t tid;
         } async;
         struct {
             uint64_t address;

@@ -8,14 +8,14 @@
 #include "writer/calls.h"
 #include "writer/timeline.h"
 
-#define SHARES                                                                                     \
-    16384u /* counted spans that are remembered; a later one takes an older one's place */
+/* counted spans that are remembered; a later one takes an older one's place */
+#define SHARES      16384u
 #define SHARES_WAIT 8192u /* kernels that wait */
 
 struct share {
     uint64_t span; /* id */
-    uint64_t
-        outermost; /* id of the counted span that this is a part of, or its own: what totals are made of */
+    /* id of the counted span that this is a part of, or its own: what totals are made of */
+    uint64_t outermost;
     uint64_t flops;
     uint32_t where;    /* EXTRA_DTYPE */
     uint16_t launches; /* of kernels */

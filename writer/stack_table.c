@@ -15,8 +15,8 @@
 
 /* What a print leads to; the first field of an entry is its print. */
 struct table {
-    _Atomic uint64_t
-        *slots; /* whoever adds writes (compare and swap, release), all read (acquire) */
+    /* whoever adds writes (compare and swap, release), all read (acquire) */
+    _Atomic uint64_t *slots;
     char *entries;
     _Atomic uint32_t used; /* the next entry, 0 is none; whoever adds writes, relaxed */
     uint32_t most, mask;   /* entries; slots - 1 */

@@ -14,8 +14,8 @@ struct symbol_place {
     const char *path; /* of the file, good for the life of the process */
     uint64_t at;      /* of the call, as the file counts */
     unsigned file;    /* its number, below OBJECTS_MOST */
-    bool
-        has_lines; /* the file, or one beside it, tells source lines, and is the one that was mapped */
+    /* the file, or one beside it, tells source lines, and is the one that was mapped */
+    bool has_lines;
 };
 
 /* Where the call that returns to pc lies; number: what objects_at() gave for it. false: no file is known there. */

@@ -105,8 +105,8 @@ struct thread_log {
     /* operators that ended last and were not inside others so far; flop_stats.c */
     struct outermost outermost[OUTERMOST];
     uint32_t n_outermost;
-    uint64_t
-        tf32_at; /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
+    /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
+    uint64_t tf32_at;
 };
 
 /* Who opened the span. Its own thread; of another one's, the answer may be that of the place's next span. */

@@ -27,8 +27,8 @@ struct note {
     uint64_t start, end; /* ticks */
     const char *name;    /* of calls and ranges, kept for ever; NULL for operators */
     uint32_t name_len;
-    uint32_t
-        range; /* the innermost user's range at or above it (ranges.h); RANGE_UNKNOWN before anyone asked */
+    /* the innermost user's range at or above it (ranges.h); RANGE_UNKNOWN before anyone asked */
+    uint32_t range;
     uint32_t stack;   /* id of its stack, 0 = none */
     uint8_t category; /* enum category */
     uint8_t state;    /* enum note_state */
@@ -51,12 +51,12 @@ struct timeline {
     uint64_t ended;         /* notes ever taken; the newest is at (ended - 1) */
     uint64_t calls_waiting; /* notes that are NOTE_CALL */
     uint64_t looked;        /* pass in which the log was last looked for, + 1 */
-    uint64_t
-        *node_times; /* ticks at which it made graph nodes, a ring of TIMELINE_NODES; NULL: none */
-    uint64_t nodes;  /* made ever */
-    unsigned idle;   /* sweeps since somebody asked for it */
-    uint64_t
-        named; /* window serial << 32 | tid that last got a thread_name event, when there is no log */
+    /* ticks at which it made graph nodes, a ring of TIMELINE_NODES; NULL: none */
+    uint64_t *node_times;
+    uint64_t nodes; /* made ever */
+    unsigned idle;  /* sweeps since somebody asked for it */
+    /* window serial << 32 | tid that last got a thread_name event, when there is no log */
+    uint64_t named;
 };
 
 /* The innermost span at a time. */

@@ -14,8 +14,8 @@
 
 #include "writer/writer.h"
 
-#define TAIL_BYTES                                                                                 \
-    4096u /* of the trace, by whose checksum the table knows it again: its account is never the same */
+/* of the trace, by whose checksum the table knows it again: its account is never the same */
+#define TAIL_BYTES 4096u
 
 /* By what a table knows its trace again. */
 struct trace_known {

@@ -42,8 +42,8 @@ static _Atomic uint64_t edges_saved;
 /* writer_flush_now(): asked for, by any thread; done (futex), by the cprof thread */
 static _Atomic uint32_t urgent_asked, urgent_done;
 static _Atomic bool failed; /* so is writing; cprof thread writes and reads */
-static _Atomic bool
-    skipped_wanted;          /* see writer_want_skipped(); any thread sets, cprof thread reads */
+/* see writer_want_skipped(); any thread sets, cprof thread reads */
+static _Atomic bool skipped_wanted;
 static _Atomic bool started; /* writer_start() is done; it writes, any thread reads */
 
 /* The cprof thread's own. */
@@ -63,8 +63,8 @@ static uint64_t passes;              /* begun so far */
 static uint64_t thread_started_ns;
 static uint64_t looked_at; /* ticks before this pass looked how far the rings are filled */
 static struct gpu_side gpu;
-static bool
-    hold_is_trace; /* what is held may become the trace; else it is markers of warmup steps and of steps to skip */
+/* what is held may become the trace; else it is markers of warmup steps and of steps to skip */
+static bool hold_is_trace;
 /* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no such step */
 static uint64_t skip_from, warm_from;
 static struct losses skip_losses; /* at skip_from */

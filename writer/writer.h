@@ -190,13 +190,13 @@ enum edge_kind {
 struct step_edge {
     uint64_t ticks; /* when; set by the caller, after writer_edge_begin() */
     int64_t step;   /* the step that begins here, or goes on */
-    enum action
-        ended; /* its action, or that of the step that ends, until here; ACTION_SKIP at the first edge */
+    /* its action, or that of the step that ends, until here; ACTION_SKIP at the first edge */
+    enum action ended;
     enum action begun; /* action of the step from here on; ACTION_SKIP at EDGE_STOP and EDGE_LAST */
     enum edge_kind kind;
     bool kept; /* what came before was held, as keep says */
-    bool
-        keep; /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: write it */
+    /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: write it */
+    bool keep;
     bool unless_ranks;      /* EDGE_LAST: but not where writer_options.ranks_wrote() says so */
     struct train_time time; /* counters at the edge */
     bool epoch_over;        /* EDGE_NOTE: an epoch has ended; `time` is from before it counts */
@@ -284,8 +284,8 @@ bool earlier_run_in_the_way(const struct writer_options *options);
 struct train_moment {
     int64_t step;
     enum action action; /* of the step */
-    struct train_time
-        time; /* where training stood when the step began; behind the step, or the epoch, at its end */
+    /* where training stood when the step began; behind the step, or the epoch, at its end */
+    struct train_time time;
     int64_t wall_ns; /* since 1970 */
 };
 
@@ -302,8 +302,8 @@ struct mark_value {
 
 /* A duration, moment or counter of the program's. Texts are not terminated; all is valid during the call. */
 struct mark {
-    enum record_kind
-        kind; /* REC_SPAN, also where its end is another thread's; REC_INSTANT, REC_COUNTER */
+    /* REC_SPAN, also where its end is another thread's; REC_INSTANT, REC_COUNTER */
+    enum record_kind kind;
     const char *name, *categories; /* joined by ','; NULL: none */
     uint32_t name_len, categories_len;
     const struct mark_value *values;

@@ -21,8 +21,8 @@
 
 #define NOT_AN_ID   UINT32_MAX
 #define MAX_DEVICES 16
-#define QUEUE_LENGTH                                                                               \
-    1024 /* a launch waits while its stream has so much undone work, as the real one does */
+/* a launch waits while its stream has so much undone work, as the real one does */
+#define QUEUE_LENGTH 1024
 
 /* ---- core.c: calls, figures, faults, clock ---- */
 

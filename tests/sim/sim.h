@@ -23,8 +23,8 @@ enum sim_domain { SIM_RUNTIME, SIM_DRIVER };
 struct sim_call {
     enum sim_domain domain;
     uint32_t cbid; /* CUPTI_RUNTIME_TRACE_CBID_… or CUPTI_DRIVER_TRACE_CBID_… of the real headers */
-    uint32_t
-        correlation; /* process-wide counter, from 1; may be made to start near 2^32 (fault wrap=1) */
+    /* process-wide counter, from 1; may be made to start near 2^32 (fault wrap=1) */
+    uint32_t correlation;
     uint64_t start, end; /* filled in by the tap, on the clock it keeps */
     int result;          /* cudaError_t or CUresult, at exit */
     const char *name;    /* plain name, "cudaLaunchKernel" */
