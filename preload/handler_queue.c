@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See handler_queue.h. The cprof thread writes messages, one other thread reads them; a message for which there is no room is lost and counted,
- * and how many were is the next message. All numbers are little or big endian as the machine is, not aligned:
+ * and how many were is the next message. Marks, of which there may be any number, leave an eighth of the room free; ends of steps half of that:
+ * what is rare (traces, windows, epochs) finds room whatever came before it. All numbers are little or big endian as the machine is, not aligned:
  *
  *   uint32 bytes of the message, these included; uint8 enum message; then
  *   every call but init, close, file and lost: struct cprof_time without its size (8 x int64, 3 x double), int64 wall-clock ns
@@ -36,6 +37,8 @@
 #define LEAST_BYTES (64u << 10)
 #define MOST_BYTES  (1u << 30)
 #define KEPT_ROOM   256u /* for the messages close and lost, which must arrive */
+#define MARKS_KEEP  8u   /* marks leave size / this free */
+#define STEPS_KEEP  16u
 #define SERIES_MOST 65535u
 
 /* The numbers are the module's. */
@@ -53,6 +56,8 @@ enum message {
     MESSAGE_LOST,
     MESSAGE_CLOSE,
 };
+
+#define BIT(kind) (1u << (kind))
 
 struct cprof_trace_queue {
     char *bytes;   /* a ring */
@@ -157,15 +162,15 @@ static bool send(struct cprof_trace_queue *q, size_t keep)
     return false;
 }
 
-/* Before the next message: how many were lost, if any. */
-static void send_lost(struct cprof_trace_queue *q)
+/* Before the next message, which leaves so much room: how many were lost, if any. It may take KEPT_ROOM / 2 of that. */
+static void send_lost(struct cprof_trace_queue *q, size_t keep)
 {
     uint64_t lost = atomic_load(&q->lost);
     if (lost == q->lost_told)
         return;
     begin(MESSAGE_LOST);
     PUT(uint64_t, lost - q->lost_told);
-    if (push(q, KEPT_ROOM / 2))
+    if (push(q, keep - KEPT_ROOM / 2))
         q->lost_told = lost;
 }
 
@@ -180,7 +185,7 @@ static int init(void *arg)
 
 static bool put_event(struct cprof_trace_queue *q, enum message kind, const struct cprof_event *e)
 {
-    send_lost(q);
+    send_lost(q, q->size / MARKS_KEEP);
     begin(kind);
     put_time(e->time, e->wall_clock_ns);
     PUT(uint8_t, e->is_start);
@@ -202,7 +207,7 @@ static bool put_event(struct cprof_trace_queue *q, enum message kind, const stru
         else
             PUT(int64_t, e->values[i].integer);
     }
-    return send(q, KEPT_ROOM);
+    return send(q, q->size / MARKS_KEEP);
 }
 
 /* Both calls of a duration or none: a start without its end would be worse than a loss. */
@@ -214,7 +219,7 @@ static void duration(void *arg, const struct cprof_event *e)
     size_t about = strlen(e->name) + 256;
     for (size_t i = 0; i < e->n_categories; i++)
         about += strlen(e->categories[i]) + sizeof(uint32_t);
-    bool no_room = e->is_start ? used + 2 * about + KEPT_ROOM > q->size : start_lost;
+    bool no_room = e->is_start ? used + 2 * about + q->size / MARKS_KEEP > q->size : start_lost;
     if (no_room)
         atomic_fetch_add(&q->lost, 1);
     start_lost = no_room || !put_event(q, MESSAGE_DURATION, e);
@@ -232,7 +237,7 @@ static void counter(void *arg, const struct cprof_event *e)
 
 static void chrome_json_file(void *arg, const char *path)
 {
-    send_lost(arg);
+    send_lost(arg, KEPT_ROOM);
     begin(MESSAGE_FILE);
     put_text(path);
     send(arg, KEPT_ROOM);
@@ -240,7 +245,7 @@ static void chrome_json_file(void *arg, const char *path)
 
 static void trace_ready(void *arg, const struct cprof_trace_file *t)
 {
-    send_lost(arg);
+    send_lost(arg, KEPT_ROOM);
     begin(MESSAGE_TRACE);
     put_time(t->time, t->wall_clock_ns);
     put_text(t->path);
@@ -252,29 +257,67 @@ static void trace_ready(void *arg, const struct cprof_trace_file *t)
     send(arg, KEPT_ROOM);
 }
 
-#define MOMENT(name, kind)                                                                         \
-    static void name(void *arg, const struct cprof_time *time, int64_t wall_ns)                    \
-    {                                                                                              \
-        send_lost(arg);                                                                            \
-        begin(kind);                                                                               \
-        put_time(time, wall_ns);                                                                   \
-        send(arg, KEPT_ROOM);                                                                      \
-    }
-MOMENT(step_end, MESSAGE_STEP)
-MOMENT(epoch_end, MESSAGE_EPOCH)
-MOMENT(window_open, MESSAGE_OPEN)
-MOMENT(window_close, MESSAGE_SHUT)
+static void put_moment(struct cprof_trace_queue *q, enum message kind, size_t keep,
+                       const struct cprof_time *time, int64_t wall_ns)
+{
+    send_lost(q, keep);
+    begin(kind);
+    put_time(time, wall_ns);
+    send(q, keep);
+}
+
+static void step_end(void *arg, const struct cprof_time *time, int64_t wall_ns)
+{
+    struct cprof_trace_queue *q = arg;
+    put_moment(q, MESSAGE_STEP, q->size / STEPS_KEEP, time, wall_ns);
+}
+
+static void epoch_end(void *arg, const struct cprof_time *time, int64_t wall_ns)
+{
+    put_moment(arg, MESSAGE_EPOCH, KEPT_ROOM, time, wall_ns);
+}
+
+static void window_open(void *arg, const struct cprof_time *time, int64_t wall_ns)
+{
+    put_moment(arg, MESSAGE_OPEN, KEPT_ROOM, time, wall_ns);
+}
+
+static void window_close(void *arg, const struct cprof_time *time, int64_t wall_ns)
+{
+    put_moment(arg, MESSAGE_SHUT, KEPT_ROOM, time, wall_ns);
+}
 
 static void finish(void *arg)
 {
-    send_lost(arg);
+    send_lost(arg, KEPT_ROOM);
     begin(MESSAGE_CLOSE);
     send(arg, 0);
 }
 
 /* ---- the module's calls ---- */
 
-struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes)
+/* What the cprof thread does not call costs it nothing. */
+static struct cprof_trace_handler handler_of(struct cprof_trace_queue *q, const char *name,
+                                             unsigned kinds)
+{
+    struct cprof_trace_handler h = CPROF_TRACE_HANDLER_DEFAULTS;
+    h.name = name;
+    h.arg = q;
+    h.init = init;
+    h.duration = kinds & BIT(MESSAGE_DURATION) ? duration : NULL;
+    h.instant = kinds & BIT(MESSAGE_INSTANT) ? instant : NULL;
+    h.counter = kinds & BIT(MESSAGE_COUNTER) ? counter : NULL;
+    h.chrome_json_file = kinds & BIT(MESSAGE_FILE) ? chrome_json_file : NULL;
+    h.trace_ready = kinds & BIT(MESSAGE_TRACE) ? trace_ready : NULL;
+    h.step_end = kinds & BIT(MESSAGE_STEP) ? step_end : NULL;
+    h.epoch_end = kinds & BIT(MESSAGE_EPOCH) ? epoch_end : NULL;
+    h.window_open = kinds & BIT(MESSAGE_OPEN) ? window_open : NULL;
+    h.window_close = kinds & BIT(MESSAGE_SHUT) ? window_close : NULL;
+    h.close = finish;
+    return h;
+}
+
+struct cprof_trace_queue *cprof_trace_queue_for(const char *name, size_t bytes, unsigned kinds)
 {
     int saved = errno;
     struct cprof_trace_queue *q = calloc(1, sizeof *q);
@@ -285,20 +328,7 @@ struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes)
             q->size *= 2;
         q->bytes = mmap(NULL, q->size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        struct cprof_trace_handler h = CPROF_TRACE_HANDLER_DEFAULTS;
-        h.name = name;
-        h.arg = q;
-        h.init = init;
-        h.duration = duration;
-        h.instant = instant;
-        h.counter = counter;
-        h.chrome_json_file = chrome_json_file;
-        h.trace_ready = trace_ready;
-        h.step_end = step_end;
-        h.epoch_end = epoch_end;
-        h.window_open = window_open;
-        h.window_close = window_close;
-        h.close = finish;
+        struct cprof_trace_handler h = handler_of(q, name, kinds);
         added = q->bytes != MAP_FAILED && cprof_add_trace_handler(&h);
         if (!added && q->bytes != MAP_FAILED)
             munmap(q->bytes, q->size);
@@ -309,6 +339,11 @@ struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes)
     }
     errno = saved;
     return q;
+}
+
+struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes)
+{
+    return cprof_trace_queue_for(name, bytes, ~0u);
 }
 
 /* Until there is something to read, at most so long. */

@@ -11,8 +11,13 @@ struct cprof_trace_queue;
 
 #define HANDLER_EXPORT __attribute__((visibility("default")))
 
-/* Adds a handler with a queue of so many bytes (64 KiB to 1 GiB); NULL, with a line, when that is not possible, and in a forked child. For
- * good: a queue is never freed. Any application thread. */
+/* Adds a handler with a queue of so many bytes (64 KiB to 1 GiB). kinds: which messages are wanted, 1 << number of each; nothing is queued
+ * of others, but for init, lost and close. NULL, with a line, when that is not possible, and in a forked child. For good: a queue is never
+ * freed. Any application thread. */
+HANDLER_EXPORT struct cprof_trace_queue *cprof_trace_queue_for(const char *name, size_t bytes,
+                                                               unsigned kinds);
+
+/* The same with all kinds: what older modules call. */
 HANDLER_EXPORT struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes);
 
 /* Takes whole messages into buf, as many as fit. Waits for the first one at most timeout_ms. Returns their bytes; 0: none came; -1: close was

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/handler_queue.c, with the real cprof thread as its writer: nothing of what fits is lost, what does not is counted, close
- * always comes, and durations come with both ends or not at all. */
+/* Tests of preload/handler_queue.c, with the real cprof thread as its writer: nothing of what fits is lost, what does not is counted, what is
+ * rare finds room behind any number of marks, close always comes, and durations come with both ends or not at all. */
 #include "preload/handler_queue.h"
 
 #include <check.h>
@@ -15,7 +15,7 @@
 #include "tests/support/session.h"
 
 /* As in handler_queue.c and the Python module. */
-enum { INIT = 1, DURATION, INSTANT, STEP = 7, LOST = 11, CLOSE = 12, KINDS };
+enum { INIT = 1, DURATION, INSTANT, STEP = 7, OPEN = 9, SHUT, LOST, CLOSE, KINDS };
 
 #define EVENT_AT (4 + 1 + 88 + 8) /* bytes before is_start: length, kind, time, wall clock */
 
@@ -135,6 +135,64 @@ START_TEST(what_does_not_fit_is_counted)
 }
 END_TEST
 
+START_TEST(marks_leave_room_for_what_is_rare)
+{
+    session_start(ACTION_ACTIVE, false);
+    struct cprof_trace_queue *q = new_queue();
+    session_sleep(50);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < 2000; i++)
+            mark("mark");
+        session_step(step < 2 ? ACTION_ACTIVE : ACTION_SKIP);
+    }
+    session_end();
+    while (read_some(q, 1u << 16, 0) > 0)
+        ;
+    ck_assert_uint_gt(seen.lost, 6000);
+    ck_assert_uint_eq(seen.lost, cprof_trace_queue_lost(q));
+    ck_assert_uint_eq(seen.n[DURATION] + seen.lost, 2 * 6000);
+    ck_assert_uint_eq(seen.n[STEP], 3);
+    ck_assert_uint_eq(seen.n[OPEN], 1);
+    ck_assert_uint_eq(seen.n[SHUT], 1);
+}
+END_TEST
+
+START_TEST(steps_leave_room_for_what_is_rarer)
+{
+    session_start(ACTION_ACTIVE, false);
+    struct cprof_trace_queue *q = new_queue();
+    session_sleep(50);
+    for (int step = 0; step < 2000; step++)
+        session_step(step < 1999 ? ACTION_ACTIVE : ACTION_SKIP);
+    session_end();
+    while (read_some(q, 1u << 16, 0) > 0)
+        ;
+    ck_assert_uint_gt(seen.lost, 0);
+    ck_assert_uint_eq(seen.n[STEP] + seen.lost, 2000);
+    ck_assert_uint_eq(seen.n[SHUT], 1);
+}
+END_TEST
+
+START_TEST(what_nobody_wants_takes_no_room)
+{
+    session_start(ACTION_ACTIVE, false);
+    struct cprof_trace_queue *q = cprof_trace_queue_for("q", 1, 1u << SHUT);
+    ck_assert_ptr_nonnull(q);
+    session_tell();
+    for (int i = 0; i < 5000; i++)
+        mark("mark");
+    session_step(ACTION_SKIP);
+    session_end();
+    while (read_some(q, 1u << 16, 0) > 0)
+        ;
+    ck_assert_uint_eq(cprof_trace_queue_lost(q), 0);
+    ck_assert_uint_eq(seen.n[DURATION] + seen.n[STEP] + seen.n[OPEN] + seen.n[LOST], 0);
+    ck_assert_uint_eq(seen.n[INIT], 1);
+    ck_assert_uint_eq(seen.n[SHUT], 1);
+    ck_assert_uint_eq(seen.n[CLOSE], 1);
+}
+END_TEST
+
 START_TEST(close_comes_although_it_is_full)
 {
     session_start(ACTION_ACTIVE, false);
@@ -202,6 +260,9 @@ Suite *suite_handler_queue(void)
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_add_loop_test(c, all_that_fits_comes, 0, 2);
     tcase_add_test(c, what_does_not_fit_is_counted);
+    tcase_add_test(c, marks_leave_room_for_what_is_rare);
+    tcase_add_test(c, steps_leave_room_for_what_is_rarer);
+    tcase_add_test(c, what_nobody_wants_takes_no_room);
     tcase_add_test(c, close_comes_although_it_is_full);
     tcase_add_test(c, one_that_nobody_reads_any_more);
     tcase_add_test(c, a_message_larger_than_what_is_read_at_once);

@@ -384,7 +384,7 @@ def test_python_a_slow_one_loses_only_its_own(tmp_path):
     done, lines = python(tmp_path, "slow", DRAIN_DEADLINE_MS=60000)
     seen = {line["name"]: line for line in lines}
     slow = seen["slow"]
-    assert seen["quick"]["duration"] == 10000 and seen["quick"]["gone"] == 0 and seen["quick"]["step"] == 2
+    assert seen["quick"]["duration"] == 10000 and seen["quick"]["gone"] == 0 and seen["quick"]["step"] == slow["step"] == 2
     assert 0 < slow["duration"] < 10000 and slow["unbalanced"] == 0 and slow["gone"] >= 2 * (10000 - slow["duration"])
     assert done.complaints == [f"trace handler slow was too slow: {slow['gone']:,} calls were not made"]
     assert support.load(done.traces[0])["cprof"]["lost"]["total"] == 0
@@ -406,6 +406,20 @@ def test_python_on_trace_ready(tmp_path):
     done, lines = python(tmp_path, "on_ready", ACTIVE=1, REPEAT=0)
     assert lines == [[True], [["first", "rank0.1.pt.trace.json", True], ["second", "rank0.2.pt.trace.json"]]]
     assert len(done.traces) == 3 and done.complaints == []
+
+
+def test_python_traces_find_room_behind_marks(tmp_path):
+    """A handler of traces alone loses nothing, however many marks there are; one of both loses marks."""
+    done, (both, paths) = python(tmp_path, "on_ready_behind_marks", ACTIVE=1, REPEAT=0, RING_KB=65536, DRAIN_DEADLINE_MS=60000)
+    assert paths == done.names and len(paths) == 3
+    assert both["ready"] == both["step"] == 3 and both["unbalanced"] == 0 and both["gone"] > 0
+    assert done.complaints == [f"trace handler both was too slow: {both['gone']:,} calls were not made"]
+
+
+def test_python_with_an_older_library(tmp_path):
+    """One that queues all kinds, and has no other call for it."""
+    done, lines = python(tmp_path, "older_library", ACTIVE=1, REPEAT=0)
+    assert lines == [[True], ["rank0.1.pt.trace.json", "rank0.2.pt.trace.json"]] and done.complaints == []
 
 
 @pytest.mark.parametrize("how,rc", [("5", 5), ("0", 0), ("raise", 1)])

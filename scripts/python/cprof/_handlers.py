@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace handlers in Python: who wants to be told of markers, steps and traces while they come.
 
-The library puts what happens into a bounded queue for each handler, and a thread here takes it out: cprof's own thread
-never waits for the interpreter. A handler that is too slow loses events of its own, which are counted, and nobody else's.
+The library puts what a handler wants to be told of into a bounded queue of its own, and a thread here takes it out: cprof's
+own thread never waits for the interpreter. A handler that is too slow loses calls of its own, which are counted, and nobody
+else's; marks leave room for what is rarer.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class TraceHandler:
     one thread of the handler's own, some 10 ms after what they tell of. One that raises is told of in one line, and
     the handler goes on; when init() raises, it is left out."""
 
-    #: Bytes of the queue between cprof and the handler; what finds no room in it is lost() to this handler.
+    #: Bytes of the queue between cprof and the handler; what finds no room in it is lost() to this handler. Only what it
+    #: overrides is queued, and marks leave an eighth of the room to ends of steps, and half of that to traces, windows and epochs.
     queue_bytes = 8 << 20
 
     #: For messages and trace_handlers(); the class's own name when it is empty.
@@ -93,16 +95,27 @@ class TraceHandler:
         """The last call: the interpreter ends."""
 
 
+def _add_function(library: ctypes.PyDLL) -> Callable[[bytes, int, int], Optional[int]]:
+    """Opens a queue for a name, of so many bytes and some kinds of messages; one of an older library takes in all kinds."""
+    try:
+        add = library["cprof_trace_queue_for"]
+    except AttributeError:
+        of_all = library["cprof_trace_queue"]
+        of_all.restype, of_all.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t]
+        return lambda name, size, _: of_all(name, size)
+    add.restype, add.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint]
+    return add
+
+
 def _functions() -> Any:
-    """The library's calls: (add, read, lost, leave, finish), or None without the library."""
+    """The library's calls: (add, read, lost, leave, finish, names), or None without the library."""
     try:
         keep, give = ctypes.PyDLL(None), ctypes.CDLL(None)  # calls through the second one give the GIL up
-        add, lost, leave = keep["cprof_trace_queue"], keep["cprof_trace_queue_lost"], keep["cprof_trace_queue_leave"]
+        add, lost, leave = _add_function(keep), keep["cprof_trace_queue_lost"], keep["cprof_trace_queue_leave"]
         names = keep["cprof_trace_handlers"]
         read, finish = give["cprof_trace_queue_read"], give["cprof_trace_queue_finish"]
     except (AttributeError, OSError, TypeError):
         return None
-    add.restype, add.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t]
     read.restype, read.argtypes = ctypes.c_int64, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     lost.restype, lost.argtypes = ctypes.c_uint64, [ctypes.c_void_p]
     leave.restype, leave.argtypes = None, [ctypes.c_void_p]
@@ -131,14 +144,22 @@ class _Reader:
                 _STEP: "step_end", _EPOCH: "epoch_end", _OPEN: "window_open", _SHUT: "window_close", _LOST: "lost",
                 _INIT: "init", _CLOSE: "close"}
 
-    def __init__(self, handler: Any, name: str, queue: int) -> None:
-        self.name, self.queue, self.handler = name, queue, handler
+    def __init__(self, handler: Any, name: str) -> None:
+        self.name, self.handler = name, handler
+        self.queue: Optional[int] = None
         self.told: set = set()  # methods of which was said that they raised
         self.methods: Dict[int, Callable] = {}
         self.with_thread: set = set()
         for kind, method in self._METHODS.items():
             self._find(kind, method)
         self.thread = threading.Thread(target=self._run, name="cprof handler", daemon=True)
+
+    def open(self) -> bool:
+        """Has the queue made, for what the handler is called with."""
+        size = int(getattr(self.handler, "queue_bytes", TraceHandler.queue_bytes))
+        name = self.name.replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
+        self.queue = _calls[0](name, size, sum(1 << kind for kind in self.methods))
+        return self.queue is not None
 
     def _find(self, kind: int, name: str) -> None:
         """Those that do nothing are not called; of a handler made for Composer only what has the same meaning there."""
@@ -284,18 +305,16 @@ def add_trace_handler(handler: Any) -> bool:
         cprof._say(f"trace handler {name}: a subinterpreter, which the process may outlive, can have none; it is left out")
         return False
     with _lock:
-        queue = _calls[0](name.replace("\0", "\ufffd").encode("utf-8", "surrogatepass"),
-                          int(getattr(handler, "queue_bytes", TraceHandler.queue_bytes)))
-        if not queue:
+        reader = _Reader(handler, name)
+        if not reader.open():
             return False
         if not _readers:
             atexit.unregister(_finish)
             atexit.register(_finish)
-        reader = _Reader(handler, name, queue)
         try:
             reader.thread.start()
         except RuntimeError as error:  # there are too many, or the interpreter is ending
-            _calls[3](queue)
+            _calls[3](reader.queue)
             cprof._say(f"trace handler {name}: {error}; it is left out")
             return False
         _readers.append(reader)

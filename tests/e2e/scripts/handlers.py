@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace handlers of the Python module; each function is a mode of tests/e2e/test_handlers.py. Handlers print JSON when they are closed."""
 
+import atexit
 import collections
 import ctypes
+import importlib
 import json
 import os
 import sys
@@ -100,6 +102,17 @@ def work(steps, pairs=1):
             with marker:
                 pass
         cprof.step(samples=2)
+
+
+def await_while_others_wait(trace):
+    """Whether the trace is there in the end; no other Python thread runs meanwhile."""
+    libc, path = ctypes.PyDLL(None), os.fsencode(os.path.join(os.environ["CPROF_FOLDER"], trace))
+    sys.setswitchinterval(1000)
+    for _ in range(6000):
+        if libc.access(path, os.F_OK) == 0:
+            return True
+        libc.usleep(10_000)
+    return False
 
 
 def all_calls():
@@ -207,6 +220,37 @@ def on_ready():
     say(seen)
 
 
+def on_ready_behind_marks():
+    """Far more marks than a queue holds, while no other Python thread can run."""
+    class Both(Count):
+        def trace_ready(self, trace):
+            self.seen["ready"] += 1
+
+    paths = []
+    atexit.register(lambda: say(paths))  # called when all has been told
+    cprof.set_on_trace_ready(lambda trace: paths.append(os.path.basename(trace.path)))
+    cprof.add_trace_handler(Both("both", queue_bytes=1 << 16))
+    sys.setswitchinterval(1000)  # nothing below gives the GIL up
+    work(3, 40_000)
+    await_while_others_wait("rank0.3.pt.trace.json")
+
+
+def older_library():
+    """The module finds none of the calls that came later."""
+    class Older(ctypes.PyDLL):
+        def __getitem__(self, name):
+            if name == "cprof_trace_queue_for":
+                raise AttributeError(name)
+            return super().__getitem__(name)
+
+    ctypes.PyDLL = Older
+    handlers = importlib.reload(cprof._handlers)
+    paths = []
+    atexit.register(lambda: say(paths))
+    say([handlers.set_on_trace_ready(lambda trace: paths.append(os.path.basename(trace.path)))])
+    work(2, 10)
+
+
 def ends():
     """The last trace is written when the interpreter ends: by sys.exit() with what is given, an exception, or os._exit()."""
     cprof.add_trace_handler(Log())
@@ -232,13 +276,7 @@ def holds_the_lock():
     """While no other Python thread can run, cprof goes on and finishes its file."""
     cprof.add_trace_handler(Count("waits"))
     work(3)
-    libc, path = ctypes.PyDLL(None), os.fsencode(os.path.join(os.environ["CPROF_FOLDER"], "rank0.2.pt.trace.json"))
-    sys.setswitchinterval(1000)  # nothing below gives the GIL up
-    for _ in range(6000):
-        there = libc.access(path, os.F_OK) == 0
-        if there:
-            break
-        libc.usleep(10_000)
+    there = await_while_others_wait("rank0.2.pt.trace.json")
     say([there])
     work(2)
 
