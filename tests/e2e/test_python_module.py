@@ -11,6 +11,7 @@ import pytest
 
 import support
 from conftest import ROOT
+from test_stacks import PYTHONS
 
 MODULE = ROOT / "scripts/python"
 SCRIPT = ROOT / "tests/e2e/scripts/module.py"
@@ -147,6 +148,41 @@ def test_subinterpreters(tmp_path):
     done, result = run("subinterpreter", tmp_path, timeout=60, **NO_WARMUP)
     assert result == {"step": 3} and len(done.complaints) == 3 and all("subinterpreter" in line for line in done.complaints)
     assert names(support.load(done.traces[0]), ph="X") == ["both"] * 2
+
+
+WITHOUT_CTYPES = ("import runpy, sys; sys.modules['_ctypes'] = None; sys.argv = sys.argv[1:]\n"
+                  "runpy.run_path(sys.argv[0], run_name='__main__')")
+
+
+@pytest.mark.parametrize("mode, expected", [
+    ("all_calls", {"same": True, "version": "", "steps": [[0, "SKIP", False]] * 4, "depths": [0, 0, -1, -1, -1], "added": [False] * 3}),
+    ("decorators", DECORATED), ("profile", {"step_num": 0, "left": True}), ("schedules", {"asked": []}),
+    ("copies", {"same": [True] * 3, "back": ["kept", ["ACTIVE"], True, ["io"]]}),
+    ("nothing_is_told", {"handlers": [False, False, []], "exported": False, "refused": 3})])
+def test_where_ctypes_does_not_load(tmp_path, mode, expected):
+    """As without the library, which is there."""
+    env = {"PYTHONPATH": f"{MODULE}:{SCRIPT.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = support.run([sys.executable, "-c", WITHOUT_CTYPES, SCRIPT, mode], tmp_path, env=env)
+    assert done.rc == 0 and done.err == "", done.err
+    assert json.loads(done.out.splitlines()[-1]) == expected
+
+
+def test_a_subinterpreter_of_python_3_12(tmp_path):
+    """ctypes does not load there."""
+    if "3.12" not in PYTHONS:
+        pytest.skip("no Python 3.12 on this machine")
+    code = """
+import _xxsubinterpreters as interpreters, cprof
+inside = interpreters.create()
+interpreters.run_string(inside, "import cprof\\nwith cprof.marker('inside'): cprof.step()\\nprint(cprof.step_number(), flush=True)")
+interpreters.destroy(inside)
+with cprof.marker("outside"): pass
+cprof.step()
+"""
+    env = {"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = support.run([PYTHONS["3.12"], "-c", code], tmp_path, env=env, **NO_WARMUP)
+    assert done.rc == 0 and done.out == "0\n" and done.complaints == []
+    assert names(support.load(done.traces[0]), ph="X") == ["outside"]
 
 
 def test_pip_installs_it(tmp_path):

@@ -12,22 +12,25 @@
             cprof.step(samples=len(x))
         cprof.epoch()
 
-Started under LD_PRELOAD=libcprof.so the library answers; started plainly every call does nothing, so that a program can
-keep them. All calls may be made from any thread, and none raises but for arguments of a wrong type. Pure Python over
-ctypes; nothing is loaded.
+Started under LD_PRELOAD=libcprof.so the library answers; started plainly, and where ctypes does not load (subinterpreters
+of Python 3.12), every call does nothing, so that a program can keep them. All calls may be made from any thread, and none
+raises but for arguments of a wrong type. Pure Python over ctypes; nothing is loaded.
 
 key_averages() and events() read traces, as the command `cprof` does, and raise a ValueError that names the file.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Union
 
+from cprof import _library
 from cprof._action import Action, action_of
+from cprof._library import ctypes
+from cprof._library import function as _function
+from cprof._library import lib as _lib
 from cprof._saved import SavedTraces, saved_traces
 from cprof._wrap import wrap
 
@@ -43,31 +46,6 @@ __version__ = "0.1.0"
 _INT64 = range(-2**63, 2**63)
 
 
-def _library() -> Optional[ctypes.PyDLL]:
-    """The functions of the process, when cprof's are among them. Their calls keep the GIL: they are short, and to give
-    it up and wait for it costs more than they do."""
-    try:
-        library = ctypes.PyDLL(None)
-        library.cprof_version
-    except (AttributeError, OSError, TypeError):
-        return None
-    return library
-
-
-_lib = _library()
-
-
-def _in_subinterpreter() -> bool:
-    """Whether this is not the process's first interpreter. What calls Python later cannot be given from there: the others
-    outlive it, and C finds only the first."""
-    try:
-        first, current = ctypes.pythonapi["PyInterpreterState_Main"], ctypes.pythonapi["PyInterpreterState_Get"]
-    except AttributeError:  # not CPython, or 3.8
-        return False
-    first.restype = current.restype = ctypes.c_void_p
-    return bool(first() != current())
-
-
 def _say(text: str) -> None:
     """One line on stderr, in one piece: several threads may say something."""
     try:
@@ -76,53 +54,27 @@ def _say(text: str) -> None:
         pass  # a program may have closed it
 
 
-def _function(name: str, result: Any, arguments: list, otherwise: Any = None) -> Callable:
-    """cprof_<name>, or a function that returns `otherwise`, as cprof.h has it."""
-    try:
-        function = _lib["cprof_" + name]  # a new object each time: types set here are nobody else's
-    except (AttributeError, TypeError):
-        return lambda *args: otherwise
-    function.restype, function.argtypes = result, arguments
-    return function
-
-
 def _bytes(text: Any) -> bytes:
     """A text as C takes it; what is no Unicode is repaired where it is written."""
     return str(text).replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
 
 
-class _Options(ctypes.Structure):
-    """struct cprof_marker_options"""
-    _fields_ = [("size", ctypes.c_size_t), ("actions", ctypes.c_uint), ("on_start", ctypes.c_int),
-                ("on_finish", ctypes.c_int), ("categories", ctypes.POINTER(ctypes.c_char_p)),
-                ("n_categories", ctypes.c_size_t)]
-
-
-class _Time(ctypes.Structure):
-    """struct cprof_time"""
-    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_int64) for name in (
-        "step", "epoch", "batch", "batch_in_epoch", "sample", "sample_in_epoch", "token", "token_in_epoch")] + [
-        (name, ctypes.c_double) for name in ("total_wct", "epoch_wct", "batch_wct")]
-
-
-_Choose = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Time), ctypes.c_void_p)
-
-_version = _function("version", ctypes.c_char_p, [], b"")
-_step = _function("step_samples", None, [ctypes.c_int64, ctypes.c_int64])
-_epoch = _function("epoch", None, [])
-_action = _function("action", ctypes.c_int, [], 0)
-_step_number = _function("step_number", ctypes.c_int64, [], 0)
-_is_recording = _function("is_recording", ctypes.c_int, [], 0)
-_start = _function("start", None, [])
-_stop = _function("stop", None, [])
-_set_schedule = _function("set_schedule", None, [ctypes.c_void_p, ctypes.c_void_p])
-_add_metadata = _function("add_metadata", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p], 0)
-_add_metadata_json = _function("add_metadata_json", ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p], 0)
-_record_file = _function("record_chrome_json_trace_file", ctypes.c_int, [ctypes.c_char_p], 0)
-_range_push = _function("range_push", ctypes.c_int, [ctypes.c_char_p], 0)
-_range_pop = _function("range_pop", ctypes.c_int, [], -1)
-_mark = _function("mark", None, [ctypes.c_char_p])
-_make = _function("marker", ctypes.c_void_p, [ctypes.c_char_p, ctypes.POINTER(_Options)])
+_version = _function("version", "c_char_p", "", b"")
+_step = _function("step_samples", None, "c_int64 c_int64")
+_epoch = _function("epoch", None, "")
+_action = _function("action", "c_int", "", 0)
+_step_number = _function("step_number", "c_int64", "", 0)
+_is_recording = _function("is_recording", "c_int", "", 0)
+_start = _function("start", None, "")
+_stop = _function("stop", None, "")
+_set_schedule = _function("set_schedule", None, "c_void_p c_void_p")
+_add_metadata = _function("add_metadata", "c_int", "c_char_p c_char_p", 0)
+_add_metadata_json = _function("add_metadata_json", "c_int", "c_char_p c_char_p", 0)
+_record_file = _function("record_chrome_json_trace_file", "c_int", "c_char_p", 0)
+_range_push = _function("range_push", "c_int", "c_char_p", 0)
+_range_pop = _function("range_pop", "c_int", "", -1)
+_mark = _function("mark", None, "c_char_p")
+_make = _function("marker", "c_void_p", "c_char_p c_void_p")
 # A marker hands over the same c_void_p each time: without argtypes nothing is converted.
 _marker_start = _function("marker_start", None, None)
 _marker_finish = _function("marker_finish", None, None)
@@ -241,7 +193,9 @@ def set_schedule(function: Optional[Schedule]) -> None:
     one line says so. Not for subinterpreters."""
     if function is not None and not callable(function):
         raise TypeError("a schedule must be callable")
-    if _lib is not None and _in_subinterpreter():
+    if _lib is None:
+        return
+    if _library.in_subinterpreter():
         _say("set_schedule() was called in a subinterpreter, which the process may outlive: nothing is changed")
         return
     if function is None:
@@ -268,7 +222,7 @@ def set_schedule(function: Optional[Schedule]) -> None:
                 _say(f"the schedule raised {error!r}: such steps are skipped")
             return Action.SKIP
 
-    callback = _Choose(choose)
+    callback = _library.Choose(choose)
     try:
         _schedules[function] = callback
     except TypeError:
@@ -325,10 +279,16 @@ class Marker:
     def __init__(self, name: str, actions: tuple, on_start: bool, on_finish: bool, categories: tuple) -> None:
         self.name, self.actions, self.categories = name, actions, categories
         self.record_instant_on_start, self.record_instant_on_finish = on_start, on_finish
-        texts = (ctypes.c_char_p * len(categories))(*map(_bytes, categories))
-        options = _Options(ctypes.sizeof(_Options), sum({1 << action for action in actions}), on_start, on_finish, texts,
-                           len(categories))
-        self._marker = ctypes.c_void_p(_make(_bytes(name), options))
+        self._marker = self._made()
+
+    def _made(self) -> Any:
+        """The library's marker, as it is handed over; None without the library."""
+        if _lib is None:
+            return None
+        texts = (ctypes.c_char_p * len(self.categories))(*map(_bytes, self.categories))
+        options = _library.Options(ctypes.sizeof(_library.Options), sum({1 << action for action in self.actions}),
+                                   self.record_instant_on_start, self.record_instant_on_finish, texts, len(self.categories))
+        return ctypes.c_void_p(_make(_bytes(self.name), ctypes.byref(options)))
 
     def start(self) -> None:
         """Begins a duration on this thread. One that this thread has begun already goes on."""
@@ -344,14 +304,19 @@ class Marker:
 
     def counter(self, values: Mapping[str, Union[int, float]]) -> None:
         """Samples a counter of one or more named values. NaN and infinities are left out."""
+        numbers = list(values.values())
+        are_whole = all(isinstance(number, int) and number in _INT64 for number in numbers)
+        if not are_whole:
+            numbers = list(map(float, numbers))
+        if _lib is None:
+            return
         n = len(values)
         series = (ctypes.c_char_p * n)(*map(_bytes, values))
-        numbers = list(values.values())
         size = ctypes.c_size_t(n)
-        if all(isinstance(number, int) and number in _INT64 for number in numbers):
+        if are_whole:
             _counter_int(self._marker, size, series, (ctypes.c_int64 * n)(*numbers))
         else:
-            _counter(self._marker, size, series, (ctypes.c_double * n)(*map(float, numbers)))
+            _counter(self._marker, size, series, (ctypes.c_double * n)(*numbers))
 
     def __enter__(self) -> Marker:
         _marker_start(self._marker)

@@ -9,7 +9,6 @@ else's; marks leave room for what is rarer.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import inspect
 import os
 import pathlib
@@ -19,6 +18,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import cprof
+from cprof._library import ctypes, in_subinterpreter
 
 _BUFFER = 1 << 20  # bytes of messages taken at once
 _INIT, _DURATION, _INSTANT, _COUNTER, _FILE, _TRACE, _STEP, _EPOCH, _OPEN, _SHUT, _LOST, _CLOSE = range(1, 13)
@@ -301,7 +301,7 @@ def add_trace_handler(handler: Any) -> bool:
     name = str(getattr(handler, "name", None) or type(handler).__name__)
     if _calls is None:
         return False
-    if cprof._in_subinterpreter():
+    if in_subinterpreter():
         cprof._say(f"trace handler {name}: a subinterpreter, which the process may outlive, can have none; it is left out")
         return False
     with _lock:

@@ -262,6 +262,18 @@ def descriptors():
             result["refused"].append(type(wrong).__name__)
 
 
+def nothing_is_told():
+    """What may not be there: handlers, lists and copies of traces. What is wrong is told all the same."""
+    result["handlers"] = [cprof.add_trace_handler(cprof.TraceHandler()), cprof.set_on_trace_ready(print), list(cprof.trace_handlers())]
+    result["exported"] = cprof.export_chrome_trace("nowhere")
+    result["refused"] = 0
+    for wrong in (lambda: cprof.set_schedule(5), lambda: cprof.add_trace_handler(5), lambda: cprof.marker("m").counter({"x": "text"})):
+        try:
+            wrong()
+        except (TypeError, ValueError):
+            result["refused"] += 1
+
+
 def threads():
     """A schedule in Python, and threads that mark steps at once: none may wait for the other."""
     cprof.set_schedule(lambda step, time: sum(range(1000)) * 0)
