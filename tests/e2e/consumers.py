@@ -136,7 +136,7 @@ def perfetto_problems(path):
 # ---- torch's rules -----------------------------------------------------------------------------------------
 
 def torch_rules(trace):
-    """(problems, excused): the rules of torch/profiler/_trace_validator.py, each by correlation where torch joins loosely.
+    """(problems, excused): the rules of torch/profiler/_trace_validator.py, each by correlation or thread where torch joins loosely.
 
     Excused, by name with their counts: waits for an event that was recorded while nothing was enabled or before the window
     (no recording of it can stand in the trace), and waits for a stream that begin while its kernel runs. torch calls the
@@ -183,9 +183,9 @@ def torch_rules(trace):
         if e["name"] == "record_param_comms" and not needed <= e.get("args", {}).keys():
             problems.append(f"record_param_comms at {e['ts']} lacks {sorted(needed - e.get('args', {}).keys())}")
         if "autograd::engine::evaluate_function:" in e["name"] and e["args"].get("Sequence number"):
-            names[e["args"]["Sequence number"]].add(e["name"])
-    problems += [f"Sequence number {number} of several backward operators: {sorted(ops)}"
-                 for number, ops in names.items() if len(ops) > 1]
+            names[e["args"].get("Fwd thread id"), e["args"]["Sequence number"]].add(e["name"])  # torch counts on each thread
+    problems += [f"Sequence number {number} of thread {thread} of several backward operators: {sorted(ops)}"
+                 for (thread, number), ops in names.items() if len(ops) > 1]
     return problems, excused
 
 

@@ -126,6 +126,29 @@ def test_a_broken_rule_is_found(broken, ours, others, says, tmp_path):
         assert [one[0] for one in said] == ([level] if level else []), said
 
 
+def backward(name, tid=5000, **fields):
+    return tool.span(f"autograd::engine::evaluate_function: {name}", 70.0 + 2 * len(name), 1.0, tid=tid, **{"Sequence_number": 5, **fields})
+
+
+@pytest.mark.parametrize("more, says", [
+    ([backward("SumBackward0", Fwd_thread_id=1), backward("AddmmBackward0", Fwd_thread_id=1)], 1),
+    ([backward("SumBackward0", Fwd_thread_id=1), backward("AddmmBackward0", Fwd_thread_id=2)], 0),  # torch counts on each thread
+    ([backward("SumBackward0", Fwd_thread_id=1), backward("SumBackward0", Fwd_thread_id=1)], 0),
+    # the GPU's thread runs what a thread of the program runs as well
+    ([backward("SumBackward0", Fwd_thread_id=1), backward("AddmmBackward0", tid=5001, Fwd_thread_id=1)], 1),
+    # whose number it is does not stand there: without a GPU each thread runs what is its own
+    ([backward("SumBackward0"), backward("AddmmBackward0")], 1),
+    ([backward("SumBackward0"), backward("AddmmBackward0", tid=5001)], 0),
+    ([backward("SumBackward0", Fwd_thread_id=0), backward("AddmmBackward0", tid=5001, Fwd_thread_id=0)], 0),
+    ([backward("SumBackward0", Fwd_thread_id=[1]), backward("AddmmBackward0", Fwd_thread_id=[1])], 1),
+    # each process counts its threads
+    ([backward("SumBackward0", Fwd_thread_id=1), {**backward("AddmmBackward0", Fwd_thread_id=1), "pid": 5005}], 0),
+])
+def test_sequence_numbers_are_of_a_thread(more, says, tmp_path):
+    said = found(tmp_path, good() + more, **OURS)
+    assert said == [(ERROR, "one Sequence number of several backward operators")] * says
+
+
 def wait(ts, **fields):
     """A cuda_sync row of a wait for an event."""
     event = tool.span("Stream Wait Event", ts, 1.0, cat="cuda_sync", pid=0, tid=9)

@@ -45,6 +45,15 @@ def _of_part(part: int, number: Any) -> Any:
     return number + (part << 40) if part and number is not None and 0 < number < 1 << 40 else number
 
 
+def _sequence(event: Dict[str, Any], args: Dict[str, Any], part: int) -> Tuple[str, str]:
+    """(the sequence number in words, its process): torch counts on each thread of the forward pass. Where that thread is not named (no
+    field, or 0) it is taken to be the one that runs the backward pass, as it is without a GPU; ours is always named."""
+    forward = int_or_none(args.get("Fwd thread id"))
+    whose = f"thread {forward}" if forward else f"row {text_of(event.get('tid'))}"
+    words = f"{args['Sequence number']} of {whose}" + (f" of trace {part}" if part else "")
+    return words, text_of(event.get("pid"))
+
+
 class _Parts:
     """Which of the traces that a merged one is made of an event is of: they stand one behind the other, and behind each the names and places
     of its rows. Two of them may be of one rank, in which numbers begin anew."""
@@ -86,7 +95,7 @@ class Relations:
         self._waits = [columns.new("q"), columns.new("q")]  # start, recording waited for
         self._syncs: Dict[Any, Any] = {}                   # waits for a stream, by (device, stream)
         self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise: starts and ends
-        self._backward: Dict[Any, Any] = {}                # by sequence number: the name, the names where there are several
+        self._backward: Dict[Any, Any] = {}                # by _sequence(): the name, the names where there are several
         self._named: Set[Any] = set()
         self._fractions = False                            # times finer than microseconds
 
@@ -112,11 +121,10 @@ class Relations:
             lacks = [key for key in COMMUNICATION if key not in args]
             self.found.habit("record_param_comms lacks what readers of collectives need", ", ".join(lacks))
         if "autograd::engine::evaluate_function:" in name:
-            sequence = args.get("Sequence number")
-            if sequence:
-                self._function(f"{sequence} of trace {part}" if part else str(sequence), name)
+            if args.get("Sequence number"):
+                self._function(_sequence(event, args, part), name)
 
-    def _function(self, sequence: str, name: str) -> None:
+    def _function(self, sequence: Tuple[str, str], name: str) -> None:
         """A function of the backward pass runs."""
         before = self._backward.setdefault(sequence, name)
         if name not in (before if type(before) is set else (before,)):
@@ -124,10 +132,10 @@ class Relations:
         if len(self._backward) > SEQUENCES:
             self._tell_functions(next(iter(self._backward)))
 
-    def _tell_functions(self, sequence: str) -> None:
+    def _tell_functions(self, sequence: Tuple[str, str]) -> None:
         names = self._backward.pop(sequence)
         if type(names) is set:
-            self.found.habit("one Sequence number of several backward operators", f"{sequence}: {', '.join(sorted(names))[:160]}")
+            self.found.habit("one Sequence number of several backward operators", f"{sequence[0]}: {', '.join(sorted(names))[:160]}")
 
     def _number(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names))
