@@ -18,7 +18,9 @@
 #include "preload/rank.h"
 #include "writer/writer.h"
 
-#define ANCESTORS 32 /* looked at */
+#define BLOCKED_LEAST 48 /* of 64 signals */
+#define ANCESTORS     32 /* looked at */
+#define BLOCKED_LEAST 48 /* of 64 signals */
 
 static const struct config *config;
 static char run_name[NAMES_RUN_SIZE];
@@ -123,6 +125,18 @@ static long parent_of(long pid)
     return parent;
 }
 
+/* Of a thread with all signals blocked, as cprof's is; some that the C library needs cannot be. */
+static bool takes_no_signals(const char *task)
+{
+    char path[PATH_MAX], text[4096];
+    unsigned long long blocked = 0;
+    snprintf(path, sizeof path, "%s/status", task);
+    const char *line = read_file(path, text, sizeof text) ? strstr(text, "\nSigBlk:") : NULL;
+    return line && sscanf(line, "\nSigBlk: %llx", &blocked) == 1 &&
+           __builtin_popcountll(blocked) > BLOCKED_LEAST;
+}
+
+/* A program may itself be called cprof, and so are then its threads: not its first one, nor one that takes signals. */
 static bool has_cprof_thread(long pid)
 {
     char path[64], name[32];
@@ -133,10 +147,12 @@ static bool has_cprof_thread(long pid)
     bool found = false;
     struct dirent *entry;
     while (!found && (entry = readdir(tasks))) {
-        char file[sizeof path + 300];
-        snprintf(file, sizeof file, "%s/%s/comm", path, entry->d_name);
-        found = entry->d_name[0] != '.' && read_file(file, name, sizeof name) &&
-                strcmp(name, "cprof\n") == 0;
+        char task[sizeof path + 300], file[sizeof task + 8];
+        snprintf(task, sizeof task, "%s/%s", path, entry->d_name);
+        snprintf(file, sizeof file, "%s/comm", task);
+        found = entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != pid &&
+                read_file(file, name, sizeof name) && strcmp(name, "cprof\n") == 0 &&
+                takes_no_signals(task);
     }
     closedir(tasks);
     return found;
