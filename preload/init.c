@@ -31,6 +31,7 @@
 #include "preload/handlers.h"
 #include "preload/identity.h"
 #include "preload/injection.h"
+#include "preload/last_thread.h"
 #include "preload/names.h"
 #include "preload/peaks.h"
 #include "preload/process.h"
@@ -134,6 +135,7 @@ static void look_around(void)
     struct link_map *self = NULL;
     Dl_info info;
     config_capture();
+    log_start();
     process_start(); /* their wrappers forward also where cprof is off */
     thread_count_start();
     if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
@@ -146,6 +148,7 @@ static void look_around(void)
         affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
         inject_all(path);
         symbol_start();
+        last_thread_start();
     } else {
         atomic_store(&cprof_life, LIFE_OVER);
     }
@@ -195,7 +198,8 @@ static int sooner(int a, int b)
 static int each_pass(bool stopping)
 {
     int trigger = trigger_poll(stopping);
-    return sooner(trigger, after_poll(stopping));
+    int last = stopping ? -1 : last_thread_poll();
+    return sooner(last, sooner(trigger, after_poll(stopping)));
 }
 
 static bool start_writer(const struct config *config)
@@ -294,6 +298,7 @@ static void start_parts(enum wake_reason reason)
         return;
     }
     atexit(cprof_at_exit);
+    at_quick_exit(cprof_at_exit);
     stacks_start(config);
     if (config->with_modules && config->activities & CONFIG_ACTIVITY_CPU)
         torch_modules_start();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* preload/config.c: values, defaults, the one line for each mistake. */
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static const struct config *load_entries(const char *const *entries)
     static char copies[128][8192];
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
+    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0); /* as a log, see writer/log.c */
     ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
     clearenv();
     for (size_t i = 0; entries[i]; i++) {
@@ -458,6 +460,7 @@ START_TEST(every_setting_is_printed)
     LOAD("CPROF_LOG=debug", "CPROF_ACTIVE=9");
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
+    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0);
     ck_assert(dup2(sink, STDERR_FILENO) >= 0);
     config_print();
     ck_assert(dup2(saved, STDERR_FILENO) >= 0);

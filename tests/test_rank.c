@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* preload/rank.c on environments as launchers leave them, without touching the real one. */
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,6 +32,7 @@ static struct rank_info read_rank(const char *const *entries, bool warn)
     memset(&info, 0x55, sizeof info);
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
+    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0); /* as a log, see writer/log.c */
     ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
     environment = entries;
     rank_read(&info, lookup, warn);

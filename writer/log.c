@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages for people: one line, one write(2), no allocation, errno kept. Any thread. */
+/* Messages for people: one line, one write(2), no allocation, errno kept. Any thread. A line that nobody takes is left out. */
 #include "writer/writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "writer/aside.h"
@@ -15,7 +18,12 @@
 #define LINES_MAX  100u
 #define LINE_BYTES 2048u
 
+#define PATIENCE_MS 100 /* for a reader that is behind */
+
 static _Atomic int level = LOG_INFO;
+/* What standard error was when the program began. Written in the constructor. */
+static enum { NOT_ASKED, NOTHING, SOMETHING } began_with;
+static struct stat at_start;
 static _Atomic uint32_t lines[2]; /* written; [1]: errors */
 
 void log_set_level(enum log_level new_level)
@@ -28,6 +36,37 @@ struct line {
     size_t size;
 };
 
+void log_start(void)
+{
+    began_with = fstat(STDERR_FILENO, &at_start) == 0 ? SOMETHING : NOTHING;
+}
+
+/* The number may be that of a file which the program has opened meanwhile for something else. It is for lines where it is what it was, or
+ * what people put in its place: a terminal, a pipe, a file that is appended to. */
+static bool is_for_lines(void)
+{
+    struct stat now;
+    if (began_with == NOT_ASKED || isatty(STDERR_FILENO))
+        return true;
+    if (began_with == NOTHING || fstat(STDERR_FILENO, &now) != 0)
+        return false;
+    if (now.st_dev == at_start.st_dev && now.st_ino == at_start.st_ino)
+        return true;
+    return S_ISFIFO(now.st_mode) ||
+           (S_ISREG(now.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND));
+}
+
+/* Whether a line can be written at once: who reads may have stopped, and the program is not to stop with it. The first time it is given a
+ * moment; then not, until it reads again. */
+static bool has_room(void)
+{
+    static _Atomic bool stopped;
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+    bool room = poll(&fd, 1, atomic_load(&stopped) ? 0 : PATIENCE_MS) > 0;
+    atomic_store(&stopped, !room);
+    return room;
+}
+
 /* Writes to stderr. Its reader may be gone, and the SIGPIPE of that is not the program's. */
 static int write_line(void *arg)
 {
@@ -39,7 +78,7 @@ static int write_line(void *arg)
     sigaddset(&pipe, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    ssize_t done = write(STDERR_FILENO, line->text, line->size);
+    ssize_t done = is_for_lines() && has_room() ? write(STDERR_FILENO, line->text, line->size) : 0;
     if (done < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe, NULL, &(struct timespec){0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -43,6 +43,9 @@
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
+/* Remembers what standard error is, so that no line goes into another file that gets its number. In the constructor. */
+void log_start(void);
+
 /* Messages above `level` are not written. Default LOG_INFO. Any thread. */
 void log_set_level(enum log_level level);
 

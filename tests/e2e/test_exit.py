@@ -3,14 +3,16 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
+import subprocess
 import time
 
 import pytest
 
 import perfetto
-from support import (LIBRARY, PROGRAMS, Running, events, files, load, loads_plainly, natural, program, python, run,
+from support import (LIBRARY, PROGRAMS, Running, environment, events, files, load, loads_plainly, natural, program, python, run,
                      status_of, step_numbers, wait_until)
 
 ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
@@ -89,7 +91,7 @@ def test_trailer_that_gets_shorter(tmp_path):
     ("os._exit(5)", True),
     ("ctypes.CDLL(None)._Exit(6)", True),
     ("threading.Thread(target=lambda: os._exit(7)).start(); time.sleep(20)", True),
-    ("ctypes.CDLL(None).quick_exit(8)", False),
+    ("ctypes.CDLL(None).quick_exit(8)", True),
     ("os.abort()", False),
     ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)", True),
     ("os.kill(os.getpid(), signal.SIGKILL); time.sleep(20)", False),
@@ -349,6 +351,15 @@ for i in range(int(sys.argv[1])):
     assert step_numbers(rank1) == [1, 2] and rank1["distributedInfo"]["rank"] == 1
 
 
+def test_a_program_below_one_that_is_only_called_cprof(tmp_path):
+    """As the command of that name is where pip puts it: what it starts is no child of a traced process, and records without marks, too."""
+    named = tmp_path / "cprof"
+    named.write_bytes(pathlib.Path("/bin/sh").resolve().read_bytes())
+    named.chmod(0o755)
+    result = run([named, "-c", '"$@"; exit $?', "sh", *python("mark(b'x'); push(b'work'); pop()")], tmp_path / "traces")
+    assert result.rc == 0 and len(result.traces) == 1 and len(events(load(result.traces[0]), ph="X", name="work")) == 1, result.err
+
+
 def test_children_are_traced_when_asked_for(tmp_path):
     code = "steps(2); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
     child = "import ctypes, os; ctypes.CDLL(None).cprof_mark(b'of the child'); print(os.getpid())"
@@ -546,3 +557,64 @@ ctypes.CDLL(None).exit(0)
     result = run(python(code), tmp_path, SCHEDULE_SCOPE="none", RING_KB=65536)
     assert result.rc == 0 and len(result.traces) == 1 and not result.parts, (result.err, result.names)
     assert len(events(load(result.traces[0]), ph="X")) >= 200000
+
+
+# ---- ends that are not return from main() ------------------------------------------------------------------------
+
+@pytest.mark.parametrize("how, steps", [("pthread_exit", 6), ("alone", 3), ("cancelled", 6), ("woken", 3)])
+def test_a_main_thread_that_leaves_before_the_others(tmp_path, how, steps):
+    """The program ends with its last thread, by exit(0) of the C library, which counts threads: cprof's do not keep it alive."""
+    for folder, settings in (("bare", dict(preload=False)), ("traced", dict(WARMUP=0, ACTIVE=100))):
+        began = time.monotonic()
+        result = run(program("ends", how), tmp_path / folder, timeout=30, **settings)
+        assert (result.rc, result.out, result.others) == (0, "handlers of exit() are called\n", "")
+        assert time.monotonic() - began < 10
+    trace = load(result.traces[0])
+    assert len(events(trace, ph="X", name="work")) == steps and result.parts == []
+    assert result.complaints == []
+
+
+def test_sigterm_ends_a_program_whose_main_thread_has_left(tmp_path):
+    """Not only after the last trace: at any time."""
+    with Running(program("ends", "woken"), tmp_path, WARMUP=0, ACTIVE=100) as running:
+        time.sleep(0.1)
+        result = running.end(signal.SIGTERM)
+    assert result.rc == -signal.SIGTERM
+
+
+def test_quick_exit(tmp_path):
+    """Runs what at_quick_exit() was told, nothing of atexit()."""
+    result = run(program("ends", "quick_exit"), tmp_path, WARMUP=0, ACTIVE=100)
+    assert (result.rc, result.out, result.parts) == (3, "", []) and result.complaints == []
+    assert len(events(load(result.traces[0]), ph="X", name="work")) == 3
+
+
+def test_standard_error_that_nobody_reads(tmp_path):
+    """A full pipe holds up whoever writes to it: cprof's lines are left out then."""
+    reader, writer = os.pipe()
+    process = subprocess.Popen(program("ends", "full"), env=environment(tmp_path, WARMUP=0, ACTIVE=100), stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    try:
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        said = os.fdopen(reader).read()
+    assert set(said) == {"x"} and len(files(tmp_path, ".json")) == 1
+
+
+DATA = """
+fd = os.open(os.path.join({folder!r}, "data"), os.O_RDWR | os.O_CREAT | {flags}, 0o600)
+os.write(fd, b"HEADER\\n")
+"""
+
+
+@pytest.mark.parametrize("how, flags, told", [("closed", "0", False), ("closed from the start", "0", False), ("dup2", "os.O_APPEND", True), ("dup2", "0", False)])
+def test_a_file_that_has_the_number_of_standard_error(tmp_path, how, flags, told):
+    """What the program opened there is its own: no line of cprof's goes in. A log that is appended to is what people put there."""
+    opened = DATA.format(folder=str(tmp_path), flags=flags)
+    code = f"steps(2); {'os.close(2)' if how == 'closed' else 'pass'}{opened}{'os.dup2(fd, 2)' if how == 'dup2' else 'assert fd == 2'}\nsteps(3)"
+    before = (lambda: os.close(2)) if how == "closed from the start" else None
+    result = run(python(code), tmp_path / "traces", WARMUP=0, ACTIVE=100, before_exec=before)
+    text = (tmp_path / "data").read_text()
+    assert result.rc == 0 and len(result.traces) == 1
+    assert text.startswith("HEADER\n") and ("cprof: rank 0: 1 trace" in text) == told and (told or text == "HEADER\n")

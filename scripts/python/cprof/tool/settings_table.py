@@ -41,7 +41,7 @@ GROUPS = [
         ('CPROF_WITH_FLOPS', 'BOOL', '1', 0, 1, '0|1', 'Count floating-point operations'),
         ('CPROF_WITH_MODULES', 'BOOL', '0', 0, 1, '0|1', 'Record in which module each operator runs, forward and backward'),
         ('CPROF_PEAK_TFLOPS', 'TEXT', '', 0, 255, 'TFLOP/s, or TYPE=TFLOP/s,...', "Peak rate of each GPU that achieved FLOPs are compared with, for all number types or by type (float64 float32 tfloat32 float16 bfloat16 float8 int8 float4, and cpu); by default the device's own"),
-        ('CPROF_TRACE_CHILDREN', 'BOOL', '0', 0, 1, '0|1', 'Trace child processes too, with the pid in the file name'),
+        ('CPROF_TRACE_CHILDREN', 'BOOL', '0', 0, 1, '0|1', '1: child processes of a traced one are traced without step marks, too, all with the pid in the file name; 0: those that mark steps, as ranks'),
         ('CPROF_TRIGGER', 'STEP', 'off', 0, 1023, 'off|signal:NAME|file:PATH|socket|nvtx:GLOB|cuda', 'Starts a recording in a running job: a signal, a file that appears, a request on a socket; or says where to record: an NVTX range, cudaProfilerStart to Stop'),
     ]),
     ('cprof itself', [
