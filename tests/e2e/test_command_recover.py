@@ -7,12 +7,13 @@ import gzip
 import io
 import json
 import signal
+import sys
 import time
 
 import pytest
 
 import support
-from command_runs import cprof, refused
+from command_runs import ROOT, cprof, refused
 from cprof.tool import Problem, recover
 
 PROGRAM = ("push(b'before'); pop(); step()\n"
@@ -274,3 +275,61 @@ def test_a_file_that_is_still_written(tmp_path):
         assert done.returncode == 0 and path.exists()
         support.load(done.stdout.split(": rank")[0])
         running.end(signal.SIGKILL)
+
+
+# What other tools write (Chrome's format): ranges of two events, without a name at the end, old instants, asynchronous ones, objects,
+# samples, marks; keys that no event of cprof has.
+FOREIGN = [
+    {"ph": "B", "name": "range", "pid": 7, "tid": 8, "ts": 1.0}, {"ph": "E", "pid": 7, "tid": 8, "ts": 2.0},
+    {"ph": "I", "name": "old", "pid": 7, "tid": 8, "ts": 1.0}, {"ph": "i", "name": "bare", "pid": 7, "tid": 8, "ts": 1.0},
+    {"ph": "n", "name": "async", "cat": "c", "id": 3, "pid": 7, "tid": 8, "ts": 1.0, "scope": "mine"},
+    {"ph": "s", "name": "arrow", "cat": "c", "id": 3, "pid": 7, "tid": 8, "ts": 1.0},
+    {"ph": "t", "name": "arrow", "cat": "c", "id": 3, "pid": 7, "tid": 8, "ts": 1.0},
+    {"ph": "N", "name": "object", "id": "0x1", "pid": 7, "tid": 8, "ts": 1.0}, {"ph": "R", "name": "mark", "pid": 7, "tid": 8, "ts": 1.0},
+    {"ph": "P", "name": "sample", "pid": 7, "tid": 8, "ts": 1.0, "stack": ["a", "b"]},
+    {"ph": "X", "name": "span", "pid": "text", "tid": "other", "ts": 1.0, "dur": 2.0, "tts": 1, "tdur": 1, "cname": "good", "bind_id": "0x5",
+     "flow_out": True},
+    {"ph": "X", "name": "ProfilerStep#77", "pid": 7, "tid": 8, "ts": 1.0, "dur": 2.0, "args": {"finished": "false"}}]
+RICH = """\
+import sys, time
+import torch
+import cprof
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def steps(n):
+    for _ in range(n):
+        optimizer.zero_grad(); model(torch.ones(4, 64)).sum().backward(); optimizer.step()
+steps(3)
+cprof.record_chrome_json_trace_file(sys.argv[1])
+steps(3)
+cprof.range_push("still open")
+cprof.mark("the last")
+print("done", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("zipped", [0, 1], ids=["plain", "gzip"])
+def test_every_kind_of_event_comes_out(tmp_path, zipped):
+    """With stacks, modules, memory, shapes, and another tool's events, whose phases and keys are any."""
+    pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+    base = time.time_ns() // 1000
+    foreign = [dict(event, ts=base + 5e6 + event["ts"]) for event in FOREIGN]
+    (tmp_path / "theirs.json").write_text(json.dumps({"traceEvents": foreign, "baseTimeNanoseconds": 0}))
+    with support.Running([sys.executable, "-c", RICH, tmp_path / "theirs.json"], tmp_path / "out", WARMUP=0, ACTIVE=1000, USE_GZIP=zipped,
+                         WITH_STACK=1, WITH_MODULES=1, PROFILE_MEMORY=1, RECORD_SHAPES=1,
+                         env={"PYTHONPATH": str(ROOT / "scripts/python")}) as running:
+        running.wait_for("done")
+        part = running.wait_flushed("the last", '"still open"')
+        running.end(signal.SIGKILL)
+    before = support.loads_plainly(part)["traceEvents"]
+    assert any("sf" in event for event in before) and any(event["name"] == "[memory]" for event in before if "name" in event)
+    moved = [event for event in before if event["pid"] >= recover.FOREIGN_PIDS]
+    if b"json_tokener" in support.LIBRARY.read_bytes():
+        assert {event["ph"] for event in FOREIGN} <= {event["ph"] for event in moved}, moved
+    done = cprof("recover", part)
+    assert done.returncode == 0 and done.stderr.count("\n") == 1 and "1 ranges were open" in done.stderr, done.stderr
+    assert "steps 0 to 5, " in done.stdout and f" {len(before):,} events" in done.stdout, done.stdout
+    after = support.loads_plainly(done.stdout.split(": rank")[0])
+    assert collections.Counter(map(key, after["traceEvents"])) == collections.Counter(map(key, before))
+    assert after["cprof"]["recovered"]["bytes_lost"] == 0 and after["stackFrames"]

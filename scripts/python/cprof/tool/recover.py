@@ -38,7 +38,8 @@ ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json
 NAMES_TRIED = 1000
 NEEDED = {"X": ("dur", "ts"), "i": ("s", "ts"), "C": ("args", "ts"), "s": ("id", "ts"), "f": ("id", "ts"), "b": ("ts",),
           "e": ("ts",), "M": ("args",)}
-KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2", "bp"}
+KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2", "bp", "sf"}
+FOREIGN_PIDS = 10_000_000  # from here on: of the programs' own traces, whose events have any phase and key (writer/foreign.h)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -286,14 +287,19 @@ class Trace:
         pid, ph = event.get("pid"), event["ph"]
         if ph != "M":
             self.behind += bool(self.metadata) and not self.whole_end
-            if pid not in self.pids:
-                self.pids.append(pid)
-        elif event["name"] == "process_name":
+        if not _is_foreign(event):  # those have the names that their file gave them, and steps of their own
+            self._learn(event["name"], ph, pid)
+        return _bare(line)
+
+    def _learn(self, name: str, ph: str, pid: Any) -> None:
+        """Which processes there are, which have a name, and which steps."""
+        if ph != "M" and pid not in self.pids:
+            self.pids.append(pid)
+        if ph == "M" and name == "process_name":
             self.named.add(pid)
-        number = step_number(event["name"])
+        number = step_number(name)
         if number is not None:
             self.steps.append(number)
-        return _bare(line)
 
     def _close(self, trailer: List[bytes], pending: List[bytes]) -> bool:
         """Takes a trailer if these lines are one."""
@@ -361,10 +367,18 @@ def _event(line: bytes) -> Optional[Dict[str, Any]]:
         event = _json(_bare(line))
     except ValueError:
         return None
-    if type(event) is not dict or type(event.get("ph")) is not str or event["ph"] not in NEEDED or type(event.get("name")) is not str:
+    if type(event) is not dict or type(event.get("ph")) is not str or type(event.get("pid")) is not int or "tid" not in event:
         return None
-    sound = all(key in event for key in NEEDED[event["ph"]]) and type(event.get("pid")) is int and "tid" in event
-    return event if sound and KEYS.issuperset(event) else None
+    if _is_foreign(event):
+        sound = len(event["ph"]) == 1 and "ts" in event and (event["ph"] != "X" or "dur" in event)
+    else:
+        sound = (event["ph"] in NEEDED and all(key in event for key in NEEDED[event["ph"]]) and
+                 type(event.get("name")) is str and KEYS.issuperset(event))
+    return event if sound else None
+
+
+def _is_foreign(event: Dict[str, Any]) -> bool:
+    return event["pid"] >= FOREIGN_PIDS
 
 
 def _bare(line: bytes) -> bytes:
@@ -373,7 +387,8 @@ def _bare(line: bytes) -> bytes:
 
 
 def _is_open(event: Dict[str, Any]) -> bool:
-    return type(event.get("args")) is dict and event["args"].get("finished") == "false"
+    """Whether the next flush writes it again. What a merged file had open stays as it is."""
+    return type(event.get("args")) is dict and event["args"].get("finished") == "false" and not _is_foreign(event)
 
 
 # ---- files ----
