@@ -6,14 +6,18 @@ import contextlib
 import gzip
 import io
 import json
+import os
+import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
 
 import support
-from command_runs import ROOT, cprof, refused
+from command_runs import ROOT, command, cprof, environment, refused
 from cprof.tool import Problem, recover
 
 PROGRAM = ("push(b'before'); pop(); step()\n"
@@ -275,6 +279,43 @@ def test_a_file_that_is_still_written(tmp_path):
         assert done.returncode == 0 and path.exists()
         support.load(done.stdout.split(": rank")[0])
         running.end(signal.SIGKILL)
+
+
+def test_a_pid_that_is_used_again(tmp_path, left):
+    """In containers soon: a process that began after the file was written last is not its writer."""
+    with support.Running(support.python("step(); print('on', flush=True)\ntime.sleep(100)"), tmp_path / "other", WARMUP=0, ACTIVE=100) as running:
+        running.wait_for("on")
+        path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{running.process.pid}.0.part", left.name)
+        path.write_bytes(left.new)
+        refused(cprof("recover", path), f"process {running.process.pid} is still writing it")
+        os.utime(path, (time.time() - 600, time.time() - 600))
+        assert cprof("recover", path).returncode == 0
+        running.end(signal.SIGKILL)
+
+
+APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]  # as in a container: processes there have numbers of their own
+needs_unshare = pytest.mark.skipif(not shutil.which("unshare") or subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0,
+                                   reason="no other pid namespace can be made here")
+
+
+@needs_unshare
+@pytest.mark.parametrize("zipped", [0, 1], ids=["plain", "gzip"])
+def test_a_file_that_another_container_writes(tmp_path, zipped):
+    """Its writer has another pid there. From its host it is seen, from a third container the file is seen to grow, although the
+    program does nothing; when it was killed there is nobody."""
+    with support.Running([*APART, *support.python(PROGRAM)], tmp_path, WARMUP=0, ACTIVE=100, USE_GZIP=zipped) as running:
+        running.wait_for("one")
+        path = running.wait_flushed("work 1")
+        assert ".1.0.part" in path.name
+        refused(cprof("recover", "--delete", path), "is still writing it")
+        done = subprocess.run([*APART, *command("recover", "--delete", path)], env=environment(), capture_output=True, text=True, check=False)
+        refused(done, "is still written, by a process that cannot be seen from here")
+        done = cprof("recover", "--delete", "--force", path)
+        assert done.returncode in (0, 2) and path.exists() == ("was written to meanwhile: it stays" in done.stderr)
+        running.end(signal.SIGKILL)
+    if path.exists():
+        done = subprocess.run([*APART, *command("recover", "--delete", path)], env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and not path.exists(), done.stderr
 
 
 # What other tools write (Chrome's format): ranges of two events, without a name at the end, old instants, asynchronous ones, objects,

@@ -92,7 +92,7 @@ PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), 
 def run_all_commands(what, recovered):
     """Every command on t.json, other.json and PART: none goes wrong, each says which file it cannot read."""
     others = [*[["merge", "--jobs", jobs, "t.json", "other.json", "-o", "merged.json", "-f"] for jobs in "12"], ["ranks", "t.json", "other.json"],
-              ["top", "--compare", "t.json", "other.json"], ["recover", PART, "-o", recovered]]
+              ["top", "--compare", "t.json", "other.json"], ["recover", "--force", PART, "-o", recovered]]
     for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
             code = main(command)

@@ -192,7 +192,7 @@ def check_all(data, other):
     if code == 0:
         with tarfile.open("merged.tar") as archive:
             strict(archive.extractfile("perfetto_manifest.json").read())
-    code, out, _ = call("recover", PART)
+    code, out, _ = call("recover", "--force", PART)
     made = "rank0.0.pt.trace.json"
     assert (code == 0) == os.path.exists(made), f"recover: {code}"
     if code == 0:

@@ -5,7 +5,8 @@
 
 An open file opens in Perfetto as it is; this is for strict readers, for a last write that was torn, and for the name. What
 it holds and what was lost is said. The .part file stays unless --delete is given, no file is ever replaced: where a name is
-taken, a number goes into it. A file that a process is still writing is left alone.
+taken, a number goes into it. A file that is still written is left alone; where its writer cannot be seen, which may run in
+another container or on another host, two seconds show whether it grows.
 
 Kept is every whole event: those of the last flush, and those of the next one as far as it came. Ranges that were open then
 are kept when the list of them came through whole."""
@@ -25,6 +26,7 @@ from cprof.tool.output import take_name
 from cprof.tool.progress import Progress
 from cprof.tool.spans import step_number
 from cprof.tool.watch import PART, size_text
+from cprof.tool.writers import being_written, stamp
 
 HELP = "make whole traces, with their names, of what a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
@@ -393,18 +395,6 @@ def _is_open(event: Dict[str, Any]) -> bool:
 
 # ---- files ----
 
-def writer_of(pid: int) -> bool:
-    """Whether this process has a thread of cprof's."""
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/comm") as file:
-                if file.read() == "cprof\n":
-                    return True
-    except OSError:
-        pass
-    return False
-
-
 def numbered(path: str, n: int) -> str:
     """The path for n = 1, else with -n before its ending, as the library does."""
     end = ENDING.search(path).start()  # type: ignore[union-attr]
@@ -440,14 +430,12 @@ def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tup
     return lost, account
 
 
-def recover(path: str, output: Optional[str] = None, force: bool = False) -> str:
+def recover(path: str, output: Optional[str] = None) -> str:
     """Writes the trace and says what it holds; its path."""
     match = PART.fullmatch(path)
     os.stat(path)  # what is not there has no wrong name
     if match is None and output is None:
         raise Problem("is no open file of cprof (NAME.PID.STEP.part); --output names the trace of another", path)
-    if match and writer_of(int(match[2])) and not force:
-        raise Problem(f"process {match[2]} is still writing it (--force takes what there is)", path)
     wanted = output or match[1]  # type: ignore[index]
     temporary = os.path.join(os.path.dirname(wanted) or ".", f".{os.path.basename(wanted)}.{os.getpid()}.tmp")
     trace = Trace(path)
@@ -516,8 +504,15 @@ def run(args: argparse.Namespace) -> int:
     if args.output and len(files) > 1:
         raise Problem("--output is for one file")
 
+    writers = {} if args.force else being_written(files)
+
     def act(path: str) -> None:
-        recover(path, args.output, args.force)
+        if path in writers:
+            raise Problem(f"{writers[path]} (--force takes what there is)", path)
+        before = stamp(path)
+        recover(path, args.output)
+        if args.delete and stamp(path) != before:
+            raise Problem("was written to meanwhile: it stays", path)
         if args.delete:
             os.unlink(path)
 
