@@ -23,8 +23,9 @@ from cprof.tool import COMMANDS
 def names(trace, *args):
     """Names of the events that pass the filters."""
     result = tool.cprof("events", trace, *args)
-    assert result.rc == 0 and result.err == "", result.err
-    return [json.loads(line)["name"] for line in result.out.splitlines()]
+    found = [json.loads(line)["name"] for line in result.out.splitlines()]
+    assert result.rc == 0 and result.err == ("" if found else f"cprof: {trace}: no event matches\n"), result.err
+    return found
 
 
 @pytest.fixture
@@ -52,6 +53,8 @@ def trace(tmp_path):
     (["--thread", "5001", "--category", "cpu_op"], ["aten::add"]),
     (["--thread", "*autograd*"], ["thread_name", "aten::add"]),
     (["--name", "none"], []),
+    (["--name", "[memory]"], ["[memory]"]),
+    (["--name", "[gm]e*"], ["gemm"]),
 ])
 def test_filters(args, expected, trace):
     assert names(trace, *args) == expected
@@ -61,6 +64,11 @@ def test_filters(args, expected, trace):
     assert [event["name"] for event in cprof.events(trace, **given)] == expected
     assert [event["name"] for event in cprof.events(trace, **{key: of[0] for key, of in given.items() if len(of) == 1},
                                                     **{key: tuple(of) for key, of in given.items() if len(of) > 1})] == expected
+
+
+@pytest.mark.parametrize("key", ["name", "category", "step", "device", "thread"])
+def test_of_no_values_none_fits(key, trace):
+    assert list(cprof.events(trace, **{key: []})) == [] and list(cprof.events(trace, **{key: ()})) == []
 
 
 def test_refusals(trace):

@@ -386,8 +386,8 @@ def events(path: Union[str, os.PathLike], name: Union[str, Iterable[str], None] 
            device: Union[str, Iterable[str], None] = None,
            thread: Union[str, int, Iterable[Union[str, int]], None] = None) -> Iterator[Dict[str, Any]]:
     """The events of a trace of any size, one by one, as dictionaries. The filters are those of `cprof events`: a name (a
-    glob), a category, a step, a device (`cpu`, `cuda`, `cuda:1`), a thread (its id, or a glob of its name); of several
-    values any, of several filters all must match. ValueError where the trace has no such step."""
+    glob, or the name as it is: `[memory]`), a category, a step, a device (`cpu`, `cuda`, `cuda:1`), a thread (its id, or a glob
+    of its name); of several values any, of several filters all must match, and of no values (an empty list) none does. ValueError where the trace has no such step."""
     from cprof.tool.events import events as read
     return read(path, name, category, step, device, thread)
 

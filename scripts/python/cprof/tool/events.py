@@ -18,7 +18,7 @@ HELP = "the events as JSON lines, filtered by name, category, step, device or th
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("--name", action="append", metavar="GLOB", help="events of such a name: 'aten::conv*'")
+    parser.add_argument("--name", action="append", metavar="GLOB", help="events of such a name: 'aten::conv*', '[memory]'")
     parser.add_argument("--category", action="append", metavar="CAT", help="events of this category: kernel, cpu_op …")
     parser.add_argument("--step", action="append", type=int, metavar="N",
                         help="events that begin in step N, and the GPU work launched in it")
@@ -38,8 +38,10 @@ def _device_pid(event: Dict[str, Any]) -> Optional[Any]:
 
 
 def _names(globs: List[str]) -> Callable[[Any], bool]:
+    """Whether a name fits one of the globs, or is one: "[memory]" means the events of that name, which as a glob is one letter."""
+    names = set(globs)
     pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs))
-    return lambda name: pattern.match(text_of(name)) is not None
+    return lambda name: text_of(name) in names or pattern.match(text_of(name)) is not None
 
 
 class _Steps:
@@ -89,9 +91,11 @@ def _threads(path: Any, wanted: List[str], progress: bool) -> Callable[[Dict[str
                           fits(names.get((text_of(event.get("pid")), text_of(event.get("tid"))), "")))
 
 
-def _filters(path: Any, name: List[str], category: List[str], step: List[int], device: List[str], thread: List[str],
-             progress: bool) -> List[Callable[[Dict[str, Any]], bool]]:
-    """What an event must pass; steps and threads are looked up in the trace first."""
+def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]], step: Optional[List[int]],
+             device: Optional[List[str]], thread: Optional[List[str]], progress: bool) -> List[Callable[[Dict[str, Any]], bool]]:
+    """What an event must pass; steps and threads are looked up in the trace first. None: anything passes; of no values none fits."""
+    if [] in (name, category, step, device, thread):
+        return [lambda event: False]
     tests: List[Callable[[Dict[str, Any]], bool]] = []
     if path == "-" and (step or thread):
         raise Problem("--step and --thread read the trace twice, which stdin cannot be")
@@ -124,27 +128,31 @@ def _filters(path: Any, name: List[str], category: List[str], step: List[int], d
     return tests
 
 
-def _several(given: Any) -> List[Any]:
+def _several(given: Any) -> Optional[List[Any]]:
     """One value, or several."""
-    return [] if given is None else [given] if isinstance(given, (str, int)) else list(given)
+    return None if given is None else [given] if isinstance(given, (str, int)) else list(given)
 
 
 def events(path: Any, name: Any = None, category: Any = None, step: Any = None, device: Any = None,
            thread: Any = None) -> Iterator[Dict[str, Any]]:
     """See cprof.events."""
+    threads = _several(thread)
     tests = _filters(path, _several(name), _several(category), _several(step), _several(device),
-                     [str(one) for one in _several(thread)], False)
+                     None if threads is None else [str(one) for one in threads], False)
     with open_trace(path) as trace:
         yield from (event for event in trace if all(test(event) for test in tests))
 
 
 def run(args: argparse.Namespace) -> int:
-    tests = _filters(args.trace, args.name or [], args.category or [], args.step or [], args.device or [], args.thread or [], True)
-    write = sys.stdout.write
+    tests = _filters(args.trace, args.name, args.category, args.step, args.device, args.thread, True)
+    write, found = sys.stdout.write, False
     with open_trace(args.trace, not sys.stdout.isatty()) as trace:
         for event in trace:
             if all(test(event) for test in tests):
+                found = True
                 write(json.dumps(event, ensure_ascii=False) + "\n")
     for line in trace.remarks():
         note(line, args.trace)
+    if tests and not found:
+        note("no event matches", args.trace)
     return 0
