@@ -136,7 +136,7 @@ class Page:
 def test_the_page(tmp_path):
     events, _ = training()
     events += [tool.memory(200.0, 1 << 30, 77, device=1, index=0), tool.memory(900.0, -(1 << 30), 77, device=1, index=0)]
-    events.append(tool.span("</script><b>é", 850.0, 100.0))
+    events.append(tool.span("<!--<script></script><b>é", 850.0, 100.0))
     events.append(tool.memory(860.0, 9000, 99))
     trace = tool.write(tmp_path / "t.json", events)
     out = tmp_path / "out.html"
@@ -156,7 +156,7 @@ def test_the_page(tmp_path):
                    " return [b.left, b.top, b.width, b.height]; })()")
         tip = page.point_at(box[0] + box[2] * 0.2256, box[1] + box[3] / 2)  # 350 us
         assert tip.startswith("350.") and "activation" in tip and "aten::addmm > aten::linear" in tip, tip
-        assert "</script><b>é" in page.point_at(box[0] + box[2] * 0.8, box[1] + box[3] / 2)
+        assert "<!--<script></script><b>é" in page.point_at(box[0] + box[2] * 0.8, box[1] + box[3] / 2)
         picture = tool.BUILD_PICTURES / "memory.png"
         picture.parent.mkdir(parents=True, exist_ok=True)
         page.picture(picture)

@@ -522,3 +522,16 @@ def test_a_trace_of_memory_only_has_a_table(tmp_path):
     path = tool.write(tmp_path / "t.json", [tool.memory(10.0, 64, 1), tool.memory(11.0, -32, 2)])
     row, = cprof.key_averages(path)
     assert (row.key, row.count, row.cpu_memory_usage) == ("[memory]", 2, 32)
+
+
+@pytest.mark.parametrize("options", [[], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--group-by-stack-n", "2"], ["--compare"]], ids=str)
+def test_names_do_nothing_to_the_terminal(options, tmp_path):
+    """They are the program's, or of whoever made the trace: what could move the cursor or set the title is shown as what it is."""
+    evil = "\x1b]0;title\x07\x9b2J\nover"
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("ProfilerStep#1" + evil, 0.0, 100.0, cat="user_annotation"), tool.span(evil, 10.0, 50.0, Module_Hierarchy=evil, Call_stack=f"a{evil};b"),
+        tool.span("cudaLaunchKernel", 11.0, 2.0, cat="cuda_runtime", correlation=7),
+        tool.span(evil, 30.0, 2.0, cat="kernel", pid=1, tid=7, device=1, correlation=7)])
+    done = tool.cprof("top", path, *([path] if options == ["--compare"] else []), *options)
+    assert done.rc == 0 and all(c.isprintable() or c == "\n" for c in done.out), repr(done.out)
+    assert "over" in done.out and not re.search("^ *over", done.out, re.M), done.out

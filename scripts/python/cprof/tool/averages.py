@@ -10,7 +10,7 @@ import math
 import os
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
-from cprof.tool import Problem
+from cprof.tool import Problem, printable
 from cprof.tool.reader import open_trace
 from cprof.tool.span_stacks import StackFinder, python_frames
 from cprof.tool.spans import Kind, Roots, Spans, Wanted, read_spans, walk
@@ -290,6 +290,7 @@ def format_memory(size: int) -> str:
 
 
 def _shortened(path: str, width: int) -> str:
+    path = printable(path)
     if len(path) > width:
         path = path[len(path) - width:]
         if len(path) > 3:
@@ -353,7 +354,7 @@ class _Table:
         return format_time(us, self.unit)
 
     def _values(self, row: Average) -> List[str]:
-        name = row.key
+        name = printable(row.key)
         if self.max_name is not None and len(name) >= self.max_name - 3:
             name = name[:self.max_name - 3] + "..."
         values = [name, format_share(row.self_cpu_time_total, self.total_cpu), self._time(row.self_cpu_time_total),

@@ -5,7 +5,7 @@ and two traces side by side."""
 import bisect
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from cprof.tool import Problem, note
+from cprof.tool import Problem, note, printable
 from cprof.tool.averages import Average, Averages, format_share, format_time
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import Kind, Node, Roots, Row, Spans, Wanted, args_of, read_spans, step_number, walk
@@ -189,7 +189,7 @@ def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = 
 
 def _columns(head: List[str], lines: List[List[str]]) -> str:
     """A table in the style of torch's."""
-    lines = [[_cut(line[0])] + line[1:] for line in lines]
+    lines = [[_cut(printable(line[0]))] + line[1:] for line in lines]
     widths = [max(12, len(name), *(len(line[at]) for line in lines)) if lines else max(12, len(name))
               for at, name in enumerate(head)]
     rule = "".join("-" * width + "  " for width in widths)

@@ -141,7 +141,7 @@ def _chart(number: int, line: Timeline, steps: Sequence[Tuple[int, int, str]], b
     parts.append(f'<line class="cursor" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="#000" style="display:none"/>')
     largest, owners = _largest(line, begin, end)
     data = json.dumps({"times": series.times, "totals": series.totals, "sizes": series.sizes, "largest": largest,
-                       "owners": owners}, separators=(",", ":")).replace("</", "<\\/")
+                       "owners": owners}, separators=(",", ":")).replace("<", "\\u003c")
     return (f'<h2>{html.escape(line.device)}</h2><p>Peak {format_memory(series.peak)} at '
             f'{format_time(series.peak_at / 1000)}; {format_memory(line.before)} were there before the trace. '
             f'{sum(action == CREATE for _, action, _, _ in line.actions()):,} allocations.</p>'
