@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -77,6 +78,21 @@ def test_the_trace_is_served_once_to_perfetto_only(trace):
         assert running.wait(10) == 0, "it ends when the trace was fetched"
 
 
+@pytest.mark.parametrize("name, shown", [
+    ("a#b?c&d.json", "a_b_c_d.json"), ("100%25 é.json", "100_25%20%C3%A9.json"), (b"\xff+.json.gz", "__.json.gz")], ids=["#?&", "%", "bytes"])
+def test_names_that_would_mean_something_in_an_address(trace, name, shown):
+    """The UI decodes the address once more before it asks."""
+    odd = os.path.join(os.fsencode(trace.parent), os.fsencode(name))
+    os.rename(trace, odd)
+    port = free_port()
+    with opened(os.fsdecode(odd), "--port", port) as running:
+        address = running.url.partition("#!/?url=")[2].replace("9001", str(port))
+        assert address.endswith("/" + shown)
+        for asked in (address, urllib.parse.quote(urllib.parse.unquote(address), safe="/:")):
+            assert fetch(asked, "HEAD")[0] == 200
+        assert fetch(address)[0] == 200 and running.wait(10) == 0
+
+
 def test_it_listens_to_this_machine_only(trace):
     with opened(trace, "--port", free_port(), "--keep") as running:
         inodes = {os.readlink(f"/proc/{running.pid}/fd/{fd}")[8:-1] for fd in os.listdir(f"/proc/{running.pid}/fd")
@@ -110,6 +126,8 @@ def test_several_are_merged_and_nothing_is_left(tmp_path):
 
 def test_what_cannot_be_opened(tmp_path, trace):
     refused(cprof("open", "gone.json"), "gone.json")
+    refused(cprof("open", "-"), "stdin cannot be opened")
+    refused(cprof("open", trace, "-"), "stdin cannot be opened")
     (tmp_path / "text.json").write_text("text")
     refused(cprof("open", "text.json"), "text.json")
     with socket.socket() as taken:

@@ -16,6 +16,7 @@ import functools
 import http.server
 import importlib.util
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -202,6 +203,11 @@ def _show(url: str, port: int, browser_port: int, wanted: bool) -> None:
             note("no browser could be started: open the address in one on this machine")
 
 
+def _plain(name: str) -> str:
+    """The name as it may stand in the address: the UI decodes that once more than a server expects, so that #, ? or % in it would lead elsewhere."""
+    return re.sub(r"[^\w. -]", "_", name)
+
+
 @contextlib.contextmanager
 def one_of(traces: List[str]) -> Iterator[Tuple[str, str]]:
     """The file to show and its name: the trace itself, or several merged for as long as it takes."""
@@ -238,9 +244,11 @@ def _serve(server: Server, keep: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """`cprof open`"""
     end_tidily()
+    if "-" in args.traces:
+        raise Problem("stdin cannot be opened: the browser fetches the trace later, from a file")
     ui = ui_folder() if args.offline else None
     with one_of(args.traces) as (file, name):
-        path = "/localtrace" if ui else f"/{secrets.token_urlsafe(12)}/{name}"
+        path = "/localtrace" if ui else f"/{secrets.token_urlsafe(12)}/{_plain(name)}"
         server = _listen(args.port if args.port is not None else 0 if ui else PORT, file, path, ui)
         port = server.server_address[1]
         if ui:
