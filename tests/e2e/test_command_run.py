@@ -49,6 +49,8 @@ def test_the_program_runs_as_it_would_plainly(tmp_path):
 def test_the_most_expensive_operators_are_shown(tmp_path):
     done = cprof("run", *python(STEPS))
     assert done.returncode == 0 and done.stdout == "" and "# of Calls" in done.stderr
+    lines = summary(done)
+    assert next(line for line in lines if line.startswith("---")) == lines[3] and lines[2] == lines[1].strip().rpartition(" (")[0] + ":", lines
     assert re.search(r"^ *work .* 4 *$", done.stderr, re.M), "of four steps, without the warmup: " + done.stderr
 
 
@@ -82,6 +84,30 @@ def test_open_files_of_odd_names_are_found(tmp_path):
     done = cprof("run", "--no-top", *python(code), env={"CPROF_FOLDER": "two\nlines"})
     assert "windows that were cut off" in done.stderr and "no trace" not in done.stderr, done.stderr
     assert cprof("recover", *tmp_path.glob("*/*.part")).returncode == 0
+
+
+def test_windows_of_programs_that_go_on_are_not_cut_off(tmp_path):
+    """One that the program left running, as one of another run."""
+    child = STEPS + "import time\nprint('on', flush=True)\ntime.sleep(60)"
+    code = (f"import os, subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n"
+            "child.stdout.readline()\nimport glob, time\n"
+            "while not glob.glob('traces/*.part'): time.sleep(0.05)\nprint(child.pid)")
+    done = cprof("run", "--no-top", *python(code), env={"CPROF_FOLDER": "traces", "CPROF_ACTIVE": "1000", "CPROF_WARMUP": "0"})
+    os.kill(int(done.stdout), signal.SIGKILL)
+    lines = summary(done)
+    at = lines.index("cprof: windows that are still being written:")
+    assert f".{int(done.stdout)}.0.part (" in lines[at + 1] and "cut off" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("what, text", [("sh:mv \"$1\" archive/", "5 traces were written and are not here any more"), ("rm", "5 traces were written"),
+                                        ("sh:[ $CPROF_TRACE_FIRST_STEP = 1 ] && rm \"$1\" || true", "1 trace was written and is not here any more")])
+def test_traces_that_a_command_took_away(tmp_path, what, text):
+    (tmp_path / "archive").mkdir()
+    for _ in range(2):  # what an earlier run's list says is not of this one
+        done = cprof("run", "--no-top", "--active", 1, "--warmup", 1, "--repeat", 0, "--on-trace-ready", what, *python(STEPS),
+                     env={"CPROF_FOLDER": "traces", "CPROF_OVERWRITE": "1"})
+        assert text in done.stderr and "no trace was written" not in done.stderr, done.stderr
+        assert ("4 traces (cprof open" in done.stderr) == text.startswith("1 trace"), done.stderr
 
 
 @pytest.mark.parametrize("program, code", [

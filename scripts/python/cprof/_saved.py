@@ -41,7 +41,7 @@ def _is_sound(line: dict) -> bool:
             all(type(value) in (int, float) for value in line["timestamp"].values()))
 
 
-def _lines(folder: Folder) -> Iterable[dict]:
+def lines_of(folder: Folder) -> Iterable[dict]:
     """The lines of one list; what is none, such as one that was cut by a full disk, is passed over."""
     try:
         with open(os.path.join(folder, LIST_NAME), encoding="utf-8", errors="surrogateescape") as file:
@@ -85,7 +85,7 @@ def saved_traces(folder: Union[Folder, Iterable[Folder]]) -> SavedTraces:
     folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
     by_path: dict = {}
     for one in folders:
-        for line in _lines(one):
+        for line in lines_of(one):
             by_path.pop((line["rank"], line["path"]), None)  # a later run may have replaced a file
             by_path[line["rank"], line["path"]] = line
     runs: dict = {}

@@ -6,7 +6,8 @@
 
 Every setting of the library is an option; what the environment says counts where no option is given. Before the program
 starts, one line on stderr names each thing that will not work; on a terminal a line tells when a window opens and closes.
-Signals are passed on. At the end the traces are listed on stderr with their most expensive operators.
+Signals are passed on. At the end the traces are listed on stderr, with the most expensive operators of the first one; those of another
+run that writes into the same folder meanwhile are among them. Windows are cut off where no process writes them any more.
 
 The exit code is the program's, 128 + N when signal N ended it, 127 when there is no such program, 126 when it cannot be
 executed, 2 when an option is wrong (the program is not started then)."""
@@ -23,6 +24,7 @@ from cprof.tool import Problem, note, printable
 from cprof.tool import library, program, settings
 from cprof.tool.top_file import load
 from cprof.tool.watch import State, Watch, size_text
+from cprof.tool.writers import being_written
 
 HELP = "run a program under the profiler"
 PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGURG", "SIGWINCH")
@@ -139,20 +141,33 @@ def _top(path: str) -> None:
     top.add_arguments(parser)
     args = parser.parse_args([f"--sort-by={key}", f"--row-limit={TOP_ROWS}", path])
     args.tell = False
+    print(f"{_shown(path)}:", file=sys.stderr)
     with contextlib.redirect_stdout(sys.stderr):
         top.run(args)
 
 
-def _summary(state: State, with_top: bool) -> None:
+def _open_windows(paths: List[str]) -> None:
+    """Those whose writer is dead, and those of programs that still run: left behind by this one, or of another run."""
+    written = being_written(paths)
+    cut = [path for path in paths if path not in written]
+    if cut:
+        print("cprof: windows that were cut off (they open as they are; cprof recover gives them their names):", file=sys.stderr)
+        _list(cut)
+    if written:
+        print("cprof: windows that are still being written:", file=sys.stderr)
+        _list(sorted(written))
+
+
+def _summary(watch: Watch, with_top: bool) -> None:
+    state, gone = watch.state(), watch.gone()
     if state.closed:
         print(f"cprof: {len(state.closed)} trace{'s' * (len(state.closed) > 1)} "
               "(cprof open shows one):", file=sys.stderr)
         _list(state.closed)
-    if state.open:
-        print("cprof: windows that were cut off (they open as they are; cprof recover gives them their names):",
-              file=sys.stderr)
-        _list(state.open)
-    if not state.closed and not state.open:
+    if gone:
+        note("1 trace was written and is not here any more" if gone == 1 else f"{gone} traces were written and are not here any more")
+    _open_windows(state.open)
+    if not state.closed and not state.open and not gone:
         note("no trace was written (cprof doctor tells what may be in the way)")
     if state.closed and with_top and (_size(state.closed[0]) <= TOP_BYTES or load(state.closed[0])[0]):
         try:
@@ -177,5 +192,5 @@ def run(args: argparse.Namespace) -> int:
     code = _supervise(command, environment, status)
     if watch:
         with contextlib.suppress(OSError, ValueError):
-            _summary(watch.state(), not args.no_top)
+            _summary(watch, not args.no_top)
     return code

@@ -6,11 +6,11 @@ import os
 import re
 from typing import Dict, List, Mapping, NamedTuple, Tuple
 
+from cprof._saved import LIST_NAME, lines_of
 from cprof.tool.settings import in_force, is_on
 
 PART = re.compile(r"(.*)\.(\d+)\.(-?\d+)\.part", re.S)  # PATH.PID.FIRST STEP.part (writer/path.h)
 TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/top_file.c
-LIST = "saved_traces.jsonl"                # preload/saved.c
 RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/names.h)
 BLANKS = " \t\r\n"
 
@@ -65,6 +65,7 @@ class Watch:
         self._closed = os.path.join(glob.escape(os.getcwd()), folder, stem.rstrip("*") + "*" + ending)
         self._open = self._closed + ".*.part"
         self._before = self._look()
+        self._saved_before = {folder: len(paths) for folder, paths in self._saved().items()}
 
     def _look(self) -> Dict[str, Tuple[int, int]]:
         found = {}
@@ -73,9 +74,20 @@ class Watch:
                 info = os.stat(path)
             except OSError:
                 continue
-            if not TABLE.search(path) and os.path.basename(path) != LIST:
+            if not TABLE.search(path) and os.path.basename(path) != LIST_NAME:
                 found[path] = (info.st_ino, info.st_mtime_ns)
         return found
+
+    def _saved(self) -> Dict[str, List[str]]:
+        """The paths of the traces that each folder's list has, oldest first."""
+        return {folder: [line["path"] for line in lines_of(folder)] for folder in glob.glob(os.path.dirname(self._closed))
+                if os.path.isdir(folder)}
+
+    def gone(self) -> int:
+        """How many traces were written and are not there any more: moved by a command, removed when they were uploaded, replaced by
+        later ones."""
+        new = {path for folder, paths in self._saved().items() for path in paths[self._saved_before.get(folder, 0):]}
+        return sum(not os.path.lexists(path) for path in new)
 
     def state(self) -> State:
         """What is open and closed by now."""
