@@ -535,3 +535,10 @@ def test_names_do_nothing_to_the_terminal(options, tmp_path):
     done = tool.cprof("top", path, *([path] if options == ["--compare"] else []), *options)
     assert done.rc == 0 and all(c.isprintable() or c == "\n" for c in done.out), repr(done.out)
     assert "over" in done.out and not re.search("^ *over", done.out, re.M), done.out
+
+
+@pytest.mark.parametrize("options", [[], ["--by", "category"], ["--compare"], ["--group-by-input-shape"]], ids=str)
+def test_a_csv_without_rows_has_names(options, our_trace):
+    traces = [our_trace] * (1 + (options == ["--compare"]))
+    lines = tool.cprof("top", *traces, *options, "--csv").out.splitlines()
+    assert tool.cprof("top", *traces, *options, "--csv", "--row-limit", "0").out.splitlines() == lines[:1] and len(lines) > 1

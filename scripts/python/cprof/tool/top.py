@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     columns, rows, text = result
     rows = rows if args.row_limit < 0 else rows[:args.row_limit]
     if args.json or args.csv:
-        _write(args, [dict(zip(columns, row)) for row in rows], {})
+        _write(args, columns, [dict(zip(columns, row)) for row in rows], {})
     else:
         sys.stdout.write(text(rows))
     return 0
@@ -114,6 +114,8 @@ def _table(args: argparse.Namespace) -> int:
     names = ["count", "cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total",
              "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage",
              "self_device_memory_usage", "flops"]
+    columns = ["name", "device_type", "is_user_annotation", *names]
+    columns += ["input_shapes"] * args.group_by_input_shape + ["stack"] * bool(args.group_by_stack_n)
     listed: List[Dict[str, Any]] = []
     for row in rows:
         found: Dict[str, Any] = {"name": row.key, "device_type": row.device_type,
@@ -124,16 +126,16 @@ def _table(args: argparse.Namespace) -> int:
         if args.group_by_stack_n:
             found["stack"] = ";".join(row.stack) if args.csv else row.stack
         listed.append(found)
-    _write(args, listed, {"self_cpu_time_total": total_cpu, "self_device_time_total": total_device,
-                          "tables_used": averages.tables})
+    _write(args, columns, listed, {"self_cpu_time_total": total_cpu, "self_device_time_total": total_device,
+                                   "tables_used": averages.tables})
     return 0
 
 
-def _write(args: argparse.Namespace, rows: List[Dict[str, Any]], totals: Dict[str, Any]) -> None:
+def _write(args: argparse.Namespace, columns: List[str], rows: List[Dict[str, Any]], totals: Dict[str, Any]) -> None:
     if args.json:
         json.dump(dict(totals, rows=rows), sys.stdout, indent=1)
         sys.stdout.write("\n")
-    elif rows:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    else:
+        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
