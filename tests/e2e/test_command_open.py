@@ -238,6 +238,17 @@ def test_trigger_status_and_usage():
     refused(cprof("trigger", os.getpid()), f"process {os.getpid()}: does not listen")
     refused(cprof("trigger", 999999999), "there is none")
     refused(cprof("trigger", os.getpid(), "--steps", 0), "must be at least 1")
+    for value in ("nan", "-1", "-inf"):
+        refused(cprof("trigger", os.getpid(), f"--timeout={value}"), f"--timeout={value}: must be 0 or more")
+    for value in ("nan", "0", "0.00001", "1e10", "86400.5"):
+        refused(cprof("trigger", os.getpid(), "--seconds", value), "must be from 0.001 to 86400")
+
+
+@pytest.mark.parametrize("value", ["inf", "1e300", "5"])
+def test_trigger_waits_for_any_time(value):
+    with Listener("opens step=1 seconds=2\n", "trace /x.json\ndone\n") as listener:
+        done = cprof("trigger", os.getpid(), "--seconds", "86400", "--timeout", value)
+    assert (done.returncode, done.stdout) == (0, "/x.json\n") and listener.asked == ["window seconds=86400.000\n"]
 
 
 def test_trigger_of_a_running_program(tmp_path):

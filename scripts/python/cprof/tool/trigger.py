@@ -24,6 +24,8 @@ from cprof.tool import Problem, note, printable
 
 HELP = "record a window in a running program"
 LINE_MOST = 8192
+SECONDS_LEAST, SECONDS_MOST = 0.001, 86400  # preload/trigger.c
+WAIT_MOST_S = 3600.0                        # at a time: select() takes no more than some weeks
 LISTENING = re.compile(r"@(cprof-\d+-\d+)$")  # preload/trigger.h has the protocol
 
 
@@ -105,8 +107,8 @@ def _request(args: argparse.Namespace) -> str:
             raise Problem(f"--steps={args.steps}: must be at least 1")
         return f"window steps={args.steps}"
     if args.seconds is not None:
-        if not 0 < args.seconds < 1e9:
-            raise Problem(f"--seconds={args.seconds:g}: must be more than 0")
+        if not SECONDS_LEAST <= args.seconds <= SECONDS_MOST:
+            raise Problem(f"--seconds={args.seconds:g}: must be from {SECONDS_LEAST} to {SECONDS_MOST}")
         return f"window seconds={args.seconds:.3f}"
     return "window"
 
@@ -131,7 +133,7 @@ class _Answers:
                     note(f"process {key.data.pid}: its trace is not there yet; the window goes on")
                 self.failed = True
                 return
-            for key, _ in self._selector.select(left):
+            for key, _ in self._selector.select(left if left is None else min(left, WAIT_MOST_S)):
                 self._take(key.data)
 
     def _take(self, peer: Peer) -> None:
@@ -184,6 +186,8 @@ def run(args: argparse.Namespace) -> int:
     request = _request(args)
     if not args.pids and not args.all_ranks:
         raise Problem("say which process, or --all-ranks")
+    if args.timeout is not None and not args.timeout >= 0:
+        raise Problem(f"--timeout={args.timeout:g}: must be 0 or more")
     peers = list(_peers(args))
     if not peers:
         raise Problem("no process of this user listens (is the program under CPROF_TRIGGER=socket, and awake?)")
