@@ -2,6 +2,7 @@
 """`cprof run`, `cprof env`, `cprof doctor`: the program is started as if it were started plainly, with the settings that the
 options say, and what will not work is said before."""
 
+import glob
 import json
 import os
 import pty
@@ -371,6 +372,17 @@ def test_doctor_where_all_is_well(tmp_path):
     assert str(support.LIBRARY) in lines["library"][1] and "version" in lines["library"][1]
     assert lines["preload"] == ("ok", "the library comes along")
     assert lines["schedule"] == ("ok", "steps 1 to 4") and str(tmp_path) in lines["folder"][1]
+
+
+@pytest.mark.parametrize("pattern", ["2.7.*", "3.6.*"])
+def test_doctor_of_an_old_python(pattern):
+    """It runs there, which is what counts; of its own frames nothing is known."""
+    found = glob.glob(os.path.expanduser(f"~/.pyenv/versions/{pattern}/bin/python"))
+    if not found:
+        pytest.skip(f"pyenv has no Python {pattern}")
+    lines = {what: (state, text) for state, what, text in report(cprof("doctor", "--", found[0]))}
+    assert lines["preload"] == ("ok", "the library comes along")
+    assert lines["python"][0] == "warn" and re.match(f"cpython {pattern[:3]}.*its frames are not known", lines["python"][1])
 
 
 def test_doctor_of_a_kernel_without_descriptors_for_threads():

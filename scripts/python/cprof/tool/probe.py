@@ -14,10 +14,10 @@ from cprof.tool.settings import by_name, what_is_wrong
 
 TIMEOUT_S = 60
 
-# Runs in the interpreter that is asked about: Python 3.6 and later. Torch is found, not imported: that takes seconds.
+# Runs in the interpreter that is asked about: Python 2.7, 3.6 and later. Torch is found, not imported: that takes seconds.
 CODE = r"""
-import json, os, sys
-found = {"version": list(sys.version_info[:3]), "implementation": sys.implementation.name, "executable": sys.executable,
+import json, os, platform, sys
+found = {"version": list(sys.version_info[:3]), "implementation": platform.python_implementation().lower(), "executable": sys.executable,
          "bits": 64 if sys.maxsize > 2**32 else 32, "shared_gil": True}
 try:
     found["shared_gil"] = sys._is_gil_enabled()
