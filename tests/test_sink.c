@@ -648,6 +648,28 @@ START_TEST(final_name_is_never_taken_over)
 }
 END_TEST
 
+/* _i: 0 FIFO, 1 folder, 2 link, 3 link to nothing */
+START_TEST(only_files_are_replaced)
+{
+    struct stat before, after;
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    ck_assert_int_eq(_i == 0   ? mkfifo(final, 0666)
+                     : _i == 1 ? mkdir(final, 0777)
+                               : symlink(_i == 2 ? part : "nothing", final),
+                     0);
+    ck_assert_int_eq(lstat(final, &before), 0);
+    ck_assert_int_eq(s->finish(s, final, true), EEXIST);
+    ck_assert_int_eq(lstat(final, &after), 0);
+    ck_assert_uint_eq(before.st_ino, after.st_ino);
+    check_file(part, false, 10, 1);
+    ck_assert_int_eq(remove(final), 0);
+    ck_assert_int_eq(s->finish(s, final, true), 0);
+    check_file(final, false, 10, 1);
+    sink_free(s);
+}
+END_TEST
+
 START_TEST(link_errors_that_are_final)
 {
     static const int errors[] = {EACCES, EROFS, EXDEV, EIO};
@@ -722,6 +744,7 @@ Suite *suite_sink(void)
     tcase_add_test(all, foreign_files_are_left_alone);
     tcase_add_test(all, no_descriptor_is_kept);
     tcase_add_loop_test(all, final_name_is_never_taken_over, 0, 3);
+    tcase_add_loop_test(all, only_files_are_replaced, 0, 4);
     tcase_add_test(all, link_errors_that_are_final);
     tcase_add_test(all, discard_removes_the_part);
     tcase_add_test(all, disk_low_looks_at_the_nearest_folder);

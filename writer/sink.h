@@ -22,9 +22,9 @@ struct sink {
      * stays), and the same body may be given again. */
     int (*flush)(struct sink *, const char *head, size_t head_len, const char *body,
                  size_t body_len, const char *trailer, size_t trailer_len);
-    /* Gives the finished file its final name: link + unlink, never replacing unless `replace`. EEXIST is returned when the
-     * name is taken and replace is false, ENOENT when there was no flush yet. 0 or errno; after an error it may be called
-     * again with another name. */
+    /* Gives the finished file its final name: link + unlink, never replacing unless `replace`, and then a regular file only.
+     * EEXIST is returned when the name is taken otherwise, ENOENT when there was no flush yet. 0 or errno; after an error it
+     * may be called again with another name. */
     int (*finish)(struct sink *, const char *final_path, bool replace);
     /* Removes the unfinished file (a window that turned out not to be wanted). */
     void (*discard)(struct sink *);

@@ -441,11 +441,16 @@ static int name_new(const struct file_sink *s, const char *to)
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
-/* Gives the part its final name. 0 or errno. */
+/* Gives the part its final name. Only a regular file is ever replaced: rename() would take the name from a device, a FIFO or a link as well.
+ * 0 or errno. */
 static int name_final(const struct file_sink *s, const char *to, bool replace)
 {
-    if (!replace) {
+    struct stat st;
+    if (!replace || lstat(to, &st) != 0) {
         return name_new(s, to);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return EEXIST;
     }
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }

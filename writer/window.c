@@ -618,13 +618,13 @@ int window_flush(struct window *w, const struct window_shared *shared)
 }
 
 /* Whether the trace can have this name. A file that this run wrote is never replaced: at exit the cut window may have the
- * batch of the one before it. */
+ * batch of the one before it; nor is what is no regular file. */
 static bool may_have(const struct writer_options *options, const char *path)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
         return true;
-    return options->overwrite && is_of_earlier_run(&st, options);
+    return options->overwrite && S_ISREG(st.st_mode) && is_of_earlier_run(&st, options);
 }
 
 int window_finish(struct window *w, const struct window_shared *shared, char *path)

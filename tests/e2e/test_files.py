@@ -3,6 +3,7 @@
 
 import os
 import re
+import stat
 import sys
 import time
 
@@ -325,6 +326,23 @@ def test_overwrite_replaces_a_trace_of_the_same_name(tmp_path):
     result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=2, OVERWRITE=1)
     assert result.complaints == [] and sorted(files(tmp_path)) == sorted([same, other])
     assert step_numbers(load(same)) == [0, 1] and other.read_text() == "{}"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link", "dangling link", "device"])
+def test_overwrite_replaces_nothing_but_files(tmp_path, kind):
+    """What else has the name keeps it; the trace has the next number."""
+    old, same = trace_of_yesterday(tmp_path, "old"), tmp_path / "t/rank0.2.pt.trace.json"
+    same.parent.mkdir()
+    try:
+        {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(old), "dangling link": lambda path: path.symlink_to("x"),
+         "device": lambda path: os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))}[kind](same)
+    except OSError as error:
+        pytest.skip(f"no {kind} can be made here: {error}")
+    os.utime(same, (time.time() - 86400,) * 2, follow_symlinks=False)
+    before = same.lstat()
+    result = run(python("steps(4)"), tmp_path / "t", WARMUP=0, ACTIVE=2, OVERWRITE=1)
+    assert result.complaints == [] and same.lstat().st_ino == before.st_ino and same.lstat().st_mode == before.st_mode
+    assert step_numbers(load(tmp_path / "t/rank0.2-2.pt.trace.json")) == [0, 1] and old.read_text() == "{}"
 
 
 @pytest.mark.parametrize("written, replaced", [(0.4, True), (0.6, False), (0, False)])

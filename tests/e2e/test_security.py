@@ -88,8 +88,10 @@ os.rename(sys.argv[1], sys.argv[2] + "/rank0.4.pt.trace.json")
 steps(1); print("done")
 """
     trap.set(tmp_path / "trap")
+    kind = stat.S_IFMT((tmp_path / "trap").lstat().st_mode)
     result = run(python(code, tmp_path / "trap", folder), folder, OVERWRITE=overwrite, **ACTIVE_FROM_1)
     assert (result.rc, result.out) == (0, "done\n") and trap.unharmed()
+    assert stat.S_IFMT((folder / "rank0.4.pt.trace.json").lstat().st_mode) == kind
     left = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.name != "saved_traces.jsonl"
             and path.suffix != ".top" and not path.samefile(trap.victim)]
     assert len(left) == 1 and step_numbers(load(left[0])) == [1, 2, 3], "the trace is there under this or another name"
