@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <string.h>
 #include <time.h>
 
 #include "preload/config.h"
@@ -42,7 +41,7 @@ static bool export_trace(const char *path)
     }
     int error = writer_copy_trace(from, path);
     if (error)
-        log_warn("%s(\"%s\"): cannot copy %s: %s", call, path, from, strerror(error));
+        log_warn("%s(\"%s\"): cannot copy %s: %s", call, path, from, writer_copy_error(error));
     return error == 0;
 }
 

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -170,13 +172,129 @@ START_TEST(traces_are_copied_as_named)
     ck_assert_int_ne(writer_copy_trace("cut.json.gz", "e.json"), 0);
     ck_assert_int_eq(symlink("a.json", "link.json"), 0);
     ck_assert_int_eq(writer_copy_trace("link.json", "f.json"), ELOOP);
-    ck_assert_int_eq(symlink("a.json", "to.json"), 0);
-    ck_assert_int_eq(writer_copy_trace("c.json.gz", "to.json"),
-                     0); /* the link goes, not what it names */
-    struct stat st;
-    ck_assert(lstat("to.json", &st) == 0 && S_ISREG(st.st_mode));
     ck_assert_int_eq(system("test $(ls *.part e.json f.json 2>/dev/null | wc -l) = 0"), 0);
     ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
+}
+END_TEST
+
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+START_TEST(copies_follow_links)
+{
+    char text[64], absolute[64], folder[] = "/tmp/cprof-copy-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    put_file("a.json", "{\"a\": 1}");
+    ck_assert_int_eq(mkdir("sub", 0777), 0);
+    put_file("sub/old.json", "old");
+    snprintf(absolute, sizeof absolute, "%s/sub/link.json", folder);
+    ck_assert_int_eq(symlink("old.json", "sub/link.json"), 0);
+    ck_assert_int_eq(symlink(absolute, "to.json"), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "to.json"), 0);
+    ck_assert(is_link("to.json") && is_link("sub/link.json"));
+    ck_assert_str_eq(read_packed("sub/old.json", text, sizeof text, false), "{\"a\": 1}");
+    ck_assert_int_eq(symlink("sub/../sub/new.json", "new.json.gz"), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "new.json.gz"), 0); /* the name given says how */
+    ck_assert_str_eq(read_packed("sub/new.json", text, sizeof text, true), "{\"a\": 1}");
+    ck_assert(is_link("new.json.gz"));
+    ck_assert_int_eq(symlink("none/new.json", "nowhere.json"), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "nowhere.json"), ENOENT);
+    ck_assert_int_eq(symlink("loop.json", "loop.json"), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "loop.json"), ELOOP);
+    ck_assert_int_eq(symlink("sub", "folder.json"), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "folder.json"), EISDIR);
+    ck_assert_int_eq(system("test $(ls *.part */*.part 2>/dev/null | wc -l) = 0"), 0);
+    ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
+}
+END_TEST
+
+/* As the kernel with fs.protected_symlinks=1. Only root can make somebody else's. */
+START_TEST(copies_follow_nobody_elses_link_in_a_shared_folder)
+{
+    char folder[] = "/tmp/cprof-copy-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    put_file("a.json", "{\"a\": 1}");
+    ck_assert_int_eq(mkdir("shared", 0777), 0);
+    ck_assert_int_eq(chmod("shared", 01777), 0);
+    ck_assert_int_eq(symlink("../to.json", "shared/link.json"), 0);
+    if (lchown("shared/link.json", 65534, 65534) == 0) {
+        ck_assert_int_eq(writer_copy_trace("a.json", "shared/link.json"), EACCES);
+        ck_assert_int_ne(access("to.json", F_OK), 0);
+        ck_assert_int_eq(lchown("shared/link.json", geteuid(), getegid()), 0);
+    }
+    ck_assert_int_eq(writer_copy_trace("a.json", "shared/link.json"), 0);
+    ck_assert_int_eq(access("to.json", F_OK), 0);
+    ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
+}
+END_TEST
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    strcpy(at.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 ? fd : -1;
+}
+
+/* _i: packed or not */
+START_TEST(copies_go_into_fifos)
+{
+    const char *name = _i ? "fifo.json.gz" : "fifo.json";
+    char text[64], folder[] = "/tmp/cprof-copy-XXXXXX", got[4096];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    put_file("a.json", "{\"a\": 1}");
+    ck_assert_int_eq(mkfifo(name, 0666), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", name), EPIPE);
+    int in = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ck_assert_int_eq(writer_copy_trace("a.json", name), 0);
+    ssize_t n = read(in, got, sizeof got);
+    ck_assert_int_gt(n, 0);
+    close(in);
+    FILE *file = fopen("got", "w");
+    ck_assert_uint_eq(fwrite(got, 1, (size_t)n, file), (size_t)n);
+    fclose(file);
+    ck_assert_str_eq(read_packed("got", text, sizeof text, _i), "{\"a\": 1}");
+    int listening = listen_at("socket");
+    ck_assert_int_ge(listening, 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "socket"), ESOCKTNOSUPPORT);
+    close(listening);
+    ck_assert_int_eq(mkdir("folder", 0777), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "folder"), EISDIR);
+    struct stat st;
+    ck_assert(lstat(name, &st) == 0 && S_ISFIFO(st.st_mode));
+    ck_assert_int_eq(system("test $(ls *.part 2>/dev/null | wc -l) = 0"), 0);
+    ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
+}
+END_TEST
+
+/* /dev/stdout: a pipe is written to, a file that is open is nobody's to replace. */
+START_TEST(copies_go_into_what_is_open)
+{
+    char name[64], got[4096], folder[] = "/tmp/cprof-copy-XXXXXX";
+    int ends[2];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    put_file("a.json", "{\"a\": 1}");
+    put_file("b.json", "b");
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", ends[1]);
+    ck_assert_int_eq(symlink(name, "out"), 0);
+    ck_assert_int_eq(writer_copy_trace("a.json", "out"), 0);
+    ck_assert_int_eq(read(ends[0], got, sizeof got), 8);
+    ck_assert_int_eq(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
+    int fd = open("b.json", O_WRONLY | O_CLOEXEC);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ck_assert_int_eq(writer_copy_trace("a.json", name), ETXTBSY);
+    close(fd);
+    ck_assert_int_eq(system("test \"$(cat b.json)\" = b && rm -r \"$PWD\""), 0);
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -351,6 +469,10 @@ Suite *suite_after(void)
     tcase_add_test(tcase, requests_are_read);
     tcase_add_test(tcase, signals_that_may_be_named);
     tcase_add_test(tcase, traces_are_copied_as_named);
+    tcase_add_test(tcase, copies_follow_links);
+    tcase_add_test(tcase, copies_follow_nobody_elses_link_in_a_shared_folder);
+    tcase_add_loop_test(tcase, copies_go_into_fifos, 0, 2);
+    tcase_add_test(tcase, copies_go_into_what_is_open);
     tcase_add_loop_test(tcase, a_line_of_the_list_is_its_own, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;

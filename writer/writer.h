@@ -374,9 +374,14 @@ bool writer_saved(uint64_t mark);
 /* A finished trace was removed on purpose: the line at exit does not name it. cprof thread. */
 void writer_trace_removed(const char *path);
 
-/* Copies a whole trace, packed or unpacked as the name `to` says (.gz). `to` appears, or is replaced, in one moment when all is written;
- * its folder must be there. 0 or an errno value. Blocks on the disk; any thread. */
+/* Copies a whole trace, packed or unpacked as the name `to` says (.gz). A file `to` appears, or is replaced, in one moment when all is
+ * written; its folder must be there. Links are followed as by open(2), but for somebody else's in a folder like /tmp; a device or FIFO is
+ * written into, and given up when it takes nothing for 5 s; a folder or socket is refused. 0 or an errno value. Blocks on the disk; any
+ * thread. */
 int writer_copy_trace(const char *from, const char *to);
+
+/* What an error of writer_copy_trace() means, in words. Any thread. */
+const char *writer_copy_error(int error);
 
 /* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see loader.c. Any thread. */
 struct dl_phdr_info;

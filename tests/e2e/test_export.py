@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where traces go besides the folder: cprof_export_chrome_trace(), TensorBoard's folder."""
 
+import os
 import re
 import socket
+import stat
 
 import pytest
 
@@ -57,6 +59,102 @@ def test_export_of_a_removed_trace(tmp_path):
     code = "import cprof\nsteps(1); time.sleep(0.5)\nprint(cprof.export_chrome_trace('x.json'))"
     result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="true", **MODULE)
     assert result.out == "False\n" and "No such file" in result.complaints[0]
+
+
+# ---- what is no file ---------------------------------------------------------------------------------------
+
+@pytest.fixture
+def device(tmp_path):
+    """Makes a device of the test's own: export() must never be tried on the machine's."""
+    def make(name, minor):
+        path = tmp_path / name
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+            path.open("wb").close()
+        except OSError as error:
+            pytest.skip(f"no device can be made here: {error}")
+        return path
+    return make
+
+
+def test_export_into_a_device(tmp_path, device):
+    null, full = device("null", 3), device("full.json.gz", 7)
+    (tmp_path / "link.json").symlink_to("null")
+    code = "import cprof\nsteps(2)\nprint(*(cprof.export_chrome_trace(name) for name in ('null', 'link.json', 'full.json.gz')))"
+    result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, **MODULE)
+    assert result.out == "True True False\n"
+    assert [stat.S_ISCHR(path.lstat().st_mode) for path in (null, full)] == [True, True] and (tmp_path / "link.json").is_symlink()
+    assert len(result.complaints) == 1 and result.complaints[0].endswith("No space left on device")
+    assert sorted(os.listdir(tmp_path)) == ["full.json.gz", "link.json", "null", "t"]
+
+
+def test_export_into_a_fifo(tmp_path):
+    """Its reader is slower than we are."""
+    code = """
+import cprof, fcntl, gzip, json
+steps(2)
+for name in ("a.json", "a.json.gz"):
+    os.mkfifo(name)
+    fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(fd, 1031, 4096)  # F_SETPIPE_SZ
+    os.set_blocking(fd, True)
+    got = []
+    def read():
+        time.sleep(0.2)
+        while data := os.read(fd, 1000): got.append(data)
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert cprof.export_chrome_trace(name)
+    thread.join()
+    os.close(fd)
+    json.loads(gzip.decompress(b"".join(got)) if name.endswith(".gz") else b"".join(got))
+"""
+    result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, **MODULE)
+    assert result.rc == 0 and result.complaints == [], result.err
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "a.json.gz", "t"]
+
+
+def test_export_into_what_takes_nothing(tmp_path):
+    """A FIFO without reader, one whose reader does not read, one whose reader goes; a folder, a socket. One line each, and the program
+    goes on."""
+    code = """
+import cprof, fcntl, socket
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+steps(2)
+os.mkfifo("alone"); os.mkfifo("stuck"); os.mkfifo("goes"); os.mkdir("folder"); socket.socket(socket.AF_UNIX).bind("socket")
+assert not cprof.export_chrome_trace("alone")
+fd = os.open("stuck", os.O_RDONLY | os.O_NONBLOCK)
+fcntl.fcntl(fd, 1031, 4096)
+assert not cprof.export_chrome_trace("stuck")
+fd = os.open("goes", os.O_RDONLY | os.O_NONBLOCK)
+fcntl.fcntl(fd, 1031, 4096)
+threading.Timer(0.3, os.close, [fd]).start()
+assert not cprof.export_chrome_trace("goes")
+assert not cprof.export_chrome_trace("folder") and not cprof.export_chrome_trace("socket")
+print("done")
+"""
+    result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, **MODULE)
+    assert (result.rc, result.out) == (0, "done\n"), result.err
+    ends = {"alone": "nobody reads the FIFO", "stuck": "it took nothing for 5 s", "goes": "nobody reads the FIFO",
+            "folder": "Is a directory", "socket": "it is a socket"}
+    assert len(result.complaints) == len(ends)
+    for line, (name, why) in zip(result.complaints, ends.items()):
+        assert line.startswith(f'cprof_export_chrome_trace("{name}"): cannot copy ') and line.endswith(f": {why}")
+    assert sorted(os.listdir(tmp_path)) == ["alone", "folder", "goes", "socket", "stuck", "t"]
+
+
+def test_export_of_more_than_a_file_may_hold(tmp_path):
+    """RLIMIT_FSIZE: its signal would end the program."""
+    code = """
+import cprof, resource
+steps(2); cprof.export_chrome_trace("a.json")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+print(cprof.export_chrome_trace("b.json"))
+"""
+    result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, **MODULE)
+    assert (result.rc, result.out) == (0, "False\n") and len(result.complaints) == 1, result.err
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "t"]
 
 
 # ---- TensorBoard -------------------------------------------------------------------------------------------

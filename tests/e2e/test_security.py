@@ -135,18 +135,7 @@ def test_trap_at_the_trigger_file(tmp_path, trap):
 
 
 def test_trap_at_an_exported_trace(tmp_path, trap):
-    """The last trace, which is to be copied, was exchanged; and so was the place where the copy goes."""
-    folder = tmp_path / "traces"
-    code = """
-steps(3)
-export = _call("export_chrome_trace")
-assert export((sys.argv[2] + "/first.json").encode()) == 1
-os.rename(sys.argv[1], sys.argv[2] + "/copy.json")
-print(export((sys.argv[2] + "/copy.json").encode()) == 1 or os.path.isdir(sys.argv[2] + "/copy.json"))
-"""
-    trap.set(tmp_path / "trap")
-    result = run(python(code, tmp_path / "trap", folder), folder, WARMUP=0, ACTIVE=2)
-    assert (result.rc, result.out) == (0, "True\n") and trap.unharmed(), result.err
+    """The last trace, which is to be copied, was exchanged."""
     second = tmp_path / "second"
     code = """
 steps(3)
@@ -160,6 +149,26 @@ print("done")
     trap.set(tmp_path / "trap2")
     result = run(python(code, tmp_path / "trap2", second), second, WARMUP=0, ACTIVE=2)
     assert (result.rc, result.out) == (0, "done\n") and trap.unharmed(), result.err
+
+
+@as_root
+def test_trap_where_an_export_goes(public):
+    """In a folder like /tmp nobody else's link is followed, and a hard link, FIFO or folder is not harmed."""
+    folder, victim = public / "shared", public / "victim"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    victim.write_text(PRECIOUS)
+    for kind, trap in traps(victim).items():
+        trap(folder / f"{kind}.json")
+        os.chown(folder / f"{kind}.json", NOBODY, NOBODY, follow_symlinks=False)
+    code = """
+steps(3)
+print(*(_call("export_chrome_trace")(f"{sys.argv[1]}/{kind}.json".encode()) for kind in sys.argv[2:]))
+"""
+    result = run(python(code, folder, *KINDS), public / "t", WARMUP=0, ACTIVE=2)
+    assert (result.rc, result.out) == (0, "0 0 1 0 0\n"), result.err
+    assert len(result.complaints) == 4
+    assert victim.read_text() == PRECIOUS and not victim.with_name("new").exists()
 
 
 def test_no_file_outside_its_folder(tmp_path):
