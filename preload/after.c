@@ -208,7 +208,6 @@ void after_trace(const struct saved_trace *trace)
     struct saved_file file;
     if (!saved_look(&file, trace->path))
         return;
-    saved_set_last(trace->path);
     char *remote = remote_name(trace);
     saved_add_line(trace, &file, remote, config->num_traces_to_keep);
     if (uploading || commanding)

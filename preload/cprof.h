@@ -392,9 +392,10 @@ CPROF_FUNCTION_(int, cprof_record_chrome_json_trace_file, (const char *path), (p
 /* Copies the last whole trace to `path`, whose folder must be there: packed when the name ends in .gz, unpacked when not, in one moment,
  * also over a file of that name. A symbolic link is followed (but somebody else's in a folder like /tmp); a device or a FIFO is written
  * into, and given up when it takes nothing for 5 s. A window that has just ended (a stop, the step that saves) is waited for, at most
- * CPROF_DRAIN_DEADLINE_MS; the copy is made by the calling thread, so call it where training may wait for the disk. 1 when the trace is there on return; else 0 and one
- * line on stderr that says why (no trace is whole yet, the last one was removed, nobody reads the FIFO, a folder or socket has that name).
- * 0 without the library. */
+ * CPROF_DRAIN_DEADLINE_MS; the copy is made by the calling thread, so call it where training may wait for the disk. Also from trace_ready,
+ * where it is the trace that this tells of or a later one, and while the program ends. 1 when the trace is there on return; else 0 and one
+ * line on stderr that says why (no trace is whole yet, the last one was removed, nobody reads the FIFO, a folder or socket has that name, a
+ * forked child). 0 without the library and where it is off. */
 CPROF_FUNCTION_(int, cprof_export_chrome_trace, (const char *path), (path), 0);
 
 #if defined(__cplusplus) && defined(__GNUC__)

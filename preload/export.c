@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "preload/config.h"
 #include "preload/guard.h"
@@ -14,7 +15,8 @@
 #include "preload/saved.h"
 #include "writer/writer.h"
 
-/* A window that has just ended is written first. On the cprof thread, which would wait for itself, nothing is waited for. */
+/* A window that has just ended is written first. On the cprof thread, which would wait for itself, nothing is waited for, nor while the
+ * program ends: whoever is told of a trace then finds it whole. */
 static void wait_until_saved(void)
 {
     uint64_t mark = writer_mark(), start = clock_monotonic_ns();
@@ -45,11 +47,23 @@ static bool export_trace(const char *path)
     return error == 0;
 }
 
+/* Also while the program ends and afterwards: a trace that is whole stays so, and the cprof thread is not needed. Not in a forked child, where
+ * a lock may be held for ever. */
+static bool may_export(const char *path)
+{
+    cprof_awake();
+    int owner = cprof_owner_pid(); /* 0: cprof is off */
+    if (owner && owner != (int)getpid())
+        log_warn("cprof_export_chrome_trace(\"%s\"): a forked child has no traces",
+                 path ? path : "");
+    return owner == (int)getpid();
+}
+
 int cprof_export_chrome_trace(const char *path)
 {
-    int saved = errno;
-    cprof_wake_once(WAKE_MARKER);
-    bool done = atomic_load(&cprof_life) == LIFE_AWAKE && export_trace(path);
+    int saved = errno, cancel = cancel_off();
+    bool done = may_export(path) && export_trace(path);
+    cancel_back(cancel);
     errno = saved;
     return done;
 }

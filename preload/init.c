@@ -36,6 +36,7 @@
 #include "preload/peaks.h"
 #include "preload/process.h"
 #include "preload/python.h"
+#include "preload/saved.h"
 #include "preload/schedule.h"
 #include "preload/stacks.h"
 #include "preload/steps.h"
@@ -181,9 +182,10 @@ static void cprof_thread_began(void)
     guard_enter();
 }
 
-/* Who wants each whole trace, in this order. cprof thread. */
+/* Who wants each whole trace, in this order. A handler may export what it is told of. cprof thread. */
 static void trace_ready(const struct saved_trace *trace)
 {
+    saved_set_last(trace->path);
     handlers_trace_ready(trace);
     after_trace(trace);
     trigger_trace(trace);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where traces go besides the folder: cprof_export_chrome_trace(), TensorBoard's folder."""
 
+import json
 import os
 import re
 import socket
@@ -10,7 +11,7 @@ import pytest
 
 import consumers
 from conftest import ROOT
-from support import events, files, load, python, read_bytes, run, step_numbers
+from support import PROGRAMS, events, files, load, python, read_bytes, run, step_numbers
 
 MODULE = dict(env=dict(PYTHONPATH=str(ROOT / "scripts/python")))
 
@@ -59,6 +60,12 @@ def test_export_of_a_removed_trace(tmp_path):
     code = "import cprof\nsteps(1); time.sleep(0.5)\nprint(cprof.export_chrome_trace('x.json'))"
     result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="true", **MODULE)
     assert result.out == "False\n" and "No such file" in result.complaints[0]
+
+
+def test_export_says_in_a_child_why_not(tmp_path):
+    code = "import cprof\nsteps(2)\npid = os.fork()\nif pid == 0:\n    cprof.export_chrome_trace('x.json'); os._exit(0)\nos.waitpid(pid, 0)"
+    result = run(python(code), tmp_path / "t", WARMUP=0, ACTIVE=1, **MODULE)
+    assert result.complaints == ['cprof_export_chrome_trace("x.json"): a forked child has no traces']
 
 
 # ---- what is no file ---------------------------------------------------------------------------------------
@@ -155,6 +162,33 @@ print(cprof.export_chrome_trace("b.json"))
     result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, **MODULE)
     assert (result.rc, result.out) == (0, "False\n") and len(result.complaints) == 1, result.err
     assert sorted(os.listdir(tmp_path)) == ["a.json", "t"]
+
+
+# ---- at the end of the program -----------------------------------------------------------------------------
+
+def test_export_while_the_program_ends(tmp_path):
+    """From on_trace_ready: the trace that it is about, also the one that is cut at the end."""
+    code = """
+import atexit, cprof
+atexit.register(lambda: print("late", cprof.export_chrome_trace("late.json")))
+def ready(trace):
+    print(os.path.basename(trace.path), cprof.export_chrome_trace(f"{trace.first_step}.json"), flush=True)
+cprof.set_on_trace_ready(ready)
+steps(1); time.sleep(1); steps(2)
+"""
+    result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=1, ACTIVE=3, **MODULE)
+    assert result.complaints == [] and len(result.traces) == 1
+    assert result.out == f"{result.names[0]} True\nlate True\n"
+    assert read_bytes(tmp_path / "1.json") == read_bytes(tmp_path / "late.json") == read_bytes(result.traces[0])
+
+
+def test_export_from_a_handler_on_the_thread_of_cprof(tmp_path):
+    result = run(python("steps(2)"), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=3,
+                 TRACE_HANDLERS=f"{PROGRAMS}/libhandler_log.so=exports:{tmp_path}/log")
+    assert result.complaints == [] and len(result.traces) == 1
+    calls = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {"call": "exported", "done": 1} in calls
+    assert read_bytes(tmp_path / "copy.json") == read_bytes(result.traces[0])
 
 
 # ---- TensorBoard -------------------------------------------------------------------------------------------

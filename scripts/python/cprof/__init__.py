@@ -258,7 +258,7 @@ def record_chrome_json_trace_file(path: Union[str, bytes, os.PathLike]) -> bool:
 def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
     """Copies the last whole trace to path, packed when it ends in .gz. A link is followed, a device or FIFO written into. A
     window that has just ended is waited for. Whether the trace is there on return; when not, one line on stderr says why.
-    Other Python threads run meanwhile. False without the library."""
+    Other Python threads run meanwhile. False without the library and where it is off."""
     if _lib is None or not hasattr(_lib, "cprof_export_chrome_trace"):
         return False
     export = ctypes.CDLL(None)["cprof_export_chrome_trace"]  # gives up the GIL, unlike the short calls

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trace handler that writes each call it gets as a line of JSON; tests/e2e/test_handlers.py reads them. Its argument is
  * FILE, or MODE:FILE with MODE one of: refuse, version, small, slow, hang (in its close), adds (another one, from a callback),
- * queries, marks. */
+ * queries, marks, exports (copy.json, from trace_ready). */
 #include "preload/cprof.h"
 
 #include <pthread.h>
@@ -117,6 +117,9 @@ static void trace_ready(void *arg, const struct cprof_trace_file *t)
             "%llu, \"partial\": %d}\n",
             t->path, (long long)t->first_step, (long long)t->last_step,
             (unsigned long long)t->events, (unsigned long long)t->lost, t->is_partial);
+    if (in("exports"))
+        fprintf(out, "{\"call\": \"exported\", \"done\": %d}\n",
+                cprof_export_chrome_trace("copy.json"));
 }
 
 #define MOMENT(name)                                                                               \
