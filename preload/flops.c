@@ -68,12 +68,21 @@ static void move_bytes(struct call *call, uint64_t elements, uint32_t dtype)
     call->out->bytes += times(call, elements, dtype_bytes(dtype));
 }
 
-/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad. */
+/* Dispatch keys of tensors that only stand for others: a DTensor for this rank's part of it, one of vmap's for all samples. Written by
+ * flops_start(). */
+static uint64_t wrapper_keys;
+
+/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad, one that stands for others leaves it to the
+ * operators inside: its own shape is not what is computed. */
 static bool shape_of(struct call *call, const void *tensor, struct shape *s)
 {
     *s = (struct shape){.tensor = tensor};
     if (!tensor || tensor == torch_api.undefined_tensor)
         return false;
+    if (value_word(tensor, torch_api.layout->ti_key_set) & wrapper_keys) {
+        call->inside = true;
+        return false;
+    }
     if (!value_has_sizes(tensor)) {
         call->bad = true;
         return false;
@@ -285,6 +294,7 @@ static uint64_t sum_list(struct call *call, int i, bool first, uint64_t *bytes)
         struct call one = {.values = value, .n = 1, .out = call->out};
         if (!operand(&one, 0, &s, first && k == 0)) {
             call->bad = true;
+            call->inside |= one.inside;
             return 0;
         }
         uint64_t these = volume(call, &s, 0);
@@ -601,6 +611,7 @@ static void count_RNN_LIST(struct call *call, int a, int b, int c)
         struct shape w;
         if (!operand(&one, 0, &w, false)) {
             call->bad = true;
+            call->inside |= one.inside;
             return;
         }
         uint64_t these = w.dims == 2 ? volume(call, &w, 0) : 0;
@@ -636,8 +647,16 @@ static uint32_t hash(const char *name, uint32_t len)
     return (uint32_t)(h * 0x9e3779b97f4a7c15u >> 54);
 }
 
+static uint64_t key_mask(uint16_t bit)
+{
+    return bit == TORCH_LAYOUT_ABSENT ? 0 : UINT64_C(1) << bit;
+}
+
 void flops_start(void)
 {
+    const struct torch_layout *l = torch_api.layout;
+    wrapper_keys = key_mask(l->key_python) | key_mask(l->key_vmap) | key_mask(l->key_old_vmap) |
+                   key_mask(l->key_grad_wrapper);
     for (unsigned i = 0; i < ROWS; i++) {
         uint32_t at = hash(rows[i].name, rows[i].len);
         while (slots[at] && slots[at] != i + 1)
@@ -658,13 +677,41 @@ const struct flops_row *flops_find(const char *name, uint32_t len)
     return NULL;
 }
 
+static inline void count(struct call *call, const struct flops_row *row)
+{
+    *call->out = (struct flops_count){.device_type = -1, .device_index = -1};
+    row->formula(call, row->a, row->b, row->c);
+}
+
+static inline enum flops_told told_by(const struct call *call)
+{
+    if (call->inside)
+        return FLOPS_NONE;
+    if (call->out->device_type != 0 && call->out->device_type != 1)
+        return call->bad ? FLOPS_UNKNOWN : FLOPS_NONE;
+    return call->bad ? FLOPS_UNKNOWN : FLOPS_COUNTED;
+}
+
+/* A boxed call shows its whole stack, where torch.func's transforms leave the tensors that they unwrapped: the operator's own inputs are the
+ * last. Looked at only where the first ones are left to operators inside, since wrappers are what stands in front. */
+static __attribute__((cold, noinline)) enum flops_told
+count_last(const struct flops_row *row, const void *function, struct flops_count *out)
+{
+    struct call call = {.out = out};
+    call.values = value_inputs(function, &call.n);
+    uint64_t own = torch_api.num_inputs ? torch_api.num_inputs(function) : 0;
+    if (own == 0 || own >= call.n)
+        return FLOPS_NONE;
+    call.values += (call.n - own) * torch_api.layout->iv_size;
+    call.n = own;
+    count(&call, row);
+    return told_by(&call);
+}
+
 enum flops_told flops_of(const struct flops_row *row, const void *function, struct flops_count *out)
 {
     struct call call = {.out = out};
-    *out = (struct flops_count){.device_type = -1, .device_index = -1};
     call.values = value_inputs(function, &call.n);
-    row->formula(&call, row->a, row->b, row->c);
-    if (call.inside || (out->device_type != 0 && out->device_type != 1))
-        return call.bad ? FLOPS_UNKNOWN : FLOPS_NONE;
-    return call.bad ? FLOPS_UNKNOWN : FLOPS_COUNTED;
+    count(&call, row);
+    return __builtin_expect(call.inside, 0) ? count_last(row, function, out) : told_by(&call);
 }

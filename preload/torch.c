@@ -79,6 +79,7 @@ static bool find_functions(void)
     *(void **)&torch_api.disable = resolve_in(object, TORCH_SYM_DISABLE);
     *(void **)&torch_api.reenable = resolve_in(object, TORCH_SYM_REENABLE);
     *(void **)&torch_api.name = resolve_in(object, TORCH_SYM_NAME);
+    *(void **)&torch_api.num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
     torch_api.undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
     return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
 }

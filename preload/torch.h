@@ -6,6 +6,7 @@
 #define PRELOAD_TORCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "preload/config.h"
@@ -18,6 +19,7 @@ struct torch_api {
     void (*disable)(uint64_t handle);
     void (*reenable)(uint64_t handle);
     const char *(*name)(const void *function);
+    size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
     const void *undefined_tensor; /* the address of the one undefined tensor, or NULL */
     char version[32];
 };

@@ -179,10 +179,16 @@ struct torch_layout {
     uint16_t mask_custom_sizes; /* its bit that sends sizes() to a virtual function */
     uint16_t mask_symbolic;     /* has_symbolic_sizes_strides_: the sizes are no numbers */
     uint16_t ti_key_set;        /* uint64_t, bits of DispatchKeySet */
-    uint16_t key_nested;        /* bit number in it: a nested tensor */
-    uint16_t key_sparse;        /* bit number in it: a sparse (COO) tensor */
     uint16_t st_data;           /* void *, address of the data (in c10::StorageImpl) */
     uint16_t st_nbytes;         /* int64_t, negative = symbolic */
+    uint16_t key_nested;        /* bit number in the key set: a nested tensor */
+    uint16_t key_sparse;        /* bit number in it: a sparse (COO) tensor */
+    /* Of tensors that only stand for others, which operators inside the operator get; TORCH_LAYOUT_ABSENT: not looked at
+     * in this version. */
+    uint16_t key_python;       /* a subclass that handles operators in Python: DTensor */
+    uint16_t key_vmap;         /* torch.func.vmap: FuncTorchBatched */
+    uint16_t key_old_vmap;     /* vectorized gradients, is_grads_batched: Batched */
+    uint16_t key_grad_wrapper; /* torch.func.grad, vjp, jvp: FuncTorchGradWrapper */
 
     /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at in this version. */
     uint16_t ob_slots;    /* const IValue *, and behind it their end: one, of the tag below */
@@ -200,7 +206,7 @@ struct torch_layout {
 static inline const struct torch_layout *torch_layout_find(int major, int minor, bool cxx11_abi)
 {
     static const struct torch_layout rows[] = {
-#define TORCH_LAYOUT(min, max, abi, function, tags, object, tensor, group, undefined)              \
+#define TORCH_LAYOUT(min, max, abi, function, tags, object, tensor, keys, group, undefined)        \
     {.min_version = min,                                                                           \
      .max_version = max,                                                                           \
      .cxx11_abi = abi,                                                                             \
@@ -209,6 +215,7 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
      tags,                                                                                         \
      object,                                                                                       \
      tensor,                                                                                       \
+     keys,                                                                                         \
      group,                                                                                        \
      .dtype_undefined = undefined},
 #include "preload/torch_layout.def"

@@ -70,6 +70,8 @@
 #if GROUPS
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
+/* The versions whose rows say which tensors only stand for others. */
+#define WRAPPERS (TORCH_VERSION_MAJOR < 2 || TORCH_VERSION_MINOR <= 14)
 #undef private
 #undef protected
 
@@ -155,6 +157,12 @@ template <class T> size_t find_byte(const T &object, unsigned char value)
 size_t key_bit(c10::DispatchKey key)
 {
     return static_cast<size_t>(__builtin_ctzll(c10::DispatchKeySet(key).raw_repr()));
+}
+
+/* The same of a wrapper's key, where the rows say it. */
+size_t wrapper_bit(c10::DispatchKey key)
+{
+    return print_only || WRAPPERS ? key_bit(key) : TORCH_LAYOUT_ABSENT;
 }
 
 void check_functions()
@@ -290,6 +298,10 @@ void check_tensor()
     FIELD(ti_key_set, OFFSET(TensorImpl, key_set_));
     FIELD(key_nested, key_bit(c10::DispatchKey::NestedTensor));
     FIELD(key_sparse, key_bit(c10::DispatchKey::Sparse));
+    FIELD(key_python, wrapper_bit(c10::DispatchKey::Python));
+    FIELD(key_vmap, wrapper_bit(c10::DispatchKey::FuncTorchBatched));
+    FIELD(key_old_vmap, wrapper_bit(c10::DispatchKey::Batched));
+    FIELD(key_grad_wrapper, wrapper_bit(c10::DispatchKey::FuncTorchGradWrapper));
     FIELD(st_data, OFFSET(StorageImpl, data_ptr_));
     FIELD(st_nbytes, OFFSET(StorageImpl, size_bytes_));
     FIELD(dtype_undefined, c10::ScalarType::Undefined);

@@ -348,6 +348,66 @@ START_TEST(what_is_counted_elsewhere)
 }
 END_TEST
 
+static void *with_key(uint16_t key)
+{
+    void *t = MADE(FLOAT, 3, 4);
+    SET(t, l->ti_key_set, uint64_t, UINT64_C(1) << key);
+    return t;
+}
+
+/* Tensors that only stand for others: what is computed, the operators inside get. */
+START_TEST(what_stands_for_others)
+{
+    const uint16_t keys[] = {l->key_python, l->key_vmap, l->key_old_vmap, l->key_grad_wrapper};
+    for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) {
+        add(l->tag_tensor, with_key(keys[i])), ADD(FLOAT, 4, 5);
+        ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+        ADD(FLOAT, 5, 3), add(l->tag_tensor, with_key(keys[i]));
+        ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+        ADD(FLOAT, 3, 4), add(l->tag_tensor, with_key(keys[i]));
+        ck_assert_int_eq(tell("aten::add"), FLOPS_NONE);
+        add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2,
+                                      (void *[]){MADE(FLOAT, 3, 4), with_key(keys[i])}));
+        ck_assert_int_eq(tell("aten::_foreach_sqrt_"), FLOPS_NONE);
+        void *symbolic = with_key(keys[i]); /* its sizes do not matter */
+        SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
+        add(l->tag_tensor, symbolic), ADD(FLOAT, 4, 5);
+        ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+    }
+    add(l->tag_tensor, with_key(l->key_sparse)), ADD(FLOAT, 4, 5);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_COUNTED);
+    struct torch_layout unknown = *l; /* of a version whose keys nobody looked at */
+    unknown.key_python = unknown.key_vmap = TORCH_LAYOUT_ABSENT;
+    unknown.key_old_vmap = unknown.key_grad_wrapper = TORCH_LAYOUT_ABSENT;
+    torch_api.layout = &unknown;
+    flops_start();
+    add(l->tag_tensor, with_key(l->key_python)), ADD(FLOAT, 4, 5);
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_COUNTED);
+    torch_api.layout = l;
+}
+END_TEST
+
+static size_t two_inputs(const void *function)
+{
+    (void)function;
+    return 2;
+}
+
+/* A transform of torch.func leaves what it unwrapped on the stack, in front of the operator's own inputs. */
+START_TEST(what_was_unwrapped)
+{
+    torch_api.num_inputs = two_inputs;
+    add(l->tag_tensor, with_key(l->key_grad_wrapper)), ADD(FLOAT, 4, 5);
+    add(l->tag_tensor, with_key(l->key_grad_wrapper)), ADD(FLOAT, 4, 5);
+    ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 5);
+    expect("aten::mm", 120, 4 * (12 + 20 + 15));
+    add(l->tag_tensor, with_key(l->key_grad_wrapper)), ADD(FLOAT, 4, 5);
+    ADD(FLOAT, 7, 4), add(l->tag_tensor, with_key(l->key_vmap));
+    ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+    torch_api.num_inputs = NULL;
+}
+END_TEST
+
 START_TEST(where_it_is_done)
 {
     device = CUDA;
@@ -378,6 +438,8 @@ Suite *suite_flops(void)
     tcase_add_test(all, bags_of_rows);
     tcase_add_test(all, what_cannot_be_told);
     tcase_add_test(all, what_is_counted_elsewhere);
+    tcase_add_test(all, what_stands_for_others);
+    tcase_add_test(all, what_was_unwrapped);
     tcase_add_test(all, where_it_is_done);
     suite_add_tcase(suite, all);
     return suite;

@@ -68,19 +68,21 @@ def test_row_equals_headers(which, abi, tmp_path):
 
 
 def test_check_names_a_wrong_field(tmp_path):
-    """A shifted offset fails the check, which names the field: it does compare."""
+    """A shifted offset and a moved bit fail the check, which names the fields: it does compare."""
     includes = includes_or_skip("venv")
     folder = tmp_path / "preload"  # found before the real one
     folder.mkdir()
     shutil.copy(ROOT / "preload" / "torch_layout.h", folder)
     text, count = re.subn(r"\.ti_numel = \(sizes\) \+ 96", ".ti_numel = (sizes) + 104", TABLE.read_text())
     assert count == 1
+    text, count = re.subn(r"\.key_vmap = \(vmap\)", ".key_vmap = (vmap) + 1", text)
+    assert count == 1
     (folder / TABLE.name).write_text(text)
     program = build(tmp_path, includes, 1, extra=[folder.parent])
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "WRONG ti_numel" in done.stdout
-    assert done.stdout.count("WRONG") == 1
+    assert "WRONG ti_numel" in done.stdout and "WRONG key_vmap" in done.stdout
+    assert done.stdout.count("WRONG") == 2
 
 
 def test_table_has_one_row_for_every_version(tmp_path):
