@@ -8,7 +8,15 @@
 #define LIST_MOST    65536u /* tensors of one list */
 #define SPATIAL_MOST 3u     /* dimensions that a convolution slides over */
 #define KEY          8u     /* shortest name in the table */
-#define FLOAT4_X2    45u    /* c10::ScalarType Float4_e2m1fn_x2: two numbers in an element */
+
+/* c10::ScalarType, where it matters. */
+enum {
+    COMPLEX_HALF = 8,
+    COMPLEX_FLOAT = 9,
+    COMPLEX_DOUBLE = 10,
+    FLOAT4_X2 = 45, /* two numbers in an element */
+    COMPLEX_BFLOAT16 = 46,
+};
 
 /* A tensor's part of the work. sizes is NULL when it is not there. */
 struct shape {
@@ -176,10 +184,21 @@ static int64_t int_of(struct call *call, int i, uint64_t d, int64_t otherwise)
 
 /* ---- the formulas ------------------------------------------------------------------------------------------- */
 
-/* Numbers that stand in one element of the type. */
-static uint64_t packed(uint32_t dtype)
+/* Operations of a product that is added up, by what is multiplied: of complex numbers it takes four products and four sums, elements of
+ * FLOAT4_X2 hold two numbers. */
+static uint64_t per_product(const struct call *call)
 {
-    return dtype == FLOAT4_X2 ? 2 : 1;
+    switch (call->out->dtype) {
+    case COMPLEX_HALF:
+    case COMPLEX_FLOAT:
+    case COMPLEX_DOUBLE:
+    case COMPLEX_BFLOAT16:
+        return 8;
+    case FLOAT4_X2:
+        return 4;
+    default:
+        return 2;
+    }
 }
 
 static void count_MATMUL(struct call *call, int a, int b, int c)
@@ -196,7 +215,7 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
         columns = (uint64_t)right.sizes[right.dims - 1];
     uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
     uint64_t result = depth ? times(call, rows / depth, columns) : 0;
-    call->out->flops = times(call, 2 * packed(left.dtype), times(call, rows, columns));
+    call->out->flops = times(call, per_product(call), times(call, rows, columns));
     move_bytes(call, rows, left.dtype);
     move_bytes(call, volume(call, &right, 0), right.dtype);
     move_bytes(call, result, left.dtype);
@@ -220,7 +239,7 @@ static void count_GROUPED(struct call *call, int a, int b, int c)
     uint64_t columns = (uint64_t)right.sizes[right.dims - 1];
     uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
     uint64_t result = depth ? times(call, elements / depth, columns) : 0;
-    call->out->flops = times(call, 2 * packed(left.dtype), times(call, elements, columns));
+    call->out->flops = times(call, per_product(call), times(call, elements, columns));
     move_bytes(call, volume(call, &left, 0), left.dtype);
     move_bytes(call, volume(call, &right, 0), right.dtype);
     move_bytes(call, depth_split && ended ? times(call, result, volume(call, &ends, 0)) : result,
@@ -424,7 +443,7 @@ static void count_CONV(struct call *call, int stride, int padding, int dilation)
     for (uint64_t d = 0; d < k.spatial; d++)
         k.position = times(call, k.position, output_length(call, &k, d, stride, padding, dilation));
     uint64_t weights = volume(call, &k.weight, 0);
-    call->out->flops = times(call, 2, times(call, k.position, weights));
+    call->out->flops = times(call, per_product(call), times(call, k.position, weights));
     conv_bytes(call, &k, times(call, k.position, (uint64_t)k.weight.sizes[0]));
 }
 
@@ -459,7 +478,7 @@ static void count_spread(struct call *call, const struct spread *at)
     if (!conv_shapes(call, 0, &k))
         return;
     uint64_t inputs = volume(call, &k.input, 0), filter = volume(call, &k.weight, 1);
-    call->out->flops = times(call, 2, times(call, inputs, filter));
+    call->out->flops = times(call, per_product(call), times(call, inputs, filter));
     int64_t groups = number_at(call, at->groups);
     uint64_t out = times(call, conv_batch(&k), (uint64_t)k.weight.sizes[1]);
     out = times(call, out, groups > 0 ? (uint64_t)groups : 0);
@@ -505,7 +524,8 @@ static void count_CONV_BACK(struct call *call, int transposed, int stride, int m
     bool turned = truth(call, value_at(call, transposed));
     uint64_t moved = turned ? volume(call, &k.input, 0) : volume(call, &gradient, 0);
     uint64_t filter = volume(call, &k.weight, 1); /* of one channel of what is moved along */
-    call->out->flops = times(call, wanted, times(call, 2, times(call, moved, filter)));
+    call->out->flops =
+        times(call, wanted, times(call, per_product(call), times(call, moved, filter)));
     conv_bytes(call, &k, volume(call, &gradient, 0));
     call->out->bytes = times(call, call->out->bytes, wanted ? wanted : 1);
 }
@@ -548,7 +568,7 @@ static void count_attention(struct call *call, const struct attention *s, uint64
 {
     uint64_t scores = times(call, times(call, s->heads, s->q), s->k);
     uint64_t depth = times(call, dims, s->dim) + times(call, v_dims, s->v_dim);
-    call->out->flops = times(call, 2, times(call, scores, depth));
+    call->out->flops = times(call, per_product(call), times(call, scores, depth));
 }
 
 static void count_SDPA(struct call *call, int a, int b, int c)
@@ -577,7 +597,8 @@ static void count_rnn(struct call *call, uint64_t weights, uint64_t bytes, int p
     uint64_t elements = volume(call, &input, 0);
     uint64_t width = (uint64_t)input.sizes[input.dims - 1];
     uint64_t steps = width ? elements / width : 0; /* time steps of all samples */
-    call->out->flops = times(call, times(call, 2, steps), times(call, weights, (uint64_t)passes));
+    call->out->flops =
+        times(call, times(call, per_product(call), steps), times(call, weights, (uint64_t)passes));
     move_bytes(call, elements, input.dtype);
     call->out->bytes += bytes;
 }

@@ -9,6 +9,10 @@
 #define BF16 15u
 #define CUDA 1
 
+#define COMPLEX_HALF   8u
+#define COMPLEX_FLOAT  9u
+#define COMPLEX_DOUBLE 10u
+
 static int8_t device;
 
 static void *on_device(void *t)
@@ -125,6 +129,25 @@ START_TEST(matrix_products)
     expect("aten::mm", 0, 4 * 20);
     ADD(FLOAT, 3, 0), ADD(FLOAT, 0, 5);
     expect("aten::mm", 0, 0);
+}
+END_TEST
+
+/* Four products and four sums of real numbers each. */
+START_TEST(complex_products)
+{
+    ADD(COMPLEX_FLOAT, 3, 4), ADD(COMPLEX_FLOAT, 4, 5);
+    expect("aten::mm", 8 * 3 * 4 * 5, 8 * (12 + 20 + 15));
+    ADD(COMPLEX_DOUBLE, 2, 3, 5), ADD(COMPLEX_DOUBLE, 2, 3, 4), ADD(COMPLEX_DOUBLE, 2, 4, 5);
+    expect("aten::baddbmm", 960, 16 * (24 + 40 + 30 + 30));
+    ADD(COMPLEX_HALF, 4), ADD(COMPLEX_HALF, 4);
+    expect("aten::vdot", 32, 4 * (4 + 4 + 1));
+    ADD(COMPLEX_HALF, 3, 4), ADD(COMPLEX_HALF, 4);
+    expect("aten::mv", 96, 4 * (12 + 4 + 3));
+    ADD(COMPLEX_FLOAT, 1, 3, 8), ADD(COMPLEX_FLOAT, 5, 3, 3), add_none(), INTS(1), INTS(0), INTS(1);
+    add_int(1);
+    expect("aten::conv1d", 8 * 5 * 3 * 3 * 6, 8 * (24 + 45 + 30));
+    ADD(COMPLEX_FLOAT, 3, 4), ADD(COMPLEX_FLOAT, 3, 4); /* as torch counts it */
+    expect("aten::mul", 12, 8 * 36);
 }
 END_TEST
 
@@ -426,6 +449,7 @@ Suite *suite_flops(void)
     tcase_add_checked_fixture(all, start, NULL);
     tcase_add_test(all, names);
     tcase_add_test(all, matrix_products);
+    tcase_add_test(all, complex_products);
     tcase_add_test(all, groups_of_products);
     tcase_add_test(all, convolutions);
     tcase_add_test(all, convolution_either_way);

@@ -142,3 +142,11 @@ def test_tensors_that_stand_for_others_are_counted_inside(what, tmp_path):
     products, trace = products_of_a_step(what, tmp_path)
     assert products == STAND_FOR_OTHERS[what]
     assert trace["cprof"]["flops"]["unknown"] == 0
+
+
+def test_a_complex_product_is_eight_operations(tmp_path):
+    """As in the library call inside it."""
+    products, trace = products_of_a_step("complex_numbers", tmp_path)
+    calls = [e["args"]["flops"] for e in support.events(trace, ph="X", cat="library_call") if e["name"] == "cgemm_"]
+    assert products == 8 * 5 * 7 * 11
+    assert calls in ([products], [])  # builds of torch whose products are not seen as calls

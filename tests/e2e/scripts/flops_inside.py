@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiplies tensors that stand for others: flops_inside.py WHAT. The same in each of six steps."""
+"""Multiplies tensors that stand for others, and complex ones: flops_inside.py WHAT. The same in each of six steps."""
 
 import sys
 
@@ -45,6 +45,12 @@ def tensor_parallel():
     parallelize_module(layers, init_device_mesh("cpu", (2,)), {"0": ColwiseParallel()})
     x = torch.randn(32, 64, requires_grad=True)
     return lambda: layers(x).sum().backward()
+
+
+def complex_numbers():
+    """5 x 7 by 7 x 11; each product and its sum is four products and four sums."""
+    a, b = torch.randn(5, 7, dtype=torch.complex64), torch.randn(7, 11, dtype=torch.complex64)
+    return lambda: a @ b
 
 
 def main():
