@@ -292,6 +292,27 @@ def test_compare_shows_what_got_slower(tmp_path):
     tool.refused(tool.cprof("top", "--compare", first), "two traces")
 
 
+def test_what_a_call_takes_is_not_shared_out_to_steps(tmp_path):
+    """cpu_time and cuda_time are averages already; how many calls a step makes still is for each step."""
+    first, second = tool.write(tmp_path / "a.json", gpu_events()[:9]), tool.write(tmp_path / "b.json", gpu_events())
+    for key, name, before, after in (("cpu_time", "aten::mm", 60.0, 60.0), ("cuda_time", "gemm", 5.0, 27.5)):
+        done = tool.cprof("top", "--compare", first, second, "--sort-by", key, "--json")
+        row, = [row for row in json.loads(done.out)["rows"] if row["name"] == name]
+        assert (row["before"], row["after"], row["count_before"], row["count_after"]) == (before, after, 1, 1)
+    shown = tool.cprof("top", "--compare", first, second, "--sort-by", "cpu_time").out
+    assert shown.startswith("cpu_time of a call, calls a step (1 and 2 steps), A: ")
+
+
+@pytest.mark.parametrize("key, said", [("flops", "CPROF_WITH_FLOPS=1"), ("self_cpu_memory_usage", "CPROF_PROFILE_MEMORY=1")])
+def test_a_comparison_by_what_one_trace_does_not_hold(key, said, tmp_path):
+    """Zeroes would say that nothing was used."""
+    holds = tool.write(tmp_path / "a.json", gpu_events())
+    without = tool.write(tmp_path / "b.json", [tool.span("aten::mm", 0.0, 10.0)])
+    assert tool.cprof("top", "--compare", holds, holds, "--sort-by", key).rc == 0
+    for pair in ((holds, without), (without, holds)):
+        tool.refused(tool.cprof("top", "--compare", *pair, "--sort-by", key), "b.json", said)
+
+
 def test_launches_join_by_nesting_where_ids_link_nothing(tmp_path):
     """Old traces repeat the correlation as External id: it may be the number of any operator."""
     path = tool.write(tmp_path / "t.json", [

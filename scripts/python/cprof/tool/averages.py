@@ -110,6 +110,13 @@ class Averages:
             notes.append(f"{spans.bad} events without a usable time are left out")
         return notes
 
+    def need(self, sort_by: Optional[str], path: str) -> None:
+        """Raises a Problem where the traces do not hold what is sorted by: all that it has is zeroes."""
+        if sort_by == "flops" and not self.has_flops:
+            raise Problem(NO_FLOPS, path)
+        if sort_by and "memory" in sort_by and not self.has_memory:
+            raise Problem(NO_MEMORY, path)
+
     def _left_out(self, kind: Kind) -> bool:
         """It has no row; that its time is not that of what it runs in stays true."""
         return kind.category == "python_function" and not self.python_functions

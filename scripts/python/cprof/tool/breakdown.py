@@ -15,6 +15,7 @@ NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profi
 NO_STEPS = "holds no steps: mark them (CPROF_STEP says how)"
 NO_DEVICE = "holds nothing that ran on a GPU"
 OUTSIDE = "(outside)"
+OF_A_CALL = ("cpu_time", "device_time")  # averages: the only columns that do not grow with the number of steps
 Result = Tuple[List[str], List[List[Any]], Callable[[List[List[Any]]], str]]
 
 
@@ -142,12 +143,13 @@ def _steps_of(averages: Averages) -> int:
 
 
 def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = False) -> Result:
-    """Two traces by name: first what takes more time in the second. Where both mark steps, all is for each step."""
+    """Two traces by name: first what takes more time in the second. Where both mark steps, sums and calls are for each step."""
     both = []
     for path in (before, after):
         averages = Averages(include_python_functions=True)
         for line in averages.add(path, progress=True, from_trace=from_trace):
             note(line, path)
+        averages.need(sort_by, path)
         both.append(averages)
     if sort_by is None:
         device = any(row.self_device_ns for averages in both for row in averages)
@@ -156,14 +158,15 @@ def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = 
     steps = [_steps_of(averages) for averages in both]
     if not all(steps):
         steps = [1, 1]
+    parts = [1, 1] if attribute in OF_A_CALL else steps
     found: List[Dict[Any, Average]] = [{(row.key, row.device_type, row.is_user_annotation): row for row in averages}
                                        for averages in both]
     rows: List[List[Any]] = []
     for key in dict.fromkeys(list(found[0]) + list(found[1])):
         values, calls = [], []
-        for rows_of, n in zip(found, steps):
+        for rows_of, part, n in zip(found, parts, steps):
             row = rows_of.get(key)
-            values.append(getattr(row, attribute) / n if row else 0)
+            values.append(getattr(row, attribute) / part if row else 0)
             calls.append(row.count / n if row else 0)
         rows.append([key[0], key[1], values[0], values[1], values[1] - values[0],
                      values[1] / values[0] if values[0] else None, calls[0], calls[1]])
@@ -181,6 +184,8 @@ def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = 
                   "new" if row[5] is None and row[3] else "" if row[5] is None else "gone" if not row[7] else f"{row[5]:.2f}x",
                   f"{row[6]:,.4g}", f"{row[7]:,.4g}"] for row in shown]
         per = "" if steps == [1, 1] else f" a step ({steps[0]} and {steps[1]} steps)"
+        if per and parts != steps:
+            per = f" of a call, calls{per}"
         return f"{sort_by}{per}, A: {before}, B: {after}\n" + _columns(
             ["Name", "A", "B", "B - A", "B / A", "Calls A", "Calls B"], lines)
 

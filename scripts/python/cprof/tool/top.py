@@ -15,7 +15,7 @@ import sys
 from typing import Any, Dict, List
 
 from cprof.tool import Problem, note
-from cprof.tool.averages import NO_FLOPS, NO_MEMORY, SORT_KEYS, Averages
+from cprof.tool.averages import SORT_KEYS, Averages
 from cprof.tool.breakdown import BY, breakdown, compare
 
 HELP = "where the time goes: torch.profiler's table, by step, module or device, or what got slower"
@@ -100,10 +100,7 @@ def _table(args: argparse.Namespace) -> int:
             note(line, path)
     for path in averages.tables if getattr(args, "tell", True) else ():
         note("the table made with the trace (--from-trace reads the trace)", path)
-    if args.sort_by == "flops" and not averages.has_flops:
-        raise Problem(NO_FLOPS, args.traces[0])
-    if args.sort_by and "memory" in args.sort_by and not averages.has_memory:
-        raise Problem(NO_MEMORY, args.traces[0])
+    averages.need(args.sort_by, args.traces[0])
     if not (args.json or args.csv):
         sys.stdout.write(averages.table(args.sort_by, args.row_limit))
         return 0
