@@ -127,6 +127,24 @@ START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
 }
 END_TEST
 
+START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
+{
+    span(CAT_CPU_OP, "a", 10, 50, 1);
+    span(CAT_USER_ANNOTATION, "ProfilerStep#3", 0, 60, 2);
+    span(CAT_USER_ANNOTATION, "ProfilerStep#4", 60, 90, 3);
+    struct json_place at = place(0, 100);
+    at.tid = 1;
+    if (_i)
+        top_step(table, "ProfilerStep#7", &at, THREAD);
+    ck_assert(top_finish(table, &rows));
+    check_row("ProfilerStep*", _i ? "0, 1, 0, 1, 100, 10, 0, 0, 0, 0, 0, 0, 0, 0, -100"
+                                  : "0, 1, 0, 2, 90, 50, 0, 0, 0, 0, 0, 0, 0, 0, -60");
+    if (_i)
+        check_row("ProfilerStep* (torch.profiler)",
+                  "0, 1, 0, 2, 90, 50, 0, 0, 0, 0, 0, 0, 0, 0, -60");
+}
+END_TEST
+
 /* Two spans of one thread in a step, as many or more of another; which of them take the step's time depends on who steps. */
 static void step_beside_another_thread(int others, int64_t others_begin, uint32_t stepping)
 {
@@ -293,6 +311,7 @@ Suite *suite_top(void)
     tcase_add_test(c, adds_up_a_tree);
     tcase_add_test(c, an_only_child_of_the_same_name_takes_the_place);
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
+    tcase_add_loop_test(c, ranges_with_a_steps_name_are_steps_where_there_are_no_others, 0, 2);
     tcase_add_test(c, steps_are_of_the_thread_that_they_name);
     tcase_add_test(c, steps_that_name_no_thread_with_spans_are_of_the_busiest);
     tcase_add_loop_test(c, of_two_that_do_as_much_steps_are_of_the_earlier, 0, 2);

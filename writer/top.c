@@ -16,6 +16,12 @@
 #define MOVED_FREE                                                                                 \
     (1ull << 30) /* bytes that may be moved to keep rows sorted, and so many more for each span */
 #define MOVED_SPAN 4096u
+/* What tells kinds of one name apart. */
+#define KINDS_APART (KIND_DEVICE | KIND_ANNOTATION | KIND_CALL | KIND_STEP | KIND_STEP_RANGE)
+
+/* All ranges of a step's name, beside steps of ours; its beginning is the name of all steps. As steps.py of the command has them. */
+static const char step_ranges[] = "ProfilerStep* (torch.profiler)";
+#define N_STEPS (sizeof "ProfilerStep*" - 1)
 
 struct top *top_make(uint64_t most)
 {
@@ -139,15 +145,19 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
     return (uint32_t)t->n_kinds - 1;
 }
 
+/* Whether it is ProfilerStep#N, or looks like all of them. */
+static bool is_step_name(const char *name, size_t len)
+{
+    return len >= N_STEPS && memcmp(name, step_ranges, N_STEPS - 1) == 0 &&
+           (name[N_STEPS - 1] == '#' || (len == N_STEPS && name[N_STEPS - 1] == '*'));
+}
+
 uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags)
 {
-    static const char step[] = "ProfilerStep*";
-    const size_t n_step = sizeof step - 1;
-    if (len >= n_step && memcmp(name, step, n_step - 1) == 0 &&
-        (name[n_step - 1] == '#' || (len == n_step && name[n_step - 1] == '*'))) {
-        name = step;
-        len = n_step;
-        flags |= KIND_STEP;
+    if (is_step_name(name, len)) {
+        flags |= flags & KIND_STEP ? 0 : KIND_STEP_RANGE;
+        name = step_ranges;
+        len = flags & KIND_STEP ? N_STEPS : sizeof step_ranges - 1;
     }
     if (2 * t->n_kinds >= t->n_slots && !more_slots(t))
         return NO_KIND;
@@ -159,7 +169,7 @@ uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags
         if (kind->hash != hash || kind->text_len != len ||
             memcmp(t->texts.data + kind->text, name, len) != 0)
             continue;
-        if (((kind->flags ^ flags) & (KIND_DEVICE | KIND_ANNOTATION | KIND_CALL | KIND_STEP)) == 0)
+        if (((kind->flags ^ flags) & KINDS_APART) == 0)
             return t->slots[at] - 1;
         same = kind->name;
     }
@@ -225,7 +235,8 @@ struct top_row *top_row_of(struct top *t, uint64_t key)
     if (!t->row_slots[at]) {
         if (!top_grow(t, (void **)&t->rows, &t->rows_room, t->n_rows, sizeof *t->rows))
             return NULL;
-        t->rows[t->n_rows++] = (struct top_row){.key = key, .steps_only = true};
+        t->rows[t->n_rows++] =
+            (struct top_row){.key = key, .steps_only = true, .step_ranges_only = true};
         t->row_slots[at] = (uint32_t)t->n_rows;
     }
     t->last_row = t->row_slots[at] - 1;
@@ -297,12 +308,13 @@ static void note_first(struct kind *kind, int64_t start, int64_t end)
 static void add(struct top *t, uint64_t key, const struct top_span *span)
 {
     struct kind *kind = &t->kinds[span->kind];
-    bool call = kind->flags & KIND_CALL, step = kind->flags & KIND_STEP;
+    bool call = kind->flags & KIND_CALL;
     struct top_row *row = top_row_of(t, key);
     if (!row)
         return;
     row->has_operators |= !call;
-    row->steps_only &= step;
+    row->steps_only &= (kind->flags & KIND_STEP) != 0;
+    row->step_ranges_only &= (kind->flags & KIND_STEP_RANGE) != 0;
     top_insert(t, call ? &row->calls : &row->spans, span);
 }
 
@@ -534,10 +546,10 @@ void top_forget_open(struct top *t)
 
 /* ---- rows of our own, and what CUPTI tells ---- */
 
-static void add_span(struct top *t, enum category category, const char *name, size_t len,
+static void add_span(struct top *t, uint32_t flags, const char *name, size_t len,
                      const struct json_place *at, uint64_t external, bool apart)
 {
-    uint32_t kind = top_kind_of(t, name, len, flags_of(category));
+    uint32_t kind = top_kind_of(t, name, len, flags);
     if (kind == NO_KIND || t->kinds[kind].flags & KIND_HIDDEN)
         return;
     struct top_span span = {start_of(at), end_of(at), external, kind, t->serial++};
@@ -552,7 +564,8 @@ void top_step(struct top *t, const char *name, const struct json_place *at, uint
         struct json_place stepping = {.pid = at->pid, .tid = thread};
         t->stepping = row_key(&stepping, false);
     }
-    add_span(t, CAT_USER_ANNOTATION, name, strlen(name), at, 0, false);
+    t->has_steps = true;
+    add_span(t, flags_of(CAT_USER_ANNOTATION) | KIND_STEP, name, strlen(name), at, 0, false);
 }
 
 void top_gpu(struct top *t, const struct gpu_record *r, const struct json_place *at,
@@ -565,9 +578,9 @@ void top_gpu(struct top *t, const struct gpu_record *r, const struct json_place 
     if (flags_of(name.category) & KIND_DEVICE)
         add_work(t, name.category, name.text, name.len, at, external, r->correlation);
     else if (name.category == CAT_OVERHEAD)
-        add_span(t, name.category, name.text, name.len, at, 0, true);
+        add_span(t, flags_of(name.category), name.text, name.len, at, 0, true);
     else
-        add_span(t, name.category, name.text, name.len, at, external, !external);
+        add_span(t, flags_of(name.category), name.text, name.len, at, external, !external);
 }
 
 void top_annotation(struct top *t, const char *name, size_t len, const struct json_place *at)
@@ -577,6 +590,12 @@ void top_annotation(struct top *t, const char *name, size_t len, const struct js
 }
 
 /* ---- the end ---- */
+
+/* torch.profiler's ranges are the steps where there are no others. */
+static size_t shown_length(const struct top *t, const struct kind *kind)
+{
+    return kind->flags & KIND_STEP_RANGE && !t->has_steps ? N_STEPS : kind->text_len;
+}
 
 bool top_finish(struct top *t, struct buf *out)
 {
@@ -593,7 +612,7 @@ bool top_finish(struct top *t, struct buf *out)
         if (!k->count && !k->flops)
             continue;
         buf_put(out, "[", 1);
-        json_string(out, t->texts.data + k->text, k->text_len);
+        json_string(out, t->texts.data + k->text, shown_length(t, k));
         const int64_t numbers[] = {(k->flags & KIND_DEVICE) != 0,
                                    (k->flags & KIND_ANNOTATION) != 0,
                                    (k->flags & KIND_ASYNC) != 0,

@@ -411,7 +411,7 @@ static bool adopt_strays(struct top *t)
             struct home *home = bsearch(&key, homes, n, sizeof *homes, by_external);
             struct top_row *row = top_row_of(t, home && home->row ? home->row : otherwise);
             if (row) {
-                row->steps_only = false;
+                row->steps_only = row->step_ranges_only = false;
                 top_insert(t, &row->calls, &calls.at[c]);
             }
         }
@@ -433,6 +433,12 @@ static int64_t first_of(const struct top_row *row)
     return span < call ? span : call;
 }
 
+/* Whether a row holds steps only. torch.profiler's ranges are the steps where there are no others. */
+static bool is_of_steps(const struct top *t, const struct top_row *row)
+{
+    return t->has_steps ? row->steps_only : row->step_ranges_only;
+}
+
 /* Whether a thread is rather the one that the steps are of: if they name it, else the one that does more, else the one that began earlier. */
 static bool is_rather(const struct top *t, const struct top_row *row, const struct top_row *other)
 {
@@ -452,8 +458,9 @@ static const struct top_row *main_row(const struct top *t)
         const struct top_row *row = &t->rows[i];
         if (spans_of(row) == 0)
             continue;
-        apart |= row->steps_only;
-        if (!row->steps_only && !(row->key & 1) && is_rather(t, row, main))
+        bool is_apart = is_of_steps(t, row);
+        apart |= is_apart;
+        if (!is_apart && !(row->key & 1) && is_rather(t, row, main))
             main = row;
     }
     return apart ? main : NULL;
@@ -491,7 +498,7 @@ static void walk_rows(struct walk *w)
     for (int apart = 0; apart < 2; apart++)
         for (size_t i = 0; i < t->n_rows && !w->failed; i++) {
             const struct top_row *row = &t->rows[i];
-            w->apart = most && row->steps_only;
+            w->apart = most && is_of_steps(t, row);
             w->main = row == most;
             if (w->apart == (apart == 1) && spans_of(row))
                 walk_row(w, row);

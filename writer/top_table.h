@@ -16,9 +16,10 @@ enum kind_flags {
     KIND_DEVICE = 1u << 0,     /* runs on a device */
     KIND_ANNOTATION = 1u << 1, /* a range of the program's */
     KIND_CALL = 1u << 2,       /* a CUDA call: its kernels are those of the operator around it */
-    KIND_STEP = 1u << 3,       /* ProfilerStep#N, all of them one */
+    KIND_STEP = 1u << 3,       /* ProfilerStep#N on the row of steps, all of them one */
     KIND_HIDDEN = 1u << 4,     /* torch leaves it out */
     KIND_ASYNC = 1u << 5,      /* some began and ended apart: not part of the hash */
+    KIND_STEP_RANGE = 1u << 6, /* ProfilerStep#N elsewhere, torch.profiler's, all of them one */
 };
 
 /* Spans of one name and flags, and their sums. */
@@ -58,7 +59,7 @@ struct top_row {
     struct top_memory *memory; /* sorted by time */
     size_t n_memory, memory_room;
     bool has_operators; /* not calls only */
-    bool steps_only;
+    bool steps_only, step_ranges_only;
 };
 
 struct top_work {
@@ -78,6 +79,7 @@ struct top {
     uint64_t used, most; /* bytes */
     uint64_t moved;      /* bytes, to keep arrays sorted */
     uint32_t serial;
+    bool has_steps;    /* ProfilerStep#N on the row of steps */
     bool by_call;      /* all device work that names a span names its own correlation */
     uint64_t stepping; /* row_key() of the thread that the steps are of; 0: not known */
     struct buf texts;

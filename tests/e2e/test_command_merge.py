@@ -417,6 +417,17 @@ def test_ranks_that_recorded_other_steps(tmp_path):
     assert [cells[n]["1"]["waited_ns"] for n in "123456"] == [0] * 6
 
 
+def test_steps_are_cprofs_where_torchs_ranges_are_there_too(tmp_path):
+    """A program that calls prof.step() as well."""
+    for rank in range(2):
+        one = training(rank, slow_ms=3 * rank)
+        for n in range(6):
+            one.span(f"ProfilerStep#{n}", n * 12 * MS + 6000, 11 * MS, "user_annotation")
+        one.write(tmp_path)
+    cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
+    assert [(cells[n]["0"]["time_ns"], cells[n]["0"]["waited_ns"]) for n in "012345"] == [(12_000_000, 3_000_000)] * 6
+
+
 @pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),
                                           ({"Group size": 2, "Process Group Ranks": "mine"}, 3_000_000)])
 def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -170,6 +171,36 @@ def test_a_step_is_of_the_thread_that_it_names(named, other, self_time, write, t
     assert rows["ProfilerStep*"].self_cpu_time_total == self_time
     by = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)
     assert by["rows"][0]["self_cpu_time_total"] > 0
+
+
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+def test_ranges_of_torchs_steps_beside_ours(write, tmp_path):
+    """A program that calls prof.step() as well: steps are what cprof says they are, and torch's ranges are ranges."""
+    events = [tool.span(f"ProfilerStep#{n}", 100.0 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (1, 2)]
+    events += [tool.span(f"ProfilerStep#{n}", 50.0 + 100.0 * n, 95.0, cat="user_annotation") for n in (1, 2)]
+    events += [tool.span("aten::mm", 110.0 + 100.0 * n, 30.0) for n in (0, 1)]
+    path = write(tmp_path / "t.json", events)
+    rows = {row.key: (row.count, row.cpu_time_total, row.self_cpu_time_total) for row in cprof.key_averages(path)}
+    assert rows == {"ProfilerStep*": (2, 200.0, 25.0), "ProfilerStep* (torch.profiler)": (2, 190.0, 160.0), "aten::mm": (2, 60.0, 60.0)}
+    steps = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)["rows"]
+    assert [(row["step"], row["self_cpu_time_total"], row["duration"], row["count"]) for row in steps] == [
+        ("ProfilerStep#1", 100.0, 100.0, 2), ("ProfilerStep#2", 100.0, 100.0, 2)]
+    assert "a step (2 and 2 steps)" in tool.cprof("top", "--compare", path, path).out
+    assert [e["name"] for e in cprof.events(path, step=1, name="aten::*")] == ["aten::mm"]
+
+
+def test_a_real_run_with_both_kinds_of_steps(tmp_path):
+    """Its table is cprof's own, which counts as the command does."""
+    code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
+            "optimizer = torch.optim.SGD(model.parameters())\nfor n in range(6):\n"
+            "    with record_function(f'ProfilerStep#{n + 7}'):\n"
+            "        model(torch.ones(4, 8)).sum().backward()\n        optimizer.step()\n")
+    result = support.run([sys.executable, "-c", code], tmp_path, ACTIVE=3)
+    assert result.rc == 0 and len(result.traces) == 1, result.err
+    for more in ((), ("--from-trace",)):
+        rows = {row["name"]: row["count"] for row in json.loads(tool.cprof("top", *result.traces, "--json", *more).out)["rows"]}
+        assert rows["ProfilerStep*"] == 3 and rows["ProfilerStep* (torch.profiler)"] in (2, 3, 4)
+    support.load(result.traces[0])  # holds the table against the trace
 
 
 def test_our_shapes(our_trace):

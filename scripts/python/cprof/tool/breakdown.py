@@ -9,6 +9,7 @@ from cprof.tool import Problem, note, printable
 from cprof.tool.averages import Average, Averages, format_share, format_time
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import Kind, Node, Roots, Row, Spans, Wanted, args_of, read_spans, step_number, walk
+from cprof.tool.steps import RANGES, STEPS
 
 BY = ("step", "module", "kernel", "device", "category")
 NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profiler: with_stack=True)"
@@ -89,7 +90,8 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
     roots, attributed = Roots(), 0
     for place in sorted(spans.rows, key=apart.__contains__):
         row = spans.rows[place]
-        for node in walk(spans, row, by == "module"):
+        # Torch's ranges go on from step to step: what runs in them is of the step that it begins in.
+        for node in walk(spans, row, by == "module", RANGES if by == "step" else None):
             start = row.start[node.index]
             if place == main and node.root:
                 roots.add(node, start)
@@ -139,7 +141,7 @@ def _group(by: str, spans: Spans, starts: List[int], kind: Kind, node: Node, sta
 # ---- two traces ----
 
 def _steps_of(averages: Averages) -> int:
-    return sum(row.count for row in averages if row.key == "ProfilerStep*" and row.device_type == "cpu")
+    return sum(row.count for row in averages if row.key == STEPS and row.device_type == "cpu")
 
 
 def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = False) -> Result:

@@ -13,6 +13,7 @@ import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.reader import open_trace
+from cprof.tool.steps import on_our_row
 
 STEP = re.compile(r"ProfilerStep\s*#\s*([0-9]{1,18})(?![0-9])")
 # What lasts as long as the communication, best first. The trace's best kind is used, and no other.
@@ -38,6 +39,7 @@ class Times:
         self.steps: Dict[int, Tuple[int, int]] = {}
         self.collectives: List[Collective] = []
         self.notes: List[str] = []
+        self._step_ranges: Dict[int, Tuple[int, int]] = {}  # of a step's name, but not on cprof's row of steps
         self.again: Set[int] = set()                   # steps that were made several times
         self._starts: List[Tuple[int, int, int]] = []  # (start, end, number) of the steps
         self._kinds: List[List[Collective]] = [[] for _ in KINDS]
@@ -57,6 +59,7 @@ class Times:
             self.host = str(trace.metadata.get("host_name") or "")
             self.base_late = base_of(trace.metadata)
             self.notes = trace.remarks()
+        self.steps = self.steps or self._step_ranges
         if self.base_late != self.base:  # the key stood behind the events
             self._shift(self.base_late - self.base)
         self.collectives = sorted(next((kind for kind in self._kinds if kind), []))
@@ -95,7 +98,7 @@ class Times:
         elif name.startswith("ProfilerStep"):
             match = STEP.match(name)
             if match and event.get("cat") != "gpu_user_annotation":
-                self.steps[int(match[1])] = self._times(event)
+                (self.steps if on_our_row(event) else self._step_ranges)[int(match[1])] = self._times(event)
 
     def _times(self, event: Dict[str, Any]) -> Tuple[int, int]:
         start = self.base + ns_of(event["ts"])

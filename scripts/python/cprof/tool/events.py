@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from cprof.tool import Problem, note
 from cprof.tool.reader import Trace, open_trace
 from cprof.tool.spans import args_of, int_or_none, step_number, text_of, to_ns
+from cprof.tool.steps import on_our_row
 
 HELP = "the events as JSON lines, filtered by name, category, step, device or thread"
 
@@ -49,6 +50,7 @@ class _Steps:
 
     def __init__(self, trace: Trace, wanted: List[int]) -> None:
         found: List[Tuple[int, int, int]] = []
+        ranges: List[Tuple[int, int, int]] = []  # of the same name; steps where there are no others (steps.py)
         calls: List[Tuple[int, Any]] = []
         for event in trace:
             name = event.get("name")
@@ -58,10 +60,10 @@ class _Steps:
             if name.startswith("ProfilerStep#") and event.get("cat") != "gpu_user_annotation":
                 number = step_number(name)
                 if number is not None:
-                    found.append((start, start + (to_ns(event.get("dur")) or 0), number))
+                    (found if on_our_row(event) else ranges).append((start, start + (to_ns(event.get("dur")) or 0), number))
             elif event.get("cat") in ("cuda_runtime", "cuda_driver"):
                 calls.append((start, int_or_none(args_of(event).get("correlation"))))
-        found.sort()
+        found = sorted(found or ranges)
         self.found, self.starts, self.wanted = found, [start for start, _, _ in found], set(wanted)
         self.correlations = {correlation for start, correlation in calls if self.has(start) and correlation is not None}
 

@@ -22,6 +22,7 @@ from cprof.tool.flops import TORCH_FLOPS
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace
 from cprof.tool.span_lines import LineTaker
+from cprof.tool.steps import FOREIGN_DIGITS, RANGES, STEPS, is_step_name, on_our_row
 
 CALLS = ("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime",
          "privateuse1_driver")
@@ -38,7 +39,6 @@ HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_ent
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 17
-_FOREIGN_DIGITS = len(str(10_000_000))    # of the first pid of a file that was merged into cprof's
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 # Whose rows are told by name, time and External id; of calls by their own row too.
 _PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
@@ -266,7 +266,7 @@ class Spans:
         """Rows that hold steps only, as cprof's do, and the thread that the steps are of: the one that they name, else the one
         that does most, of two the one that began earlier."""
         apart = [place for place, row in self.rows.items()
-                 if all(self.kinds[number].name == "ProfilerStep*" for number in set(row.kind))]
+                 if all(self.kinds[number].name == STEPS for number in set(row.kind))]
         if not apart:
             return [], None
         others = [place for place in self.rows if place in self.operator_rows and place not in apart and not place[2]]
@@ -365,6 +365,7 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
         reading.spans.columns.trim()
     spans = reading.spans
     spans.metadata = trace.of_one_rank().metadata
+    reading.settle_steps()
     reading.use_flops()
     reading.adopt_strays()
     if wanted.stacks:
@@ -427,6 +428,7 @@ class _Reading:
         self._linked_rows: Set[Any] = set()  # places of calls that are linked to an operator
         self._memory_threads: Dict[Any, int] = {}
         self._memory_devices: Dict[str, int] = {}
+        self._step_ranges: List[Tuple[int, int, str]] = []  # as Spans.steps: not on cprof's row of steps
         self.worked_out: Dict[int, int] = {}  # FLOPs that the trace does not tell, by kind
 
     def use_flops(self) -> None:
@@ -437,10 +439,17 @@ class _Reading:
         for number, flops in self.worked_out.items():
             self.spans.flops[number] = self.spans.flops.get(number, 0) + flops
 
+    def settle_steps(self) -> None:
+        """Ranges that have a step's name are the steps where cprof wrote none."""
+        spans = self.spans
+        if not spans.steps:
+            spans.steps = self._step_ranges
+            spans.kinds = [kind._replace(name=STEPS) if kind.name == RANGES else kind for kind in spans.kinds]
+
     def is_before(self, pid: str, start: int) -> bool:
         """Whether it is a marker of a step before the first recorded one, of warmup or skipped: such stand at the head of cprof's files, and in
         no table. What another tool's trace brought into the file has larger pids."""
-        return start < self.since and len(pid) < _FOREIGN_DIGITS
+        return start < self.since and len(pid) < FOREIGN_DIGITS
 
     def event(self, event: Dict[str, Any]) -> None:
         """Any event."""
@@ -458,7 +467,7 @@ class _Reading:
     def plain_kind(self, category: str, name: str) -> Optional[Tuple[int, bool]]:
         """Number of the kind, and whether it is a call; None: its events are not told by this alone."""
         if category in DEVICE or category in NO_WORK or category == "overhead" or category not in _PLAIN or name in HIDDEN \
-                or name.startswith(("ProfilerStep#", "nn.Module: ")) or self.with_flops and name in TORCH_FLOPS:
+                or is_step_name(name) or name.startswith("nn.Module: ") or self.with_flops and name in TORCH_FLOPS:
             return None
         number = self._number({}, name, category, {})
         return number, category in CALLS
@@ -501,7 +510,8 @@ class _Reading:
         name, pid = text_of(event.get("name")), text_of(event.get("pid"))
         if name in HIDDEN or category in NO_WORK:
             return
-        if self.is_before(pid, start) and not name.startswith("ProfilerStep#"):  # a step may have begun in the file before
+        is_step = name.startswith("ProfilerStep#")
+        if self.is_before(pid, start) and not is_step:  # a step may have begun in the file before
             return
         number = self._number(event, name, category, args)
         external = int_or_none(args.get("External id", 0)) or 0
@@ -512,8 +522,9 @@ class _Reading:
         if category in CALLS:
             if category == "xpu_runtime":
                 spans.device_name = "XPU"
-        elif name.startswith("ProfilerStep#"):
-            spans.steps.append((start, start + max(duration, 0), name))
+        elif is_step:
+            steps = spans.steps if on_our_row(event) else self._step_ranges
+            steps.append((start, start + max(duration, 0), name))
             if spans.stepping is None and "thread" in args:
                 spans.stepping = (place[0], text_of(args["thread"]), False)
         row.start.append(start)
@@ -541,13 +552,15 @@ class _Reading:
             spans.has_shapes = True
         if "Module Hierarchy" in args or name.startswith("nn.Module: "):
             spans.has_modules = True
-        plain = not wanted.shapes and wanted.group is None
+        is_step = is_step_name(name)
+        plain = not wanted.shapes and wanted.group is None and not is_step
         if plain:
             number = self._plain.get((name, category)) if type(category) is str else None
             if number is not None:
                 return number
-        key = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
-        kind = Kind(key, category in DEVICE, category in ("user_annotation", "gpu_user_annotation"),
+        if is_step:
+            name = STEPS if on_our_row(event) else RANGES
+        kind = Kind(name, category in DEVICE, category in ("user_annotation", "gpu_user_annotation"),
                     text_of(category), plain_shapes(args.get("Input Dims")) if wanted.shapes else "",
                     wanted.group(event) if wanted.group else None)
         number = spans.number_of(kind)
@@ -651,9 +664,9 @@ class _Reading:
                     getattr(row, name).append(getattr(stray, name)[i])
 
 
-def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
+def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = None) -> Iterator[Node]:
     """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
-    know the Python functions they ran in, by their numbers in spans.functions."""
+    know the Python functions they ran in, by their numbers in spans.functions. without: as if spans of this name were not there."""
     start, end, kinds = row.start, row.end, spans.kinds
     names = [kind.name for kind in kinds]
     python = [frames and kind.category == "python_function" for kind in kinds]
@@ -669,6 +682,8 @@ def walk(spans: Spans, row: Row, frames: bool = False) -> Iterator[Node]:
             if spans.progress:
                 spans.progress.add(AT_A_TIME)
         begin, finish, kind = start[i], end[i], row.kind[i]
+        if names[kind] == without:
+            continue
         while stack and (begin >= stack[-1].end or finish > stack[-1].end):
             yield from _close(stack, start, is_call)
         taken = device_taken = 0

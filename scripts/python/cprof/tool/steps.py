@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which spans of a trace are its steps.
+
+cprof writes its steps, ProfilerStep#N, on a row of their own, whose number no thread can have. A program that still calls
+torch.profiler's prof.step() has ranges of that name on its threads as well: they count other things, and where cprof's
+steps are there they are ranges like any other. A trace of torch.profiler has these only, and they are its steps."""
+
+from typing import Any, Dict
+
+ROW = "4194305"                           # STEP_TID of writer/window.c
+FOREIGN_DIGITS = len(str(10_000_000))     # of the first pid of a file that was merged into cprof's
+STEPS = "ProfilerStep*"                   # all of them, in tables
+RANGES = STEPS + " (torch.profiler)"      # beside cprof's; as writer/top.c has it
+
+
+def is_step_name(name: str) -> bool:
+    """Whether tables have it as one of all steps."""
+    return name.startswith("ProfilerStep#") or name == STEPS
+
+
+def on_our_row(event: Dict[str, Any]) -> bool:
+    """Whether an event that has a step's name is one of cprof's own."""
+    return event.get("cat") == "user_annotation" and str(event.get("tid")) == ROW and len(str(event.get("pid"))) < FOREIGN_DIGITS
