@@ -428,6 +428,14 @@ def test_steps_are_cprofs_where_torchs_ranges_are_there_too(tmp_path):
     assert [(cells[n]["0"]["time_ns"], cells[n]["0"]["waited_ns"]) for n in "012345"] == [(12_000_000, 3_000_000)] * 6
 
 
+def test_events_of_a_step_are_of_one_rank(tmp_path):
+    """Numbers of steps and of launches are those of each rank. What does not go by them is answered."""
+    merged(tmp_path, [training(0), training(1, first=3)])
+    refused(cprof("events", "--step", 4, tmp_path / "merged.json"), "merged.json: is merged of several ranks")
+    done = cprof("events", "--name", "gemm", tmp_path / "merged.json")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 12
+
+
 @pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),
                                           ({"Group size": 2, "Process Group Ranks": "mine"}, 3_000_000)])
 def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", action="append", metavar="GLOB", help="events of such a name: 'aten::conv*', '[memory]'")
     parser.add_argument("--category", action="append", metavar="CAT", help="events of this category: kernel, cpu_op …")
     parser.add_argument("--step", action="append", type=int, metavar="N",
-                        help="events that begin in step N, and the GPU work launched in it")
+                        help="events that begin in step N, and the GPU work launched in it; of one rank's trace")
     parser.add_argument("--device", action="append", metavar="DEVICE", help="cpu, cuda (any), or cuda:1")
     parser.add_argument("--thread", action="append", metavar="TID", help="events of this thread id or thread name (a glob)")
     parser.epilog = "An option given several times matches any of its values; different options must all match."
@@ -121,7 +121,8 @@ def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]]
         tests.append(_threads(path, thread, progress))
     if step:
         with open_trace(path, progress) as trace:
-            steps = _Steps(trace, step)
+            steps = _Steps(trace.of_one_rank(), step)
+            trace.of_one_rank()  # it may say so behind the events
         known = {number for _, _, number in steps.found}
         if not known & steps.wanted:
             held = f"it holds {', '.join(map(str, sorted(known)[:20]))}" if known else "it holds none"
