@@ -283,6 +283,47 @@ def test_a_merged_trace_is_known_as_one(tmp_path):
     assert again.returncode == 2 and "ranks' own traces" in again.stderr and not (tmp_path / "again.json").exists()
 
 
+CHILD = 12711
+
+
+def window_of(pids, at, tmp_path):
+    """A rank's window in which each of the processes does something."""
+    one = Rank(0)
+    one.events.clear()
+    for pid in pids:
+        one.span("aten::mm", at, 50, pid=pid, of=pid)
+    return one.write(tmp_path, f"rank0.{at}.json")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_processes_of_a_rank_keep_apart(tmp_path, both_forms, jobs):
+    """Two windows that meet them in another order, and a third in which the child is alone: a row for each process."""
+    paths = [window_of(pids, 100 * n, tmp_path) for n, pids in enumerate(((10000, CHILD), (CHILD, 10000), (CHILD,)))]
+    done = cprof("merge", *paths, "-j", jobs, "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    trace = support.loads_plainly(tmp_path / "merged.json")
+    rows = collections.defaultdict(set)
+    for e in trace["traceEvents"]:
+        if e["ph"] == "X":
+            rows[e["args"]["of"]].add(e["pid"])
+    assert list(map(len, rows.values())) == [1, 1] and rows[10000] != rows[CHILD]
+    assert len([e for e in trace["traceEvents"] if e["ph"] == "X"]) == 5
+
+
+def test_a_traced_child_merged_with_its_parent(tmp_path):
+    """Both have a main thread of their own, and the steps of both are at one time: nothing overlaps in the merged trace."""
+    paths = []
+    for n in range(2):
+        one = Rank(0)
+        one.pid += n
+        one.events.clear()
+        one.step(1, n * 3000, 12 * MS)
+        one.span("aten::mm", 100 + 3000 * n, 5000, tid=7)
+        paths.append(one.write(tmp_path, f"rank0.{n}.json"))
+    assert cprof("merge", *paths, "-o", tmp_path / "merged.json").returncode == 0
+    assert said_by_check(tmp_path / "merged.json") == set()
+
+
 def test_check_of_two_runs_of_a_rank(tmp_path, both_forms):
     """Numbers begin anew in each run, which is no fault of the merged trace. What one run has wrong is still found."""
     for run, (at, wrong) in enumerate(((0, 0), (-5000, 0), (-9000, 40))):

@@ -4,7 +4,7 @@
     cprof merge rank*.pt.trace.json -o merged.json.gz
     cprof merge rank*.pt.trace.json --manifest -o merged.tar
 
-Each rank's CPU and each of its GPUs gets a process row of its own, named and sorted by rank; arrows and asynchronous
+Each process of a rank and each of its GPUs gets a process row of its own, named and sorted by rank; arrows and asynchronous
 ranges of two ranks do not meet. Times count from one base. Ranks of one host share its clock; the clocks of several hosts
 are brought in line by the ends of collectives that both took part in, and what is left is said. Any file may be gzip; the
 merged one is when its name ends in .gz. Memory does not grow with the files.
@@ -67,6 +67,7 @@ class Part(NamedTuple):
     clock: Clock
     several_hosts: bool
     gzip: bool
+    pids: Dict[Any, int] = {}  # new numbers of processes that are settled, of all parts of the rank
 
 
 class Done(NamedTuple):
@@ -75,6 +76,7 @@ class Done(NamedTuple):
     notes: List[str]
     events: int
     size: int            # bytes of text
+    pids: Dict[Any, int] = {}
 
 
 # ---- one rank's events ----
@@ -92,10 +94,14 @@ class Rewriter:
         """The new number of a process."""
         new = self.pids.get(old)
         if new is None:
-            others = sum(1 for pid in self.pids if not _is_gpu(pid))
-            new = self._first + (1 + old if _is_gpu(old) else min(OTHERS + others, RANK_PIDS - 1))
-            self.pids[old] = new
+            new = self.pids[old] = self.part.pids.get(old) or self._new(old)
         return new
+
+    def _new(self, old: Any) -> int:
+        if _is_gpu(old):
+            return self._first + 1 + old
+        others = sum(1 for pid in {**self.part.pids, **self.pids} if not _is_gpu(pid))
+        return self._first + min(OTHERS + others, RANK_PIDS - 1)
 
     @property
     def suffix(self) -> str:
@@ -152,10 +158,10 @@ class Rewriter:
         part, found = self.part, []
         if not self.pids:
             self.names[self.pid("")] = "no events"
-        for order, (old, pid) in enumerate(self.pids.items()):
+        for old, pid in self.pids.items():
             name = self.names.get(pid) or (f"GPU {old}" if _is_gpu(old) else f"process {old}")
             where = f" on {part.host}" if part.several_hosts and part.host else ""
-            place = 1 + old if _is_gpu(old) else GPUS + order if "overhead" in name or type(old) is str else 0
+            place = 1 + old if _is_gpu(old) else pid - self._first if "overhead" in name or type(old) is str else 0
             found.append({"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "ts": 0,
                           "args": {"name": f"rank {part.rank}: {name}{where}"}})
             found.append({"ph": "M", "name": "process_sort_index", "pid": pid, "tid": pid, "ts": 0,
@@ -235,7 +241,7 @@ def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:
                 continue
             rows = ",\n".join(_line(row) for row in rewriter.rows()) + ("\n" if part.index == part.count - 1 else ",\n")
             out.write(rows.encode("utf-8", "replace"))
-            return done._replace(size=done.size + len(rows))
+            return done._replace(size=done.size + len(rows), pids=rewriter.pids)
     raise AssertionError("JSON always does")
 
 
@@ -315,6 +321,30 @@ def _tail(parts: List[Part], done: List[Done], name: str) -> str:
 
 def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
     """Each part into a file of its own."""
+    done = _write(parts, folder, jobs)
+    again = _otherwise_numbered(parts, done)
+    if again:
+        for part, one in zip(again, _write(again, folder, min(jobs, len(again)))):
+            done[part.index] = one
+    return done
+
+
+def _otherwise_numbered(parts: List[Part], done: List[Done]) -> List[Part]:
+    """Parts to be written once more, with these numbers of processes: each part counts those that it meets, and of two of one rank
+    (windows, or a process and its child) one may have met others, or in another order. Mostly there are none."""
+    pids: Dict[int, Dict[Any, int]] = {}
+    again = []
+    for part, one in zip(parts, done):
+        of_rank = pids.setdefault(part.rank, {})
+        rewriter = Rewriter(part._replace(pids=of_rank))
+        wanted = {old: rewriter.pid(old) for old in one.pids}
+        of_rank.update(wanted)
+        if wanted != one.pids:
+            again.append(part._replace(pids=wanted))
+    return again
+
+
+def _write(parts: List[Part], folder: str, jobs: int) -> List[Done]:
     work = [(part, os.path.join(folder, str(part.index))) for part in parts]
     if jobs == 1:
         return [write_part(job) for job in work]
