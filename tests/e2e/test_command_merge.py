@@ -497,6 +497,66 @@ def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):
     assert ("4 collectives are of a part of the ranks" in said) == (waited == 0)
 
 
+def test_a_rank_that_lacks_a_step(tmp_path):
+    """The others met all the same."""
+    for rank in range(3):
+        training(rank, slow_ms=3 * rank, steps=6 - (rank == 2), world=3).write(tmp_path)
+    cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
+    assert [cells[n]["0"]["waited_ns"] for n in "012345"] == [6_000_000] * 5 + [3_000_000]
+    assert list(cells["5"]) == ["0", "1"] and cells["5"]["1"]["waited_ns"] == 0
+
+
+def test_a_rank_that_was_elsewhere_in_a_step(tmp_path):
+    """It is in the step, but its collective is not in the trace: the others may have waited for it, and for how long is not known."""
+    for rank in range(3):
+        one = training(rank, slow_ms=rank, world=3)
+        one.events = [e for e in one.events if not (rank == 2 and e["name"] == ALLREDUCE and e["ts"] > FIRST_US + 60 * MS)]
+        one.write(tmp_path)
+    cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
+    assert [cells[n]["0"]["waited_ns"] for n in "012345"] == [2_000_000] * 5 + [0]
+
+
+def test_nobody_is_the_slowest_of_those_who_took_as_long(tmp_path):
+    for rank in range(2):
+        training(rank).write(tmp_path)
+    ranks, steps, verdict = cprof("ranks", tmp_path).stdout.rstrip("\n").split("\n\n")
+    assert "rank" not in "".join(steps.splitlines()[1:]) and [line.split()[5] for line in ranks.splitlines()[1:]] == ["0", "0"]
+    assert verdict == "no rank was slower than all others in any of 6 steps"
+    refused(cprof("ranks", "--steps", -3, tmp_path), "--steps: must be 0 or more")
+
+
+def test_collectives_without_number(tmp_path):
+    """Beyond any count rank 1 is late: those of the last step are held against each other, too."""
+    n, step_us = 70_000, 700_000
+    for rank in range(2):
+        one = Rank(rank)
+        events = [json.dumps(one.events[0])]
+        for step in range(3):
+            late = 2 * rank * (step == 2)
+            one.step(step, step * step_us, step_us)
+            events += [json.dumps(one.events[-1])]
+            events += [f'{{"ph":"X","cat":"kernel","name":"{ALLREDUCE}","pid":0,"tid":7,"ts":{FIRST_US + step * step_us + 10 * at + late},'
+                       f'"dur":{6 - late}}}' for at in range(n)]
+        (tmp_path / f"rank{rank}.json").write_text(
+            f'{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [' + ",\n".join(events) + "]}")
+    found = json.loads(cprof("ranks", "--json", tmp_path).stdout)
+    assert [found["steps"][step]["0"]["waited_ns"] for step in "012"] == [0, 0, 2000 * n]
+    assert [(row["rank"], row["slowest_in"]) for row in found["ranks"]] == [(0, 0), (1, 1)]
+
+
+def test_other_json_in_the_folder(tmp_path):
+    for rank in range(2):
+        training(rank, slow_ms=rank).write(tmp_path)
+    before = cprof("ranks", "--json", tmp_path)
+    (tmp_path / "config.json").write_text('{"lr": 0.1}')
+    (tmp_path / "empty.json").write_text("")
+    done = cprof("ranks", "--json", tmp_path)
+    assert (done.returncode, done.stdout) == (0, before.stdout)
+    assert done.stderr.splitlines() == [f"cprof: {tmp_path / 'config.json'}: has no traceEvents: no trace: left out",
+                                        f"cprof: {tmp_path / 'empty.json'}: is empty: left out"]
+    refused(cprof("ranks", tmp_path / "config.json"), "no traceEvents")
+
+
 def test_several_windows_of_a_rank(tmp_path):
     """The second window of one rank does not meet the first one of another."""
     for rank in range(2):

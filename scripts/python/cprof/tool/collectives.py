@@ -8,11 +8,14 @@ show which rank the others waited for, and bound the difference of two clocks fr
 
 import bisect
 import collections
+import heapq
 import os
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from array import array
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from cprof.tool.reader import open_trace
+from cprof.tool.spans import in_order
 from cprof.tool.steps import on_our_row
 
 STEP = re.compile(r"ProfilerStep\s*#\s*([0-9]{1,18})(?![0-9])")
@@ -21,7 +24,7 @@ KINDS = (("kernel", re.compile(r"^nccl(Dev)?Kernel|^nccl[A-Z]\w*Kernel|^rccl")),
          (None, re.compile(r"^P?MPI_(Allreduce|Allgather|Alltoall|Barrier|Reduce_scatter|Bcast|Reduce|Gather|Scatter)", re.I)))
 # Nobody leaves these before everybody has come.
 ALL = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
-MOST = 200_000  # collectives of one trace that are looked at
+LIMIT = (1 << 63) - 1  # what a column takes
 
 
 class Collective(NamedTuple):
@@ -31,18 +34,64 @@ class Collective(NamedTuple):
     key: Tuple
 
 
+class Collectives:
+    """Any number of them, in columns: 20 bytes each."""
+
+    def __init__(self) -> None:
+        self._start, self._end, self._key = array("q"), array("q"), array("i")
+        self._keys: List[Tuple] = []
+        self._numbers: Dict[Tuple, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def __getitem__(self, at: int) -> Collective:
+        return Collective(self._start[at], self._end[at], self._keys[self._key[at]])
+
+    def __iter__(self) -> Iterator[Collective]:
+        return map(self.__getitem__, range(len(self)))
+
+    def add(self, start: int, end: int, key: Tuple) -> None:
+        """One more."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        self._start.append(max(-LIMIT, min(start, LIMIT)))
+        self._end.append(max(-LIMIT, min(end, LIMIT)))
+        self._key.append(number)
+
+    def in_order(self, moved_by: int = 0) -> "Collectives":
+        """Sorted, at times so many nanoseconds later."""
+        found = Collectives()
+        for at in in_order(len(self), self.__getitem__):
+            start, end, key = self[at]
+            found.add(start + moved_by, end + moved_by, key)
+        return found
+
+
+def _together(one: Iterable[Collective], other: Iterable[Collective]) -> Collectives:
+    """What is in order here or there; once what is in both."""
+    found, last = Collectives(), None
+    for collective in heapq.merge(one, other):
+        if collective != last:
+            found.add(*collective)
+        last = collective
+    return found
+
+
 class Times:
     """Steps and collectives of one trace."""
 
     def __init__(self, path: str, order: int = 0) -> None:
         self.path = path
         self.steps: Dict[int, Tuple[int, int]] = {}
-        self.collectives: List[Collective] = []
+        self.collectives: Sequence[Collective] = []
         self.notes: List[str] = []
         self._step_ranges: Dict[int, Tuple[int, int]] = {}  # of a step's name, but not on cprof's row of steps
         self.again: Set[int] = set()                   # steps that were made several times
         self._starts: List[Tuple[int, int, int]] = []  # (start, end, number) of the steps
-        self._kinds: List[List[Collective]] = [[] for _ in KINDS]
+        self._kinds = [Collectives() for _ in KINDS]
         self._order = order
 
     def read(self, progress: bool = True) -> "Times":
@@ -59,10 +108,10 @@ class Times:
             self.host = str(trace.metadata.get("host_name") or "")
             self.base_late = base_of(trace.metadata)
             self.notes = trace.remarks()
-        self.steps = self.steps or self._step_ranges
-        if self.base_late != self.base:  # the key stood behind the events
-            self._shift(self.base_late - self.base)
-        self.collectives = sorted(next((kind for kind in self._kinds if kind), []))
+        late = self.base_late - self.base  # other than 0: the key stood behind the events
+        self.steps = {n: (start + late, end + late) for n, (start, end) in (self.steps or self._step_ranges).items()}
+        self.collectives = next((kind for kind in self._kinds if len(kind)), self._kinds[0]).in_order(late)
+        self._kinds.clear()
         return self._indexed()
 
     def _indexed(self) -> "Times":
@@ -76,7 +125,7 @@ class Times:
             if before != step:
                 self.again.add(n)
                 self.steps[n] = max(before, step)
-        self.collectives = sorted({*self.collectives, *other.collectives})
+        self.collectives = _together(self.collectives, other.collectives)
         self._indexed()
 
     def step_at(self, at: int) -> Optional[int]:
@@ -92,9 +141,7 @@ class Times:
             return
         kind = kind_of(name, event.get("cat"))
         if kind is not None:
-            if len(self._kinds[kind]) < MOST:
-                start, end = self._times(event)
-                self._kinds[kind].append(Collective(start, end, _key(name, event.get("args"))))
+            self._kinds[kind].add(*self._times(event), _key(name, event.get("args")))
         elif name.startswith("ProfilerStep"):
             match = STEP.match(name)
             if match and event.get("cat") != "gpu_user_annotation":
@@ -103,10 +150,6 @@ class Times:
     def _times(self, event: Dict[str, Any]) -> Tuple[int, int]:
         start = self.base + ns_of(event["ts"])
         return start, start + ns_of(event["dur"])
-
-    def _shift(self, by: int) -> None:
-        self.steps = {n: (start + by, end + by) for n, (start, end) in self.steps.items()}
-        self._kinds = [[Collective(c.start + by, c.end + by, c.key) for c in kind] for kind in self._kinds]
 
 
 def kind_of(name: str, category: Any) -> Optional[int]:
@@ -187,45 +230,65 @@ class Meeting(NamedTuple):
         return ALL.search(self.key[0]) is not None
 
 
+Places = Dict[int, Any]  # {index of the trace: where in its collectives}
+
+
 def meetings(ranks: List[Times]) -> Iterator[Meeting]:
     """The n-th collective of a key on one rank is the n-th on another, if all have as many of them: in the whole trace where all
-    recorded the same steps, else within a step. Ranks that recorded others (each was asked for them by itself) may have as many."""
-    by_key: Dict[Tuple, Dict[int, List[Collective]]] = collections.defaultdict(dict)
+    recorded the same steps, else within a step, among the ranks that recorded it. Ranks that recorded others (each was asked for
+    them by itself) may have as many."""
+    by_key: Dict[Tuple, Places] = collections.defaultdict(dict)
     for index, rank in enumerate(ranks):
-        for one in rank.collectives:
-            by_key[one.key].setdefault(index, []).append(one)
+        for at, one in enumerate(rank.collectives):
+            _put(by_key[one.key], index, at)
+    world, steps = world_in(ranks), [frozenset(rank.steps) for rank in ranks]
     for key, lists in by_key.items():
-        if len(lists) < 2 or of_unknown_members(key, ranks):
+        if len(lists) < 2 or of_unknown_members(key, world):
             continue
-        same_steps = len({frozenset(ranks[index].steps) for index in lists}) == 1
-        if same_steps and len({len(found) for found in lists.values()}) == 1:
-            yield from _matched(key, lists)
+        if len({steps[index] for index in lists}) == 1 and _as_many(lists):
+            yield from _matched(key, lists, ranks)
         else:
-            yield from _by_step(key, lists, ranks)
+            yield from _by_step(key, lists, ranks, steps)
 
 
-def of_unknown_members(key: Tuple, ranks: List[Times]) -> bool:
+def _put(lists: Places, index: int, at: int) -> None:
+    found = lists.get(index)
+    if found is None:
+        found = lists[index] = array("q")
+    found.append(at)
+
+
+def _as_many(lists: Places) -> bool:
+    return len({len(found) for found in lists.values()}) == 1
+
+
+def world_in(ranks: List[Times]) -> int:
+    """Ranks of the run, as far as the traces tell."""
+    return max([rank.world for rank in ranks] + [len({rank.rank for rank in ranks})])
+
+
+def of_unknown_members(key: Tuple, world: int) -> bool:
     """Whether a collective is one of a part of the ranks, and which part is not told: its halves cannot be put together."""
     _, members, size = key
-    world = max([rank.world for rank in ranks] + [len({rank.rank for rank in ranks})])
     return not members and 0 < size < world
 
 
-def _matched(key: Tuple, lists: Dict[int, List[Collective]]) -> Iterator[Meeting]:
+def _matched(key: Tuple, lists: Places, ranks: List[Times]) -> Iterator[Meeting]:
     for row in zip(*lists.values()):
-        yield Meeting(key, dict(zip(lists, row)))
+        yield Meeting(key, {index: ranks[index].collectives[at] for index, at in zip(lists, row)})
 
 
-def _by_step(key: Tuple, lists: Dict[int, List[Collective]], ranks: List[Times]) -> Iterator[Meeting]:
-    steps: Dict[int, Dict[int, List[Collective]]] = collections.defaultdict(dict)
+def _by_step(key: Tuple, lists: Places, ranks: List[Times], recorded: List[FrozenSet[int]]) -> Iterator[Meeting]:
+    steps: Dict[int, Places] = collections.defaultdict(dict)
     for index, found in lists.items():
-        for one in found:
-            step = ranks[index].step_at(one.start)
+        for at in found:
+            step = ranks[index].step_at(ranks[index].collectives[at].start)
             if step is not None:
-                steps[step].setdefault(index, []).append(one)
+                _put(steps[step], index, at)
     for step, there in sorted(steps.items()):
-        if len(there) == len(lists) and len({len(found) for found in there.values()}) == 1:
-            yield from _matched(key, there)
+        # One that was in the step, but not in the collective, may be the one that the others waited for.
+        if len(there) > 1 and len(there) == sum(1 for index in lists if step in recorded[index]) and _as_many(there):
+            yield from _matched(key, there, ranks)
 
 
 class Clock(NamedTuple):
@@ -238,13 +301,17 @@ class Clock(NamedTuple):
 
 def clocks(ranks: List[Times]) -> Dict[str, Clock]:
     """For each host. Ranks of one host share a clock, so that nothing has to be refined among them."""
-    hosts = list(dict.fromkeys(rank.host for rank in ranks))
-    found = {hosts[0]: Clock(0, 0, "wall clock", 0)}
-    if len(hosts) > 1:
-        met = [meeting for meeting in meetings(ranks) if meeting.waits]
-        for host in hosts[1:]:
-            found[host] = _clock(ranks, met, hosts[0], host)
-    return found
+    first, *others = list(dict.fromkeys(rank.host for rank in ranks))
+    apart = {host: _Apart() for host in others}
+    for meeting in meetings(ranks) if others else ():
+        if meeting.waits:
+            by_host: Dict[str, List[Collective]] = {}
+            for index, one in meeting.seen.items():
+                by_host.setdefault(ranks[index].host, []).append(one)
+            here = by_host.pop(first, None)
+            for host, there in by_host.items() if here else ():
+                apart[host].add(here, there)
+    return {first: Clock(0, 0, "wall clock", 0), **{host: one.clock() for host, one in apart.items()}}
 
 
 def _middle(values: List[int]) -> int:
@@ -253,26 +320,32 @@ def _middle(values: List[int]) -> int:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
 
 
-def _clock(ranks: List[Times], met: List[Meeting], first: str, host: str) -> Clock:
-    """By the ends of what both hosts' ranks took part in. Nobody leaves before everybody has come: what one side's last
-    arrival and the other side's first departure allow is a bound in each direction, which holds whatever the network did."""
-    differences, least, most = [], -1 << 62, 1 << 62
-    for meeting in met:
-        here = [one for index, one in meeting.seen.items() if ranks[index].host == first]
-        there = [one for index, one in meeting.seen.items() if ranks[index].host == host]
-        if not here or not there:
-            continue
-        differences.append(_middle([one.end for one in here]) - _middle([one.end for one in there]))
-        least = max(least, max(one.start for one in here) - min(one.end for one in there))
-        most = min(most, min(one.end for one in here) - max(one.start for one in there))
-    if not differences:
-        return Clock(0, None, "wall clock", 0)
-    offset = _middle(differences)
-    if least <= most:
-        offset = min(max(offset, least), most)
-    apart = sorted(abs(difference - offset) for difference in differences)
-    error = apart[min(len(apart) - 1, len(apart) * 9 // 10)]
-    unmoved = sorted(abs(difference) for difference in differences)[min(len(apart) - 1, len(apart) * 9 // 10)]
-    if abs(offset) <= error and least <= 0 <= most:  # the ends do not tell the clocks apart
-        return Clock(0, unmoved, "wall clock", len(differences))
-    return Clock(offset, error, "collective ends", len(differences))
+class _Apart:
+    """How far a host's clock is from the first one's, by the ends of what both hosts' ranks took part in. Nobody leaves before
+    everybody has come: what one side's last arrival and the other side's first departure allow is a bound in each direction, which
+    holds whatever the network did."""
+
+    def __init__(self) -> None:
+        self._differences: List[int] = []
+        self._least, self._most = -1 << 62, 1 << 62
+
+    def add(self, here: List[Collective], there: List[Collective]) -> None:
+        """A collective, as the first host's ranks saw it and this one's."""
+        self._differences.append(_middle([one.end for one in here]) - _middle([one.end for one in there]))
+        self._least = max(self._least, max(one.start for one in here) - min(one.end for one in there))
+        self._most = min(self._most, min(one.end for one in here) - max(one.start for one in there))
+
+    def clock(self) -> Clock:
+        """What is to be done to it."""
+        differences, least, most = self._differences, self._least, self._most
+        if not differences:
+            return Clock(0, None, "wall clock", 0)
+        offset = _middle(differences)
+        if least <= most:
+            offset = min(max(offset, least), most)
+        apart = sorted(abs(difference - offset) for difference in differences)
+        error = apart[min(len(apart) - 1, len(apart) * 9 // 10)]
+        unmoved = sorted(abs(difference) for difference in differences)[min(len(apart) - 1, len(apart) * 9 // 10)]
+        if abs(offset) <= error and least <= 0 <= most:  # the ends do not tell the clocks apart
+            return Clock(0, unmoved, "wall clock", len(differences))
+        return Clock(offset, error, "collective ends", len(differences))

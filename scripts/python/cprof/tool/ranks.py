@@ -7,7 +7,8 @@ other in collectives.
 A step takes equally long on all ranks, because collectives hold the fast ones back until the slow one has come. So a rank's
 own time is its step without the time that it waited: from its arrival at a collective until the last rank's, over all
 collectives that nobody leaves before everybody has come (kernels of NCCL, else ranges of gloo, else calls of MPI). The rank
-that the others waited for has the largest own time. Without such collectives the own time is the step's.
+that the others waited for has the largest own time; of several with the same one none is called the slowest. Without such
+collectives the own time is the step's. Of ranks that recorded other steps those are compared that have the step.
 
 Clocks of several hosts are first brought in line, as in cprof merge."""
 
@@ -16,10 +17,11 @@ import collections
 import json
 import os
 import statistics
-from typing import Any, Dict, List, NamedTuple, Tuple
+from array import array
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, note, printable
-from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_unknown_members
+from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_unknown_members, world_in
 from cprof.tool.merge import clock_text
 from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
@@ -28,11 +30,21 @@ HELP = "compare the ranks of a run step by step: slowest rank, spread, waiting"
 ENDINGS = (".json", ".json.gz")
 
 
+def _number(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+_number.__name__ = "number of steps"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the traces are."""
     parser.add_argument("traces", nargs="+", metavar="FOLDER|TRACE", help="the folder of a run's traces, or the traces")
     parser.add_argument("--json", action="store_true", help="everything as JSON, times in nanoseconds")
-    parser.add_argument("--steps", type=int, default=20, metavar="N", help="steps listed, the most spread ones (default 20)")
+    parser.add_argument("--steps", type=_number, default=20, metavar="N", help="steps listed, the most spread ones (default 20)")
 
 
 class Cell(NamedTuple):
@@ -54,11 +66,16 @@ def _single(inside: List[str], folder: str) -> List[str]:
     """Those of one rank each: the trace that was merged of them may lie beside them."""
     found = []
     for path in inside:
-        with open_trace(path) as trace:
-            if trace.is_merged:
-                note("is merged of several ranks: left out", path)
-            else:
-                found.append(path)
+        try:
+            with open_trace(path) as trace:
+                is_merged = trace.is_merged
+        except Problem as problem:  # a run's folder may hold JSON of any kind
+            note(f"{problem}: left out")
+            continue
+        if is_merged:
+            note("is merged of several ranks: left out", path)
+        else:
+            found.append(path)
     if not found:
         raise Problem("holds no trace of a single rank", folder)
     return found
@@ -80,7 +97,7 @@ def files_of(given: List[str]) -> List[str]:
 
 def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Dict[Tuple[int, int], int]:
     """{(trace, step): ns} from a rank's arrival until the last one's. What overlaps in one rank counts once."""
-    spans: Dict[Tuple[int, int], List[Tuple[int, int]]] = collections.defaultdict(list)
+    spans: Dict[Tuple[int, int], Any] = collections.defaultdict(_starts_and_ends)
     offset = [moved[one.host].offset_ns for one in traces]
     for meeting in meetings(traces):
         if not meeting.waits:
@@ -90,14 +107,19 @@ def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Dict[Tuple[int, int]
             step = traces[index].step_at(one.start)
             if step is not None:
                 end = min(last - offset[index], one.end, traces[index].steps[step][1])
-                spans[index, step].append((one.start, max(one.start, end)))
+                spans[index, step].extend((one.start, max(one.start, end)))
     return {key: _covered(found) for key, found in spans.items()}
 
 
-def _covered(spans: List[Tuple[int, int]]) -> int:
+def _starts_and_ends() -> array:
+    """Of spans, by turns: they may be many."""
+    return array("q")
+
+
+def _covered(spans: array) -> int:
     """Length of the union."""
-    total, reached = 0, -1 << 62
-    for start, end in sorted(spans):
+    total, reached = 0, -1 << 63
+    for start, end in sorted(zip(spans[::2], spans[1::2])):
         total += max(0, end - max(start, reached))
         reached = max(reached, end)
     return total
@@ -107,11 +129,11 @@ def table_of(traces: List[Times], moved: Dict[str, Clock]) -> Table:
     """What each rank did in each step."""
     waits, table = _waits(traces, moved), collections.defaultdict(dict)
     for index, one in enumerate(traces):
-        inside: Dict[int, List[Tuple[int, int]]] = collections.defaultdict(list)
+        inside: Dict[int, Any] = collections.defaultdict(_starts_and_ends)
         for collective in one.collectives:
             step = one.step_at(collective.start)
             if step is not None:
-                inside[step].append((collective.start, min(collective.end, one.steps[step][1])))
+                inside[step].extend((collective.start, min(collective.end, one.steps[step][1])))
         for step, (start, end) in one.steps.items():
             table[step][one.rank] = Cell(end - start, waits.get((index, step), 0), _covered(inside[step]))
     return dict(sorted(table.items()))
@@ -127,9 +149,11 @@ def _print(rows: List[List[str]]) -> None:
         print("  ".join(text.rjust(width) for text, width in zip(row, widths)))
 
 
-def slowest_in(cells: Dict[int, Cell]) -> int:
-    """The rank that took longest by itself."""
-    return max(cells, key=lambda rank: (cells[rank].own, -rank))
+def slowest_in(cells: Dict[int, Cell]) -> Optional[int]:
+    """The rank that took longest by itself; None where several took as long."""
+    most = max(cell.own for cell in cells.values())
+    slowest = [rank for rank, cell in cells.items() if cell.own == most]
+    return slowest[0] if len(slowest) == 1 else None
 
 
 def _spread(cells: Dict[int, Cell]) -> int:
@@ -144,7 +168,7 @@ def _print_steps(table: Table, most: int) -> None:
         cells = table[step]
         slowest, patient = slowest_in(cells), max(cells, key=lambda rank: (cells[rank].waited, -rank))
         rows.append([str(step), str(len(cells)), _ms(statistics.median(cell.time for cell in cells.values())),
-                     f"rank {slowest}", _ms(cells[slowest].own), _ms(_spread(cells)),
+                     "-" if slowest is None else f"rank {slowest}", _ms(max(cell.own for cell in cells.values())), _ms(_spread(cells)),
                      _ms(statistics.mean(cell.waited for cell in cells.values())),
                      f"{_ms(cells[patient].waited)}, {patient}"])
     _print(rows)
@@ -176,6 +200,8 @@ def _verdict(ranks: List[Dict[str, Any]], table: Table) -> str:
     compared = sum(1 for cells in table.values() if len(cells) > 1)
     if len(ranks) < 2 or not compared:
         return "one rank only: nothing to compare"
+    if not any(row["slowest_in"] for row in ranks):
+        return f"no rank was slower than all others in any of {compared} steps"
     worst = max(ranks, key=lambda row: (row["slowest_in"], row["own_ns"]))
     behind = worst["own_ns"] - statistics.median(row["own_ns"] for row in ranks if row is not worst)
     return (f"rank {worst['rank']} was the slowest in {worst['slowest_in']} of {compared} steps; its median step is "
@@ -208,7 +234,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for host, clock in list(moved.items())[1:]:
         note(clock_text(host or "(no host name)", clock))
-    apart = sum(1 for one in traces for found in one.collectives if of_unknown_members(found.key, traces))
+    world = world_in(traces)
+    apart = sum(1 for one in traces for found in one.collectives if of_unknown_members(found.key, world))
     if apart:
         note(f"{apart:,} collectives are of a part of the ranks, and the traces do not tell of which: waiting in them counts as "
              "own time")
