@@ -60,6 +60,60 @@ def test_reads_as_json_does(form, chunk, packed, tmp_path, monkeypatch):
     assert trace.metadata == metadata and trace.notes == [] and not trace.truncated
 
 
+FRAMES = {str(n): {"category": "c", "name": 'f(},\n{") ' + "é" * (n % 7), "parent": n // 2, "n": {"a": [{}, {}]}} for n in range(40)}
+
+
+@pytest.mark.parametrize("chunk", [1, 64, 1000, 1 << 18])
+@pytest.mark.parametrize("indent", [None, 0, 2])
+@pytest.mark.parametrize("key, value", [("stackFrames", FRAMES), ("stackFrames", {}), ("stackFrames", None), ("stackFrames", [FRAMES, 1]),
+                                        ("merged", [{"rank": n, "x": [], "y": {}, "stackFrames": FRAMES, "name": ""} for n in (0, 1)])])
+def test_what_nobody_wants_is_read_past(key, value, indent, chunk, tmp_path, monkeypatch):
+    """Whatever it looks like, and wherever it stands; it is JSON that is read past."""
+    for text in (json.dumps({key: value, "traceEvents": EVENTS, "b": 2}, indent=indent),
+                 json.dumps({"traceEvents": EVENTS, key: value, "b": 2}, indent=indent)):
+        (tmp_path / "t.json").write_text(text)
+        monkeypatch.setattr(reader, "CHUNK", chunk)
+        with reader.open_trace(str(tmp_path / "t.json")) as trace:
+            trace.past_large = True
+            assert list(trace) == EVENTS and trace.metadata == {key: None, "b": 2} and trace.notes == []
+        assert read(tmp_path / "t.json")[1].metadata == {key: value, "b": 2}
+
+
+@pytest.mark.parametrize("text, said", [('{"1": {"a": 1} "2": {}}', "where ',' or '}'"), ('{"1": {"a": 1}, 2: {}}', "a key in double quotes"),
+                                        ('{"1": {"a": 1},}', "a key in double quotes"), ('{"1": {"a" 1}, "2": {"b": 1}}', "delimiter"),
+                                        ('{"1": {"a": 1}]', "where ',' or '}'")])
+def test_what_is_read_past_is_json(text, said, tmp_path):
+    (tmp_path / "t.json").write_text('{"traceEvents": [{}], "stackFrames": ' + text + ', "behind": "a text that is long enough"}')
+    with pytest.raises(Problem, match="byte ") as raised, reader.open_trace(str(tmp_path / "t.json")) as trace:
+        trace.past_large = True
+        list(trace)
+    assert said in str(raised.value)
+
+
+def test_a_cut_in_what_is_read_past(tmp_path):
+    text = json.dumps({"traceEvents": EVENTS, "stackFrames": FRAMES})
+    for end in range(text.index('"stackFrames"'), len(text), 7):
+        (tmp_path / "t.json").write_text(text[:end])
+        with reader.open_trace(str(tmp_path / "t.json")) as trace:
+            trace.past_large = True
+            assert list(trace) == EVENTS and trace.truncated, end
+
+
+def test_large_values_behind_the_events(tmp_path):
+    """Many frames of stacks, of one rank and of a merged trace: no command that reads the small ones refuses these."""
+    frames = "{" + ",\n".join(f'"{n}": {{"name": "{"f" * 500}", "parent": {n - 1}}}' for n in range(1, 130_000)) + "}"
+    assert len(frames) > reader.MAX_VALUE
+    event = json.dumps(dict(tool.span("aten::mm", 0.0, 5.0), sf=1))
+    path, merged = tmp_path / "t.json", tmp_path / "m.json"
+    path.write_text(f'{{"traceEvents": [\n{event}\n],\n"stackFrames": {frames}}}')
+    for command in (("top", path), ("check", path), ("events", path, "--name", "aten::*"), ("merge", path, "-o", merged),
+                    ("check", merged), ("events", merged), ("top", path, "--group-by-stack-n", 1)):
+        done = tool.cprof(*command)
+        assert done.rc == 0, (command, done.err)
+    assert "ffff" in done.out
+    tool.refused(tool.cprof("top", merged), "is merged of several ranks")
+
+
 def test_head_comes_before_the_events(tmp_path):
     path = tmp_path / "t.json"
     path.write_text('{"a": 1, "traceEvents": [{"ph": "X"}], "b": 2}')

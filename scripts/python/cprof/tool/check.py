@@ -84,6 +84,7 @@ def shown(event: Dict[str, Any]) -> str:
 def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
     """What is wrong with a trace, and how many events it holds. Raises a Problem for what is no trace."""
     with open_trace(path, progress) as trace:
+        trace.past_large = True
         found = Findings()
         columns = Columns()
         form, pairs = _Form(found), _Pairs(found, columns)

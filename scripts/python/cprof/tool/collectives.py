@@ -97,6 +97,7 @@ class Times:
     def read(self, progress: bool = True) -> "Times":
         """Goes through the file."""
         with open_trace(self.path, progress=progress) as trace:
+            trace.past_large = True
             head = trace.of_one_rank().head()
             self.base = base_of(head)
             for block in trace.blocks():

@@ -85,6 +85,7 @@ def _threads(path: Any, wanted: List[str], progress: bool) -> Callable[[Dict[str
     names: Dict[Any, str] = {}
     if not all(one.isdigit() for one in wanted):
         with open_trace(path, progress) as trace:
+            trace.past_large = True
             for event in trace:
                 if event.get("ph") == "M" and event.get("name") == "thread_name":
                     names[text_of(event.get("pid")), text_of(event.get("tid"))] = text_of(args_of(event).get("name"))
@@ -121,6 +122,7 @@ def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]]
         tests.append(_threads(path, thread, progress))
     if step:
         with open_trace(path, progress) as trace:
+            trace.past_large = True
             steps = _Steps(trace.of_one_rank(), step)
             trace.of_one_rank()  # it may say so behind the events
         known = {number for _, _, number in steps.found}
@@ -143,6 +145,7 @@ def events(path: Any, name: Any = None, category: Any = None, step: Any = None, 
     tests = _filters(path, _several(name), _several(category), _several(step), _several(device),
                      None if threads is None else [str(one) for one in threads], False)
     with open_trace(path) as trace:
+        trace.past_large = True
         yield from (event for event in trace if all(test(event) for test in tests))
 
 
@@ -150,6 +153,7 @@ def run(args: argparse.Namespace) -> int:
     tests = _filters(args.trace, args.name, args.category, args.step, args.device, args.thread, True)
     write, found = sys.stdout.write, False
     with open_trace(args.trace, not sys.stdout.isatty()) as trace:
+        trace.past_large = True
         for event in trace:
             if all(test(event) for test in tests):
                 found = True

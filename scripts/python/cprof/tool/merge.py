@@ -251,6 +251,7 @@ def _heads(paths: List[str]) -> List[Dict[str, Any]]:
     found = []
     for path in paths:
         with open_trace(path) as trace:
+            trace.past_large = True
             head = dict(trace.of_one_rank().head())
             if not {"baseTimeNanoseconds", "distributedInfo", "host_name"} <= head.keys():
                 for _ in trace.blocks():  # they may stand behind the events

@@ -68,6 +68,7 @@ def _single(inside: List[str], folder: str) -> List[str]:
     for path in inside:
         try:
             with open_trace(path) as trace:
+                trace.past_large = True
                 is_merged = trace.is_merged
         except Problem as problem:  # a run's folder may hold JSON of any kind
             note(f"{problem}: left out")

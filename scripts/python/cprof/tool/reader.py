@@ -30,6 +30,9 @@ from cprof.tool.progress import Progress
 
 CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
 MAX_VALUE = 64 << 20     # characters of one event or metadata value; more is no trace
+# Keys of the top level of any size: the frames of a trace's stacks, and what merge puts of all ranks behind the events. In each
+# how many levels have members of which each is small.
+LARGE = {"stackFrames": 1, "merged": 3}
 GZIP = b"\x1f\x8b"
 RANK_PIDS = 10_000       # process numbers of one rank in a merged trace: rank 0 begins at this
 MERGED = "merged_ranks"  # how many ranks a merged trace is made of
@@ -157,6 +160,8 @@ class Trace:
         self._lenient = path.endswith(".part")
         # May take the text of whole events, instead of their being read; False: it did not.
         self.take_text: Optional[Callable[[str], bool]] = None
+        # Values of LARGE keys are read past, as JSON but without being kept: the metadata has None for them.
+        self.past_large = False
         self._progress = progress if isinstance(progress, Progress) else Progress(os.path.basename(path)) if progress else None
         self._source = _Source(path, self._lenient, self._progress)
         if self._progress:
@@ -290,12 +295,7 @@ class Trace:
 
     def _key(self) -> bool:
         """Reads `"key": value`. False where the events begin."""
-        if self._next_char() != '"':
-            raise self._unexpected("a key in double quotes")
-        key = self._value()
-        if self._next_char() != ":":
-            raise self._unexpected("':' behind a key")
-        self._at += 1
+        key = self._member_key()
         if key == "traceEvents":
             if self._next_char() not in ("[", ""):
                 raise self._bad("traceEvents is no array")
@@ -304,8 +304,21 @@ class Trace:
             self._at += 1
             self._begin_events()
             return False
-        self.metadata[key] = self._value()
+        levels = LARGE.get(key, 0) if type(key) is str else 0
+        if self.past_large and levels:
+            self.metadata[key] = self._past(levels)
+        else:
+            self.metadata[key] = self._value(sys.maxsize if levels else MAX_VALUE)
         return True
+
+    def _member_key(self) -> str:
+        if self._next_char() != '"':
+            raise self._unexpected("a key in double quotes")
+        key = self._value()
+        if self._next_char() != ":":
+            raise self._unexpected("':' behind a key")
+        self._at += 1
+        return key
 
     def _begin_events(self) -> None:
         self._has_events, self._stage = True, "events"
@@ -391,7 +404,50 @@ class Trace:
 
     # ---- values and characters ----
 
-    def _value(self) -> Any:
+    def _past(self, levels: int) -> None:
+        """Reads past the value that begins here, whose members are read one by one down to so many levels."""
+        opening = self._next_char()
+        if not levels or opening not in ("{", "["):
+            self._value()
+            return
+        self._at += 1
+        closing = "}" if opening == "{" else "]"
+        more = self._next_char() != closing
+        refused = -1  # the text that did not do as a block: its members are read one by one
+        while more:
+            if levels == 1 and opening == "{" and refused != self._behind:
+                if self._past_members():
+                    continue
+                refused = self._behind
+            if opening == "{":
+                self._member_key()
+            self._past(levels - 1)
+            more = self._next_char() == ","
+            if more:
+                self._at += 1
+        if self._next_char() != closing:
+            raise self._unexpected(f"',' or {closing!r} behind a value")
+        self._at += 1
+
+    def _past_members(self) -> bool:
+        """Reads past all members of an object in the text read but the last, at one go, as _fast_block() does. False where that does
+        not do."""
+        while len(self._text) - self._at < CHUNK and self._fill():
+            pass
+        end = self._text.rfind("},", self._at)
+        if end < 0:
+            return False
+        block = "{" + self._text[self._at:end + 1] + "}"
+        try:
+            parsed = self._scan(block)[1]
+        except (ValueError, RecursionError):
+            return False
+        if parsed != len(block):
+            return False
+        self._at = end + 2
+        return True
+
+    def _value(self, most: int = MAX_VALUE) -> Any:
         """The JSON value that begins here; afterwards we stand behind it."""
         self._next_char()
         while True:
@@ -411,8 +467,8 @@ class Trace:
             except ValueError:
                 raise self._bad("a number of more digits than Python takes") from None
             size = len(self._text) - self._at
-            if size > MAX_VALUE:
-                raise self._bad(f"a value of more than {MAX_VALUE >> 20} MB")
+            if size > most:
+                raise self._bad(f"a value of more than {most >> 20} MB")
             if not self._fill(size):
                 if error is None:
                     continue

@@ -354,6 +354,7 @@ class Wanted(NamedTuple):
 def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     """Reads a trace of one rank to its end."""
     reading = _Reading(wanted)
+    trace.past_large = not wanted.stacks
     head = trace.of_one_rank().head()
     reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
     reading.since = to_ns(head.get("recorded_from")) or -LIMIT
