@@ -17,7 +17,7 @@ struct flops_count {
 
 struct flops_row;
 
-/* Makes the table ready. Once, before the callbacks are registered. */
+/* Makes the table ready, once torch_api.layout is known. Once, before the callbacks are registered. */
 void flops_start(void);
 
 /* The row of the operator with this name; NULL: it is not in the table. len: bytes of the name. */

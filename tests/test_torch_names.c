@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "preload/flops.h"
+#include "preload/torch.h"
+#include "preload/torch_layout.h"
 
 static struct thread_log *log_;
 static struct known_name room;
@@ -20,6 +22,7 @@ static void setup(void)
     ck_assert(thread_log_start(1u << 16));
     log_ = thread_log_get();
     ck_assert_ptr_nonnull(log_);
+    torch_api.layout = torch_layout_find(2, 13, true);
     flops_start();
 }
 
