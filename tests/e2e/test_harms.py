@@ -86,6 +86,11 @@ HARMS = {
         "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
     "step 0 of every run takes memory and time": ["unit writer step_0_is_kept_up_to_a_limit",
                                                   "e2e exit program_that_records_much_and_marks_no_step"],
+    "the profiler's threads keep a program alive": ["e2e exit a_main_thread_that_leaves_before_the_others",
+                                                    "e2e exit sigterm_ends_a_program_whose_main_thread_has_left"],
+    "lines for people go into a file of the program's, or stop it": ["e2e exit a_file_that_has_the_number_of_standard_error",
+                                                                     "e2e exit standard_error_that_nobody_reads"],
+    "a trace takes the place of a device": ["e2e export export_into_a_device", "e2e export export_into_a_fifo"],
 }
 
 
