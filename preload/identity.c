@@ -18,7 +18,6 @@
 #include "preload/rank.h"
 #include "writer/writer.h"
 
-#define BLOCKED_LEAST 48 /* of 64 signals */
 #define ANCESTORS     32 /* looked at */
 #define BLOCKED_LEAST 48 /* of 64 signals */
 

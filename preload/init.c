@@ -430,7 +430,7 @@ void cprof_cuda_alive(void)
         atexit(cprof_at_exit);
 }
 
-/* Another thread that ends the process (a watchdog's _exit()) would end it in the middle of the save. */
+/* Another thread that ends the process (a watchdog's _exit) would end it in the middle of the save. */
 static void wait_for_save(pid_t saver)
 {
     if (saver == (pid_t)syscall(SYS_gettid))
