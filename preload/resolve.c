@@ -123,8 +123,8 @@ __attribute__((visibility("default"))) int resolve_dlclose(void *handle)
     unwind_refresh(); /* what is recorded of it has its name */
     atomic_fetch_add(&resolve_closings, 1);
     int result = next(handle);
+    unwind_refresh(); /* before it is over, see unwind_frames() */
     atomic_fetch_add(&resolve_closings, UINT32_MAX);
-    unwind_refresh();
     return result;
 }
 

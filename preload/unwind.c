@@ -10,6 +10,7 @@
 #include "preload/guard.h"
 #include "preload/lines.h"
 #include "preload/readable.h"
+#include "preload/resolve.h"
 #include "writer/writer.h"
 
 #define OWN_FRAMES 12u /* of cprof itself, at the most */
@@ -65,8 +66,8 @@ uint32_t unwind_object(const void *pc)
 {
     uint32_t number = objects_at((uintptr_t)pc);
     if (__builtin_expect(number == OBJECTS_GAP, 0)) {
+        number = objects_look_at((uintptr_t)pc);
         unwind_refresh();
-        number = objects_at((uintptr_t)pc);
     }
     return number;
 }
@@ -107,6 +108,9 @@ void unwind_start(void)
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
+    /* Else it is as it was where something is closed by now, and there may be code again that is on this stack. */
+    if (__builtin_expect(resolve_is_closing(atomic_load(&resolve_closings)), 0))
+        unwind_refresh();
     int cancel =
         cancel_off(); /* it reads files of debug information, and forks wait for who is inside */
     loader_enter();   /* it looks up code that it has not met yet */

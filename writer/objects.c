@@ -323,13 +323,22 @@ static void look_closer(const struct dl_phdr_info *info)
         atomic_fetch_add(&losses, 1);
 }
 
-static int look(struct dl_phdr_info *info, size_t size, void *unused)
+/* What is asked of a look: the number at an address, which none can change meanwhile. */
+struct question {
+    uint64_t address;
+    uint32_t number;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    (void)size, (void)unused;
+    struct question *q = arg;
+    (void)size;
     if (atomic_exchange_explicit(&looking, true, memory_order_acquire))
         return 1;
     if (info->dlpi_adds != loads || info->dlpi_subs != unloads)
         look_closer(info);
+    if (q)
+        q->number = number_at(q->address);
     atomic_store_explicit(&looking, false, memory_order_release);
     return 1;
 }
@@ -338,6 +347,13 @@ uint32_t objects_look(void)
 {
     loader_walk(look, NULL);
     return atomic_load(&losses);
+}
+
+uint32_t objects_look_at(uint64_t address)
+{
+    struct question q = {address, OBJECTS_GAP};
+    loader_walk(look, &q);
+    return q.number;
 }
 
 const struct elf_object *objects_find(uint64_t address, uint32_t number)

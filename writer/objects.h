@@ -32,7 +32,11 @@ uint32_t objects_look(void);
 uint32_t objects_at(uint64_t address);
 #define OBJECTS_FIRST 0u /* the first that was there: none was unloaded there */
 #define OBJECTS_GAP                                                                                \
-    UINT32_MAX /* what was there is unloaded; if there is code by now, it takes a look to know of what */
+    UINT32_MAX /* what was there is unloaded, or another thread looks; it takes objects_look_at() to know */
+
+/* The same as of a look that it makes, so that OBJECTS_GAP says that there is no code. Any thread; as objects_look(). In a handler of signals
+ * that came in a look of its thread it is OBJECTS_GAP. */
+uint32_t objects_look_at(uint64_t address);
 
 /* The object of an address that objects_at() gave `number` for; NULL: it is not known. Any thread. */
 const struct elf_object *objects_find(uint64_t address, uint32_t number);
