@@ -293,6 +293,17 @@ def test_a_pid_that_is_used_again(tmp_path, left):
         running.end(signal.SIGKILL)
 
 
+def test_a_program_that_is_only_called_cprof(tmp_path, left):
+    """No writer of cprof's has its pid, though its threads have the name."""
+    shutil.copy(shutil.which("sleep"), tmp_path / "cprof")
+    with subprocess.Popen([tmp_path / "cprof", "100"]) as process:
+        path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{process.pid}.0.part", left.name)
+        path.write_bytes(left.new)
+        done = cprof("recover", path)
+        process.kill()
+    assert done.returncode == 0, done.stderr
+
+
 APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]  # as in a container: processes there have numbers of their own
 needs_unshare = pytest.mark.skipif(not shutil.which("unshare") or subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0,
                                    reason="no other pid namespace can be made here")

@@ -15,6 +15,7 @@ LOOK_S, POLL_S = 2.0, 0.1  # eight flushes, 250 ms apart
 OLD_S = 3600.0             # what was changed before that need not be looked at: no two machines' clocks are that far apart
 
 CLOCK_S = 2.0              # what times of a file system and of processes are apart at most on one machine
+BLOCKED_LEAST = 48         # of 64 signals that a thread of cprof's takes none of
 
 Stamp = Optional[Tuple[int, int, int]]
 
@@ -90,12 +91,19 @@ def _started(pid: int) -> float:
 
 
 def _has_writer(pid: str) -> bool:
-    """Whether this process has a thread of cprof's."""
+    """Whether this process has a thread of cprof's. A program may itself be called cprof, and so are then its threads: not its first
+    one, nor one that takes signals (preload/identity.c knows it by the same)."""
     try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/comm", errors="replace") as file:
-                if file.read() == "cprof\n":
-                    return True
+        return any(_is_writer(f"/proc/{pid}/task/{task}") for task in os.listdir(f"/proc/{pid}/task") if task != pid)
     except OSError:
-        pass
-    return False
+        return False
+
+
+def _is_writer(task: str) -> bool:
+    try:
+        with open(f"{task}/status", errors="replace") as file:
+            status = file.read()
+    except OSError:
+        return False
+    blocked = re.search(r"^SigBlk:\s*(\w+)$", status, re.M)
+    return status.startswith("Name:\tcprof\n") and blocked is not None and bin(int(blocked[1], 16)).count("1") > BLOCKED_LEAST
