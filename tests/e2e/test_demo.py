@@ -7,6 +7,7 @@ The picture goes to build/e2e/pictures; with UPDATE=1 to tests/e2e/pictures, whe
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -90,12 +91,28 @@ def test_operators_nest_and_arrows_arrive(trace):
     assert len(arrows) == 4 and {row["name"] for row in arrows} == {"aten::addmm"}
 
 
-@perfetto.needed
-def test_picture(trace, tmp_path):
+def picture_of(trace, name, **view):
     folder = ROOT / "tests/e2e/pictures" if os.environ.get("UPDATE") else BUILD / "e2e/pictures"
     folder.mkdir(parents=True, exist_ok=True)
-    spans = perfetto.query(trace, "select ts, dur from slice where name glob 'ProfilerStep#*' order by ts")
-    picture = folder / "demo.png"
-    perfetto.screenshot(trace, picture, start=spans[1]["ts"], end=spans[2]["ts"] + spans[2]["dur"])
+    picture = folder / name
+    perfetto.screenshot(trace, picture, **view)
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert picture.stat().st_size > 20000, "an empty page compresses to less"
+
+
+@perfetto.needed
+def test_picture(trace):
+    spans = perfetto.query(trace, "select ts, dur from slice where name glob 'ProfilerStep#*' order by ts")
+    picture_of(trace, "demo.png", start=spans[1]["ts"], end=spans[2]["ts"] + spans[2]["dur"])
+
+
+@perfetto.needed
+def test_picture_of_a_stack(tmp_path):
+    """Of the same program with stacks; the operator's is among its arguments, down to the line of the script."""
+    support.run([sys.executable, ROOT / "tests/e2e/train_cnn.py"], tmp_path, WITH_STACK=1)
+    trace, = support.files(tmp_path, ".json")
+    step = perfetto.query(trace, "select ts, dur from slice where name = 'ProfilerStep#2'")[0]
+    shown = perfetto.query(trace, "select s.id as id, a.string_value as stack from slice s join args a using (arg_set_id) where s.name = 'aten::conv2d' "
+                                  f"and a.key = 'args.Call stack' and s.ts > {step['ts']} order by s.ts")[0]
+    assert re.search(r"torch/nn/modules/conv\.py\(\d+\): forward;.*train_cnn\.py\(\d+\): main;", shown["stack"])
+    picture_of(trace, "stack.png", start=step["ts"], end=step["ts"] + step["dur"], select=shown["id"], details=True)
