@@ -206,7 +206,7 @@ static void enqueue(const struct saved_trace *trace, const struct saved_file *fi
 void after_trace(const struct saved_trace *trace)
 {
     struct saved_file file;
-    if (!saved_look(&file, trace->path))
+    if (!saved_look(&file, trace))
         return;
     char *remote = remote_name(trace);
     saved_add_line(trace, &file, remote, config->num_traces_to_keep);

@@ -185,7 +185,7 @@ static void cprof_thread_began(void)
 /* Who wants each whole trace, in this order. A handler may export what it is told of. cprof thread. */
 static void trace_ready(const struct saved_trace *trace)
 {
-    saved_set_last(trace->path);
+    saved_set_last(trace);
     handlers_trace_ready(trace);
     after_trace(trace);
     trigger_trace(trace);

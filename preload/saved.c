@@ -27,11 +27,12 @@ struct kept {
     struct saved_file file;
 };
 
-static struct kept *oldest, **newest = &oldest;
+static struct kept *oldest; /* by window */
 static int64_t n_kept;
 
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_path[PATH_MAX]; /* under last_lock */
+static uint64_t last_window;     /* cprof thread */
 
 /* What the file is and when it was made, where the file system tells: an inode's number is used again. */
 static bool look(const char *path, struct saved_file *file)
@@ -48,11 +49,12 @@ static bool look(const char *path, struct saved_file *file)
     return true;
 }
 
-bool saved_look(struct saved_file *file, const char *path)
+bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 {
-    if (!look(path, file))
+    if (!look(trace->path, file))
         return false;
-    file->path = strdup(path);
+    file->window = trace->window;
+    file->path = strdup(trace->path);
     return file->path != NULL;
 }
 
@@ -89,11 +91,11 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
         n = snprintf(line, size,
                      "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64
                      ", \"world_size\": %" PRId64 ", %s, \"first_step\": %" PRId64
-                     ", \"last_step\": %" PRId64 ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64
+                     ", \"last_step\": %" PRId64 ", \"began_ns\": %" PRId64 ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64
                      ", \"events\": %" PRIu64 ", \"lost\": %" PRIu64
                      ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64 "}\n",
                      (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size,
-                     time, trace->first_step, trace->last_step, on, path, file->size, trace->events,
+                     time, trace->first_step, trace->last_step, trace->began_ns, on, path, file->size, trace->events,
                      trace->lost, trace->partial ? "true" : "false", name ? name : "null", keep);
     free(path);
     free(run);
@@ -201,15 +203,15 @@ void saved_retain(struct saved_file *file, int64_t keep)
         free(file->path);
         return;
     }
-    *kept = (struct kept){NULL, *file};
-    *newest = kept;
-    newest = &kept->next;
+    struct kept **at = &oldest;
+    while (*at && (*at)->file.window <= file->window)
+        at = &(*at)->next;
+    *kept = (struct kept){*at, *file};
+    *at = kept;
     n_kept++;
     while (n_kept > keep) {
         struct kept *gone = oldest;
         oldest = gone->next;
-        if (!oldest)
-            newest = &oldest;
         n_kept--;
         remove_file(&gone->file);
         free(gone->file.path);
@@ -219,10 +221,13 @@ void saved_retain(struct saved_file *file, int64_t keep)
 
 /* ---- the last one ---- */
 
-void saved_set_last(const char *path)
+void saved_set_last(const struct saved_trace *trace)
 {
+    if (trace->window < last_window)
+        return;
+    last_window = trace->window;
     pthread_mutex_lock(&last_lock);
-    snprintf(last_path, sizeof last_path, "%s", path);
+    snprintf(last_path, sizeof last_path, "%s", trace->path);
     pthread_mutex_unlock(&last_lock);
 }
 

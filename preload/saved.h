@@ -19,10 +19,11 @@ struct saved_file {
     uint64_t device, inode;
     int64_t born_ns; /* wall clock; 0: the file system does not tell */
     uint64_t size;   /* bytes */
+    uint64_t window; /* of the trace (struct saved_trace) */
 };
 
-/* Looks at the file; false, and nothing is owned: it is not there, or no memory. */
-bool saved_look(struct saved_file *file, const char *path);
+/* Looks at the trace's file; false, and nothing is owned: it is not there, or no memory. */
+bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 
 /* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that ranks do not mix theirs. remote: the
  * name it is uploaded as, or NULL. One line on stderr, once, when that fails. Takes 250 ms more where the list ends within a line: either
@@ -30,16 +31,16 @@ bool saved_look(struct saved_file *file, const char *path);
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep);
 
-/* The file is the newest of those that may go: removes the oldest while there are more than `keep` (-1: never). Takes it over. */
+/* The file is one of those that may go: removes that of the earliest window while there are more than `keep` (-1: never). Takes it over. */
 void saved_retain(struct saved_file *file, int64_t keep);
 
 /* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved it. cprof thread. */
 void saved_drop_table(const char *trace);
 
-/* Remembers it as the last whole trace. */
-void saved_set_last(const char *path);
+/* Remembers it, if it is of the latest window so far. */
+void saved_set_last(const struct saved_trace *trace);
 
-/* The path of the last whole trace into out; false: there is none yet. Any thread; takes a lock. */
+/* The path of the whole trace of the latest window into out; false: there is none yet. Any thread; takes a lock. */
 bool saved_last(char *out, size_t size);
 
 #endif

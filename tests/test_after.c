@@ -359,8 +359,9 @@ START_TEST(a_line_of_the_list_is_its_own)
     if (!cut)
         ck_assert_int_eq(pthread_create(&writing, NULL, write_the_rest, other), 0);
     struct saved_file file;
-    ck_assert(saved_look(&file, trace));
-    saved_add_line(&(struct saved_trace){.path = trace, .first_step = 3}, &file, NULL, -1);
+    struct saved_trace about = {.path = trace, .first_step = 3};
+    ck_assert(saved_look(&file, &about));
+    saved_add_line(&about, &file, NULL, -1);
     if (!cut)
         pthread_join(writing, NULL);
     fclose(other);

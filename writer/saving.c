@@ -55,6 +55,8 @@ static void tell(const struct window *w, const char *path, const struct writer_o
                                 .first_step = w->first_step,
                                 .last_step = w->last_step,
                                 .time = w->time,
+                                .window = w->serial,
+                                .began_ns = clock_wall_ns(w->start),
                                 .events = w->events,
                                 .lost = w->lost_total,
                                 .partial = w->partial,

@@ -230,6 +230,9 @@ struct saved_trace {
     const char *path;              /* absolute; valid during the call */
     int64_t first_step, last_step; /* last_step: the last whole one; first_step - 1 when none is */
     struct train_time time;        /* at its end */
+    /* Of this process' windows, in the order in which they began: 1, 2 … One that waits for spans is whole after later ones. */
+    uint64_t window;
+    int64_t began_ns; /* wall clock */
     uint64_t events, lost;
     bool partial;  /* cut short by exit */
     bool markless; /* of a program, or of a part of one, without step marks */

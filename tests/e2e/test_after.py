@@ -193,6 +193,20 @@ def test_newest_traces_stay(tmp_path):
     assert run(python("steps(6)"), tmp_path / "all", **CYCLE, NUM_TRACES_TO_KEEP=-1).names[0] == "rank0.1.pt.trace.json"
 
 
+# A span of the first step that stays open: the first window waits for it while the others become whole.
+HELD = "import cprof\npush('over all')\nsteps(6, 0.01)\ntime.sleep(1.5)\nprint(cprof.export_chrome_trace(sys.argv[1]))\npop()"
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_newest_traces_stay_however_late_others_become_whole(tmp_path, keep):
+    result = run(python(HELD, tmp_path / "last.json"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=keep, env={"PYTHONPATH": str(ROOT / "scripts/python")})
+    assert result.out == "True\n" and result.names == [f"rank0.{n}.pt.trace.json" for n in range(7 - keep, 7)]
+    saved_ns = {line["path"]: line["saved_ns"] for line in map(json.loads, (tmp_path / "t/saved_traces.jsonl").read_text().splitlines())}
+    assert max(saved_ns, key=saved_ns.get) != str(tmp_path / "t/rank0.6.pt.trace.json"), "the order was that of training anyway"
+    assert [time.batch for time, _ in cprof.saved_traces(tmp_path / "t")] == list(range(7 - keep, 7))
+    assert step_numbers(load(tmp_path / "last.json")) == [5]
+
+
 def test_none_stay_when_a_command_has_taken_them(tmp_path):
     (tmp_path / "taken").mkdir()
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0,

@@ -36,7 +36,7 @@ MOST_RANKS = 1 << 20  # what a line says of its rank is a place in a list
 def _is_sound(line: dict) -> bool:
     """Whether a line holds what the library writes (preload/saved.c)."""
     return (all(type(line[key]) is int for key in ("rank", "world_size", "keep", "saved_ns")) and
-            type(line["path"]) is str and type(line["run_name"]) is str and
+            type(line.get("began_ns", 0)) is int and type(line["path"]) is str and type(line["run_name"]) is str and
             0 <= line["rank"] < MOST_RANKS and line["world_size"] <= MOST_RANKS and
             all(type(value) in (int, float) for value in line["timestamp"].values()))
 
@@ -61,7 +61,8 @@ def lines_of(folder: Folder) -> Iterable[dict]:
 
 def _moments(lines: List[dict]) -> List[List[dict]]:
     """The lines of one run by the moment they were saved at, oldest first: the nth trace that a rank saved at a batch belongs to
-    the nth of every other rank. The order is that of the rank with most traces, because ranks are not in step."""
+    the nth of every other rank. The order is that in which the windows of the rank with most traces began, because ranks are not in step and
+    a window that waits for spans is saved after later ones."""
     moments: dict = {}
     seen: dict = {}
     for line in lines:
@@ -73,7 +74,7 @@ def _moments(lines: List[dict]) -> List[List[dict]]:
     leader = max(sorted(count), key=count.__getitem__)
 
     def order(moment: List[dict]) -> int:
-        return min(line["saved_ns"] for line in moment if line["rank"] == leader or leader not in {o["rank"] for o in moment})
+        return min(line.get("began_ns", line["saved_ns"]) for line in moment if line["rank"] == leader or leader not in {o["rank"] for o in moment})
 
     return sorted(moments.values(), key=order)
 
