@@ -257,6 +257,14 @@ def test_saved_traces_as_composer_has_them(tmp_path):
     assert cprof.saved_traces(tmp_path / "nothing") == []
 
 
+def test_saved_traces_of_files_in_folders(tmp_path):
+    """Each folder has a list of its own."""
+    run(python("steps(3)"), tmp_path, **CYCLE, FILENAME="at{batch}/rank{rank}.json")
+    assert not (tmp_path / "saved_traces.jsonl").exists()
+    assert cprof.saved_traces(tmp_path)[-1][1] == [str(tmp_path / "at3/rank0.json")] and len(cprof.saved_traces(tmp_path)) == 3
+    assert len(cprof.saved_traces(tmp_path / "at2")) == 1
+
+
 def test_a_trace_of_the_lists_name_stays_whole(tmp_path):
     result = run(python("steps(3)"), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=2, FILENAME="saved_traces.jsonl")
     assert result.rc == 0 and len(result.complaints) == 1 and "saved_traces.jsonl: cannot add the trace to the list: File exists" in result.complaints[0]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import os
 from typing import Iterable, List, NamedTuple, Optional, Tuple, Union
@@ -59,6 +60,13 @@ def lines_of(folder: Folder) -> Iterable[dict]:
         yield line
 
 
+def _lists_in(folder: Folder) -> List[Folder]:
+    """The folder, or, where it has no list itself, those below that have one: names of files may hold folders."""
+    if os.path.exists(os.path.join(folder, LIST_NAME)):
+        return [folder]
+    return sorted(path for path, _, names in os.walk(folder) if LIST_NAME in names)
+
+
 def _moments(lines: List[dict]) -> List[List[dict]]:
     """The lines of one run by the moment they were saved at, oldest first: the nth trace that a rank saved at a batch belongs to
     the nth of every other rank. The order is that in which the windows of the rank with most traces began, because ranks are not in step and
@@ -80,12 +88,12 @@ def _moments(lines: List[dict]) -> List[List[dict]]:
 
 
 def saved_traces(folder: Union[Folder, Iterable[Folder]]) -> SavedTraces:
-    """The traces that runs have saved in a folder (or in several, where each rank has its own): a list of (timestamp, paths), newest
+    """The traces that runs have saved in a folder, or below it (or in several, where each rank has its own): a list of (timestamp, paths), newest
     last. The index of a path is the global rank that wrote it, None when that rank saved none then; it is valid on that
     rank's node. As in Composer's TorchProfiler.saved_traces there are at most CPROF_NUM_TRACES_TO_KEEP entries of a run."""
     folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
     by_path: dict = {}
-    for one in folders:
+    for one in itertools.chain.from_iterable(map(_lists_in, folders)):
         for line in lines_of(one):
             by_path.pop((line["rank"], line["path"]), None)  # a later run may have replaced a file
             by_path[line["rank"], line["path"]] = line
