@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -79,6 +80,7 @@ static __thread bool in_handler;
 static __thread const char *asked_from;
 static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
+static __thread bool epoch_pending; /* see steps_end_epoch_next() */
 
 /* The holder cannot be cancelled: what an edge does reads files and calls CUPTI, and others would wait for ever. */
 static void lock(void)
@@ -572,6 +574,8 @@ void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, 
     marked_here++;
     serve(&(struct request){
         .kind = EDGE_STEP, .source = source, .ticks = ticks, .samples = samples, .tokens = tokens});
+    if (epoch_pending && steps_listen_to(source))
+        steps_end_epoch(false);
     if (atomic_load(&cprof_life) == LIFE_AWAKE && steps_current() > 0)
         trigger_start(config); /* a helper of a traced process turned out to be a rank */
 }
@@ -583,7 +587,19 @@ uint32_t steps_marked_here(void)
 
 void steps_end_epoch(bool told)
 {
+    epoch_pending = false;
     serve(&(struct request){.kind = EDGE_EPOCH, .called = told});
+}
+
+void steps_end_epoch_next(void)
+{
+    epoch_pending = true;
+}
+
+void steps_end_pending_epoch(void)
+{
+    if (epoch_pending)
+        steps_end_epoch(false);
 }
 
 void steps_region(bool begins)
@@ -657,12 +673,28 @@ static void say_unreached(int64_t steps)
              (long long)steps, steps == 1 ? "" : "s", text);
 }
 
+/* Who counts in epochs would else look for the traces of the others, or take all steps for those of the first. */
+static void say_no_epoch(int64_t steps)
+{
+    log_info("no end of an epoch was seen in %lld step%s, and CPROF_%s counts in epochs: "
+             "cprof_epoch(), in Python cprof.epoch(), tells it (Lightning's and Composer's trainers "
+             "leave a DataLoader before it is exhausted)",
+             (long long)steps, steps == 1 ? "" : "s",
+             schedule.scope == SCHEDULE_EPOCH ? "SCHEDULE_SCOPE=epoch" : "FILENAME");
+}
+
+static bool counts_epochs(void)
+{
+    return schedule.scope == SCHEDULE_EPOCH || strstr(config->filename, "epoch}");
+}
+
 void steps_finish(void)
 {
     if (!lock_for_exit())
         return;
     bool unreached = running && !wanted && atomic_load(&step) > 0 && !chooser &&
                      config->trigger == CONFIG_TRIGGER_OFF;
+    bool epochless = running && atomic_load(&step) > 0 && done.epoch == 0 && counts_epochs();
     if (running) {
         struct step_edge edge = {.step = atomic_load(&step),
                                  .ended = (enum action)atomic_load(&action),
@@ -679,4 +711,6 @@ void steps_finish(void)
     unlock();
     if (unreached)
         say_unreached(atomic_load(&step));
+    else if (epochless)
+        say_no_epoch(atomic_load(&step));
 }

@@ -42,6 +42,12 @@ uint32_t steps_marked_here(void);
  * call that tells what was just seen does not count twice. Any thread, as steps_mark(). */
 void steps_end_epoch(bool told);
 
+/* They will have been one with the next step that this thread marks and that counts, or by steps_end_pending_epoch() before. */
+void steps_end_epoch_next(void);
+
+/* Ends it now if this thread has said so; its next step is of another epoch. */
+void steps_end_pending_epoch(void);
+
 /* A region of the program begins or ends in which the schedule applies, from its step 0 on. What came before the first one is thrown
  * away if it can be; outside nothing is recorded. Inside a region only depth is counted; an end without a beginning does nothing.
  * Any thread. */

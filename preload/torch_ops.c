@@ -238,12 +238,17 @@ void cprof_optimizer_ended(const void *optimizer)
 static _Atomic bool batch_in_work;
 
 /* Epochs, as one thread sees them: an iterator whose batches it makes steps of ends in StopIteration. Loops of validation in between
- * make none. Iterators are identities, never followed. */
+ * make none. Where batches are fetched ahead, by Accelerate or by the program, the last step comes behind that. Iterators are identities,
+ * never followed. */
 static __thread struct {
     const void *range;   /* torch's range of the fetch that is going on */
     const void *fetched; /* the iterator that the last batch came from */
     const void *trained; /* the last one whose batch was followed by a step */
     uint32_t marks;      /* steps_marked_here() when that batch came */
+    const void *counted; /* the iterator that the rest is of */
+    uint64_t batches;    /* of it so far */
+    uint64_t stepless;   /* of these, followed by the next fetch without a step in between */
+    bool first_stepless; /* the first one was */
 } epoch;
 
 static const void *batch_iterator(void)
@@ -251,13 +256,43 @@ static const void *batch_iterator(void)
     return python_first_local("__next__", "dataloader.py");
 }
 
+/* Of a batch that is followed by a fetch: whether steps were made of it before. */
+static void note_batch(void)
+{
+    if (epoch.marks != steps_marked_here()) {
+        epoch.trained = epoch.fetched;
+        return;
+    }
+    epoch.stepless++;
+    epoch.first_stepless = epoch.first_stepless || epoch.batches == 1;
+}
+
+static void count_batch(const void *iterator)
+{
+    if (iterator != epoch.counted) {
+        epoch.counted = iterator;
+        epoch.batches = epoch.stepless = 0;
+        epoch.first_stepless = false;
+    }
+    epoch.batches++;
+}
+
+/* Whether a batch that was fetched is still to be worked on: one more fetch than steps, and it was the first. Accelerate is asked by its
+ * frame, because it may make a step of several batches. */
+static bool fetches_ahead(void)
+{
+    return (epoch.batches > 1 && epoch.stepless == 1 && epoch.first_stepless) ||
+           python_first_local("__iter__", "accelerate/data_loader.py");
+}
+
 static void fetch_began(const void *range)
 {
+    steps_end_pending_epoch();
     epoch.range = range;
     if (steps_listen_to(STEP_DATALOADER) && atomic_exchange(&batch_in_work, false))
         steps_mark(STEP_DATALOADER, 0);
-    if (epoch.fetched && epoch.marks != steps_marked_here())
-        epoch.trained = epoch.fetched;
+    if (epoch.fetched)
+        note_batch();
 }
 
 /* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the next epoch's first fetch ends
@@ -272,14 +307,19 @@ static void fetch_ended(void)
             atomic_store(&batch_in_work, true);
         epoch.fetched = iterator;
         epoch.marks = steps_marked_here();
+        count_batch(iterator);
         return;
     }
     bool trained = iterator && iterator == epoch.trained;
     epoch.fetched = NULL;
     if (how == PYTHON_STOPPED && trained) {
         epoch.trained = NULL;
-        steps_end_epoch(false);
+        if (fetches_ahead())
+            steps_end_epoch_next();
+        else
+            steps_end_epoch(false);
     }
+    epoch.counted = NULL;
 }
 
 /* The callbacks stay in torch's list in a forked child. One that trains is told, once, that nobody looks. */

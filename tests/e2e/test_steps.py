@@ -107,6 +107,7 @@ def test_steps_without_operators(tmp_path):
 
 @both_pythons
 @pytest.mark.parametrize("loop,epochs", [("plain", [5, 5, 5]), ("workers", [5, 5, 5]), ("accumulated", [2, 2, 2]),
+                                         ("ahead", [5, 5, 5]), ("accelerate", [3, 3, 3]),
                                          ("stream", [4, 7]), ("left", [])])
 def test_dataloaders_end_epochs(loop, epochs, which, tmp_path):
     """An exhausted DataLoader whose batches led to steps ends an epoch; loops of validation, wherever they stand, and
@@ -121,6 +122,15 @@ def test_dataloaders_end_epochs(loop, epochs, which, tmp_path):
         if epoch < len(epochs) and in_epoch == epochs[epoch]:
             epoch, in_epoch = epoch + 1, 0
     assert set(wanted) <= set(done.names) and len(done.names) <= len(wanted) + 1  # one for what follows the last step
+
+
+def test_epochs_that_are_not_seen_are_said(tmp_path):
+    """Only where the settings count in epochs."""
+    done = run("epochs.py", tmp_path / "a", "left", SCHEDULE_SCOPE="epoch", WARMUP=0, ACTIVE=1)
+    assert len(done.complaints) == 1 and done.complaints[0].startswith("no end of an epoch was seen in 9 steps, and CPROF_SCHEDULE_SCOPE=epoch counts")
+    assert "CPROF_FILENAME counts" in run("epochs.py", tmp_path / "b", "left", FILENAME="{epoch}-{batch}.json").complaints[0]
+    assert run("epochs.py", tmp_path / "c", "plain", SCHEDULE_SCOPE="epoch").complaints == []
+    assert run("epochs.py", tmp_path / "d", "left").complaints == []
 
 
 def test_epoch_scope_with_a_dataloader(tmp_path):

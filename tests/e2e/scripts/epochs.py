@@ -55,6 +55,50 @@ def accumulated():
                 train(batch)
 
 
+def ahead():
+    """Each batch is fetched before the one in front of it is worked on, as prefetchers do."""
+    loader, other = DataLoader([torch.ones(8)] * 5), DataLoader([torch.ones(8)] * 3)
+    for _ in range(3):
+        epochs.append(0)
+        batches = iter(loader)
+        batch = next(batches)
+        while batch is not None:
+            following = next(batches, None)
+            train(batch)
+            batch = following
+        validate(other)
+
+
+# What Accelerate makes of a loader, known by where its code lies.
+SHARD = """
+class Shard:
+    def __init__(self, loader):
+        self.loader = loader
+    def __iter__(self):
+        batches = iter(self.loader)
+        batch = next(batches)
+        while True:
+            try:
+                following = next(batches)
+            except StopIteration:
+                yield batch
+                return
+            yield batch
+            batch = following
+"""
+
+
+def accelerate():
+    """A step for every two batches and for the last one."""
+    exec(compile(SHARD, "/site-packages/accelerate/data_loader.py", "exec"), globals())
+    loader = Shard(DataLoader([torch.ones(8)] * 5))
+    for _ in range(3):
+        epochs.append(0)
+        for i, batch in enumerate(loader):
+            if i % 2 or i == 4:
+                train(batch)
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([torch.ones(8)] * 4)
