@@ -39,6 +39,26 @@ START_TEST(totals_are_by_device_and_kind)
 }
 END_TEST
 
+START_TEST(peaks_are_kept)
+{
+    note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x9000,
+         1000); /* not known: it held nothing that counts */
+    ck_assert_uint_eq(memory.totals[0].peak, 0);
+    note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
+    note(0, 0, GPU_MEMORY_PINNED, 0x2000, 7);
+    note(0, 0, GPU_MEMORY_DEVICE, 0x3000, 20);
+    uint64_t at = now;
+    note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
+    note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x9000, 1000);
+    note(0, 0, GPU_MEMORY_DEVICE, 0x4000, 100); /* as much again, but not more */
+    ck_assert_uint_eq(memory.n_totals, 2);
+    ck_assert_uint_eq(memory.totals[0].peak, 120);
+    ck_assert_uint_eq(memory.totals[0].peak_at, at);
+    ck_assert_uint_eq(memory.totals[1].peak, 7);
+    gpu_memory_free(&memory);
+}
+END_TEST
+
 START_TEST(host_memory_is_of_no_device)
 {
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_PINNED, 0x1000, 100), 100);
@@ -148,6 +168,7 @@ Suite *suite_gpu_memory(void)
     Suite *suite = suite_create("gpu_memory");
     TCase *all = tcase_create("all");
     tcase_add_test(all, totals_are_by_device_and_kind);
+    tcase_add_test(all, peaks_are_kept);
     tcase_add_test(all, host_memory_is_of_no_device);
     tcase_add_test(all, a_release_needs_its_allocation);
     tcase_add_test(all, lost_and_late_releases);

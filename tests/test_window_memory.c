@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window_memory.h through whole files: tensor memory of two devices, what the caching allocator holds, and a failed allocation
- * that is on disk when writer_flush_now() returns. */
+/* Tests of writer/window_memory.h through whole files: tensor memory of two devices, what the caching allocator holds, a failed allocation
+ * that is on disk when writer_flush_now() returns, and driver memory of several windows. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
+#include "writer/gpu_memory.h"
 
 static void allocate(uint64_t address, int64_t bytes, int64_t allocated, int64_t reserved,
                      int index)
@@ -96,6 +99,94 @@ START_TEST(a_failed_allocation_is_on_disk)
 }
 END_TEST
 
+/* ---- driver memory ----------------------------------------------------------------------------------------- */
+
+static void driver(uint8_t flags, uint64_t address, uint64_t bytes)
+{
+    struct gpu_record r = {.kind = GPU_MEMORY, .flags = flags, .context = 1, .stream = GPU_NONE};
+    r.start = r.end = clock_ticks();
+    r.memory.tid = (uint32_t)getpid(); /* the main thread */
+    r.memory.address = address;
+    r.memory.bytes = bytes;
+    r.memory.kind = GPU_MEMORY_DEVICE;
+    fake_gpu_deliver(&r);
+}
+
+/* What the account says was held at most; -1: it does not know the memory. */
+static int driver_peak(const struct trace *t)
+{
+    const char *found = strstr(t->text, "\"level\": \"driver\"");
+    return found ? (int)trace_number(found, "peak_bytes") : -1;
+}
+
+static void check_driver(int64_t batch, unsigned counted, const char *total, int peak)
+{
+    struct trace t = session_trace(batch);
+    char counter[64];
+    snprintf(counter, sizeof counter, "\"allocated bytes\": %s}", total);
+    ck_assert_uint_eq(trace_named(&t, 'C', "Driver memory CUDA:0"), counted);
+    ck_assert_uint_eq(trace_count(&t, 'C', counter), 1);
+    ck_assert_int_eq(driver_peak(&t), peak);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+
+static void start_with_gpu(void)
+{
+    session_options.gpu = &fake_gpu_source;
+    atomic_store(&fake_gpu.since, 0);
+    session_start(ACTION_SKIP, false);
+}
+
+/* What is released while nothing is recorded is never told of: it must not seem to be held in the next window. */
+START_TEST(a_window_knows_nothing_of_earlier_ones)
+{
+    start_with_gpu();
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(0, 0x1000, 100);
+    session_step(ACTION_SKIP);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(0, 0x2000, 30);
+    session_step(ACTION_SKIP);
+    session_end();
+    check_driver(2, 1, "100", 100);
+    check_driver(4, 1, "30", 30);
+}
+END_TEST
+
+/* The second window follows at once and lets go of what the first one took. */
+START_TEST(windows_that_follow_each_other)
+{
+    start_with_gpu();
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(0, 0x1000, 100);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(0, 0x2000, 30);
+    driver(GPU_RELEASE, 0x1000, 100);
+    driver(GPU_RELEASE, 0x2000, 30);
+    session_step(ACTION_SKIP);
+    session_end();
+    check_driver(2, 1, "100", 100);
+    check_driver(3, 3, "0", 30);
+}
+END_TEST
+
+START_TEST(a_release_of_what_is_not_known)
+{
+    start_with_gpu();
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(GPU_RELEASE, 0x1000, 1 << 20);
+    session_step(ACTION_SKIP);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(GPU_RELEASE, 0x2000, 1 << 20);
+    driver(0, 0x3000, 30);
+    session_step(ACTION_SKIP);
+    session_end();
+    check_driver(2, 1, "0", -1);
+    check_driver(4, 2, "30", 30);
+}
+END_TEST
+
 Suite *suite_window_memory(void)
 {
     Suite *s = suite_create("window_memory");
@@ -103,6 +194,9 @@ Suite *suite_window_memory(void)
     tcase_add_checked_fixture(c, session_setup, session_teardown);
     tcase_add_test(c, two_devices);
     tcase_add_test(c, a_failed_allocation_is_on_disk);
+    tcase_add_test(c, a_window_knows_nothing_of_earlier_ones);
+    tcase_add_test(c, windows_that_follow_each_other);
+    tcase_add_test(c, a_release_of_what_is_not_known);
     suite_add_tcase(s, c);
     return s;
 }

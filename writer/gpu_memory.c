@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driver memory that is allocated: linear probing by address, freed slots closed by moving back what follows, so that there
+/* Driver memory that a window allocated: linear probing by address, freed slots closed by moving back what follows, so that there
  * are no tombstones. See writer/gpu_memory.h. cprof thread. */
 #include "writer/gpu_memory.h"
 
@@ -129,6 +129,10 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
                                  .total = (uint32_t)(total - m->totals)};
     m->live++;
     total->bytes += r->memory.bytes;
+    if (total->bytes > total->peak) {
+        total->peak = total->bytes;
+        total->peak_at = r->start;
+    }
 }
 
 static void released(struct gpu_memory *m, const struct gpu_record *r)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What driver memory is allocated, by device and kind, as far as cprof saw: a release counts only if its allocation was
- * seen. From process start to its end, whatever windows there are. Bounded memory. cprof thread. */
+/* What driver memory was allocated in a window and is still, by device and kind. A release counts only if its allocation was seen in
+ * the same window: CUPTI tells nothing of what is released between windows, so that what an earlier one allocated may be gone. Bounded
+ * memory. cprof thread. */
 #ifndef WRITER_GPU_MEMORY_H
 #define WRITER_GPU_MEMORY_H
 
@@ -28,6 +29,7 @@ struct gpu_memory_total {
     uint32_t device; /* as gpu_memory_device() */
     uint8_t kind;
     uint64_t bytes;
+    uint64_t peak, peak_at; /* the most bytes, 0 = never any; ticks when that was reached */
 };
 
 /* Zeroed = empty. */
@@ -36,7 +38,7 @@ struct gpu_memory {
     uint32_t capacity;             /* 0 or a power of two */
     uint32_t live;                 /* slots in use */
     uint32_t n_totals;
-    uint64_t refused; /* allocations that are in no total, since whoever reads it set it to 0 */
+    uint64_t refused; /* allocations that are in no total */
     struct gpu_memory_total totals[GPU_MEMORY_TOTALS];
 };
 

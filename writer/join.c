@@ -654,7 +654,7 @@ void join_settle(const struct join_windows *in, struct window *w)
     ranges_take(w->serial, put_annotation, &s);
     w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
     w->lost.n[LOSS_NAMES] += names_refused();
-    w->lost.n[LOSS_MEMORY_TABLE] += work_rows_refused();
+    w->lost.n[LOSS_MEMORY_TABLE] += w->gpu.memory.refused;
 }
 
 void join_finished(uint64_t end)

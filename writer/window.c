@@ -663,6 +663,7 @@ void window_free(struct window *w)
         return;
     sink_free(w->sink);
     lanes_free(w->gpu.lanes);
+    gpu_memory_free(&w->gpu.memory);
     memory_owners_free(w->memory);
     flop_stats_free(w->flops);
     top_free(w->top);

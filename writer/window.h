@@ -9,6 +9,7 @@
 #include "writer/buf.h"
 #include "writer/flop_stats.h"
 #include "writer/flows.h"
+#include "writer/gpu_memory.h"
 #include "writer/hold.h"
 #include "writer/sink.h"
 #include "writer/stacks.h"
@@ -18,15 +19,7 @@ struct lanes;
 struct memory_owners;
 struct top;
 
-#define RESERVED     128u /* GPUs with a counter of what the caching allocator holds */
-#define DRIVER_PEAKS 64u  /* pairs of device and kind whose most is told */
-
-/* The most driver memory of one kind. */
-struct driver_peak {
-    uint32_t device;    /* as gpu_memory_device() */
-    uint8_t kind;       /* enum gpu_memory_kind */
-    uint64_t bytes, at; /* at: ticks */
-};
+#define RESERVED 128u /* GPUs with a counter of what the caching allocator holds */
 
 /* What a window knows of the GPU side. */
 struct window_gpu {
@@ -40,8 +33,7 @@ struct window_gpu {
     uint64_t before_call; /* device records that seem to begin before their call */
     uint64_t graphs,
         graphs_silent; /* launches of graphs; those of which nothing came, when the window is settled */
-    struct driver_peak driver[DRIVER_PEAKS];
-    unsigned n_driver;
+    struct gpu_memory memory; /* of the driver, that was allocated in it */
 };
 
 struct window {

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "writer/gpu_memory.h"
 #include "writer/json_gpu.h"
 #include "writer/json_memory.h"
 
@@ -54,26 +53,6 @@ void window_memory_take(struct window *w, const struct window_shared *shared,
         put_reserved(w, shared, owner, r);
 }
 
-void window_memory_driver(struct window *w, const struct gpu_record *r, uint64_t allocated)
-{
-    struct window_gpu *g = &w->gpu;
-    uint32_t device = gpu_memory_device(r);
-    unsigned i = 0;
-    while (i < g->n_driver &&
-           (g->driver[i].device != device || g->driver[i].kind != r->memory.kind))
-        i++;
-    if (i == DRIVER_PEAKS)
-        return;
-    if (i == g->n_driver) {
-        uint64_t before = allocated + (r->flags & GPU_RELEASE ? r->memory.bytes : 0);
-        g->driver[g->n_driver++] = (struct driver_peak){device, r->memory.kind, before, r->start};
-    }
-    if (allocated > g->driver[i].bytes) {
-        g->driver[i].bytes = allocated;
-        g->driver[i].at = r->start;
-    }
-}
-
 void window_memory_account(const struct window *w, struct buf *b)
 {
     const struct memory_device *device;
@@ -87,11 +66,13 @@ void window_memory_account(const struct window *w, struct buf *b)
                            &at_end);
         before = ", ";
     }
-    for (unsigned i = 0; i < w->gpu.n_driver; i++) {
-        const struct driver_peak *peak = &w->gpu.driver[i];
+    for (uint32_t i = 0; i < w->gpu.memory.n_totals; i++) {
+        const struct gpu_memory_total *total = &w->gpu.memory.totals[i];
+        if (total->peak == 0)
+            continue; /* it only lets go of what an earlier window took */
         buf_puts(b, before);
-        json_gpu_memory_peak(b, peak->device, peak->kind, peak->bytes,
-                             clock_wall_ns(peak->at) - w->base_ns);
+        json_gpu_memory_peak(b, total->device, total->kind, total->peak,
+                             clock_wall_ns(total->peak_at) - w->base_ns);
         before = ", ";
     }
     if (before[0] == ',')

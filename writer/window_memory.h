@@ -12,9 +12,6 @@ void window_memory_take(struct window *w, const struct window_shared *shared,
 /* Everything recorded before `ticks` has been taken. */
 void window_memory_settle(struct window *w, const struct window_shared *shared, uint64_t ticks);
 
-/* The driver's memory of a device and kind has so many bytes allocated after this record. */
-void window_memory_driver(struct window *w, const struct gpu_record *r, uint64_t allocated);
-
 /* Appends `"memory": […], ` to the account; nothing when nothing was recorded. */
 void window_memory_account(const struct window *w, struct buf *b);
 

@@ -4,16 +4,12 @@
 
 #include "writer/collectives.h"
 #include "writer/events.h"
-#include "writer/gpu_memory.h"
 #include "writer/gpu_place.h"
 #include "writer/json_gpu.h"
 #include "writer/nodes.h"
 #include "writer/ranges.h"
 #include "writer/shares.h"
 #include "writer/top.h"
-#include "writer/window_memory.h"
-
-static struct gpu_memory memory;
 
 /* The arrow from a call's row to what it caused. One that would lead back in time has no end in Perfetto: it is left out. */
 static void arrow(struct window *w, struct call *c, const struct json_place *to)
@@ -100,8 +96,7 @@ static void write_sync(const struct join_windows *in, struct window *w, struct c
 static void write_memory(const struct join_windows *in, struct window *w, struct call *c,
                          const struct gpu_record *r)
 {
-    uint64_t allocated = gpu_memory_note(&memory, r);
-    window_memory_driver(w, r, allocated);
+    uint64_t allocated = gpu_memory_note(&w->gpu.memory, r);
     struct json_place at = window_place(w, in->shared, c->at.tid, r->start, r->end);
     at.pid = c->at.pid;
     if (c->at.tid)
@@ -138,11 +133,4 @@ void work_rows_put(const struct join_windows *in, struct window *w, struct call 
     case GPU_OVERHEAD:
         break;
     }
-}
-
-uint64_t work_rows_refused(void)
-{
-    uint64_t n = memory.refused;
-    memory.refused = 0;
-    return n;
 }

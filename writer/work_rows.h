@@ -18,7 +18,4 @@ void work_rows_put(const struct join_windows *in, struct window *w, struct call 
 void work_row(const struct join_windows *in, struct window *w, struct call *c,
               const struct gpu_record *r, uint64_t flops);
 
-/* Allocations of the driver that found no room in the table, since the last call. */
-uint64_t work_rows_refused(void);
-
 #endif
