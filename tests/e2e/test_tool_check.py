@@ -126,6 +126,28 @@ def test_a_broken_rule_is_found(broken, ours, others, says, tmp_path):
         assert [one[0] for one in said] == ([level] if level else []), said
 
 
+def halves(pid):
+    """A foreign file that begins and ends in the middle."""
+    return [name_row(pid, 1)] + [{"ph": ph, "pid": pid, "tid": 1, "ts": ts, "cat": "fit", "name": "event/fit"}
+                                 for ph, ts in (("E", 1.0), ("B", 2.0), ("E", 3.0), ("B", 4.0))]
+
+
+@pytest.mark.parametrize("pid, level", [(10_000_001, WARNING), (9_999_999, ERROR), ("10000001", ERROR)])
+def test_halves_of_spans_are_a_foreign_files_own(pid, level, tmp_path):
+    """Composer's trace handler ends spans whose beginning it left out, and its file leaves some open. cprof itself writes neither B nor E."""
+    said = found(tmp_path, good() + halves(pid), **OURS)
+    assert [one for one in said if one[1] in ("E without B", "B without E")] == [(level, "E without B"), (level, "B without E")]
+
+
+def test_halves_of_spans_in_a_merged_trace(tmp_path):
+    """There the processes have other numbers."""
+    ranks = [tool.write(tmp_path / f"rank{rank}.json", good() + halves(10_000_001),
+                        **{**OURS, "distributedInfo": {**OURS["distributedInfo"], "rank": rank, "world_size": 2}}) for rank in range(2)]
+    assert tool.cprof("merge", *ranks, "-o", tmp_path / "merged.json").rc == 0
+    result = tool.cprof("check", tmp_path / "merged.json")
+    assert result.rc == 0 and "warning: E without B (2 times)" in result.out and "warning: B without E (2 times)" in result.out, result.out
+
+
 def backward(name, tid=5000, **fields):
     return tool.span(f"autograd::engine::evaluate_function: {name}", 70.0 + 2 * len(name), 1.0, tid=tid, **{"Sequence_number": 5, **fields})
 

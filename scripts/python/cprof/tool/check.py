@@ -21,6 +21,7 @@ from cprof.tool.columns import Columns
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace, open_trace
 from cprof.tool.spans import int_or_none, to_ns
+from cprof.tool.steps import FOREIGN_PIDS
 
 HELP = "whether a trace keeps the rules of its readers, and what was lost; exit code 1 when it does not"
 ERROR, WARNING = "error", "warning"
@@ -87,7 +88,7 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
         trace.past_large = True
         found = Findings()
         columns = Columns()
-        form, pairs = _Form(found), _Pairs(found, columns)
+        form, pairs = _Form(found), _Pairs(found, columns, trace.is_merged)
         relations = Relations(found, columns, trace.is_merged)
         count = 0
         for block in trace.blocks():
@@ -203,10 +204,10 @@ class _Form:
 # ---- partners ----
 
 class _Pairs:
-    """Arrows, asynchronous ranges, and B with E."""
+    """Arrows, asynchronous ranges, and B with E. merged: processes have numbers of the rank's."""
 
-    def __init__(self, found: Findings, columns: Columns) -> None:
-        self.found = found
+    def __init__(self, found: Findings, columns: Columns, merged: bool) -> None:
+        self.found, self._merged = found, merged
         self._columns = columns
         self._arrows: Dict[str, Any] = {}      # by category: ids and times of starts, ids and times of ends
         self._texts: Dict[str, int] = {}       # ids that are texts
@@ -230,14 +231,19 @@ class _Pairs:
             else:
                 self._ranges[key] += 1 if ph == "b" else -1
         elif ph in ("B", "E"):
-            place = (str(event.get("pid")), str(event.get("tid")))
+            place = (str(event.get("pid")), str(event.get("tid")), self._halves(event.get("pid")))
             if ph == "B":
                 self._open[place] += 1
             elif self._open[place]:
                 self._open[place] -= 1
             else:
-                self.found.add(ERROR, "E without B", shown(event))
+                self.found.add(place[2], "E without B", shown(event))
         return True
+
+    def _halves(self, pid: Any) -> str:
+        """How bad half a span of this process is. cprof writes none, but a foreign file that begins or ends in the middle has some, and comes
+        in as it is: readers ignore an E, and draw a B to the end."""
+        return WARNING if self._merged or type(pid) is int and pid >= FOREIGN_PIDS else ERROR
 
     def _arrow(self, event: Dict[str, Any], ph: str) -> None:
         number, start = event.get("id"), to_ns(event.get("ts"))
@@ -280,7 +286,7 @@ class _Pairs:
                 found.add(WARNING, "an asynchronous range has no end", key[1][:80], n)
         for place, n in self._open.items():
             if n:
-                found.add(ERROR, "B without E", f"pid {place[0]} tid {place[1]}", n)
+                found.add(place[2], "B without E", f"pid {place[0]} tid {place[1]}", n)
 
 
 # ---- the rest of the file ----

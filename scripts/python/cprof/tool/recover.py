@@ -25,6 +25,7 @@ from cprof.tool.merge import end_tidily
 from cprof.tool.output import take_name
 from cprof.tool.progress import Progress
 from cprof.tool.spans import step_number
+from cprof.tool.steps import FOREIGN_PIDS
 from cprof.tool.watch import PART, size_text
 from cprof.tool.writers import being_written, stamp
 
@@ -41,7 +42,6 @@ NAMES_TRIED = 1000
 NEEDED = {"X": ("dur", "ts"), "i": ("s", "ts"), "C": ("args", "ts"), "s": ("id", "ts"), "f": ("id", "ts"), "b": ("ts",),
           "e": ("ts",), "M": ("args",)}
 KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2", "bp", "sf"}
-FOREIGN_PIDS = 10_000_000  # from here on: of the programs' own traces, whose events have any phase and key (writer/foreign.h)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -380,6 +380,7 @@ def _event(line: bytes) -> Optional[Dict[str, Any]]:
 
 
 def _is_foreign(event: Dict[str, Any]) -> bool:
+    """Of a program's own trace, whose events have any phase and key."""
     return event["pid"] >= FOREIGN_PIDS
 
 

@@ -8,7 +8,8 @@ steps are there they are ranges like any other. A trace of torch.profiler has th
 from typing import Any, Dict
 
 ROW = "4194305"                           # STEP_TID of writer/window.c
-FOREIGN_DIGITS = len(str(10_000_000))     # of the first pid of a file that was merged into cprof's
+FOREIGN_PIDS = 10_000_000                 # from here on: of files that were merged into cprof's (writer/foreign.h)
+FOREIGN_DIGITS = len(str(FOREIGN_PIDS))
 STEPS = "ProfilerStep*"                   # all of them, in tables
 RANGES = STEPS + " (torch.profiler)"      # beside cprof's; as writer/top.c has it
 
