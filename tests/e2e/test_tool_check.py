@@ -178,6 +178,10 @@ def wait(ts, **fields):
     return event
 
 
+def stream_wait(ts, dur, **fields):
+    return {**wait(ts, cuda_sync_kind="Stream Sync", **fields), "dur": dur}
+
+
 def record(ts, correlation):
     return tool.span("cudaEventRecord", ts, 1.0, cat="cuda_runtime", tid=5001, correlation=correlation)
 
@@ -188,8 +192,13 @@ def record(ts, correlation):
     ([wait(30.0)], ERROR, "not in the trace"),
     ([wait(30.0, wait_on_cuda_event_record_corr_id=1)], WARNING, "not in the trace"),  # before the first call of all
     ([wait(30.0, wait_on_cuda_event_record_corr_id=-1)], WARNING, "not known"),
-    ([wait(42.0, cuda_sync_kind="Stream Sync")], WARNING, "a kernel runs when the wait"),
-    ([wait(46.0, cuda_sync_kind="Stream Sync")], None, None),
+    # the kernel runs from 40 to 45
+    ([stream_wait(42.0, 2.9)], WARNING, "ends while"),
+    ([stream_wait(42.0, 3.0)], None, None),
+    ([stream_wait(39.0, 3.0)], None, None),  # launched behind it
+    ([stream_wait(42.0, 2.9, stream=8)], None, None),
+    ([stream_wait(42.0, 3.0), stream_wait(43.0, 1.0)], WARNING, "ends while"),
+    ([stream_wait(46.0, 1.0)], None, None),
 ])
 def test_waits_of_the_gpu(more, level, says, tmp_path):
     said = found(tmp_path, good() + [name_row(0, 9), name_row(5000, 5001)] + more, **OURS)

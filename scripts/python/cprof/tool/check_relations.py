@@ -93,8 +93,8 @@ class Relations:
         self._work: List[Any] = [columns.new(typecode) for typecode in "qqi"]   # likewise
         self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
         self._waits = [columns.new("q"), columns.new("q")]  # start, recording waited for
-        self._syncs: Dict[Any, Any] = {}                   # waits for a stream, by (device, stream)
-        self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise: starts and ends
+        self._syncs: Dict[Any, List[Any]] = {}                 # waits for a stream, by (device, stream): starts and ends
+        self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise
         self._backward: Dict[Any, Any] = {}                # by _sequence(): the name, the names where there are several
         self._named: Set[Any] = set()
         self._fractions = False                            # times finer than microseconds
@@ -116,7 +116,7 @@ class Relations:
         elif category in WORK:
             self._work_row(event, name, category, args, start, duration, part)
         elif category == "cuda_sync":
-            self._sync(event, args, start, part)
+            self._sync(event, args, start, duration, part)
         if name == "record_param_comms" and not all(key in args for key in COMMUNICATION):
             lacks = [key for key in COMMUNICATION if key not in args]
             self.found.habit("record_param_comms lacks what readers of collectives need", ", ".join(lacks))
@@ -179,7 +179,7 @@ class Relations:
         if type(device) is int and type(pid) is int and device != pid and pid < FIRST_CPU_PID:
             self.found.own("work of one GPU on the row of another", f"{name[:80]}: device {device}, pid {event['pid']}")
 
-    def _sync(self, event: Dict[str, Any], args: Dict[str, Any], start: int, part: int) -> None:
+    def _sync(self, event: Dict[str, Any], args: Dict[str, Any], start: int, duration: int, part: int) -> None:
         kind = args.get("cuda_sync_kind")
         if kind in ("Stream Wait Event", "Event Sync"):
             waited = int_or_none(args.get("wait_on_cuda_event_record_corr_id"))
@@ -192,8 +192,10 @@ class Relations:
         elif kind == "Stream Sync":
             key = (str(args.get("device")), str(args.get("stream")), part)
             if key not in self._syncs:
-                self._syncs[key] = self._columns.new("q")
-            self._syncs[key].append(start)
+                self._syncs[key] = [self._columns.new("q"), self._columns.new("q")]
+            starts, ends = self._syncs[key]
+            starts.append(start)
+            ends.append(start + duration)
 
     def end(self, progress: Optional[Progress] = None) -> None:
         """What holds between all of them. The columns are finished."""
@@ -202,7 +204,7 @@ class Relations:
             row.start, row.end, row.name = map(whole, (row.start, row.end, row.name))
         self._calls, self._work, self._waits = ([whole(one) for one in columns] for columns in (self._calls, self._work, self._waits))
         self._streams = {key: [whole(one) for one in columns] for key, columns in self._streams.items()}
-        self._syncs = {key: whole(starts) for key, starts in self._syncs.items()}
+        self._syncs = {key: [whole(one) for one in columns] for key, columns in self._syncs.items()}
         self._progress = progress
         if progress:  # each is sorted, then looked at
             progress.total = (progress.total or 0) + 2 * sum(len(one) for one in (self._calls[0], self._work[0], *(row.start for row in self._rows.values())))
@@ -218,7 +220,7 @@ class Relations:
 
     def _nesting(self) -> None:
         texts = list(self._names)
-        slack = 0 if self._fractions else 1000  # of whole microseconds, ends are rounded up and beginnings down
+        slack = self._slack()
         for place, row in self._rows.items():
             start, end = row.start, row.end
             ends: List[Tuple[int, int]] = []
@@ -268,16 +270,21 @@ class Relations:
             elif recorded > start:
                 self.found.add("error", "a wait names a recording that comes later", f"correlation {waited % (1 << 40) if self._parts else waited}")
 
+    def _slack(self) -> int:
+        """How far, in ns, an end may lie behind what it should not: of whole microseconds, ends are rounded up and beginnings down."""
+        return 0 if self._fractions else 1000
+
     def _stream_waits(self) -> None:
-        """torch: no kernel of a stream runs when the wait for that stream begins. CUPTI's record of a wait that waits
-        begins with the call, so this is what most of them look like."""
-        for key, syncs in self._syncs.items():
+        """A wait for a stream is over when all is that the stream began before. (torch's rule is that no kernel runs when the wait begins; but
+        then there is nothing to wait for: CUPTI's record of a wait begins with the call.)"""
+        for key, (waits, over) in self._syncs.items():
             starts, ends = self._streams.get(key, ((), ()))
             order = iter(in_order(len(starts), starts.__getitem__)) if starts else iter(())
             at, running = next(order, None), 0
-            for sync in map(syncs.__getitem__, in_order(len(syncs), syncs.__getitem__)):
-                while at is not None and starts[at] < sync:
+            for wait in in_order(len(waits), waits.__getitem__):
+                while at is not None and starts[at] < waits[wait]:
                     running = max(running, ends[at])
                     at = next(order, None)
-                if running > sync:
-                    self.found.add("warning", "a kernel runs when the wait for its stream begins", f"device {key[0]} stream {key[1]}")
+                if running > over[wait] + self._slack():
+                    self.found.add("warning", "a wait for a stream ends while a kernel runs that began before it",
+                                   f"device {key[0]} stream {key[1]}: {(running - over[wait]) / 1000:.3f} us longer")
