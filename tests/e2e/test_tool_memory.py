@@ -104,6 +104,10 @@ def test_devices(tmp_path):
     tool.refused(tool.cprof("memory-timeline", trace, "-o", "none/x.html"), "none/x.html", "No such file")
     without = tool.write(tmp_path / "w.json", [tool.span("aten::add", 0, 1)])
     tool.refused(tool.cprof("memory-timeline", without, "-o", "x.html"), "CPROF_PROFILE_MEMORY=1")
+    recorded = tool.write(tmp_path / "r.json", [tool.span("aten::add", 0, 1)], profile_memory=1)
+    refused = tool.cprof("memory-timeline", recorded, "-o", "x.html")
+    tool.refused(refused, "holds no tensor memory", "no PyTorch tensor")
+    assert "CPROF_PROFILE_MEMORY" not in refused.err
     assert os.listdir(".") and not os.path.exists("x.html")
 
 

@@ -21,6 +21,7 @@ SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self
 NO_SHAPES = "holds no input shapes: record it with CPROF_RECORD_SHAPES=1 (torch.profiler: record_shapes=True)"
 NO_STACKS = "holds no stacks: record it with CPROF_WITH_STACK=1 (torch.profiler: with_stack=True)"
 NO_FLOPS = "holds no FLOPs: record it with CPROF_WITH_FLOPS=1 (torch.profiler: with_flops=True and record_shapes=True)"
+NO_TENSORS = "holds no tensor memory, though it was recorded: no PyTorch tensor was allocated or released while it was"
 NO_MEMORY = "holds no tensor memory: record it with CPROF_PROFILE_MEMORY=1 (torch.profiler: profile_memory=True)"
 # The sums of a row in the order of TRACE.top.
 _SUMS = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_usage", "self_cpu_memory_usage",

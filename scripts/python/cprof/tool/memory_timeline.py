@@ -22,7 +22,7 @@ import os
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, note
-from cprof.tool.averages import NO_MEMORY
+from cprof.tool.averages import NO_MEMORY, NO_TENSORS
 from cprof.tool.columns import Columns, forget
 from cprof.tool.output import keep_apart, replacing
 from cprof.tool.reader import open_trace
@@ -275,7 +275,8 @@ def export(trace_path: str, path: str, device: Optional[str] = None, progress: b
     for line in trace.remarks():
         note(line, trace_path)
     if not spans.has_memory:
-        raise Problem(NO_MEMORY, trace_path)
+        recorded = spans.metadata.get("profile_memory") in (1, True)
+        raise Problem(NO_TENSORS if recorded else NO_MEMORY, trace_path)
     found = timelines(spans)
     chosen = device or ("cuda:0" if "cuda:0" in found else "cpu" if "cpu" in found else min(found))
     if chosen == "cuda":
