@@ -159,9 +159,10 @@ struct cprof_time {
 typedef int (*cprof_schedule)(const struct cprof_time *time, void *arg);
 
 /* From now on `choose` decides instead of the settings, first about the rest of the current step; NULL gives the settings
- * back. It is called once a step, where it begins, again where an epoch ends, by the thread that marks the step or the
- * epoch, with no lock held. It may call cprof.h, but steps, epochs and regions that it marks do not count. What it returns
- * besides an action is CPROF_SKIP, with one line. */
+ * back. It is called once a step, where it begins, by the thread that marks the step, with no lock held; and again where an
+ * epoch ends, by the thread that marks that: another answer ends what is recorded there, the same one lets it go on
+ * (with CPROF_SCHEDULE_SCOPE=epoch it ends always). It may call cprof.h, but steps, epochs and regions that it marks do not
+ * count. What it returns besides an action is CPROF_SKIP, with one line. */
 CPROF_PROCEDURE_(cprof_set_schedule, (cprof_schedule choose, void *arg), (choose, arg));
 
 /* ---- markers ---------------------------------------------------------------------------------------------- */

@@ -217,6 +217,13 @@ static void note(const struct train_time *time, bool epoch_over)
     writer_edge(&edge);
 }
 
+/* time: from before it ended. */
+static void note_epoch(const struct train_time *time)
+{
+    if (writer_is_heard())
+        note(time, true);
+}
+
 /* ---- which action ---- */
 
 static enum action checked(int answer)
@@ -344,15 +351,15 @@ static bool end_epoch(const struct request *r)
     epoch_seen = !r->called;
     if (told_again)
         return false; /* the end that was seen is the one that the program tells */
-    bool crosses = schedule.scope == SCHEDULE_EPOCH || chooser;
+    bool decides = schedule.scope == SCHEDULE_EPOCH || chooser;
     struct train_time before = time_at(clock_monotonic_ns());
-    if (!crosses && writer_is_heard())
-        note(&before, true);
+    if (!decides)
+        note_epoch(&before);
     add(&done.epoch, 1);
     done.batch_in_epoch = done.sample_in_epoch = done.token_in_epoch = 0;
     first_batch = 0;
     epoch_ns = clock_monotonic_ns();
-    return crosses;
+    return decides;
 }
 
 static bool begin_region(void)
@@ -421,6 +428,14 @@ static bool keeps(enum edge_kind kind, enum action begun)
     return keep && (begun < ACTION_ACTIVE || kind == EDGE_STOP);
 }
 
+/* The end of an epoch is no edge where the program's schedule, asked again with the new epoch, says the same about the step: torch's
+ * schedules know nothing of epochs, and their windows go on there. */
+static bool goes_on(const struct request *r, enum action begun)
+{
+    return r->kind == EDGE_EPOCH && schedule.scope != SCHEDULE_EPOCH &&
+           begun == (enum action)atomic_load(&action);
+}
+
 /* False: as ask(). */
 static bool handle(const struct request *r)
 {
@@ -439,6 +454,10 @@ static bool handle(const struct request *r)
         return false;
     if (!running) /* meanwhile */
         return true;
+    if (goes_on(r, edge.begun)) {
+        note_epoch(&before);
+        return true;
+    }
     edge.step = atomic_load(&step);
     edge.ended = (enum action)atomic_load(&action);
     edge.keep = keeps(r->kind, edge.begun);

@@ -93,6 +93,106 @@ START_TEST(a_schedule_decides_inside_regions_only)
 }
 END_TEST
 
+static unsigned epochs_told;
+
+static void look(void)
+{
+}
+
+static void pass_moment(const struct train_moment *at)
+{
+    (void)at;
+}
+
+static void count_epoch(const struct train_moment *at)
+{
+    (void)at;
+    epochs_told++;
+}
+
+static const struct listener counts_epochs = {.look = look,
+                                              .step_end = pass_moment,
+                                              .epoch_end = count_epoch,
+                                              .window_open = pass_moment,
+                                              .window_close = pass_moment,
+                                              .end = look};
+
+/* The numbers of torch.profiler.schedule(wait=1, warmup=1, active=3), which knows nothing of epochs. */
+static int choose_as_torch(const struct train_time *time, int64_t number, void *unused)
+{
+    static const enum action cycle[] = {ACTION_SKIP, ACTION_WARMUP, ACTION_ACTIVE, ACTION_ACTIVE,
+                                        ACTION_ACTIVE_AND_SAVE};
+    (void)time, (void)unused;
+    return cycle[number % 5];
+}
+
+/* Epochs of three steps end in steps 3 (active), 6 (warmup), 9 (active and save) and 12: each window goes on. */
+START_TEST(an_epoch_ends_no_window_that_the_schedule_wants_to_go_on)
+{
+    name_files("{epoch}.{batch}.json");
+    writer_listen(&counts_epochs);
+    start(false);
+    steps_choose_by(choose_as_torch, NULL);
+    for (int i = 1; i <= 12; i++) {
+        MARK();
+        if (i % 3 == 0)
+            steps_end_epoch(true);
+        ck_assert_int_eq(steps_action(), choose_as_torch(NULL, i, NULL));
+    }
+    steps_choose_by(NULL, NULL); /* the settings' schedule is over by now */
+    finish();
+    ck_assert_uint_eq(session_files(""), 2);
+    ck_assert_uint_eq(session_files("1.5.json"), 1); /* steps 2 to 4 */
+    ck_assert_uint_eq(session_files("3.10.json"), 1);
+    ck_assert_uint_eq(epochs_told, 4);
+}
+END_TEST
+
+/* Only the second epoch is wanted, and of it a trace without the next one's first step. */
+static int choose_by_epoch(const struct train_time *time, int64_t number, void *unused)
+{
+    (void)number, (void)unused;
+    return time->epoch == 1 ? ACTION_ACTIVE : ACTION_SKIP;
+}
+
+START_TEST(an_epoch_ends_the_window_where_the_schedule_says_so)
+{
+    name_files("{epoch}.{batch}.json");
+    writer_listen(&counts_epochs);
+    start(false);
+    steps_choose_by(choose_by_epoch, NULL);
+    for (int i = 1; i <= 9; i++) {
+        MARK();
+        if (i % 3 == 0)
+            steps_end_epoch(true);
+        ck_assert_int_eq(steps_action(), i / 3 == 1 ? ACTION_ACTIVE : ACTION_SKIP);
+    }
+    finish();
+    ck_assert_uint_eq(session_files(""), 1);
+    ck_assert_uint_eq(session_files("1.6.json"), 1);
+    ck_assert_uint_eq(epochs_told, 3);
+}
+END_TEST
+
+START_TEST(an_epoch_ends_the_window_of_a_schedule_that_counts_by_epochs)
+{
+    int answer = ACTION_ACTIVE;
+    config.schedule_scope = SCHEDULE_EPOCH;
+    name_files("{epoch}.{batch}.json");
+    start(false);
+    steps_choose_by(choose, &answer);
+    for (int i = 1; i <= 6; i++) {
+        MARK();
+        if (i % 3 == 0)
+            steps_end_epoch(true);
+    }
+    steps_choose_by(NULL, NULL);
+    finish();
+    ck_assert_uint_eq(session_files("0.3.json"), 1);
+    ck_assert_uint_eq(session_files("1.6.json"), 1);
+}
+END_TEST
+
 static pthread_barrier_t meeting;
 
 /* Decides while another thread marks its steps. */
@@ -290,6 +390,9 @@ Suite *suite_choosers(void)
     tcase_add_test(all, a_schedule_of_the_programs);
     tcase_add_test(all, what_is_no_action_is_skipped);
     tcase_add_test(all, a_schedule_decides_inside_regions_only);
+    tcase_add_test(all, an_epoch_ends_no_window_that_the_schedule_wants_to_go_on);
+    tcase_add_test(all, an_epoch_ends_the_window_where_the_schedule_says_so);
+    tcase_add_test(all, an_epoch_ends_the_window_of_a_schedule_that_counts_by_epochs);
     tcase_add_test(all, marks_that_come_while_it_decides_are_counted);
     tcase_add_test(all, a_schedule_that_is_left);
     tcase_add_test(all, a_schedule_that_is_left_for_good);

@@ -123,6 +123,17 @@ def test_torchs_own_schedule(tmp_path):
     assert [support.step_numbers(support.load(path)) for path in done.traces] == [[12, 13, 14], [17, 18, 19]]
 
 
+def test_torchs_own_schedule_over_epochs(tmp_path):
+    """The end of an epoch, here behind steps 4 and 9, cuts no window, as torch's own windows go on there."""
+    pytest.importorskip("torch")
+    code = ("import cprof, runpy, sys, torch\n"
+            "cprof.set_schedule(torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=2, skip_first=2))\n"
+            f"sys.argv = ['epochs.py', 'plain']\nrunpy.run_path({str(SCRIPT.parent / 'epochs.py')!r}, run_name='__main__')\n")
+    done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)}, FILENAME="{epoch}.{batch}.json")
+    assert done.rc == 0 and done.out == "[5, 5, 5]\n" and done.complaints == [] and done.names == ["1.7.json", "2.12.json"]
+    assert [support.step_numbers(support.load(path)) for path in done.traces] == [[4, 5, 6], [9, 10, 11]]
+
+
 @pytest.mark.parametrize("preload", [True, False])
 def test_copies(tmp_path, preload):
     """What holds a marker can be copied, saved, and sent to a DataLoader's worker that is spawned."""
