@@ -62,6 +62,8 @@ static _Atomic int owner;
 static _Atomic pthread_t waker;
 static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */
 static _Atomic bool exit_done;
+/* this is a forked child, and cprof_say_not_traced() has not said so */
+static _Atomic bool untold_child;
 static cpu_set_t affinity;
 static bool affinity_known;
 static const char *own_path = "";
@@ -467,9 +469,19 @@ void cprof_at_exit(void)
     errno = saved;
 }
 
+void cprof_say_not_traced(void)
+{
+    if (atomic_load_explicit(&untold_child, memory_order_relaxed) &&
+        atomic_exchange(&untold_child, false))
+        log_warn("process %d was forked from a traced one: its steps are not traced (start ranks "
+                 "with torchrun or spawn)",
+                 (int)getpid());
+}
+
 void cprof_in_child(void)
 {
     atomic_store(&cprof_life, LIFE_OVER);
+    atomic_store(&untold_child, true);
     torch_stop();
     gpu_abandon();
     handlers_abandon();

@@ -4,7 +4,6 @@
 #include "preload/torch.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "preload/collectives.h"
 #include "preload/flops.h"
@@ -322,15 +321,11 @@ static void fetch_ended(void)
     epoch.counted = NULL;
 }
 
-/* The callbacks stay in torch's list in a forked child. One that trains is told, once, that nobody looks. */
+/* The callbacks stay in torch's list in a forked child. */
 static void say_not_traced(const char *name)
 {
-    static _Atomic bool said;
-    if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1) &&
-        (int)getpid() != cprof_owner_pid() && !atomic_exchange(&said, true))
-        log_warn("process %d was forked from a traced one: its steps are not traced (start ranks "
-                 "with torchrun or spawn)",
-                 (int)getpid());
+    if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
+        cprof_say_not_traced();
 }
 
 /* What the range around a transfer of c10d sends. */

@@ -16,12 +16,21 @@ const char *cprof_version(void)
     return CPROF_VERSION;
 }
 
+/* cprof_awake() for the calls by which a program wants something recorded. */
+static bool records(void)
+{
+    if (cprof_awake())
+        return true;
+    cprof_say_not_traced();
+    return false;
+}
+
 /* ---- steps and epochs ---- */
 
 void cprof_step_samples(int64_t samples, int64_t tokens)
 {
     int saved = errno;
-    if (cprof_awake())
+    if (records())
         steps_mark_batch(STEP_CALL, 0, samples, tokens);
     errno = saved;
 }
@@ -39,7 +48,7 @@ void cprof_step_marker(void)
 void cprof_epoch(void)
 {
     int saved = errno;
-    if (cprof_awake())
+    if (records())
         steps_end_epoch(true);
     errno = saved;
 }
@@ -64,7 +73,7 @@ int cprof_is_recording(void)
 static void set_region(bool begins)
 {
     int saved = errno;
-    if (cprof_awake())
+    if (begins ? records() : cprof_awake())
         steps_region(begins);
     errno = saved;
 }
@@ -113,7 +122,7 @@ static struct program_schedule *schedule_of(cprof_schedule choose, void *arg)
 void cprof_set_schedule(cprof_schedule choose, void *arg)
 {
     int saved = errno;
-    if (cprof_awake()) {
+    if (records()) {
         struct program_schedule *s = choose ? schedule_of(choose, arg) : NULL;
         if (choose && !s)
             log_warn("cprof_set_schedule(): no memory; the schedule is the one before");

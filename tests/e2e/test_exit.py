@@ -261,6 +261,12 @@ def test_steps_faster_than_files_can_be_written(tmp_path):
 
 # ---- fork, vfork, exec -------------------------------------------------------------------------------------
 
+def not_traced(result):
+    """The lines of forked children that want to be recorded."""
+    return [line for line in result.complaints if re.fullmatch(r"process \d+ was forked from a traced one: its steps are not "
+                                                               r"traced \(start ranks with torchrun or spawn\)", line)]
+
+
 @pytest.mark.parametrize("leave", ["os._exit(0)", "sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_forked_children_are_inert(tmp_path, leave):
     code = f"""
@@ -278,12 +284,23 @@ for i in range(3):
     steps(1)
 """
     result = run(python(code), tmp_path, **ACTIVE_FROM_1)
-    assert result.rc == 0 and result.complaints == [] and len(result.said) == 1
+    assert result.rc == 0 and not_traced(result) == result.complaints and len(result.complaints) == 3 and len(result.said) == 4
     assert result.out == "threads 1\n" * 3
     assert [path.name for path in files(tmp_path)] == ["rank0.6.pt.trace.json"]
     trace = load(result.traces[0])
     assert step_numbers(trace) == [1, 2, 3, 4, 5]
     assert len(events(trace, name="work")) == 6 and events(trace, name=re.compile(".*child")) == []
+
+
+@pytest.mark.parametrize("calls,told", [("_c.cprof_step()", 1), ("_c.cprof_step_samples(1, 1)", 1), ("_c.cprof_start()", 1),
+                                        ("_c.cprof_epoch()", 1), ("_c.cprof_set_schedule(None, None)", 1),
+                                        ("_c.cprof_start(); steps(3); _c.cprof_stop(); os.fork() or steps(2)", 2),
+                                        ("mark(b'child'); _c.cprof_action(); _c.cprof_stop()", 0)])
+def test_forked_children_that_would_record_are_told_once(tmp_path, calls, told):
+    """Each process of its own; one that only goes on with marks, as a DataLoader's worker, is not."""
+    code = f"steps(6)\nif os.fork() == 0:\n    {calls}\n    sys.exit(0)\nos.wait()"
+    result = run(python(code), tmp_path)
+    assert result.rc == 0 and not_traced(result) == result.complaints and len(set(result.complaints)) == len(result.complaints) == told
 
 
 def test_forked_grandchild_that_outlives_its_parents(tmp_path):
@@ -339,9 +356,9 @@ steps(2)
     child = """
 import ctypes, sys
 c = ctypes.CDLL(None)
-c.cprof_range_push(b"of the child"); c.cprof_mark(b"x"); c.cprof_range_pop()
+c.cprof_range_push(b"of the child"); _c.cprof_mark(b"x"); _c.cprof_range_pop()
 for i in range(int(sys.argv[1])):
-    c.cprof_mark(b"x"); c.cprof_step()
+    _c.cprof_mark(b"x"); _c.cprof_step()
 """
     result = run(python(code, child), tmp_path, **ACTIVE_FROM_1)
     assert result.rc == 0 and result.complaints == []
