@@ -323,6 +323,13 @@ bool identity_trace_pattern(char *pattern, unsigned long size)
     return expand_pattern(&values, pattern, size) && (!pid_in_name || add_pid(pattern, size));
 }
 
+const char *identity_renamed_by(void)
+{
+    static const char name[] = "{run_name}";
+    return strstr(config->folder, name) || strstr(config->filename, name) ? "CPROF_RUN_NAME"
+                                                                          : "CPROF_FOLDER";
+}
+
 bool identity_ranks_wrote(void)
 {
     struct names_values values;

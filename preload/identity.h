@@ -37,6 +37,9 @@ bool identity_trace_path(const struct train_time *time, char *path,
                          unsigned long size);                   /* see writer.h */
 bool identity_trace_pattern(char *pattern, unsigned long size); /* see writer.h */
 
+/* The setting that gives another run's traces other names; see writer.h. Any thread, after identity_start(). */
+const char *identity_renamed_by(void);
+
 /* The name to upload a trace saved at `time` as, without a slash in front; number > 1: the nth that would have this name. False: none (said).
  * cprof thread. */
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,

@@ -231,6 +231,7 @@ static bool start_writer(const struct config *config)
         .identity = identity_fill,
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
+        .renamed_by = identity_renamed_by(),
         .ranks_wrote = identity_ranks_wrote,
         .trace_ready = trace_ready,
         .each_pass = each_pass,
@@ -352,7 +353,8 @@ int cprof_try_settings(void)
     trigger_try(config);
     earlier_run_in_the_way(&(struct writer_options){.overwrite = config->overwrite,
                                                     .run_started_ns = names_start_ns(),
-                                                    .trace_pattern = identity_trace_pattern});
+                                                    .trace_pattern = identity_trace_pattern,
+                                                    .renamed_by = identity_renamed_by()});
     return true;
 }
 

@@ -179,6 +179,7 @@ START_TEST(traces_of_an_earlier_run_are_in_the_way)
     snprintf(file, sizeof file, "%s/t7.json", session_folder);
     close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     session_options.trace_pattern = pattern;
+    session_options.renamed_by = "CPROF_FOLDER";
     session_options.overwrite = _i == 1;
     session_options.run_started_ns = clock_wall_now() + INT64_C(3600000000000);
     if (_i == 2)
@@ -188,6 +189,7 @@ START_TEST(traces_of_an_earlier_run_are_in_the_way)
     session_end();
     ck_assert_uint_eq(session_files(""), _i == 0 ? 1 : 2);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "in the way"), _i == 0);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "or another CPROF_FOLDER"), _i == 0);
     ck_assert(!_i || capture_lines(capture_stderr(), "1 trace") == 1);
 }
 END_TEST

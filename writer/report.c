@@ -48,8 +48,8 @@ bool earlier_run_in_the_way(const struct writer_options *options)
         if (in_the_way)
             log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
                       "is recorded. "
-                      "Set CPROF_OVERWRITE=1 or another CPROF_RUN_NAME",
-                      found.gl_pathv[i]);
+                      "Set CPROF_OVERWRITE=1 or another %s",
+                      found.gl_pathv[i], options->renamed_by);
     }
     globfree(&found);
     return in_the_way;

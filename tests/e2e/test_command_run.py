@@ -492,6 +492,20 @@ def test_doctor_of_a_folder_that_holds_an_earlier_run(tmp_path):
         assert (line in done.stdout, done.returncode) == (said, int(said)), done.stdout
 
 
+@pytest.mark.parametrize("folder,filename,helps", [("{run_name}", None, "CPROF_RUN_NAME"), ("f", "{run_name}.json", "CPROF_RUN_NAME"),
+                                                   ("f", None, "CPROF_FOLDER")])
+def test_what_helps_against_an_earlier_run(tmp_path, folder, filename, helps):
+    """Another name of the run, where a name of its files holds that; then, as it is said, the next run is recorded."""
+    names = {"FOLDER": f"{tmp_path}/{folder}", "FILENAME": filename, "RUN_NAME": "x"}
+    trace = support.run(support.python("steps(20)"), tmp_path, **names).traces[0]
+    os.utime(trace, (10, 10))
+    again = support.run(support.python("steps(20)"), tmp_path, **names)
+    assert again.complaints[0] == f"{trace}: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing is recorded. " \
+        f"Set CPROF_OVERWRITE=1 or another {helps}"
+    names[helps.removeprefix("CPROF_")] = f"{tmp_path}/g" if helps == "CPROF_FOLDER" else "y"
+    assert len(support.run(support.python("steps(20)"), tmp_path, **names).traces) == 2
+
+
 def test_doctor_leaves_a_request_to_the_job_that_it_is_for(tmp_path):
     (tmp_path / "go").touch()
     done = cprof("doctor", env={"CPROF_TRIGGER": "file:go", "CPROF_SCHEDULE_SCOPE": "none"})
