@@ -20,12 +20,14 @@
 
 #define START_TIME "CPROF_START_TIME"
 #define SECOND_NS  INT64_C(1000000000)
+#define SECOND_US  INT64_C(1000000)
 #define FRACTION   9 /* digits of a second's parts */
 
 enum {
     CMDLINE_MAX = 4096,
     CMDLINE_SHORT = 512, /* what tells a child of multiprocessing stands at the front */
-    PARENTS_MAX = 4      /* multiprocessing's fork server stands between child and script */
+    PARENTS_MAX = 4,     /* multiprocessing's fork server stands between child and script */
+    FIRST_SECONDS = NAMES_VARIABLES - 3 /* the variables from total_wct on */
 };
 
 /* clang-format off */
@@ -409,6 +411,23 @@ void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
 
 /* ---- format variables ---- */
 
+/* As Python writes a float of so many seconds, in which Composer's names have them: microseconds without zeros at the end, but with one
+ * digit behind the point; below 0.0001 with an exponent. */
+static void put_seconds(char *out, size_t size, int64_t ns)
+{
+    int64_t us = ns / 1000;
+    if (us > 0 && us < 10) {
+        snprintf(out, size, "%" PRId64 "e-06", us);
+    } else if (us > 0 && us < 100) {
+        const char *point = us % 10 ? "." : "";
+        snprintf(out, size, "%" PRId64 "%s%.*" PRId64 "e-05", us / 10, point, us % 10 > 0, us % 10);
+    } else {
+        snprintf(out, size, "%" PRId64 ".%06" PRId64, us / SECOND_US, us % SECOND_US);
+        for (size_t n = strlen(out); out[n - 1] == '0' && out[n - 2] != '.'; n--)
+            out[n - 1] = '\0';
+    }
+}
+
 void names_fill(struct names_values *values, const char *run_name, const struct rank_info *rank,
                 const struct train_time *time)
 {
@@ -428,12 +447,15 @@ void names_fill(struct names_values *values, const char *run_name, const struct 
         t->sample_in_epoch,
         t->token,
         t->token_in_epoch,
-        t->total_wct_ns / SECOND_NS,
-        t->epoch_wct_ns / SECOND_NS,
-        t->batch_wct_ns / SECOND_NS,
+        t->total_wct_ns,
+        t->epoch_wct_ns,
+        t->batch_wct_ns,
     };
     for (int i = 0; i < NAMES_VARIABLES; i++) {
-        snprintf(values->numbers[i], sizeof values->numbers[i], "%" PRId64, numbers[i]);
+        if (i < FIRST_SECONDS)
+            snprintf(values->numbers[i], sizeof values->numbers[i], "%" PRId64, numbers[i]);
+        else
+            put_seconds(values->numbers[i], sizeof values->numbers[i], numbers[i]);
         values->vars[i].name = names_variables[i];
         values->vars[i].value = values->numbers[i];
     }

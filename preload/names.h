@@ -78,7 +78,7 @@ void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
 
 /*
  * Fills *values. run_name must outlive them; time may be NULL: its ten variables are then 0. The
- * wct variables are whole seconds. Pure; any thread.
+ * wct variables are seconds as Python writes a float of microseconds. Pure; any thread.
  */
 void names_fill(struct names_values *values, const char *run_name, const struct rank_info *rank,
                 const struct train_time *time);

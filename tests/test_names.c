@@ -483,13 +483,36 @@ START_TEST(sixteen_variables)
                     "{token_in_epoch} {total_wct} {epoch_wct} {batch_wct}",
                     values.vars, NAMES_VARIABLES, out, sizeof out, NULL),
         PATH_OK);
-    ck_assert_str_eq(out, "run 5 1 8 4 2 10 11 12 13 14 15 16 17 18 9223372036");
+    ck_assert_str_eq(out, "run 5 1 8 4 2 10 11 12 13 14 15 16 17.999999 18.0 9223372036.854775");
     for (int i = 0; i < NAMES_VARIABLES; i++)
         ck_assert_str_eq(values.vars[i].name, names_variables[i]);
     ck_assert_str_eq(names_variables[NAMES_RUN_VARIABLES - 1], "node_rank");
     names_fill(&values, "run", &rank, NULL);
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
-        ck_assert_str_eq(values.vars[i].value, "0");
+        ck_assert_str_eq(values.vars[i].value, i < NAMES_VARIABLES - 3 ? "0" : "0.0");
+}
+END_TEST
+
+/* What Python's str() makes of each of these numbers of microseconds through a million. */
+START_TEST(seconds_as_python_writes_them)
+{
+    static const struct {
+        int64_t us;
+        const char *text;
+    } rows[] = {{0, "0.0"},           {1, "1e-06"},
+                {10, "1e-05"},        {26, "2.6e-05"},
+                {99, "9.9e-05"},      {100, "0.0001"},
+                {110, "0.00011"},     {500000, "0.5"},
+                {1000000, "1.0"},     {1000001, "1.000001"},
+                {10000000, "10.0"},   {12345678, "12.345678"},
+                {100200000, "100.2"}, {INT64_C(86400000000), "86400.0"}};
+    struct names_values values;
+    struct rank_info rank = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct train_time t = {.batch_wct_ns = rows[i].us * 1000 + 999};
+        names_fill(&values, "run", &rank, &t);
+        ck_assert_str_eq(values.vars[NAMES_VARIABLES - 1].value, rows[i].text);
+    }
 }
 END_TEST
 
@@ -519,6 +542,7 @@ Suite *suite_names(void)
     tcase_add_test(tcase, a_bad_start_is_replaced);
     tcase_add_test(tcase, disabled_exports_nothing);
     tcase_add_test(tcase, sixteen_variables);
+    tcase_add_test(tcase, seconds_as_python_writes_them);
     suite_add_tcase(suite, tcase);
     return suite;
 }

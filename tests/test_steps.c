@@ -409,7 +409,7 @@ START_TEST(samples_tokens_and_times_name_the_file)
     config.active = 1;
     config.repeat = 0;
     name_files("{epoch}.{batch}.{batch_in_epoch}.{sample}.{sample_in_epoch}.{token}.{token_in_"
-               "epoch}.{total_wct}.{epoch_wct}.{batch_wct}");
+               "epoch}.{total_wct}.{batch}e{epoch_wct}.{batch_wct}");
     start(false);
     steps_mark_batch(STEP_CALL, 0, 8, 100);
     steps_mark_batch(STEP_CALL, 0, 8, -5);
@@ -419,9 +419,9 @@ START_TEST(samples_tokens_and_times_name_the_file)
     steps_mark_batch(STEP_CALL, 0, INT64_MAX, 1);
     finish();
     ck_assert_uint_eq(session_files(""), 2);
-    ck_assert_uint_eq(session_files("0.2.2.16.16.100.100.0.0.0"), 1);
-    ck_assert_uint_eq(session_files("1.4.2.9223372036854775807.9223372036854775807.111.11.1.1.0"),
-                      1);
+    ck_assert_uint_eq(session_files("0.2.2.16.16.100.100."), 1);
+    ck_assert_uint_eq(session_files("1.4.2.9223372036854775807.9223372036854775807.111.11.1."), 1);
+    ck_assert_uint_eq(session_files(".4e1."), 1);
 }
 END_TEST
 

@@ -222,19 +222,22 @@ VARIABLES = ("run_name rank local_rank world_size local_world_size node_rank epo
 
 
 def test_all_variables_of_a_name(tmp_path):
-    template = ",".join(f"{name}={{{name}}}" for name in VARIABLES) + ".json"
+    template = ",".join(f"{{{name}}}" for name in VARIABLES) + ".json"
     ranks = dict(RANK="3", LOCAL_RANK="1", WORLD_SIZE="8", LOCAL_WORLD_SIZE="2", GROUP_RANK="1")
     result = run(python("steps(2); time.sleep(1.1); steps(1)"), tmp_path, env=ranks, WARMUP=0, ACTIVE=3,
                  RUN_NAME="my run", FILENAME=template, FOLDER=f"{tmp_path}/{{run_name}}-{{rank}}-{{local_rank}}-"
                  "{world_size}-{local_world_size}-{node_rank}")
     assert [path.parent.name for path in result.traces] == ["my run-3-1-8-2-1"]
-    values = dict(pair.split("=") for pair in result.names[0].removesuffix(".json").split(","))
-    assert list(values) == VARIABLES
+    given = result.names[0].removesuffix(".json").split(",")
+    assert len(given) == len(VARIABLES)
+    values = dict(zip(VARIABLES, given))
     expected = dict(run_name="my run", rank="3", local_rank="1", world_size="8", local_world_size="2", node_rank="1",
                     epoch="0", batch="3", batch_in_epoch="3")
     assert {name: values[name] for name in expected} == expected
-    assert all(values[name].isdigit() for name in VARIABLES[1:])
-    assert int(values["total_wct"]) >= 1 and int(values["batch_wct"]) >= 1
+    assert all(values[name].isdigit() for name in VARIABLES[1:-3])
+    times = {name: float(values[name]) for name in VARIABLES[-3:]}  # as Composer writes them: str(timedelta.total_seconds())
+    assert {name: str(seconds) for name, seconds in times.items()} == {name: values[name] for name in times}
+    assert 1.1 <= times["batch_wct"] < times["total_wct"] == times["epoch_wct"]
     trace = load(result.traces[0])
     assert trace["distributedInfo"]["rank"] == 3 and trace["distributedInfo"]["world_size"] == 8
     assert trace["traceName"] == str(result.traces[0])
