@@ -88,15 +88,16 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
          *on = writer_quote(host), *name = remote ? writer_quote(remote) : NULL;
     int n = -1;
     if (path && run && on && (name || !remote))
-        n = snprintf(line, size,
-                     "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64
-                     ", \"world_size\": %" PRId64 ", %s, \"first_step\": %" PRId64
-                     ", \"last_step\": %" PRId64 ", \"began_ns\": %" PRId64 ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64
-                     ", \"events\": %" PRIu64 ", \"lost\": %" PRIu64
-                     ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64 "}\n",
-                     (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size,
-                     time, trace->first_step, trace->last_step, trace->began_ns, on, path, file->size, trace->events,
-                     trace->lost, trace->partial ? "true" : "false", name ? name : "null", keep);
+        n = snprintf(
+            line, size,
+            "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64 ", \"world_size\": %" PRId64
+            ", %s, \"first_step\": %" PRId64 ", \"last_step\": %" PRId64 ", \"began_ns\": %" PRId64
+            ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64 ", \"events\": %" PRIu64
+            ", \"lost\": %" PRIu64 ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64 "}\n",
+            (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size, time,
+            trace->first_step, trace->last_step, trace->began_ns, on, path, file->size,
+            trace->events, trace->lost, trace->partial ? "true" : "false", name ? name : "null",
+            keep);
     free(path);
     free(run);
     free(on);

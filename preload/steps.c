@@ -695,11 +695,12 @@ static void say_unreached(int64_t steps)
 /* Who counts in epochs would else look for the traces of the others, or take all steps for those of the first. */
 static void say_no_epoch(int64_t steps)
 {
-    log_info("no end of an epoch was seen in %lld step%s, and CPROF_%s counts in epochs: "
-             "cprof_epoch(), in Python cprof.epoch(), tells it (Lightning's and Composer's trainers "
-             "leave a DataLoader before it is exhausted)",
-             (long long)steps, steps == 1 ? "" : "s",
-             schedule.scope == SCHEDULE_EPOCH ? "SCHEDULE_SCOPE=epoch" : "FILENAME");
+    log_info(
+        "no end of an epoch was seen in %lld step%s, and CPROF_%s counts in epochs: "
+        "cprof_epoch(), in Python cprof.epoch(), tells it (Lightning's and Composer's trainers "
+        "leave a DataLoader before it is exhausted)",
+        (long long)steps, steps == 1 ? "" : "s",
+        schedule.scope == SCHEDULE_EPOCH ? "SCHEDULE_SCOPE=epoch" : "FILENAME");
 }
 
 static bool counts_epochs(void)
