@@ -113,6 +113,26 @@ START_TEST(an_only_child_of_the_same_name_takes_the_place)
 }
 END_TEST
 
+/* One ends behind the operator that it began in; the other is on the device's side, where it is no transfer's. */
+START_TEST(ranges_of_transfers_are_in_no_tree)
+{
+    static const char *const names[] = {"gloo:send", "mpi:send", "ucc:send", "nccl:send"};
+    memory(35, 100);
+    span(CAT_CPU_OP, "aten::copy_", 30, 40, 3);
+    span(CAT_CPU_OP, "c10d::send", 10, 50, 1);
+    span(CAT_USER_ANNOTATION, names[_i], 20, 80, 2);
+    memory(70, 7);
+    kernel("copy", 300, 350, 2, 9);
+    span(CAT_GPU_USER_ANNOTATION, names[_i], 300, 350, 2);
+    ck_assert(top_finish(table, &rows));
+    check_row(names[_i], "0, 1, 1, 1, 60, 0, 0, 0, 107, 0, 0, 0, 0, 20, -80");
+    check_row("aten::copy_", "0, 0, 0, 1, 10, 10, 0, 0, 100, 100, 0, 0, 0, 30, -40");
+    check_row("c10d::send", "0, 0, 0, 1, 40, 30, 50, 50, 100, 0, 0, 0, 0, 10, -50");
+    check_row(names[_i], "1, 1, 0, 1, 0, 0, 50, 50, 0, 0, 0, 0, 0, 300, -350");
+    ck_assert_ptr_null(strstr(rows.data, "[memory]"));
+}
+END_TEST
+
 START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
@@ -310,6 +330,7 @@ Suite *suite_top(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, adds_up_a_tree);
     tcase_add_test(c, an_only_child_of_the_same_name_takes_the_place);
+    tcase_add_loop_test(c, ranges_of_transfers_are_in_no_tree, 0, 4);
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
     tcase_add_loop_test(c, ranges_with_a_steps_name_are_steps_where_there_are_no_others, 0, 2);
     tcase_add_test(c, steps_are_of_the_thread_that_they_name);

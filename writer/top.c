@@ -98,6 +98,16 @@ static uint32_t flags_of_name(const char *name, size_t len)
     return 0;
 }
 
+/* torch's range around a transfer. c10d may end it on another thread. ASYNC_RANGES of spans.py. */
+static bool is_transfer(const char *name, size_t len)
+{
+    static const char *const starts[] = {"gloo:", "mpi:", "ucc:", "nccl:"};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (len >= strlen(starts[i]) && memcmp(starts[i], name, strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
 static bool more_slots(struct top *t)
 {
     size_t n = t->n_slots ? 2 * t->n_slots : 1024;
@@ -135,6 +145,8 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
                         .first = INT64_MAX};
     if (!(flags & KIND_DEVICE))
         kind.flags |= flags_of_name(name, len);
+    if ((flags & (KIND_DEVICE | KIND_ANNOTATION)) == KIND_ANNOTATION && is_transfer(name, len))
+        kind.flags |= KIND_TRANSFER;
     buf_put(&t->texts, name, len);
     t->used += len;
     t->kinds[t->n_kinds++] = kind;
@@ -615,7 +627,7 @@ bool top_finish(struct top *t, struct buf *out)
         json_string(out, t->texts.data + k->text, shown_length(t, k));
         const int64_t numbers[] = {(k->flags & KIND_DEVICE) != 0,
                                    (k->flags & KIND_ANNOTATION) != 0,
-                                   (k->flags & KIND_ASYNC) != 0,
+                                   (k->flags & (KIND_ASYNC | KIND_TRANSFER)) != 0,
                                    (int64_t)k->count,
                                    k->cpu,
                                    k->self_cpu,

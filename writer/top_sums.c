@@ -286,6 +286,21 @@ static void close_top(struct walk *w)
     done(w, node, false);
 }
 
+static struct node node_of(struct walk *w, const struct top_span *span)
+{
+    const struct top *t = w->t;
+    struct node n = {.start = span->start, .end = span->end, .kind = span->kind};
+    if (w->n_memory) {
+        size_t low = w->low = seek(w, w->low, n.start, false), high = seek(w, low, n.end, true);
+        n.memory = w->memory[high].cpu - w->memory[low].cpu;
+        n.on_device = w->memory[high].device - w->memory[low].device;
+    }
+    bool call = t->kinds[n.kind].flags & KIND_CALL;
+    if (t->n_work && span->external && call == t->by_call)
+        n.own_device = top_work_of(t, span->external);
+    return n;
+}
+
 static void open_node(struct walk *w, const struct top_span *span)
 {
     if (w->depth == w->room) {
@@ -298,18 +313,23 @@ static void open_node(struct walk *w, const struct top_span *span)
         w->stack = stack;
         w->room = room;
     }
-    const struct top *t = w->t;
-    struct node n = {.start = span->start, .end = span->end, .kind = span->kind};
-    if (w->n_memory) {
-        size_t low = w->low = seek(w, w->low, n.start, false), high = seek(w, low, n.end, true);
-        n.memory = w->memory[high].cpu - w->memory[low].cpu;
-        n.on_device = w->memory[high].device - w->memory[low].device;
-    }
-    bool call = t->kinds[n.kind].flags & KIND_CALL;
-    if (t->n_work && span->external && call == t->by_call)
-        n.own_device = top_work_of(t, span->external);
-    w->stack[w->depth].node = n;
+    w->stack[w->depth].node = node_of(w, span);
     w->stack[w->depth++].has_only = false;
+}
+
+/* A transfer's range has neither parent nor children; what it launched is of the span that it began in. */
+static void count_transfer(struct walk *w, const struct top_span *span)
+{
+    while (w->depth && span->start >= w->stack[w->depth - 1].node.end)
+        close_top(w);
+    struct node n = node_of(w, span);
+    if (w->depth)
+        w->stack[w->depth - 1].node.own_device += n.own_device;
+    n.own_device = 0;
+    n.child = (struct sums){n.end - n.start, 0, n.memory, n.on_device};
+    if (w->n_memory)
+        cover(w, &n);
+    count(w, &n);
 }
 
 /* The next span of a row, in the order of its tree; NULL at the end. */
@@ -332,6 +352,10 @@ static void walk_row(struct walk *w, const struct top_row *row)
     const struct top_span *span;
     w->low = 0;
     while (!w->failed && (span = next_span(row, &span_at, &call_at))) {
+        if (w->t->kinds[span->kind].flags & KIND_TRANSFER) {
+            count_transfer(w, span);
+            continue;
+        }
         while (w->depth && (span->start >= w->stack[w->depth - 1].node.end ||
                             span->end > w->stack[w->depth - 1].node.end))
             close_top(w);

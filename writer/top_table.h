@@ -20,6 +20,7 @@ enum kind_flags {
     KIND_HIDDEN = 1u << 4,     /* torch leaves it out */
     KIND_ASYNC = 1u << 5,      /* some began and ended apart: not part of the hash */
     KIND_STEP_RANGE = 1u << 6, /* ProfilerStep#N elsewhere, torch.profiler's, all of them one */
+    KIND_TRANSFER = 1u << 7,   /* a transfer's range: torch takes it for asynchronous */
 };
 
 /* Spans of one name and flags, and their sums. */

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import cprof
 import support
 import tool
+from torch_runs import LOOPBACK
 
 
 # ---- against torch ----
@@ -69,6 +71,31 @@ def test_the_command_prints_the_same(torch_run):
     result = tool.cprof("top", torch_run / "plain.json", "--sort-by", "self_cpu_time_total", "--row-limit", 7)
     assert result.rc == 0 and result.err == ""
     assert result.out == cprof.key_averages(torch_run / "plain.json").table("self_cpu_time_total", 7)
+
+
+GLOO = """
+import sys, torch, torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+with torch.profiler.profile(profile_memory=True) as prof:
+    for _ in range(3):
+        dist.all_reduce(torch.ones(1 << 16))
+        dist.broadcast(torch.ones(9), 0, async_op=True).wait()
+        torch.ones(64, 64).mm(torch.ones(64, 64))
+prof.export_chrome_trace(sys.argv[1])
+print(prof.key_averages().table(row_limit=-1), end="")
+dist.destroy_process_group()
+"""
+
+
+def test_transfers_are_torchs(torch_run, tmp_path):
+    """torch takes the ranges around transfers for asynchronous: their time is no part of the sum."""
+    path = tmp_path / "t.json"
+    done = subprocess.run([sys.executable, "-c", GLOO, str(path)], env=dict(os.environ, **LOOPBACK), capture_output=True, text=True,
+                          timeout=tool.TIMEOUT_S)
+    assert done.returncode == 0 and torch_run, done.stderr
+    table = cprof.key_averages(path).table(row_limit=-1)
+    assert "gloo:all_reduce" in table
+    assert same_table(table, done.stdout[done.stdout.index("---"):])
 
 
 def test_stacks_are_torchs(torch_run, tmp_path):
@@ -257,6 +284,28 @@ def test_kernels_belong_to_the_operator_that_launched_them(tmp_path):
     table = cprof.key_averages(path).table(sort_by="cuda_time_total")
     assert "Self CPU time total: 1.000ms\nSelf CUDA time total: 55.000us\n" in table
     assert "Total KFLOPs" in table and "CUDA Mem" in table
+
+
+def transfer_events(name):
+    """An operator that begins a transfer, which goes on behind it and launches a kernel; one of gloo's own threads."""
+    return [tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305, thread=5000),
+            tool.span("c10d::allreduce_", 10.0, 40.0, External_id=1), tool.span(name, 20.0, 60.0, cat="user_annotation", External_id=2),
+            tool.span("aten::copy_", 30.0, 10.0, External_id=3), tool.span(name, 15.0, 70.0, cat="user_annotation", tid=5001, External_id=4),
+            tool.span("copy", 50.0, 5.0, cat="kernel", pid=0, tid=7, External_id=2, correlation=9, device=0, stream=7)]
+
+
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+@pytest.mark.parametrize("name", ["gloo:all_reduce", "mpi:all_reduce", "ucc:all_reduce", "nccl:all_reduce"])
+def test_ranges_of_transfers_are_in_no_tree(name, write, tmp_path):
+    path = write(tmp_path / "t.json", transfer_events(name))
+    rows = {row.key: row for row in cprof.key_averages(path)}
+    assert {key: (row.count, row.cpu_time_total, row.self_cpu_time_total, row.device_time_total, row.is_async) for key, row in rows.items()} == {
+        "ProfilerStep*": (1, 100.0, 60.0, 5.0, False), "c10d::allreduce_": (1, 40.0, 30.0, 5.0, False), name: (2, 130.0, 0.0, 0.0, True),
+        "aten::copy_": (1, 10.0, 10.0, 0.0, False), "copy": (1, 0.0, 0.0, 5.0, False)}
+    for by, expected in (("step", {"ProfilerStep#0": (100.0, 5.0)}), ("category", {"user_annotation": (60.0, 0.0), "cpu_op": (40.0, 0.0),
+                                                                                  "kernel": (0.0, 5.0)})):
+        found = json.loads(tool.cprof("top", path, "--by", by, "--json").out)["rows"]
+        assert {row[by]: (row["self_cpu_time_total"], row["self_device_time_total"]) for row in found} == expected
 
 
 @pytest.mark.parametrize("by, expected", [

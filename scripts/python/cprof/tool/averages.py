@@ -12,8 +12,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from cprof.tool import Problem, printable
 from cprof.tool.reader import open_trace
+from cprof.tool.span_roots import Roots
 from cprof.tool.span_stacks import StackFinder, python_frames
-from cprof.tool.spans import Kind, Roots, Spans, Wanted, read_spans, walk
+from cprof.tool.spans import Kind, Spans, Wanted, read_spans, walk
 from cprof.tool.top_file import Table, load as load_table
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
@@ -56,8 +57,10 @@ class Average:
     self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
 
 
-def _sums_of(node: Any, duration: int) -> Tuple[int, ...]:
+def _sums_of(node: Any, duration: int, is_async: bool) -> Tuple[int, ...]:
     """What a span adds to the sums of its row, in their order."""
+    if is_async:  # count and total only, as torch has it
+        return (duration, 0, 0, 0, node.memory, 0, node.device_memory, 0)
     return (duration, duration - node.child_time, node.own_device + node.child_device, node.own_device, node.memory,
             node.memory - node.child_memory, node.device_memory, node.device_memory - node.child_device_memory)
 
@@ -151,6 +154,7 @@ class Averages:
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = Average(kind.name, kind.device, kind.annotation, kind.shapes, stack)
+            row.is_async = kind.is_async
         return row
 
     def _add(self, spans: Spans) -> None:
@@ -158,6 +162,7 @@ class Averages:
         self.has_memory |= spans.has_memory or spans.metadata.get("profile_memory") in (1, True)
         numbered: List[Optional[Average]] = [None] * len(spans.kinds)
         without = [self._left_out(kind) for kind in spans.kinds]
+        is_async = [kind.is_async for kind in spans.kinds]
         finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
         apart, main = spans.step_places()
         roots = Roots()
@@ -171,7 +176,7 @@ class Averages:
                     roots.adopt(node, start[node.index])
                 if without[node.kind]:
                     continue
-                sums = _sums_of(node, node.end - start[node.index])
+                sums = _sums_of(node, node.end - start[node.index], is_async[node.kind])
                 if finder is not None:
                     finder.add(place, row, node, *sums, row.flops[node.index] if row.flops else -1)
                     continue

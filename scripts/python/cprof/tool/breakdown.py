@@ -8,7 +8,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import Average, Averages, format_share, format_time
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import Kind, Node, Roots, Row, Spans, Wanted, args_of, read_spans, step_number, walk
+from cprof.tool.span_roots import Roots
+from cprof.tool.spans import Kind, Node, Row, Spans, Wanted, args_of, read_spans, step_number, walk
 from cprof.tool.steps import RANGES, STEPS
 
 BY = ("step", "module", "kernel", "device", "category")

@@ -4,7 +4,7 @@
 read_spans() takes one pass over a trace. walk() then goes through one thread's spans and yields each when its children are
 known, with the sums that torch.profiler's tables are made of (torch/autograd/profiler_util.py: EventList._build_tree and
 FunctionEvent): a span's parent is the innermost one of its thread that holds it whole; a span that has one child only, of
-its own name, takes that child's place; a kernel belongs to the span whose External id it carries; memory belongs to all
+its own name, takes that child's place; ranges of transfers are asynchronous, with neither parent nor children; a kernel belongs to the span whose External id it carries; memory belongs to all
 spans in whose time it was taken or given back, on whatever thread. Other than there, the copy of a range on the GPU
 (gpu_user_annotation) is not added to the kernels that it stands for.
 
@@ -36,6 +36,8 @@ _FRAME = "\0sf "                          # in front of the number of a frame wh
 HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
                     "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
                     "PyTorch Profiler (0)"))
+# c10d opens these on one thread and may end them on another: torch takes them for asynchronous. NCCL's, too, which only tell of the launch.
+ASYNC_RANGES = ("gloo:", "mpi:", "ucc:", "nccl:")
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 17
@@ -89,6 +91,11 @@ class Kind(NamedTuple):
     category: str
     shapes: str = ""
     group: Any = None     # what a table by something else than the name asks for
+
+    @property
+    def is_async(self) -> bool:
+        """It is a transfer's range: in no tree, and its time is nobody's."""
+        return self.category == "user_annotation" and self.name.startswith(ASYNC_RANGES)
 
 
 class Row:
@@ -672,6 +679,7 @@ def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = 
     names = [kind.name for kind in kinds]
     python = [frames and kind.category == "python_function" for kind in kinds]
     is_call = [kind.category in CALLS for kind in kinds]
+    is_async = [kind.is_async for kind in kinds]
     work, memory, by_call = spans.work_external, spans.memory_time, spans.by_call
     sums, device_sums, seen = spans.memory_sums, spans.memory_device_sums, spans.memory_seen
     bisect_left, bisect_right = bisect.bisect_left, bisect.bisect_right
@@ -685,7 +693,7 @@ def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = 
         begin, finish, kind = start[i], end[i], row.kind[i]
         if names[kind] == without:
             continue
-        while stack and (begin >= stack[-1].end or finish > stack[-1].end):
+        while stack and (begin >= stack[-1].end or finish > stack[-1].end and not is_async[kind]):
             yield from _close(stack, start, is_call)
         taken = device_taken = 0
         if memory:
@@ -699,7 +707,11 @@ def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = 
         inside = 0
         if frames and around is not None:
             inside = spans.functions.number(around.kind, around.frames) if python[around.kind] else around.frames
-        stack.append(Node(i, finish, kind, names[kind], own, taken, device_taken, inside))
+        node = Node(i, finish, kind, names[kind], own, taken, device_taken, inside)
+        if is_async[kind]:
+            yield _alone(node, begin, around)
+        else:
+            stack.append(node)
     while stack:
         yield from _close(stack, start, is_call)
     if spans.progress:
@@ -727,40 +739,13 @@ def surroundings(spans: Spans, row: Row, times: Iterable[int]) -> Iterator[Tuple
         yield tuple(open_spans)
 
 
-class Roots:
-    """The outermost spans of one thread, in order of time: what steps that stand on a row of their own are held against."""
-
-    def __init__(self) -> None:
-        self._columns: Optional[Columns] = Columns()
-        self.start, self.end, *self.sums = (self._columns.new("q") for _ in range(5))
-        self._totals = [0, 0, 0]
-        self._end_sums()
-
-    def _end_sums(self) -> None:
-        for sums, total in zip(self.sums, self._totals):
-            sums.append(total)
-
-    def add(self, node: Node, start: int) -> None:
-        """The next one. Before any adopt()."""
-        self.start.append(start)
-        self.end.append(node.end)
-        for n, value in enumerate((node.own_device + node.child_device, node.memory, node.device_memory)):
-            self._totals[n] += value
-        self._end_sums()
-        if self._columns and len(self.start) % AT_A_TIME == 0:
-            self._columns.trim()
-
-    def adopt(self, step: Node, start: int) -> None:
-        """Makes those that begin in the step its children; of one that goes on into the next step, only the time inside."""
-        if self._columns:
-            columns, self._columns = self._columns, None
-            columns.finish()
-            self.start, self.end, *self.sums = (columns.whole(one) for one in (self.start, self.end, *self.sums))
-        low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, step.end)
-        step.child_time = sum(min(self.end[i], step.end) - self.start[i] for i in range(low, high))
-        if low and self.end[low - 1] > start:
-            step.child_time += min(self.end[low - 1], step.end) - start
-        step.child_device, step.child_memory, step.child_device_memory = (sums[high] - sums[low] for sums in self.sums)
+def _alone(node: Node, start: int, around: Optional[Node]) -> Node:
+    """An asynchronous range has nothing of its own; what it launched is of the span that it began in."""
+    node.child_time, node.child_memory, node.child_device_memory = node.end - start, node.memory, node.device_memory
+    if around is not None:
+        around.own_device += node.own_device
+        node.own_device = 0
+    return node
 
 
 def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Node]:
