@@ -98,6 +98,37 @@ def test_transfers_are_torchs(torch_run, tmp_path):
     assert same_table(table, done.stdout[done.stdout.index("---"):])
 
 
+DUPLICATE = """
+import sys, torch
+x = torch.ones(8, 8)
+with torch.profiler.profile(with_flops=True, record_shapes=True, with_stack=len(sys.argv) > 2) as prof:
+    torch.ops.aten.mul.Scalar(x, 2.0)
+    torch.mul(x, x)
+prof.export_chrome_trace(sys.argv[1])
+print(*(row.flops for row in prof.key_averages() if row.key == "aten::mul"))
+"""
+
+
+@pytest.mark.parametrize("stack", [0, 1])
+def test_flops_of_an_operator_in_its_like_count_once(stack, torch_run, tmp_path):
+    path = tmp_path / "t.json"
+    done = subprocess.run([sys.executable, "-c", DUPLICATE, str(path)] + ["stack"] * stack, capture_output=True, text=True,
+                          timeout=tool.TIMEOUT_S)
+    assert done.returncode == 0 and torch_run, done.stderr
+    rows = cprof.key_averages(path, group_by_stack_n=stack)
+    assert [sum(row.flops for row in rows if row.key == "aten::mul")] == [int(n) for n in done.stdout.split()]
+
+
+def test_flops_of_an_operator_in_its_like_count_once_in_our_trace(torch_run, tmp_path):
+    code = ("import torch\nx = torch.ones(8, 8)\noptimizer = torch.optim.SGD([torch.nn.Parameter(x)], lr=0.1)\n"
+            "for _ in range(4):\n    torch.ops.aten.mul.Scalar(x, 2.0)\n    torch.mul(x, x)\n    optimizer.step()\n")
+    result = support.run([sys.executable, "-c", code], tmp_path, ACTIVE=2, WITH_FLOPS=1)
+    assert result.rc == 0 and torch_run and len(result.traces) == 1, result.err
+    support.load(result.traces[0])  # holds the table beside it to the trace
+    [row] = [row for row in cprof.key_averages(result.traces[0]) if row.key == "aten::mul"]
+    assert (row.count, row.flops) == (4, 256)
+
+
 def test_stacks_are_torchs(torch_run, tmp_path):
     out = tmp_path / "out.stacks"
     assert tool.cprof("stacks", torch_run / "stack.json", "-o", out).rc == 0

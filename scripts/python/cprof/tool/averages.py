@@ -163,6 +163,7 @@ class Averages:
         numbered: List[Optional[Average]] = [None] * len(spans.kinds)
         without = [self._left_out(kind) for kind in spans.kinds]
         is_async = [kind.is_async for kind in spans.kinds]
+        tells_all = "cprof" in spans.metadata  # what runs inside a counted operator is part of it
         finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
         apart, main = spans.step_places()
         roots = Roots()
@@ -184,6 +185,9 @@ class Averages:
                 if average is None:
                     average = numbered[node.kind] = self._row(spans, node.kind)
                 self._count(average, sums, start[node.index], node.end)
+                if row.shaped and not tells_all:
+                    average.flops += row.flops_of(node.index)
+            self.has_flops |= len(row.shaped) > 0 and not tells_all
         if finder is not None:
             self._add_stacks(spans, finder)
         self._add_rest(spans)

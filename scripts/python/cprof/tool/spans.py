@@ -101,7 +101,7 @@ class Kind(NamedTuple):
 class Row:
     """The spans of one thread in columns of one length, in the order of the file."""
 
-    COLUMNS = ("start", "end", "kind", "external", "stack", "sequence", "forward", "flops")
+    COLUMNS = ("start", "end", "kind", "external", "stack", "sequence", "forward", "flops", "shaped", "shaped_flops")
     __slots__ = COLUMNS
 
     def __init__(self, columns: Columns) -> None:
@@ -113,6 +113,13 @@ class Row:
         self.sequence = columns.new("q")     # Sequence number; -1 for none
         self.forward = columns.new("b")      # 1: of the backward pass, it tells the thread of the forward one
         self.flops = columns.new("q")        # -1 for none; below: -2 - FLOPs that the trace does not tell
+        # Empty if they are: the few spans whose FLOPs the trace does not tell, ascending, and what they are.
+        self.shaped, self.shaped_flops = columns.new("q"), columns.new("q")
+
+    def flops_of(self, index: int) -> int:
+        """FLOPs of a span that the trace does not tell. Without stacks."""
+        at = bisect.bisect_left(self.shaped, index) if self.shaped else 0
+        return self.shaped_flops[at] if at < len(self.shaped) and self.shaped[at] == index else 0
 
 
 class Node:
@@ -172,7 +179,7 @@ class Spans:
         self.loose_time: Dict[int, int] = {}  # async ranges: by kind
         self.loose_count: Dict[int, int] = {}
         self.first: Dict[int, Tuple[int, int]] = {}  # by kind, for those: start and -end of the first
-        self.flops: Dict[int, int] = {}
+        self.flops: Dict[int, int] = {}      # by kind, where the trace tells them
         # [memory] events, and the threads they were on
         self.memory_time, self.memory_bytes, self.memory_device = (self.columns.new("q") for _ in range(3))
         # where asked for: number of the thread and of the device, address, total behind it
@@ -374,7 +381,6 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     spans = reading.spans
     spans.metadata = trace.of_one_rank().metadata
     reading.settle_steps()
-    reading.use_flops()
     reading.adopt_strays()
     if wanted.stacks:
         frames = trace.metadata.get("stackFrames")
@@ -437,15 +443,6 @@ class _Reading:
         self._memory_threads: Dict[Any, int] = {}
         self._memory_devices: Dict[str, int] = {}
         self._step_ranges: List[Tuple[int, int, str]] = []  # as Spans.steps: not on cprof's row of steps
-        self.worked_out: Dict[int, int] = {}  # FLOPs that the trace does not tell, by kind
-
-    def use_flops(self) -> None:
-        """What was worked out from shapes counts, unless the trace is cprof's, which tells all that counts: what runs inside a
-        counted operator is part of it."""
-        if "cprof" in self.spans.metadata:
-            return
-        for number, flops in self.worked_out.items():
-            self.spans.flops[number] = self.spans.flops.get(number, 0) + flops
 
     def settle_steps(self) -> None:
         """Ranges that have a step's name are the steps where cprof wrote none."""
@@ -549,9 +546,11 @@ class _Reading:
         if self.wanted.stacks:
             self._keep_stack(row, args, category, event.get("sf"))
             row.flops.append(-1 if flops is None else _within(flops) if told else -2 - _within(flops))
-        elif flops is not None:
-            sums = spans.flops if told else self.worked_out
-            sums[number] = sums.get(number, 0) + flops
+        elif flops is not None and told:
+            spans.flops[number] = spans.flops.get(number, 0) + flops
+        elif flops is not None:  # of two in each other, one goes: known when the tree is
+            row.shaped.append(spans.columns.length(row.start) - 1)
+            row.shaped_flops.append(_within(flops))
 
     def _number(self, event: Dict[str, Any], name: str, category: Any, args: Dict[str, Any]) -> int:
         """The number of the span's kind."""
