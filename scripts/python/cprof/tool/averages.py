@@ -387,10 +387,10 @@ class _Table:
         values.append(str(row.count))
         if self.has_shapes:
             values.append(row.input_shapes[:self.shapes_width])
+        if self.stacks:  # in the order of the columns: torch has these two the other way round
+            values.append(_shortened(row.stack[0], self.source_width) if row.stack else "")
         if self.flops_scale:
             values.append("--" if row.flops <= 0 else f"{row.flops * self.flops_scale:8.3f}")
-        if self.stacks:
-            values.append(_shortened(row.stack[0], self.source_width) if row.stack else "")
         return values
 
     def text(self, row_limit: int, header: Optional[str]) -> str:
@@ -400,10 +400,11 @@ class _Table:
         lines += [rule, self._line([name for name, _, _ in self.columns]), rule]
         for row in self.rows if row_limit < 0 else self.rows[:row_limit]:
             lines.append(self._line(self._values(row)))
-            if self.stacks:  # further frames stand in the last column, whatever that is, as torch has it
-                empty = [""] * (len(self.columns) - 1)
-                lines += [self._line(empty + [_shortened(frame, self.source_width)]) for frame in row.stack[1:]]
-                lines.append(self._line(empty + [""]))
+            if self.stacks:
+                at = next(at for at, column in enumerate(self.columns) if column[0] == "Source Location")
+                before, behind = [""] * at, [""] * (len(self.columns) - at - 1)
+                lines += [self._line(before + [_shortened(frame, self.source_width)] + behind) for frame in row.stack[1:]]
+                lines.append(self._line(before + [""] + behind))
         lines.append(rule)
         lines.append(f"Self CPU time total: {self._time(self.total_cpu)}")
         if self.has_device:
