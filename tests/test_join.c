@@ -648,10 +648,14 @@ START_TEST(ranges_stand_where_their_kernels_ran)
     session_open("inner");
     launch("second", 2);
     session_close("inner");
+    session_open("ProfilerStep#5");
     launch("third", 3);
+    session_close("ProfilerStep#5");
     session_close("outer");
     struct trace t = finish();
-    ck_assert_uint_eq(trace_count(&t, 'X', "gpu_user_annotation"), 2);
+    ck_assert_uint_eq(trace_count(&t, 'X', "gpu_user_annotation"), 3);
+    ck_assert_uint_eq(trace_named(&t, 'X', "ProfilerStep#5"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "torch.profiler step 5"), 2);
     const char *line =
         trace_event(&t, 'X', "\"cat\": \"gpu_user_annotation\", \"name\": \"outer\"");
     double outer = trace_number(line, "ts"), outer_end = outer + trace_number(line, "dur");

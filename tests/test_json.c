@@ -68,7 +68,7 @@ static struct record *make(uint8_t kind, uint8_t category, const char *name, uin
 /* The record's text; frees the record. */
 static const char *text_of(struct record *r)
 {
-    json_record(&out, r, &place, dtypes, N_DTYPES);
+    json_record(&out, r, record_name(r), &place, dtypes, N_DTYPES);
     free(r);
     return taken();
 }
@@ -528,10 +528,10 @@ START_TEST(duration_is_never_negative)
 {
     struct json_place at = {1, 2, 500, 400};
     struct record *r = make(REC_SPAN, CAT_CPU_OP, "a", DATA_NONE, NULL, 0);
-    json_record(&out, r, &at, NULL, 0);
+    json_record(&out, r, record_name(r), &at, NULL, 0);
     ck_assert_ptr_nonnull(strstr(taken(), "\"ts\": 0.500, \"dur\": 0.000,"));
     at.start_ns = -300;
-    json_record(&out, r, &at, NULL, 0);
+    json_record(&out, r, record_name(r), &at, NULL, 0);
     ck_assert_ptr_nonnull(strstr(taken(), "\"ts\": 0.000, \"dur\": 0.400,"));
     free(r);
 }
@@ -673,6 +673,29 @@ START_TEST(span)
 }
 END_TEST
 
+static const char *shown_as(const char *name)
+{
+    static char text[RANGE_NAME_ROOM + 1];
+    char room[RANGE_NAME_ROOM];
+    struct text shown = json_range_name((struct text){name, (uint32_t)strlen(name)}, room);
+    memcpy(text, shown.at, shown.len);
+    text[shown.len] = 0;
+    return text;
+}
+
+START_TEST(ranges_are_not_named_as_steps)
+{
+    ck_assert_str_eq(shown_as("ProfilerStep#31"), "torch.profiler step 31");
+    ck_assert_str_eq(shown_as("ProfilerStep#"), "torch.profiler step ");
+    ck_assert_str_eq(shown_as("ProfilerStep"), "ProfilerStep");
+    ck_assert_str_eq(shown_as("a ProfilerStep#31"), "a ProfilerStep#31");
+    ck_assert_str_eq(shown_as(""), "");
+    char longest[300] = "ProfilerStep#";
+    memset(longest + strlen(longest), 'x', sizeof longest - 1 - strlen(longest));
+    ck_assert_uint_eq(strlen(shown_as(longest)), RANGE_NAME_ROOM);
+}
+END_TEST
+
 START_TEST(unknown_kinds_and_padding_write_nothing)
 {
     ck_assert_str_eq(text_of(make(REC_PAD, 0, "x", DATA_NONE, NULL, 0)), "");
@@ -704,7 +727,8 @@ START_TEST(a_full_buffer_holds_whole_events_only)
                 json_meta_number(&b, "thread_sort_index", 1, 2, 3);
                 json_span(&b, CAT_CPU_OP, "x", &place, "");
             } else {
-                json_record(&b, records[i % 4], &place, dtypes, N_DTYPES);
+                json_record(&b, records[i % 4], record_name(records[i % 4]), &place, dtypes,
+                            N_DTYPES);
             }
             ck_assert_uint_ge(b.len, before);
         }
@@ -758,6 +782,7 @@ Suite *suite_json(void)
     tcase_add_test(events, flow);
     tcase_add_test(events, meta);
     tcase_add_test(events, span);
+    tcase_add_test(events, ranges_are_not_named_as_steps);
     tcase_add_test(events, unknown_kinds_and_padding_write_nothing);
     tcase_add_test(events, a_full_buffer_holds_whole_events_only);
     tcase_add_test(events, fuzz_corpus);

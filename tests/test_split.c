@@ -208,7 +208,7 @@ static void setup(void)
 {
     reader = foreign_new();
     if (foreign_built)
-        foreign_begin(reader, 3, 500);
+        foreign_begin(reader, 3, 500, false);
 }
 
 static void teardown(void)
@@ -248,6 +248,19 @@ START_TEST(a_span)
     check_put(
         "{\"ph\":\"X\",\"ts\":\"1\",\"dur\":-3}",
         "{\"ph\": \"X\", \"pid\": 30000000, \"tid\": 30000000, \"ts\": 1.500, \"dur\": 0.000},\n");
+}
+END_TEST
+
+START_TEST(steps)
+{
+    static const char step[] = "{\"ph\":\"X\",\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
+    static const char on_gpu[] = "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\","
+                                 "\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
+    ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"ProfilerStep#12\""));
+    ck_assert_ptr_nonnull(strstr(put(on_gpu), "\"name\": \"torch.profiler step 12\""));
+    foreign_begin(reader, 3, 500, true); /* readers would take it for one of ours */
+    ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"torch.profiler step 12\""));
+    ck_assert_ptr_nonnull(strstr(put("{\"ph\":\"X\",\"name\":7,\"ts\":1,\"dur\":2}"), "\"ts\""));
 }
 END_TEST
 
@@ -304,7 +317,7 @@ START_TEST(ids_are_moved_alike)
     ck_assert_ptr_nonnull(strstr(first, "\"id\": \"0x"));
     check_put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}", first);
     ck_assert_str_ne(put("{\"ph\":\"b\",\"id\":\"request 6\",\"pid\":1,\"ts\":0}"), first);
-    foreign_begin(reader, 4, 500);
+    foreign_begin(reader, 4, 500, false);
     ck_assert_str_ne(
         strstr(put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}"), "\"id\""),
         strstr(first, "\"id\""));
@@ -535,6 +548,7 @@ Suite *suite_split(void)
     tcase_add_checked_fixture(events, setup, teardown);
     if (foreign_built) {
         tcase_add_test(events, a_span);
+        tcase_add_test(events, steps);
         tcase_add_test(events, rows_that_are_no_numbers);
         tcase_add_test(events, ids_are_moved_alike);
         tcase_add_test(events, ids_in_args_are_moved);

@@ -151,7 +151,7 @@ START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
     span(CAT_USER_ANNOTATION, "ProfilerStep#3", 0, 60, 2);
-    span(CAT_USER_ANNOTATION, "ProfilerStep#4", 60, 90, 3);
+    span(CAT_USER_ANNOTATION, "torch.profiler step 4", 60, 90, 3); /* as it is written */
     struct json_place at = place(0, 100);
     at.tid = 1;
     if (_i)

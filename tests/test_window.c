@@ -145,6 +145,17 @@ START_TEST(a_step_has_a_row_of_its_own)
 }
 END_TEST
 
+START_TEST(a_range_with_a_steps_name_is_no_step)
+{
+    window->markless = _i; /* there torch's ranges are the only steps */
+    add("ProfilerStep#7", clock_ticks(), clock_ticks());
+    struct trace t = flushed();
+    ck_assert_uint_eq(trace_named(&t, 'X', "ProfilerStep#7"), _i);
+    ck_assert_uint_eq(trace_named(&t, 'X', "torch.profiler step 7"), !_i);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(finishing_names_the_file)
 {
     static const struct {
@@ -434,6 +445,7 @@ Suite *suite_window(void)
     tcase_add_test(all, the_head_has_one_size);
     tcase_add_test(all, a_thread_is_named_once_in_each_window);
     tcase_add_test(all, a_step_has_a_row_of_its_own);
+    tcase_add_loop_test(all, a_range_with_a_steps_name_is_no_step, 0, 2);
     tcase_add_loop_test(all, finishing_names_the_file, 0, 4);
     tcase_add_test(all, open_spans_are_shown_and_settled);
     tcase_add_test(all, a_span_whose_record_is_out_is_not_open);

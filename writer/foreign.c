@@ -110,9 +110,9 @@ bool foreign_integer(const struct foreign *f, int64_t *value)
     return false;
 }
 
-void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns)
+void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns, bool has_steps)
 {
-    (void)f, (void)number, (void)shift_ns;
+    (void)f, (void)number, (void)shift_ns, (void)has_steps;
 }
 
 bool foreign_put(struct foreign *f, struct buf *out)
@@ -153,6 +153,7 @@ struct foreign {
     struct json_parser parser;
     unsigned number;
     int64_t shift_ns;
+    bool has_steps;
     uint32_t odd_pids, odd_tids;
     struct row rows[ROWS_MOST];
 };
@@ -610,6 +611,29 @@ static void put_text(struct buf *b, const char *key, struct json_object *text)
     put_json(b, text);
 }
 
+static bool is_gpu_annotation(const struct event *e)
+{
+    struct json_object *cat = e->member[KEY_CAT];
+    return json_object_is_type(cat, json_type_string) &&
+           strcmp(json_object_get_string(cat), "gpu_user_annotation") == 0;
+}
+
+/* The file's steps are steps where the trace has none, but never on a GPU. */
+static void put_name(const struct foreign *f, struct buf *b, const struct event *e)
+{
+    struct json_object *name = e->member[KEY_NAME];
+    bool stays = e->phase != 'X' || !(f->has_steps || is_gpu_annotation(e));
+    if (stays || !json_object_is_type(name, json_type_string)) {
+        put_text(b, "name", name);
+        return;
+    }
+    char room[RANGE_NAME_ROOM];
+    struct text shown = {json_object_get_string(name), (uint32_t)json_object_get_string_len(name)};
+    shown = json_range_name(shown, room);
+    put_key(b, "name");
+    json_string(b, shown.at, shown.len);
+}
+
 /* Where and when. */
 static void put_where(struct buf *b, const struct event *e, const struct place *pid,
                       const struct place *tid, int64_t start_ns)
@@ -676,8 +700,9 @@ static void put_others(struct buf *b, struct json_object *event)
     }
 }
 
-void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns)
+void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns, bool has_steps)
 {
+    f->has_steps = has_steps;
     f->number = number;
     f->shift_ns = shift_ns;
     f->odd_pids = f->odd_tids = 0;
@@ -706,7 +731,7 @@ static bool put_event(struct foreign *f, const struct event *e, struct buf *out)
     buf_puts(out, "{\"ph\": ");
     buf_put(out, phase, sizeof phase);
     put_text(out, "cat", e->member[KEY_CAT]);
-    put_text(out, "name", e->member[KEY_NAME]);
+    put_name(f, out, e);
     put_where(out, e, &pid, &tid, start_ns);
     put_ids(f, out, e);
     put_others(out, f->parser.value);

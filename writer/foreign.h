@@ -32,8 +32,9 @@ bool foreign_time(const struct foreign *f, int64_t *start_ns, int64_t *end_ns);
 /* The value as a whole number (a baseTimeNanoseconds); false: it is none. */
 bool foreign_integer(const struct foreign *f, int64_t *value);
 
-/* From now on events are of the trace's `number`th file, 1 to FOREIGN_FILES, and `shift_ns` is added to their times. */
-void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns);
+/* From now on events are of the trace's `number`th file, 1 to FOREIGN_FILES, and `shift_ns` is added to their times. has_steps: the
+ * trace has steps of its own, and spans of the file that are named as such get another name (json_range_name()). */
+void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns, bool has_steps);
 
 /* Appends the event, a line with a comma, as often with one before it that names its row. False, and nothing is appended: it is none
  * that a reader takes (no phase or time, a duration that is missing, a counter without a number ...), lies before the trace's base, or

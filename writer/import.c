@@ -365,7 +365,7 @@ static bool begin_merging(struct import *i, struct window *to, const struct wind
     i->to = to;
     i->stage = MERGE;
     i->put = i->left_out = 0;
-    foreign_begin(foreign, (unsigned)++to->merged.files, shift);
+    foreign_begin(foreign, (unsigned)++to->merged.files, shift, !to->markless);
     return true;
 }
 

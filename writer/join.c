@@ -610,7 +610,9 @@ static void put_annotation(const struct range_extent *e, void *arg)
     struct json_place at;
     if (!gpu_place(s->w, s->in->shared, LANE_ANNOTATION, e->device, e->stream, &time, &at))
         return;
-    json_gpu_annotation(&s->w->body, e->name, e->name_len, &at, e->id);
+    char room[RANGE_NAME_ROOM]; /* no reader has steps on GPUs, whoever counts them */
+    struct text name = json_range_name((struct text){e->name, e->name_len}, room);
+    json_gpu_annotation(&s->w->body, name.at, name.len, &at, e->id);
     top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
     s->w->events++;
 }

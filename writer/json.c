@@ -235,11 +235,10 @@ static void put_bandwidth(struct buf *b, const struct record *r, const struct js
 }
 
 /* X: a span, whatever recorded it. */
-static void put_span(struct buf *b, const struct record *r, const struct json_place *at,
-                     const char *const *dtype_names, unsigned n_dtypes)
+static void put_span(struct buf *b, const struct record *r, struct text name,
+                     const struct json_place *at, const char *const *dtype_names, unsigned n_dtypes)
 {
     enum category category = category_of(r);
-    struct text name = record_name(r);
     struct json_arg own;
     char *p = own_category(r, &own)
                   ? begin_own_category(b, false, &own, name)
@@ -301,7 +300,7 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
 }
 
 /* Appends one end of an asynchronous range up to its place: phase, category, id, name. */
-static void begin_async(struct buf *b, const char *phase, const struct record *r,
+static void begin_async(struct buf *b, const char *phase, const struct record *r, struct text name,
                         const struct json_place *at)
 {
     static const char digits[] = "0123456789abcdef";
@@ -323,7 +322,6 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
     buf_puts(b, ", \"id2\": {\"local\": \"0x");
     buf_put(b, id + n, sizeof(id) - n);
     buf_puts(b, "\"}, \"name\": ");
-    struct text name = record_name(r);
     json_string(b, name.at, name.len);
     char *p = buf_room(b, EVENT_ROOM);
     if (p != NULL) {
@@ -332,14 +330,15 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
 }
 
 /* b and e: a range that does not nest with the row of its thread, each end on the thread where it happened. */
-static void put_async(struct buf *b, const struct record *r, const struct json_place *at)
+static void put_async(struct buf *b, const struct record *r, struct text name,
+                      const struct json_place *at)
 {
     struct json_place begin = *at, end = *at;
     if (r->async.tid != 0) {
         begin.tid = (uint32_t)r->async.tid;
     }
     end.start_ns += duration_of(at);
-    begin_async(b, "{\"ph\": \"b\", \"cat\": ", r, &begin);
+    begin_async(b, "{\"ph\": \"b\", \"cat\": ", r, name, &begin);
     buf_puts(b, ", \"args\": {");
     bool unfinished = r->flags & REC_UNFINISHED;
     if (unfinished) {
@@ -349,7 +348,7 @@ static void put_async(struct buf *b, const struct record *r, const struct json_p
         json_args(b, record_data(r), r->data_len, !unfinished);
     }
     json_extras_end(b, r);
-    begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, &end);
+    begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, name, &end);
     buf_puts(b, "},\n");
 }
 
@@ -407,13 +406,26 @@ static void put_counter(struct buf *b, const struct record *r, const struct json
     }
 }
 
-void json_record(struct buf *b, const struct record *r, const struct json_place *at,
-                 const char *const *dtype_names, unsigned n_dtypes)
+struct text json_range_name(struct text name, char room[RANGE_NAME_ROOM])
+{
+    const size_t head = sizeof STEP_NAME - 1, shown = sizeof STEP_RANGE_NAME - 1;
+    if (name.len < head || memcmp(name.at, STEP_NAME, head) != 0) {
+        return name;
+    }
+    size_t rest = name.len - head;
+    rest = rest < RANGE_NAME_ROOM - shown ? rest : RANGE_NAME_ROOM - shown;
+    memcpy(room, STEP_RANGE_NAME, shown);
+    memcpy(room + shown, name.at + head, rest);
+    return (struct text){room, (uint32_t)(shown + rest)};
+}
+
+void json_record(struct buf *b, const struct record *r, struct text name,
+                 const struct json_place *at, const char *const *dtype_names, unsigned n_dtypes)
 {
     size_t start = b->len;
     switch ((enum record_kind)r->kind) {
     case REC_SPAN:
-        put_span(b, r, at, dtype_names, n_dtypes);
+        put_span(b, r, name, at, dtype_names, n_dtypes);
         break;
     case REC_INSTANT:
         put_instant(b, r, at);
@@ -422,7 +434,7 @@ void json_record(struct buf *b, const struct record *r, const struct json_place 
         put_counter(b, r, at);
         break;
     case REC_ASYNC:
-        put_async(b, r, at);
+        put_async(b, r, name, at);
         break;
     case REC_MEMORY:
         json_memory(b, r, at);

@@ -35,12 +35,21 @@ void json_real(struct buf *b, double value);
 /* Appends a double with so many digits that count (%g), in any locale; not finite as json_real(). */
 void json_rounded(struct buf *b, double value, int digits);
 
+/* Readers count each row of this name as a step, and put the rest behind it into their tables as its number. A range of the
+ * program's that has it (torch.profiler's prof.step(), which counts otherwise than we do) is shown under another one. */
+#define STEP_NAME       "ProfilerStep#"
+#define STEP_RANGE_NAME "torch.profiler step "
+#define RANGE_NAME_ROOM 128u /* bytes of such a name; a longer one is cut */
+
+/* The name under which a range of the program's is shown; `room` is where it stands if it is another one. */
+struct text json_range_name(struct text name, char room[RANGE_NAME_ROOM]);
+
 /* Appends the event(s) for one record: X for spans, i for instants and memory, one C per series for counters (names and
  * args as Kineto; a counter has one key each, `value` when its only key is empty or the name). All or nothing: when b has no
  * room, b->failed is set and no part of the record is left in it; that holds for every function below too. dtype_names: names
- * by c10::ScalarType, NULL entries allowed; n of them. */
-void json_record(struct buf *b, const struct record *r, const struct json_place *at,
-                 const char *const *dtype_names, unsigned n_dtypes);
+ * by c10::ScalarType, NULL entries allowed; n of them. name: the one under which a span or range is shown. */
+void json_record(struct buf *b, const struct record *r, struct text name,
+                 const struct json_place *at, const char *const *dtype_names, unsigned n_dtypes);
 
 /* Appends a flow: `s` at `from`, `f` (bp "e") at `to`, both at their start_ns; name and cat are `kind` ("fwdbwd"). */
 void json_flow(struct buf *b, const char *kind, uint64_t id, const struct json_place *from,

@@ -19,7 +19,7 @@
 /* What tells kinds of one name apart. */
 #define KINDS_APART (KIND_DEVICE | KIND_ANNOTATION | KIND_CALL | KIND_STEP | KIND_STEP_RANGE)
 
-/* All ranges of a step's name, beside steps of ours; its beginning is the name of all steps. As steps.py of the command has them. */
+/* All ranges that are steps to torch.profiler, beside steps of ours; its beginning is the name of all steps. As steps.py of the command has them. */
 static const char step_ranges[] = "ProfilerStep* (torch.profiler)";
 #define N_STEPS (sizeof "ProfilerStep*" - 1)
 
@@ -157,11 +157,17 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
     return (uint32_t)t->n_kinds - 1;
 }
 
-/* Whether it is ProfilerStep#N, or looks like all of them. */
+static bool starts_with(const char *name, size_t len, const char *start, size_t n)
+{
+    return len >= n && memcmp(name, start, n) == 0;
+}
+
+/* Whether it is ProfilerStep#N, is shown instead of one, or looks like all of them. */
 static bool is_step_name(const char *name, size_t len)
 {
-    return len >= N_STEPS && memcmp(name, step_ranges, N_STEPS - 1) == 0 &&
-           (name[N_STEPS - 1] == '#' || (len == N_STEPS && name[N_STEPS - 1] == '*'));
+    return starts_with(name, len, STEP_NAME, sizeof STEP_NAME - 1) ||
+           starts_with(name, len, STEP_RANGE_NAME, sizeof STEP_RANGE_NAME - 1) ||
+           (len == N_STEPS && memcmp(name, step_ranges, N_STEPS) == 0);
 }
 
 uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags)

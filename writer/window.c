@@ -179,6 +179,14 @@ struct top *window_top(struct window *w, const struct window_shared *shared)
     return w->top;
 }
 
+/* A window without steps of ours keeps the program's. */
+static struct text shown_name(const struct window *w, const struct record *r,
+                              char room[RANGE_NAME_ROOM])
+{
+    struct text name = record_name(r);
+    return w->markless ? name : json_range_name(name, room);
+}
+
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r)
 {
@@ -192,7 +200,9 @@ void window_add(struct window *w, const struct window_shared *shared,
     struct json_place at = window_place(w, shared, row_of(r, owner->tid), r->start, r->end);
     flop_stats_span(window_flops(w, shared), owner->log, r, &at);
     stacks_use(&w->stacks, stacks_of(r));
-    json_record(&w->body, r, &at, shared->options->dtype_names, shared->options->n_dtypes);
+    char room[RANGE_NAME_ROOM];
+    json_record(&w->body, r, shown_name(w, r, room), &at, shared->options->dtype_names,
+                shared->options->n_dtypes);
     if (r->start >= w->start) /* markers of warmup are no part of what was recorded */
         top_record(window_top(w, shared), r, &at);
     if (r->kind == REC_SPAN)
@@ -218,7 +228,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
         json_meta_text(&w->body, "thread_name", shared->pid, STEP_TID, "name", "steps", 5);
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
     }
-    snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)step);
+    snprintf(name, sizeof name, STEP_NAME "%lld", (long long)step);
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,
                     &w->body);
@@ -325,7 +335,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     uint32_t row = row_of(&copy.r, tid);
     struct json_place at = window_place(put->w, put->shared, row, copy.r.start, copy.r.end);
     stacks_use(&put->w->stacks, stacks_of(&copy.r));
-    json_record(&put->w->open, &copy.r, &at, NULL, 0);
+    char room[RANGE_NAME_ROOM];
+    json_record(&put->w->open, &copy.r, shown_name(put->w, &copy.r, room), &at, NULL, 0);
     if (span->start >= put->w->start)
         top_open(window_top(put->w, put->shared), &copy.r, &at);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);

@@ -108,7 +108,8 @@ static void to_json(struct buf *b, const struct record *records, const struct js
 {
     buf_reset(b);
     for (unsigned i = 0; i < RECORDS; i++) {
-        json_record(b, records + (size_t)i * SLOTS, &places[i], dtypes, 8);
+        json_record(b, records + (size_t)i * SLOTS, record_name(records + (size_t)i * SLOTS),
+                    &places[i], dtypes, 8);
     }
 }
 
@@ -125,7 +126,8 @@ static void run_top(const struct record *records, const struct json_place *place
         buf_reset(&text);
         buf_reset(&rows);
         for (unsigned i = 0; i < RECORDS; i++) {
-            json_record(&text, records + (size_t)i * SLOTS, &places[i], dtypes, 8);
+            json_record(&text, records + (size_t)i * SLOTS,
+                        record_name(records + (size_t)i * SLOTS), &places[i], dtypes, 8);
             top_record(top, records + (size_t)i * SLOTS, &places[i]);
         }
         top_finish(top, &rows);

@@ -458,12 +458,13 @@ def test_ranks_that_recorded_other_steps(tmp_path):
     assert [cells[n]["1"]["waited_ns"] for n in "123456"] == [0] * 6
 
 
-def test_steps_are_cprofs_where_torchs_ranges_are_there_too(tmp_path):
+@pytest.mark.parametrize("name", ["torch.profiler step ", "ProfilerStep#"])
+def test_steps_are_cprofs_where_torchs_ranges_are_there_too(name, tmp_path):
     """A program that calls prof.step() as well."""
     for rank in range(2):
         one = training(rank, slow_ms=3 * rank)
         for n in range(6):
-            one.span(f"ProfilerStep#{n}", n * 12 * MS + 6000, 11 * MS, "user_annotation")
+            one.span(f"{name}{n}", n * 12 * MS + 6000, 11 * MS, "user_annotation")
         one.write(tmp_path)
     cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
     assert [(cells[n]["0"]["time_ns"], cells[n]["0"]["waited_ns"]) for n in "012345"] == [(12_000_000, 3_000_000)] * 6

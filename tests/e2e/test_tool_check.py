@@ -80,6 +80,7 @@ def plus(*more):
     return lambda events: events + list(more)
 
 
+OUR_STEP = tool.span("ProfilerStep#8", 0.0, 90.0, cat="user_annotation", tid=4194305)
 WAIT = {"cuda_sync_kind": "Stream Wait Event", "wait_on_cuda_event_record_corr_id": 9, "stream": 7, "device": 0}
 
 
@@ -119,6 +120,10 @@ WAIT = {"cuda_sync_kind": "Stream Wait Event", "wait_on_cuda_event_record_corr_i
             for name, ts in (("AddBackward0", 70.0), ("MulBackward0", 80.0)))), ERROR, WARNING, "one Sequence number"),
     (plus(*(tool.span(str(i), 100 + i / 1000, 2000 - i / 500) for i in range(600))), ERROR, ERROR, "more than 512 spans"),
     (plus(5), ERROR, ERROR, "no objects"),
+    (plus(tool.span("ProfilerStep#3", 70.0, 10.0, cat="gpu_user_annotation", pid=0, tid=7)), ERROR, None, "a range of a GPU has a step's name"),
+    (plus(OUR_STEP, tool.span("ProfilerStep#3", 70.0, 10.0, cat="user_annotation")), ERROR, None, "a range has the name of cprof's steps"),
+    (plus(tool.span("ProfilerStep#3", 70.0, 10.0, cat="user_annotation")), None, None, "step"),
+    (plus(OUR_STEP, tool.span("torch.profiler step 3", 70.0, 10.0, cat="user_annotation")), None, None, "step"),
 ])
 def test_a_broken_rule_is_found(broken, ours, others, says, tmp_path):
     for level, more in ((ours, OURS), (others, {})):

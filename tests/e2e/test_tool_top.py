@@ -14,6 +14,7 @@ import sys
 
 import pytest
 
+import consumers
 import cprof
 import support
 import tool
@@ -244,11 +245,12 @@ def test_a_step_is_of_the_thread_that_it_names(named, other, self_time, write, t
     assert by["rows"][0]["self_cpu_time_total"] > 0
 
 
+@pytest.mark.parametrize("name", ["torch.profiler step ", "ProfilerStep#"])  # as cprof writes it, and did
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
-def test_ranges_of_torchs_steps_beside_ours(write, tmp_path):
+def test_ranges_of_torchs_steps_beside_ours(write, name, tmp_path):
     """A program that calls prof.step() as well: steps are what cprof says they are, and torch's ranges are ranges."""
     events = [tool.span(f"ProfilerStep#{n}", 100.0 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (1, 2)]
-    events += [tool.span(f"ProfilerStep#{n}", 50.0 + 100.0 * n, 95.0, cat="user_annotation") for n in (1, 2)]
+    events += [tool.span(f"{name}{n}", 50.0 + 100.0 * n, 95.0, cat="user_annotation") for n in (1, 2)]
     events += [tool.span("aten::mm", 110.0 + 100.0 * n, 30.0) for n in (0, 1)]
     path = write(tmp_path / "t.json", events)
     rows = {row.key: (row.count, row.cpu_time_total, row.self_cpu_time_total) for row in cprof.key_averages(path)}
@@ -271,7 +273,10 @@ def test_a_real_run_with_both_kinds_of_steps(tmp_path):
     for more in ((), ("--from-trace",)):
         rows = {row["name"]: row["count"] for row in json.loads(tool.cprof("top", *result.traces, "--json", *more).out)["rows"]}
         assert rows["ProfilerStep*"] == 3 and rows["ProfilerStep* (torch.profiler)"] in (2, 3, 4)
-    support.load(result.traces[0])  # holds the table against the trace
+    trace = support.load(result.traces[0])  # holds the table against the trace
+    assert support.step_numbers(trace) == [1, 2, 3]
+    assert consumers.tensorboard(result.traces[0])["steps"] == ["1", "2", "3"]
+    assert support.events(trace, ph="X", cat="user_annotation", name=re.compile(r"torch\.profiler step \d+$"))
 
 
 def test_our_shapes(our_trace):

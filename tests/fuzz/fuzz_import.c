@@ -17,7 +17,7 @@ static void import_text(const uint8_t *bytes, size_t size, size_t most, struct b
     if (f == NULL) {
         return;
     }
-    foreign_begin(f, 3, 1000);
+    foreign_begin(f, 3, 1000, true);
     enum split_got got = SPLIT_MORE;
     for (size_t at = 0; at < size && got != SPLIT_FAULT; at += most) {
         size_t n = size - at < most ? size - at : most;

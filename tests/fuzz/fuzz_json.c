@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memcpy(r + 1, bytes + 13, size - 13);
     struct json_place at = {UINT32_MAX, 1, (int64_t)r->id, (int64_t)(r->id * 3)};
     struct buf b = {0};
-    json_record(&b, r, &at, dtypes, 4);
+    json_record(&b, r, record_name(r), &at, dtypes, 4);
     if (b.failed || !json_lines_valid(b.data, b.len)) {
         __builtin_trap();
     }

@@ -102,7 +102,7 @@ static inline void input_drain_as_json(void)
         memcpy(copy, r, (size_t)r->slots * RECORD_SLOT);
         struct json_place at = {4242, 1, 5, 7};
         struct buf b = {0};
-        json_record(&b, copy, &at, dtypes, 1);
+        json_record(&b, copy, record_name(copy), &at, dtypes, 1);
         REQUIRE(!b.failed && json_lines_valid(b.data, b.len));
         buf_free(&b);
         free(copy);

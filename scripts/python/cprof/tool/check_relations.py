@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 from cprof.tool.columns import Columns, forget
 from cprof.tool.progress import Progress
 from cprof.tool.spans import AT_A_TIME, CALLS, DEVICE, WORK, args_of, in_order, int_or_none, text_of, to_ns
+from cprof.tool.steps import ROW
 
 RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags", "cudaEventRecordWithFlags_ptsz",
            "cuEventRecord", "cuEventRecordWithFlags")
@@ -97,6 +98,8 @@ class Relations:
         self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise
         self._backward: Dict[Any, Any] = {}                # by _sequence(): the name, the names where there are several
         self._named: Set[Any] = set()
+        self._own_steps: Set[int] = set()                  # parts in which cprof wrote steps
+        self._step_ranges: Dict[int, List[Any]] = {}       # by part, of ranges elsewhere that have a step's name: how many, the first
         self._fractions = False                            # times finer than microseconds
 
     def event(self, event: Dict[str, Any]) -> None:
@@ -117,12 +120,30 @@ class Relations:
             self._work_row(event, name, category, args, start, duration, part)
         elif category == "cuda_sync":
             self._sync(event, args, start, duration, part)
+        if name.startswith("ProfilerStep"):
+            self._step(event, part)
         if name == "record_param_comms" and not all(key in args for key in COMMUNICATION):
             lacks = [key for key in COMMUNICATION if key not in args]
             self.found.habit("record_param_comms lacks what readers of collectives need", ", ".join(lacks))
         if "autograd::engine::evaluate_function:" in name:
             if args.get("Sequence number"):
                 self._function(_sequence(event, args, part), name)
+
+    def _step(self, event: Dict[str, Any], part: int) -> None:
+        """A row that readers take for a step."""
+        what = f"{event['name'][:60]!r} at {event['ts']}"
+        if event.get("cat") == "gpu_user_annotation":
+            self.found.own("a range of a GPU has a step's name: HTA and TensorBoard take it for one more step", what)
+        elif text_of(event.get("tid")) == ROW:
+            self._own_steps.add(part)
+        else:
+            self._step_ranges.setdefault(part, [0, what])[0] += 1
+
+    def _tell_steps(self) -> None:
+        """Where there are no others, ranges of the name are the steps."""
+        for part in self._own_steps & self._step_ranges.keys():
+            count, what = self._step_ranges[part]
+            self.found.own("a range has the name of cprof's steps: readers take it for one more step", what, count)
 
     def _function(self, sequence: Tuple[str, str], name: str) -> None:
         """A function of the backward pass runs."""
@@ -214,6 +235,7 @@ class Relations:
         self._stream_waits()
         for sequence in list(self._backward):
             self._tell_functions(sequence)
+        self._tell_steps()
         nameless = sum(row.device and place not in self._named for place, row in self._rows.items())
         if nameless:
             self.found.own("rows of a GPU without a name", "", nameless)

@@ -16,9 +16,9 @@ from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, O
 
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import in_order
-from cprof.tool.steps import on_our_row
+from cprof.tool.steps import RANGE_NAME, on_our_row
 
-STEP = re.compile(r"ProfilerStep\s*#\s*([0-9]{1,18})(?![0-9])")
+STEP = re.compile(rf"(?:ProfilerStep\s*#\s*|{re.escape(RANGE_NAME)})([0-9]{{1,18}})(?![0-9])")
 # What lasts as long as the communication, best first. The trace's best kind is used, and no other.
 KINDS = (("kernel", re.compile(r"^nccl(Dev)?Kernel|^nccl[A-Z]\w*Kernel|^rccl")), (None, re.compile(r"^(gloo|mpi|ucc):")),
          (None, re.compile(r"^P?MPI_(Allreduce|Allgather|Alltoall|Barrier|Reduce_scatter|Bcast|Reduce|Gather|Scatter)", re.I)))
@@ -143,7 +143,7 @@ class Times:
         kind = kind_of(name, event.get("cat"))
         if kind is not None:
             self._kinds[kind].add(*self._times(event), _key(name, event.get("args")))
-        elif name.startswith("ProfilerStep"):
+        elif name.startswith(("ProfilerStep", RANGE_NAME)):
             match = STEP.match(name)
             if match and event.get("cat") != "gpu_user_annotation":
                 (self.steps if on_our_row(event) else self._step_ranges)[int(match[1])] = self._times(event)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from cprof.tool import Problem, note
 from cprof.tool.reader import Trace, open_trace
 from cprof.tool.spans import args_of, int_or_none, step_number, text_of, to_ns
-from cprof.tool.steps import on_our_row
+from cprof.tool.steps import NAMES, on_our_row
 
 HELP = "the events as JSON lines, filtered by name, category, step, device or thread"
 
@@ -57,7 +57,7 @@ class _Steps:
             start = to_ns(event.get("ts"))
             if event.get("ph") != "X" or type(name) is not str or start is None:
                 continue
-            if name.startswith("ProfilerStep#") and event.get("cat") != "gpu_user_annotation":
+            if name.startswith(NAMES) and event.get("cat") != "gpu_user_annotation":
                 number = step_number(name)
                 if number is not None:
                     (found if on_our_row(event) else ranges).append((start, start + (to_ns(event.get("dur")) or 0), number))

@@ -22,7 +22,7 @@ from cprof.tool.flops import TORCH_FLOPS
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace
 from cprof.tool.span_lines import LineTaker
-from cprof.tool.steps import FOREIGN_DIGITS, RANGES, STEPS, is_step_name, on_our_row
+from cprof.tool.steps import FOREIGN_DIGITS, NAMES, RANGES, STEPS, is_step_name, on_our_row
 
 CALLS = ("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime",
          "privateuse1_driver")
@@ -59,11 +59,11 @@ def to_ns(number: Any) -> Optional[int]:
     return None
 
 
-_step_name = re.compile(r"ProfilerStep#([0-9]{1,18})")
+_step_name = re.compile(f"(?:{'|'.join(map(re.escape, NAMES))})([0-9]{{1,18}})")
 
 
 def step_number(name: str) -> Optional[int]:
-    """N of a step's row, `ProfilerStep#N`; None when it is no such name."""
+    """N of a step's row, `ProfilerStep#N`, or of torch.profiler's range; None when it is no such name."""
     match = _step_name.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -515,7 +515,7 @@ class _Reading:
         name, pid = text_of(event.get("name")), text_of(event.get("pid"))
         if name in HIDDEN or category in NO_WORK:
             return
-        is_step = name.startswith("ProfilerStep#")
+        is_step = name.startswith(NAMES)
         if self.is_before(pid, start) and not is_step:  # a step may have begun in the file before
             return
         number = self._number(event, name, category, args)

@@ -3,20 +3,23 @@
 
 cprof writes its steps, ProfilerStep#N, on a row of their own, whose number no thread can have. A program that still calls
 torch.profiler's prof.step() has ranges of that name on its threads as well: they count other things, and where cprof's
-steps are there they are ranges like any other. A trace of torch.profiler has these only, and they are its steps."""
+steps are there they are ranges like any other, which cprof writes as `torch.profiler step N` (older ones: as they are). A
+trace of torch.profiler has these only, and they are its steps."""
 
 from typing import Any, Dict
 
 ROW = "4194305"                           # STEP_TID of writer/window.c
 FOREIGN_PIDS = 10_000_000                 # from here on: of files that were merged into cprof's (writer/foreign.h)
 FOREIGN_DIGITS = len(str(FOREIGN_PIDS))
+RANGE_NAME = "torch.profiler step "       # of one of the program's; STEP_RANGE_NAME of writer/json.h
+NAMES = ("ProfilerStep#", RANGE_NAME)
 STEPS = "ProfilerStep*"                   # all of them, in tables
 RANGES = STEPS + " (torch.profiler)"      # beside cprof's; as writer/top.c has it
 
 
 def is_step_name(name: str) -> bool:
     """Whether tables have it as one of all steps."""
-    return name.startswith("ProfilerStep#") or name == STEPS
+    return name.startswith(NAMES) or name == STEPS
 
 
 def on_our_row(event: Dict[str, Any]) -> bool:
