@@ -21,11 +21,6 @@ struct happened {
     uint64_t start, end;
 };
 
-static uint32_t own_tid(void)
-{
-    return (uint32_t)syscall(SYS_gettid);
-}
-
 static struct happened work_a_while(void)
 {
     struct happened h = {clock_ticks(), 0};
@@ -59,7 +54,7 @@ static struct gpu_record call_record(const char *name, uint32_t correlation, str
                            .device = GPU_NONE,
                            .stream = GPU_NONE,
                            .context = GPU_NONE};
-    r.call.tid = own_tid();
+    r.call.tid = (uint32_t)syscall(SYS_gettid);
     r.call.cbid = 211;
     r.call.effect = effect;
     return r;

@@ -98,12 +98,17 @@ static uint32_t flags_of_name(const char *name, size_t len)
     return 0;
 }
 
+static bool starts_with(const char *name, size_t len, const char *start, size_t n)
+{
+    return len >= n && memcmp(name, start, n) == 0;
+}
+
 /* torch's range around a transfer. c10d may end it on another thread. ASYNC_RANGES of spans.py. */
 static bool is_transfer(const char *name, size_t len)
 {
     static const char *const starts[] = {"gloo:", "mpi:", "ucc:", "nccl:"};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
-        if (len >= strlen(starts[i]) && memcmp(starts[i], name, strlen(starts[i])) == 0)
+        if (starts_with(name, len, starts[i], strlen(starts[i])))
             return true;
     return false;
 }
@@ -155,11 +160,6 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
         return NO_KIND;
     }
     return (uint32_t)t->n_kinds - 1;
-}
-
-static bool starts_with(const char *name, size_t len, const char *start, size_t n)
-{
-    return len >= n && memcmp(name, start, n) == 0;
 }
 
 /* Whether it is ProfilerStep#N, is shown instead of one, or looks like all of them. */
