@@ -279,6 +279,16 @@ static void put_text(struct args *to, const char *key, const char *text)
     to->at += sizeof len + len;
 }
 
+/* The inputs as they are: TensorBoard takes a transfer's size from them. */
+static void put_shapes(struct args *to, const uint8_t *shapes, uint32_t n)
+{
+    if (n == 0 || !put_key(to, ARG_SHAPES, "", sizeof n + n))
+        return;
+    memcpy(to->at, &n, sizeof n);
+    memcpy(to->at + sizeof n, shapes, n);
+    to->at += sizeof n + n;
+}
+
 static void put_amount(struct args *to, const struct amount *a)
 {
     if (!a->name)
@@ -551,5 +561,6 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
         put_int(&to, "bytes", (int64_t)(a.bytes * times));
     if (of)
         put_torch_group(&to, of);
+    put_shapes(&to, shapes, n);
     return (uint32_t)(to.at - out);
 }

@@ -332,7 +332,7 @@ static void say_not_traced(const char *name)
 static void tell_transfer(struct thread_log *log, struct open_span *span, const void *function,
                           const char *name)
 {
-    uint8_t shapes[COLLECTIVE_ARGS], args[COLLECTIVE_ARGS];
+    uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
     struct torch_group group;
     bool known = torch_groups_take(function, &group);
     uint32_t n = torch_shapes(function, shapes, sizeof shapes);

@@ -81,7 +81,7 @@ static void add_arg(struct buf *b, uint8_t type, const char *key, const void *va
     buf_put(b, &type, 1);
     buf_put(b, &key_len, 2);
     buf_put(b, key, key_len);
-    if (type == ARG_TEXT) {
+    if (type >= ARG_TEXT) {
         buf_put(b, &n, 4);
     }
     buf_put(b, value, n);
@@ -673,26 +673,24 @@ START_TEST(span)
 }
 END_TEST
 
-static const char *shown_as(const char *name)
+START_TEST(shapes_among_args)
 {
-    static char text[RANGE_NAME_ROOM + 1];
-    char room[RANGE_NAME_ROOM];
-    struct text shown = json_range_name((struct text){name, (uint32_t)strlen(name)}, room);
-    memcpy(text, shown.at, shown.len);
-    text[shown.len] = 0;
-    return text;
-}
-
-START_TEST(ranges_are_not_named_as_steps)
-{
-    ck_assert_str_eq(shown_as("ProfilerStep#31"), "torch.profiler step 31");
-    ck_assert_str_eq(shown_as("ProfilerStep#"), "torch.profiler step ");
-    ck_assert_str_eq(shown_as("ProfilerStep"), "ProfilerStep");
-    ck_assert_str_eq(shown_as("a ProfilerStep#31"), "a ProfilerStep#31");
-    ck_assert_str_eq(shown_as(""), "");
-    char longest[300] = "ProfilerStep#";
-    memset(longest + strlen(longest), 'x', sizeof longest - 1 - strlen(longest));
-    ck_assert_uint_eq(strlen(shown_as(longest)), RANGE_NAME_ROOM);
+    static const int64_t sizes[] = {2, 3};
+    struct buf shapes = {0}, args = {0};
+    add_tag(&shapes, SHAPE_TENSOR);
+    add_body(&shapes, 6, 2, sizes);
+    add_int(&args, "a", 1);
+    add_arg(&args, ARG_SHAPES, "", shapes.data, (uint32_t)shapes.len);
+    add_int(&args, "b", 2);
+    const char *dims =
+        "\"a\": 1, \"b\": 2, \"Input type\": [\"float\"], \"Input Dims\": [[2, 3]]}},\n";
+    for (int kind = REC_SPAN; kind == REC_SPAN || kind == REC_ASYNC; kind += REC_ASYNC - REC_SPAN) {
+        const char *text = text_of(
+            make((uint8_t)kind, CAT_USER_ANNOTATION, "gloo:send", DATA_ARGS, args.data, args.len));
+        ck_assert_msg(strstr(text, dims) != NULL, "%s", text);
+    }
+    buf_free(&shapes);
+    buf_free(&args);
 }
 END_TEST
 
@@ -782,7 +780,7 @@ Suite *suite_json(void)
     tcase_add_test(events, flow);
     tcase_add_test(events, meta);
     tcase_add_test(events, span);
-    tcase_add_test(events, ranges_are_not_named_as_steps);
+    tcase_add_test(events, shapes_among_args);
     tcase_add_test(events, unknown_kinds_and_padding_write_nothing);
     tcase_add_test(events, a_full_buffer_holds_whole_events_only);
     tcase_add_test(events, fuzz_corpus);

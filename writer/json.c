@@ -139,11 +139,10 @@ static void put_input_type(struct buf *b, const struct input *in, const char *co
 }
 
 /* Appends "Input type" and "Input Dims" with the same number of items; nothing when there is no whole item. */
-static void put_shapes(struct buf *b, const struct record *r, const char *const *names,
+static void put_shapes(struct buf *b, const uint8_t *begin, size_t n, const char *const *names,
                        unsigned n_names, bool first)
 {
-    const uint8_t *begin = record_data(r);
-    const uint8_t *end = begin + r->data_len;
+    const uint8_t *end = begin + n;
     const uint8_t *at = begin;
     struct input in;
     unsigned items = 0;
@@ -167,6 +166,23 @@ static void put_shapes(struct buf *b, const struct record *r, const char *const 
         put_input_dims(b, &in);
     }
     buf_put(b, "]", 1);
+}
+
+/* Appends the items of DATA_ARGS. Returns what json_args() does. */
+static bool put_args(struct buf *b, const struct record *r, const char *const *names,
+                     unsigned n_names, bool first)
+{
+    const uint8_t *at = record_data(r);
+    const uint8_t *end = at + r->data_len;
+    struct json_arg a;
+    first = json_args(b, at, r->data_len, first);
+    while (json_next_arg(&at, end, &a)) {
+        if (a.type == ARG_SHAPES && a.value_len != 0) {
+            put_shapes(b, a.value, a.value_len, names, n_names, first);
+            first = false;
+        }
+    }
+    return first;
 }
 
 /* ---- events ---------------------------------------------------------------------------------------------- */
@@ -263,12 +279,12 @@ static void put_span(struct buf *b, const struct record *r, struct text name,
     bool first = p == none;
     if (r->data_kind == DATA_SHAPES) {
         end_at(b, p);
-        put_shapes(b, r, dtype_names, n_dtypes, first);
+        put_shapes(b, record_data(r), r->data_len, dtype_names, n_dtypes, first);
         first = false;
         p = buf_room(b, EVENT_ROOM);
     } else if (r->data_kind == DATA_ARGS) {
         end_at(b, p);
-        first = json_args(b, record_data(r), r->data_len, first);
+        first = put_args(b, r, dtype_names, n_dtypes, first);
         put_bandwidth(b, r, at);
         p = buf_room(b, EVENT_ROOM);
     }
@@ -331,7 +347,8 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
 
 /* b and e: a range that does not nest with the row of its thread, each end on the thread where it happened. */
 static void put_async(struct buf *b, const struct record *r, struct text name,
-                      const struct json_place *at)
+                      const struct json_place *at, const char *const *dtype_names,
+                      unsigned n_dtypes)
 {
     struct json_place begin = *at, end = *at;
     if (r->async.tid != 0) {
@@ -345,7 +362,7 @@ static void put_async(struct buf *b, const struct record *r, struct text name,
         buf_puts(b, "\"finished\": \"false\"");
     }
     if (r->data_kind == DATA_ARGS) {
-        json_args(b, record_data(r), r->data_len, !unfinished);
+        put_args(b, r, dtype_names, n_dtypes, !unfinished);
     }
     json_extras_end(b, r);
     begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, name, &end);
@@ -434,7 +451,7 @@ void json_record(struct buf *b, const struct record *r, struct text name,
         put_counter(b, r, at);
         break;
     case REC_ASYNC:
-        put_async(b, r, name, at);
+        put_async(b, r, name, at, dtype_names, n_dtypes);
         break;
     case REC_MEMORY:
         json_memory(b, r, at);

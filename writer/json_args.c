@@ -16,14 +16,14 @@ bool json_next_arg(const uint8_t **at, const uint8_t *end, struct json_arg *a)
     a->type = p[0];
     memcpy(&key_len, p + 1, sizeof(key_len));
     p += 3;
-    if (end - p < key_len || a->type > ARG_TEXT) {
+    if (end - p < key_len || a->type > ARG_SHAPES) {
         return false;
     }
     a->key = (const char *)p;
     a->key_len = key_len;
     p += key_len;
     uint32_t length = 8;
-    if (a->type == ARG_TEXT) {
+    if (a->type >= ARG_TEXT) {
         if (end - p < 4) {
             return false;
         }
@@ -64,7 +64,7 @@ bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first)
     const uint8_t *end = at + n;
     struct json_arg a;
     while (json_next_arg(&at, end, &a)) {
-        if (json_arg_is_category(&a)) {
+        if (json_arg_is_category(&a) || a.type == ARG_SHAPES) {
             continue;
         }
         if (!first) {

@@ -28,7 +28,7 @@ bool json_arg_is_category(const struct json_arg *a);
 /* Appends the value alone. */
 void json_arg_value(struct buf *b, const struct json_arg *a);
 
-/* Appends `"key": value` for each item of the n bytes; first is false when something stands before them. Returns what it is for what
+/* Appends `"key": value` for each item of the n bytes but category and shapes; first is false when something stands before them. Returns what it is for what
  * follows. */
 bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first);
 

@@ -156,8 +156,8 @@ struct record_node {
 enum shape_tag { SHAPE_OTHER, SHAPE_TENSOR, SHAPE_LIST, SHAPE_SCALAR, SHAPE_SCALAR_LIST };
 
 /* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, then 8 bytes of value (ARG_INT int64,
- * ARG_REAL double) or uint32 length + bytes (ARG_TEXT). */
-enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT };
+ * ARG_REAL double) or uint32 length + bytes (ARG_TEXT; ARG_SHAPES, without a key: as DATA_SHAPES). */
+enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT, ARG_SHAPES };
 
 /* The record's name; valid as long as the record. */
 static inline struct text record_name(const struct record *r)

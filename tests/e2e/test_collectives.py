@@ -277,6 +277,8 @@ def test_gloo_sends_the_gradients(gloo):
             args = e["args"]
             assert (args["Collective name"], args["dtype"], args["bytes"]) == ("allreduce", "Float", gradients)
             assert args["In msg nelems"] == args["Out msg nelems"] == gradients // 4
+            # as torch.profiler writes them; TensorBoard takes the size from these
+            assert (args["Input Dims"], args["Input type"]) == ([[gradients // 4]], ["float"])
             assert close(args["Algorithm bandwidth (GB/s)"], gradients / (float(e["dur"]) * 1000))
 
 

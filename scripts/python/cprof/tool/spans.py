@@ -555,7 +555,7 @@ class _Reading:
     def _number(self, event: Dict[str, Any], name: str, category: Any, args: Dict[str, Any]) -> int:
         """The number of the span's kind."""
         spans, wanted = self.spans, self.wanted
-        if "Input Dims" in args:
+        if "Input Dims" in args and category == "cpu_op":  # transfers of gloo always have them
             spans.has_shapes = True
         if "Module Hierarchy" in args or name.startswith("nn.Module: "):
             spans.has_modules = True
