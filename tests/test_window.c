@@ -145,6 +145,29 @@ START_TEST(a_step_has_a_row_of_its_own)
 }
 END_TEST
 
+static const char *shown_as(const char *name)
+{
+    static char text[RANGE_NAME_ROOM + 1];
+    char room[RANGE_NAME_ROOM];
+    struct text shown = json_range_name((struct text){name, (uint32_t)strlen(name)}, room);
+    memcpy(text, shown.at, shown.len);
+    text[shown.len] = 0;
+    return text;
+}
+
+START_TEST(ranges_are_not_named_as_steps)
+{
+    ck_assert_str_eq(shown_as("ProfilerStep#31"), "torch.profiler step 31");
+    ck_assert_str_eq(shown_as("ProfilerStep#"), "torch.profiler step ");
+    ck_assert_str_eq(shown_as("ProfilerStep"), "ProfilerStep");
+    ck_assert_str_eq(shown_as("a ProfilerStep#31"), "a ProfilerStep#31");
+    ck_assert_str_eq(shown_as(""), "");
+    char longest[300] = "ProfilerStep#";
+    memset(longest + strlen(longest), 'x', sizeof longest - 1 - strlen(longest));
+    ck_assert_uint_eq(strlen(shown_as(longest)), RANGE_NAME_ROOM);
+}
+END_TEST
+
 START_TEST(a_range_with_a_steps_name_is_no_step)
 {
     window->markless = _i; /* there torch's ranges are the only steps */
@@ -445,6 +468,7 @@ Suite *suite_window(void)
     tcase_add_test(all, the_head_has_one_size);
     tcase_add_test(all, a_thread_is_named_once_in_each_window);
     tcase_add_test(all, a_step_has_a_row_of_its_own);
+    tcase_add_test(all, ranges_are_not_named_as_steps);
     tcase_add_loop_test(all, a_range_with_a_steps_name_is_no_step, 0, 2);
     tcase_add_loop_test(all, finishing_names_the_file, 0, 4);
     tcase_add_test(all, open_spans_are_shown_and_settled);
