@@ -356,9 +356,9 @@ steps(2)
     child = """
 import ctypes, sys
 c = ctypes.CDLL(None)
-c.cprof_range_push(b"of the child"); _c.cprof_mark(b"x"); _c.cprof_range_pop()
+c.cprof_range_push(b"of the child"); c.cprof_mark(b"x"); c.cprof_range_pop()
 for i in range(int(sys.argv[1])):
-    _c.cprof_mark(b"x"); _c.cprof_step()
+    c.cprof_mark(b"x"); c.cprof_step()
 """
     result = run(python(code, child), tmp_path, **ACTIVE_FROM_1)
     assert result.rc == 0 and result.complaints == []
