@@ -23,7 +23,8 @@ void unwind_refresh(void);
 uint32_t unwind_object(const void *pc);
 
 /* Return addresses from the caller of cprof outwards, innermost first, at most `most` with cprof's own; below_python: only up to the
- * interpreter's code. Any application thread; a place seen before costs some 10 ns a frame, a new one microseconds. */
+ * interpreter's code. While something is being closed it looks first, as unwind_refresh() does, so that unwind_object() of them tells what is
+ * there now. Any application thread; a place seen before costs some 10 ns a frame, a new one microseconds. */
 unsigned unwind_frames(void **out, unsigned most, bool below_python);
 
 #endif

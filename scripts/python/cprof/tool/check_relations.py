@@ -94,7 +94,7 @@ class Relations:
         self._work: List[Any] = [columns.new(typecode) for typecode in "qqi"]   # likewise
         self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
         self._waits = [columns.new("q"), columns.new("q")]  # start, recording waited for
-        self._syncs: Dict[Any, List[Any]] = {}                 # waits for a stream, by (device, stream): starts and ends
+        self._syncs: Dict[Any, List[Any]] = {}             # waits for a stream, by (device, stream): starts and ends
         self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise
         self._backward: Dict[Any, Any] = {}                # by _sequence(): the name, the names where there are several
         self._named: Set[Any] = set()

@@ -4,8 +4,9 @@
 read_spans() takes one pass over a trace. walk() then goes through one thread's spans and yields each when its children are
 known, with the sums that torch.profiler's tables are made of (torch/autograd/profiler_util.py: EventList._build_tree and
 FunctionEvent): a span's parent is the innermost one of its thread that holds it whole; a span that has one child only, of
-its own name, takes that child's place; ranges of transfers are asynchronous, with neither parent nor children; a kernel belongs to the span whose External id it carries; memory belongs to all
-spans in whose time it was taken or given back, on whatever thread. Other than there, the copy of a range on the GPU
+its own name, takes that child's place; ranges of transfers are asynchronous, with neither parent nor children; a kernel
+belongs to the span whose External id it carries; memory belongs to all spans in whose time it was taken or given back, on
+whatever thread. Other than there, the copy of a range on the GPU
 (gpu_user_annotation) is not added to the kernels that it stands for.
 
 Spans are kept in columns (columns.py), some 30 bytes each, which go to a temporary file when they are many. Times are nanoseconds.
