@@ -345,15 +345,27 @@ static uint32_t rows_made(const struct pool *p)
     return made < p->count ? made : p->count;
 }
 
-bool buffers_returned(uint64_t ticks)
+/* One that was given out before `ticks` is in CUPTI's hands or, unless only those count, still to be read. */
+static bool any_since(uint64_t ticks, bool only_out)
 {
     for (unsigned i = 0; i < SIZES; i++)
         for (uint32_t n = rows_made(&pools[i]), at = 0; at < n; at++) {
-            uint64_t handed = atomic_load(&table[pools[i].first + at].handed);
-            if (handed && handed < ticks)
-                return false;
+            struct buffer *b = &table[pools[i].first + at];
+            uint64_t handed = atomic_load(&b->handed);
+            if (handed && handed < ticks && !(only_out && atomic_load(&b->state) != BUFFER_OUT))
+                return true;
         }
-    return true;
+    return false;
+}
+
+bool buffers_returned(uint64_t ticks)
+{
+    return !any_since(ticks, false);
+}
+
+bool buffers_out(uint64_t ticks)
+{
+    return any_since(ticks, true);
 }
 
 void buffers_forget(void)

@@ -76,6 +76,9 @@ void buffers_trim(void);
 /* True when no buffer that was handed out before `ticks` is out or waits to be recycled. cprof thread. */
 bool buffers_returned(uint64_t ticks);
 
+/* True while CUPTI has one that was handed out before `ticks`. Any thread. */
+bool buffers_out(uint64_t ticks);
+
 /* What is out will not come back: another client took CUPTI over. It counts as returned; it is used again only if it does come. Any
  * thread. */
 void buffers_forget(void);

@@ -29,8 +29,9 @@
 #define CUPTI_THREAD_DEFAULT 0 /* pthread_self(), cut */
 #define CUPTI_THREAD_SYSTEM  1 /* gettid() */
 
-/* CUpti_ActivityAttribute; both are a uint8_t */
+/* CUpti_ActivityAttribute; each is a uint8_t */
 #define CUPTI_ZEROED_BUFFERS     5
+#define CUPTI_HOST_PINNED        8
 #define CUPTI_PER_THREAD_BUFFERS 9
 
 /* CUpti_ActivityFlag */

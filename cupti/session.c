@@ -25,6 +25,7 @@
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
 #define WAIT_APP_MS   2000
 #define STOP_MS       100
+#define LATE_MS       100 /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
 #define KINDS         128
 #define RECORDED      16
@@ -35,11 +36,12 @@
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
 /* 12.8: … it may be flushed while threads fill buffers of their own; 12.6U2 really, which has no number */
 #define PER_THREAD 26
-/* 12.5: … graphs may be traced as a whole while their copies are: "a crash which can occur" is mended in 12.4 Update 1 (release notes),
- * whose number is that of 12.4 */
-#define GRAPHS_WHOLE 23
-/* 13.0 as first released; the notes of its Update 1: "a potential deadlock" when kernels are disabled, "a potential crash" in FlushAll. So
- * kernels stay on once they are, and only what ends a window is flushed, as seldom as others do it. */
+/* 12.6: … graphs may be traced as a whole: the release notes of 12.4 Update 1 and of 12.5 Update 1 mend crashes of that, and these have the
+ * numbers of 12.4 and 12.5 */
+#define GRAPHS_WHOLE 24
+/* 13.0 as first released; the notes of its Update 1: "a potential deadlock" when kernels are disabled, "a potential crash" in FlushAll, and
+ * a crash of long runs with graphs whose kernels' times are kept in device memory. So kernels stay on once they are, only what ends a
+ * window is flushed, as seldom as others do it, and times are kept in the host's memory. */
 #define FRAIL          130000
 #define FRAIL_FLUSH_NS 250000000u
 /* The versions between give kernels no times with a callback. */
@@ -159,6 +161,12 @@ static bool frail(void)
     return api.version == FRAIL;
 }
 
+/* Of what switch_on() enables, between windows. */
+static unsigned stays_on(void)
+{
+    return (frail() ? SWITCH_KERNELS : 0) | (options.whole_graphs ? SWITCH_GRAPHS : 0);
+}
+
 /* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so without the lock. */
 static void gone(const char *why)
 {
@@ -191,8 +199,8 @@ static void disarm(void)
         return;
     calls_end();
     atomic_store(&armed, false);
-    switch_off(&api, frail());
-    if (frail())
+    switch_off(&api, stays_on());
+    if (stays_on())
         buffers_unread_from(clock_ticks());
 }
 
@@ -267,7 +275,7 @@ static void look_at_graphs(void)
     if (!options.whole_graphs || api.version >= GRAPHS_WHOLE)
         return;
     options.whole_graphs = false;
-    log_warn("CPROF_GPU_GRAPHS=whole: with CUPTI %u (%s), older than CUDA 12.5, that can end the "
+    log_warn("CPROF_GPU_GRAPHS=whole: with CUPTI %u (%s), older than CUDA 12.6, that can end the "
              "program; graphs are recorded node by node",
              api.version, api.path);
 }
@@ -314,10 +322,12 @@ static void start(bool arm_now, bool initializing)
         set_attribute(CUPTI_PER_THREAD_BUFFERS,
                       1); /* once: it must not change while buffers are out */
     if (frail())
+        set_attribute(CUPTI_HOST_PINNED, 1);
+    if (stays_on())
         buffers_unread_from(clock_ticks());
     result = settle_in();
     if (result == CUPTI_OK)
-        result = switch_first(&api, frail() && !initializing);
+        result = switch_first(&api, initializing ? stays_on() & ~SWITCH_KERNELS : stays_on());
     if (result == CUPTI_NOT_INITIALIZED || result == CUPTI_NO_REASON) {
         if (subscriber)
             api.unsubscribe(subscriber);
@@ -446,12 +456,25 @@ static void note_other(enum gpu_other what, int kind)
     }
 }
 
+/* CUPTI's own thread may bring what a flush is for a moment after it has returned, and then another client's buffers are registered, or
+ * nobody looks any more. */
+static void await_buffers(uint64_t handed_before)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < LATE_MS && buffers_out(handed_before); i++)
+        nanosleep(&pause, NULL);
+}
+
 static void flush(uint32_t flag)
 {
     static _Atomic bool said; /* any thread */
+    bool forced = flag == CUPTI_FLUSH_FORCED;
+    uint64_t began = clock_ticks();
     atomic_store(&flushing_since, clock_monotonic_ns());
-    buffers_forced(flag == CUPTI_FLUSH_FORCED);
+    buffers_forced(forced);
     int result = api.flush_all(flag);
+    if (forced && result == CUPTI_OK)
+        await_buffers(began);
     buffers_forced(false);
     atomic_store(&flushing_since, 0);
     if (result == CUPTI_OK || atomic_exchange(&said, true))
@@ -472,6 +495,7 @@ static void stand_down(enum phase then)
     }
     set_phase(PHASE_LEAVING);
     disarm();
+    switch_last(&api, stays_on());
     pthread_mutex_unlock(&lock);
     flush(CUPTI_FLUSH_PLAIN);
     flush(CUPTI_FLUSH_FORCED);
@@ -481,6 +505,8 @@ static void stand_down(enum phase then)
         return;                             /* CUPTI ended meanwhile */
     set_attribute(CUPTI_ZEROED_BUFFERS, 0); /* the other's buffers are not zeroed */
     api.set_thread_id_type(CUPTI_THREAD_DEFAULT);
+    if (api.enable_all_sync_records)
+        api.enable_all_sync_records(1);
     if (subscriber)
         api.unsubscribe(subscriber);
     subscriber = NULL;
@@ -660,6 +686,7 @@ static void source_finish(void)
     }
     if (lock_within(&lock, WAIT_CPROF_MS)) {
         disarm();
+        switch_last(&api, stays_on());
         if (subscriber)
             api.unsubscribe(subscriber);
         subscriber = NULL;

@@ -145,7 +145,13 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
     return count;
 }
 
-void switch_off(const struct cupti *c, bool but_kernels)
+static bool is_to_stay(int kind, unsigned stays)
+{
+    return (kind == CUPTI_KIND_CONCURRENT_KERNEL && (stays & SWITCH_KERNELS)) ||
+           (kind == CUPTI_KIND_GRAPH_TRACE && (stays & SWITCH_GRAPHS));
+}
+
+void switch_off(const struct cupti *c, unsigned stays)
 {
     static const int calls[] = {CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER};
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -153,17 +159,24 @@ void switch_off(const struct cupti *c, bool but_kernels)
             c->disable(calls[i]);
     for (unsigned i = 0; i < ROWS; i++) {
         bool call = rows[i].number == CUPTI_KIND_RUNTIME || rows[i].number == CUPTI_KIND_DRIVER;
-        bool stays = but_kernels && rows[i].number == CUPTI_KIND_CONCURRENT_KERNEL;
-        if (on[i] && !call && !stays)
+        if (on[i] && !call && !is_to_stay(rows[i].number, stays))
             c->disable(rows[i].number);
         on[i] = false;
     }
 }
 
-int switch_first(const struct cupti *c, bool stays)
+int switch_first(const struct cupti *c, unsigned stays)
 {
     int result = c->enable(CUPTI_KIND_CONCURRENT_KERNEL);
-    if (result == CUPTI_OK && !stays)
+    if (result == CUPTI_OK && !(stays & SWITCH_KERNELS))
         c->disable(CUPTI_KIND_CONCURRENT_KERNEL);
+    if (result == CUPTI_OK && (stays & SWITCH_GRAPHS))
+        c->enable(CUPTI_KIND_GRAPH_TRACE);
     return result;
+}
+
+void switch_last(const struct cupti *c, unsigned stays)
+{
+    if (stays & SWITCH_GRAPHS)
+        c->disable(CUPTI_KIND_GRAPH_TRACE);
 }

@@ -19,11 +19,19 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
  * trains. */
 void switch_filter(const struct cupti *c);
 
-/* Disables what switch_on() enabled, calls first; but_kernels: CONCURRENT_KERNEL stays on. */
-void switch_off(const struct cupti *c, bool but_kernels);
+/* What may stay on between windows: kernels, where it is their going off that does harm; graphs as a whole, because "the graph trace activity
+ * for a graph cannot be collected if it is enabled after the graph was instantiated" (CUPTI's usage guide). */
+#define SWITCH_KERNELS 1u
+#define SWITCH_GRAPHS  2u
 
-/* Enables CONCURRENT_KERNEL, which is what costs seconds and must come before modules and graphs, and unless it stays disables it again.
- * Returns CUPTI's result. */
-int switch_first(const struct cupti *c, bool stays);
+/* Disables what switch_on() enabled, calls first, but for what `stays`. */
+void switch_off(const struct cupti *c, unsigned stays);
+
+/* Enables what must be on before modules and graphs are made: CONCURRENT_KERNEL, whose first time costs seconds, and disables it again unless
+ * it `stays`; and graphs as a whole, where they do. Returns CUPTI's result for kernels. */
+int switch_first(const struct cupti *c, unsigned stays);
+
+/* Disables graphs as a whole, where they stayed on. */
+void switch_last(const struct cupti *c, unsigned stays);
 
 #endif

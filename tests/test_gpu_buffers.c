@@ -273,7 +273,9 @@ START_TEST(knows_what_has_returned)
     ck_assert(!buffers_returned(after));
     ck_assert(!buffers_returned(between));
     complete(second, 1);
+    ck_assert(buffers_out(after) && buffers_out(between));
     complete(first, 1);
+    ck_assert(!buffers_out(after));
     ck_assert(!buffers_returned(between)); /* it has not been read */
     struct buffer *b = buffers_take(), *next = b->next;
     buffers_recycle(next);

@@ -445,6 +445,25 @@ START_TEST(regions_that_follow_each_other_have_their_kernels)
 }
 END_TEST
 
+/* A persistent kernel holds its buffer back for as long as the program runs. */
+START_TEST(what_never_ends_holds_its_window_while_nothing_else_comes)
+{
+    uint64_t second = (uint64_t)clock_ticks_per_second(), now = clock_ticks();
+    struct gpu_side g = {.source = &fake_gpu_source, .came = now - 60 * second};
+    struct window w = {.closed_at = now - 60 * second, .end = now - 60 * second};
+    w.gpu.launches_waiting = 1;
+    atomic_store(&fake_gpu.kept_back, true);
+    ck_assert(!gpu_side_complete(&g, &w, false)); /* the device stands still: it may go on */
+    g.came = now - 40 * second;
+    ck_assert(!gpu_side_complete(&g, &w, false)); /* others went on for a while */
+    g.came = now;
+    ck_assert(gpu_side_complete(&g, &w, false));
+    w.gpu.last = now - 10 * second; /* something of it came since */
+    ck_assert(!gpu_side_complete(&g, &w, false));
+    atomic_store(&fake_gpu.kept_back, false);
+}
+END_TEST
+
 Suite *suite_join_losses(void)
 {
     Suite *s = suite_create("join_losses");
@@ -461,6 +480,7 @@ Suite *suite_join_losses(void)
     tcase_add_test(c, what_is_dropped_with_a_window_is_counted);
     tcase_add_test(c, a_row_of_no_device_has_no_devices_name);
     tcase_add_test(c, what_finds_no_row_is_counted);
+    tcase_add_test(c, what_never_ends_holds_its_window_while_nothing_else_comes);
     tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);
     suite_add_tcase(s, c);
     return s;

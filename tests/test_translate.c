@@ -552,7 +552,7 @@ START_TEST(overhead)
     ck_name("Command Buffer Full");
     ck_times(15, 25);
     ck_place(GPU_NONE, GPU_NONE, GPU_NONE);
-    ck_assert_uint_eq(out.overhead.tid, 55);
+    ck_assert_uint_eq(out.overhead.tid, 0); /* before 12.4 it names none that there is */
 
     CUpti_ActivityOverhead2 *o2 = record(sizeof(*o2));
     FILL_OVERHEAD(o2);
@@ -564,12 +564,12 @@ START_TEST(overhead)
     for (int i = 0; i < 3; i++) {
         CUpti_ActivityOverhead3 *o3 = record(sizeof(*o3));
         FILL_OVERHEAD(o3);
-        o3->correlationId = 17;
         o3->overheadData = malloc(sizeof(CUpti_ActivityOverheadCommandBufferFullData));
         o3->end = (uint64_t[]){20, 0, 5}[i];
         static const enum translate_result results[] = {TRANSLATE_RECORD, TRANSLATE_UNFINISHED,
                                                         TRANSLATE_INVALID};
         ck_assert_int_eq(take(V12_4), results[i]);
+        ck_assert(i != 0 || out.overhead.tid == 55);
     }
 
     o = record(sizeof(CUpti_ActivityOverhead3));

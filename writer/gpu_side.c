@@ -12,7 +12,8 @@
 #define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
 #define SWEEP_NS   1000000000u
 #define QUIET_MS   2000 /* without a record, before what is missing is given up … */
-/* … when CUPTI still has a buffer of that time: a kernel may be running in it */
+/* … when CUPTI still has a buffer of that time: a kernel may be running in it. Where others go on meanwhile, one that waits for them all the
+ * time (of NVSHMEM, a spinning one) may never end, and everything would stay on for it. */
 #define IDLE_MS 30000
 
 void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
@@ -50,6 +51,11 @@ bool gpu_side_is_on(const struct gpu_side *g)
     return g->source && g->source->calls_since() != UINT64_MAX;
 }
 
+static double ms_between(uint64_t from, uint64_t to)
+{
+    return (double)(int64_t)(to - from) * 1e3 / clock_ticks_per_second();
+}
+
 static void take(const struct gpu_record *r, void *arg)
 {
     struct gpu_side *g = arg;
@@ -84,6 +90,8 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     bool fresh = g->source->collect(flush, take, g, &faults) != 0;
     while (flush == GPU_FLUSH_FORCED && g->source->collect(GPU_FLUSH_NONE, take, g, &faults) != 0)
         ;
+    if (fresh)
+        g->came = clock_ticks();
     fresh |= now - g->fresh_ns > FRESH_NS;
     if (fresh)
         g->fresh_ns = now;
@@ -142,9 +150,9 @@ bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool st
     if (g->calls_since == UINT64_MAX && g->source->returned(w->end))
         return true; /* what another client has ended comes back, too */
     uint64_t last = w->gpu.last > w->closed_at ? w->gpu.last : w->closed_at;
-    double quiet_ms = (double)(clock_ticks() - last) * 1e3 / clock_ticks_per_second();
+    double quiet_ms = ms_between(last, clock_ticks());
     bool returned = g->source->returned(w->end);
     if (join_missing(w) == 0)
         return returned || quiet_ms > (stopping ? QUIET_MS : IDLE_MS);
-    return returned && quiet_ms > QUIET_MS;
+    return returned ? quiet_ms > QUIET_MS : ms_between(last, g->came) > IDLE_MS;
 }

@@ -18,6 +18,7 @@ struct gpu_side {
     bool holding;         /* that step's records are kept aside */
     uint64_t calls_since; /* of this pass */
     uint64_t looked;      /* ticks: when it was asked for */
+    uint64_t came;        /* ticks: when records last came, of whatever window */
     uint64_t flushed_ns, fresh_ns;
     uint64_t swept_ns, swept; /* when threads that have ended were last forgotten; swept: ticks */
     bool given_up;            /* at exit: what has not come will not */

@@ -70,7 +70,7 @@ def test_red_when_a_figure_is_wrong(tmp_path, faults, sign):
 @needed
 @pytest.mark.parametrize("faults", ["version=22", "version=130000,hold_disable=1"])
 def test_green_with_a_cupti_that_cprof_handles_otherwise(tmp_path, faults):
-    """No graphs as a whole before 12.5; kernels that stay on with 13.0 as first released. What cprof says of it is no failure."""
+    """No graphs as a whole before 12.6; kernels that stay on with 13.0 as first released. What cprof says of it is no failure."""
     status, text, found = gpu_check(tmp_path, "--parts", "programs", "--programs", "graphs,outlive", faults=faults)
     assert status == 0 and found["failures"] == [], text
     assert found["programs"]["graphs as a whole"]["kernels"] == (50 if "22" in faults else 15)

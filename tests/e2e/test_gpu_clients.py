@@ -136,6 +136,22 @@ def test_no_clients_no_words(tmp_path):
     result.behaves()
 
 
+def test_buffers_that_come_after_the_flush(tmp_path):
+    """CUPTI's thread brings them a moment after a forced flush has returned: none of cprof's reaches the other, which would free it."""
+    result = gpu_run("second_client", tmp_path, "--first", 6, "--length", 2, "--busy", 20000000, faults="late_forced_ms=30",
+                     WARMUP=1, ACTIVE=100)
+    trace = result.trace()
+    assert result.rc == 0 and result.complaints == [BEGINS, BACK], result.err
+    assert lost(trace) == {"gpu_unfinished": 1} and kernels_by_step(trace) == {step: 0 if step in (6, 7) else LAUNCHES for step in range(1, 20)}
+
+
+@pytest.mark.parametrize("args, all_syncs", [(("--sessions", 0), 0), (("--first", 15, "--length", 5), 1)])
+def test_the_other_finds_the_settings_that_cupti_has_by_itself(tmp_path, args, all_syncs):
+    """cprof wants no row for a query that was not ready; the other may."""
+    result = gpu_run("second_client", tmp_path, *args, WARMUP=1, ACTIVE=3)
+    assert result.rc == 0 and result.cupti["all_syncs"] == all_syncs, result.err
+
+
 def test_a_tool_that_was_never_seen(tmp_path):
     """Subscribed before the process began to tell (an injected tool): its name for it, hooks only, and CUPTI is left alone."""
     result = gpu_run("many", tmp_path, "--launches", 20, faults="other_first=1")

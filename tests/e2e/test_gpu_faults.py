@@ -347,6 +347,15 @@ def test_records_never_finish(tmp_path):
         assert found and set(found) <= {"launch_without_kernel", "gpu_unfinished", "call_without_record"}, (fault, found)
 
 
+def test_the_last_buffers_come_after_the_flush(tmp_path):
+    """At exit a kernel is still running when the deadline is near: what was finished before it is in the trace all the same."""
+    result = gpu_run("outlive", tmp_path, "--steps", 5, "--at", 4, "--ms", 5000, "--wait", 0, faults="late_forced_ms=30",
+                     DRAIN_DEADLINE_MS=2000, WARMUP=1, ACTIVE=100)
+    trace = result.trace()
+    assert result.rc == 0 and counts(trace)["kernel"] == 4 * 5, result.err
+    assert set(lost(trace)) <= {"launch_without_kernel", "gpu_unfinished"} and lost(trace)
+
+
 # ---- small memory --------------------------------------------------------------------------------------------
 
 def test_a_tiny_ring(tmp_path):

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that end in the middle of a stream's capture, in global mode: any call that is not allowed then, by whichever thread, would spoil
- * it. In step --at (and three steps later) a capture begins that goes on for two steps; the graph is launched in each step from then on.
- * --steps N. Prints how many kernels each step launched. */
+ * it. In step --at (and three steps later, unless --captures 1) a capture begins that goes on for two steps; the graph is launched in each
+ * step from then on. --steps N, each of --step-ms at least. Prints how many kernels each step launched. */
+#include <time.h>
+
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
@@ -42,6 +44,7 @@ static void end(void)
 int main(int argc, char **argv)
 {
     long steps = number(argc, argv, "steps", 12), at = number(argc, argv, "at", 1);
+    long step_ms = number(argc, argv, "step-ms", 0), captures = number(argc, argv, "captures", 2);
     int launched[STEPS] = {0};
     bool capturing = false;
     EXPECT(steps <= STEPS);
@@ -55,14 +58,14 @@ int main(int argc, char **argv)
         launched[0] += 2;
     }
     for (long i = 0; i < steps; i++) {
-        bool begins = i == at || i == at + 3, goes_on = i == at + 1 || i == at + 4;
-        if (goes_on)
+        long since = i >= at && i < at + 3 * captures ? (i - at) % 3 : -1; /* steps of a capture */
+        if (since == 1)
             middle();
-        if (i == at + 2 || i == at + 5) {
+        if (since == 2) {
             end();
             capturing = false;
         }
-        if (begins) {
+        if (since == 0) {
             begin();
             capturing = true;
         }
@@ -74,6 +77,7 @@ int main(int argc, char **argv)
         }
         if (!capturing) /* a wait for the capturing stream is not allowed */
             CHECK(cudaStreamSynchronize(stream));
+        nanosleep(&(struct timespec){step_ms / 1000, step_ms % 1000 * 1000000}, NULL);
         cprof_step();
     }
     CHECK(cudaDeviceSynchronize());

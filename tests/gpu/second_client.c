@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A second client of CUPTI, which behaves as Kineto does: it subscribes once and does not look whether that worked, and for each of
  * its sessions registers its buffers, enables kinds, disables them and flushes everything. --steps N of --launches kernels each;
- * sessions of --length steps begin at step --first and every --period steps, --sessions of them; --early 1: it subscribes before CUDA
- * begins. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
+ * sessions of --length steps begin at step --first and every --period steps, --sessions of them, each while a kernel of --busy ns runs;
+ * --early 1: it subscribes before CUDA begins. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
 #include <cupti.h>
 
 #include "preload/cprof.h"
@@ -70,6 +70,7 @@ int main(int argc, char **argv)
     long steps = number(argc, argv, "steps", 20), launches = number(argc, argv, "launches", 50);
     long first = number(argc, argv, "first", 6), length = number(argc, argv, "length", 2);
     long period = number(argc, argv, "period", 8), sessions = number(argc, argv, "sessions", 1);
+    long busy_ns = number(argc, argv, "busy", 0);
     cudaStream_t stream;
     if (number(argc, argv, "early", 0))
         subscribe();
@@ -80,6 +81,10 @@ int main(int argc, char **argv)
     uint64_t before = 0;
     for (long i = 0, session = 0; i < steps; i++) {
         bool begins = session < sessions && i == first + session * period;
+        if (begins && busy_ns) {
+            CHECK(gpu_spin(stream, (uint64_t)busy_ns));
+            tally.kernels++;
+        }
         if (begins)
             begin();
         if (begins)

@@ -420,6 +420,8 @@ __attribute__((destructor)) static void report(void)
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         fprintf(f, line, pid, "cupti", figures[i].name,
                 (unsigned long long)atomic_load(figures[i].value));
+    /* in the end: 1 as by default, whoever turned them off */
+    fprintf(f, line, pid, "cupti", "all_syncs", (unsigned long long)sim_settings.all_syncs);
     for (size_t i = 0; i < sizeof kind_names / sizeof kind_names[0]; i++) {
         char name[64];
         snprintf(name, sizeof name, "records.%s", kind_names[i].name);

@@ -177,9 +177,8 @@ static long late_ms(const struct buffer *b)
     return late;
 }
 
-static void enqueue(struct buffer *b)
+static void enqueue_late(struct buffer *b, long late)
 {
-    long late = late_ms(b);
     b->due = late ? sim_monotonic() + (uint64_t)late * 1000000u : 0;
     b->next = NULL;
     pthread_mutex_lock(&queue_lock);
@@ -188,6 +187,11 @@ static void enqueue(struct buffer *b)
     queue_tail = &b->next;
     pthread_cond_broadcast(&queue_changed);
     pthread_mutex_unlock(&queue_lock);
+}
+
+static void enqueue(struct buffer *b)
+{
+    enqueue_late(b, late_ms(b));
 }
 
 /* ---- room ---- */
@@ -565,7 +569,8 @@ void sim_deliver_all(bool forced)
     pthread_mutex_unlock(&lanes_lock);
     for (struct lane *l = first; l; l = l->next)
         collect(l, forced, withhold, &list);
-    bool is_late = !forced && sim_fault("late_ms", &late);
+    bool after = forced && sim_fault("late_forced_ms", &late);
+    bool is_late = after || (!forced && sim_fault("late_ms", &late));
     if (!is_late) {
         pthread_mutex_lock(&queue_lock);
         for (struct buffer *b; (b = take_due(forced ? UINT64_MAX : sim_monotonic()));)
@@ -574,7 +579,9 @@ void sim_deliver_all(bool forced)
     }
     for (struct buffer *b = list.head, *next; b; b = next) {
         next = b->next;
-        if (!forced && late_ms(b))
+        if (after)
+            enqueue_late(b, late);
+        else if (!forced && late_ms(b))
             enqueue(b);
         else
             deliver(b);

@@ -307,9 +307,11 @@ static bool is_traced(uint32_t graph)
            (traced[graph % TRACED / 64] >> graph % 64 & 1);
 }
 
+/* Of a graph's nodes: "CUPTI will not collect any kernel, memcpy or memset activities" while graphs are traced as a whole, and a graph that
+ * was instantiated before is not traced either (CUPTI's usage guide, CUDA graph-level tracing). */
 static bool without_records(uint32_t graph)
 {
-    return is_traced(graph) || (graph && sim_fault_on("no_nodes", false));
+    return graph && (on(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 0) || sim_fault_on("no_nodes", false));
 }
 
 static uint32_t callback_of(enum sim_resource resource)

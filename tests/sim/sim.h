@@ -171,6 +171,7 @@ const struct sim_core *sim_core(void);
  *   other_first=1        a second client is subscribed already: cuptiSubscribe answers 39
  *   version=N            cuptiGetVersion answers N and records have that version's layout (also 999999: unknown newer)
  *   late_ms=N            completed buffers are delivered N ms later
+ *   late_forced_ms=N     those of a forced flush, N ms after it has returned
  *   late_device_ms=N     of these, only one that describes a device
  *   drop=N               every N-th record of a device is dropped and counted as dropped
  *   refuse_ok=1          NULL buffers are taken as refusals also before 12.9 (else: abort, as the real one may crash)
