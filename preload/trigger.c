@@ -22,7 +22,7 @@
 #include "preload/identity.h"
 #include "preload/trigger_socket.h"
 
-#define LOOK_MS   250 /* between looks for a file or a client */
+#define LOOK_MS   250 /* between looks for a file, a client, or whether the signal's handler is ours */
 #define USUAL_MS  5000
 #define MOST_MS   86400000
 #define FILE_MOST 256
@@ -32,7 +32,7 @@ static _Atomic bool started, on;
 static const struct config *config;
 static char file_path[PATH_MAX];
 static int signal_number;
-static struct sigaction before; /* the program's handler */
+static struct sigaction before; /* the program's handler; the cprof thread changes it while ours is not there */
 
 _Atomic bool trigger_by_cuda;
 static _Atomic bool signalled;   /* the handler sets, the cprof thread takes */
@@ -176,6 +176,32 @@ static void handler(int number, siginfo_t *info, void *context)
         before.sa_handler(number);
 }
 
+static bool is_default(const struct sigaction *action)
+{
+    return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_DFL;
+}
+
+/* Puts our handler over `before`. */
+static bool take_signal(void)
+{
+    struct sigaction ours = before; /* its mask, its stack; calls are restarted as the program wanted */
+    ours.sa_flags &= ~SA_RESETHAND;
+    ours.sa_flags |= SA_SIGINFO | (is_default(&before) ? SA_RESTART | SA_ONSTACK : 0);
+    ours.sa_sigaction = handler;
+    return sigaction(signal_number, &ours, NULL) == 0;
+}
+
+/* A program that puts back all handlers as its Python knew them (Lightning does, at the end of each fit()) puts the default in the place of
+ * ours, and would end at the next signal. */
+static void keep_signal(void)
+{
+    struct sigaction now;
+    if (sigaction(signal_number, NULL, &now) != 0 || !is_default(&now))
+        return;
+    before = now;
+    take_signal();
+}
+
 static bool start_signal(const char *name)
 {
     signal_number = trigger_signal_number(name);
@@ -185,7 +211,6 @@ static bool start_signal(const char *name)
                  name, SIGRTMAX - SIGRTMIN);
         return false;
     }
-    struct sigaction ours;
     if (sigaction(signal_number, NULL, &before) != 0)
         return false;
     if (!(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_IGN) {
@@ -194,12 +219,7 @@ static bool start_signal(const char *name)
                  name);
         return false;
     }
-    bool had = before.sa_flags & SA_SIGINFO || before.sa_handler != SIG_DFL;
-    ours = before; /* its mask, its stack; calls are restarted as the program wanted */
-    ours.sa_flags &= ~SA_RESETHAND;
-    ours.sa_flags |= SA_SIGINFO | (had ? 0 : SA_RESTART | SA_ONSTACK);
-    ours.sa_sigaction = handler;
-    return sigaction(signal_number, &ours, NULL) == 0;
+    return take_signal();
 }
 
 static void look_for_signal(void)
@@ -343,18 +363,19 @@ int trigger_poll(bool stopping)
     }
     uint64_t now = clock_monotonic_ns();
     end_timed(now);
-    if (config->trigger == CONFIG_TRIGGER_SIGNAL) {
+    if (config->trigger == CONFIG_TRIGGER_SIGNAL)
         look_for_signal();
-    } else if (now - looked_ns >= LOOK_MS * 1000000ull) {
+    if (now - looked_ns >= LOOK_MS * 1000000ull) {
         looked_ns = now;
-        if (config->trigger == CONFIG_TRIGGER_FILE)
+        if (config->trigger == CONFIG_TRIGGER_SIGNAL)
+            keep_signal();
+        else if (config->trigger == CONFIG_TRIGGER_FILE)
             look_for_file();
         else if (!trigger_socket_poll())
             atomic_store(&on, false);
     }
-    int64_t ms = config->trigger == CONFIG_TRIGGER_SIGNAL ? -1 : LOOK_MS;
-    int64_t left = end_ns > now ? (int64_t)((end_ns - now) / 1000000u) + 1 : -1;
-    return (int)(left >= 0 && (ms < 0 || left < ms) ? left : ms);
+    int64_t left = end_ns > now ? (int64_t)((end_ns - now) / 1000000u) + 1 : LOOK_MS;
+    return (int)(left < LOOK_MS ? left : LOOK_MS);
 }
 
 void trigger_trace(const struct saved_trace *trace)

@@ -296,6 +296,14 @@ def test_signal_handler_of_the_program_is_called_too(tmp_path):
     assert result.rc == 0 and result.out == "1\n" and len(result.traces) == 1
 
 
+def test_a_signal_whose_handler_is_put_back_does_not_end_the_program(tmp_path):
+    """What Lightning's trainer does at the end of fit(): all handlers as Python knew them before."""
+    code = "before = signal.getsignal(signal.SIGUSR2)\nsteps(1)\ntime.sleep(0.1)\nfor again in range(2):\n    signal.signal(signal.SIGUSR2, before)\n" \
+           "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n    time.sleep(0.5)\nprint(before == signal.SIG_DFL)"
+    result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
+    assert (result.rc, result.out) == (0, "True\n") and len(result.traces) == 2, result.err
+
+
 def test_signals_that_are_refused(tmp_path):
     result = run(python("steps(1)"), tmp_path / "t", TRIGGER="signal:TERM", WARMUP=0)
     assert len(result.traces) == 1 and "CPROF_TRIGGER=signal:TERM: must be one of USR1, USR2, HUP" in result.complaints[0]
