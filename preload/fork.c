@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/lock_spy.h"
 #include "preload/resolve.h"
@@ -23,6 +24,8 @@ static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it.
  * */
 static _Atomic(pthread_t) holder; /* 0 = nobody; relaxed */
+/* the holder's thread once it lets go; the same writes and reads it */
+static struct held_back holder_before;
 static bool switched;             /* cprof has called into torch: no fork needs to wait before */
 
 /*
@@ -51,14 +54,18 @@ static bool held_here(void)
 
 static void take(void)
 {
+    struct held_back before = hold_back();
     pthread_mutex_lock(&torch_mutex);
+    holder_before = before;
     atomic_store_explicit(&holder, pthread_self(), memory_order_relaxed);
 }
 
 static void give(void)
 {
+    struct held_back before = holder_before;
     atomic_store_explicit(&holder, (pthread_t)0, memory_order_relaxed);
     pthread_mutex_unlock(&torch_mutex);
+    hold_back_end(&before);
 }
 
 void fork_torch_lock(void)

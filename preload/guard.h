@@ -8,6 +8,7 @@
 #define PRELOAD_GUARD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +47,33 @@ static inline int cancel_off(void)
 static inline void cancel_back(int before)
 {
     pthread_setcancelstate(before, NULL);
+}
+
+/* What a thread of the program is not to take along: cancel_off() for its end in another way, too. */
+struct held_back {
+    sigset_t signals;
+    int cancel;
+};
+
+/* A handler that leaves by siglongjmp() or pthread_exit() would leave a lock that nobody gives back: while one is held, signals wait, but
+ * for those by which the processor says that what runs is wrong. Two system calls with hold_back_end(). */
+static inline struct held_back hold_back(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    struct held_back before;
+    sigset_t all;
+    sigfillset(&all);
+    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &all, &before.signals);
+    before.cancel = cancel_off();
+    return before;
+}
+
+static inline void hold_back_end(const struct held_back *before)
+{
+    cancel_back(before->cancel);
+    pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
 #endif

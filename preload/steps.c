@@ -40,7 +40,7 @@ struct request {
 static atomic_flag edge_lock = ATOMIC_FLAG_INIT;
 
 /* Under edge_lock; the atomic ones are also read without it. */
-static int cancel_before; /* whether the holder's thread may be cancelled once it lets go */
+static struct held_back holder_before; /* the holder's thread once it lets go */
 static struct schedule schedule;
 static const struct config *_Atomic config; /* set once; NULL while cprof sleeps */
 static _Atomic int64_t step;
@@ -82,15 +82,15 @@ static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
 static __thread bool epoch_pending; /* see steps_end_epoch_next() */
 
-/* The holder cannot be cancelled: what an edge does reads files and calls CUPTI, and others would wait for ever. */
+/* The holder cannot be cancelled, nor led away by a signal: what an edge does reads files and calls CUPTI, and others would wait for ever. */
 static void lock(void)
 {
+    struct held_back before = hold_back();
     has_lock = true;
     atomic_signal_fence(memory_order_seq_cst);
-    int before = cancel_off();
     while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire))
         sched_yield();
-    cancel_before = before;
+    holder_before = before;
 }
 
 /* At exit: a signal handler that calls _exit may have interrupted the holder, for which there is no waiting. */
@@ -98,28 +98,28 @@ static bool lock_for_exit(void)
 {
     if (has_lock)
         return false;
+    struct held_back before = hold_back();
     has_lock = true;
-    int before = cancel_off();
     uint64_t end = clock_monotonic_ns() + EXIT_WAIT_NS;
     while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire)) {
         if (clock_monotonic_ns() > end) {
-            cancel_back(before);
             has_lock = false;
+            hold_back_end(&before);
             return false;
         }
         sched_yield();
     }
-    cancel_before = before;
+    holder_before = before;
     return true;
 }
 
 static void unlock(void)
 {
-    int before = cancel_before;
+    struct held_back before = holder_before;
     atomic_flag_clear_explicit(&edge_lock, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
     has_lock = false;
-    cancel_back(before);
+    hold_back_end(&before);
 }
 
 /* What is recorded in a step with this action. kept: step 0 that may become the trace of a program without marks. */

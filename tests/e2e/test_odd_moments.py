@@ -56,6 +56,12 @@ def test_a_signal_handler_marks_steps_while_its_thread_does(tmp_path):
     assert all("a signal handler marks a step" in line for line in marks) and unreached.startswith("nothing was recorded: the program ended after ")
 
 
+def test_a_signal_handler_ends_a_thread_that_marks_steps(tmp_path):
+    """By pthread_exit(), or by siglongjmp(): the lock that it held would be nobody's to give back."""
+    result = run(program("odd_moments", "end-in-steps"), tmp_path, WAIT=2**31 - 1)
+    assert (result.rc, result.out) == (0, "came back\n"), result.err
+
+
 def test_children_load_libraries_whatever_other_threads_look_at(tmp_path):
     """The C library does not free the lock of dl_iterate_phdr() in a child: nobody may be inside when a process forks."""
     result = run(program("odd_moments", "forks", BUILD / "e2e/libplugin.so", 300), tmp_path, WITH_STACK=1, **ALWAYS)

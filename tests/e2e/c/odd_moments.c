@@ -171,14 +171,38 @@ static void steps_in_handlers(void)
     printf("counted %d\n", counted >= steps && counted <= steps + handled);
 }
 
-/* ---- forks while another thread looks at what is loaded, as each step does with stacks on ---- */
-
 static void *mark_steps(void *unused)
 {
     while (!stop)
         cprof_step();
     return unused;
 }
+
+/* ---- handlers end threads that mark steps: others do not wait for them ---- */
+
+static void end_thread(int unused)
+{
+    (void)unused;
+    pthread_exit(NULL);
+}
+
+static void end_in_steps(int n)
+{
+    cprof_mark("awake");
+    signal(SIGUSR1, end_thread);
+    alarm(60);
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, mark_steps, NULL);
+        usleep((useconds_t)(200 + i % 97));
+        pthread_kill(thread, SIGUSR1);
+        pthread_join(thread, NULL);
+        cprof_step();
+    }
+    puts("came back");
+}
+
+/* ---- forks while another thread looks at what is loaded, as each step does with stacks on ---- */
 
 /* Exit status of a child that loads the library; -1: it hangs. */
 static int load_in_child(const char *library)
@@ -323,6 +347,8 @@ int main(int argc, char **argv)
         leave_on_small_stack();
     else if (strcmp(what, "steps-in-handlers") == 0)
         steps_in_handlers();
+    else if (strcmp(what, "end-in-steps") == 0)
+        end_in_steps(1000);
     else if (strcmp(what, "forks") == 0 && argc > 3)
         forks(argv[2], atoi(argv[3]));
     else if (strcmp(what, "limited-threads") == 0 && argc > 2)
