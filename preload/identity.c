@@ -36,6 +36,12 @@ static atomic_int backend = -1;                                   /* of these; -
 static bool pid_in_name;
 static time_t started; /* this process woke; ranks that it starts write later */
 
+void identity_capture(void)
+{
+    if (!getcwd(working_directory, sizeof working_directory))
+        working_directory[0] = '\0';
+}
+
 void identity_start(const struct config *given)
 {
     config = given;
@@ -45,8 +51,6 @@ void identity_start(const struct config *given)
     rank_read(&rank, config_env, true);
     names_run(run_name, sizeof run_name, config->run_name, config_env, &rank, script,
               names_start_time());
-    if (!getcwd(working_directory, sizeof working_directory))
-        working_directory[0] = '\0';
     pid_in_name = config->trace_children && identity_below_traced();
 }
 
@@ -166,7 +170,7 @@ bool identity_below_traced(void)
     return false;
 }
 
-/* Puts `path` below the working directory of wake-up (programs change theirs). */
+/* Puts `path` below the directory in which the process began (Hydra and others go elsewhere, some before the first tensor, some after). */
 static bool absolute(const char *path, char *out, size_t size)
 {
     int n = path[0] == '/' ? snprintf(out, size, "%s", path)

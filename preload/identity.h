@@ -9,7 +9,10 @@
 #include "preload/config.h"
 #include "writer/writer.h"
 
-/* Reads rank, run name and working directory. Once, at wake-up, on the waking thread. */
+/* The working directory, which relative paths are below. Once, in the constructor. */
+void identity_capture(void);
+
+/* Reads rank and run name. Once, at wake-up, on the waking thread. */
 void identity_start(const struct config *config);
 
 /* Reads the rank again. Stepping thread. */
@@ -45,7 +48,7 @@ const char *identity_renamed_by(void);
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,
                           unsigned long size);
 
-/* A path with the six run variables, made absolute below the working directory of wake-up; false: an unknown variable, or too long. Any
+/* A path with the six run variables, made absolute below the directory in which the process began; false: an unknown variable, or too long. Any
  * thread. */
 bool identity_expand(const char *text, char *out, unsigned long size);
 

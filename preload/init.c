@@ -148,6 +148,7 @@ static void look_around(void)
     if (config_enabled() && path && loaded_first(self)) {
         own_path = path;
         names_capture();
+        identity_capture();
         affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
         inject_all(path);
         symbol_start();

@@ -274,9 +274,10 @@ def test_gzip_by_setting_and_by_name(tmp_path, settings, name):
     assert len(loads_plainly(result.traces[0])["traceEvents"]) == len(trace["traceEvents"])
 
 
-def test_relative_folder_of_a_program_that_changes_its_own(tmp_path):
-    result = run(python("steps(1); os.chdir('/'); steps(3)"), tmp_path, cwd=tmp_path, FOLDER="here/{run_name}",
-                 RUN_NAME="r", WARMUP=0, ACTIVE=2)
+@pytest.mark.parametrize("code", ["steps(1); os.chdir('/'); steps(3)", "os.chdir('/'); steps(4)"])
+def test_relative_folder_of_a_program_that_changes_its_own(tmp_path, code):
+    """Before cprof wakes up (Hydra's hydra.job.chdir), too."""
+    result = run(python(code), tmp_path, cwd=tmp_path, FOLDER="here/{run_name}", RUN_NAME="r", WARMUP=0, ACTIVE=2)
     assert result.traces == [tmp_path / "here/r/rank0.2.pt.trace.json"]
     assert load(result.traces[0])["traceName"] == str(result.traces[0])
 

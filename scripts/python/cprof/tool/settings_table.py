@@ -15,7 +15,7 @@ GROUPS = [
         ('CPROF_STEP', 'STEP', 'auto', 0, 1023, 'auto|manual|dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME', 'What marks a step; nvtx:GLOB is the end of each NVTX range, and each NVTX mark, whose name or domain/name matches; itt:GLOB the end of an ITT task, or an ITT mark, of such a name; symbol:NAME each call of an exported function'),
     ]),
     ('Where traces go', [
-        ('CPROF_FOLDER', 'FOLDER', '{run_name}/torch_traces', 1, 4000, 'a folder template', 'Folder of the traces; takes {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}'),
+        ('CPROF_FOLDER', 'FOLDER', '{run_name}/torch_traces', 1, 4000, 'a folder template', 'Folder of the traces, below the one in which the process began unless it begins with /; takes {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}'),
         ('CPROF_FILENAME', 'FILE', 'rank{rank}.{batch}.pt.trace.json', 1, 1000, 'a file name template', 'File name of a trace; takes all sixteen variables'),
         ('CPROF_RUN_NAME', 'TEXT', '', 0, 1023, 'any text', "The run's name; by default the launcher's run or job id, else script name and start time"),
         ('CPROF_OVERWRITE', 'BOOL', '0', 0, 1, '0|1', "Replace a trace of the same name; 0 stops when the folder holds this rank's traces of another run"),
@@ -31,7 +31,7 @@ GROUPS = [
     ]),
     ('What is recorded', [
         ('CPROF_ACTIVITIES', 'LIST', 'cpu,cuda', 0, 0, 'cpu|cuda|xpu|mtia', 'Where to look: operators (cpu), GPU (cuda); xpu and mtia are not supported'),
-        ('CPROF_GPU_GRAPHS', 'CHOICE', 'nodes', 0, 0, 'nodes|whole', 'CUDA graphs: a row for each node, or one for each launch, which costs less (CUDA 12.5 or newer)'),
+        ('CPROF_GPU_GRAPHS', 'CHOICE', 'nodes', 0, 0, 'nodes|whole', 'CUDA graphs: a row for each node, or one for each launch, which costs less (CUDA 12.6 or newer)'),
         ('CPROF_RECORD_SHAPES', 'BOOL', '0', 0, 1, '0|1', 'Write the input shapes of operators'),
         ('CPROF_PROFILE_MEMORY', 'BOOL', '1', 0, 1, '0|1', 'Record tensor memory'),
         ('CPROF_WITH_STACK', 'BOOL', '0', 0, 1, '0|1', 'Record the Python stack of operators, CUDA calls, allocations and markers, and the native stack below it'),
