@@ -4,10 +4,14 @@
 #include "preload/python.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "preload/pyend.h"
 #include "preload/pyframes.h"
@@ -167,6 +171,26 @@ bool python_call_later(int (*call)(void *), void *arg)
 bool python_is_free_threaded(void)
 {
     return dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount") != NULL;
+}
+
+const void *python_type_of(const void *object)
+{
+    return python_is_free_threaded() ? NULL : *(const void *const *)((const char *)object + TYPE_OF);
+}
+
+/* The lower half of the count of references is all of it, or is never 0 (immortal objects, 3.12 and later). */
+bool python_is_gone(const void *object, const void *type)
+{
+    struct {
+        uint32_t references, rest;
+        const void *type;
+    } now;
+    struct iovec to = {&now, sizeof now}, from = {(void *)(uintptr_t)object, sizeof now};
+    int saved = errno;
+    long n = syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0);
+    bool gone = n == (long)sizeof now ? now.references == 0 || now.type != type : errno == EFAULT;
+    errno = saved;
+    return gone;
 }
 
 bool python_run_later(const char *code)

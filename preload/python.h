@@ -11,6 +11,13 @@
  * *args. NULL: no such frame, no Python, or an interpreter whose layout is not known (pyframes.def). Any thread, no GIL. */
 const void *python_first_argument(const char *function, const char *file);
 
+/* The type of an object that is there: an identity. NULL where objects are laid out otherwise (without a GIL). */
+const void *python_type_of(const void *object);
+
+/* Whether an object that had this type is no more: nobody refers to it, or something else lies there. It is read by the kernel, which knows
+ * what may be read. */
+bool python_is_gone(const void *object, const void *type);
+
 /* The first local variable of the same: the first parameter of a function that takes some. */
 const void *python_first_local(const char *function, const char *file);
 

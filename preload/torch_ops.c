@@ -30,10 +30,11 @@ static _Atomic int checks_left = CHECKS;
 static __thread uint32_t optimizer_depth;
 static __thread bool optimizer_counts; /* the outermost one is of the optimizer that marks steps */
 
-/* Which optimizer marks steps: the first one that steps, until it has rested for so many steps of others that the program must have
- * gone on to another model. Any thread. */
+/* Which optimizer marks steps: the first one that steps, until it is no more, or has rested for so many steps of others that the program must
+ * have gone on to another model. Any thread. */
 #define REST 100u
 static const void *_Atomic counting_optimizer; /* its identity, NULL = none yet */
+static const void *_Atomic counting_type;      /* of the object; NULL: the identity is none */
 static _Atomic unsigned resting;               /* steps of others since its last one */
 
 static int64_t sequence_of(const void *function)
@@ -191,7 +192,7 @@ static bool starts_with(const char *text, const char *prefix, size_t len)
     return strncmp(text, prefix, len) == 0;
 }
 
-/* Who steps: the optimizer object where the interpreter's frames can be read, else the range's name. */
+/* The optimizer object where the interpreter's frames can be read, else one for the range's name, which is odd and no object. */
 static const void *optimizer_identity(const char *name)
 {
     const void *object = python_first_argument("wrapper", "optimizer.py");
@@ -200,13 +201,23 @@ static const void *optimizer_identity(const char *name)
     return (const void *)(uintptr_t)(hash_text(name, strlen(name)) | 1);
 }
 
+static bool is_gone(const void *optimizer)
+{
+    const void *type = atomic_load(&counting_type);
+    return type && python_is_gone(optimizer, type);
+}
+
 static bool marks_steps(const void *optimizer)
 {
-    const void *counting = NULL;
-    if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer) &&
-        counting != optimizer && atomic_fetch_add(&resting, 1) < REST)
+    const void *counting = atomic_load(&counting_optimizer);
+    if (counting && counting != optimizer && !is_gone(counting) &&
+        atomic_fetch_add(&resting, 1) < REST)
         return false;
-    atomic_store(&counting_optimizer, optimizer);
+    if (counting != optimizer) {
+        atomic_store(&counting_type, (uintptr_t)optimizer & 1 ? NULL : python_type_of(optimizer));
+        if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer))
+            return false; /* another thread's was first */
+    }
     atomic_store(&resting, 0);
     return true;
 }

@@ -31,6 +31,13 @@ def test_optimizer_marks_steps(loop, which, tmp_path):
 
 
 @both_pythons
+def test_an_optimizer_that_is_no_more_marks_no_steps(which, tmp_path):
+    """The next training's takes over with its first step."""
+    done = run("steps.py", tmp_path, "folds", python=python_or_skip(which), **ALWAYS)
+    assert_one_probe_each(trace(done), printed(done)["iterations"])
+
+
+@both_pythons
 def test_dataloader_marks_steps(which, tmp_path):
     """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left
     early."""

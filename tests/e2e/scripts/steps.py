@@ -4,6 +4,7 @@ ends the step, so that the trace tells whether the edges lie where they should. 
 cprof_step()."""
 
 import ctypes
+import gc
 import json
 import sys
 
@@ -92,6 +93,22 @@ def two_of_one():
             second.step()
     for _ in range(ALONE):
         second.step()
+
+
+def folds():
+    """Trainings one after the other, each with a model and an optimizer of its own, of which nothing is left when the next one begins."""
+    def train(first):
+        net = model()
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        for i in range(first, first + 2):
+            backward(net)
+            probe(i)
+            optimizer.step()
+    between = []
+    for first in range(0, ITERATIONS, 2):
+        train(first)
+        gc.collect()
+        between.append([object() for _ in range(1000)])  # lies where the optimizer did
 
 
 def explicit():
