@@ -384,6 +384,16 @@ static bool launch_id(rank_lookup *lookup, const struct rank_info *rank, char *o
     return false;
 }
 
+/* A job that Slurm starts again keeps its number, and its steps begin at 0 again: another run. */
+static void add_restart(rank_lookup *lookup, char *id, size_t size)
+{
+    const char *count = said(lookup, "SLURM_RESTART_COUNT");
+    size_t used = strlen(id);
+    int64_t n;
+    if (count && parse_int(count, 1, INT32_MAX, &n))
+        snprintf(id + used, size - used, "-restart%" PRId64, n);
+}
+
 void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
                const struct rank_info *rank, const char *script, int64_t start)
 {
@@ -397,7 +407,9 @@ void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
         put_run(name, out, size);
         return;
     }
-    if (!launch_id(lookup, rank, text, sizeof text)) {
+    if (launch_id(lookup, rank, text, sizeof text)) {
+        add_restart(lookup, text, sizeof text);
+    } else {
         const char *job = said(lookup, "SLURM_JOB_ID");
         time_t seconds = (time_t)start;
         struct tm local;

@@ -69,6 +69,7 @@ bool names_is_multiprocessing(const char *cmdline, size_t length);
  *   SLURM_JOB_ID.SLURM_STEP_ID, when srun started several tasks
  *   SLURM_JOB_ID-20261120-151203 elsewhere in a Slurm job
  *   script-20261120-151203 with the local time of start
+ * A launcher's id gets -restartN where Slurm starts the job for the N-th time again (SLURM_RESTART_COUNT).
  * MPI's ids come before Slurm's because mpirun's remote ranks run in a Slurm step and its local
  * ones do not; a job's id alone never names a run, because one job can hold many. '/' and control
  * characters become '_'; longer names are cut. Asks lookup, has no state; on an application thread.

@@ -306,6 +306,13 @@ START_TEST(runs_in_slurm)
     ck_assert_str_eq(RUN("RANK=3", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=none", "SLURM_JOB_ID=9",
                          "SLURM_STEP_ID=3", "SLURM_STEP_NUM_TASKS=2"),
                      "9.3");
+    /* preempted and started again */
+    ck_assert_str_eq(RUN("SLURM_JOB_ID=9", "SLURM_STEP_ID=3", "SLURM_STEP_NUM_TASKS=2",
+                         "SLURM_PROCID=1", "SLURM_RESTART_COUNT=2"),
+                     "9.3-restart2");
+    ck_assert_str_eq(RUN("TORCHELASTIC_RUN_ID=9", "SLURM_JOB_ID=9", "SLURM_RESTART_COUNT=1"),
+                     "9-restart1");
+    ck_assert_str_eq(RUN("TORCHELASTIC_RUN_ID=9", "SLURM_JOB_ID=9", "SLURM_RESTART_COUNT=0"), "9");
     /* one job, many runs: the batch script, and a shell that srun --pty gave */
     ck_assert_str_eq(RUN("SLURM_JOB_ID=9", "SLURM_PROCID=0", "SLURM_NTASKS=16"),
                      "9-20261120-151203");

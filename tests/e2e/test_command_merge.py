@@ -604,6 +604,23 @@ def test_steps_that_were_made_again(tmp_path):
     assert [cells[str(n)]["0"]["waited_ns"] for n in range(6)] == [3_000_000] * 6
 
 
+def test_ranks_of_several_attempts(tmp_path):
+    """A job that was started again, of which one rank recorded the first attempt and one the second: what is compared is no run."""
+    for rank in range(2):
+        training(rank, clock_us=rank * 10**7).write(tmp_path)
+    done = cprof("ranks", tmp_path)
+    assert done.returncode == 0 and re.fullmatch(r"cprof: step \d began on rank 1 10\.0 s after it was over on rank 0: are these traces of several runs, "
+                                                 r"or of attempts at one\? Then the comparison means nothing\n", done.stderr)
+
+
+def test_ranks_that_have_no_step_in_common(tmp_path):
+    for rank in range(2):
+        one = Rank(rank)
+        one.step(rank + 1, 0, 10)
+        one.write(tmp_path)
+    assert cprof("ranks", tmp_path).stdout.endswith("\nno step is in the traces of two ranks: nothing to compare\n")
+
+
 def test_without_steps_or_traces(tmp_path):
     refused(cprof("ranks", tmp_path), "holds no traces")
     one = Rank(0)

@@ -25,6 +25,7 @@ KINDS = (("kernel", re.compile(r"^nccl(Dev)?Kernel|^nccl[A-Z]\w*Kernel|^rccl")),
 # Nobody leaves these before everybody has come.
 ALL = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
 LIMIT = (1 << 63) - 1  # what a column takes
+APART_NS = 5_000_000_000  # between the end of a step on one rank and its begin on another
 
 
 class Collective(NamedTuple):
@@ -313,6 +314,21 @@ def clocks(ranks: List[Times]) -> Dict[str, Clock]:
             for host, there in by_host.items() if here else ():
                 apart[host].add(here, there)
     return {first: Clock(0, 0, "wall clock", 0), **{host: one.clock() for host, one in apart.items()}}
+
+
+def of_other_runs(ranks: List[Times], moved: Dict[str, Clock]) -> Iterator[str]:
+    """A line where a step was over on one rank long before it began on another: these may not have been one run."""
+    when: Dict[int, Tuple[int, int, int, int]] = {}  # step -> when it was first over, where; when it last began, where
+    for one in ranks:
+        offset = moved[one.host].offset_ns
+        for step, (start, end) in one.steps.items():
+            over, first, began, last = when.get(step, (end + offset, one.rank, start + offset, one.rank))
+            when[step] = (*min((over, first), (end + offset, one.rank)), *max((began, last), (start + offset, one.rank)))
+    apart = {step: began - over for step, (over, _, began, _) in when.items() if began - over > APART_NS}
+    if apart:
+        step = max(apart, key=lambda step: apart[step])
+        yield (f"step {step} began on rank {when[step][3]} {apart[step] / 1e9:,.1f} s after it was over on rank {when[step][1]}: are "
+               "these traces of several runs, or of attempts at one? Then the comparison means nothing")
 
 
 def _middle(values: List[int]) -> int:

@@ -21,7 +21,7 @@ from array import array
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, note, printable
-from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_unknown_members, world_in
+from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_other_runs, of_unknown_members, world_in
 from cprof.tool.merge import clock_text
 from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
@@ -199,14 +199,16 @@ def _print_ranks(ranks: List[Dict[str, Any]], hosts: Dict[int, str]) -> None:
 
 def _verdict(ranks: List[Dict[str, Any]], table: Table) -> str:
     compared = sum(1 for cells in table.values() if len(cells) > 1)
-    if len(ranks) < 2 or not compared:
+    if len(ranks) < 2:
         return "one rank only: nothing to compare"
+    if not compared:
+        return "no step is in the traces of two ranks: nothing to compare"
     if not any(row["slowest_in"] for row in ranks):
         return f"no rank was slower than all others in any of {compared} steps"
     worst = max(ranks, key=lambda row: (row["slowest_in"], row["own_ns"]))
     behind = worst["own_ns"] - statistics.median(row["own_ns"] for row in ranks if row is not worst)
     return (f"rank {worst['rank']} was the slowest in {worst['slowest_in']} of {compared} steps; its median step is "
-            f"{_ms(behind)} ms behind the median of the others'")
+            f"{_ms(abs(behind))} ms {'behind' if behind >= 0 else 'ahead of'} the median of the others'")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -233,6 +235,8 @@ def run(args: argparse.Namespace) -> int:
                           for step, cells in table.items()},
                           "clocks": {host: clock._asdict() for host, clock in moved.items()}}))
         return 0
+    for text in of_other_runs(traces, moved):
+        note(text)
     for host, clock in list(moved.items())[1:]:
         note(clock_text(host or "(no host name)", clock))
     world = world_in(traces)
