@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "preload/identity.h"
+#include "preload/names.h"
 
 #define LIST_NAME "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
 #define LINE_MOST 16384
@@ -60,17 +61,16 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 
 /* ---- the list ---- */
 
-static int put_time(char *line, size_t size, const struct train_time *t)
+/* The variables of a name that are of the time, as they stand there: no locale changes them, as it does the decimal point of %f. */
+static void put_time(char *out, size_t size, const struct train_time *t)
 {
-    return snprintf(line, size,
-                    "\"timestamp\": {\"epoch\": %" PRId64 ", \"batch\": %" PRId64
-                    ", \"batch_in_epoch\": %" PRId64 ", \"sample\": %" PRId64
-                    ", \"sample_in_epoch\": %" PRId64 ", \"token\": %" PRId64
-                    ", \"token_in_epoch\": %" PRId64 ", \"total_wct\": %.6f, \"epoch_wct\": %.6f, "
-                    "\"batch_wct\": %.6f}",
-                    t->epoch, t->batch, t->batch_in_epoch, t->sample, t->sample_in_epoch, t->token,
-                    t->token_in_epoch, (double)t->total_wct_ns / 1e9, (double)t->epoch_wct_ns / 1e9,
-                    (double)t->batch_wct_ns / 1e9);
+    const struct rank_info unused = {0};
+    struct names_values values;
+    size_t used = 0;
+    names_fill(&values, "", &unused, t);
+    for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s\"%s\": %s", used ? ", " : "",
+                                 values.vars[i].name, values.vars[i].value);
 }
 
 /* The line with its end; 0: it is too long, or there is no memory. */
@@ -88,16 +88,17 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
          *on = writer_quote(host), *name = remote ? writer_quote(remote) : NULL;
     int n = -1;
     if (path && run && on && (name || !remote))
-        n = snprintf(
-            line, size,
-            "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64 ", \"world_size\": %" PRId64
-            ", %s, \"first_step\": %" PRId64 ", \"last_step\": %" PRId64 ", \"began_ns\": %" PRId64
-            ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64 ", \"events\": %" PRIu64
-            ", \"lost\": %" PRIu64 ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64 "}\n",
-            (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size, time,
-            trace->first_step, trace->last_step, trace->began_ns, on, path, file->size,
-            trace->events, trace->lost, trace->partial ? "true" : "false", name ? name : "null",
-            keep);
+        n = snprintf(line, size,
+                     "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64
+                     ", \"world_size\": %" PRId64 ", \"timestamp\": {%s}, \"first_step\": %" PRId64
+                     ", \"last_step\": %" PRId64 ", \"began_ns\": %" PRId64
+                     ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64 ", \"events\": %" PRIu64
+                     ", \"lost\": %" PRIu64 ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64
+                     "}\n",
+                     (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size,
+                     time, trace->first_step, trace->last_step, trace->began_ns, on, path,
+                     file->size, trace->events, trace->lost, trace->partial ? "true" : "false",
+                     name ? name : "null", keep);
     free(path);
     free(run);
     free(on);

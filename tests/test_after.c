@@ -20,6 +20,7 @@
 #include "preload/child_env.h"
 #include "preload/saved.h"
 #include "preload/trigger.h"
+#include "tests/support/comma.h"
 
 Suite *suite_after(void);
 
@@ -382,6 +383,37 @@ START_TEST(a_line_of_the_list_is_its_own)
 }
 END_TEST
 
+/* The list is JSON, whatever the program's decimal point; its seconds are those of a file's name. */
+START_TEST(a_line_of_the_list_of_a_program_with_a_decimal_comma)
+{
+    char folder[] = "/tmp/cprof-comma-XXXXXX", trace[64], path[64], remove[64], line[4096] = "";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    bool comma = comma_locale(folder);
+    snprintf(trace, sizeof trace, "%s/a.json", folder);
+    snprintf(path, sizeof path, "%s/saved_traces.jsonl", folder);
+    snprintf(remove, sizeof remove, "rm -r %s", folder);
+    put_file(trace, "{}");
+    struct saved_file file;
+    struct saved_trace about = {.path = trace,
+                                .time = {.epoch = 1,
+                                         .batch = 7,
+                                         .total_wct_ns = INT64_C(3600178256999),
+                                         .epoch_wct_ns = 1500000000,
+                                         .batch_wct_ns = 26000}};
+    ck_assert(saved_look(&file, &about));
+    saved_add_line(&about, &file, NULL, -1);
+    free(file.path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_gt(read(fd, line, sizeof line - 1), 0);
+    close(fd);
+    ck_assert_int_eq(system(remove), 0);
+    ck_assert_msg(strstr(line, ", \"timestamp\": {\"epoch\": 1, \"batch\": 7, ") &&
+                      strstr(line, ", \"total_wct\": 3600.178256, \"epoch_wct\": 1.5, "
+                                   "\"batch_wct\": 2.6e-05}, \"first_step\": 0, "),
+                  "with%s a comma: %s", comma ? "" : "out", line);
+}
+END_TEST
+
 START_TEST(the_environment_may_change_meanwhile)
 {
     for (int round = 0; round < 20; round++) {
@@ -475,6 +507,7 @@ Suite *suite_after(void)
     tcase_add_loop_test(tcase, copies_go_into_fifos, 0, 2);
     tcase_add_test(tcase, copies_go_into_what_is_open);
     tcase_add_loop_test(tcase, a_line_of_the_list_is_its_own, 0, 2);
+    tcase_add_test(tcase, a_line_of_the_list_of_a_program_with_a_decimal_comma);
     suite_add_tcase(suite, tcase);
     return suite;
 }
