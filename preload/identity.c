@@ -18,8 +18,9 @@
 #include "preload/rank.h"
 #include "writer/writer.h"
 
-#define ANCESTORS     32 /* looked at */
-#define BLOCKED_LEAST 48 /* of 64 signals */
+#define ANCESTORS     32     /* looked at */
+#define BLOCKED_LEAST 48     /* of 64 signals */
+#define ANY           "\xff" /* as a value: whatever may stand there; no byte of UTF-8 */
 
 static const struct config *config;
 static char run_name[NAMES_RUN_SIZE];
@@ -276,11 +277,26 @@ bool identity_trace_path(const struct train_time *time, char *path, unsigned lon
     return found;
 }
 
-/* As expand(), where values are patterns. False also for a name that is cut: then it has none. */
-static bool expand_pattern(struct names_values *values, char *pattern, size_t size)
+/* The path as a pattern that it alone matches, but for what stands in place of ANY. */
+static bool quote(const char *path, char *pattern, size_t size)
 {
+    size_t used = 0;
+    for (; *path && used + 2 < size; path++) {
+        if (strchr("*?[\\", *path))
+            pattern[used++] = '\\';
+        pattern[used++] = *path == *ANY ? '*' : *path;
+    }
+    pattern[used] = '\0';
+    return *path == '\0';
+}
+
+/* As identity_trace_path(), where values may be ANY. False also for a name that is cut: then it has no pattern. */
+static bool expand_pattern(struct names_values *values, bool pid, char *pattern, size_t size)
+{
+    char path[PATH_MAX];
     bool cut;
-    return expand(values, pattern, size, &cut) && !cut;
+    return expand(values, path, sizeof path, &cut) && !cut &&
+           (!pid || add_pid(path, sizeof path)) && quote(path, pattern, size);
 }
 
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,
@@ -323,8 +339,8 @@ bool identity_trace_pattern(char *pattern, unsigned long size)
         return false; /* a name holds the time: nothing is in the way */
     names_fill(&values, run_name, &now, NULL);
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
-        values.vars[i].value = "*";
-    return expand_pattern(&values, pattern, size) && (!pid_in_name || add_pid(pattern, size));
+        values.vars[i].value = ANY;
+    return expand_pattern(&values, pid_in_name, pattern, size);
 }
 
 const char *identity_renamed_by(void)
@@ -338,14 +354,14 @@ bool identity_ranks_wrote(void)
 {
     struct names_values values;
     struct rank_info now = rank_now();
-    char pattern[PATH_MAX];
+    char pattern[PATTERN_SIZE];
     if (now.known || for_tensorboard())
         return false; /* a rank itself, in a launch of several without marks */
     names_fill(&values, run_name, &now, NULL);
     for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
-        values.vars[i].value = "*";
+        values.vars[i].value = ANY;
     glob_t found;
-    if (!expand_pattern(&values, pattern, sizeof pattern) || !find_files(pattern, &found))
+    if (!expand_pattern(&values, false, pattern, sizeof pattern) || !find_files(pattern, &found))
         return false;
     bool wrote = false;
     for (size_t i = 0; i < found.gl_pathc && !wrote; i++) {

@@ -4,8 +4,12 @@
 #define WRITER_READ_FILE_H
 
 #include <glob.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#define PATTERN_SIZE                                                                               \
+    (2 * PATH_MAX) /* room for a pattern of any path, where each byte of it may have a backslash */
 
 /* Reads up to size - 1 bytes of the file into text[0..size) and a NUL behind them. Returns how many; 0, too, when it cannot be read. errno
  * stays. Any thread. */

@@ -30,7 +30,7 @@ bool is_of_earlier_run(const struct stat *st, const struct writer_options *optio
 bool earlier_run_in_the_way(const struct writer_options *options)
 {
     static bool asked;
-    char pattern[PATH_MAX];
+    char pattern[PATTERN_SIZE];
     if (asked || options->overwrite || !options->trace_pattern ||
         !options->trace_pattern(pattern, sizeof pattern))
         return false;

@@ -302,17 +302,17 @@ def test_open_file_says_whose_it_is_and_is_whole(tmp_path):
 # ---- earlier files -----------------------------------------------------------------------------------------
 
 def trace_of_yesterday(folder, name="rank0.99.pt.trace.json"):
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
     os.utime(path, (time.time() - 86400,) * 2)
     return path
 
 
-@pytest.mark.parametrize("name", ["rank0.99.pt.trace.json", "rank0.2.pt.trace.json"])
+@pytest.mark.parametrize("name", ["rank0.99.pt.trace.json", "rank0.2.pt.trace.json", "layers=[2,3]/rank0.99.pt.trace.json"])
 def test_traces_of_an_earlier_run_stop_the_recording(tmp_path, name):
     old = trace_of_yesterday(tmp_path, name)
-    result = run(python("steps(4); print('done')"), tmp_path, WARMUP=0, ACTIVE=2)
+    result = run(python("steps(4); print('done')"), old.parent, WARMUP=0, ACTIVE=2)
     assert (result.rc, result.out) == (0, "done\n")
     assert files(tmp_path) == [old] and old.read_text() == "{}"
     assert len(result.said) == 1 and str(old) in result.said[0] and "CPROF_OVERWRITE" in result.said[0]
