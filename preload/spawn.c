@@ -54,6 +54,7 @@ struct spawn {
     uint32_t line_len, text_len;
     size_t output_len;
     bool cut;          /* the rest of a line that was too long is dropped */
+    bool stopped;      /* nobody takes lines */
     int input, output; /* the program's, while it starts */
     struct {
         char prefix[PREFIX_BYTES];
@@ -159,10 +160,20 @@ APART static int program_start(void *arg)
 
 /* ---- the helper ---- */
 
+/* As in writer/log.c: who reads may have stopped, and a helper that stands in write(2) does not see that it is to end the program. */
+APART static bool helper_has_room(struct spawn *s)
+{
+    struct pollfd look = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct timespec wait = {.tv_nsec = s->stopped ? 0 : LOG_PATIENCE_MS * 1000000};
+    s->stopped = RAW(SYS_ppoll, &look, 1, &wait, NULL, 0) <= 0;
+    return !s->stopped;
+}
+
 APART static void helper_put_line(struct spawn *s)
 {
     s->line.text[s->line_len] = '\n';
-    RAW(SYS_write, STDERR_FILENO, &s->line, PREFIX_BYTES + s->line_len + 1, 0, 0);
+    if (helper_has_room(s))
+        RAW(SYS_write, STDERR_FILENO, &s->line, PREFIX_BYTES + s->line_len + 1, 0, 0);
     s->line_len = 0;
 }
 
@@ -276,7 +287,7 @@ APART static int helper_start(void *arg)
     RAW(SYS_prctl, PR_SET_NAME, "cprof-helper", 0, 0, 0);
     if (RAW(SYS_getppid, 0, 0, 0, 0, 0) == s->host) {
         default_signals();
-        close_from(3);
+        close_from(s->request.relay ? STDERR_FILENO + 1 : STDERR_FILENO);
         RAW(SYS_close, 0, 0, 0, 0, 0);
         RAW(SYS_close, 1, 0, 0, 0, 0);
         /* What is opened below must not become a descriptor that programs take for theirs. */
@@ -322,6 +333,7 @@ struct spawn *spawn_start(const struct spawn_request *request, int *error)
         return NULL;
     }
     s->request = *request;
+    s->request.relay = request->relay && log_is_for_lines();
     s->host = (pid_t)syscall(SYS_getpid);
     memcpy(s->line.prefix, PREFIX, PREFIX_BYTES);
     if (request->input_len > SPAWN_INPUT_MOST) {

@@ -7,8 +7,8 @@
  *                                 execve sets the exit signal back to SIGCHLD (execve(2)).
  *   atfork handlers, page tables  clone(CLONE_VM): nothing is copied, no handler runs. The helper runs on a stack of its own, makes
  *                                 system calls without the C library (whose errno is the cprof thread's) and has signals blocked.
- *   descriptors                   The helper's table is a copy, of which it closes all but stderr. The pipe with the program's output
- *                                 is open there only, so that nothing of the host can meet it.
+ *   descriptors                   The helper's table is a copy, of which it closes all but a stderr that takes lines. The pipe with the program's
+ *                                 output is open there only, so that nothing of the host can meet it.
  *   the host's end                The helper dies with the cprof thread (PR_SET_PDEATHSIG), and so does not hold the host's memory.
  *
  * The program runs in a session of its own (Ctrl-C does not reach it), with default signal handlers and no signal blocked. cprof
@@ -35,7 +35,7 @@ struct spawn_request {
     const char *const *envp;
     const char *input; /* its stdin, at most SPAWN_INPUT_MOST bytes; NULL: /dev/null */
     size_t input_len;
-    /* its output goes to stderr, each line with our prefix; else the end of it is kept */
+    /* its output goes to stderr, each line with our prefix, where messages would (writer.h); else the end of it is kept */
     bool relay;
     char *output; /* not NULL: the beginning of its output is kept here instead */
     size_t output_size;

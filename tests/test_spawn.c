@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/support/sanitizer.h"
+#include "writer/writer.h"
 
 Suite *suite_spawn(void);
 
@@ -133,7 +134,7 @@ END_TEST
 START_TEST(lines_are_relayed_with_the_prefix)
 {
     char text[4096] = "", path[] = "/tmp/cprof-spawn-XXXXXX";
-    int fd = mkstemp(path), saved = dup(2);
+    int fd = mkostemp(path, O_APPEND), saved = dup(2);
     ck_assert(fd >= 0 && saved >= 0 && dup2(fd, 2) >= 0);
     wait_for(start("printf 'one\\ntwo\\033\\nthree'; sleep 0.1; echo ' more' >&2; echo end", NULL,
                    true));
@@ -141,6 +142,59 @@ START_TEST(lines_are_relayed_with_the_prefix)
     ck_assert_int_gt(pread(fd, text, sizeof text - 1, 0), 0);
     unlink(path);
     ck_assert_str_eq(text, "cprof: one\ncprof: two \ncprof: three more\ncprof: end\n");
+}
+END_TEST
+
+/* The program has closed standard error and has its number for a file of its own, or has put a log there. */
+START_TEST(lines_go_into_no_file_of_the_programs)
+{
+    bool appended = _i;
+    char text[64] = "", path[] = "/tmp/cprof-spawn-XXXXXX";
+    int fd = mkostemp(path, appended ? O_APPEND : 0), saved = dup(2);
+    log_start();
+    ck_assert(fd >= 0 && saved >= 0 && dup2(fd, 2) >= 0);
+    struct spawn_result r = wait_for(start("readlink /proc/$PPID/fd/2", NULL, true));
+    dup2(saved, 2);
+    ck_assert_int_eq(pread(fd, text, sizeof text - 1, 0), appended ? (int)strlen(path) + 8 : 0);
+    unlink(path);
+    ck_assert_int_eq(r.status, 0);
+    ck_assert_str_eq(r.text, appended ? "" : "/dev/null\n"); /* nor does the helper have it open */
+    ck_assert(!appended || strstr(text, path));
+}
+END_TEST
+
+/* The two ends of a pipe that takes no more, the second one as standard error. */
+static void fill_stderr(int ends[2])
+{
+    char text[4096];
+    memset(text, 'x', sizeof text);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends[1], text, sizeof text) > 0)
+        ;
+    ck_assert_int_eq(fcntl(ends[1], F_SETFL, 0), 0);
+    ck_assert_int_ge(dup2(ends[1], 2), 0);
+}
+
+START_TEST(lines_that_nobody_takes_are_left_out)
+{
+    int ends[2], saved = dup(2);
+    char text[4096], last[32] = "";
+    fill_stderr(ends);
+    struct spawn *s =
+        start("i=0; while [ $i -lt 1000 ]; do i=$((i+1)); echo $i; done; exit 3", NULL, true);
+    int status = wait_for(s).status;
+    s = start("echo again; sleep 30", NULL, true);
+    usleep(200000);
+    spawn_kill(s);
+    int killed = wait_for(s).status;
+    while (read(ends[0], text, sizeof text) > 0) /* somebody reads again */
+        ;
+    wait_for(start("echo again", NULL, true));
+    dup2(saved, 2);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    ck_assert(WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL);
+    ck_assert_int_gt(read(ends[0], last, sizeof last - 1), 0);
+    ck_assert_str_eq(last, "cprof: again\n");
 }
 END_TEST
 
@@ -259,6 +313,8 @@ Suite *suite_spawn(void)
     tcase_add_test(tcase, a_modest_program_is_limited);
     tcase_add_test(tcase, input_arrives_whole);
     tcase_add_test(tcase, lines_are_relayed_with_the_prefix);
+    tcase_add_loop_test(tcase, lines_go_into_no_file_of_the_programs, 0, 2);
+    tcase_add_test(tcase, lines_that_nobody_takes_are_left_out);
     tcase_add_test(tcase, what_cannot_be_started_says_why);
     tcase_add_test(tcase, the_host_sees_no_child);
     tcase_add_test(tcase, the_program_gets_a_clean_process);

@@ -18,8 +18,6 @@
 #define LINES_MAX  100u
 #define LINE_BYTES 2048u
 
-#define PATIENCE_MS 100 /* for a reader that is behind */
-
 static _Atomic int level = LOG_INFO;
 /* What standard error was when the program began. Written in the constructor. */
 static enum { NOT_ASKED, NOTHING, SOMETHING } began_with;
@@ -43,7 +41,7 @@ void log_start(void)
 
 /* The number may be that of a file which the program has opened meanwhile for something else. It is for lines where it is what it was, or
  * what people put in its place: a terminal, a pipe, a file that is appended to. */
-static bool is_for_lines(void)
+bool log_is_for_lines(void)
 {
     struct stat now;
     if (began_with == NOT_ASKED || isatty(STDERR_FILENO))
@@ -62,7 +60,7 @@ static bool has_room(void)
 {
     static _Atomic bool stopped;
     struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
-    bool room = poll(&fd, 1, atomic_load(&stopped) ? 0 : PATIENCE_MS) > 0;
+    bool room = poll(&fd, 1, atomic_load(&stopped) ? 0 : LOG_PATIENCE_MS) > 0;
     atomic_store(&stopped, !room);
     return room;
 }
@@ -78,7 +76,8 @@ static int write_line(void *arg)
     sigaddset(&pipe, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    ssize_t done = is_for_lines() && has_room() ? write(STDERR_FILENO, line->text, line->size) : 0;
+    ssize_t done =
+        log_is_for_lines() && has_room() ? write(STDERR_FILENO, line->text, line->size) : 0;
     if (done < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe, NULL, &(struct timespec){0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -46,6 +46,12 @@ enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /* Remembers what standard error is, so that no line goes into another file that gets its number. In the constructor. */
 void log_start(void);
 
+/* Whether it is for lines now. Any thread that has the program's descriptors. */
+bool log_is_for_lines(void);
+
+/* How long a line waits for a reader that is behind; those after it do not, until it reads again. */
+enum { LOG_PATIENCE_MS = 100 };
+
 /* Messages above `level` are not written. Default LOG_INFO. Any thread. */
 void log_set_level(enum log_level level);
 

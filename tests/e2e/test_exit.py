@@ -607,9 +607,10 @@ def test_quick_exit(tmp_path):
 
 
 def test_standard_error_that_nobody_reads(tmp_path):
-    """A full pipe holds up whoever writes to it: cprof's lines are left out then."""
+    """A full pipe holds up whoever writes to it: cprof's lines are left out then, and those of the command."""
     reader, writer = os.pipe()
-    process = subprocess.Popen(program("ends", "full"), env=environment(tmp_path, WARMUP=0, ACTIVE=100), stdout=subprocess.DEVNULL, stderr=writer)
+    settings = environment(tmp_path, WARMUP=0, ACTIVE=100, ON_TRACE_READY="echo uploaded")
+    process = subprocess.Popen(program("ends", "full"), env=settings, stdout=subprocess.DEVNULL, stderr=writer)
     os.close(writer)
     try:
         assert process.wait(20) == 0
@@ -627,11 +628,12 @@ os.write(fd, b"HEADER\\n")
 
 @pytest.mark.parametrize("how, flags, told", [("closed", "0", False), ("closed from the start", "0", False), ("dup2", "os.O_APPEND", True), ("dup2", "0", False)])
 def test_a_file_that_has_the_number_of_standard_error(tmp_path, how, flags, told):
-    """What the program opened there is its own: no line of cprof's goes in. A log that is appended to is what people put there."""
+    """What the program opened there is its own: no line of cprof's goes in, nor of the command. A log that is appended to is what people put there."""
     opened = DATA.format(folder=str(tmp_path), flags=flags)
     code = f"steps(2); {'os.close(2)' if how == 'closed' else 'pass'}{opened}{'os.dup2(fd, 2)' if how == 'dup2' else 'assert fd == 2'}\nsteps(3)"
     before = (lambda: os.close(2)) if how == "closed from the start" else None
-    result = run(python(code), tmp_path / "traces", WARMUP=0, ACTIVE=100, before_exec=before)
+    result = run(python(code), tmp_path / "traces", WARMUP=0, ACTIVE=100, ON_TRACE_READY="echo uploaded", before_exec=before)
     text = (tmp_path / "data").read_text()
     assert result.rc == 0 and len(result.traces) == 1
-    assert text.startswith("HEADER\n") and ("cprof: rank 0: 1 trace" in text) == told and (told or text == "HEADER\n")
+    assert text.startswith("HEADER\n") and (told or text == "HEADER\n")
+    assert all((line in text) == told for line in ("cprof: rank 0: 1 trace", f"cprof: uploaded {result.traces[0]}\n"))
