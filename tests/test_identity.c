@@ -52,6 +52,7 @@ static void start(enum place place, const char *name)
     config = (struct config){.folder = place == IN_DIRECTORY ? "t" : folder,
                              .filename = file,
                              .run_name = place == IN_RUN_NAME ? name : "run"};
+    identity_capture();
     identity_start(&config);
 }
 
