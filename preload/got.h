@@ -27,7 +27,7 @@ void got_entries(const struct got_object *o,
 
 enum got_written {
     GOT_WRITTEN,
-    GOT_LATER, /* the loader may still be relocating the object, or has bound the entry meanwhile */
+    GOT_LATER, /* the loader may still be relocating the object (without /proc it always seems so), or has bound the entry meanwhile */
     GOT_REFUSED /* the page cannot be made writable */
 };
 

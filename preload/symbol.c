@@ -6,6 +6,10 @@
  *   collect   under the list: entries for the name in objects that were not looked at yet
  *   resolve   outside: what each of them means
  *   patch     under the list: the entry, if its object is still there
+ *
+ * Entries of an object that another thread is still relocating are not ready: it is looked at again. Others seem so for ever (a weak
+ * reference to nothing, memory that another tool left writable, all of them without /proc), so that an object is looked at again a few
+ * times only, ever more rarely.
  */
 #include "preload/symbol.h"
 
@@ -21,12 +25,22 @@
 #include "preload/config.h"
 #include "preload/got.h"
 #include "preload/guard.h"
+#include "preload/init.h"
 #include "preload/resolve.h"
 #include "writer/writer.h"
 
 #define ENTRIES_MOST 64u   /* of one pass */
 #define SEEN_MOST    4096u /* remembered; further ones are looked at each time */
 #define PAUSE_NS     5000000u
+#define NEVER        UINT64_MAX
+#define AGAIN_MOST   12 /* times that an object is looked at again, within 20 s */
+
+/* An object that was looked at. */
+struct seen {
+    const void *dynamic;
+    uint64_t again_ns; /* when it is looked at again, or NEVER */
+    unsigned agains;   /* so far */
+};
 
 /* A GOT entry for the name. */
 struct entry {
@@ -45,23 +59,57 @@ static const void *own_dynamic;
 /* Under `busy`. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static uint64_t looked_at_ns, seen_adds, seen_subs;
-static const void *seen[SEEN_MOST]; /* dynamic sections */
+static uint64_t next_ns = NEVER; /* the first time that an object is looked at again */
+static struct seen seen[SEEN_MOST];
 static unsigned n_seen;
 static struct entry entries[ENTRIES_MOST];
 static unsigned n_entries;
 static unsigned reals;
-static bool again; /* something was not ready or had no room */
 
-static _Atomic uint64_t redirected; /* entries; any thread reads */
+/* Written under `busy`, any thread reads. */
+static _Atomic uint64_t redirected; /* entries */
+static _Atomic bool refused;        /* an entry could not be redirected, if only for a while */
 
 /* ---- collect ---------------------------------------------------------------------------------------------- */
 
-static bool is_seen(const void *dynamic)
+static struct seen *find_seen(const void *dynamic)
 {
     for (unsigned i = 0; i < n_seen; i++)
-        if (seen[i] == dynamic)
-            return true;
-    return false;
+        if (seen[i].dynamic == dynamic)
+            return &seen[i];
+    return NULL;
+}
+
+static void expect_look(uint64_t ns)
+{
+    next_ns = ns < next_ns ? ns : next_ns;
+}
+
+/* An entry of the object is not ready. Each pause is twice the one before. */
+static void look_again_at(const void *dynamic)
+{
+    struct seen *s = find_seen(dynamic);
+    if (!s || s->again_ns != NEVER || s->agains == AGAIN_MOST)
+        return;
+    s->again_ns = looked_at_ns + ((uint64_t)PAUSE_NS << s->agains++);
+    expect_look(s->again_ns);
+}
+
+/* True when the object is to be looked at now, and remembered for that. */
+static bool take(const void *dynamic)
+{
+    struct seen *s = find_seen(dynamic);
+    if (s && s->again_ns > looked_at_ns) {
+        expect_look(s->again_ns);
+        return false;
+    }
+    if (!s && n_seen < SEEN_MOST) {
+        s = &seen[n_seen++];
+        *s = (struct seen){.dynamic = dynamic};
+    }
+    if (s)
+        s->again_ns = NEVER;
+    return true;
 }
 
 static void add_entry(const struct got_object *o, const char *of, void *_Atomic *slot, void *unused)
@@ -73,12 +121,11 @@ static void add_entry(const struct got_object *o, const char *of, void *_Atomic 
     for (unsigned i = 0; i < SYMBOL_STUBS; i++)
         if (found == symbol_stub(i))
             return;
-    if (n_entries == ENTRIES_MOST || !found) {
-        again = true;
-        return;
-    }
-    entries[n_entries++] =
-        (struct entry){.slot = slot, .base = o->base, .dynamic = o->dynamic, .found = found};
+    if (!found)
+        look_again_at(o->dynamic);
+    else if (n_entries < ENTRIES_MOST)
+        entries[n_entries++] =
+            (struct entry){.slot = slot, .base = o->base, .dynamic = o->dynamic, .found = found};
 }
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
@@ -86,12 +133,12 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     struct got_object o;
     (void)size;
     (void)data;
-    seen_adds = info->dlpi_adds;
-    if (!got_describe(info, &o) || o.dynamic == own_dynamic || is_seen(o.dynamic))
-        return 0;
-    got_entries(&o, add_entry, NULL);
-    if (n_seen < SEEN_MOST)
-        seen[n_seen++] = o.dynamic;
+    if (n_entries > ENTRIES_MOST / 2) { /* an object has a few: room for one; the rest next time */
+        expect_look(looked_at_ns);
+        return 1;
+    }
+    if (got_describe(info, &o) && o.dynamic != own_dynamic && take(o.dynamic))
+        got_entries(&o, add_entry, NULL);
     return 0;
 }
 
@@ -153,19 +200,24 @@ static int patch(struct dl_phdr_info *info, size_t size, void *data)
         enum got_written done = got_write(&o, e->slot, e->found, e->stub);
         if (done == GOT_WRITTEN)
             atomic_fetch_add_explicit(&redirected, 1, memory_order_relaxed);
-        again = again || done == GOT_LATER;
+        else
+            atomic_store_explicit(&refused, true, memory_order_relaxed);
+        if (done == GOT_LATER)
+            look_again_at(o.dynamic);
     }
     return 0;
 }
 
 /* ---- when ------------------------------------------------------------------------------------------------- */
 
+/* Both counts are from before the objects are looked at: what changes meanwhile is seen next time. */
 static int note_changes(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     *(bool *)data = info->dlpi_adds != seen_adds;
     if (info->dlpi_subs != seen_subs)
         n_seen = 0; /* another object may lie where one was */
+    seen_adds = info->dlpi_adds;
     seen_subs = info->dlpi_subs;
     return 1;
 }
@@ -174,11 +226,9 @@ static void look(void)
 {
     bool changed = false;
     loader_walk(note_changes, &changed);
-    if (!changed && !again)
+    if (!changed && looked_at_ns < next_ns)
         return;
-    if (again)
-        n_seen = 0;
-    again = false;
+    next_ns = NEVER;
     n_entries = 0;
     loader_walk(collect, NULL);
     for (unsigned i = 0; i < n_entries; i++)
@@ -189,6 +239,8 @@ static void look(void)
 
 void symbol_look_now(void)
 {
+    if (atomic_load(&cprof_life) == LIFE_OVER)
+        return;
     uint64_t now = clock_monotonic_ns();
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return;
@@ -226,7 +278,15 @@ void symbol_start(void)
 
 void symbol_finish(void)
 {
-    if (config_step_name(CONFIG_STEP_SYMBOL)[0] && atomic_load(&redirected) == 0)
+    if (!config_step_name(CONFIG_STEP_SYMBOL)[0] || atomic_load(&symbol_called))
+        return;
+    if (atomic_load(&refused))
+        log_warn(
+            "CPROF_STEP=symbol:%s: its calls could not be redirected: their GOT entries are not "
+            "as the loader leaves them, cannot be written, or are not known without /proc; "
+            "no step was marked",
+            name);
+    else if (atomic_load(&redirected) == 0)
         log_warn("CPROF_STEP=symbol:%s: no loaded object calls an exported function of this name; "
                  "no step was marked",
                  name);

@@ -17,8 +17,8 @@ extern _Atomic bool symbol_wanted __attribute__((visibility("hidden")));
  * way. Constructor. */
 void symbol_start(void);
 
-/* Redirects what was loaded since; at most every few milliseconds, and not while another thread does. Keeps errno. Any application
- * thread, outside the loader's callbacks. */
+/* Redirects what was loaded since; at most every few milliseconds, and neither while another thread does nor where cprof is over, as in
+ * forked children. Keeps errno. Any application thread, outside the loader's callbacks. */
 void symbol_look_now(void);
 
 /* symbol_look_now() behind one load and one test, for hooks. */
@@ -28,7 +28,7 @@ static inline void symbol_look(void)
         symbol_look_now();
 }
 
-/* Says so when no call of the function could be redirected. At exit. */
+/* Says why where no call of the function was seen, if that is known. At exit. */
 void symbol_finish(void);
 
 /* ---- symbol_stub.c ---- */
@@ -38,6 +38,9 @@ void symbol_finish(void);
 
 /* The real functions, by stub; NULL: free. Written under symbol.c's lock before the stub is in use. */
 extern void *_Atomic symbol_reals[SYMBOL_STUBS] __attribute__((visibility("hidden")));
+
+/* A call came back. Any thread writes. */
+extern _Atomic bool symbol_called __attribute__((visibility("hidden")));
 
 /* The stub that calls symbol_reals[i]; NULL where there is none for this processor. */
 void *symbol_stub(unsigned i);

@@ -15,6 +15,7 @@
 #include "preload/steps.h"
 
 void *_Atomic symbol_reals[SYMBOL_STUBS];
+_Atomic bool symbol_called;
 
 /* Called by the stubs after the real function. */
 __attribute__((used, visibility("hidden"))) void symbol_returned(void);
@@ -22,6 +23,8 @@ void symbol_returned(void)
 {
     int saved = errno;
     cprof_wake_once(WAKE_MARKER);
+    if (!atomic_load_explicit(&symbol_called, memory_order_relaxed))
+        atomic_store_explicit(&symbol_called, true, memory_order_relaxed);
     steps_mark(STEP_SYMBOL, 0);
     symbol_look_now();
     errno = saved;

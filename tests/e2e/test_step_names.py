@@ -2,6 +2,8 @@
 """CPROF_STEP=symbol:NAME: calls of loaded objects to an exported function end steps, and nothing else about them changes. The program
 is tests/e2e/c/engine.c, linked here in every way there is; its library is tests/e2e/c/libengine.c."""
 
+import re
+import shlex
 import shutil
 import subprocess
 
@@ -28,6 +30,10 @@ def linked(tmp_path_factory):
         return folder / output
 
     build.plugin = build(folder / "plugin.c", "plugin.so", "-shared", "-fPIC")
+    (folder / "weak.c").write_text("int engine_nowhere(void) __attribute__((weak));\nint weak_run(void);\n"
+                                   "int weak_run(void) { return engine_nowhere ? engine_nowhere() : 0; }\n")
+    build.weak = build(folder / "weak.c", "weak.so", "-shared", "-fPIC")
+    build.now = build(folder / "plugin.c", "now.so", "-shared", "-fPIC", "-Wl,-z,relro,-z,now")
     build.engine = lambda how: build(ROOT / "tests/e2e/c/engine.c", f"engine {LINKS.index(how)}", *how.split())
     return build
 
@@ -79,11 +85,57 @@ def test_library_opened_later(linked, tmp_path):
     assert done.out == "20\n" and steps_of(done) == 5
 
 
+def test_many_libraries_at_once(linked, tmp_path):
+    """More than are redirected in one go: the rest follow with the next ranges."""
+    copies = [shutil.copy(linked.now, tmp_path / f"now{i}.so") for i in range(100)]
+    code = ("libraries = [ctypes.CDLL(path) for path in sys.argv[1:]]\nfor i in range(20): time.sleep(0.006); push(b'range'); pop()\n"
+            "print(sum(library.plugin_run(1) == 0 for library in libraries))")
+    done = support.run(support.python(code, *copies), tmp_path / "traces", STEP="symbol:engine_step", **ALWAYS)
+    assert done.out == "100\n" and steps_of(done) == 100
+
+
 def test_name_that_nobody_calls(linked, tmp_path):
     done = support.run([linked.engine(LINKS[0]), "open", linked.plugin], tmp_path, STEP="symbol:nonesuch", **ALWAYS)
     assert done.out == "20\n" and done.rc == 0
     assert [line for line in done.said if "nonesuch" in line] == [
         "CPROF_STEP=symbol:nonesuch: no loaded object calls an exported function of this name; no step was marked"], done.said
+
+
+NOT_REDIRECTED = "its calls could not be redirected: "
+
+
+def walks(result):
+    """How often all objects were looked at, in half a second in which they could have been 80 times. The library's own thread looks at them
+    too, as often as it writes."""
+    assert_good(result)
+    return int(re.search(r"^walks (\d+)$", result.out, re.M)[1])
+
+
+def test_weak_reference_to_nothing(linked, tmp_path):
+    """It is never bound: the library is looked at again, but not for ever; and nobody calls the function."""
+    done = support.run(support.program("walks", linked.weak), tmp_path, STEP="symbol:engine_nowhere", **ALWAYS)
+    assert walks(done) < 20
+    assert [line for line in done.said if "no loaded object calls an exported function" in line], done.said
+
+
+def test_forked_child_looks_at_nothing(linked, tmp_path):
+    done = support.run(support.program("walks", linked.weak, "fork"), tmp_path, STEP="symbol:engine_nowhere", **ALWAYS)
+    assert "asked 0\n" in done.out, done.out
+
+
+def test_addresses_that_another_tool_left_writable(linked, tmp_path):
+    """As they are while the loader still relocates a library: they are waited for, but not for ever, and a line says what became of it."""
+    done = support.run(support.program("walks", linked.now, "writable"), tmp_path, STEP="symbol:engine_step", **ALWAYS)
+    assert walks(done) < 20
+    assert [line for line in done.said if NOT_REDIRECTED in line], done.said
+
+
+@pytest.mark.skipif(support.no_mounts_reason() is not None, reason=support.no_mounts_reason() or "")
+def test_without_proc(linked, tmp_path):
+    program = linked.engine(LINKS[0])
+    inside = shlex.join([str(program), "threads"])
+    done = support.run([*support.own_mounts(), f"mount -t tmpfs none /proc; exec {inside}"], tmp_path, STEP="symbol:engine_step", **ALWAYS)
+    assert done.out == "wrong 0\n" and [line for line in done.said if NOT_REDIRECTED in line], done.said
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++ on this machine")
