@@ -192,7 +192,8 @@ __asm__(
     "    mov x10, x0\n"
     "    ldp x2, x8, [sp, #16]\n"
     "    ldp x0, x1, [sp], #48\n"
-    "    tbnz x10, #63, 2f\n" /* ENOMEM; EINVAL where pages are larger: not to be known */
+    "    cmn x10, #12\n" /* ENOMEM; EINVAL where pages are larger: the same page, it is there */
+    "    b.eq 2f\n"
     "1:  sub sp, sp, #256\n"
     ".set symbol_offset, 0\n"
     ".rept 16\n"

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls libengine.c; one mode per way of reaching it. Prints what came back, so that a run under the library can be held against one
- * without (tests/e2e/test_step_names.py). The library is linked (modes all, inside, threads) or opened (open). */
+ * without (tests/e2e/test_step_names.py). The library is linked (modes all, inside, threads, pages) or opened (open). */
+#include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "preload/cprof.h"
@@ -76,6 +82,43 @@ static void threads(void)
     printf("wrong %d\n", wrong != NULL);
 }
 
+/* mincore() as a kernel answers whose pages have 64 KB: EINVAL for an address that none begins at. */
+static int large_pages(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0xffff, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+__attribute__((noinline)) static long many_below(size_t bytes)
+{
+    struct large l = {{1, 2, 3, 4, 5}};
+    volatile char *room = alloca(bytes);
+    room[0] = 0; /* or it would be left out */
+    return engine_many(1, 2.5, 3, 4.5, 5, 6.5, 7, 8.5, 9, 10.5, 11, l, 12, 13.5, 14.5, 15.5, 16.5);
+}
+
+/* Calls with arguments at every place of a page of 4 KB. */
+static int pages(void)
+{
+    long first = many_below(16);
+    unsigned wrong = 0;
+    if (large_pages() != 0)
+        return 77;
+    for (size_t bytes = 16; bytes < 4096 + 512; bytes += 16)
+        wrong += many_below(bytes) != first;
+    printf("%ld wrong %u\n", first, wrong);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -86,6 +129,8 @@ int main(int argc, char **argv)
         printf("%d\n", engine_inside(5));
     } else if (strcmp(mode, "threads") == 0) {
         threads();
+    } else if (strcmp(mode, "pages") == 0) {
+        return pages();
     } else if (strcmp(mode, "open") == 0 && argc > 2) { /* a plugin that is linked to the library */
         cprof_range_push("before");
         cprof_range_pop();
