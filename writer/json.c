@@ -138,8 +138,9 @@ static void put_input_type(struct buf *b, const struct input *in, const char *co
     }
 }
 
-/* Appends "Input type" and "Input Dims" with the same number of items; nothing when there is no whole item. */
-static void put_shapes(struct buf *b, const uint8_t *begin, size_t n, const char *const *names,
+/* Appends "Input type" and "Input Dims" with the same number of items; nothing when there is no whole item. first: nothing stands before
+ * them; returns whether that still is so. */
+static bool put_shapes(struct buf *b, const uint8_t *begin, size_t n, const char *const *names,
                        unsigned n_names, bool first)
 {
     const uint8_t *end = begin + n;
@@ -155,7 +156,7 @@ static void put_shapes(struct buf *b, const uint8_t *begin, size_t n, const char
         put_input_type(b, &in, names, n_names);
     }
     if (items == 0) {
-        return;
+        return first;
     }
     buf_puts(b, "], \"Input Dims\": [");
     at = begin;
@@ -166,6 +167,7 @@ static void put_shapes(struct buf *b, const uint8_t *begin, size_t n, const char
         put_input_dims(b, &in);
     }
     buf_put(b, "]", 1);
+    return false;
 }
 
 /* Appends the items of DATA_ARGS. Returns what json_args() does. */
@@ -178,8 +180,7 @@ static bool put_args(struct buf *b, const struct record *r, const char *const *n
     first = json_args(b, at, r->data_len, first);
     while (json_next_arg(&at, end, &a)) {
         if (a.type == ARG_SHAPES && a.value_len != 0) {
-            put_shapes(b, a.value, a.value_len, names, n_names, first);
-            first = false;
+            first = put_shapes(b, a.value, a.value_len, names, n_names, first);
         }
     }
     return first;
@@ -279,8 +280,7 @@ static void put_span(struct buf *b, const struct record *r, struct text name,
     bool first = p == none;
     if (r->data_kind == DATA_SHAPES) {
         end_at(b, p);
-        put_shapes(b, record_data(r), r->data_len, dtype_names, n_dtypes, first);
-        first = false;
+        first = put_shapes(b, record_data(r), r->data_len, dtype_names, n_dtypes, first);
         p = buf_room(b, EVENT_ROOM);
     } else if (r->data_kind == DATA_ARGS) {
         end_at(b, p);
