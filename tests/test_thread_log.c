@@ -76,6 +76,27 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
+START_TEST(rings_are_powers_of_two)
+{
+    static const struct {
+        uint64_t bytes, slots;
+    } cases[] = {{0, 64},       {4096, 64},     {4097, 128},
+                 {65536, 1024}, {100000, 2048}, {8u << 20, 131072}};
+    const unsigned i = (unsigned)_i;
+    ck_assert(thread_log_start(cases[i].bytes));
+    for (unsigned n = 0; n < 3; n++) {
+        struct thread_log *log = thread_log_get();
+        ck_assert_ptr_nonnull(log);
+        ck_assert_uint_eq(log->ring.slots, cases[i].slots);
+        ck_assert_uint_eq((uintptr_t)log->ring.base % 4096, 0); /* pages of it are made present */
+        memset(log->ring.base, (int)n, cases[i].slots * RECORD_SLOT);
+        ck_assert_uint_eq(log->number, n + 1);
+        ck_assert_int_eq(state_of(log), THREAD_LIVE);
+        thread_log_self = NULL; /* as if by another thread */
+    }
+}
+END_TEST
+
 START_TEST(an_ended_log_is_kept_until_it_is_given_back)
 {
     ck_assert(thread_log_start(RING_BYTES));
@@ -210,6 +231,37 @@ START_TEST(a_thread_of_one_event_takes_no_huge_page)
 }
 END_TEST
 
+static unsigned count_mappings(void)
+{
+    unsigned n = 0;
+    int c;
+    FILE *f = fopen("/proc/self/maps", "re");
+    while (f && (c = fgetc(f)) != EOF)
+        n += c == '\n';
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* A process may have 65,530 (vm.max_map_count); without one left, it gets no memory and no threads. */
+START_TEST(many_threads_take_few_mappings)
+{
+    enum { THREADS = 256 };
+    ck_assert(thread_log_start(8u << 20));
+    unsigned before = count_mappings();
+    for (unsigned i = 0; i < THREADS; i++) {
+        struct thread_log *log = thread_log_get();
+        ck_assert_ptr_nonnull(log);
+        span_open(log, &log, CAT_CPU_OP, "span", 4);
+        ck_assert_uint_ne(span_close(log, &log), 0);
+        thread_log_self = NULL; /* as if by another thread */
+    }
+    ck_assert_uint_eq(count_logs(), THREADS);
+    ck_assert_uint_gt(before, 0);
+    ck_assert_uint_le(count_mappings(), before + THREADS / 8);
+}
+END_TEST
+
 /* Of what is left, an eighth; each ring is smaller than the one before, and then there are no more. */
 START_TEST(a_limited_address_space_is_the_programs)
 {
@@ -304,6 +356,66 @@ START_TEST(threads_come_and_go)
 }
 END_TEST
 
+/* The cprof thread is held up: what threads leave behind that come and go meanwhile must not use up the program's memory. */
+START_TEST(logs_that_nobody_empties_are_so_many_and_no_more)
+{
+    enum { THREADS = 6000, MOST = 4096 };
+    ck_assert(thread_log_start(RING_BYTES));
+    struct thread_log *log;
+    for (unsigned i = 0; i < THREADS; i++)
+        in_thread(get, &log);
+    ck_assert_ptr_null(log);
+    ck_assert_uint_eq(count_logs(), MOST);
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), THREADS - MOST);
+    collect();
+    in_thread(get, &log);
+    ck_assert_ptr_nonnull(log);
+    ck_assert_uint_eq(count_logs(), MOST);
+    ck_assert_uint_eq(lost(LOSS_NO_THREAD), THREADS - MOST);
+}
+END_TEST
+
+/* Threads that live have each their own, however many. */
+START_TEST(threads_that_live_count_for_nothing)
+{
+    enum { THREADS = 5000 };
+    ck_assert(thread_log_start(RING_BYTES));
+    for (unsigned i = 0; i < THREADS; i++) {
+        ck_assert_ptr_nonnull(thread_log_get());
+        thread_log_self = NULL; /* as if by another thread */
+    }
+    ck_assert_uint_eq(count_logs(), THREADS);
+}
+END_TEST
+
+static pthread_barrier_t together;
+
+static void *get_together(void *unused)
+{
+    pthread_barrier_wait(&together);
+    struct thread_log *log = come_and_go(unused);
+    pthread_barrier_wait(&together); /* nobody ends before: each needs its own */
+    return log;
+}
+
+/* More than are made at once, by threads that all want theirs now. */
+START_TEST(each_of_many_at_once_has_its_own)
+{
+    enum { THREADS = 100 };
+    ck_assert(thread_log_start(RING_BYTES));
+    pthread_barrier_init(&together, NULL, THREADS);
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, get_together, NULL), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&together);
+    ck_assert_uint_eq(atomic_load(&mistakes), 0);
+    ck_assert_uint_eq(count_logs(), THREADS);
+    ck_assert_uint_eq(collect(), THREADS);
+}
+END_TEST
+
 START_TEST(a_forked_child_gets_none)
 {
     ck_assert(thread_log_start(RING_BYTES));
@@ -344,13 +456,18 @@ Suite *suite_thread_log(void)
     tcase_set_timeout(all, 30);
     tcase_add_test(all, none_before_the_start);
     tcase_add_test(all, each_thread_has_its_own);
+    tcase_add_loop_test(all, rings_are_powers_of_two, 0, 6);
     tcase_add_test(all, an_ended_log_is_kept_until_it_is_given_back);
     tcase_add_test(all, spans_that_are_open_at_the_end_are_unfinished);
     tcase_add_test(all, a_destructor_that_runs_later_gets_none);
     tcase_add_test(all, no_memory_is_counted_each_time);
     tcase_add_test(all, a_thread_of_one_event_takes_no_huge_page);
+    tcase_add_test(all, many_threads_take_few_mappings);
     tcase_add_test(all, a_limited_address_space_is_the_programs);
     tcase_add_test(all, threads_come_and_go);
+    tcase_add_test(all, logs_that_nobody_empties_are_so_many_and_no_more);
+    tcase_add_test(all, threads_that_live_count_for_nothing);
+    tcase_add_test(all, each_of_many_at_once_has_its_own);
     tcase_add_test(all, a_forked_child_gets_none);
     tcase_add_test(all, losses_go_where_they_belong);
     suite_add_tcase(suite, all);

@@ -18,7 +18,7 @@ struct ring {
     uint64_t reserved;   /* producer only: where the record being filled starts */
     uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
     uint64_t slots;      /* capacity, a power of two; constant */
-    struct record *base; /* slots x 64 bytes, mapped; constant */
+    struct record *base; /* slots x 64 bytes; constant */
     uint64_t filling;    /* producer only: slots of the record being filled */
     char pad[16];
     /* consumer's line */
@@ -29,11 +29,11 @@ struct ring {
 _Static_assert(offsetof(struct ring, tail) == 64,
                "producer and consumer must not share a cache line");
 
-/* Maps a ring of at least `bytes` (rounded up to a power of two of slots). false: no memory. */
-bool ring_make(struct ring *r, uint64_t bytes);
-
-/* Unmaps. A zeroed ring is allowed. */
-void ring_free(struct ring *r);
+/* An empty ring in `bytes` of memory, a power of two of slots. Before any producer. */
+static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
+{
+    *r = (struct ring){.slots = bytes / RECORD_SLOT, .base = at};
+}
 
 /* Room for a record of `slots`; NULL when the ring is too full now. Producer. Calling it again without a commit gives the same
  * place. */

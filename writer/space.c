@@ -55,13 +55,16 @@ uint64_t writer_space_left(void)
     return a < b ? a : b;
 }
 
-bool space_take(uint64_t *ring, uint64_t besides)
+bool space_limited(void)
 {
     struct rlimit space, data;
+    return get_limits(&space, &data);
+}
+
+bool space_take(uint64_t *ring, uint64_t besides)
+{
     if (atomic_load_explicit(&used_up, memory_order_relaxed))
         return false;
-    if (!get_limits(&space, &data))
-        return true;
     uint64_t have = atomic_load(&allowance), bytes;
     if (have == UINT64_MAX) {
         uint64_t share = writer_space_left() / SHARE;

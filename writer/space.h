@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Room for a ring of *ring bytes, a power of two, and for `besides` bytes that come with it. Where the address space is limited, *ring is
- * made smaller, so that there is something for threads to come, and all together take at most an eighth of what was left when the first one
- * asked. false: nothing is left of that. */
+/* Whether the address space is limited: then each ring is to ask for its room. */
+bool space_limited(void);
+
+/* Room for a ring of *ring bytes, a power of two, and for `besides` bytes that come with it. *ring is made smaller, so that there is something
+ * for threads to come, and all together take at most an eighth of what was left when the first one asked. false: nothing is left of that. */
 bool space_take(uint64_t *ring, uint64_t besides);
 
 /* They could not be mapped after all. */

@@ -180,8 +180,9 @@ enum thread_state { THREAD_FREE, THREAD_LIVE, THREAD_ENDED };
 extern __thread struct thread_log *thread_log_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* The calling thread's log, made now if need be. NULL when that is not possible (no memory, or the thread is past its end: counted each time,
- * so ask once for each event; or cprof is off). Slow path: maps memory, takes no lock, keeps errno. Any application thread. */
+/* The calling thread's log, made now if need be. NULL when that is not possible (no memory; too many logs of threads that have ended
+ * wait for the cprof thread; the thread is past its end: counted each time, so ask once for each event; or cprof is off). Slow path: maps
+ * memory, takes no lock, keeps errno. Any application thread. */
 struct thread_log *thread_log_attach(void);
 
 /* Makes the thread-end hook; ring_bytes is each ring's size. Once, at wake-up. false: no key to be had. */

@@ -20,6 +20,7 @@
 #define STACK     (256u << 10)
 #define IGNORED   8u
 #define QUIET     32u
+#define PASSED    4u
 
 /* ---- what a thread has seen ---- */
 
@@ -75,6 +76,8 @@ static struct {
     unsigned mask;
 } quiet[QUIET];
 static unsigned n_quiet;
+static const void *passed[PASSED];
+static unsigned n_passed;
 
 /* ---- choices: all of them are gone through, in the order of a tree ---- */
 
@@ -251,7 +254,7 @@ static bool one_run(void)
 {
     bool fresh = true;
     run_number++;
-    n_locations = n_quiet = 0;
+    n_locations = n_quiet = n_passed = 0;
     next_choice = 0;
     for (unsigned t = 0; t < scenario->n_threads; t++)
         make_thread(t);
@@ -363,6 +366,21 @@ static void access(const void *at, size_t size, bool writes)
 
 /* ---- atomic accesses ---- */
 
+void explore_pass_over(const void *at)
+{
+    if (n_passed == PASSED)
+        explore_fail("too many places to pass over");
+    passed[n_passed++] = at;
+}
+
+static bool is_explored(const void *at)
+{
+    for (unsigned i = 0; i < n_passed; i++)
+        if (passed[i] == at)
+            return false;
+    return running;
+}
+
 void explore_quiet(const void *at, unsigned mask)
 {
     if (n_quiet == QUIET)
@@ -453,7 +471,7 @@ static void add_store(unsigned location, uint64_t value, int order, const struct
 
 static uint64_t atomic_read(const void *at, size_t size, int order)
 {
-    if (!running)
+    if (!is_explored(at))
         return value_in_memory(at, size);
     bool mine = quietness(at) == 2;
     if (!mine)
@@ -478,7 +496,7 @@ static void atomic_write(void *at, size_t size, uint64_t value, int order)
 static uint64_t begin_update(const void *at, size_t size, int order, unsigned *location,
                              struct sight *carried)
 {
-    if (!running)
+    if (!is_explored(at))
         return value_in_memory(at, size);
     give_way();
     *location = location_at(at, size);
@@ -489,7 +507,7 @@ static uint64_t begin_update(const void *at, size_t size, int order, unsigned *l
 static void end_update(void *at, size_t size, uint64_t value, int order, unsigned location,
                        const struct sight *carried)
 {
-    if (running)
+    if (is_explored(at))
         add_store(location, value, order, carried);
     memcpy(at, &value, size);
 }

@@ -48,4 +48,8 @@ void explore_ignore(const void *at, size_t size);
  * not to see it yet reads an older one. Those of the mask (1 << thread) never meet a store that is not their own. */
 void explore_quiet(const void *at, unsigned mask);
 
+/* Reads and updates of this location are made at once, and their order is not explored: nothing that the threads do depends on it, or another
+ * scenario explores that. Up to 4 of them. */
+void explore_pass_over(const void *at);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every interleaving of writer/ring.h and writer/thread_log.c: reserve, commit, drop, wrap, the end of a thread, the reuse of its log
- * by another, and the drain. tests/e2e/test_explore.py runs it, also on sources with mistakes in them, which it must find. */
+ * by another, the drain, and slabs that are made and used up. tests/e2e/test_explore.py runs it, also on sources with mistakes in them,
+ * which it must find. */
 #include "tests/explore/explore.h"
 
 #include <errno.h>
@@ -17,46 +18,62 @@
 #define UNSEEN __attribute__((no_sanitize("thread"))) /* accesses here are not the code's */
 
 static void *pool_map(size_t size);
+static void pool_open(void *at, size_t size);
 
 /* Memory that is the same in each run, and no real threads. */
-#define mmap(at, size, prot, flags, fd, offset) pool_map(size)
+#define mmap(at, size, prot, flags, fd, offset) ((void)(prot), pool_map(size))
 #define munmap(at, size)                        ((void)(at), (void)(size))
+#define mprotect(at, size, prot)                (pool_open(at, size), 0)
 #define madvise(at, size, advice)               ((void)(at))
 #define pthread_key_create(key, end)            (*(key) = 0, (void)(end), 0)
 #define pthread_setspecific(key, value)         ((void)(key), (void)(value), 0)
 #define syscall(number)                         tid_of_self()
 static long tid_of_self(void);
 
+#include "writer/edges.h"
 #include "writer/space.h"
 
-#define space_take(ring, besides) ((void)(ring), (void)(besides), true) /* no limit */
+#define space_limited()           false
+#define space_take(ring, besides) ((void)(ring), (void)(besides), false)
 #define space_give_back(bytes)    ((void)(bytes))
+#define edges_wake()              ((void)0)
 
-#include "writer/ring.c"
 #include "writer/thread_log.c"
 
 enum { SLOTS = 64, RECORDS = 8 };
 enum { CONSUMER = 1, OTHERS = 2 | 4, ALL = CONSUMER | OTHERS }; /* masks */
 
-static _Alignas(64) char pool[2 * (sizeof(struct thread_log) + SLOTS * RECORD_SLOT + 128)];
+/* A slab from the start, and one by each of up to three threads that find no place in it. */
+#define PLACE_BYTES (LOG_BYTES + WHOLE_PAGES(SLOTS * RECORD_SLOT))
+static _Alignas(4096) char pool[4 * SLAB_LOGS * PLACE_BYTES];
 static size_t pool_used;
+static void *opened[4]; /* what has been used of it in this run */
+static unsigned n_opened;
 
 UNSEEN static void *pool_map(size_t size)
 {
     char *at = pool + pool_used;
-    pool_used += (size + 63) & ~(size_t)63;
+    pool_used += size;
     if (pool_used > sizeof pool)
-        explore_fail("a third log where two threads live");
-    memset(at, 0, size);
-    if (size == sizeof(struct thread_log)) {
-        const struct thread_log *log = (const struct thread_log *)at;
-        explore_quiet(&log->ring.tail, CONSUMER);
-        explore_quiet(&log->ring.head, OTHERS);
-        explore_quiet(&log->torch_thread, CONSUMER);
-        explore_quiet(&log->depth, ALL);
-        explore_quiet(&log->tid, 0);
-    }
+        explore_fail("a fifth slab");
     return at;
+}
+
+UNSEEN static void pool_open(void *at, size_t size)
+{
+    for (unsigned i = 0; i < n_opened; i++)
+        if (opened[i] == at)
+            return; /* another thread did, and may have it already */
+    if (n_opened == sizeof opened / sizeof *opened)
+        explore_fail("a fifth place");
+    opened[n_opened++] = at;
+    memset(at, 0, size);
+    const struct thread_log *log = at;
+    explore_quiet(&log->ring.tail, CONSUMER);
+    explore_quiet(&log->ring.head, OTHERS);
+    explore_quiet(&log->torch_thread, CONSUMER);
+    explore_quiet(&log->depth, ALL);
+    explore_quiet(&log->tid, 0);
 }
 
 UNSEEN static long tid_of_self(void)
@@ -133,6 +150,7 @@ UNSEEN static void set_records(const unsigned *slots, unsigned n)
         records[i].slots = slots[i];
     n_records = n;
     pool_used = 0;
+    n_opened = 0;
 }
 
 /* ---- one ring: full, wrapping, dropping ---- */
@@ -143,8 +161,8 @@ UNSEEN static void reset_ring(void)
 {
     static const unsigned slots[] = {20, 20, 40, 1, 30, 12};
     set_records(slots, sizeof slots / sizeof *slots);
-    if (!ring_make(&ring, SLOTS * RECORD_SLOT))
-        explore_fail("no ring");
+    memset(pool, 0, SLOTS * RECORD_SLOT);
+    ring_make(&ring, pool, SLOTS * RECORD_SLOT);
     explore_quiet(&ring.tail, CONSUMER);
     explore_quiet(&ring.head, OTHERS);
 }
@@ -206,11 +224,15 @@ UNSEEN static void reset_threads(void)
     atomic_store(&first, NULL);
     atomic_store(&made, 0);
     atomic_store(&n_free, 0);
+    atomic_store(&n_ended, 0);
+    atomic_store(&slab_next, 0);
     memset((void *)process_losses, 0, sizeof process_losses);
     explore_ignore(&thread_log_self, sizeof thread_log_self);
     explore_ignore(&past_end, sizeof past_end);
     explore_ignore(&errno, sizeof errno);
     explore_quiet(&ready, ALL);
+    explore_pass_over(&n_ended); /* far below where it matters */
+    explore_pass_over(&slab_next);
     if (!thread_log_start(SLOTS * RECORD_SLOT))
         explore_fail("no start");
 }
@@ -268,9 +290,47 @@ static void check_threads(void)
     drain_logs();
     account();
     *(atomic_load(&made) == 1 ? &shared_log : &own_logs) = true;
+    if (atomic_load(&made) > 2 || atomic_load(&n_ended) != 0)
+        explore_fail("%u logs where two threads live, %u not emptied", atomic_load(&made),
+                     atomic_load(&n_ended));
     for (struct thread_log *log = thread_log_first(); log; log = log->next)
         if (atomic_load(&log->state) != THREAD_FREE)
             explore_fail("a log was not given back");
+}
+
+/* ---- three threads that take places at the end of a slab ---- */
+
+static void *taken[EXPLORE_THREADS];
+
+UNSEEN static void reset_places(void)
+{
+    set_records(NULL, 0);
+    ring_size = SLOTS * RECORD_SLOT;
+    char *slab = pool_map(SLAB_LOGS * place_bytes());
+    atomic_store(&slab_next, (uintptr_t)slab + (SLAB_LOGS - 1) * place_bytes() + 1);
+}
+
+static void take_one(void)
+{
+    void *place = take_place();
+    *(uint64_t *)place = explore_self(); /* a race where it is another's, too */
+    taken[explore_self()] = place;
+}
+
+static bool one_slab_more, slabs_met; /* over all runs */
+
+UNSEEN static void check_places(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        if (*(uint64_t *)taken[i] != i || taken[i] == taken[(i + 1) % 3])
+            explore_fail("the place of thread %u is another's", i);
+    *(pool_used == 2 * SLAB_LOGS * place_bytes() ? &one_slab_more : &slabs_met) = true;
+}
+
+static void tell(const char *name, struct explored done)
+{
+    printf("%s: %llu runs, %llu states\n", name, (unsigned long long)done.runs,
+           (unsigned long long)done.states);
 }
 
 int main(void)
@@ -279,6 +339,8 @@ int main(void)
                                              2,      check_ring, NULL};
     static const struct scenario two_threads = {"threads", reset_threads, {collect, live, live},
                                                 3,         check_threads, switched};
+    static const struct scenario three_places = {
+        "places", reset_places, {take_one, take_one, take_one}, 3, check_places, NULL};
     struct explored ring_runs = explore(&one_ring);
     if (!some_lost || !none_lost)
         explore_fail("records were %s refused", some_lost ? "always" : "never");
@@ -286,8 +348,11 @@ int main(void)
     if (!shared_log || !own_logs)
         explore_fail("the second thread %s the first one's log",
                      own_logs ? "never took" : "always took");
-    printf("ring: %llu runs, %llu states\nthreads: %llu runs, %llu states\n",
-           (unsigned long long)ring_runs.runs, (unsigned long long)ring_runs.states,
-           (unsigned long long)thread_runs.runs, (unsigned long long)thread_runs.states);
+    struct explored place_runs = explore(&three_places);
+    if (!one_slab_more || !slabs_met)
+        explore_fail("two threads %s made a slab at once", slabs_met ? "always" : "never");
+    tell("ring", ring_runs);
+    tell("threads", thread_runs);
+    tell("places", place_runs);
     return 0;
 }

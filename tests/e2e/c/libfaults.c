@@ -155,6 +155,11 @@ void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
     return FAILS(MEMORY) ? MAP_FAILED : NEXT(mmap)(at, size, prot, flags, fd, offset);
 }
 
+int mprotect(void *at, size_t size, int prot)
+{
+    return FAILS(MEMORY) ? -1 : NEXT(mprotect)(at, size, prot);
+}
+
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
 {
     return FAILS(MEMORY) ? EAGAIN : NEXT(pthread_create)(thread, attr, body, arg);
