@@ -25,7 +25,7 @@
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
 #define WAIT_APP_MS   2000
 #define STOP_MS       100
-#define LATE_MS       100 /* what a forced flush brings comes within that */
+#define LATE_MS       100  /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
 #define KINDS         128
 #define RECORDED      16

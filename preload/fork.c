@@ -26,7 +26,7 @@ static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(pthread_t) holder; /* 0 = nobody; relaxed */
 /* the holder's thread once it lets go; the same writes and reads it */
 static struct held_back holder_before;
-static bool switched;             /* cprof has called into torch: no fork needs to wait before */
+static bool switched; /* cprof has called into torch: no fork needs to wait before */
 
 /*
  * torch's own lock. After a switch each other thread rebuilds its callback list under it, at its

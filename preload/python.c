@@ -175,7 +175,8 @@ bool python_is_free_threaded(void)
 
 const void *python_type_of(const void *object)
 {
-    return python_is_free_threaded() ? NULL : *(const void *const *)((const char *)object + TYPE_OF);
+    return python_is_free_threaded() ? NULL
+                                     : *(const void *const *)((const char *)object + TYPE_OF);
 }
 
 /* The lower half of the count of references is all of it, or is never 0 (immortal objects, 3.12 and later). */

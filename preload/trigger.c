@@ -22,7 +22,7 @@
 #include "preload/identity.h"
 #include "preload/trigger_socket.h"
 
-#define LOOK_MS   250 /* between looks for a file, a client, or whether the signal's handler is ours */
+#define LOOK_MS   250 /* between looks for a file, a client, a handler */
 #define USUAL_MS  5000
 #define MOST_MS   86400000
 #define FILE_MOST 256
@@ -32,7 +32,8 @@ static _Atomic bool started, on;
 static const struct config *config;
 static char file_path[PATH_MAX];
 static int signal_number;
-static struct sigaction before; /* the program's handler; the cprof thread changes it while ours is not there */
+/* The program's handler; the cprof thread changes it while ours is not there. */
+static struct sigaction before;
 
 _Atomic bool trigger_by_cuda;
 static _Atomic bool signalled;   /* the handler sets, the cprof thread takes */
@@ -184,7 +185,8 @@ static bool is_default(const struct sigaction *action)
 /* Puts our handler over `before`. */
 static bool take_signal(void)
 {
-    struct sigaction ours = before; /* its mask, its stack; calls are restarted as the program wanted */
+    struct sigaction ours =
+        before; /* its mask, its stack; calls are restarted as the program wanted */
     ours.sa_flags &= ~SA_RESETHAND;
     ours.sa_flags |= SA_SIGINFO | (is_default(&before) ? SA_RESTART | SA_ONSTACK : 0);
     ours.sa_sigaction = handler;
