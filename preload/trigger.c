@@ -182,11 +182,10 @@ static bool is_default(const struct sigaction *action)
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_DFL;
 }
 
-/* Puts our handler over `before`. */
+/* Puts our handler over `before`: with its mask, its stack; calls are restarted as the program wanted. */
 static bool take_signal(void)
 {
-    struct sigaction ours =
-        before; /* its mask, its stack; calls are restarted as the program wanted */
+    struct sigaction ours = before;
     ours.sa_flags &= ~SA_RESETHAND;
     ours.sa_flags |= SA_SIGINFO | (is_default(&before) ? SA_RESTART | SA_ONSTACK : 0);
     ours.sa_sigaction = handler;
