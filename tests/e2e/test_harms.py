@@ -30,7 +30,8 @@ HARMS = {
         "e2e process failing_vfork_child_leaves_the_parent_alone", "e2e process vfork_child_calls_no_exit_work",
         "e2e exit failing_subprocess_does_not_finish_the_trace", "e2e exit end_is_that_of_the_unprofiled_run"],
     "another client of CUPTI finds nothing": [
-        "e2e gpu_clients the_other_comes_in_the_middle_of_a_window", "e2e gpu_clients in_turns"],
+        "e2e gpu_clients the_other_comes_in_the_middle_of_a_window", "e2e gpu_clients in_turns",
+        "e2e gpu_clients buffers_that_come_after_the_flush"],
     "launches pass no hook, or two": [
         "e2e gpu everything_launched_is_recorded_once_and_joined", "e2e hooks rows_have_the_abi_of_the_headers",
         "e2e flops no_operation_is_counted_twice"],
@@ -54,7 +55,8 @@ HARMS = {
         "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit programs_below_a_traced_one",
         "unit config values_outlive_the_environment"],
     "signals, exits and what is under way then": [
-        "e2e trigger a_signal_that_is_ignored_stays_so",
+        "e2e trigger a_signal_that_is_ignored_stays_so", "e2e trigger a_signal_whose_handler_is_put_back_does_not_end_the_program",
+        "e2e odd_moments a_signal_handler_ends_a_thread_that_marks_steps",
         "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
         "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc",
         "e2e odd_moments a_signal_handler_leaves_on_a_small_stack",
@@ -64,7 +66,8 @@ HARMS = {
         "e2e odd_moments a_thread_is_cancelled_where_it_marks_a_step",
         "e2e odd_moments a_thread_is_cancelled_where_its_stack_is_taken",
         "e2e gpu_faults a_flush_that_never_returns", "e2e faults a_thread_that_is_stuck_for_ever"],
-    "switching CUPTI on late loses graphs": ["e2e gpu nodes_name_the_operator_that_captured_them",
+    "switching CUPTI on late loses graphs": ["e2e gpu whole_graphs_that_were_made_before_the_window",
+                                             "e2e gpu nodes_name_the_operator_that_captured_them",
                                              "e2e gpu kinds_are_off_between_windows",
                                              "e2e consumers torch_rules_excuse_what_was_recorded_before"],
     "a trace takes another's name": ["unit names a_launch_shares_its_start", "e2e ranks elastic_restart",
@@ -81,6 +84,7 @@ HARMS = {
     "the environment changes while it is read": ["unit after the_environment_may_change_meanwhile"],
     "threads of few events take memory": [
         "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
+    "the mappings that a process may have are used up": ["unit thread_log many_threads_take_few_mappings"],
     "a limited address space is used up": [
         "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log a_limited_address_space_is_the_programs",
         "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
