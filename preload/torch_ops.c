@@ -31,11 +31,14 @@ static __thread uint32_t optimizer_depth;
 static __thread bool optimizer_counts; /* the outermost one is of the optimizer that marks steps */
 
 /* Which optimizer marks steps: the first one that steps, until it is no more, or has rested for so many steps of others that the program must
- * have gone on to another model. Any thread. */
-#define REST 100u
+ * have gone on to another model: fewer of one that has never stepped before it. Any thread. */
+#define REST     100u
+#define REST_NEW 10u
 static const void *_Atomic counting_optimizer; /* its identity, NULL = none yet */
 static const void *_Atomic counting_type;      /* of the object; NULL: the identity is none */
 static _Atomic unsigned resting;               /* steps of others since its last one */
+static const void *_Atomic other_optimizer;    /* the last one of these */
+static const void *_Atomic companion;          /* one of others that stepped before it */
 
 static int64_t sequence_of(const void *function)
 {
@@ -207,18 +210,26 @@ static bool is_gone(const void *optimizer)
     return type && python_is_gone(optimizer, type);
 }
 
+/* Of another one's step. */
+static bool has_rested(const void *optimizer)
+{
+    unsigned most = optimizer == atomic_load(&companion) ? REST : REST_NEW;
+    atomic_store(&other_optimizer, optimizer);
+    return atomic_fetch_add(&resting, 1) >= most;
+}
+
 static bool marks_steps(const void *optimizer)
 {
     const void *counting = atomic_load(&counting_optimizer);
-    if (counting && counting != optimizer && !is_gone(counting) &&
-        atomic_fetch_add(&resting, 1) < REST)
+    if (counting && counting != optimizer && !is_gone(counting) && !has_rested(optimizer))
         return false;
     if (counting != optimizer) {
         atomic_store(&counting_type, (uintptr_t)optimizer & 1 ? NULL : python_type_of(optimizer));
         if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer))
             return false; /* another thread's was first */
     }
-    atomic_store(&resting, 0);
+    if (atomic_exchange(&resting, 0))
+        atomic_store(&companion, atomic_load(&other_optimizer));
     return true;
 }
 

@@ -38,6 +38,14 @@ def test_an_optimizer_that_is_no_more_marks_no_steps(which, tmp_path):
 
 
 @both_pythons
+def test_an_optimizer_that_has_never_stepped_before_takes_over_soon(which, tmp_path):
+    """After 10 steps; one that took turns with the other has to make 100 (above)."""
+    one = trace(run("steps.py", tmp_path, "kept_folds", python=python_or_skip(which), **ALWAYS))
+    assert one.by_step(one.ranges(r"^probe \d+$")) == {**{i: [f"probe {i}"] for i in range(3)}, 3: [f"probe {i}" for i in range(3, 14)],
+                                                       **{i: [f"probe {i + 10}"] for i in range(4, 13)}}
+
+
+@both_pythons
 def test_dataloader_marks_steps(which, tmp_path):
     """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left
     early."""

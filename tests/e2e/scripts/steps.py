@@ -111,6 +111,18 @@ def folds():
         between.append([object() for _ in range(1000)])  # lies where the optimizer did
 
 
+def kept_folds():
+    """The same, but the first model and its optimizer are kept."""
+    kept = []
+    for first, steps in (0, 3), (3, 20):
+        net = model()
+        kept.append(torch.optim.Adam(net.parameters(), lr=0.01))
+        for i in range(first, first + steps):
+            backward(net)
+            probe(i)
+            kept[-1].step()
+
+
 def explicit():
     """From iteration 2 on, the script's first cprof_step() included, two optimizer steps lie in each step of its
     own."""
