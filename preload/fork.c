@@ -116,7 +116,7 @@ static bool took_ours, took_own;
 static void before_fork(void)
 {
     int saved = errno;
-    /* A fork from inside the lock can only come from a signal handler that interrupted a switch:
+    /* A fork from inside the lock can only come from the handler of a fault in a switch:
      * there is nothing to wait for, and waiting would never end. */
     bool inside = held_here();
     if (!inside)

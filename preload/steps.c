@@ -75,7 +75,7 @@ static unsigned n_waiting;
 static _Atomic bool called; /* cprof_step() was used */
 
 /* Of each thread: it runs a handler of the program's; it runs the program's schedule, called from this frame; it has, or waits for, the
- * lock, and a signal handler that interrupts it must not wait for that; and the marks it has made. */
+ * lock, and a signal handler that interrupts it (of a fault, as others wait) must not wait for that; and the marks it has made. */
 static __thread bool in_handler;
 static __thread const char *asked_from;
 static __thread volatile bool has_lock;
@@ -93,7 +93,7 @@ static void lock(void)
     holder_before = before;
 }
 
-/* At exit: a signal handler that calls _exit may have interrupted the holder, for which there is no waiting. */
+/* At exit: a handler of a fault that calls _exit may have interrupted the holder, for which there is no waiting. */
 static bool lock_for_exit(void)
 {
     if (has_lock)
