@@ -89,8 +89,8 @@ class Result:
 
     @property
     def complaints(self):
-        """cprof's lines but the one at exit that says what was written."""
-        return [line for line in self.said if not re.match(r"rank \d+: [\d,]+ traces?, ", line)]
+        """cprof's lines but those at exit that say what was written and, on a slow machine, what is waited for."""
+        return [line for line in self.said if not re.match(r"rank \d+: [\d,]+ traces?, |waiting for the upload or the command of ", line)]
 
     @property
     def others(self):
