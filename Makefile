@@ -236,7 +236,8 @@ sanitize: setup
 ## e2e-tsan: the same under TSan
 .PHONY: memcheck e2e-asan e2e-tsan
 memcheck: $(BUILD)/unit
-	$(Q)CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=60 valgrind -q --fair-sched=yes --error-exitcode=99 $<
+	$(Q)CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=60 valgrind -q --fair-sched=yes --error-exitcode=99 \
+		--suppressions=tests/support/valgrind.txt $<
 
 # What asserts a whole process' memory, its way to die or its LD_PRELOAD is not for a sanitizer's runtime.
 SANITIZED := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py blas.py import.py)
