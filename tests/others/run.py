@@ -13,6 +13,7 @@ import glob
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,7 @@ def main():
     parser.add_argument("--mode", choices=MODES)
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and a test of CPython's then never ends
     bad, done, words = 0, 0, args.only.split(",")
     with tempfile.TemporaryDirectory(prefix="others-") as folder:
         os.chmod(folder, 0o755)
