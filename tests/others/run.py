@@ -156,8 +156,10 @@ def framework_cases():
 def build_case():
     if lacks("make", "gcc"):
         return "this project", "no make or gcc here"
-    text = (f"cp -r '{ROOT}'/preload '{ROOT}'/cupti '{ROOT}'/writer '{ROOT}'/tests '{ROOT}'/Makefile . && git init -q . && make -j2 build/libcprof.so "
-            "2>&1 | sort; echo ${PIPESTATUS[0]}")
+    # The harness' own BUILD names the folder of what is tested.
+    copied = " ".join(f"'{ROOT / name}'" for name in ("preload", "cupti", "writer", "tests", "Makefile"))
+    text = (f"set -e -o pipefail; cp -r {copied} .; git init -q .; env -u BUILD make -j2 build/libcprof.so 2>&1 | sort; "
+            "test -s build/libcprof.so")
     return Case("this project, built", ["bash", "-c", text], results=["build/**/*.o", "build/libcprof.so"], limit_s=1200)
 
 

@@ -17,7 +17,7 @@ tar)
     tar --sort=name --mtime=@0 --owner=0 --group=0 -cJf t.txz d; sha256sum t.tar; mkdir x; tar xzf t.tgz -C x; diff -r d x/d && echo same; tar tJf t.txz | tail -n 1; cpio -o <<<d/1 2>/dev/null | cpio -it 2>/dev/null ;;
 make)
     printf 'all: %s\n%%.o:\n\t@echo made $@; sleep 0.01; touch $@\n' "$(seq -s ' ' -f '%g.o' 40)" >Makefile
-    make -j8 -Otarget | sort; make; make -n -B 1.o; make nothing; echo "$?" ;;
+    make -r -j8 -Otarget | sort; make -r; make -r -n -B 1.o; make -r nothing; echo "$?" ;;
 gcc)
     for c in "$here"/../../writer/{ring,buf,glob,path,schedule,names}.c "$here"/../../preload/{glob,parse,schedule}.c; do
         [ -f "$c" ] && gcc -std=gnu11 -D_GNU_SOURCE= -O2 -I "$here/../.." -c "$c" -o "$(basename "$(dirname "$c")")-$(basename "$c" .c).o"
