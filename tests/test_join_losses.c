@@ -22,21 +22,6 @@ static void setup(void)
     atomic_store(&fake_gpu.since, 0);
 }
 
-static void deliver_kernel(const char *name, uint32_t correlation)
-{
-    struct gpu_record r = {.kind = GPU_KERNEL,
-                           .name = name,
-                           .name_len = (uint16_t)strlen(name),
-                           .correlation = correlation,
-                           .start = clock_ticks(),
-                           .device = 0,
-                           .context = 1,
-                           .stream = 7};
-    r.end = r.start + 20000;
-    r.kernel.grid[0] = r.kernel.block[0] = 1;
-    fake_gpu_deliver(&r);
-}
-
 /* A call that its hook sees and CUPTI does not. */
 static void hooked_call(const char *name)
 {
@@ -44,30 +29,6 @@ static void hooked_call(const char *name)
     int key;
     span_open(log, &key, CAT_CUDA_RUNTIME, name, strlen(name));
     span_close(log, &key);
-}
-
-/* A hooked launch and both its records. */
-static void launch(const char *kernel, uint32_t correlation)
-{
-    static const char name[] = "cudaLaunchKernel";
-    struct thread_log *log = thread_log_get();
-    int key;
-    span_open(log, &key, CAT_CUDA_RUNTIME, name, sizeof name - 1);
-    struct gpu_record call = {.kind = GPU_CALL,
-                              .name = name,
-                              .name_len = sizeof name - 1,
-                              .correlation = correlation,
-                              .start = clock_ticks(),
-                              .device = GPU_NONE,
-                              .context = GPU_NONE,
-                              .stream = GPU_NONE};
-    call.call.tid = (uint32_t)syscall(SYS_gettid);
-    call.call.cbid = 211;
-    call.call.effect = EFFECT_KERNEL;
-    call.end = clock_ticks();
-    span_close(log, &key);
-    fake_gpu_deliver(&call);
-    deliver_kernel(kernel, correlation);
 }
 
 /* ---- no call ---------------------------------------------------------------------------------------------- */
@@ -79,8 +40,8 @@ START_TEST(kernels_without_correlation_stand_in_each_window)
     for (unsigned i = 0; i < 3; i++) {
         session_step(ACTION_ACTIVE_AND_SAVE);
         session_span("span");
-        deliver_kernel("nobody's", 0);
-        deliver_kernel("nobody's", 0);
+        fake_gpu_kernel("nobody's", 0);
+        fake_gpu_kernel("nobody's", 0);
         session_step(ACTION_SKIP);
         session_sleep(100);
     }
@@ -100,7 +61,8 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
     session_start(ACTION_SKIP, false);
     for (uint32_t i = 0; i < 5; i++) {
         session_step(ACTION_WARMUP);
-        deliver_kernel("of the warmup", 100 + i); /* its call was made before calls were recorded */
+        fake_gpu_kernel("of the warmup",
+                        100 + i); /* its call was made before calls were recorded */
         session_sleep(30);
         session_step(ACTION_ACTIVE_AND_SAVE);
         session_span("span");
@@ -122,7 +84,7 @@ START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    deliver_kernel("kernel", 100);
+    fake_gpu_kernel("kernel", 100);
     struct gpu_record r = {.kind = GPU_MEMORY,
                            .correlation = 101,
                            .start = clock_ticks(),
@@ -166,17 +128,17 @@ START_TEST(what_was_called_before_the_window_is_not_missed)
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    deliver_kernel("called before", 10);
-    launch("launched", 12);
-    deliver_kernel("call was dropped", 14);
-    launch("launched", 16);
+    fake_gpu_kernel("called before", 10);
+    fake_gpu_launch("launched", 12);
+    fake_gpu_kernel("call was dropped", 14);
+    fake_gpu_launch("launched", 16);
     session_sleep(50);
     session_step(ACTION_SKIP);
     session_sleep(100);
     session_step(ACTION_ACTIVE_AND_SAVE);
     hooked_call("cudaLaunchKernel");
-    deliver_kernel("call was dropped", 20);
-    launch("launched", 22);
+    fake_gpu_kernel("call was dropped", 20);
+    fake_gpu_launch("launched", 22);
     session_sleep(50);
     session_step(ACTION_SKIP);
     session_end();
@@ -217,7 +179,7 @@ static void late_launch(uint32_t correlation, uint64_t start)
     r.call.tid = (uint32_t)syscall(SYS_gettid);
     r.call.effect = EFFECT_KERNEL;
     fake_gpu_deliver(&r);
-    deliver_kernel("of a late call", correlation);
+    fake_gpu_kernel("of a late call", correlation);
 }
 
 /* Of the last window, and of the one before: what comes when their files are complete is counted in the file that is being made. */
@@ -261,8 +223,8 @@ START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
     session_step(ACTION_SKIP);
     session_sleep(100);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    deliver_kernel("called before", 10);
-    launch("launched", 12);
+    fake_gpu_kernel("called before", 10);
+    fake_gpu_launch("launched", 12);
     session_step(ACTION_SKIP);
     session_sleep(100);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -347,7 +309,7 @@ START_TEST(a_row_of_no_device_has_no_devices_name)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    launch("kernel", 1);
+    fake_gpu_launch("kernel", 1);
     struct gpu_record r = {.kind = GPU_KERNEL,
                            .name = "elsewhere",
                            .name_len = 9,
@@ -415,13 +377,13 @@ START_TEST(regions_that_follow_each_other_have_their_kernels)
 {
     session_start(ACTION_SKIP, false);
     edge(EDGE_START, false, true);
-    launch("first", 1);
+    fake_gpu_launch("first", 1);
     session_sleep(40);
     atomic_store(&fake_gpu.kept_back, true);
     edge(EDGE_STOP, true, true);
     session_sleep(40);
     edge(EDGE_START, false, true);
-    launch("second", 2);
+    fake_gpu_launch("second", 2);
     session_sleep(60);
     atomic_store(&fake_gpu.kept_back, false);
     session_sleep(60);

@@ -192,7 +192,7 @@ struct caller {
     bool inside;
     bool shown; /* its hooked call has its row, and was counted as one without CUPTI's record */
     uint64_t innermost;  /* id of the span around it */
-    uint64_t external;   /* the same, or of the operator around that library call */
+    uint64_t external;   /* of what `External id` names */
     uint64_t collective; /* id of the communication library's call around it, 0 = none */
     uint32_t range;
     uint64_t start, end; /* ticks of its row */
@@ -222,14 +222,25 @@ static void fit(struct caller *who, const struct moment *m, const struct note *a
         who->end = who->start;
 }
 
-/* A call of a library inside an operator is not what readers look for behind `External id`. */
-static uint64_t operator_above(struct timeline *t, const struct note *n)
+/* What a call's row says of the spans around it, of which n is the innermost. Libraries mark by NVTX what they do, NCCL each of its calls: a
+ * transfer may be ranges further out. And what readers look for behind `External id` is an operator, not a range or a call of a library inside
+ * of it; where there is no operator, the innermost range. */
+static void find_spans(struct caller *who, struct note *n)
 {
-    uint64_t id = n->id;
     struct note above;
-    while (n && n->category == CAT_LIBRARY)
-        n = timeline_span(t, n->parent, &above);
-    return n ? n->id : id;
+    uint64_t library = n->category == CAT_LIBRARY ? n->id : 0, range = 0;
+    who->innermost = n->id;
+    who->range = ranges_of(who->thread, n);
+    for (; n && !who->external; n = timeline_span(who->thread, n->parent, &above)) {
+        if (n->category == CAT_CPU_OP)
+            who->external = n->id;
+        else if (n->category == CAT_COLLECTIVE)
+            who->collective = who->collective ? who->collective : n->id;
+        else if (n->category == CAT_USER_ANNOTATION)
+            range = range ? range : n->id;
+    }
+    if (!who->external)
+        who->external = range ? range : library;
 }
 
 /* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
@@ -256,15 +267,8 @@ static bool find_caller(const struct gpu_record *r, struct caller *who)
     }
     if (around && is_call(around)) /* the operator is what made the hooked call */
         around = timeline_span(who->thread, around->parent, &above);
-    if (around && around->category == CAT_COLLECTIVE) { /* likewise */
-        who->collective = around->id;
-        around = timeline_span(who->thread, around->parent, &above);
-    }
-    if (around) {
-        who->innermost = around->id;
-        who->external = operator_above(who->thread, around);
-        who->range = ranges_of(who->thread, around);
-    }
+    if (around)
+        find_spans(who, around);
     return true;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for NCCL: checks that its arguments come through unharmed and launches a kernel of NCCL's name where NCCL would: in the call,
- * or at the end of the outermost group, one for all of it. It sends nothing. A transfer leaves errno one higher, a question spoils it. */
+ * or at the end of the outermost group, one for all of it, inside the NVTX range that NCCL opens for each call. It sends nothing. A transfer
+ * leaves errno one higher, a question spoils it. */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "tests/gpu/kernels.h"
+#include "tests/gpu/nvtx_client.h"
 
 #define EXPORT    __attribute__((visibility("default")))
 #define KERNEL_NS 20000u
@@ -28,6 +30,8 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
+    static int attached;
+    attached = attached || nvtx_attach();
     if (id.internal[127] != MARK || rank >= nranks)
         return ncclInvalidArgument;
     *comm = malloc(sizeof **comm);
@@ -70,11 +74,12 @@ static ncclResult_t launch(cudaStream_t stream)
                                                                        : ncclInvalidArgument;
 }
 
-static ncclResult_t transfer(size_t count, int valid, cudaStream_t stream)
+static ncclResult_t transfer(const char *name, size_t count, int valid, cudaStream_t stream)
 {
     int before = errno;
     if (count == 0 || !valid)
         return ncclInvalidArgument;
+    nvtx_push(name);
     ncclResult_t result = ncclSuccess;
     if (depth == 0) {
         result = launch(stream);
@@ -82,6 +87,7 @@ static ncclResult_t transfer(size_t count, int valid, cudaStream_t stream)
         waiting = stream;
         waits++;
     }
+    nvtx_pop();
     errno = before + 1;
     return result;
 }
@@ -96,48 +102,54 @@ EXPORT ncclResult_t ncclGroupEnd(void)
 {
     if (--depth > 0 || waits == 0)
         return ncclSuccess;
+    nvtx_push(__func__);
     waits = 0;
-    return launch(waiting);
+    ncclResult_t result = launch(waiting);
+    nvtx_pop();
+    return result;
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(count, from != to && type <= 11 && op == ncclSum && comm->size > 0, stream);
+    return transfer(__func__, count, from != to && type <= 11 && op == ncclSum && comm->size > 0,
+                    stream);
 }
 
 EXPORT ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(count, from != to && type <= 11 && op == ncclSum && root < comm->size, stream);
+    return transfer(__func__, count, from != to && type <= 11 && op == ncclSum && root < comm->size,
+                    stream);
 }
 
 EXPORT ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(count, from != to && type <= 11 && root < comm->size, stream);
+    return transfer(__func__, count, from != to && type <= 11 && root < comm->size, stream);
 }
 
 EXPORT ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
                                       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(count, from != to && type <= 11 && op == ncclSum && comm->size > 0, stream);
+    return transfer(__func__, count, from != to && type <= 11 && op == ncclSum && comm->size > 0,
+                    stream);
 }
 
 EXPORT ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                                   ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(count, from != to && type <= 11 && comm->size > 0, stream);
+    return transfer(__func__, count, from != to && type <= 11 && comm->size > 0, stream);
 }
 
 EXPORT ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(count, from && type <= 11 && peer < comm->size, stream);
+    return transfer(__func__, count, from && type <= 11 && peer < comm->size, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
-    return transfer(count, to && type <= 11 && peer < comm->size, stream);
+    return transfer(__func__, count, to && type <= 11 && peer < comm->size, stream);
 }

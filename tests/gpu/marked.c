@@ -2,35 +2,15 @@
 /* Kernels launched inside NVTX ranges and ITT tasks, for the rows that show where these ran on the GPU. The clients of both are played:
  * what their headers' code does when it finds a tool, so that neither's headers are needed. */
 #include "preload/itt.h"
-#include "preload/nvtx_abi.h"
 #include "tests/gpu/kernels.h"
+#include "tests/gpu/nvtx_client.h"
 #include "tests/gpu/program.h"
-
-enum { FUNCTIONS = 16, PUSH_A = 9, POP = 11 };
-
-static nvtx_function nvtx[FUNCTIONS];
-
-static int module_table(int module, nvtx_function ***table, unsigned *n)
-{
-    static nvtx_function *rows[FUNCTIONS];
-    for (int i = 1; i < FUNCTIONS; i++)
-        rows[i] = &nvtx[i];
-    *table = rows;
-    *n = FUNCTIONS;
-    return module == NVTX_CORE;
-}
-
-static const void *export_table(uint32_t id)
-{
-    static const struct nvtx_callbacks callbacks = {sizeof callbacks, module_table};
-    return id == NVTX_CALLBACKS ? &callbacks : NULL;
-}
 
 static void (*itt_begin)(const struct itt_domain *, struct itt_id, struct itt_id,
                          const struct itt_string *);
 static void (*itt_end)(const struct itt_domain *);
 
-/* False: there is no tool. */
+/* False: there is no tool for ITT. */
 static int find_tool(void)
 {
     static struct itt_function functions[] = {
@@ -41,15 +21,12 @@ static int find_tool(void)
     static struct itt_global global = {
         .magic = {'\xED', '\xAB', '\xAB', '\xEC', '\x0D', '\xEE', '\xDA', '\x30'},
         .functions = functions};
-    int (*attach)(nvtx_get_export_table *);
     void (*init)(void *, int);
-    *(void **)&attach = dlsym(RTLD_DEFAULT, "InitializeInjectionNvtx2");
     *(void **)&init = dlsym(RTLD_DEFAULT, "__itt_api_init");
-    if (!attach || !init)
+    if (!init)
         return 0;
-    attach(export_table);
     init(&global, 0);
-    return nvtx[PUSH_A] && nvtx[POP] && itt_begin && itt_end;
+    return itt_begin && itt_end;
 }
 
 static void kernel(cudaStream_t stream, int which)
@@ -68,9 +45,9 @@ int main(void)
     CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
     int tool = find_tool();
+    nvtx_attach();
     kernel(a, GPU_ADAM); /* outside */
-    if (tool)
-        ((int (*)(const char *))nvtx[PUSH_A])("nvtx outer");
+    nvtx_push("nvtx outer");
     kernel(a, GPU_GEMM);
     if (tool)
         itt_begin(&domain, none, none, &inner);
@@ -79,8 +56,7 @@ int main(void)
     if (tool)
         itt_end(&domain);
     kernel(a, GPU_GEMM);
-    if (tool)
-        ((int (*)(void))nvtx[POP])();
+    nvtx_pop();
     kernel(b, GPU_ADAM);
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;

@@ -5,6 +5,12 @@
 #include <check.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "writer/clock.h"
+#include "writer/thread_log.h"
+#include "writer/writer.h"
 
 #define MOST 4096
 
@@ -85,4 +91,42 @@ void fake_gpu_report(struct gpu_faults faults)
     pthread_mutex_lock(&lock);
     to_report = faults;
     pthread_mutex_unlock(&lock);
+}
+
+void fake_gpu_kernel(const char *name, uint32_t correlation)
+{
+    struct gpu_record r = {.kind = GPU_KERNEL,
+                           .name = name,
+                           .name_len = (uint16_t)strlen(name),
+                           .correlation = correlation,
+                           .start = clock_ticks(),
+                           .device = 0,
+                           .context = 1,
+                           .stream = 7};
+    r.end = r.start + 20000;
+    r.kernel.grid[0] = r.kernel.block[0] = 1;
+    fake_gpu_deliver(&r);
+}
+
+void fake_gpu_launch(const char *kernel, uint32_t correlation)
+{
+    static const char name[] = "cudaLaunchKernel";
+    struct thread_log *log = thread_log_get();
+    int key;
+    span_open(log, &key, CAT_CUDA_RUNTIME, name, sizeof name - 1);
+    struct gpu_record call = {.kind = GPU_CALL,
+                              .name = name,
+                              .name_len = sizeof name - 1,
+                              .correlation = correlation,
+                              .start = clock_ticks(),
+                              .device = GPU_NONE,
+                              .context = GPU_NONE,
+                              .stream = GPU_NONE};
+    call.call.tid = (uint32_t)syscall(SYS_gettid);
+    call.call.cbid = 211;
+    call.call.effect = EFFECT_KERNEL;
+    call.end = clock_ticks();
+    span_close(log, &key);
+    fake_gpu_deliver(&call);
+    fake_gpu_kernel(kernel, correlation);
 }

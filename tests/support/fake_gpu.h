@@ -26,4 +26,10 @@ void fake_gpu_deliver(const struct gpu_record *r);
 /* The next time cprof collects, it is told of these. */
 void fake_gpu_report(struct gpu_faults faults);
 
+/* Delivers a kernel that begins now, on stream 7 of device 0. */
+void fake_gpu_kernel(const char *name, uint32_t correlation);
+
+/* A hooked cudaLaunchKernel of the calling thread, and its two records. */
+void fake_gpu_launch(const char *kernel, uint32_t correlation);
+
 #endif
