@@ -31,16 +31,21 @@ static const char *folder;
 static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
-static bool counts_ticks;      /* CUPTI's clock is ours now */
+static bool counts_ticks;      /* CUPTI's clock is ours now, whoever gave it */
 /* the system's clock, which is CUPTI's own, while it counts ticks */
 static struct cupti_clock walls;
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */
 
+static uint64_t between(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
 static bool near(uint64_t a, uint64_t b)
 {
-    return (a > b ? a - b : b - a) < NEAR;
+    return between(a, b) < NEAR;
 }
 
 static int system_time(uint64_t *ns)
@@ -57,7 +62,7 @@ static void read_clocks(void)
     cupti_clock_read(&clocks, api->get_timestamp);
     const struct clock_pair *last = cupti_clock_last(&clocks);
     apart = last && !near(last->cupti, ticks_now);
-    counts_ticks = last && !apart;
+    counts_ticks = last && between(last->cupti, last->ticks) <= clocks.shortest;
     if (counts_ticks)
         cupti_clock_read(&walls, system_time);
 }
@@ -72,15 +77,16 @@ void collect_clock(void)
     read_clocks();
 }
 
-/* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same counter that cprof does, and after a
- * cuptiFinalize() it is the system's again. The two differ by decades. While it is our counter no pair tells of the system's clock, by
- * which the first kernels may still be stamped (pytorch#192021). */
+/* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same counter that cprof does and leaves it
+ * there, and after a cuptiFinalize() it is the system's again. The two differ by decades. A stamp of our counter is what it says: the map,
+ * which is one of nanoseconds, would stretch it. While it is our counter no pair tells of the system's clock, by which the first kernels may
+ * still be stamped (pytorch#192021). */
 uint64_t collect_ticks(uint64_t cupti_time)
 {
-    if ((atomic_load_explicit(&own, memory_order_relaxed) || apart) && near(cupti_time, ticks_now))
+    bool can_be_ours = atomic_load_explicit(&own, memory_order_relaxed) || apart || counts_ticks;
+    if (can_be_ours && near(cupti_time, ticks_now))
         return cupti_time;
-    bool by_walls = counts_ticks && !near(cupti_time, ticks_now) &&
-                    near(cupti_time, cupti_clock_last(&walls)->cupti);
+    bool by_walls = counts_ticks && near(cupti_time, cupti_clock_last(&walls)->cupti);
     return cupti_clock_ticks(by_walls ? &walls : &clocks, cupti_time);
 }
 

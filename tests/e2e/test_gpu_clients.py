@@ -64,6 +64,20 @@ def test_the_other_comes_in_the_middle_of_a_window(tmp_path, version):
     assert calls_by_step(trace) == {step: LAUNCHES for step in range(1, 20)}
 
 
+@pytest.mark.parametrize("version", [130001, 130100])
+def test_the_other_leaves_its_clock(tmp_path, version):
+    """Kineto gives CUPTI the processor's counter and leaves it there: with a CUPTI that keeps its own time under cprof (130001 gives kernels
+    none with a clock of cprof's) and with one that had cprof's, each call meets its record, and each kernel begins after its launch."""
+    result = client_run(tmp_path, "--first", 6, "--length", 2, "--clock", 1, "--steps", 60, faults=f"version={version}", WARMUP=1, ACTIVE=100)
+    trace = result.trace()
+    assert result.complaints == [BEGINS, BACK] and lost(trace) == {}
+    assert kernels_by_step(trace) == {step: 0 if step in (6, 7) else LAUNCHES for step in range(1, 60)}
+    assert calls_by_step(trace) == {step: LAUNCHES for step in range(1, 60)}
+    launched = {e["args"]["correlation"]: e["ts"] for e in events(trace, ph="X", name="cudaLaunchKernel") if e["args"].get("correlation")}
+    waited = [launched[e["args"]["correlation"]] <= e["ts"] for e in events(trace, ph="X", cat="kernel")]
+    assert sum(waited) >= 0.999 * len(waited)
+
+
 def test_only_what_a_forced_flush_took_may_be_unfinished(tmp_path):
     """Stepping aside ends with a forced flush. Buffers that come when cprof is back are ordinary ones again: what is wrong in them is wrong."""
     raw = tmp_path / "raw"

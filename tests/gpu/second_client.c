@@ -2,7 +2,7 @@
 /* A second client of CUPTI, which behaves as Kineto does: it subscribes once and does not look whether that worked, and for each of
  * its sessions registers its buffers, enables kinds, disables them and flushes everything. --steps N of --launches kernels each;
  * sessions of --length steps begin at step --first and every --period steps, --sessions of them, each while a kernel of --busy ns runs;
- * --early 1: it subscribes before CUDA begins. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
+ * --early 1: it subscribes before CUDA begins; --clock 1: it gives CUPTI the processor's counter, which then stays. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
 #include <cupti.h>
 
 #include "preload/cprof.h"
@@ -12,6 +12,7 @@
 #define BUFFER_BYTES (1u << 20)
 
 static CUpti_SubscriberHandle subscriber;
+static int gives_clock;
 static _Atomic uint64_t recorded;
 
 static void CUPTIAPI on_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -43,9 +44,22 @@ static void subscribe(void)
         cuptiSubscribe(&subscriber, on_call, NULL);
 }
 
+static uint64_t CUPTIAPI counter(void)
+{
+#ifdef __x86_64__
+    return __builtin_ia32_rdtsc();
+#else
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#endif
+}
+
 static void begin(void)
 {
     subscribe();
+    if (gives_clock)
+        cuptiActivityRegisterTimestampCallback(counter);
     recorded = 0;
     cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
     cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
@@ -72,6 +86,7 @@ int main(int argc, char **argv)
     long period = number(argc, argv, "period", 8), sessions = number(argc, argv, "sessions", 1);
     long busy_ns = number(argc, argv, "busy", 0);
     cudaStream_t stream;
+    gives_clock = number(argc, argv, "clock", 0) != 0;
     if (number(argc, argv, "early", 0))
         subscribe();
     if (first < 0)
