@@ -16,7 +16,7 @@ import sys
 from gpu_check.run import output
 
 CUDA_PREFIX = pathlib.Path("/usr/local/cuda")
-SIM_ONLY = {"two_runtimes", "transfers", "gemm"}
+SIM_ONLY = {"two_runtimes", "transfers", "gemm", "dnn"}
 # What a program links beside its kernels: static runtime, or none; CUPTI itself.
 RUNTIME = {"static_runtime": "static", "driver_only": "none"}
 # Libraries that the machine which builds may lack: (soname, its symbols, name of its version node).

@@ -41,8 +41,8 @@ def memory(trace, told, device):
         yield f"torch took {told['from_driver']} bytes from the driver, {driver_memory(trace)} recorded"
 
 
-def ranges(trace, told, device):
-    return range_problems(trace, told["ranges"], ["cublas"] if device else ())
+def ranges(trace, told, _device):
+    return range_problems(trace, told["ranges"])
 
 
 def transfers(trace, told, device):
@@ -90,6 +90,14 @@ def show(trace):
     return f"{len(rows_of(trace, 'kernel')):,} kernels, {len(rows_of(trace, 'cpu_op')):,} operators"
 
 
+def without_unwinder(check, line):
+    """The stacks of C++ need a library that this machine may lack; those of Python do not."""
+    if "there is no libunwind" not in line:
+        return False
+    check.skip("native stacks", line)
+    return True
+
+
 def run_case(check, case):
     rule, settings = CASES[case]
     command = [sys.executable, check.root / SCRIPT, "--case", case, "--steps", STEPS]
@@ -101,11 +109,11 @@ def run_case(check, case):
         trace, told = read(result.traces[0]), tally(result)
         device = told["device"] == "cuda"
         problems = [*rule(trace, told, device), *loss_problems(trace), *join_problems(trace)[1]]
-        problems += [f"said: {line}" for line in said(result)]
+        problems += [f"said: {line}" for line in said(result) if not without_unwinder(check, line)]
         if sorted(steps_of(trace)) != list(range(3, STEPS)):
             problems.append(f"steps {sorted(steps_of(trace))} recorded, 3 to {STEPS - 1} asked for")
-        if device and not rows_of(trace, "kernel"):
-            problems.append("no kernel")
+        if device and bool(rows_of(trace, "kernel")) != told.get("launches", True):
+            problems.append(f"{len(rows_of(trace, 'kernel'))} kernels")
         shown = show(trace)
     check.finish(f"torch: {case}", shown, "as told", {"seconds": result.seconds}, problems)
 
@@ -149,6 +157,7 @@ def run_client(check, _case):
             free = max(steps) < min(told["steps_of_theirs"]) or min(steps) > max(told["steps_of_theirs"]) + 3
             if device and free and len(rows_of(ours, "kernel")) != told["each"] * len(steps):
                 problems.append(f"steps {steps}: {len(rows_of(ours, 'kernel'))} kernels of {told['each'] * len(steps)}")
+            problems += [f"steps {steps}: {text}" for text in [*loss_problems(ours), *join_problems(ours)[1]]]
         figures = {"said": said(result), "kernels": [len(rows_of(read(path), "kernel")) for path in result.traces]}
         problems += [f"said: {line}" for line in said(result) if "CUPTI client" not in line]
     check.finish("torch: torch.profiler in between", f"kernels by window {figures.get('kernels')}", "both whole", figures, problems)

@@ -168,6 +168,12 @@ def steps_of(trace):
             for e in rows_of(trace, "user_annotation", "cpu_op") if e["name"].startswith("ProfilerStep#")}
 
 
+def span_of_steps(trace):
+    """From the first step's start to the last step's end; all of time where no step is marked."""
+    steps = steps_of(trace).values()
+    return (min(start for start, _ in steps), max(end for _, end in steps)) if steps else (float("-inf"), float("inf"))
+
+
 def kernels_by_step(trace, steps):
     """step -> kernels whose call was made in it; -1: in none."""
     calls = {e["args"].get("correlation"): e["ts"] for e in rows_of(trace, *CALLS)}
@@ -203,8 +209,10 @@ def inside(row, around):
 
 
 def range_problems(trace, names, domains=()):
-    """Each range is there on the CPU and, where its kernels ran, on the GPU; some range of each domain (a pattern)."""
-    on_cpu = collections.Counter(e["name"] for e in rows_of(trace, "user_annotation"))
+    """Each range is there on the CPU and, where its kernels ran, on the GPU; some range of each domain (a pattern). Those of warmup steps stand
+    at the head of the file and do not count."""
+    first, last = span_of_steps(trace)
+    on_cpu = collections.Counter(e["name"] for e in rows_of(trace, "user_annotation") if first <= e["ts"] < last)
     on_gpu = collections.Counter(e["name"] for e in rows_of(trace, "gpu_user_annotation"))
     for name, count in names.items():
         if on_cpu[name] != count:
