@@ -56,6 +56,10 @@ static __thread struct {
     struct amount sum;
 } group;
 
+/* Transfers that the thread is in. A library may make one by calling another of its own, as ncclBcast() does by ncclBroadcast(): that is how the
+ * first one is done, and is no transfer more. */
+static __thread uint32_t under_way;
+
 /* ---- asking the library ---------------------------------------------------------------------------------- */
 
 enum question { NCCL_COUNT, NCCL_RANK, MPI_SIZE, MPI_RANK, MPI_INTER, MPI_TYPE, QUESTIONS };
@@ -410,8 +414,11 @@ void collective_begin(struct collective_call *call, enum collective_id id,
     bool entered = guard_enter();
     call->log = NULL;
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
+    call->part = under_way > 0;
+    if (call->real && what->role == ROLE_TRANSFER)
+        under_way++;
     if (entered) {
-        if (call->real) {
+        if (call->real && !call->part) {
             cprof_wake_once(WAKE_COLLECTIVE);
             note_role(what);
             /* Transfers are numbered whether or not they are recorded: ranks that record other steps have the same numbers. */
@@ -427,7 +434,9 @@ void collective_begin(struct collective_call *call, enum collective_id id,
 
 void collective_end(struct collective_call *call, const struct collective *what)
 {
-    if (!call->log && what->role != ROLE_GROUP_END)
+    if (what->role == ROLE_TRANSFER)
+        under_way--;
+    if (call->part || (!call->log && what->role != ROLE_GROUP_END))
         return;
     if (guard_enter()) {
         if (call->log)

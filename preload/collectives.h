@@ -61,6 +61,7 @@ enum collective_id {
 struct collective_call {
     void *real;             /* the real function, NULL when there is none */
     struct thread_log *log; /* where the call's span is open, or NULL */
+    bool part;              /* a library makes it inside a transfer of its own */
 };
 
 /* Before the real call: finds it, wakes cprof, opens the span when spans are recorded. `caller` is the wrapper's return address.

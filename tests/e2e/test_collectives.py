@@ -35,13 +35,15 @@ ROUND = [("ncclAllReduce", ("allreduce", 1000, 1000, "Float", 4000, 4, 1)),
          ("ncclBroadcast", ("broadcast", 20, 20, "Char", 20, 4, 1)),
          ("ncclReduceScatter", ("reduce_scatter", 1000, 250, "BFloat16", 2000, 4, 1)),
          ("ncclAllGather", ("allgather", 512, 1024, "Half", 2048, 2, 0)),
+         ("ncclBcast", ("broadcast", 30, 30, "Float", 120, 4, 1)),  # NCCL's own calls ncclBroadcast()
          ("ncclSend", ("send", 100, 0, "Float", 400, 4, 1)),
          ("ncclRecv", ("recv", 0, 100, "Float", 400, 4, 1)),
          ("ncclAllReduce", ("allreduce", 1, 1, "Float", 4, 4, 1)),
          ("ncclAllReduce", ("allreduce", 2, 2, "Float", 8, 4, 1)),
-         ("ncclAllReduce", ("allreduce", 7, 7, "Float", 28, 4, 1))]
+         ("ncclAllReduce", ("allreduce", 7, 7, "Float", 28, 4, 1)),
+         ("ncclBcast", ("broadcast", 9, 9, "Float", 36, 4, 1))]
 GROUPS = [("coalesced", 100, 100, "Float", 800, 2), (None,) * 6, ("allreduce", 3, 3, "Float", 12, 2),
-          ("allreduce", 7, 7, "Float", 28, 1)]
+          ("allreduce", 7, 7, "Float", 28, 1), ("broadcast", 9, 9, "Float", 36, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,7 @@ def test_nccl_calls_say_what_they_send(nccl):
     assert groups == GROUPS * 3
     peers = collections.Counter((e["name"], *described(e, "Root rank", "Dst Rank", "Src Rank")) for e in rows)
     assert peers[("ncclReduce", 3, None, None)] == peers[("ncclBroadcast", 2, None, None)] == 3
+    assert peers[("ncclBcast", 0, None, None)] == 6
     assert peers[("ncclSend", None, 2, None)] == peers[("ncclRecv", None, None, 0)] == 3
     init = [described(e, "Group size", "Rank") for e in rows if e["name"] == "ncclCommInitRank"]
     assert init == [(4, 1), (2, 0)]
@@ -68,7 +71,7 @@ def test_nccl_calls_say_what_they_send(nccl):
     for e in rows[:-3]:  # the last communicator may have the address of the first
         if "Seq" in e["args"]:
             numbers[e["args"]["Comms Id"]].append(e["args"]["Seq"])
-    assert sorted(map(len, numbers.values())) == [3, 27]
+    assert sorted(map(len, numbers.values())) == [3, 33]
     assert all(seen == list(range(len(seen))) for seen in numbers.values())
 
 
@@ -80,7 +83,7 @@ def test_numbers_count_what_is_not_recorded(tmp_path):
     for e in support.events(done.trace(), ph="X", cat="collective_comm"):
         if e["args"].get("Group size") in (2, 4) and "Seq" in e["args"]:
             numbers[e["args"]["Group size"]].append(e["args"]["Seq"])
-    assert {size: sorted(seen) for size, seen in numbers.items()} == {4: list(range(18, 27)), 2: [2]}
+    assert {size: sorted(seen) for size, seen in numbers.items()} == {4: list(range(22, 33)), 2: [2]}
 
 
 @gpu_runs.needed
@@ -96,7 +99,7 @@ def test_numbers_go_on_when_another_communicator_goes(tmp_path):
 @gpu_runs.needed
 def test_nccl_kernels_say_what_they_send(nccl):
     kernels = sorted(support.events(nccl.trace(), ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
-    single = [what for _, what in ROUND[:5]]
+    single = [what for _, what in ROUND[:6]]
     seen = [described(e, *FIELDS) for e in kernels]
     grouped = [(*g[:5], None, None) for g in GROUPS if g[0]]
     assert seen == (single + grouped) * 3 + [("allreduce", 5, 5, "Float", 20, 2, 0)]

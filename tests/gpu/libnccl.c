@@ -126,7 +126,14 @@ EXPORT ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDat
 EXPORT ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer(__func__, count, from != to && type <= 11 && root < comm->size, stream);
+    return transfer(__func__, count, from && to && type <= 11 && root < comm->size, stream);
+}
+
+/* As NCCL's own, which anyone's ncclBroadcast() may answer. */
+EXPORT ncclResult_t ncclBcast(void *data, size_t count, ncclDataType_t type, int root,
+                              ncclComm_t comm, cudaStream_t stream)
+{
+    return ncclBroadcast(data, data, count, type, root, comm, stream);
 }
 
 EXPORT ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,

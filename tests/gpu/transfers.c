@@ -55,7 +55,8 @@ int main(int argc, char **argv)
         SENT(ncclBroadcast(from, to, 20, ncclInt8, 2, world, stream));
         SENT(ncclReduceScatter(from, to, 250, ncclBfloat16, ncclSum, world, stream));
         SENT(ncclAllGather(from, to, 512, ncclHalf, half, stream));
-        tally.kernels += 5;
+        SENT(ncclBcast(to, 30, ncclFloat, 0, world, stream));
+        tally.kernels += 6;
         CHECK(ncclGroupStart());
         SENT(ncclSend(from, 100, ncclFloat, 2, world, stream));
         SENT(ncclRecv(to, 100, ncclFloat, 0, world, stream));
@@ -69,7 +70,10 @@ int main(int argc, char **argv)
         CHECK(ncclGroupStart());
         SENT(ncclAllReduce(from, to, 7, ncclFloat, ncclSum, world, stream));
         CHECK(ncclGroupEnd());
-        tally.kernels += 3;
+        CHECK(ncclGroupStart());
+        SENT(ncclBcast(to, 9, ncclFloat, 0, world, stream));
+        CHECK(ncclGroupEnd());
+        tally.kernels += 4;
         CHECK(cudaStreamSynchronize(stream));
         tally.stream_syncs++;
         cprof_step();
