@@ -11,7 +11,10 @@
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/stacks.h"
+#include "preload/torch_comms.h"
 #include "preload/torch_groups.h"
+
+#define NUMBERS_MOST 30u /* of a list, as in Kineto (kTruncatLength) */
 
 /* remembered; a power of two. One that finds no room has no size and no Seq */
 #define COMMUNICATORS 256u
@@ -52,13 +55,13 @@ static const struct resolve_library libraries[FAMILY_COUNT] = {
 
 /* What is collected between the outermost ncclGroupStart() and its end. */
 static __thread struct {
-    uint32_t depth, transfers;
+    uint16_t depth;
+    /* Transfers that the thread is in. A library may make one by calling another of its own, as ncclBcast() does by ncclBroadcast(): that is how
+     * the first one is done, and is no transfer more. */
+    uint16_t under_way;
+    uint32_t transfers;
     struct amount sum;
 } group;
-
-/* Transfers that the thread is in. A library may make one by calling another of its own, as ncclBcast() does by ncclBroadcast(): that is how the
- * first one is done, and is no transfer more. */
-static __thread uint32_t under_way;
 
 /* ---- asking the library ---------------------------------------------------------------------------------- */
 
@@ -273,14 +276,51 @@ static void put_int(struct args *to, const char *key, int64_t value)
     to->at += sizeof value;
 }
 
-static void put_text(struct args *to, const char *key, const char *text)
+static void put_bytes(struct args *to, const char *key, const char *text, uint32_t len)
 {
-    uint32_t len = (uint32_t)strlen(text);
     if (!put_key(to, ARG_TEXT, key, sizeof len + len))
         return;
     memcpy(to->at, &len, sizeof len);
     memcpy(to->at + sizeof len, text, len);
     to->at += sizeof len + len;
+}
+
+static void put_text(struct args *to, const char *key, const char *text)
+{
+    put_bytes(to, key, text, (uint32_t)strlen(text));
+}
+
+/* Appends digits at `to`, which has room for 21. */
+static char *add_digits(char *to, int64_t value)
+{
+    char digits[20];
+    int n = 0;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do
+        digits[n++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        *to++ = '-';
+    while (n > 0)
+        *to++ = digits[--n];
+    return to;
+}
+
+/* As Kineto writes a list: of more than NUMBERS_MOST the last one stands for all that are left out. */
+static void put_numbers(struct args *to, const char *key, const struct torch_numbers *list)
+{
+    char text[NUMBERS_MOST * 23 + 8], *at = text;
+    size_t most = list->count > NUMBERS_MOST ? NUMBERS_MOST - 1 : list->count;
+    *at++ = '[';
+    for (size_t i = 0; i < most; i++) {
+        if (i > 0)
+            at = stpcpy(at, ", ");
+        at = add_digits(at, list->at[i]);
+    }
+    if (most < list->count)
+        at = add_digits(stpcpy(at, ", ..., "), list->at[list->count - 1]);
+    *at++ = ']';
+    put_bytes(to, key, text, (uint32_t)(at - text));
 }
 
 /* The inputs as they are: TensorBoard takes a transfer's size from them. */
@@ -326,6 +366,16 @@ static void put_communicator(struct args *to, const void *handle, int size, int 
         put_text(to, "Comms Id", text);
 }
 
+/* Where c10d asks for it: its name for the communicator, and who is in it. */
+static void put_process_group(struct args *to, const struct torch_comms *comms)
+{
+    if (comms->group.len)
+        put_bytes(to, "Process Group Name", comms->group.at, (uint32_t)comms->group.len);
+    if (comms->about.len)
+        put_bytes(to, "Process Group Description", comms->about.at, (uint32_t)comms->about.len);
+    put_numbers(to, "Process Group Ranks", &comms->ranks);
+}
+
 static void put_group(struct args *to)
 {
     if (group.transfers == 0 || group.depth > 1)
@@ -348,6 +398,9 @@ static void put_transfer(struct args *to, enum collective_family family,
         put_int(to, "Seq", (int64_t)number);
     if (what->immediate)
         put_int(to, "Immediate", 1);
+    struct torch_comms comms;
+    if (family == FAMILY_NCCL && torch_comms_read(&comms))
+        put_process_group(to, &comms);
     if (group.depth > 0 && family == FAMILY_NCCL)
         add_to_group(&a);
 }
@@ -414,9 +467,9 @@ void collective_begin(struct collective_call *call, enum collective_id id,
     bool entered = guard_enter();
     call->log = NULL;
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
-    call->part = under_way > 0;
+    call->part = group.under_way > 0;
     if (call->real && what->role == ROLE_TRANSFER)
-        under_way++;
+        group.under_way++;
     if (entered) {
         if (call->real && !call->part) {
             cprof_wake_once(WAKE_COLLECTIVE);
@@ -435,7 +488,7 @@ void collective_begin(struct collective_call *call, enum collective_id id,
 void collective_end(struct collective_call *call, const struct collective *what)
 {
     if (what->role == ROLE_TRANSFER)
-        under_way--;
+        group.under_way--;
     if (call->part || (!call->log && what->role != ROLE_GROUP_END))
         return;
     if (guard_enter()) {
@@ -570,6 +623,51 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
         put_int(&to, "bytes", (int64_t)(a.bytes * times));
     if (of)
         put_torch_group(&to, of);
+    put_shapes(&to, shapes, n);
+    return (uint32_t)(to.at - out);
+}
+
+static bool begins(const struct torch_text *text, const char *with)
+{
+    size_t len = strlen(with);
+    return text->len >= len && memcmp(text->at, with, len) == 0;
+}
+
+/* Rank in the world of the other side of a send or recv, whose rank in the group stands for the own one. */
+static void put_other_side(struct args *to, const struct torch_comms *comms)
+{
+    int64_t other = comms->start + (int64_t)comms->stride * comms->rank;
+    if (comms->start < 0)
+        return;
+    if (begins(&comms->name, "send"))
+        put_int(to, "Dst Rank", other);
+    else if (begins(&comms->name, "recv"))
+        put_int(to, "Src Rank", other);
+}
+
+uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *shapes, uint32_t n,
+                             uint8_t *out)
+{
+    struct args to = {out, out + COLLECTIVE_ARGS};
+    put_bytes(&to, "Collective name", comms->name.at, (uint32_t)comms->name.len);
+    put_int(&to, "In msg nelems", comms->in);
+    put_int(&to, "Out msg nelems", comms->out);
+    if (comms->dtype)
+        put_text(&to, "dtype", comms->dtype);
+    put_int(&to, "Group size", comms->size);
+    put_int(&to, "Rank", comms->rank);
+    put_other_side(&to, comms);
+    if (comms->seq >= 0)
+        put_int(&to, "Seq", comms->seq);
+    if (comms->async >= 0)
+        put_int(&to, "Is asynchronized op", comms->async);
+    if (comms->start >= 0)
+        put_int(&to, "Global rank start", comms->start);
+    if (comms->stride > 0)
+        put_int(&to, "Global rank stride", comms->stride);
+    put_process_group(&to, comms);
+    put_numbers(&to, "In split size", &comms->in_split);
+    put_numbers(&to, "Out split size", &comms->out_split);
     put_shapes(&to, shapes, n);
     return (uint32_t)(to.at - out);
 }

@@ -77,18 +77,24 @@ bool collective_is_range(const char *name);
 
 /* Bytes of shapes that collective_of_shapes() reads, and of all that it writes, at most. */
 #define COLLECTIVE_SHAPES 512u
-#define COLLECTIVE_ARGS   (512u + COLLECTIVE_SHAPES)
+#define COLLECTIVE_ARGS   (1536u + COLLECTIVE_SHAPES)
 
 /* How many transfers were asked for in torch's process group before this one; of one that finds no room 0. Tells the identity of a group that
  * is seen for the first time (identity_communicator()). */
 uint64_t collective_of_group(const void *handle, int size, int rank);
 
 struct torch_group;
+struct torch_comms;
 
 /* What torch's range around a transfer of gloo, MPI or UCC ("gloo:all_reduce") says, out of the shapes of its tensors
  * (DATA_SHAPES, n bytes; at most COLLECTIVE_SHAPES), which stand among it, and its group (NULL: not known), as DATA_ARGS into `out` (COLLECTIVE_ARGS bytes). Returns their number.
  * collective_is_range(name). */
 uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n,
                               const struct torch_group *of, uint8_t *out);
+
+/* What torch's record_param_comms says, as Kineto writes it, but for `Comms Id`, which there is a hash of the rest: as DATA_ARGS into `out`
+ * (COLLECTIVE_ARGS bytes). shapes: DATA_SHAPES of its inputs, n bytes, 0 unless they are wanted. Returns the number of bytes. */
+uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *shapes, uint32_t n,
+                             uint8_t *out);
 
 #endif

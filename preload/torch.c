@@ -81,6 +81,9 @@ static bool find_functions(void)
     *(void **)&torch_api.name = resolve_in(object, TORCH_SYM_NAME);
     *(void **)&torch_api.num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
     torch_api.undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
+    *(void **)&torch_api.debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
+    const uintptr_t *kind = resolve_in("libc10.so", TORCH_SYM_COMMS_KIND);
+    torch_api.comms_kind = kind ? *kind : TORCH_COMMS_KIND;
     return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch inside this process: found when its allocator is first used, listened to through at::addGlobalCallback from C. Files:
  * torch.c finds and registers, torch_ops.c turns callbacks into spans, torch_memory.c allocations into records, torch_shapes.c
- * inputs into shapes. */
+ * inputs into shapes; torch_groups.c and torch_comms.c read what is known of transfers. */
 #ifndef PRELOAD_TORCH_H
 #define PRELOAD_TORCH_H
 
@@ -21,6 +21,9 @@ struct torch_api {
     const char *(*name)(const void *function);
     size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
     const void *undefined_tensor; /* the address of the one undefined tensor, or NULL */
+    const void *(*debug_info)(
+        uintptr_t kind);  /* what the thread keeps of that kind; NULL: not found */
+    uintptr_t comms_kind; /* of what c10d says of a transfer */
     char version[32];
 };
 extern struct torch_api torch_api;

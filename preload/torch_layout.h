@@ -84,6 +84,15 @@
 /* The one undefined tensor (libc10.so, data): an IValue's or list element's pointer equals it. */
 #define TORCH_SYM_UNDEFINED_TENSOR "_ZN3c1019UndefinedTensorImpl10_singletonE"
 
+/*
+ * What a thread has said of what it does (libc10.so): DebugInfoBase *f(kind). A kind is a number up to 2.12; since then a pointer, which the
+ * variable holds.
+ */
+#define TORCH_SYM_DEBUG_INFO  "_ZN3c1020ThreadLocalDebugInfo3getENS_13DebugInfoKindE"
+#define TORCH_SYM_COMMS_KIND  "_ZN3c1013DebugInfoKind16PARAM_COMMS_INFOE"
+#define TORCH_COMMS_KIND      4
+#define TORCH_COMMS_TYPE_NAME "N5torch19ParamCommsDebugInfoE" /* std::type_info::name() */
+
 /* at::RecordScope: the same in every version of the table. */
 enum torch_scope {
     TORCH_SCOPE_FUNCTION = 0,
@@ -196,6 +205,24 @@ struct torch_layout {
     uint16_t pg_rank;     /* int32_t */
     uint16_t pg_size;     /* int32_t */
 
+    /* torch::ParamCommsDebugInfo, what c10d says of a transfer; all but the first in terms of its start. TORCH_LAYOUT_ABSENT: not looked at, or
+     * not there, in this version. A vector is begin and end. */
+    uint16_t pc_about;     /* std::string: the group's description */
+    uint16_t pc_group;     /* std::string: its name */
+    uint16_t pc_rank;      /* int32_t, of a send or recv the peer's in the group */
+    uint16_t pc_size;      /* int32_t */
+    uint16_t pc_name;      /* std::string: the collective */
+    uint16_t pc_in;        /* elements; int32_t or int64_t, by the distance to the next */
+    uint16_t pc_out;       /* the same */
+    uint16_t pc_dtype;     /* int8_t, c10::ScalarType */
+    uint16_t pc_in_split;  /* std::vector<int64_t> */
+    uint16_t pc_out_split; /* std::vector<int64_t> */
+    uint16_t pc_start;     /* int32_t, rank in the world of the group's first; -1 = not known */
+    uint16_t pc_stride;    /* int32_t, to the next; 0 = not known */
+    uint16_t pc_ranks;     /* std::vector<int64_t> */
+    uint16_t pc_async;     /* bool */
+    uint16_t pc_seq;       /* int64_t, -1 = not known */
+
     uint16_t dtype_undefined; /* ScalarType::Undefined = the number of dtypes of this version */
 };
 
@@ -206,7 +233,7 @@ struct torch_layout {
 static inline const struct torch_layout *torch_layout_find(int major, int minor, bool cxx11_abi)
 {
     static const struct torch_layout rows[] = {
-#define TORCH_LAYOUT(min, max, abi, function, tags, object, tensor, keys, group, undefined)        \
+#define TORCH_LAYOUT(min, max, abi, function, tags, object, tensor, keys, group, comms, undefined) \
     {.min_version = min,                                                                           \
      .max_version = max,                                                                           \
      .cxx11_abi = abi,                                                                             \
@@ -217,6 +244,7 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
      tensor,                                                                                       \
      keys,                                                                                         \
      group,                                                                                        \
+     comms,                                                                                        \
      .dtype_undefined = undefined},
 #include "preload/torch_layout.def"
 #undef TORCH_LAYOUT

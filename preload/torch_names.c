@@ -4,6 +4,7 @@
 #include "preload/torch_names.h"
 
 #include "preload/flops.h"
+#include "preload/torch_comms.h"
 #include "preload/torch_groups.h"
 
 #define SHORTEST 7u    /* with its terminator it is a word */
@@ -35,7 +36,9 @@ const struct known_name *torch_name_look(struct thread_log *log, const char *tex
         return known;
     }
     known->about = flops_find(text, (uint32_t)len);
-    known->transfer = torch_is_transfer(text);
+    known->about_c10d = torch_is_transfer(text) ? C10D_TRANSFER
+                        : torch_is_comms(text)  ? C10D_COMMS
+                                                : C10D_NONE;
     known->name = (uint32_t)len;
     known->len = known == room ? 0 : (uint8_t)len;
     known->at = text;

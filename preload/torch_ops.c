@@ -13,6 +13,7 @@
 #include "preload/stacks.h"
 #include "preload/steps.h"
 #include "preload/symbol.h"
+#include "preload/torch_comms.h"
 #include "preload/torch_groups.h"
 #include "preload/torch_modules.h"
 #include "preload/torch_names.h"
@@ -131,6 +132,23 @@ static void count_flops(struct thread_log *log, struct open_span *span, const vo
                    record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index));
 }
 
+/* What c10d says of the transfer that it asks for, and the inputs where they are wanted. False: nothing. */
+static bool tell_comms(struct thread_log *log, struct open_span *span, const void *function)
+{
+    uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
+    struct torch_comms comms;
+    if (!torch_comms_read(&comms))
+        return false;
+    uint32_t n = gate_open(GATE_SHAPES) ? torch_shapes(function, shapes, sizeof shapes) : 0;
+    n = collective_of_comms(&comms, shapes, n, args);
+    uint8_t *room = span_data_room(log, span, n);
+    if (room) {
+        memcpy(room, args, n);
+        span_data_done(log, span, DATA_ARGS, n);
+    }
+    return true;
+}
+
 static inline void open_operator(struct thread_log *log, const void *function, const char *name)
 {
     torch_modules_enter(log);
@@ -151,9 +169,11 @@ static inline void open_operator(struct thread_log *log, const void *function, c
                                number_at(function, l->rf_thread_id));
     if (known->about && gate_open(GATE_FLOPS))
         count_flops(log, span, function, known->about);
-    if (known->transfer)
+    if (known->about_c10d == C10D_TRANSFER)
         torch_groups_note(function, name);
     stacks_open_span(log, span);
+    if (known->about_c10d == C10D_COMMS && tell_comms(log, span, function))
+        return;
     if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
         return;
     uint8_t *room = span_data_room(log, span, SHAPES_MAX);

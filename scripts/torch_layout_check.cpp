@@ -51,6 +51,7 @@
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
+#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -69,6 +70,13 @@
 #define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 #if GROUPS
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
+/* The same of what c10d says of a transfer; and where it says more. */
+#define COMMS      (GROUPS && TORCH_VERSION_MINOR <= 14)
+#define COMMS_MORE (COMMS && TORCH_VERSION_MINOR >= 12)
+#if COMMS
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #endif
 /* The versions whose rows say which tensors only stand for others. */
 #define WRAPPERS (TORCH_VERSION_MAJOR < 2 || TORCH_VERSION_MINOR <= 14)
@@ -165,6 +173,16 @@ size_t wrapper_bit(c10::DispatchKey key)
     return print_only || WRAPPERS ? key_bit(key) : TORCH_LAYOUT_ABSENT;
 }
 
+/* A kind where kinds are an enumeration. */
+template <class Kind> size_t kind_number(const Kind &kind)
+{
+    if constexpr (std::is_enum_v<Kind>) {
+        return static_cast<size_t>(kind);
+    } else {
+        return 0;
+    }
+}
+
 void check_functions()
 {
     using Callback = at::RecordFunctionCallback;
@@ -258,6 +276,65 @@ void check_values()
     FIELD(kind_tensor, c10::TypeKind::TensorType);
 }
 
+void check_comms()
+{
+#if COMMS
+    using Comms = torch::ParamCommsDebugInfo;
+    using Group = decltype(Comms::pgName_);
+    alignas(16) static unsigned char bytes[sizeof(Group)];
+    auto in_group = [](const std::string &part) {
+        return static_cast<size_t>(reinterpret_cast<const unsigned char *>(&part) - bytes);
+    };
+    const Group &group = *reinterpret_cast<const Group *>(bytes);
+    FIELD(pc_about, OFFSET(Comms, pgName_) + in_group(std::get<1>(group)));
+    FIELD(pc_group, OFFSET(Comms, pgName_) + in_group(std::get<0>(group)));
+    FIELD(pc_rank, OFFSET(Comms, rank_));
+    FIELD(pc_size, OFFSET(Comms, worldSize_));
+    FIELD(pc_name, OFFSET(Comms, collectiveName_));
+    FIELD(pc_in, OFFSET(Comms, inMessageNelems_));
+    FIELD(pc_out, OFFSET(Comms, outMessageNelems_));
+    FIELD(pc_dtype, OFFSET(Comms, dType_));
+    FIELD(pc_in_split, OFFSET(Comms, inputSplitSizes_));
+    FIELD(pc_out_split, OFFSET(Comms, outputSplitSizes_));
+    FIELD(pc_start, OFFSET(Comms, globalRankStart_));
+    FIELD(pc_stride, OFFSET(Comms, globalRankStride_));
+    FIELD(pc_ranks, OFFSET(Comms, groupRanks_));
+    static_assert(sizeof(Comms::inMessageNelems_) ==
+                  OFFSET(Comms, outMessageNelems_) - OFFSET(Comms, inMessageNelems_));
+    static_assert(sizeof(Comms::dType_) == 1 && sizeof(Comms::rank_) == 4);
+    /* It is passed as a number or a pointer is. */
+    static_assert(std::is_trivially_copyable_v<c10::DebugInfoKind>);
+    constexpr bool numbered = std::is_enum_v<c10::DebugInfoKind>;
+    static_assert(numbered || sizeof(c10::DebugInfoKind) == sizeof(void *));
+    if (numbered)
+        check("TORCH_COMMS_KIND", kind_number(c10::DebugInfoKind::PARAM_COMMS_INFO),
+              TORCH_COMMS_KIND);
+    check("TORCH_COMMS_TYPE_NAME", std::strcmp(typeid(Comms).name(), TORCH_COMMS_TYPE_NAME) == 0,
+          true);
+#else
+    FIELD(pc_about, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_group, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_rank, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_size, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_name, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_in, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_out, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_dtype, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_in_split, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_out_split, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_start, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_stride, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_ranks, TORCH_LAYOUT_ABSENT);
+#endif
+#if COMMS_MORE
+    FIELD(pc_async, OFFSET(torch::ParamCommsDebugInfo, isAsynchronizedOp_));
+    FIELD(pc_seq, OFFSET(torch::ParamCommsDebugInfo, sequenceNumber_));
+#else
+    FIELD(pc_async, TORCH_LAYOUT_ABSENT);
+    FIELD(pc_seq, TORCH_LAYOUT_ABSENT);
+#endif
+}
+
 void check_tensor()
 {
     using c10::StorageImpl;
@@ -334,6 +411,7 @@ int main(int argc, char **argv)
     }
     check_functions();
     check_values();
+    check_comms();
     check_tensor();
     /* min_version, max_version and cxx11_abi are what the row was found by. */
     if (fields + 3 != sizeof(struct torch_layout) / sizeof(uint16_t)) {

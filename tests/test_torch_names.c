@@ -43,17 +43,19 @@ static bool has_number(const char *text)
 
 START_TEST(known_from_the_second_time_on)
 {
-    static const char mm[] = "aten::mm", linear[] = "aten::linear", all[] = "c10d::allreduce_";
+    static const char mm[] = "aten::mm", linear[] = "aten::linear", all[] = "c10d::allreduce_",
+                      comms[] = "record_param_comms";
     ck_assert(!has_number(mm));
     for (int i = 0; i < 3; i++) {
         ck_assert(has_number(mm));
         ck_assert_ptr_ne(look(mm), &room);
     }
     ck_assert_ptr_nonnull(look(mm)->about);
-    ck_assert(!look(mm)->transfer);
+    ck_assert_uint_eq(look(mm)->about_c10d, C10D_NONE);
     for (int i = 0; i < 3; i++) {
         ck_assert_ptr_null(look(linear)->about);
-        ck_assert(look(all)->transfer);
+        ck_assert_uint_eq(look(all)->about_c10d, C10D_TRANSFER);
+        ck_assert_uint_eq(look(comms)->about_c10d, C10D_COMMS);
     }
     ck_assert_uint_eq(look(mm)->name, numbered_name(mm, 8));
 }

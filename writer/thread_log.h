@@ -56,12 +56,15 @@ struct outermost {
 /* A name that torch keeps in one place, and what is known of it (preload/torch_names.h). */
 #define KNOWN_BITS 9u
 #define KNOWN_TEXT 40u /* bytes with the terminator */
+/* An operator that asks torch.distributed for a transfer, or the one inside of it in which c10d says what it asks NCCL for. */
+enum about_c10d { C10D_NONE, C10D_TRANSFER, C10D_COMMS };
+
 struct known_name {
-    const char *at;    /* where it stands; NULL: nothing is known here */
-    const void *about; /* its row in the table of FLOPs, NULL = none */
-    uint32_t name;     /* as spans hold it */
-    uint8_t len;       /* bytes of `text` without the terminator */
-    bool transfer;     /* an operator of torch.distributed */
+    const char *at;     /* where it stands; NULL: nothing is known here */
+    const void *about;  /* its row in the table of FLOPs, NULL = none */
+    uint32_t name;      /* as spans hold it */
+    uint8_t len;        /* bytes of `text` without the terminator */
+    uint8_t about_c10d; /* enum about_c10d */
     char text[KNOWN_TEXT];
 };
 _Static_assert(sizeof(struct known_name) == 64, "a known name is one cache line");
