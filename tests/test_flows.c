@@ -92,12 +92,49 @@ START_TEST(neighbours_do_not_collide)
 }
 END_TEST
 
+static void wait_for(struct buf *waiting, uint64_t id, uint64_t start, int64_t sequence)
+{
+    struct flow_end end = {id, 1, start, sequence, {1, 2000, 1000, 1010}};
+    buf_put(waiting, &end, sizeof end);
+}
+
+static unsigned arrows(const struct buf *b)
+{
+    unsigned n = 0;
+    for (size_t at = 0; at + 11 < b->len; at++)
+        n += memcmp(b->data + at, "\"ph\": \"f\"", 9) == 0;
+    return n;
+}
+
+/* The engine's thread is drained first. */
+START_TEST(ends_wait_for_what_another_thread_recorded)
+{
+    struct buf waiting = {0}, body = {0};
+    wait_for(&waiting, 11, 500, 7);
+    wait_for(&waiting, 12, 700, 8);
+    wait_for(&waiting, 13, 600, 9);
+    flows_settle(flows, 1, &waiting, 400, &body); /* what was recorded before 400 has been taken */
+    ck_assert_uint_eq(body.len, 0);
+    forward(1, 1, 7, 100);
+    forward(1, 1, 8, 110);
+    flows_settle(flows, 1, &waiting, 650, &body);
+    ck_assert_uint_eq(arrows(&body), 1); /* of 13 nothing is known */
+    forward(1, 1, 8, 120);
+    flows_settle(flows, 1, &waiting, UINT64_MAX, &body);
+    ck_assert_uint_eq(arrows(&body), 2);
+    ck_assert_uint_eq(waiting.len, 0);
+    buf_free(&waiting);
+    buf_free(&body);
+}
+END_TEST
+
 Suite *suite_flows(void)
 {
     Suite *suite = suite_create("flows");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, the_one_that_starts_last_wins);
+    tcase_add_test(all, ends_wait_for_what_another_thread_recorded);
     tcase_add_test(all, only_all_three_together_match);
     tcase_add_test(all, a_later_window_has_its_own);
     tcase_add_test(all, the_newest_wins_a_collision);

@@ -28,4 +28,22 @@ void flows_forward(struct flows *f, uint64_t window, uint64_t torch_thread, int6
 const struct json_place *flows_find(const struct flows *f, uint64_t window, uint64_t forward_thread,
                                     int64_t sequence);
 
+/* A backward operator. */
+struct flow_end {
+    uint64_t id, forward_thread;
+    uint64_t start; /* ticks */
+    int64_t sequence;
+    struct json_place at;
+};
+
+/* Writes the arrow to it, if there is one. */
+void flows_draw(const struct flows *f, uint64_t window, const struct flow_end *end,
+                struct buf *body);
+
+/* The engine runs a GPU's backward on a thread of its own, whose ring may be drained before the one that has the forward operators. `waiting`
+ * holds such ends, one behind the other: those that start before `ticks`, when everything recorded before has been taken, are drawn, the
+ * others stay. */
+void flows_settle(const struct flows *f, uint64_t window, struct buf *waiting, uint64_t ticks,
+                  struct buf *body);
+
 #endif

@@ -23,11 +23,13 @@
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known; cupti/devices.c gives 12 KB of these at most */
 #define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
-#define GZIP_LEVEL   1
-#define STEP_TID     4194305u /* above the kernel's largest pid: no thread has it */
-#define MODULE_TIDS  8388608u /* added to a thread's number: the row of its modules */
-#define GPU_PIDS     4096u    /* pids below are GPU ordinals to readers */
-#define NAMES_TRIED  100000
+#define GZIP_LEVEL  1
+#define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
+#define MODULE_TIDS 8388608u /* added to a thread's number: the row of its modules */
+#define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
+#define NAMES_TRIED 100000
+#define BACKWARD_MOST                                                                              \
+    (64u << 20) /* bytes of operators whose arrow waits; of more it is drawn as things are */
 #define FRAMES_FREE  (256u << 10) /* bytes of stackFrames that each flush may write */
 #define SCRATCH_KEPT (64u << 10)  /* bytes of a head or a trailer that stay allocated */
 #define PID_SHIFT    1000000u
@@ -139,10 +141,18 @@ static void link_backward(struct window *w, const struct window_shared *shared,
         flows_forward(shared->flows, w->serial, owner->torch_thread, r->op.sequence, at);
         return;
     }
-    const struct json_place *from =
-        flows_find(shared->flows, w->serial, r->op.forward_thread, r->op.sequence);
-    if (from && from->start_ns <= at->start_ns)
-        json_flow(&w->body, "fwdbwd", r->id, from, at);
+    struct flow_end end = {r->id, r->op.forward_thread, r->start, r->op.sequence, *at};
+    bool waits = r->op.forward_thread != owner->torch_thread && w->backward.len < BACKWARD_MOST;
+    if (waits)
+        buf_put(&w->backward, &end, sizeof end);
+    if (!waits || w->backward.failed)
+        flows_draw(shared->flows, w->serial, &end, &w->body);
+}
+
+void window_link(struct window *w, const struct window_shared *shared, uint64_t ticks)
+{
+    if (w->backward.len)
+        flows_settle(shared->flows, w->serial, &w->backward, ticks, &w->body);
 }
 
 bool window_takes(const struct window *w, uint64_t start, uint8_t flags)
@@ -644,6 +654,7 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
     if (!shared->options->trace_path(&w->time, wanted, sizeof wanted))
         return ENAMETOOLONG;
     window_memory_settle(w, shared, UINT64_MAX);
+    window_link(w, shared, UINT64_MAX);
     int error = window_flush(w, shared);
     for (int n = 1; error == 0 && n < NAMES_TRIED; n++) {
         if (!numbered(wanted, n, path))
@@ -679,6 +690,7 @@ void window_free(struct window *w)
     flop_stats_free(w->flops);
     top_free(w->top);
     buf_free(&w->body);
+    buf_free(&w->backward);
     buf_free(&w->open);
     buf_free(&w->open_ids);
     stacks_used_free(&w->stacks);

@@ -56,7 +56,8 @@ struct window {
     uint64_t closed_pass;          /* number of the writer's pass in which the end became known */
     int64_t base_ns;               /* baseTimeNanoseconds */
     struct sink *sink;
-    struct buf body; /* not yet flushed */
+    struct buf body;     /* not yet flushed */
+    struct buf backward; /* operators whose arrow waits for another thread's records (flows.h) */
     /* the spans that were open when last looked: their events, their ids */
     struct buf open, open_ids;
     bool settled; /* `open` is final */
@@ -130,6 +131,9 @@ const char *window_process_name(void);
 /* Where [start, end) in ticks stands in the window's file. */
 struct json_place window_place(const struct window *w, const struct window_shared *shared,
                                uint32_t tid, uint64_t start, uint64_t end);
+
+/* Everything recorded before `ticks` has been taken: arrows that waited for it are drawn. */
+void window_link(struct window *w, const struct window_shared *shared, uint64_t ticks);
 
 /* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside (w->full). Makes the file at the
  * first call. */

@@ -647,8 +647,10 @@ static void pass(bool stopping)
     bool force = urgent != atomic_load_explicit(&urgent_done, memory_order_relaxed);
     passes++;
     collect();
-    for (struct window *w = windows; w; w = w->next)
+    for (struct window *w = windows; w; w = w->next) {
         window_memory_settle(w, &shared, looked_at);
+        window_link(w, &shared, looked_at);
+    }
     end_stopped(stopping);
     merge_foreign(stopping);
     flush_windows(force);

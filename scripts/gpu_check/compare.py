@@ -62,6 +62,18 @@ def operators_of(trace, threads, first, last):
     return collections.Counter(e["name"] for e in rows_of(trace, "cpu_op") if first <= e["ts"] < last and e["tid"] in threads)
 
 
+def arrows_of(trace):
+    """(operators where it starts, where it ends) of the arrows from forward to backward. The engine's thread runs a GPU's backward."""
+    at = collections.defaultdict(list)
+    for e in rows_of(trace, "cpu_op"):
+        at[e["tid"], e["ts"]].append(e["name"])
+    ends = collections.defaultdict(dict)
+    for e in trace["traceEvents"]:
+        if e.get("cat") == "fwdbwd" and e.get("ph") in ("s", "f"):
+            ends[e["id"]][e["ph"]] = tuple(sorted(at[e["tid"], e["ts"]]))
+    return collections.Counter((each.get("s"), each.get("f")) for each in ends.values())
+
+
 def difference(ours, theirs):
     """What only one has, with how many more."""
     more, fewer = ours - theirs, theirs - ours
@@ -80,6 +92,7 @@ def compare(ours, theirs, shared=None):
     if other[3] and abs(ratio - 1) > 0.01:
         problems.append(f"kernel time {ratio} x torch.profiler's")
     problems += [f"callers: {text}" for text in difference(callers_of(ours), callers_of(theirs))]
+    problems += [f"arrows: {text}" for text in difference(arrows_of(ours), arrows_of(theirs))]
     operators = [operators_of(trace, profiled_threads(trace), *span_of_steps(trace)) for trace in (ours, theirs)]
     problems += [f"operators: {text}" for text in difference(*operators)]
     memory = [memory_of(trace, profiled_threads(trace), *span_of_steps(trace)) for trace in (ours, theirs)]

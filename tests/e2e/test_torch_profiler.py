@@ -114,6 +114,53 @@ def test_arrows(pair):
     compare(pair, lambda trace: list(arrows(trace)), lambda e: e["names"])
 
 
+ON_ANOTHER_THREAD = """
+import ctypes, queue, sys, threading, torch
+end_step = getattr(ctypes.CDLL(None), "cprof_step")
+torch.set_num_threads(1)
+layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+todo, done = queue.Queue(), queue.Queue()
+
+def forward():
+    return layers(torch.ones(3, 4)).sum()
+
+def worker():
+    while (loss := todo.get()) is not None:
+        done.put((loss if loss == "forward" else loss.backward()) and forward())
+
+torch.ones(1)  # the first thread's records are drained first, or last
+thread = threading.Thread(target=worker)
+thread.start()
+for step in range(40):
+    if sys.argv[1] == "backward there":
+        todo.put(forward())
+        done.get()
+    else:
+        todo.put("forward")
+        done.get().backward()
+    end_step()
+todo.put(None)
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("where", ["backward there", "forward there"])
+def test_arrows_between_threads(tmp_path, where):
+    """As with a GPU, whose backward runs on a thread of the engine: whichever thread's records are looked at first."""
+    script = tmp_path / "threads.py"
+    script.write_text(ON_ANOTHER_THREAD)
+    result = support.run([sys.executable, script, where], tmp_path, STEP="manual", WARMUP=3, ACTIVE=30)
+    assert result.rc == 0 and len(result.traces) == 1, result.err
+    trace = support.load(result.traces[0])
+    nodes = [e for e in events(trace, ph="X", cat="cpu_op") if e["args"].get("Fwd thread id") and e["name"].startswith("autograd::engine")]
+    made = {e["args"]["Sequence number"] for e in events(trace, ph="X", cat="cpu_op") if e["args"].get("Fwd thread id") == 0}
+    wanted = [e for e in nodes if e["args"]["Sequence number"] in made]
+    ends = [e["ts"] for e in events(trace, ph="f", cat="fwdbwd")]
+    assert len(wanted) >= 30 * 5 and len({e["tid"] for e in nodes}) == 1
+    begins = {e["tid"] for e in events(trace, ph="s", cat="fwdbwd")}
+    assert len(ends) == len(wanted) and begins.isdisjoint(e["tid"] for e in nodes)
+
+
 def memory(trace):
     """[memory] instants in order, without releases of what was not allocated in this trace: from its second window on
     torch.profiler takes an address that was given out again for the block of an earlier window, with that one's size."""
