@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Raw buffers of CUPTI (CPROF_GPU_DUMP, cupti/dump.h) replayed through cupti/translate.c: each record is taken, none is without sense.
- * tests/fixtures/<program>-<version>.bin; those of a real GPU come out of scripts/gpu_check.sh. Addresses in them are dead: texts are
- * put back where records pointed to them, and other pointers are cleared. */
+ * tests/fixtures/<program>-<version>.bin are of the simulated GPU, <program>-cupti-<version>-<number>.bin of an H200 with CUDA 13.0, brought back
+ * by scripts/gpu_check.sh. Addresses in them are dead: texts are put back where records pointed to them, and other pointers are cleared. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -242,12 +242,45 @@ START_TEST(every_launch_is_there)
 }
 END_TEST
 
+/* Of the programs of tests/gpu, as scripts/gpu_check runs them for this (run_raw()), on real hardware. */
+START_TEST(what_a_real_gpu_gave)
+{
+    static const struct {
+        const char *program;
+        unsigned files, kernels, in_graphs, copies, fills, memory, syncs, events;
+    } runs[] = {
+        {"copies", 2, 0, 0, 20, 6, 18, 14, 0}, {"events", 2, 10, 0, 2, 2, 2, 12, 6},
+        {"graphs", 2, 20, 20, 7, 7, 6, 8, 0},  {"many", 4, 40, 0, 0, 0, 0, 4, 0},
+        {"pools", 2, 2, 0, 4, 2, 16, 2, 0},    {"reset", 3, 12, 0, 0, 1, 1, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct counts all = {0};
+        for (unsigned n = 0; n < runs[i].files; n++) {
+            char path[128];
+            snprintf(path, sizeof path, FOLDER "/%s-cupti-130001-%u.bin", runs[i].program, n);
+            struct counts c = replay(path);
+            for (unsigned kind = 0; kind <= GPU_MEMORY; kind++)
+                all.kinds[kind] += c.kinds[kind];
+            all.in_graphs += c.in_graphs;
+        }
+        ck_assert_uint_eq(all.kinds[GPU_KERNEL], runs[i].kernels);
+        ck_assert_uint_eq(all.in_graphs, runs[i].in_graphs);
+        ck_assert_uint_eq(all.kinds[GPU_COPY], runs[i].copies);
+        ck_assert_uint_eq(all.kinds[GPU_FILL], runs[i].fills);
+        ck_assert_uint_eq(all.kinds[GPU_MEMORY], runs[i].memory);
+        ck_assert_uint_eq(all.kinds[GPU_SYNC], runs[i].syncs);
+        ck_assert_uint_eq(all.kinds[GPU_EVENT], runs[i].events);
+    }
+}
+END_TEST
+
 Suite *suite_gpu_replay(void)
 {
     Suite *suite = suite_create("gpu_replay");
     TCase *tcase = tcase_create("gpu_replay");
     tcase_add_test(tcase, nothing_is_without_sense);
     tcase_add_test(tcase, every_launch_is_there);
+    tcase_add_test(tcase, what_a_real_gpu_gave);
     suite_add_tcase(suite, tcase);
     return suite;
 }
