@@ -65,6 +65,19 @@ static void tell(const struct window *w, const char *path, const struct writer_o
         options->trace_ready(&trace);
 }
 
+static void say_unmarked(const struct window *w, const struct writer_options *options)
+{
+    static const char how[] = "cprof_step(), an optimizer, or "
+                              "CPROF_STEP=dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME";
+    if (w->lost.n[LOSS_HOLD_FULL])
+        log_warn("no step was marked: the trace holds the run's beginning, %zu MB of records, and "
+                 "the rest was not recorded; CPROF_SCHEDULE_SCOPE=none records all of a run, and "
+                 "%s mark steps",
+                 (size_t)(options->hold_bytes >> 20), how);
+    else
+        log_info("no step was marked: the trace holds the whole run (%s mark steps)", how);
+}
+
 bool saving_finish(struct window *w, const struct window_shared *shared)
 {
     char path[PATH_MAX] = "";
@@ -82,8 +95,6 @@ bool saving_finish(struct window *w, const struct window_shared *shared)
         top_save(w->top, path, shared->options->profile_memory);
     tell(w, path, shared->options);
     if (w->markless && !w->region)
-        log_info(
-            "no step was marked: the trace holds the whole run (cprof_step(), an optimizer, or "
-            "CPROF_STEP=dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME mark steps)");
+        say_unmarked(w, shared->options);
     return true;
 }
