@@ -17,6 +17,7 @@
 #define NEAR                                                                                       \
     (UINT64_C(1)                                                                                   \
      << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
+#define OUT_OF_ORDER    5000u      /* ticks */
 #define RECORDS_AT_ONCE 50000u     /* then it is the rings' turn: CUPTI's buffers can wait */
 #define DEVICE_NS       500000000u /* two flushes */
 #define KERNELS_LOOKED  16u /* that none of the first ones has a time tells that CUPTI gives none */
@@ -32,20 +33,13 @@ static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
 static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
 static bool counts_ticks;      /* CUPTI's clock is ours now, whoever gave it */
-/* the system's clock, which is CUPTI's own, while it counts ticks */
-static struct cupti_clock walls;
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */
 
-static uint64_t between(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
 static bool near(uint64_t a, uint64_t b)
 {
-    return between(a, b) < NEAR;
+    return (a > b ? a - b : b - a) < NEAR;
 }
 
 static int system_time(uint64_t *ns)
@@ -54,17 +48,25 @@ static int system_time(uint64_t *ns)
     return CUPTI_OK;
 }
 
+/* CUPTI's clock, read between two readings of ours, lies between them, but for what the processor does out of order. */
+static bool is_ours(void)
+{
+    uint64_t stamp = 0, before = clock_ticks();
+    bool done = api->get_timestamp(&stamp) == CUPTI_OK;
+    uint64_t after = clock_ticks();
+    return done && stamp + OUT_OF_ORDER >= before && stamp <= after + OUT_OF_ORDER;
+}
+
+/* While CUPTI's clock is ours its own one, which is the system's, goes on in the map: stamps of it may still come. */
 static void read_clocks(void)
 {
     ticks_now = clock_ticks();
+    counts_ticks = is_ours();
     if (!atomic_load_explicit(&own, memory_order_relaxed))
         clock_pairs_take(&clocks, api->get_timestamp); /* older ones first */
-    cupti_clock_read(&clocks, api->get_timestamp);
+    cupti_clock_read(&clocks, counts_ticks ? system_time : api->get_timestamp);
     const struct clock_pair *last = cupti_clock_last(&clocks);
     apart = last && !near(last->cupti, ticks_now);
-    counts_ticks = last && between(last->cupti, last->ticks) <= clocks.shortest;
-    if (counts_ticks)
-        cupti_clock_read(&walls, system_time);
 }
 
 void collect_clock(void)
@@ -73,21 +75,19 @@ void collect_clock(void)
     if (now - paired_ns < PAIR_NS)
         return;
     paired_ns = now;
-    clocks.rate = walls.rate = clock_ticks_per_second() / 1e9;
+    clocks.rate = clock_ticks_per_second() / 1e9;
     read_clocks();
 }
 
 /* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same counter that cprof does and leaves it
- * there, and after a cuptiFinalize() it is the system's again. The two differ by decades. A stamp of our counter is what it says: the map,
- * which is one of nanoseconds, would stretch it. While it is our counter no pair tells of the system's clock, by which the first kernels may
- * still be stamped (pytorch#192021). */
+ * there, though the first kernels may still be stamped by the system's (pytorch#192021); and after a cuptiFinalize() it is the system's
+ * again. The two differ by decades. A stamp of our counter is what it says: the map, which is one of nanoseconds, would stretch it. */
 uint64_t collect_ticks(uint64_t cupti_time)
 {
     bool can_be_ours = atomic_load_explicit(&own, memory_order_relaxed) || apart || counts_ticks;
     if (can_be_ours && near(cupti_time, ticks_now))
         return cupti_time;
-    bool by_walls = counts_ticks && near(cupti_time, cupti_clock_last(&walls)->cupti);
-    return cupti_clock_ticks(by_walls ? &walls : &clocks, cupti_time);
+    return cupti_clock_ticks(&clocks, cupti_time);
 }
 
 /* ---- records ---- */

@@ -39,6 +39,13 @@ def find_nvcc():
     return next((place for place in places if place and os.access(place, os.X_OK)), None)
 
 
+def find_tool(nvcc, name):
+    """A tool of the toolkit, or in the path; None: there is none."""
+    places = [shutil.which(name)] + [found for folder in toolkit_folders(nvcc) for pattern in (f"bin/{name}", f"nsight-systems*/bin/{name}",
+                                     f"nsight-systems*/target-linux-x64/{name}", f"{name}/{name}") for found in sorted(glob.glob(str(folder / pattern)))]
+    return next((place for place in places if place and os.access(place, os.X_OK)), None)
+
+
 def wheel_folders():
     """Folders of NVIDIA's wheels of this Python."""
     roots = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]

@@ -12,6 +12,7 @@ import tarfile
 import time
 
 from gpu_check import raw
+from gpu_check.build import find_tool
 from gpu_check.rules import (failed_allocations, graph_problems, join_problems, loss_problems, product_problems, range_problems, rate_problems,
                              read, region_problems, rows_of, step_problems, transfer_problems, whole_problems, window_problems)
 from gpu_check.run import FRAIL, ended, said, tally
@@ -154,6 +155,37 @@ def client_case(check, where, args="", spare=0):
         problems.append(f"{kernels} kernels of cprof's windows between the other's sessions")
     problems += [f"said: {line}" for line in said(result) if "CUPTI client" not in line]
     finish(check, where, problems, {"kernels": kernels, "traces": len(result.traces)})
+
+
+# NVIDIA's tools, each of which takes CUPTI's place in the process that it watches.
+TOOLS = {"nsys": ["profile", "--trace=cuda", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "--output=theirs"],
+         "compute-sanitizer": ["--tool=memcheck", "--log-file=theirs.txt"]}
+
+
+def run_tool(check, tool):
+    """A program under a tool that was there first, with cprof preloaded: it does what it does under the tool alone, the tool leaves its own
+    result, and cprof records the calls and says in one line that the rest is missing, or records all."""
+    path = find_tool(check.nvcc, tool)
+    if check.sim or not path:
+        check.skip(f"{tool} beside cprof", "no such tool on the simulated GPU" if check.sim else "not installed")
+        return
+    command = [path, *TOOLS[tool], check.program("many"), "--launches", 500]
+    without, result = check.run(command, preload=False), check.run(command, SCHEDULE_SCOPE="none")
+    problems = list(same_without(without, result))
+    left = [len(list(each.folder.glob("theirs*"))) for each in (without, result)]
+    if left[0] != left[1]:
+        problems.append(f"the tool leaves {left[1]} files, {left[0]} without cprof")
+    calls = kernels = 0
+    for trace in map(read, result.traces):
+        calls += sum("LaunchKernel" in e["name"] for e in rows_of(trace, "cuda_runtime"))
+        kernels += len(rows_of(trace, "kernel"))
+    if not problems and calls != tally(result)["kernels"]:
+        problems.append(f"{tally(result)['kernels']} launches, {calls} recorded")
+    lines = said(result)
+    if len(lines) != (kernels != calls):
+        problems.append(f"{kernels} kernels of {calls} launches, and said: {lines}")
+    finish(check, f"{tool} beside cprof", problems, {"calls": calls, "kernels": kernels, "seconds": result.seconds, "seconds_without": without.seconds},
+           f"{calls:,} launches, {kernels:,} kernels; {lines[0][:60] if lines else 'nothing to say'}")
 
 
 def run_capture(check, _name):
@@ -337,6 +369,7 @@ def run_programs(check):
     jobs = [(run_whole, name, few if quick else many) for name, few, many in WHOLE if (check.sim or name != "two_runtimes") and check.has(name)]
     jobs += [(run_windows, name, few if quick else many, settings, rule) for name, few, many, settings, rule in WINDOWS if check.has(name)]
     jobs += [(function, name) for name, function in SPECIAL.items() if check.has(name)]
+    jobs += [(run_tool, tool) for tool in TOOLS if check.has("many")]
     alone = [(run_products, "products")] if check.has("products") else []  # two programs on a device take turns, and a kernel's time shows it
     if check.has("ranks"):
         jobs += [(run_ranks, ranks) for ranks in (1, 2) if ranks <= check.n_devices]

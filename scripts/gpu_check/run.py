@@ -105,7 +105,7 @@ class Check:
             folder = self.work / str(self.runs)
         folder.mkdir(parents=True)
         report = folder / "simulation.txt" if self.sim else None
-        ours = self.build in pathlib.Path(command[0]).parents
+        ours = any(self.build in pathlib.Path(str(part)).parents for part in command)
         variables = self.environment(preload, dict(FOLDER=folder / "traces", **settings), report, self.libraries if ours else [], env)
         with open(folder / "out.txt", "wb") as out, open(folder / "err.txt", "wb") as err:
             process = subprocess.Popen([str(part) for part in command], cwd=folder, stdout=out, stderr=err, env=variables,

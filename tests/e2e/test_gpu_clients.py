@@ -109,10 +109,11 @@ def test_the_other_is_at_work_when_cuda_begins(tmp_path):
     assert len(result.complaints) == 2 and result.complaints[1] == BACK
 
 
-def test_in_turns(tmp_path):
+@pytest.mark.parametrize("clock", [0, 1])
+def test_in_turns(tmp_path, clock):
     """Three sessions of the other between seven windows of cprof, which cross each other: none of the other's is short of anything,
-    each line is said once."""
-    result = client_run(tmp_path, "--first", 4, "--length", 2, "--period", 8, "--sessions", 3, "--steps", 30,
+    each line is said once. Where it gives CUPTI its clock, records of cprof's by the one before are still under way."""
+    result = client_run(tmp_path, "--first", 4, "--length", 2, "--period", 8, "--sessions", 3, "--steps", 30, "--clock", clock,
                         WARMUP=1, ACTIVE=3, REPEAT=7)
     assert result.complaints == [BEGINS, BACK]
     assert len(result.out.split("session ")) == 4 and len(result.traces) == 7
