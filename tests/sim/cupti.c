@@ -20,6 +20,9 @@
  *   - priority and flags of STREAM records
  *   - MEMORY_POOL: one CREATED record at the first use of a pool, none when it ends
  *   - CUDA_EVENT records are made on the stream's thread, which may then ask for a buffer
+ *   - driver calls inside a runtime call have records here, with its correlation; CUPTI 13.0 on an H200 told of none
+ *   - that CUPTI had a record of SYNCHRONIZATION for each cudaStreamWaitEvent() during a capture, too, and more of MEMORY_POOL; else kinds and
+ *     numbers of records were the same in the six programs of which raw buffers were brought back (tests/fixtures/…-cupti-130001-…)
  *   - unfinished API calls hold no buffer back: their record is made at the exit
  *   - static linking of libcupti; several CUPTI libraries in one process */
 #include "tests/sim/cupti_sim.h"
