@@ -380,8 +380,12 @@ static void put_group(struct args *to)
 {
     if (group.transfers == 0 || group.depth > 1)
         return;
+    struct torch_comms comms;
     put_amount(to, &group.sum);
     put_int(to, "Coalesced", group.transfers);
+    if (torch_comms_read(
+            &comms)) /* of the group's transfers nothing else tells how many ranks take part */
+        put_int(to, "Group size", comms.size);
 }
 
 static void put_transfer(struct args *to, enum collective_family family,
@@ -398,9 +402,6 @@ static void put_transfer(struct args *to, enum collective_family family,
         put_int(to, "Seq", (int64_t)number);
     if (what->immediate)
         put_int(to, "Immediate", 1);
-    struct torch_comms comms;
-    if (family == FAMILY_NCCL && torch_comms_read(&comms))
-        put_process_group(to, &comms);
     if (group.depth > 0 && family == FAMILY_NCCL)
         add_to_group(&a);
 }
@@ -418,6 +419,10 @@ static uint32_t describe(enum collective_family family, const struct collective 
         put_group(&to);
     else if (what->role == ROLE_INIT)
         put_communicator(&to, NULL, what->size, what->rank);
+    struct torch_comms comms;
+    bool sends = what->role == ROLE_TRANSFER || what->role == ROLE_GROUP_END;
+    if (sends && family == FAMILY_NCCL && torch_comms_read(&comms))
+        put_process_group(&to, &comms);
     return (uint32_t)(to.at - out);
 }
 

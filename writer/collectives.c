@@ -54,6 +54,7 @@ bool collectives_read(const uint8_t *data, size_t n, struct transfer *out)
     const uint8_t *end = data + n;
     struct json_arg a, name = {.key = NULL};
     double ranks = 0;
+    bool several = false;
     *out = (struct transfer){.blocking = true};
     while (json_next_arg(&data, end, &a)) {
         if (is_key(&a, "Collective name"))
@@ -65,11 +66,11 @@ bool collectives_read(const uint8_t *data, size_t n, struct transfer *out)
         else if (is_key(&a, "Immediate") || (is_key(&a, "backend") && is_text(&a, "nccl")))
             out->blocking = false;
         else if (is_key(&a, "Coalesced") && number(&a) > 1)
-            ranks = -1;
+            several = true;
     }
     if (!name.key)
         return false;
-    if (ranks < 0)
+    if (several)
         out->bytes = 0; /* nobody knows which part a kernel did */
     else
         out->bus = bus_share(&name, ranks);

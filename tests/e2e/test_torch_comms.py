@@ -2,6 +2,7 @@
 """What c10d says of the transfers that it asks NCCL for: record_param_comms as torch.profiler writes it, and NCCL's rows and kernels with the
 process group. c10d's part is played with its own macros (tests/e2e/c/comms.cpp), NCCL and the GPU are the simulated ones."""
 
+import collections
 import json
 import pathlib
 import shutil
@@ -25,8 +26,8 @@ TRANSFERS = [("allreduce", 1, 4, 0, 1, 8, "0", "default_pg", 0), ("_allgather_ba
 LOAD = """
     import ctypes, torch
     library = ctypes.CDLL({library!r})
-    def transfer(name, rank, size, start, stride, n, group, about, splits, communicator=None, stream=None):
-        library.transfer(name.encode(), rank, size, start, stride, n, group.encode(), about.encode(), splits, communicator, stream)
+    def transfer(name, rank, size, start, stride, n, group, about, splits, communicator=None, stream=None, grouped=0):
+        library.transfer(name.encode(), rank, size, start, stride, n, group.encode(), about.encode(), splits, communicator, stream, grouped)
     def all_of_them():
         for one in {transfers!r}:
             transfer(*one)
@@ -45,8 +46,8 @@ ON_A_GPU = """
     ident, world, stream = Id(), ctypes.c_void_p(), ctypes.c_void_p()
     assert runtime.cudaStreamCreate(ctypes.byref(stream)) == 0 and nccl.ncclGetUniqueId(ctypes.byref(ident)) == 0
     assert nccl.ncclCommInitRank(ctypes.byref(world), 4, ident, 1) == 0
-    for i in range(3):
-        transfer("allreduce", 1, 4, 0, 2, 1000, "7", "mesh_dp", 0, world, stream)
+    for grouped in range(3):
+        transfer("allreduce", 1, 4, 0, 2, 1000, "7", "mesh_dp", 0, world, stream, grouped)
     assert runtime.cudaStreamSynchronize(stream) == 0
 """
 
@@ -104,12 +105,17 @@ def test_kernels_say_whose_transfer_they_are(tmp_path, library):
     assert result.rc == 0 and len(result.traces) == 1, result.err
     trace = support.load(result.traces[0])
     operators = {e["args"]["External id"] for e in support.events(trace, ph="X", name="record_param_comms")}
-    group = {"Process Group Name": "7", "Process Group Description": "mesh_dp", "Process Group Ranks": "[0, 2, 4, 6]", "Group size": 4, "Rank": 1,
-             "Collective name": "allreduce", "In msg nelems": 1000, "dtype": "Float"}
-    calls, kernels = support.events(trace, ph="X", name="ncclAllReduce", cat="collective_comm"), support.events(trace, ph="X", cat="kernel")
-    assert len(operators) == len(calls) == len(kernels) == 3
+    group = {"Process Group Name": "7", "Process Group Description": "mesh_dp", "Process Group Ranks": "[0, 2, 4, 6]", "Group size": 4,
+             "Collective name": "allreduce", "dtype": "Float"}
+    calls = [e for e in support.events(trace, ph="X", cat="collective_comm") if "Collective name" in e["args"]]
+    kernels = sorted(support.events(trace, ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
+    assert collections.Counter(e["name"] for e in calls) == {"ncclAllReduce": 4, "ncclGroupEnd": 2} and len(operators) == len(kernels) == 3
     for e in [*calls, *kernels]:
         assert group.items() <= e["args"].items()
+    assert [(e["args"].get("Rank"), e["args"].get("Coalesced"), e["args"]["In msg nelems"]) for e in kernels] == [(1, None, 1000), (None, 1, 1000),
+                                                                                                            (None, 2, 2000)]
+    # Which part of a group of several a kernel did is not known.
+    assert ["Bus bandwidth (GB/s)" in e["args"] for e in kernels] == [True, True, False]
     assert {e["args"]["External id"] for e in kernels} == operators
     assert consumers.hta_problems(trace) == []
     checked = subprocess.run([sys.executable, HERE.parents[1] / "scripts/cprof", "check", "-q", result.traces[0]], capture_output=True, text=True)

@@ -4,21 +4,33 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 
-extern "C" int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *)
-    __attribute__((weak));
-
-static void ask(const at::Tensor &in, const at::Tensor &out, void *communicator, void *stream)
-{
-    RECORD_USER_SCOPE("nccl:all_reduce");
-    if (communicator && ncclAllReduce(in.data_ptr(), out.data_ptr(), static_cast<size_t>(in.numel()),
-                                      7, 0, communicator, stream) != 0)
-        throw std::runtime_error("ncclAllReduce");
+extern "C" {
+int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *) __attribute__((weak));
+int ncclGroupStart() __attribute__((weak));
+int ncclGroupEnd() __attribute__((weak));
 }
 
-/* n elements each; splits: how many entries the lists of splits have. */
+static void ask(const at::Tensor &in, const at::Tensor &out, void *communicator, void *stream,
+                int grouped)
+{
+    RECORD_USER_SCOPE("nccl:all_reduce");
+    if (!communicator)
+        return;
+    if (grouped)
+        ncclGroupStart();
+    for (int i = 0; i < (grouped ? grouped : 1); i++)
+        if (ncclAllReduce(in.data_ptr(), out.data_ptr(), static_cast<size_t>(in.numel()), 7, 0,
+                          communicator, stream) != 0)
+            throw std::runtime_error("ncclAllReduce");
+    if (grouped)
+        ncclGroupEnd();
+}
+
+/* n elements each; splits: how many entries the lists of splits have; grouped: so many calls of NCCL in a group of its
+ * own, as c10d asks for several at once, and older ones for each; 0: one call. */
 extern "C" void transfer(const char *name, int rank, int size, int start, int stride, int n,
                          const char *group, const char *about, int splits, void *communicator,
-                         void *stream)
+                         void *stream, int grouped)
 {
     std::vector<at::Tensor> in{at::ones({n})}, out{at::ones({n})};
     std::vector<int64_t> split(static_cast<size_t>(splits), 2);
@@ -26,5 +38,5 @@ extern "C" void transfer(const char *name, int rank, int size, int start, int st
                             std::make_tuple(std::string(group), std::string(about)), in, out, rank,
                             std::string(name), n, n * size, at::kFloat, split, split, start, stride,
                             size);
-    ask(in[0], out[0], communicator, stream);
+    ask(in[0], out[0], communicator, stream, grouped);
 }
