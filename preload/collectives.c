@@ -383,8 +383,8 @@ static void put_group(struct args *to)
     struct torch_comms comms;
     put_amount(to, &group.sum);
     put_int(to, "Coalesced", group.transfers);
-    if (torch_comms_read(
-            &comms)) /* of the group's transfers nothing else tells how many ranks take part */
+    /* The communicators of its transfers are not kept. */
+    if (torch_comms_read(&comms))
         put_int(to, "Group size", comms.size);
 }
 
