@@ -81,10 +81,25 @@ static bool find_functions(void)
     *(void **)&torch_api.name = resolve_in(object, TORCH_SYM_NAME);
     *(void **)&torch_api.num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
     torch_api.undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
-    *(void **)&torch_api.debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
+    return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
+}
+
+/* What c10d says of transfers: only where its class keeps what the layout says. */
+static void find_comms(void)
+{
+    const struct torch_layout *l = torch_api.layout;
+    char constructor[256];
+    if (!l || l->pc_group == TORCH_LAYOUT_ABSENT)
+        return;
+    snprintf(constructor, sizeof constructor,
+             l->cxx11_abi ? TORCH_SYM_COMMS_CXX11 : TORCH_SYM_COMMS_OLD,
+             l->pc_out - l->pc_in == sizeof(int32_t) ? "ii" : "ll",
+             l->pc_seq != TORCH_LAYOUT_ABSENT ? "b" : "");
+    if (!resolve_in("libtorch_cpu.so", constructor))
+        return;
     const uintptr_t *kind = resolve_in("libc10.so", TORCH_SYM_COMMS_KIND);
     torch_api.comms_kind = kind ? *kind : TORCH_COMMS_KIND;
-    return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
+    *(void **)&torch_api.debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
 }
 
 /* What operators are in. The other scopes are of builds of torch that look for what a smaller build can leave out (Dispatch.h,
@@ -185,6 +200,7 @@ void torch_start(const struct config *config)
         do_without_callbacks(config);
         return;
     }
+    find_comms();
     pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
     fork_torch_lock();
     if (atomic_load(&registered)) {

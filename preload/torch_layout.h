@@ -93,6 +93,18 @@
 #define TORCH_COMMS_KIND      4
 #define TORCH_COMMS_TYPE_NAME "N5torch19ParamCommsDebugInfoE" /* std::type_info::name() */
 
+/*
+ * Its constructor (libtorch_cpu.so), which takes what the object keeps: a build from between two releases that keeps something else does not
+ * export it. %s: "ii" or "ll", the counts of elements; "b" where it is told whether the operation is asynchronous. From the objects that g++
+ * 12 makes of the headers of 2.4.1 to 2.14.1 with both ABIs; seen in the libraries of 2.7, 2.13 and 2.14.
+ */
+#define TORCH_SYM_COMMS_CXX11                                                                      \
+    "_ZN5torch19ParamCommsDebugInfoC1ESt5tupleIJNSt7__cxx1112basic_stringIcSt11char_"              \
+    "traitsIcESaIcEEES7_EEiOS7_%sN3c1010ScalarTypeESt6vectorIlSaIlEESE_iii%s"
+#define TORCH_SYM_COMMS_OLD                                                                        \
+    "_ZN5torch19ParamCommsDebugInfoC1ESt5tupleIJSsSsEEiOSs%sN3c1010ScalarTypeESt6vectorIlSaIlEES8" \
+    "_iii%s"
+
 /* at::RecordScope: the same in every version of the table. */
 enum torch_scope {
     TORCH_SCOPE_FUNCTION = 0,
