@@ -171,6 +171,30 @@ START_TEST(windows_that_follow_each_other)
 }
 END_TEST
 
+static void go_on(void)
+{
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(0, 0x2000, 30);
+}
+
+/* The step ends after the cprof thread has looked for edges, and CUPTI's buffer with what came next comes back at once. */
+START_TEST(a_record_of_a_window_that_is_not_known_yet)
+{
+    start_with_gpu();
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    driver(0, 0x1000, 100);
+    session_sleep(50);
+    atomic_store(&fake_gpu.meanwhile, go_on);
+    while (atomic_load(&fake_gpu.meanwhile))
+        session_sleep(1);
+    session_sleep(50);
+    session_step(ACTION_SKIP);
+    session_end();
+    check_driver(2, 1, "100", 100);
+    check_driver(3, 1, "30", 30);
+}
+END_TEST
+
 START_TEST(a_release_of_what_is_not_known)
 {
     start_with_gpu();
@@ -196,6 +220,7 @@ Suite *suite_window_memory(void)
     tcase_add_test(c, a_failed_allocation_is_on_disk);
     tcase_add_test(c, a_window_knows_nothing_of_earlier_ones);
     tcase_add_test(c, windows_that_follow_each_other);
+    tcase_add_test(c, a_record_of_a_window_that_is_not_known_yet);
     tcase_add_test(c, a_release_of_what_is_not_known);
     suite_add_tcase(s, c);
     return s;

@@ -12,6 +12,9 @@ struct gpu_side {
     struct join_windows in;
     /* Takes a record instead of the windows; false: it is for them. */
     bool (*keep)(const struct gpu_record *r);
+    /* Takes the edges that were posted meanwhile: which window a record is of must be known. */
+    void (*catch_up)(void);
+    uint64_t caught_up; /* ticks: edges of before have been taken */
     /* Adds what went wrong with records to the right window. */
     void (*blame)(enum loss cause, uint64_t n);
     enum action action;   /* of the step that is being run */

@@ -149,8 +149,9 @@ static void link_backward(struct window *w, const struct window_shared *shared,
         flows_draw(shared->flows, w->serial, &end, &w->body);
 }
 
-void window_link(struct window *w, const struct window_shared *shared, uint64_t ticks)
+void window_taken_until(struct window *w, const struct window_shared *shared, uint64_t ticks)
 {
+    window_memory_settle(w, shared, ticks);
     if (w->backward.len)
         flows_settle(shared->flows, w->serial, &w->backward, ticks, &w->body);
 }
@@ -653,8 +654,7 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
     char wanted[PATH_MAX];
     if (!shared->options->trace_path(&w->time, wanted, sizeof wanted))
         return ENAMETOOLONG;
-    window_memory_settle(w, shared, UINT64_MAX);
-    window_link(w, shared, UINT64_MAX);
+    window_taken_until(w, shared, UINT64_MAX);
     int error = window_flush(w, shared);
     for (int n = 1; error == 0 && n < NAMES_TRIED; n++) {
         if (!numbered(wanted, n, path))

@@ -132,8 +132,8 @@ const char *window_process_name(void);
 struct json_place window_place(const struct window *w, const struct window_shared *shared,
                                uint32_t tid, uint64_t start, uint64_t end);
 
-/* Everything recorded before `ticks` has been taken: arrows that waited for it are drawn. */
-void window_link(struct window *w, const struct window_shared *shared, uint64_t ticks);
+/* Everything recorded before `ticks` has been taken: what waited for other threads' records is written. */
+void window_taken_until(struct window *w, const struct window_shared *shared, uint64_t ticks);
 
 /* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside (w->full). Makes the file at the
  * first call. */

@@ -27,7 +27,6 @@
 #include "writer/texts.h"
 #include "writer/thread_names.h"
 #include "writer/window.h"
-#include "writer/window_memory.h"
 
 #define POLL_MS     10         /* between passes while something is recorded */
 #define FLUSH_MS    250        /* what a kill -9 costs at most */
@@ -363,6 +362,11 @@ static void take_posted(const struct step_edge *edge)
         take_edge(edge);
 }
 
+static void take_edges(void)
+{
+    edges_take(take_posted);
+}
+
 /* ---- records ---- */
 
 static struct window *window_of(uint64_t ticks)
@@ -481,7 +485,7 @@ static void relieve(void)
     if (++calls % 256 == 0 && thread_log_fills()) {
         look_at_rings();
         stacks_look(false);
-        edges_take(take_posted);
+        take_edges();
         drain_rings();
     }
 }
@@ -502,6 +506,7 @@ static void start_gpu(void)
     gpu = (struct gpu_side){.source = options.gpu,
                             .in = {window_of_gpu, window_numbered, relieve, &shared},
                             .keep = keep_gpu,
+                            .catch_up = take_edges,
                             .blame = blame_window,
                             .calls_since = UINT64_MAX};
 }
@@ -520,7 +525,7 @@ static void collect(void)
     gpu_side_look(&gpu, draining());
     hold_skipped();
     stacks_look(life_now() == WRITER_STOPPING);
-    edges_take(take_posted);
+    take_edges();
     drain_rings();
     listening_drained(passes);
     gpu_side_collect(&gpu, draining());
@@ -647,10 +652,8 @@ static void pass(bool stopping)
     bool force = urgent != atomic_load_explicit(&urgent_done, memory_order_relaxed);
     passes++;
     collect();
-    for (struct window *w = windows; w; w = w->next) {
-        window_memory_settle(w, &shared, looked_at);
-        window_link(w, &shared, looked_at);
-    }
+    for (struct window *w = windows; w; w = w->next)
+        window_taken_until(w, &shared, looked_at);
     end_stopped(stopping);
     merge_foreign(stopping);
     flush_windows(force);

@@ -30,6 +30,9 @@ static uint64_t collect(enum gpu_flush flush, void (*each)(const struct gpu_reco
                         void *arg, struct gpu_faults *faults)
 {
     static struct gpu_record taken[MOST];
+    void (*meanwhile)(void) = atomic_exchange(&fake_gpu.meanwhile, NULL);
+    if (meanwhile)
+        meanwhile();
     pthread_mutex_lock(&lock);
     unsigned n = queued;
     memcpy(taken, queue, n * sizeof *queue);
