@@ -69,11 +69,13 @@ static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_m
 }
 
 /* The cprof thread may have taken the edge that began before the queue was there. */
-/* Before session_start(): one that comes later may come when the window is open, which it is not told of then. */
+/* There before the first step: one that comes later may come when the window is open, which it is not told of then. */
 static struct cprof_trace_queue *queue_from_the_start(void)
 {
+    session_prepare();
     struct cprof_trace_queue *q = cprof_trace_queue("q", 1);
     ck_assert_ptr_nonnull(q);
+    session_begin(ACTION_ACTIVE, false);
     return q;
 }
 
@@ -146,7 +148,6 @@ END_TEST
 START_TEST(marks_leave_room_for_what_is_rare)
 {
     struct cprof_trace_queue *q = queue_from_the_start();
-    session_start(ACTION_ACTIVE, false);
     session_sleep(50);
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < 2000; i++)
@@ -168,7 +169,6 @@ END_TEST
 START_TEST(steps_leave_room_for_what_is_rarer)
 {
     struct cprof_trace_queue *q = queue_from_the_start();
-    session_start(ACTION_ACTIVE, false);
     session_sleep(50);
     for (int step = 0; step < 2000; step++)
         session_step(step < 1999 ? ACTION_ACTIVE : ACTION_SKIP);
@@ -183,10 +183,10 @@ END_TEST
 
 START_TEST(what_nobody_wants_takes_no_room)
 {
-    session_start(ACTION_ACTIVE, false);
+    session_prepare();
     struct cprof_trace_queue *q = cprof_trace_queue_for("q", 1, 1u << SHUT);
     ck_assert_ptr_nonnull(q);
-    session_tell();
+    session_begin(ACTION_ACTIVE, false);
     for (int i = 0; i < 5000; i++)
         mark("mark");
     session_step(ACTION_SKIP);

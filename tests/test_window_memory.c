@@ -171,10 +171,13 @@ START_TEST(windows_that_follow_each_other)
 }
 END_TEST
 
+static _Atomic bool went_on;
+
 static void go_on(void)
 {
     session_step(ACTION_ACTIVE_AND_SAVE);
     driver(0, 0x2000, 30);
+    atomic_store(&went_on, true);
 }
 
 /* The step ends after the cprof thread has looked for edges, and CUPTI's buffer with what came next comes back at once. */
@@ -185,7 +188,7 @@ START_TEST(a_record_of_a_window_that_is_not_known_yet)
     driver(0, 0x1000, 100);
     session_sleep(50);
     atomic_store(&fake_gpu.meanwhile, go_on);
-    while (atomic_load(&fake_gpu.meanwhile))
+    while (!atomic_load(&went_on))
         session_sleep(1);
     session_sleep(50);
     session_step(ACTION_SKIP);

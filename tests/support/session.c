@@ -65,12 +65,22 @@ static uint64_t cross(struct step_edge edge)
     return edge.ticks;
 }
 
-void session_start(enum action first, bool keep)
+void session_prepare(void)
 {
     ck_assert(writer_start(&session_options));
     ck_assert(writer_run());
+}
+
+void session_begin(enum action first, bool keep)
+{
     kept = keep;
     cross((struct step_edge){.begun = first, .kind = EDGE_FIRST, .keep = keep});
+}
+
+void session_start(enum action first, bool keep)
+{
+    session_prepare();
+    session_begin(first, keep);
 }
 
 uint64_t session_step(enum action next)

@@ -24,7 +24,13 @@ void session_setup(void);
 /* Fixture: removes the folder. */
 void session_teardown(void);
 
-/* writer_start(), writer_run() and the first edge. keep: step 0 is kept for a program without marks. */
+/* writer_start() and writer_run(). */
+void session_prepare(void);
+
+/* The first edge. keep: step 0 is kept for a program without marks. */
+void session_begin(enum action first, bool keep);
+
+/* Both. */
 void session_start(enum action first, bool keep);
 
 /* Ends a step and begins the next one with this action. Returns the edge's ticks. */
