@@ -376,16 +376,14 @@ static void put_process_group(struct args *to, const struct torch_comms *comms)
     put_numbers(to, "Process Group Ranks", &comms->ranks);
 }
 
-static void put_group(struct args *to)
+/* False: there is nothing to say of it. */
+static bool put_group(struct args *to)
 {
     if (group.transfers == 0 || group.depth > 1)
-        return;
-    struct torch_comms comms;
+        return false;
     put_amount(to, &group.sum);
     put_int(to, "Coalesced", group.transfers);
-    /* The communicators of its transfers are not kept. */
-    if (torch_comms_read(&comms))
-        put_int(to, "Group size", comms.size);
+    return true;
 }
 
 static void put_transfer(struct args *to, enum collective_family family,
@@ -413,16 +411,20 @@ static uint32_t describe(enum collective_family family, const struct collective 
     const char *backend = family == FAMILY_NCCL ? "nccl" : "mpi";
     identity_backend(backend);
     put_text(&to, "backend", backend);
+    bool grouped = false;
     if (what->role == ROLE_TRANSFER)
         put_transfer(&to, family, what, c, number, caller);
     else if (what->role == ROLE_GROUP_END)
-        put_group(&to);
+        grouped = put_group(&to);
     else if (what->role == ROLE_INIT)
         put_communicator(&to, NULL, what->size, what->rank);
     struct torch_comms comms;
     bool sends = what->role == ROLE_TRANSFER || what->role == ROLE_GROUP_END;
-    if (sends && family == FAMILY_NCCL && torch_comms_read(&comms))
+    if (sends && family == FAMILY_NCCL && torch_comms_read(&comms)) {
+        if (grouped) /* the communicators of its transfers are not kept */
+            put_int(&to, "Group size", comms.size);
         put_process_group(&to, &comms);
+    }
     return (uint32_t)(to.at - out);
 }
 

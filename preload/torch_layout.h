@@ -217,8 +217,8 @@ struct torch_layout {
     uint16_t pg_rank;     /* int32_t */
     uint16_t pg_size;     /* int32_t */
 
-    /* torch::ParamCommsDebugInfo, what c10d says of a transfer; all but the first in terms of its start. TORCH_LAYOUT_ABSENT: not looked at, or
-     * not there, in this version. A vector is begin and end. */
+    /* torch::ParamCommsDebugInfo, what c10d says of a transfer. TORCH_LAYOUT_ABSENT: not looked at, or not there, in this version. A vector is
+     * begin and end. */
     uint16_t pc_about;     /* std::string: the group's description */
     uint16_t pc_group;     /* std::string: its name */
     uint16_t pc_rank;      /* int32_t, of a send or recv the peer's in the group */

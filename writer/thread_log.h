@@ -53,12 +53,12 @@ struct outermost {
     uint64_t window, inside;
 };
 
-/* A name that torch keeps in one place, and what is known of it (preload/torch_names.h). */
-#define KNOWN_BITS 9u
-#define KNOWN_TEXT 40u /* bytes with the terminator */
 /* An operator that asks torch.distributed for a transfer, or the one inside of it in which c10d says what it asks NCCL for. */
 enum about_c10d { C10D_NONE, C10D_TRANSFER, C10D_COMMS };
 
+/* A name that torch keeps in one place, and what is known of it (preload/torch_names.h). */
+#define KNOWN_BITS 9u
+#define KNOWN_TEXT 40u /* bytes with the terminator */
 struct known_name {
     const char *at;     /* where it stands; NULL: nothing is known here */
     const void *about;  /* its row in the table of FLOPs, NULL = none */

@@ -23,16 +23,16 @@
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known; cupti/devices.c gives 12 KB of these at most */
 #define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
-#define GZIP_LEVEL  1
-#define STEP_TID    4194305u /* above the kernel's largest pid: no thread has it */
-#define MODULE_TIDS 8388608u /* added to a thread's number: the row of its modules */
-#define GPU_PIDS    4096u    /* pids below are GPU ordinals to readers */
-#define NAMES_TRIED 100000
-#define BACKWARD_MOST                                                                              \
-    (64u << 20) /* bytes of operators whose arrow waits; of more it is drawn as things are */
+#define GZIP_LEVEL   1
+#define STEP_TID     4194305u /* above the kernel's largest pid: no thread has it */
+#define MODULE_TIDS  8388608u /* added to a thread's number: the row of its modules */
+#define GPU_PIDS     4096u    /* pids below are GPU ordinals to readers */
+#define NAMES_TRIED  100000
 #define FRAMES_FREE  (256u << 10) /* bytes of stackFrames that each flush may write */
 #define SCRATCH_KEPT (64u << 10)  /* bytes of a head or a trailer that stay allocated */
 #define PID_SHIFT    1000000u
+/* bytes of operators whose arrow waits for other threads' records; of more it is drawn as things are */
+#define BACKWARD_MOST (64u << 20)
 
 /* Of the file that is being flushed: only one is at a time, while many windows may be open. */
 static struct buf head, trailer;
