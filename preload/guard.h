@@ -35,6 +35,19 @@ static inline void guard_leave(void)
     guard_inside = 0;
 }
 
+/* Counts an event that guard_enter() kept out of the thread's log. */
+void guard_refused(void);
+
+/* guard_enter() for what the program alone does, never cprof: marks and operators begin. Where it is false a signal handler interrupted
+ * cprof, or one has left it by siglongjmp() and nobody comes to guard_leave() any more: the event is counted as lost. */
+static inline bool guard_enter_event(void)
+{
+    if (__builtin_expect(guard_enter(), 1))
+        return true;
+    guard_refused();
+    return false;
+}
+
 /* What cprof does on a thread of the program is not to end half-way because the thread is cancelled in a call that opens or writes a
  * file. Returns what is given to cancel_back(). */
 static inline int cancel_off(void)

@@ -19,6 +19,13 @@
 
 __thread volatile uint8_t guard_inside;
 
+/* A thread without a log is one of cprof's own, where nothing is recorded. */
+void guard_refused(void)
+{
+    if (thread_log_self)
+        thread_log_lost(thread_log_self, LOSS_HANDLER, 1);
+}
+
 struct hook_slot hook_slots[HOOK_COUNT];
 
 /* Set by the first hooked call that succeeded; any thread writes, relaxed: cprof_cuda_alive() may

@@ -66,7 +66,7 @@ static const char
 static inline struct thread_log *enter(void)
 {
     if (!gate_open(GATE_MARKERS) || atomic_load_explicit(&paused, memory_order_relaxed) ||
-        here.ignored || !guard_enter())
+        here.ignored || !guard_enter_event())
         return NULL;
     struct thread_log *log = thread_log_self;
     if (__builtin_expect(!log, 0)) {
@@ -289,7 +289,7 @@ static void task_end_overlapped(const struct itt_domain *domain, struct itt_id i
     bool marks;
     if (!itt_running_take(domain, id, &range, &marks))
         return; /* its begin was not recorded */
-    if (range && guard_enter()) {
+    if (range && guard_enter_event()) {
         async_close(thread_log_get(), range); /* also without a log: its place is free */
         leave();
     }

@@ -217,7 +217,7 @@ static __attribute__((noinline)) void start_any(struct cprof_marker *m)
 {
     int flags = flags_now(m);
     bool opened = false;
-    if (flags >= 0 && guard_enter()) {
+    if (flags >= 0 && guard_enter_event()) {
         opened = open_marker(m, flags);
         guard_leave();
     }
@@ -292,7 +292,7 @@ int cprof_range_push(const char *name)
     int depth = here.depth;
     if (depth < INT_MAX)
         here.depth = depth + 1;
-    if (!gate_open(GATE_MARKERS) || !guard_enter())
+    if (!gate_open(GATE_MARKERS) || !guard_enter_event())
         return depth;
     struct thread_log *log = thread_log_get();
     struct open_span *span = NULL;
@@ -331,7 +331,7 @@ int cprof_range_pop(void)
 void cprof_marker_instant(struct cprof_marker *marker)
 {
     int flags = marker ? flags_now(marker) : -1;
-    if (flags < 0 || !guard_enter())
+    if (flags < 0 || !guard_enter_event())
         return;
     struct thread_log *log = thread_log_get();
     if (log)
@@ -342,7 +342,7 @@ void cprof_marker_instant(struct cprof_marker *marker)
 void cprof_mark(const char *name)
 {
     cprof_wake_once(WAKE_MARKER);
-    if (!gate_open(GATE_MARKERS) || !guard_enter())
+    if (!gate_open(GATE_MARKERS) || !guard_enter_event())
         return;
     struct thread_log *log = thread_log_get();
     struct extras stack;
@@ -400,7 +400,7 @@ static void sample(struct cprof_marker *m, size_t n, const char *const *series, 
                    const void *values)
 {
     int flags = m ? flags_now(m) : -1;
-    if (flags < 0 || n == 0 || !guard_enter())
+    if (flags < 0 || n == 0 || !guard_enter_event())
         return;
     struct thread_log *log = thread_log_get();
     if (!values || (!series && n > 1))

@@ -334,7 +334,7 @@ static inline bool is_of_operator(const struct thread_log *log, struct message m
 
 static inline void open_span(domain d, const void *key, struct message m, attributes a)
 {
-    if (!gate_open(GATE_MARKERS) || !guard_enter())
+    if (!gate_open(GATE_MARKERS) || !guard_enter_event())
         return;
     struct thread_log *log = thread_log_get();
     uint8_t flags =
@@ -476,7 +476,7 @@ static uint64_t start(domain d, struct message m, attributes a)
     uint64_t id = 0, uses = uses_of(d, m);
     if (uses & USE_CAPTURE)
         capture(true);
-    if (gate_open(GATE_MARKERS) && guard_enter()) {
+    if (gate_open(GATE_MARKERS) && guard_enter_event()) {
         uint8_t data[DATA_MOST];
         struct thread_log *log = thread_log_get();
         if (log)
@@ -517,7 +517,7 @@ static void end(uint64_t given)
     uint64_t id = given >> 2;
     if (!(id & NOT_RECORDED)) {
         bool closed = id != 0;
-        if (id && guard_enter()) {
+        if (id && guard_enter_event()) {
             closed = async_close(thread_log_get(), id); /* also without a log: its place is free */
             guard_leave();
         }
@@ -542,7 +542,7 @@ static void domain_end(domain d, uint64_t id)
 
 static void mark(domain d, struct message m, attributes a)
 {
-    if (gate_open(GATE_MARKERS) && guard_enter()) {
+    if (gate_open(GATE_MARKERS) && guard_enter_event()) {
         uint8_t data[DATA_MOST];
         uint32_t n = put_data(data, d, a);
         struct thread_log *log = thread_log_get();

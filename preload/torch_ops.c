@@ -184,7 +184,7 @@ static inline void open_operator(struct thread_log *log, const void *function, c
 void **torch_operator_start(void **context, const void *function)
 {
     *context = NULL;
-    if (!gate_open(GATE_SPANS) || !guard_enter())
+    if (!gate_open(GATE_SPANS) || !guard_enter_event())
         return context;
     struct thread_log *log = thread_log_get();
     const char *name = log ? torch_api.name(function) : NULL;
@@ -431,7 +431,7 @@ void **torch_range_start(void **context, const void *function)
         optimizer_began(name);
     if (!gate_open(GATE_SPANS)) {
         pass_range();
-    } else if (guard_enter()) {
+    } else if (guard_enter_event()) {
         open_range(function, name);
         guard_leave();
     }

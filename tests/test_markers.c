@@ -730,7 +730,7 @@ START_TEST(finish_on_another_thread)
 }
 END_TEST
 
-START_TEST(calls_from_inside_cprof_record_nothing)
+START_TEST(calls_from_inside_cprof_are_counted)
 {
     struct cprof_marker *m = mock_marker("signal", NULL);
     double value = 1;
@@ -744,6 +744,8 @@ START_TEST(calls_from_inside_cprof_record_nothing)
     ck_assert_int_eq(mock_range_pop(), 0);
     guard_leave();
     expect_nothing();
+    ck_assert_uint_eq(lost(LOSS_HANDLER), 5);
+    ck_assert_uint_eq(lost(LOSS_MARKER), 0);
     ck_assert_uint_le(sizeof here, 16);
 }
 END_TEST
@@ -769,7 +771,7 @@ Suite *suite_markers(void)
     tcase_add_test(tests, counters_with_many_series);
     tcase_add_test(tests, thread_that_ends_with_open_markers);
     tcase_add_test(tests, finish_on_another_thread);
-    tcase_add_test(tests, calls_from_inside_cprof_record_nothing);
+    tcase_add_test(tests, calls_from_inside_cprof_are_counted);
     /* With CK_FORK=no: these use up the 64 bits, and then all markers. */
     tcase_add_test(tests, more_markers_than_bits);
     tcase_add_test(tests, threads_that_race_get_one_marker);

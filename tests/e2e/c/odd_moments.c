@@ -3,6 +3,7 @@
  * marks steps. Says what became of it. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -178,6 +179,31 @@ static void *mark_steps(void *unused)
     return unused;
 }
 
+/* ---- a handler does not return to the mark that it interrupts ---- */
+
+static sigjmp_buf back;
+static volatile long marks;
+
+static void jump_back(int unused)
+{
+    (void)unused;
+    handled++;
+    siglongjmp(back, 1);
+}
+
+static void jump_out_of_marks(int n)
+{
+    cprof_mark("before");
+    each_microseconds(500, jump_back);
+    sigsetjmp(back, 1);
+    while (handled < n) {
+        marks++;
+        cprof_mark("mark");
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    printf("%ld\n", marks);
+}
+
 /* ---- handlers end threads that mark steps: others do not wait for them ---- */
 
 static void end_thread(int unused)
@@ -347,6 +373,8 @@ int main(int argc, char **argv)
         leave_on_small_stack();
     else if (strcmp(what, "steps-in-handlers") == 0)
         steps_in_handlers();
+    else if (strcmp(what, "jump-out-of-marks") == 0)
+        jump_out_of_marks(20);
     else if (strcmp(what, "end-in-steps") == 0)
         end_in_steps(1000);
     else if (strcmp(what, "forks") == 0 && argc > 3)
