@@ -5,85 +5,13 @@
 
 #include <check.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "tests/support/capture.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 
-/* ---- what happens in a program --------------------------------------------------------------------------- */
-
-struct happened {
-    uint64_t start, end;
-};
-
-static struct happened work_a_while(void)
-{
-    struct happened h = {clock_ticks(), 0};
-    for (volatile int i = 0; i < 500; i++)
-        ;
-    h.end = clock_ticks();
-    return h;
-}
-
-/* A call that a hook sees; what CUPTI sees lies inside. */
-static struct happened hooked(const char *name, enum category category)
-{
-    struct thread_log *log = thread_log_get();
-    int key;
-    span_open(log, &key, category, name, (uint32_t)strlen(name));
-    struct happened h = work_a_while();
-    span_close(log, &key);
-    return h;
-}
-
-static struct gpu_record call_record(const char *name, uint32_t correlation, struct happened h,
-                                     uint8_t flags, enum gpu_effect effect)
-{
-    struct gpu_record r = {.kind = GPU_CALL,
-                           .flags = flags,
-                           .name = name,
-                           .name_len = (uint16_t)strlen(name),
-                           .correlation = correlation,
-                           .start = h.start,
-                           .end = h.end,
-                           .device = GPU_NONE,
-                           .stream = GPU_NONE,
-                           .context = GPU_NONE};
-    r.call.tid = (uint32_t)syscall(SYS_gettid);
-    r.call.cbid = 211;
-    r.call.effect = effect;
-    return r;
-}
-
-static struct gpu_record kernel_record(const char *name, uint32_t correlation, uint64_t start)
-{
-    struct gpu_record r = {.kind = GPU_KERNEL,
-                           .name = name,
-                           .name_len = (uint16_t)strlen(name),
-                           .correlation = correlation,
-                           .start = start,
-                           .end = start + 20000,
-                           .device = 0,
-                           .context = 1,
-                           .stream = 7};
-    r.kernel.grid[0] = r.kernel.block[0] = 1;
-    return r;
-}
-
-/* A hooked launch with its two records. */
-static void launch(const char *kernel, uint32_t correlation)
-{
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", correlation, h, 0, EFFECT_KERNEL);
-    struct gpu_record work = kernel_record(kernel, correlation, h.end + 1000);
-    fake_gpu_deliver(&call);
-    fake_gpu_deliver(&work);
-}
+/* ---- what the tests share --------------------------------------------------------------------------------- */
 
 static double arg_of(const struct trace *t, const char *event, const char *key)
 {
@@ -117,7 +45,7 @@ START_TEST(a_launch_is_joined_to_its_operator_and_kernel)
 {
     begin();
     session_open("forward");
-    launch("kernel_one", 5);
+    fake_gpu_launch("kernel_one", 5);
     session_close("forward");
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
@@ -140,9 +68,9 @@ END_TEST
 START_TEST(order_of_delivery_does_not_matter)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record work = kernel_record("early", 9, h.end + 10);
-    struct gpu_record call = call_record("cudaLaunchKernel", 9, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record work = fake_gpu_kernel_record("early", 9, h.end + 10);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 9, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&work);
     session_sleep(50);
     fake_gpu_deliver(&call);
@@ -160,12 +88,13 @@ START_TEST(a_call_without_a_hook_finds_its_operator_by_time)
     session_open("outer");
     session_span("before");
     session_open("operator");
-    struct happened h = work_a_while();
+    struct happened h = fake_gpu_work();
     session_close("operator");
     session_span("after");
     session_close("outer");
-    struct gpu_record call = call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_KERNEL);
-    struct gpu_record work = kernel_record("unhooked", 3, h.end + 10);
+    struct gpu_record call =
+        fake_gpu_call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record("unhooked", 3, h.end + 10);
     fake_gpu_deliver(&call);
     fake_gpu_deliver(&work);
     struct trace t = finish();
@@ -182,8 +111,8 @@ START_TEST(a_call_without_a_hook_finds_an_operator_that_is_still_open)
     begin();
     session_open("operator");
     session_span("before");
-    struct happened h = work_a_while();
-    struct gpu_record call = call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_NONE);
+    struct happened h = fake_gpu_work();
+    struct gpu_record call = fake_gpu_call_record("cuLaunchKernel", 3, h, GPU_DRIVER, EFFECT_NONE);
     fake_gpu_deliver(&call);
     session_sleep(1000);
     session_close("operator");
@@ -199,11 +128,13 @@ START_TEST(a_driver_call_inside_a_runtime_call_has_no_row)
     begin();
     struct happened inner = {0}, outer;
     outer.start = clock_ticks();
-    inner = work_a_while();
+    inner = fake_gpu_work();
     outer.end = clock_ticks();
-    struct gpu_record driver = call_record("cuLaunchKernel", 4, inner, GPU_DRIVER, EFFECT_KERNEL);
-    struct gpu_record runtime = call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
-    struct gpu_record work = kernel_record("k", 4, outer.end);
+    struct gpu_record driver =
+        fake_gpu_call_record("cuLaunchKernel", 4, inner, GPU_DRIVER, EFFECT_KERNEL);
+    struct gpu_record runtime =
+        fake_gpu_call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record("k", 4, outer.end);
     if (_i & 1)
         fake_gpu_deliver(&runtime);
     fake_gpu_deliver(&driver);
@@ -224,16 +155,16 @@ END_TEST
 START_TEST(a_kernel_belongs_to_the_window_of_its_launch)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     atomic_store(&fake_gpu.kept_back, true);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     session_step(ACTION_SKIP);
     session_await(".part", 1);
     session_sleep(400);
     ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished */
     ck_assert_uint_eq(session_files(".part"), 1);
-    struct gpu_record work = kernel_record("outlives", 1, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("outlives", 1, clock_ticks());
     fake_gpu_deliver(&work);
     atomic_store(&fake_gpu.kept_back, false);
     session_await(".part", 0);
@@ -248,17 +179,17 @@ END_TEST
 START_TEST(later_windows_do_not_wait_for_earlier_ones)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    launch("second", 2);
+    fake_gpu_launch("second", 2);
     session_step(ACTION_SKIP);
     session_sleep(500);
     struct trace t = session_trace(3);
     ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
     trace_free(&t);
-    struct gpu_record work = kernel_record("first", 1, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("first", 1, clock_ticks());
     fake_gpu_deliver(&work);
     session_end();
     t = session_trace(2);
@@ -272,12 +203,12 @@ END_TEST
 START_TEST(what_was_launched_outside_is_nobodys)
 {
     session_start(ACTION_SKIP, false);
-    struct happened h = work_a_while();
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_work();
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    launch("inside", 2);
+    fake_gpu_launch("inside", 2);
     fake_gpu_deliver(&call);
-    struct gpu_record work = kernel_record("outside", 1, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("outside", 1, clock_ticks());
     fake_gpu_deliver(&work);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 1);
@@ -291,10 +222,10 @@ END_TEST
 START_TEST(correlations_wrap)
 {
     begin();
-    launch("k", UINT32_MAX - 1);
-    launch("k", UINT32_MAX);
-    launch("k", 1);
-    launch("k", 2);
+    fake_gpu_launch("k", UINT32_MAX - 1);
+    fake_gpu_launch("k", UINT32_MAX);
+    fake_gpu_launch("k", 1);
+    fake_gpu_launch("k", 2);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "k"), 4);
     ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 4);
@@ -308,7 +239,7 @@ END_TEST
 START_TEST(a_hooked_call_that_cupti_does_not_report_stands_alone)
 {
     begin();
-    hooked("cudaMalloc", CAT_CUDA_RUNTIME);
+    fake_gpu_hooked("cudaMalloc", CAT_CUDA_RUNTIME);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaMalloc"), 1);
     ck_assert(arg_of(&t, "cudaMalloc", "correlation") == -1);
@@ -321,7 +252,7 @@ START_TEST(without_cupti_calls_are_written_at_once)
 {
     atomic_store(&fake_gpu.since, UINT64_MAX);
     begin();
-    hooked("cudaMalloc", CAT_CUDA_RUNTIME);
+    fake_gpu_hooked("cudaMalloc", CAT_CUDA_RUNTIME);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaMalloc"), 1);
     trace_check_lost(&t, "total", 0);
@@ -332,8 +263,8 @@ END_TEST
 START_TEST(a_launch_without_kernel_is_counted)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
@@ -346,8 +277,9 @@ END_TEST
 START_TEST(a_failed_launch_waits_for_nothing)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, GPU_FAILED, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call =
+        fake_gpu_call_record("cudaLaunchKernel", 1, h, GPU_FAILED, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     struct trace t = finish();
     trace_check_lost(&t, "total", 0);
@@ -358,7 +290,7 @@ END_TEST
 START_TEST(a_kernel_without_call_is_written_and_counted)
 {
     begin();
-    struct gpu_record work = kernel_record("orphan", 77, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("orphan", 77, clock_ticks());
     session_span("span");
     fake_gpu_deliver(&work);
     struct trace t = finish();
@@ -372,14 +304,14 @@ END_TEST
 START_TEST(a_kernel_that_comes_after_its_file_is_counted_as_late)
 {
     begin();
-    struct happened h = hooked("cudaMemcpyAsync", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaMemcpyAsync", 1, h, 0, EFFECT_COPY);
+    struct happened h = fake_gpu_hooked("cudaMemcpyAsync", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaMemcpyAsync", 1, h, 0, EFFECT_COPY);
     fake_gpu_deliver(&call);
     session_step(ACTION_SKIP);
     session_sleep(300);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    struct gpu_record work = kernel_record("late", 1, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("late", 1, clock_ticks());
     fake_gpu_deliver(&work);
     session_step(ACTION_SKIP);
     session_end();
@@ -408,9 +340,9 @@ START_TEST(a_kernel_that_seems_to_begin_before_its_launch_has_no_arrow)
     session_span("span");
     uint64_t early = clock_ticks();
     session_sleep(30);
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    struct gpu_record work = kernel_record("k", 1, early);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record("k", 1, early);
     fake_gpu_deliver(&call);
     fake_gpu_deliver(&work);
     struct trace t = finish();
@@ -426,13 +358,13 @@ END_TEST
 START_TEST(at_exit_a_running_kernel_is_waited_for)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     atomic_store(&fake_gpu.kept_back, true);
     session_options.exit_deadline_ms = 500; /* too late to matter: it was handed over */
     session_step(ACTION_SKIP);
-    struct gpu_record work = kernel_record("k", 1, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("k", 1, clock_ticks());
     fake_gpu_deliver(&work);
     atomic_store(&fake_gpu.kept_back, false);
     session_end();
@@ -447,8 +379,8 @@ START_TEST(at_the_deadline_what_is_there_is_written)
 {
     session_options.exit_deadline_ms = 1000;
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     atomic_store(&fake_gpu.kept_back, true); /* for ever */
     struct trace t = finish();
@@ -463,7 +395,7 @@ START_TEST(step_0_of_a_program_without_marks)
 {
     session_start(ACTION_WARMUP, true);
     session_open("operator");
-    launch("kept", 1);
+    fake_gpu_launch("kept", 1);
     session_close("operator");
     session_sleep(50);
     session_end();
@@ -484,13 +416,13 @@ START_TEST(what_is_held_is_joined_whatever_came_first)
     struct thread_log *log = thread_log_get();
     int key;
     span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
-    struct happened h = work_a_while();
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_work();
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call); /* held before the hooked call, which has not ended */
     session_sleep(60);
     span_close(log, &key);
     session_close("operator");
-    struct gpu_record work = kernel_record("kept", 1, clock_ticks());
+    struct gpu_record work = fake_gpu_kernel_record("kept", 1, clock_ticks());
     fake_gpu_deliver(&work);
     session_sleep(60);
     session_end();
@@ -505,13 +437,13 @@ END_TEST
 START_TEST(step_0_of_a_program_with_marks_is_forgotten)
 {
     session_start(ACTION_WARMUP, true);
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     session_sleep(50);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    launch("wanted", 2);
-    struct gpu_record work = kernel_record("of step 0", 1, clock_ticks());
+    fake_gpu_launch("wanted", 2);
+    struct gpu_record work = fake_gpu_kernel_record("of step 0", 1, clock_ticks());
     fake_gpu_deliver(&work);
     struct trace t = finish();
     ck_assert_uint_eq(trace_named(&t, 'X', "wanted"), 1);
@@ -564,18 +496,18 @@ START_TEST(graph_nodes_know_who_captured_them)
     struct thread_log *log = thread_log_get();
     int key;
     span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
-    struct happened h = work_a_while();
+    struct happened h = fake_gpu_work();
     emit_graph_node(log, 100, 0, true);
     span_close(log, &key);
     session_close("capturing");
     emit_graph_node(log, 200, 100, true); /* instantiated */
-    struct gpu_record captured = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct gpu_record captured = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&captured);
-    h = hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaGraphLaunch", 2, h, 0, EFFECT_GRAPH);
+    h = fake_gpu_hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaGraphLaunch", 2, h, 0, EFFECT_GRAPH);
     fake_gpu_deliver(&call);
     for (unsigned i = 0; i < 3; i++) {
-        struct gpu_record work = kernel_record("node", 2, h.end + i * 30000);
+        struct gpu_record work = fake_gpu_kernel_record("node", 2, h.end + i * 30000);
         work.graph = 9;
         work.node = 200;
         fake_gpu_deliver(&work);
@@ -594,10 +526,10 @@ END_TEST
 START_TEST(a_node_with_the_id_of_a_plain_launch)
 {
     begin();
-    struct happened h = hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    struct gpu_record node = kernel_record("node", 1, h.end + 1000);
-    struct gpu_record own = kernel_record("own", 1, h.end + 30000);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    struct gpu_record node = fake_gpu_kernel_record("node", 1, h.end + 1000);
+    struct gpu_record own = fake_gpu_kernel_record("own", 1, h.end + 30000);
     node.graph = 9;
     node.node = 200;
     fake_gpu_deliver(&node);
@@ -619,9 +551,9 @@ START_TEST(launches_of_graphs_that_bring_nothing_are_counted)
 {
     begin();
     for (unsigned i = 1; i <= 3; i++) {
-        struct happened h = hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
-        struct gpu_record call = call_record("cudaGraphLaunch", i, h, 0, EFFECT_GRAPH);
-        struct gpu_record work = kernel_record("node", i, h.end + 1000);
+        struct happened h = fake_gpu_hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
+        struct gpu_record call = fake_gpu_call_record("cudaGraphLaunch", i, h, 0, EFFECT_GRAPH);
+        struct gpu_record work = fake_gpu_kernel_record("node", i, h.end + 1000);
         work.graph = 9;
         fake_gpu_deliver(&call);
         if (i == 2)
@@ -639,11 +571,11 @@ START_TEST(ranges_stand_where_their_kernels_ran)
 {
     begin();
     session_open("outer");
-    launch("first", 1);
+    fake_gpu_launch("first", 1);
     session_open("ProfilerStep#5");
-    launch("second", 2);
+    fake_gpu_launch("second", 2);
     session_close("ProfilerStep#5");
-    launch("third", 3);
+    fake_gpu_launch("third", 3);
     session_close("outer");
     struct trace t = finish();
     ck_assert_uint_eq(trace_count(&t, 'X', "gpu_user_annotation"), 2);
@@ -663,14 +595,14 @@ END_TEST
 START_TEST(waits_name_the_recording)
 {
     begin();
-    struct happened h = hooked("cudaEventRecord", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaEventRecord", 10, h, 0, EFFECT_NONE);
+    struct happened h = fake_gpu_hooked("cudaEventRecord", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaEventRecord", 10, h, 0, EFFECT_NONE);
     fake_gpu_deliver(&call);
     struct gpu_record event = {
         .kind = GPU_EVENT, .correlation = 10, .context = 1, .device = 0, .stream = 13};
     event.event.event = 4;
-    h = hooked("cudaStreamWaitEvent", CAT_CUDA_RUNTIME);
-    struct gpu_record waits = call_record("cudaStreamWaitEvent", 11, h, 0, EFFECT_WAIT);
+    h = fake_gpu_hooked("cudaStreamWaitEvent", CAT_CUDA_RUNTIME);
+    struct gpu_record waits = fake_gpu_call_record("cudaStreamWaitEvent", 11, h, 0, EFFECT_WAIT);
     fake_gpu_deliver(&waits);
     struct gpu_record sync = {.kind = GPU_SYNC,
                               .name = "Stream Wait Event",
@@ -700,8 +632,8 @@ END_TEST
 START_TEST(driver_memory_stands_on_the_caller)
 {
     begin();
-    struct happened h = hooked("cudaMalloc", CAT_CUDA_RUNTIME);
-    struct gpu_record call = call_record("cudaMalloc", 1, h, 0, EFFECT_NONE);
+    struct happened h = fake_gpu_hooked("cudaMalloc", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaMalloc", 1, h, 0, EFFECT_NONE);
     struct gpu_record memory = {.kind = GPU_MEMORY,
                                 .correlation = 1,
                                 .start = h.start,
@@ -728,7 +660,7 @@ static void *many_launches(void *from)
     uint32_t first = (uint32_t)(uintptr_t)from;
     for (uint32_t i = 0; i < 200; i++) {
         session_open("operator");
-        launch("k", first + i);
+        fake_gpu_launch("k", first + i);
         session_close("operator");
     }
     return NULL;

@@ -96,40 +96,71 @@ void fake_gpu_report(struct gpu_faults faults)
     pthread_mutex_unlock(&lock);
 }
 
-void fake_gpu_kernel(const char *name, uint32_t correlation)
+struct happened fake_gpu_work(void)
+{
+    struct happened h = {clock_ticks(), 0};
+    for (volatile int i = 0; i < 500; i++)
+        ;
+    h.end = clock_ticks();
+    return h;
+}
+
+struct happened fake_gpu_hooked(const char *name, enum category category)
+{
+    struct thread_log *log = thread_log_get();
+    int key;
+    span_open(log, &key, category, name, (uint32_t)strlen(name));
+    struct happened h = fake_gpu_work();
+    span_close(log, &key);
+    return h;
+}
+
+struct gpu_record fake_gpu_call_record(const char *name, uint32_t correlation, struct happened h,
+                                       uint8_t flags, enum gpu_effect effect)
+{
+    struct gpu_record r = {.kind = GPU_CALL,
+                           .flags = flags,
+                           .name = name,
+                           .name_len = (uint16_t)strlen(name),
+                           .correlation = correlation,
+                           .start = h.start,
+                           .end = h.end,
+                           .device = GPU_NONE,
+                           .stream = GPU_NONE,
+                           .context = GPU_NONE};
+    r.call.tid = (uint32_t)syscall(SYS_gettid);
+    r.call.cbid = 211;
+    r.call.effect = effect;
+    return r;
+}
+
+struct gpu_record fake_gpu_kernel_record(const char *name, uint32_t correlation, uint64_t start)
 {
     struct gpu_record r = {.kind = GPU_KERNEL,
                            .name = name,
                            .name_len = (uint16_t)strlen(name),
                            .correlation = correlation,
-                           .start = clock_ticks(),
+                           .start = start,
+                           .end = start + 20000,
                            .device = 0,
                            .context = 1,
                            .stream = 7};
-    r.end = r.start + 20000;
     r.kernel.grid[0] = r.kernel.block[0] = 1;
-    fake_gpu_deliver(&r);
+    return r;
+}
+
+void fake_gpu_kernel(const char *name, uint32_t correlation)
+{
+    struct gpu_record work = fake_gpu_kernel_record(name, correlation, clock_ticks());
+    fake_gpu_deliver(&work);
 }
 
 void fake_gpu_launch(const char *kernel, uint32_t correlation)
 {
-    static const char name[] = "cudaLaunchKernel";
-    struct thread_log *log = thread_log_get();
-    int key;
-    span_open(log, &key, CAT_CUDA_RUNTIME, name, sizeof name - 1);
-    struct gpu_record call = {.kind = GPU_CALL,
-                              .name = name,
-                              .name_len = sizeof name - 1,
-                              .correlation = correlation,
-                              .start = clock_ticks(),
-                              .device = GPU_NONE,
-                              .context = GPU_NONE,
-                              .stream = GPU_NONE};
-    call.call.tid = (uint32_t)syscall(SYS_gettid);
-    call.call.cbid = 211;
-    call.call.effect = EFFECT_KERNEL;
-    call.end = clock_ticks();
-    span_close(log, &key);
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call =
+        fake_gpu_call_record("cudaLaunchKernel", correlation, h, 0, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record(kernel, correlation, h.end + 1000);
     fake_gpu_deliver(&call);
-    fake_gpu_kernel(kernel, correlation);
+    fake_gpu_deliver(&work);
 }
