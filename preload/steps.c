@@ -12,6 +12,7 @@
 
 #include "cupti/gpu_trace.h"
 #include "preload/after.h"
+#include "preload/demands.h"
 #include "preload/guard.h"
 #include "preload/identity.h"
 #include "preload/init.h"
@@ -58,11 +59,9 @@ static bool epoch_called; /* the program says where epochs end */
 static bool epoch_seen;   /* the last end of one was seen, not told */
 static steps_chooser *chooser;
 static void *chooser_arg;
-/* Windows that are wanted besides the schedule: steps of it that are still to begin, or recording until it is said. */
-static struct {
-    int64_t steps;
-    bool timed;
-} demand;
+/* Windows that are wanted besides the schedule: of steps, and recording until it is said. */
+static struct demands demands;
+static bool timed;
 static bool demanded; /* what is recorded now was demanded */
 /* a thread handles requests, perhaps without the lock: it takes those that wait, too */
 static bool deciding;
@@ -306,11 +305,12 @@ static __attribute__((noinline)) bool ask(enum action *answer)
 static bool choose_action(const struct request *r, enum action *answer)
 {
     *answer = ACTION_SKIP;
-    demanded = demand.timed || (demand.steps > 0 && r->kind == EDGE_STEP);
-    if (demanded && !demand.timed)
-        demand.steps--;
+    int64_t now = atomic_load(&step);
+    demands_forget(&demands, now);
+    demanded = timed || (r->kind == EDGE_STEP && demands_cover(&demands, now));
     if (demanded)
-        *answer = demand.timed || demand.steps > 0 ? ACTION_ACTIVE : ACTION_ACTIVE_AND_SAVE;
+        *answer =
+            timed || demands_cover(&demands, now + 1) ? ACTION_ACTIVE : ACTION_ACTIVE_AND_SAVE;
     if (demanded || outside || r->demand)
         return true;
     if (chooser)
@@ -383,8 +383,8 @@ static bool end_region(void)
 /* A demanded window begins or ends in the middle of a step. */
 static bool demand_edge(bool begins)
 {
-    bool on = demanded && demand.timed;
-    demand.timed = begins;
+    bool on = demanded && timed;
+    timed = begins;
     return on != begins;
 }
 
@@ -641,21 +641,28 @@ void steps_ignore_thread(void)
     in_handler = true;
 }
 
-enum steps_answer steps_demand(int64_t steps, int64_t *first)
+/* As steps_demand(), but for the edge with which a timed window begins. Under the lock. */
+static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
+{
+    int64_t now = atomic_load(&step), next = now + 1;
+    *first = now;
+    if (!running || writer_is_off())
+        return STEPS_REFUSED;
+    bool records = atomic_load(&action) >= (int)ACTION_ACTIVE || demands_cover(&demands, next);
+    if (timed || (records && from <= next))
+        return STEPS_RECORDING;
+    if (steps == 0)
+        return STEPS_TAKEN;
+    *first = from > next ? from : next;
+    return demands_add(&demands, *first, steps) ? STEPS_TAKEN : STEPS_TOO_MANY;
+}
+
+enum steps_answer steps_demand(int64_t steps, int64_t from, int64_t *first)
 {
     if (atomic_load(&cprof_life) != LIFE_AWAKE || is_elsewhere())
         return STEPS_REFUSED;
-    enum steps_answer answer = STEPS_TAKEN;
     lock();
-    *first = atomic_load(&step) + (steps > 0);
-    if (!running || writer_is_off()) {
-        answer = STEPS_REFUSED;
-    } else if (atomic_load(&action) >= (int)ACTION_ACTIVE || demand.steps > 0 || demand.timed) {
-        answer = STEPS_RECORDING;
-        *first = atomic_load(&step);
-    } else {
-        demand.steps = steps;
-    }
+    enum steps_answer answer = demand(steps, from, first);
     unlock();
     if (answer == STEPS_TAKEN && steps == 0)
         serve(&(struct request){.kind = EDGE_START, .demand = true});

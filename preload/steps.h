@@ -70,12 +70,13 @@ enum steps_answer {
     STEPS_TAKEN,
     STEPS_RECORDING, /* a window is open, or about to open: its trace will do */
     STEPS_REFUSED,   /* nothing is recorded any more */
+    STEPS_TOO_MANY,  /* DEMANDS_MOST wait for their steps */
 };
 
-/* Demands a window besides the schedule: of so many steps from the next mark on, or, with 0, from now until steps_demand_end(). The
- * schedule, regions and a chooser decide again when it is over, with the next mark. *first: the step in which it begins, or the step
- * being run. cprof thread. */
-enum steps_answer steps_demand(int64_t steps, int64_t *first);
+/* Demands a window besides the schedule: of so many steps, the first of them `from`, or the next one where that has begun; or, with 0 and 0, from
+ * now until steps_demand_end(). Neither is above DEMANDS_STEP. The schedule, regions and a chooser decide again when it is over, with the next
+ * mark. *first: the step in which it begins, or the step being run. cprof thread. */
+enum steps_answer steps_demand(int64_t steps, int64_t from, int64_t *first);
 
 /* Ends a window that was demanded with 0. Later calls do nothing. cprof thread. */
 void steps_demand_end(void);

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "preload/demands.h"
 #include "preload/init.h"
 #include "preload/parse.h"
 #include "preload/steps.h"
@@ -26,6 +27,7 @@
 #define USUAL_MS  5000
 #define MOST_MS   86400000
 #define FILE_MOST 256
+#define BLANKS    " \t\r\n"
 
 /* Written once by trigger_start(). */
 static _Atomic bool started, on;
@@ -68,23 +70,28 @@ static bool parse_seconds(char *text, int64_t *ms)
     return *ms > 0;
 }
 
+/* Each word once. */
+static bool parse_word(char *word, struct trigger_request *r)
+{
+    if (strncmp(word, "steps=", 6) == 0 && r->steps == 0)
+        return parse_int(word + 6, 1, INT32_MAX, &r->steps);
+    if (strncmp(word, "from=", 5) == 0 && r->from == 0)
+        return parse_int(word + 5, 1, DEMANDS_STEP, &r->from);
+    return strncmp(word, "seconds=", 8) == 0 && r->ms == 0 && parse_seconds(word + 8, &r->ms);
+}
+
 bool trigger_parse(const char *text, struct trigger_request *request)
 {
-    char copy[FILE_MOST];
+    char copy[FILE_MOST], *rest = NULL;
     *request = (struct trigger_request){0};
-    text += strspn(text, " \t\r\n");
     size_t len = strlen(text);
-    while (len > 0 && strchr(" \t\r\n", text[len - 1]))
-        len--;
     if (len >= sizeof copy)
         return false;
-    memcpy(copy, text, len);
-    copy[len] = '\0';
-    if (strncmp(copy, "steps=", 6) == 0)
-        return parse_int(copy + 6, 1, INT32_MAX, &request->steps);
-    if (strncmp(copy, "seconds=", 8) == 0)
-        return parse_seconds(copy + 8, &request->ms);
-    return len == 0;
+    memcpy(copy, text, len + 1);
+    for (char *word = strtok_r(copy, BLANKS, &rest); word; word = strtok_r(NULL, BLANKS, &rest))
+        if (!parse_word(word, request))
+            return false;
+    return request->ms == 0 || (request->steps == 0 && request->from == 0);
 }
 
 int trigger_signal_number(const char *name)
@@ -107,7 +114,7 @@ int trigger_signal_number(const char *name)
 static struct trigger_request usual(struct trigger_request asked)
 {
     if (asked.steps == 0 && asked.ms == 0) {
-        asked.steps = steps_current() > 0 ? config->active : 0;
+        asked.steps = asked.from > 0 || steps_current() > 0 ? config->active : 0;
         asked.ms = asked.steps ? 0 : USUAL_MS;
     }
     return asked;
@@ -116,9 +123,12 @@ static struct trigger_request usual(struct trigger_request asked)
 bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step)
 {
     struct trigger_request r = usual(*request);
-    switch (steps_demand(r.steps, step)) {
+    switch (steps_demand(r.steps, r.from, step)) {
     case STEPS_REFUSED:
         snprintf(answer, size, "recording is off");
+        return false;
+    case STEPS_TOO_MANY:
+        snprintf(answer, size, "%u windows wait for their steps already", DEMANDS_MOST);
         return false;
     case STEPS_RECORDING:
         snprintf(answer, size, "open step=%" PRId64, *step);
@@ -291,7 +301,7 @@ static void look_for_file(void)
     } else if (trigger_parse(text, &request))
         open_and_say(&request, file_path);
     else
-        log_warn("%s: must be empty or hold steps=N or seconds=S; no window", file_path);
+        log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window", file_path);
 }
 
 /* ---- ranges of the program -------------------------------------------------------------------------------- */

@@ -10,8 +10,9 @@
  *   nvtx:GLOB     Each NVTX range whose name or domain/name matches is a region, as cprof_start() and cprof_stop() make one.
  *   cuda          So is what lies between cudaProfilerStart and cudaProfilerStop (cuProfilerStart, cuProfilerStop).
  *
- * A request is "steps=N" (N whole steps, beginning with the next) or "seconds=S" (from now on). Without either: as many steps as
- * CPROF_ACTIVE says, or 5 seconds as long as no step has been marked.
+ * A request is "steps=N" (N whole steps, beginning with the next), "from=K" (beginning with step K, or with the next where that has begun:
+ * ranks that are told the same K record the same steps), both, or "seconds=S" (from now on). Without a number of steps: as many as CPROF_ACTIVE
+ * says, or, without any of them, 5 seconds as long as no step has been marked.
  *
  * The socket is the abstract address "cprof-PIDNS-PID" (a NUL before it, none behind): PIDNS is the number in the link
  * /proc/PID/ns/pid, PID the process as it sees itself. Only the process's own user and root are listened to (SO_PEERCRED); clients
@@ -19,8 +20,8 @@
  * 250 ms apart from what they answer:
  *
  *   status                          status pid=P rank=R step=N action=skip|warmup|active|active_and_save traces=N
- *   window [steps=N | seconds=S]    opens step=N steps=M      with the next step, which is number N
- *                                   opens step=N seconds=S    now, in step N
+ *   window [steps=M] [from=K]       opens step=N steps=M      with step N: K, or the next
+ *   window [seconds=S]              opens step=N seconds=S    now, in step N
  *                                   open step=N               a window is being recorded already: its trace follows
  *                                   then, when the trace is whole: trace PATH, and done
  *   anything else                   error TEXT, also when no trace comes: recording is off, nothing was recorded, the program ends
@@ -35,12 +36,12 @@
 #include "preload/config.h"
 #include "writer/writer.h"
 
-/* What is asked for; both 0: the usual. */
+/* What is asked for; all 0: the usual. */
 struct trigger_request {
-    int64_t steps, ms;
+    int64_t steps, from, ms;
 };
 
-/* Reads "steps=N", "seconds=S" (decimals allowed) or nothing, blanks around it ignored. False: it is none of these. Pure. */
+/* Reads "steps=N", "from=K", both, "seconds=S" (decimals allowed) or nothing, blanks around them ignored. False: it is none of these. Pure. */
 bool trigger_parse(const char *text, struct trigger_request *request);
 
 /* The number of the signal that CPROF_TRIGGER=signal:NAME may name ("USR2", "SIGUSR2", "RTMIN+3"); 0: none. Pure. */

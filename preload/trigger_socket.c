@@ -192,7 +192,7 @@ static void open_window(struct client *c, const char *text)
 {
     struct window_wish wish = {0};
     if (!trigger_parse(text, &wish.request)) {
-        tell_last(c, "error", "a window takes steps=N or seconds=S");
+        tell_last(c, "error", "a window takes steps=N and from=K, or seconds=S");
         return;
     }
     aside_back(ask_for_window, &wish);
@@ -214,7 +214,8 @@ static void answer(struct client *c)
     else if (strncmp(c->line, window, n) == 0 && (c->line[n] == ' ' || !c->line[n]))
         open_window(c, c->line + n);
     else
-        tell_last(c, "error", "known requests: window [steps=N | seconds=S], status");
+        tell_last(c, "error",
+                  "known requests: window [steps=N] [from=K], window seconds=S, status");
 }
 
 /* What the client has sent. A waiting one that has gone is parted from. */

@@ -19,6 +19,7 @@
 
 #include "preload/child_env.h"
 #include "preload/saved.h"
+#include "preload/demands.h"
 #include "preload/trigger.h"
 #include "tests/support/comma.h"
 
@@ -109,9 +110,16 @@ START_TEST(requests_are_read)
     ck_assert(trigger_parse("seconds=2", &r) && r.steps == 0 && r.ms == 2000);
     ck_assert(trigger_parse("seconds=.25", &r) && r.ms == 250);
     ck_assert(trigger_parse("seconds=1.0625", &r) && r.ms == 1062);
+    ck_assert(trigger_parse("steps=3 from=70\n", &r) && r.steps == 3 && r.from == 70);
+    ck_assert(trigger_parse(" from=70  steps=3", &r) && r.steps == 3 && r.from == 70);
+    ck_assert(trigger_parse("from=4611686018427387903", &r) && r.steps == 0 &&
+              r.from == DEMANDS_STEP);
     static const char *const bad[] = {
-        "steps=0",    "steps=-1",    "steps=",        "steps=1x", "seconds=0",
-        "seconds=1.", "seconds=1e3", "seconds=86401", "3",        "steps=1 seconds=1"};
+        "steps=0",           "steps=-1",        "steps=",
+        "steps=1x",          "seconds=0",       "seconds=1.",
+        "seconds=1e3",       "seconds=86401",   "3",
+        "steps=1 seconds=1", "from=0",          "from=x",
+        "from=5 seconds=1",  "steps=1 steps=2", "from=4611686018427387904"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(!trigger_parse(bad[i], &r), "%s", bad[i]);
 }

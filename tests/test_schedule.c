@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "preload/config.h"
+#include "preload/demands.h"
 #include "preload/schedule.h"
 
 Suite *suite_schedule(void);
@@ -225,6 +226,37 @@ START_TEST(descriptions)
 }
 END_TEST
 
+/* ---- preload/demands.h ---- */
+
+START_TEST(demanded_windows_that_meet_are_one)
+{
+    struct demands d = {0};
+    ck_assert(!demands_cover(&d, 0));
+    ck_assert(demands_add(&d, 10, 3)); /* 10 to 12 */
+    ck_assert(demands_add(&d, 13, 1)); /* follows */
+    ck_assert(demands_add(&d, 5, 2));
+    ck_assert(demands_add(&d, 11, 1)); /* inside */
+    static const bool wanted[] = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0};
+    for (int64_t step = 0; step < 15; step++) {
+        demands_forget(&d, step);
+        ck_assert_int_eq(demands_cover(&d, step), wanted[step]);
+    }
+    ck_assert_uint_eq(d.n, 0);
+}
+END_TEST
+
+START_TEST(more_demanded_windows_than_may_wait)
+{
+    struct demands d = {0};
+    for (unsigned i = 0; i < DEMANDS_MOST; i++)
+        ck_assert(demands_add(&d, DEMANDS_STEP, DEMANDS_STEP));
+    ck_assert(!demands_add(&d, 1, 1));
+    ck_assert(!demands_cover(&d, 1) && demands_cover(&d, DEMANDS_STEP));
+    demands_forget(&d, INT64_MAX - 1);
+    ck_assert(demands_add(&d, 1, 1));
+}
+END_TEST
+
 Suite *suite_schedule(void)
 {
     Suite *suite = suite_create("schedule");
@@ -243,6 +275,8 @@ Suite *suite_schedule(void)
     tcase_add_test(tcase, epoch_end_saves_only_what_is_active);
     tcase_add_test(tcase, scope_values_follow_config);
     tcase_add_test(tcase, descriptions);
+    tcase_add_test(tcase, demanded_windows_that_meet_are_one);
+    tcase_add_test(tcase, more_demanded_windows_than_may_wait);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -4,6 +4,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 import perfetto
 import perfetto_check
 import support
+from cprof.tool.trigger import Place, meeting_steps
 from command_runs import Rank, command, cprof, environment, refused
 
 
@@ -238,10 +240,29 @@ def test_trigger_status_and_usage():
     refused(cprof("trigger", os.getpid()), f"process {os.getpid()}: does not listen")
     refused(cprof("trigger", 999999999), "there is none")
     refused(cprof("trigger", os.getpid(), "--steps", 0), "must be at least 1")
+    refused(cprof("trigger", os.getpid(), "--steps", 2**31), "must be at most 2147483647")
+    refused(cprof("trigger", os.getpid(), "--from", 0), "--from=0: must be from 1 to ")
+    refused(cprof("trigger", os.getpid(), "--from", 3, "--seconds", 1), "--from: only with --steps")
     for value in ("nan", "-1", "-inf"):
         refused(cprof("trigger", os.getpid(), f"--timeout={value}"), f"--timeout={value}: must be 0 or more")
     for value in ("nan", "0", "0.00001", "1e10", "86400.5"):
         refused(cprof("trigger", os.getpid(), "--seconds", value), "must be from 0.001 to 86400")
+
+
+def test_trigger_from_a_step_on():
+    with Listener("opens step=7 steps=3\n", "trace /x.json\ndone\n") as listener:
+        done = cprof("trigger", os.getpid(), "--steps", 3, "--from", 5)
+    assert (done.returncode, done.stdout, listener.asked) == (0, "/x.json\n", ["window steps=3 from=5\n"])
+    assert done.stderr == f"cprof: process {os.getpid()}: records 3 steps from step 7 on (it was behind step 5 already)\n"
+
+
+def test_ranks_meet_at_a_step_that_all_of_them_reach():
+    """a and b are of one job, c and f of another one, d is far from all, e has not marked a step. The fastest makes 20 a second."""
+    before = {name: Place(step, 100.0) for name, step in dict(a=500, b=505, c=90, d=9000, e=0, f=95).items()}
+    now = {name: Place(step, 100.5) for name, step in dict(a=510, b=515, c=99, d=9010, e=0, f=100).items()}
+    assert meeting_steps(before, now) == dict(a=537, b=537, c=122, f=122)
+    assert meeting_steps({}, {"a": Place(7, 1.0), "b": Place(7, 1.0)}) == dict(a=9, b=9)
+    assert meeting_steps({}, {}) == {}
 
 
 @pytest.mark.parametrize("value", ["inf", "1e300", "5"])
@@ -249,6 +270,22 @@ def test_trigger_waits_for_any_time(value):
     with Listener("opens step=1 seconds=2\n", "trace /x.json\ndone\n") as listener:
         done = cprof("trigger", os.getpid(), "--seconds", "86400", "--timeout", value)
     assert (done.returncode, done.stdout) == (0, "/x.json\n") and listener.asked == ["window seconds=86400.000\n"]
+
+
+def test_trigger_of_ranks_that_are_some_steps_apart(tmp_path):
+    """Their traces are of the same steps."""
+    code = "time.sleep(float(sys.argv[1]))\nfor i in range(400):\n    push(b'work'); time.sleep(0.3); pop(); step()\n"
+    with contextlib.ExitStack() as stack:
+        ranks = [stack.enter_context(support.Running(support.python(code, str(rank * 0.9)), tmp_path / str(rank), SKIP_FIRST=100000, TRIGGER="socket"))
+                 for rank in range(3)]
+        for rank in ranks:
+            support.wait_until(lambda: re.search("step=[1-9]", cprof("trigger", rank.process.pid, "--status").stdout), "its first step")
+        done = cprof("trigger", *(rank.process.pid for rank in ranks), "--steps", 3)
+        assert done.returncode == 0 and "behind" not in done.stderr, done.stderr
+        steps = [support.step_numbers(support.load(path)) for path in done.stdout.split()]
+        assert len(steps) == 3 and len(steps[0]) == 3 and steps[0] == steps[1] == steps[2], done.stderr
+        for rank in ranks:
+            rank.end(signal.SIGKILL)
 
 
 def test_trigger_of_a_running_program(tmp_path):

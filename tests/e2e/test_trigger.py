@@ -136,6 +136,47 @@ to(90)
     assert result.complaints == []
 
 
+def test_socket_window_from_a_step_on(tmp_path):
+    """Several wait for their steps: what meets is one window. Where the step has begun already it is the next one."""
+    with loop(tmp_path, "socket", ACTIVE=2) as p:
+        step = int(re.search(r"step=(\d+)", wait_socket(p.process.pid)).group(1)) + 150  # 3 s: four requests are taken by then
+        clients = [Client(p.process.pid, request) for request in
+                   (f"window steps=3 from={step}", f"window from={step + 3}", f"window from={step + 20} steps=1", "window from=1 steps=2")]
+        told = [client.line() for client in clients]
+        assert told[:3] == [f"opens step={step} steps=3", f"opens step={step + 3} steps=2", f"opens step={step + 20} steps=1"]
+        late = int(re.fullmatch(r"opens step=(\d+) steps=2", told[3]).group(1))
+        ends = [client.rest() for client in clients]
+        assert ends[0] == ends[1] and all(end[-1] == "done" for end in ends)
+        steps = [step_numbers(load(end[0].removeprefix("trace "))) for end in (ends[0], ends[2], ends[3])]
+        assert steps == [list(range(step, step + 5)), [step + 20], [late, late + 1]] and late < step
+        waiting = Client(p.process.pid, "window from=1000000000")
+        assert waiting.line() == "opens step=1000000000 steps=2"
+        p.say()
+        assert waiting.rest() == ["error the program ends; no trace was written"]
+        assert p.end().complaints == []
+
+
+def test_a_window_from_a_step_in_the_schedules_own(tmp_path):
+    """It is recorded whole, whatever the schedule says meanwhile."""
+    code = """
+def to(n):
+    while _c.cprof_step_number() < n: steps(1, 0.02)
+to(3); print("waits", flush=True); sys.stdin.readline()
+to(60)
+"""
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", WAIT=27, WARMUP=1, ACTIVE=4, REPEAT=1) as p:
+        p.wait_for("waits")
+        wait_socket(p.process.pid)
+        client = Client(p.process.pid, "window steps=6 from=30")
+        assert client.line() == "opens step=30 steps=6"
+        p.say()
+        lines = client.rest()
+        result = p.end()
+    recorded = sorted(step for path in result.traces for step in step_numbers(load(path)))
+    assert recorded == list(range(28, 36)) and lines[1:] == ["done"]
+    assert set(range(30, 36)) <= set(step_numbers(load(lines[0].removeprefix("trace "))))
+
+
 def test_while_a_window_is_open(tmp_path):
     """The answer says so, and its trace is told; the window is what it would have been."""
     with loop(tmp_path, "socket") as p:
@@ -152,8 +193,8 @@ def test_bad_requests_and_clients_that_leave(tmp_path):
     with loop(tmp_path, "socket") as p:
         pid = p.process.pid
         wait_socket(pid)
-        assert ask(pid, "window steps=0") == ["error a window takes steps=N or seconds=S"]
-        assert ask(pid, "stop") == ["error known requests: window [steps=N | seconds=S], status"]
+        assert ask(pid, "window steps=0") == ["error a window takes steps=N and from=K, or seconds=S"]
+        assert ask(pid, "stop") == ["error known requests: window [steps=N] [from=K], window seconds=S, status"]
         assert ask(pid, "x" * 300) == ["error the line is too long"]
         left = Client(pid, "window steps=2")
         left.line()

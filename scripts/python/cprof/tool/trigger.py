@@ -3,14 +3,19 @@
 
     cprof trigger 4711 --steps 3
     cprof trigger --all-ranks --seconds 2
+    srun cprof trigger --all-ranks --from 5000 --steps 3
 
 The programs must run under CPROF_TRIGGER=socket (cprof run --trigger socket). Only processes of this user on this machine
-are asked; on several machines run the command on each (srun, mpirun). Each trace's path is printed when it is whole. After
-^C the windows go on.
+are asked; on several machines run the command on each (srun, mpirun), with --from. Each trace's path is printed when it is
+whole. After ^C the windows go on.
+
+Several processes that are near the same step are asked to begin with one that all of them reach in about a second, so that
+their traces are of the same steps; --from names that step.
 
 The exit code is 2 when one of them could not record."""
 
 import argparse
+import math
 import os
 import re
 import selectors
@@ -26,6 +31,10 @@ HELP = "record a window in a running program"
 LINE_MOST = 8192
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86400  # preload/trigger.c
 WAIT_MOST_S = 3600.0                        # at a time: select() takes no more than some weeks
+LOOK_S = 0.3                                # between two looks at where ranks are: longer than they let a client wait
+ANSWER_S = 5.0                              # for that
+MEETING_S = 1.0                             # until a request has reached all of them
+STEPS_MOST, STEP_MOST = 2**31 - 1, (2**63 - 1) // 2  # preload/trigger.c, preload/demands.h
 LISTENING = re.compile(r"@(cprof-\d+-\d+)$")  # preload/trigger.h has the protocol
 
 
@@ -34,16 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pids", nargs="*", type=int, metavar="PID", help="a process")
     parser.add_argument("--all-ranks", "-a", action="store_true", help="every process of this user that listens")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, metavar="N", help="N whole steps, beginning with the next")
-    length.add_argument("--seconds", type=float, metavar="S", help="from now on (default: as many steps as --active said)")
+    length.add_argument("--steps", type=int, metavar="N", help="N whole steps (default: as many as --active said)")
+    parser.add_argument("--from", dest="first", type=int, metavar="K",
+                        help="begin with step K (default: with the next, for several processes with one that all of them reach)")
+    length.add_argument("--seconds", type=float, metavar="S", help="from now on")
     length.add_argument("--status", action="store_true", help="only say where the processes stand")
     parser.add_argument("--timeout", type=float, metavar="S", help="do not wait longer for the traces")
 
 
 class Peer(NamedTuple):
-    """A process that was asked."""
+    """A process that is asked."""
     pid: int
     connection: socket.socket
+    first: Optional[int] = None  # the step that it is asked to begin with
+
+
+class Target(NamedTuple):
+    """Where a process listens; its pid, where the user named it."""
+    address: str
+    pid: Optional[int]
 
 
 def _address_of(pid: int) -> str:
@@ -85,32 +103,113 @@ def listening() -> List[str]:
         return []
 
 
-def _peers(args: argparse.Namespace) -> Iterator[Peer]:
-    for pid in args.pids:
-        peer = _connect(_address_of(pid), pid)
-        if peer is None:
+def _targets(args: argparse.Namespace) -> List[Target]:
+    named = [Target(_address_of(pid), pid) for pid in args.pids]
+    others = listening() if args.all_ranks else []
+    return named + [Target(address, None) for address in others if address not in {target.address for target in named}]
+
+
+def _peers(targets: List[Target], meeting: Dict[str, int]) -> Iterator[Peer]:
+    for address, pid in targets:
+        peer = _connect(address, pid)
+        if peer is not None:
+            yield peer._replace(first=meeting.get(address))
+        elif pid is not None:
             raise Problem(f"process {pid}: does not listen (is it under CPROF_TRIGGER=socket, and awake? in a container with "
                           "a network of its own, run this inside)")
-        yield peer
-    if args.all_ranks:
-        for address in listening():
-            peer = _connect(address, None)
-            if peer is not None:
-                yield peer
 
 
 def _request(args: argparse.Namespace) -> str:
+    if args.first is not None and (args.status or args.seconds is not None):
+        raise Problem("--from: only with --steps, or alone")
+    if args.first is not None and not 1 <= args.first <= STEP_MOST:
+        raise Problem(f"--from={args.first}: must be from 1 to {STEP_MOST}")
     if args.status:
         return "status"
     if args.steps is not None:
-        if args.steps < 1:
-            raise Problem(f"--steps={args.steps}: must be at least 1")
+        if not 1 <= args.steps <= STEPS_MOST:
+            raise Problem(f"--steps={args.steps}: must be at least 1" if args.steps < 1 else
+                          f"--steps={args.steps}: must be at most {STEPS_MOST}")
         return f"window steps={args.steps}"
     if args.seconds is not None:
         if not SECONDS_LEAST <= args.seconds <= SECONDS_MOST:
             raise Problem(f"--seconds={args.seconds:g}: must be from {SECONDS_LEAST} to {SECONDS_MOST}")
         return f"window seconds={args.seconds:.3f}"
     return "window"
+
+
+# ---- where ranks meet -----------------------------------------------------------------------------------------------
+
+class Place(NamedTuple):
+    """Which step a process was in, and when it said so."""
+    step: int
+    at: float
+
+
+def _step_told(peer: Peer, until: float) -> Optional[Place]:
+    """What a process that was asked for its status answers; None: nothing in time."""
+    text = b""
+    try:
+        while b"\n" not in text and len(text) < LINE_MOST:
+            peer.connection.settimeout(max(until - time.monotonic(), 0.01))
+            data = peer.connection.recv(4096)
+            if not data:
+                break
+            text += data
+    except OSError:
+        return None
+    found = re.match(rb"status .*\bstep=(\d+)\b", text)
+    return Place(int(found[1]), time.monotonic()) if found else None
+
+
+def _look(targets: List[Target]) -> Dict[str, Place]:
+    """Where the processes are that answer."""
+    peers = {}
+    for target in targets:
+        peer = _connect(*target)
+        if peer is not None:
+            peers[target.address] = peer
+    for peer in peers.values():
+        try:
+            peer.connection.sendall(b"status\n")
+        except OSError:
+            pass  # it does not answer, then
+    until = time.monotonic() + ANSWER_S
+    places = {}
+    for address, peer in peers.items():
+        place = _step_told(peer, until)
+        peer.connection.close()
+        if place is not None:
+            places[address] = place
+    return places
+
+
+def meeting_steps(before: Dict[str, Place], now: Dict[str, Place]) -> Dict[str, int]:
+    """For each process that is near the step of others: the step that all of these reach in about a second. They may be of
+    several jobs, each with its own."""
+    paces = [(now[a].step - before[a].step) / max(now[a].at - before[a].at, 1e-3) for a in now if a in before]
+    ahead = math.ceil(max(paces, default=0.0) * MEETING_S) + 2  # the step being run may end at once, and the next has begun then
+    groups: List[List[str]] = []
+    for address in sorted((a for a in now if now[a].step > 0), key=lambda a: now[a].step):
+        if groups and now[address].step - now[groups[-1][-1]].step <= ahead:
+            groups[-1].append(address)
+        else:
+            groups.append([address])
+    return {address: now[group[-1]].step + ahead for group in groups if len(group) > 1 for address in group}
+
+
+def _meeting(args: argparse.Namespace, targets: List[Target]) -> Dict[str, int]:
+    """The step with which each is asked to begin, by address; none: with the next."""
+    if args.first is not None:
+        return {target.address: args.first for target in targets}
+    if args.status or args.seconds is not None or len(targets) < 2:
+        return {}
+    before = _look(targets)
+    time.sleep(LOOK_S)
+    return meeting_steps(before, _look(targets))
+
+
+# ---- asking ---------------------------------------------------------------------------------------------------------
 
 
 class _Answers:
@@ -159,7 +258,7 @@ class _Answers:
         elif word == "status":
             print(printable(text), flush=True)
         elif word in ("open", "opens"):
-            note(f"process {peer.pid}: {_opening(word, text)}")
+            note(f"process {peer.pid}: {_opening(word, text, peer.first)}")
         elif word == "error":
             self._fail(peer, text)
         if word in ("done", "status", "error"):
@@ -170,15 +269,16 @@ class _Answers:
         note(f"process {peer.pid}: {printable(text)}")
 
 
-def _opening(word: str, text: str) -> str:
-    """`step=7 steps=3` in words."""
+def _opening(word: str, text: str, first: Optional[int]) -> str:
+    """`step=7 steps=3` in words. first: what was asked for."""
     values = dict(pair.split("=", 1) for pair in text.split() if "=" in pair)
     step = printable(values.get("step", "?"))
     if word == "open":
         return f"records already, in step {step}: its trace follows"
     if "seconds" in values:
         return f"records from now on, in step {step}, for {printable(values['seconds'])} s"
-    return f"records {printable(values.get('steps', '?'))} steps from step {step} on"
+    late = f" (it was behind step {first} already)" if first is not None and step != str(first) else ""
+    return f"records {printable(values.get('steps', '?'))} steps from step {step} on{late}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -188,13 +288,15 @@ def run(args: argparse.Namespace) -> int:
         raise Problem("say which process, or --all-ranks")
     if args.timeout is not None and not args.timeout >= 0:
         raise Problem(f"--timeout={args.timeout:g}: must be 0 or more")
-    peers = list(_peers(args))
+    targets = _targets(args)
+    peers = list(_peers(targets, _meeting(args, targets)))
     if not peers:
         raise Problem("no process of this user listens (is the program under CPROF_TRIGGER=socket, and awake?)")
     answers = _Answers(peers)
-    for peer in peers:  # all of them before the first answer: ranks are to record the same steps
+    for peer in peers:  # all of them before the first answer: they are to begin together
+        first = "" if peer.first is None else f" from={peer.first}"
         try:
-            peer.connection.sendall(request.encode() + b"\n")
+            peer.connection.sendall(f"{request}{first}\n".encode())
         except OSError as error:
             note(f"process {peer.pid}: {error.strerror}")
             answers.failed = True

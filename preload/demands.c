@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See preload/demands.h. */
+#include "preload/demands.h"
+
+bool demands_add(struct demands *d, int64_t from, int64_t steps)
+{
+    if (d->n == DEMANDS_MOST)
+        return false;
+    d->at[d->n].from = from;
+    d->at[d->n].to = from + steps;
+    d->n++;
+    return true;
+}
+
+bool demands_cover(const struct demands *d, int64_t step)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->at[i].from <= step && step < d->at[i].to)
+            return true;
+    return false;
+}
+
+void demands_forget(struct demands *d, int64_t step)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->at[i].to > step)
+            d->at[kept++] = d->at[i];
+    d->n = kept;
+}
