@@ -96,7 +96,7 @@
 /*
  * Its constructor (libtorch_cpu.so), which takes what the object keeps: a build from between two releases that keeps something else does not
  * export it. %s: "ii" or "ll", the counts of elements; "b" where it is told whether the operation is asynchronous. From the objects that g++
- * 12 makes of the headers of 2.4.1 to 2.14.1 with both ABIs; seen in the libraries of 2.7, 2.13 and 2.14.
+ * 12 makes of the headers of 2.4.1 to 2.15.0 with both ABIs; seen in the libraries of 2.7 and 2.13 to 2.15.
  */
 #define TORCH_SYM_COMMS_CXX11                                                                      \
     "_ZN5torch19ParamCommsDebugInfoC1ESt5tupleIJNSt7__cxx1112basic_stringIcSt11char_"              \

@@ -66,20 +66,15 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
-/* The versions whose rows say where a process group's fields are. */
+/* The versions whose rows say where a process group's fields are, and those of what c10d says of a transfer. */
 #define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 #if GROUPS
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#endif
-/* The same of what c10d says of a transfer; and where it says more. */
-#define COMMS      (GROUPS && TORCH_VERSION_MINOR <= 14)
-#define COMMS_MORE (COMMS && TORCH_VERSION_MINOR >= 12)
-#if COMMS
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
-/* The versions whose rows say which tensors only stand for others. */
-#define WRAPPERS (TORCH_VERSION_MAJOR < 2 || TORCH_VERSION_MINOR <= 14)
+/* Where c10d says more of a transfer. */
+#define COMMS_MORE (GROUPS && TORCH_VERSION_MINOR >= 12)
 #undef private
 #undef protected
 
@@ -165,12 +160,6 @@ template <class T> size_t find_byte(const T &object, unsigned char value)
 size_t key_bit(c10::DispatchKey key)
 {
     return static_cast<size_t>(__builtin_ctzll(c10::DispatchKeySet(key).raw_repr()));
-}
-
-/* The same of a wrapper's key, where the rows say it. */
-size_t wrapper_bit(c10::DispatchKey key)
-{
-    return print_only || WRAPPERS ? key_bit(key) : TORCH_LAYOUT_ABSENT;
 }
 
 /* A kind where kinds are an enumeration. */
@@ -278,7 +267,7 @@ void check_values()
 
 void check_comms()
 {
-#if COMMS
+#if GROUPS
     using Comms = torch::ParamCommsDebugInfo;
     using Group = decltype(Comms::pgName_);
     alignas(16) static unsigned char bytes[sizeof(Group)];
@@ -375,10 +364,10 @@ void check_tensor()
     FIELD(ti_key_set, OFFSET(TensorImpl, key_set_));
     FIELD(key_nested, key_bit(c10::DispatchKey::NestedTensor));
     FIELD(key_sparse, key_bit(c10::DispatchKey::Sparse));
-    FIELD(key_python, wrapper_bit(c10::DispatchKey::Python));
-    FIELD(key_vmap, wrapper_bit(c10::DispatchKey::FuncTorchBatched));
-    FIELD(key_old_vmap, wrapper_bit(c10::DispatchKey::Batched));
-    FIELD(key_grad_wrapper, wrapper_bit(c10::DispatchKey::FuncTorchGradWrapper));
+    FIELD(key_python, key_bit(c10::DispatchKey::Python));
+    FIELD(key_vmap, key_bit(c10::DispatchKey::FuncTorchBatched));
+    FIELD(key_old_vmap, key_bit(c10::DispatchKey::Batched));
+    FIELD(key_grad_wrapper, key_bit(c10::DispatchKey::FuncTorchGradWrapper));
     FIELD(st_data, OFFSET(StorageImpl, data_ptr_));
     FIELD(st_nbytes, OFFSET(StorageImpl, size_bytes_));
     FIELD(dtype_undefined, c10::ScalarType::Undefined);

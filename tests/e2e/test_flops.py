@@ -135,8 +135,6 @@ def products_of_a_step(what, folder):
 @pytest.mark.parametrize("what", STAND_FOR_OTHERS)
 def test_tensors_that_stand_for_others_are_counted_inside(what, tmp_path):
     """What is computed counts, not the shape that the program sees: of a DTensor this rank's part, of vmap's tensors all samples."""
-    if torch.__version__.startswith("2.15"):
-        pytest.skip("preload/torch_layout.def does not know the keys of 2.15")
     if what == "tensor_parallel":
         pytest.importorskip("torch.distributed.tensor.parallel", reason="this torch has no tensor parallelism")
     products, trace = products_of_a_step(what, tmp_path)
