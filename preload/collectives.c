@@ -29,10 +29,10 @@ struct communicator {
 /* What a transfer moves, once its communicator is known. */
 struct amount {
     const char *name;
-    const char *dtype; /* NULL: none, or several */
-    uint64_t in, out;  /* elements */
-    uint64_t bytes;    /* of the larger side, as nccl-tests counts */
-    bool known;        /* the element's size is */
+    const char *dtype;   /* NULL: none, or several */
+    uint64_t in, out;    /* elements */
+    uint64_t bytes : 63; /* of the larger side, as nccl-tests counts */
+    uint64_t known : 1;  /* the element's size is; in one word, for the thread's storage */
 };
 
 static struct callee_slot slots[COLLECTIVE_COUNT];
@@ -55,11 +55,10 @@ static const struct resolve_library libraries[FAMILY_COUNT] = {
 
 /* What is collected between the outermost ncclGroupStart() and its end. */
 static __thread struct {
-    uint16_t depth;
-    /* Transfers that the thread is in. A library may make one by calling another of its own, as ncclBcast() does by ncclBroadcast(): that is how
-     * the first one is done, and is no transfer more. */
-    uint16_t under_way;
-    uint32_t transfers;
+    uint32_t depth, transfers;
+    /* The transfer that the thread is in, on its stack, or NULL. A library may make one by calling another of its own, as ncclBcast() does by
+     * ncclBroadcast(): that is how the first one is done, and is no transfer more. */
+    const struct collective_call *under_way;
     struct amount sum;
 } group;
 
@@ -89,15 +88,50 @@ static int ask(enum question which, const void *handle, const void *caller)
     return f && f(handle, &answer) == 0 ? answer : -1;
 }
 
+static struct callee_slot open_mpi_slot, mpich_slot;
+
+/* Open MPI's MPI_DATATYPE_NULL; NULL: it is another library. */
+static const void *open_mpi_null(const void *caller)
+{
+    return callee_find(&open_mpi_slot, "ompi_mpi_datatype_null", &libraries[FAMILY_MPI], caller);
+}
+
+/* Whether handles are ints, as in MPICH and those that share its ABI, which say so by a function that its mpi.h names. */
+static bool has_int_handles(const void *caller)
+{
+    if (callee_in_front(&open_mpi_slot, caller))
+        return false;
+    return callee_in_front(&mpich_slot, caller) ||
+           (!open_mpi_null(caller) &&
+            callee_find(&mpich_slot, "MPIR_Dup_fn", &libraries[FAMILY_MPI], caller));
+}
+
+/* Of an int that is passed in a slot of the stack the upper half is not said. */
+static const void *low_half(const void *handle)
+{
+    return (const void *)(uintptr_t)(uint32_t)(uintptr_t)handle;
+}
+
+static void read_handles(struct collective *what, const void *caller)
+{
+    bool ints = has_int_handles(caller);
+    if (what->comm_at && ints) {
+        uint32_t handle;
+        memcpy(&handle, what->comm_at, sizeof handle);
+        what->comm = (const void *)(uintptr_t)handle;
+    } else if (what->comm_at) {
+        memcpy(&what->comm, what->comm_at, sizeof what->comm);
+    } else if (ints) {
+        what->comm = low_half(what->comm);
+        what->type = low_half(what->type);
+    }
+}
+
 /* MPI_DATATYPE_NULL, about which no question may be asked: errors are fatal by default. */
 static bool is_null_type(const void *type, const void *caller)
 {
-    static struct callee_slot open_mpi;
-    if ((uint32_t)(uintptr_t)type == 0x0c000000u) /* mpi.h of MPICH */
-        return true;
-    const void *null =
-        callee_find(&open_mpi, "ompi_mpi_datatype_null", &libraries[FAMILY_MPI], caller);
-    return !type || type == null;
+    return !type || type == (has_int_handles(caller) ? (const void *)0x0c000000 /* its mpi.h */
+                                                     : open_mpi_null(caller));
 }
 
 /* ---- communicators --------------------------------------------------------------------------------------- */
@@ -184,7 +218,7 @@ static uint64_t element_size(enum collective_family family, const struct collect
         return known ? nccl_types[what->dtype].bytes : 0;
     }
     *name = NULL;
-    if (what->type == NULL || is_null_type(what->type, caller))
+    if (is_null_type(what->type, caller))
         return 0;
     int size = ask(MPI_TYPE, what->type, caller);
     return size > 0 ? (uint64_t)size : 0;
@@ -468,24 +502,44 @@ static void note_role(const struct collective *what)
         forget(what->comm);
 }
 
-void collective_begin(struct collective_call *call, enum collective_id id,
-                      const struct collective *what, const void *caller)
+/* The transfer that the thread is said to be in was left by longjmp() or an exception, out of a handler of errors: the stack grows down, and has
+ * come back to where it was called or above. */
+static __attribute__((noinline)) void leave_behind(void)
+{
+    struct thread_log *log = thread_log_self;
+    uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_relaxed) : 0;
+    for (uint32_t i = depth; i-- > 0;) {
+        if (span_key(&log->spans[i]) != group.under_way)
+            continue;
+        span_add_flags(&log->spans[i], REC_UNFINISHED);
+        span_close(log, group.under_way);
+        break;
+    }
+    group.under_way = NULL;
+}
+
+void collective_begin(struct collective_call *call, enum collective_id id, struct collective *what,
+                      const void *caller)
 {
     bool entered = guard_enter();
     call->log = NULL;
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
-    call->part = group.under_way > 0;
-    if (call->real && what->role == ROLE_TRANSFER)
-        group.under_way++;
+    if (entered && group.under_way && call >= group.under_way)
+        leave_behind();
+    call->part = group.under_way != NULL;
+    if (call->real && what->role == ROLE_TRANSFER && !call->part)
+        group.under_way = call;
     if (entered) {
         if (call->real && !call->part) {
             cprof_wake_once(WAKE_COLLECTIVE);
+            if (families[id] == FAMILY_MPI)
+                read_handles(what, caller);
             note_role(what);
             /* Transfers are numbered whether or not they are recorded: ranks that record other steps have the same numbers. */
             struct communicator *c =
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed) : 0;
-            if (gate_open(GATE_CALLS))
+            if (gate_open(GATE_SPANS))
                 open_span(call, id, what, c, number, caller);
         }
         guard_leave();
@@ -494,8 +548,8 @@ void collective_begin(struct collective_call *call, enum collective_id id,
 
 void collective_end(struct collective_call *call, const struct collective *what)
 {
-    if (what->role == ROLE_TRANSFER)
-        group.under_way--;
+    if (group.under_way == call)
+        group.under_way = NULL;
     if (call->part || (!call->log && what->role != ROLE_GROUP_END))
         return;
     if (guard_enter()) {
@@ -634,22 +688,21 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
     return (uint32_t)(to.at - out);
 }
 
-static bool begins(const struct torch_text *text, const char *with)
+static bool is(const struct torch_text *text, const char *what)
 {
-    size_t len = strlen(with);
-    return text->len >= len && memcmp(text->at, with, len) == 0;
+    return text->len == strlen(what) && memcmp(text->at, what, text->len) == 0;
 }
 
-/* Rank in the world of the other side of a send or recv, whose rank in the group stands for the own one. */
+/* Rank in the world of the other side of a send or recv, whose rank in the group stands for the own one. It is known where the group's ranks
+ * are listed: not where they lie at odd distances. */
 static void put_other_side(struct args *to, const struct torch_comms *comms)
 {
-    int64_t other = comms->start + (int64_t)comms->stride * comms->rank;
-    if (comms->start < 0)
+    if (comms->rank < 0 || (size_t)comms->rank >= comms->ranks.count)
         return;
-    if (begins(&comms->name, "send"))
-        put_int(to, "Dst Rank", other);
-    else if (begins(&comms->name, "recv"))
-        put_int(to, "Src Rank", other);
+    if (is(&comms->name, "send"))
+        put_int(to, "Dst Rank", comms->ranks.at[comms->rank]);
+    else if (is(&comms->name, "recv"))
+        put_int(to, "Src Rank", comms->ranks.at[comms->rank]);
 }
 
 uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *shapes, uint32_t n,

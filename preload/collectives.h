@@ -42,6 +42,7 @@ struct collective {
     int dtype;                         /* ncclDataType_t */
     const void *type;                  /* MPI_Datatype: a pointer or, in the low half, an int */
     const void *comm;                  /* communicator: the same */
+    const void *comm_at;               /* of MPI's ROLE_DESTROY: where it stands; or NULL */
     const int *counts_in, *counts_out; /* instead of count: one for each rank; or NULL */
     int peer;
     int size, rank;  /* of ROLE_INIT */
@@ -64,10 +65,10 @@ struct collective_call {
     bool part;              /* a library makes it inside a transfer of its own */
 };
 
-/* Before the real call: finds it, wakes cprof, opens the span when spans are recorded. `caller` is the wrapper's return address.
- * Keeps errno. */
-void collective_begin(struct collective_call *call, enum collective_id id,
-                      const struct collective *what, const void *caller);
+/* Before the real call: finds it, wakes cprof, opens the span when spans are recorded. `caller` is the wrapper's return address. Cuts the
+ * handles in `what` that are an int. Keeps errno. */
+void collective_begin(struct collective_call *call, enum collective_id id, struct collective *what,
+                      const void *caller);
 
 /* After it, on the same thread. Keeps errno as the real call left it. */
 void collective_end(struct collective_call *call, const struct collective *what);

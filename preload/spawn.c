@@ -56,6 +56,8 @@ struct spawn {
     bool cut;          /* the rest of a line that was too long is dropped */
     bool stopped;      /* nobody takes lines */
     int input, output; /* the program's, while it starts */
+    int feed;          /* the other end of its input; -1: it has all of it */
+    size_t fed;        /* bytes of the input that are on their way */
     struct {
         char prefix[PREFIX_BYTES];
         char text[LINE_MOST + 1];
@@ -223,18 +225,32 @@ APART static bool helper_read(struct spawn *s, int fd, long *got)
     return *got > 0;
 }
 
-/* Stdin of the program: the input in a pipe, or /dev/null. Negative: an errno value. */
+/* Stdin of the program: a pipe, or /dev/null. Negative: an errno value. */
 APART static int helper_input(struct spawn *s)
 {
     int ends[2];
+    s->feed = -1;
     if (!s->request.input)
         return (int)RAW(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC, 0, 0);
     long error = RAW(SYS_pipe2, ends, O_CLOEXEC, 0, 0, 0);
     if (error)
         return (int)error;
-    RAW(SYS_write, ends[1], s->request.input, s->request.input_len, 0, 0);
-    RAW(SYS_close, ends[1], 0, 0, 0, 0);
+    RAW(SYS_fcntl, ends[1], F_SETFL, O_NONBLOCK, 0, 0);
+    s->feed = ends[1];
     return ends[0];
+}
+
+/* As much of the input as the pipe takes now: of a user with many pipes that is a page (pipe(7), pipe-user-pages-soft). */
+APART static void helper_feed(struct spawn *s)
+{
+    size_t left = s->request.input_len - s->fed;
+    long put = left ? RAW(SYS_write, s->feed, s->request.input + s->fed, left, 0, 0) : 0;
+    if (put > 0)
+        s->fed += (size_t)put;
+    if (s->fed < s->request.input_len && (put > 0 || put == -EAGAIN || put == -EINTR))
+        return;
+    RAW(SYS_close, s->feed, 0, 0, 0, 0); /* it has all, or wants no more */
+    s->feed = -1;
 }
 
 /* Until the program has ended; what it has started may go on, but its output is not waited for. */
@@ -242,11 +258,14 @@ APART static void helper_watch(struct spawn *s, long program, int fd)
 {
     bool open = true, killed = false;
     for (;;) {
-        struct pollfd look = {.fd = open ? fd : -1, .events = POLLIN};
-        struct timespec wait = {.tv_nsec = (open ? LOOK_MS : CLOSED_MS) * 1000000};
-        long got = 0;
-        if (RAW(SYS_ppoll, &look, 1, &wait, NULL, 0) > 0 && !helper_read(s, fd, &got) && got == 0)
+        struct pollfd look[2] = {{.fd = open ? fd : -1, .events = POLLIN},
+                                 {.fd = s->feed, .events = POLLOUT}};
+        struct timespec wait = {.tv_nsec = (open || s->feed >= 0 ? LOOK_MS : CLOSED_MS) * 1000000};
+        long got = 0, ready = RAW(SYS_ppoll, look, 2, &wait, NULL, 0);
+        if (ready > 0 && look[0].revents && !helper_read(s, fd, &got) && got == 0)
             open = false;
+        if (ready > 0 && look[1].revents)
+            helper_feed(s);
         if (!killed && atomic_load_explicit(&s->kill, memory_order_relaxed)) {
             RAW(SYS_kill, -program, SIGKILL, 0, 0, 0);
             killed = true;

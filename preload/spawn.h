@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 enum {
-    SPAWN_INPUT_MOST = 32768, /* what a pipe takes without a reader, on every kernel */
-    SPAWN_TEXT_SIZE = 1024,   /* of the output that is kept, with its NUL */
-    SPAWN_MODEST_S = 60       /* of a processor's time */
+    SPAWN_INPUT_MOST = 131072,
+    SPAWN_TEXT_SIZE = 1024, /* of the output that is kept, with its NUL */
+    SPAWN_MODEST_S = 60     /* of a processor's time */
 };
 
 #define SPAWN_MODEST_BYTES (UINT64_C(2) << 30) /* of memory of its own */

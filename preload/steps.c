@@ -532,6 +532,7 @@ static void serve(const struct request *given)
         unlock();
     else
         serve_waiting();
+    torch_modules_settle();
 }
 
 /* ---- calls ---- */
@@ -566,6 +567,7 @@ void steps_start(const struct config *given, bool keep_unmarked)
     keep = edge.keep;
     running = true;
     unlock();
+    torch_modules_settle();
 }
 
 bool steps_listen_to(enum step_source source)

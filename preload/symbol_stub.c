@@ -69,7 +69,7 @@ __asm__(
     "    .cfi_def_cfa_register %rbp\n"
     "    pushq %r11\n"
     "    pushq %r10\n"
-    /* at the very top of a stack there is less to copy: the page behind it may not be there */
+    /* at the very top of a stack there is less to copy: the page behind it may not be there, or be the guard of another stack */
     "    leaq 271(%rbp), %r11\n"
     "    xorq %rbp, %r11\n"
     "    shrq $12, %r11\n"
@@ -79,21 +79,20 @@ __asm__(
     "    pushq %rsi\n"
     "    pushq %rdx\n"
     "    pushq %rcx\n"
-    "    pushq %rcx\n"
-    "    leaq 271(%rbp), %rdi\n"
-    "    andq $-4096, %rdi\n"
-    "    movl $1, %esi\n"
-    "    movq %rsp, %rdx\n"
-    "    movl $27, %eax\n" /* mincore */
+    "    movl $-1, %edi\n" /* no way to change the mask: it is read, and that is all */
+    "    leaq 271(%rbp), %rsi\n"
+    "    andq $-4096, %rsi\n"
+    "    xorl %edx, %edx\n"
+    "    movl $8, %r10d\n"
+    "    movl $14, %eax\n" /* rt_sigprocmask */
     "    syscall\n"
     "    movl %eax, %r11d\n"
-    "    popq %rcx\n"
     "    popq %rcx\n"
     "    popq %rdx\n"
     "    popq %rsi\n"
     "    popq %rdi\n"
     "    popq %rax\n"
-    "    cmpl $-12, %r11d\n" /* ENOMEM */
+    "    cmpl $-14, %r11d\n" /* EFAULT; else EINVAL */
     "    je 2f\n"
     "1:\n"
     ".set symbol_offset, 264\n"
@@ -183,16 +182,19 @@ __asm__(
     "    lsr x10, x10, #12\n"
     "    cbz x10, 1f\n"
     "    stp x0, x1, [sp, #-48]!\n"
-    "    stp x2, x8, [sp, #16]\n"
-    "    and x0, x9, #-4096\n"
-    "    mov x1, #1\n"
-    "    add x2, sp, #32\n"
-    "    mov x8, #232\n" /* mincore */
+    "    stp x2, x3, [sp, #16]\n"
+    "    str x8, [sp, #32]\n"
+    "    mov x0, #-1\n" /* as above */
+    "    and x1, x9, #-4096\n"
+    "    mov x2, #0\n"
+    "    mov x3, #8\n"
+    "    mov x8, #135\n" /* rt_sigprocmask */
     "    svc #0\n"
     "    mov x10, x0\n"
-    "    ldp x2, x8, [sp, #16]\n"
+    "    ldr x8, [sp, #32]\n"
+    "    ldp x2, x3, [sp, #16]\n"
     "    ldp x0, x1, [sp], #48\n"
-    "    cmn x10, #12\n" /* ENOMEM; EINVAL where pages are larger: the same page, it is there */
+    "    cmn x10, #14\n" /* EFAULT; else EINVAL, also where pages are larger: the same page, it is there */
     "    b.eq 2f\n"
     "1:  sub sp, sp, #256\n"
     ".set symbol_offset, 0\n"

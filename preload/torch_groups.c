@@ -14,6 +14,8 @@
 static struct {
     _Atomic(const void *) tensor; /* NULL: none; &busy: a thread fills or empties it */
     struct torch_group group;     /* of the thread that made it busy */
+    bool
+        several; /* the tensor was asked to be sent in another group, too: which begins first is not known */
 } pending[PENDING];
 
 static const char busy;
@@ -108,8 +110,10 @@ void torch_groups_note(const void *function, const char *name)
     if (!tensor)
         return;
     unsigned at = place_of(tensor);
-    if (atomic_exchange(&pending[at].tensor, &busy) == &busy)
+    const void *there = atomic_exchange(&pending[at].tensor, &busy);
+    if (there == &busy)
         return;
+    pending[at].several = there == tensor && pending[at].group.group != group.group;
     pending[at].group = group;
     atomic_store_explicit(&pending[at].tensor, tensor, memory_order_release);
 }
@@ -123,6 +127,7 @@ bool torch_groups_take(const void *function, struct torch_group *out)
     if (!tensor || !atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
         return false;
     *out = pending[at].group;
+    bool known = !pending[at].several;
     atomic_store_explicit(&pending[at].tensor, NULL, memory_order_release);
-    return true;
+    return known;
 }

@@ -23,10 +23,11 @@
 bool torch_modules_wanted;
 _Atomic uint32_t torch_modules_times;
 
-static _Atomic bool on;     /* the hooks are to stand in torch; stepping thread */
-static _Atomic bool stand;  /* they do; main thread */
-static _Atomic bool queued; /* a change is under way; any thread */
-static _Atomic bool broken; /* off for good */
+static _Atomic bool on;       /* the hooks are to stand in torch; stepping thread */
+static _Atomic bool stand;    /* they do; main thread */
+static _Atomic bool queued;   /* a change is under way; any thread */
+static _Atomic bool switched; /* `on` was set since torch_modules_settle() was called; any thread */
+static _Atomic bool broken;   /* off for good */
 static _Atomic uint64_t tried_ns;
 /* this torch runs no hook when forward() raises (before 2.0); under the GIL */
 static bool stale_ends;
@@ -59,7 +60,10 @@ static struct {
     void (*decrease)(object *o);
     void (*print_error)(void);
     void (*clear_error)(void);
-    object *none;
+    int (*error_is)(object *type);
+    void (*set_error)(object *type, object *value);
+    object *(*type_of)(object *o);
+    object *none, *exception;
 } py;
 
 /* False: this is no CPython as known. */
@@ -80,11 +84,16 @@ static bool find_python(void)
     FIND(decrease, "Py_DecRef");
     FIND(print_error, "PyErr_Print");
     FIND(clear_error, "PyErr_Clear");
+    FIND(error_is, "PyErr_ExceptionMatches");
+    FIND(set_error, "PyErr_SetObject");
+    FIND(type_of, "PyObject_Type");
     FIND(none, "_Py_NoneStruct");
+    object **exception = dlsym(RTLD_DEFAULT, "PyExc_Exception");
+    py.exception = exception ? *exception : NULL;
 #undef FIND
     return py.new_function && py.new_dict && py.set_item && py.get_item && py.builtins && py.run &&
            py.call && py.text && py.new_text && py.as_pointer && py.increase && py.decrease &&
-           py.clear_error && py.none;
+           py.clear_error && py.error_is && py.set_error && py.type_of && py.none && py.exception;
 }
 
 static object *return_none(void)
@@ -179,6 +188,7 @@ static const char glue[] =
     "    def dead(ref):\n"
     "        forget(key)\n"
     "        refs.pop(key, None)\n"
+    "        searched.pop(key, None)\n"
     "    refs[key] = weakref.ref(module, dead)\n"
     "    know(key, path)\n"
     "def learn_below(top, path):\n"
@@ -187,7 +197,16 @@ static const char glue[] =
     "def called(module):\n" /* what TorchScript was made of; a module is never asked for what it lacks: its __getattr__ is the program's */
     "    name = module.original_name if hasattr(type(module), 'original_name') else None\n"
     "    return name if isinstance(name, str) else type(module).__name__\n"
-    "def ask(module, parent, path):\n" /* a module is called whose path is not known; parent: the one that calls it */
+    "def of_signal(error):\n" /* the program's handler of a signal that came just now raised it */
+    "    signal = sys.modules.get('signal')\n"
+    "    codes = [getattr(signal.getsignal(n), '__code__', None) for n in range(1, signal.NSIG)] "
+    "if signal else []\n"
+    "    step = error.__traceback__\n"
+    "    while step is not None and step.tb_frame.f_code not in codes:\n"
+    "        step = step.tb_next\n"
+    "    return step is not None\n"
+    "def ask(module, parent, path):\n" /* a module is called whose path is not known; parent: the one that calls it. Returns what the program is
+                                          to get raised */
     "    own = type(module).__name__\n"
     "    try:\n"
     "        own = called(module)\n"
@@ -199,8 +218,9 @@ static const char glue[] =
     "            learn_below(parent, path)\n"
     "        if id(module) not in refs:\n"
     "            learn(module, path + '.(' + own + ')')\n"
-    "    except Exception:\n"
-    "        learn(module, own if path is None else path + '.(' + own + ')')\n";
+    "    except Exception as error:\n"
+    "        learn(module, own if path is None else path + '.(' + own + ')')\n"
+    "        return error if of_signal(error) else None\n";
 
 static object *ask_python, *arm_python, *disarm_python;
 
@@ -292,9 +312,28 @@ static void close_stale(struct thread_log *log, const void *module)
     }
 }
 
-static uint32_t path_of(const struct thread_log *log, object *module)
+/* What Python says while it is asked is ours, but for what a handler of a signal raised, and ^C: that is left to be raised. */
+static bool raises(object *answer)
+{
+    if (answer && answer != py.none) {
+        object *type = py.type_of(answer);
+        py.set_error(type, answer);
+        py.decrease(type);
+        return true;
+    }
+    if (answer)
+        return false;
+    if (!py.error_is(py.exception))
+        return true;
+    py.clear_error();
+    return false;
+}
+
+/* 0: not known, or, where *raised, an exception is set. */
+static uint32_t path_of(const struct thread_log *log, object *module, bool *raised)
 {
     uint32_t id = module_table_find(module);
+    *raised = false;
     if (id != 0)
         return id;
     const struct open_span *parent = open_module(log);
@@ -304,11 +343,10 @@ static uint32_t path_of(const struct thread_log *log, object *module)
                            path ? path : py.none, NULL);
     if (path)
         py.decrease(path);
+    *raised = raises(done);
     if (done)
         py.decrease(done);
-    else
-        py.clear_error();
-    return module_table_find(module);
+    return *raised ? 0 : module_table_find(module);
 }
 
 static object *before(object *self, object *const *args, intptr_t n)
@@ -321,7 +359,11 @@ static object *before(object *self, object *const *args, intptr_t n)
     if (stale_ends)
         close_stale(log, args[0]);
     guard_leave();
-    uint32_t len = 0, id = path_of(log, args[0]); /* runs Python, and what that frees is seen */
+    bool raised;
+    uint32_t len = 0;
+    uint32_t id = path_of(log, args[0], &raised); /* runs Python, and what that frees is seen */
+    if (raised)
+        return NULL;
     const char *path = modules_path(id, &len);
     if (!path || !guard_enter())
         return return_none();
@@ -422,7 +464,7 @@ static int change(void *unused)
     return 0;
 }
 
-/* Has the change made; under the lock of the step's edge, too. */
+/* Has the change made. Since CPython 3.13 that may wait for a mutex of the interpreter, and give the interpreter's lock away meanwhile. */
 static void ask_for_change(void)
 {
     atomic_store_explicit(&tried_ns, clock_monotonic_ns(), memory_order_relaxed);
@@ -524,7 +566,14 @@ void torch_modules_switch(bool wanted)
     if (!torch_modules_wanted)
         return;
     atomic_store(&on, wanted);
-    if (wanted != atomic_load(&stand) && !atomic_load(&broken))
+    atomic_store(&switched, true);
+}
+
+void torch_modules_settle(void)
+{
+    if (atomic_load_explicit(&switched, memory_order_relaxed) &&
+        atomic_exchange(&switched, false) && atomic_load(&on) != atomic_load(&stand) &&
+        !atomic_load(&broken))
         ask_for_change();
 }
 

@@ -17,9 +17,12 @@ extern bool torch_modules_wanted;
 /* Modules are to be recorded. Once, at wake-up, before the first torch_modules_switch(). */
 void torch_modules_start(void);
 
-/* From now on modules are to be seen, or not any more. What is changed in Python is changed a moment later, by the main thread.
- * Stepping thread, at its edge. */
+/* From now on modules are to be seen, or not any more. Stepping thread, at its edge. */
 void torch_modules_switch(bool on);
+
+/* Asks for what the last switch changes in Python: the main thread changes it a moment later. Under no lock of ours, because it may wait for the
+ * interpreter's, whose holder may wait for ours. Stepping thread, behind its edge. */
+void torch_modules_settle(void);
 
 /* How often the hooks have been taken out. Written by Python's main thread; any thread reads. */
 extern _Atomic uint32_t torch_modules_times;

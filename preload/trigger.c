@@ -398,8 +398,21 @@ void trigger_trace(const struct saved_trace *trace)
     ended = false;
 }
 
+/* The signal does again what it did before: by default it ends the child, as its parent may want. */
+static void give_back_signal(void)
+{
+    struct sigaction now;
+    if (sigaction(signal_number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+        now.sa_sigaction == handler)
+        sigaction(signal_number, &before, NULL);
+}
+
 void trigger_in_child(void)
 {
-    if (atomic_load(&started) && config && config->trigger == CONFIG_TRIGGER_SOCKET)
+    if (!atomic_load(&started) || !config)
+        return;
+    if (config->trigger == CONFIG_TRIGGER_SOCKET)
         trigger_socket_in_child();
+    else if (config->trigger == CONFIG_TRIGGER_SIGNAL && signal_number)
+        give_back_signal();
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -218,6 +219,13 @@ static void answer(struct client *c)
                   "known requests: window [steps=N] [from=K], window seconds=S, status");
 }
 
+/* Whether it has closed both directions: one that has closed its half only reads on. */
+static bool has_hung_up(const struct client *c)
+{
+    struct pollfd look = {.fd = c->at.fd};
+    return poll(&look, 1, 0) > 0 && (look.revents & POLLHUP);
+}
+
 /* What the client has sent. A waiting one that has gone is parted from. */
 static void listen_to(struct client *c)
 {
@@ -226,8 +234,8 @@ static void listen_to(struct client *c)
     ssize_t n = recv(c->at.fd, at, room, MSG_DONTWAIT);
     if (n == 0 && !c->waiting && c->len > 0)
         c->line[c->len++] = '\n'; /* the end of the stream ends the line */
-    else if (n == 0 && c->waiting)
-        return; /* it has closed its half, and reads on */
+    else if (n == 0 && c->waiting && !has_hung_up(c))
+        return;
     else if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR)))
         part(c);
     if (!c->used || c->waiting)

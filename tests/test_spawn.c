@@ -119,7 +119,7 @@ START_TEST(input_arrives_whole)
 {
     static char input[SPAWN_INPUT_MOST + 1];
     memset(input, 'x', SPAWN_INPUT_MOST);
-    ck_assert_str_eq(run("wc -c | tr -d ' '", input).text, "32768\n");
+    ck_assert_str_eq(run("wc -c | tr -d ' '", input).text, "131072\n");
     ck_assert_str_eq(run("wc -c | tr -d ' '", NULL).text, "0\n");
     int error = 0;
     struct spawn_request request = {.argv = (const char *[]){"/bin/true", NULL},

@@ -81,6 +81,29 @@ START_TEST(a_range_takes_what_its_operator_noted)
 }
 END_TEST
 
+static void ask(void *tensor, void *of)
+{
+    add(l->tag_generic_list, list_of(l->tag_tensor, tensor));
+    add(l->tag_object, around(of, 1, l->tag_capsule));
+    note("c10d::allreduce_");
+}
+
+/* Which of two that only read it begins first is not known. */
+START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
+{
+    void *sent = TENSOR(FLOAT, 10), *world = group(1, 4), *pair = group(0, 2);
+    struct torch_group got;
+    ask(sent, world);
+    ask(sent, pair);
+    ck_assert(!take(sent, &got));
+    ck_assert(!take(sent, &got));
+    ask(sent, world);
+    ask(sent, world); /* the first one was not seen to begin */
+    ck_assert(take(sent, &got));
+    ck_assert_ptr_eq(got.group, world);
+}
+END_TEST
+
 /* What is sent is the input before the group; results stand before it. */
 START_TEST(of_several_tensors_the_one_that_is_sent)
 {
@@ -206,6 +229,7 @@ Suite *suite_torch_groups(void)
     tcase_add_checked_fixture(all, start, NULL);
     tcase_add_test(all, names);
     tcase_add_test(all, a_range_takes_what_its_operator_noted);
+    tcase_add_test(all, a_tensor_that_is_sent_in_two_groups_has_none);
     tcase_add_test(all, of_several_tensors_the_one_that_is_sent);
     tcase_add_test(all, what_is_no_group);
     tcase_add_test(all, another_group_begins_anew);

@@ -33,6 +33,13 @@ static bool start_python(void)
     return true;
 }
 
+/* As an edge does it. */
+static void switch_now(bool on)
+{
+    torch_modules_switch(on);
+    torch_modules_settle();
+}
+
 static void run(const char *code)
 {
     ck_assert_int_eq(run_text(code), 0);
@@ -113,7 +120,7 @@ static bool prepare(void)
 
 static void switch_to(bool on)
 {
-    torch_modules_switch(on);
+    switch_now(on);
     run("wait()\n");
 }
 
@@ -219,7 +226,7 @@ START_TEST(hooks_go_inside_a_module)
              "def leave():\n"
              "    switch(False)\n"
              "    wait()\n",
-             (unsigned long)(uintptr_t)torch_modules_switch);
+             (unsigned long)(uintptr_t)switch_now);
     run(code);
     for (int i = 0; i < 20; i++) {
         switch_to(true);
@@ -365,10 +372,10 @@ END_TEST
 
 START_TEST(without_python)
 {
-    torch_modules_switch(true); /* not asked for */
+    switch_now(true); /* not asked for */
     torch_modules_start();
-    torch_modules_switch(true);
-    torch_modules_switch(false);
+    switch_now(true);
+    switch_now(false);
 }
 END_TEST
 

@@ -85,19 +85,41 @@ static int write_line(void *arg)
     return 0;
 }
 
+/* room: LINE_BYTES. */
+static void put_in(char *room, const char *format, va_list args)
+{
+    static const char prefix[] = "cprof: ";
+    size_t used = sizeof prefix - 1;
+    memcpy(room, prefix, used);
+    int more = vsnprintf(room + used, LINE_BYTES - used - 1, format, args);
+    if (more <= 0)
+        return;
+    used += (size_t)more < LINE_BYTES - used - 1 ? (size_t)more : LINE_BYTES - used - 2;
+    for (size_t i = 0; i < used; i++)
+        if ((unsigned char)room[i] < ' ')
+            room[i] = ' '; /* a path may hold anything: it stays one line */
+    room[used++] = '\n';
+    aside_back(write_line, &(struct line){room, used});
+}
+
+/* While another thread writes a line, or this one does below a signal handler. */
+static __attribute__((noinline)) void put_on_stack(const char *format, va_list args)
+{
+    char room[LINE_BYTES];
+    put_in(room, format, args);
+}
+
+/* Not on the stack: a handler of a crash that ends the program may stand on one of 8 KB, half of which are the processor's registers. */
 static void put(const char *format, va_list args)
 {
+    static char room[LINE_BYTES];
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
     int saved = errno;
-    char line[LINE_BYTES] = "cprof: ";
-    size_t used = strlen(line);
-    int more = vsnprintf(line + used, sizeof line - used - 1, format, args);
-    if (more > 0) {
-        used += (size_t)more < sizeof line - used - 1 ? (size_t)more : sizeof line - used - 2;
-        for (size_t i = 0; i < used; i++)
-            if ((unsigned char)line[i] < ' ')
-                line[i] = ' '; /* a path may hold anything: it stays one line */
-        line[used++] = '\n';
-        aside_back(write_line, &(struct line){line, used});
+    if (atomic_flag_test_and_set_explicit(&taken, memory_order_acquire)) {
+        put_on_stack(format, args);
+    } else {
+        put_in(room, format, args);
+        atomic_flag_clear_explicit(&taken, memory_order_release);
     }
     errno = saved;
 }

@@ -2,6 +2,7 @@
 """Transfers between ranks: what NCCL, MPI and gloo were asked to send stands on their rows, and on the kernels of NCCL."""
 
 import collections
+import os
 import pathlib
 import shutil
 import subprocess
@@ -227,6 +228,31 @@ def test_mpi(tmp_path, kind):
         reduce = by_name["MPI_Allreduce"]
         assert close(reduce["args"]["Algorithm bandwidth (GB/s)"], 800 / (float(reduce["dur"]) * 1000))
         assert close(reduce["args"]["Bus bandwidth (GB/s)"], reduce["args"]["Algorithm bandwidth (GB/s)"])
+
+
+@pytest.mark.parametrize("activities", ["cpu", "cpu,cuda"])
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_mpi_at_odd_moments(tmp_path, kind, activities):
+    """A transfer that longjmp() leaves ends with the next one, which is recorded; the upper half of an int on the stack is none of the handle's;
+    numbers begin anew in a communicator at the place of a freed one. Nothing of it needs a GPU."""
+    compiler = shutil.which(f"mpicc.{kind}")
+    if not compiler:
+        pytest.skip(f"no mpicc.{kind} on this machine")
+    binary = tmp_path / "oddities"
+    # clang pushes what stands above an int; the other tests use the wrapper's own compiler
+    env = dict(MPICH_CC="clang", OMPI_CC="clang") if shutil.which("clang") else {}
+    subprocess.run([compiler, "-O0", "-w", "-o", binary, HERE / "mpi/oddities.c"], check=True, env={**os.environ, **env})
+    result = support.run([binary], tmp_path, SCHEDULE_SCOPE="none", ACTIVITIES=activities)
+    assert (result.rc, result.out) == (0, "fine\n"), result.err
+    trace = support.load(result.traces[0])
+    rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
+    world = rows[0]["args"]["Comms Id"]
+    # the send has a place of its own in the numbers
+    assert [(e["name"], e["args"]["Seq"], e["args"]["Comms Id"] == world) for e in rows if "Seq" in e["args"]] == [
+        ("MPI_Allreduce", 0, True), ("MPI_Send", 1, True), *(("MPI_Allgather", n, True) for n in (2, 3, 4)),
+        ("MPI_Allreduce", 0, False), ("MPI_Allreduce", 0, False), ("MPI_Allreduce", 1, False)]
+    assert [e["args"].get("finished") for e in rows if e["name"] in ("MPI_Send", "MPI_Barrier")] == ["false"]
+    assert trace["cprof"]["lost"]["total"] == 0
 
 
 # ---- gloo ----

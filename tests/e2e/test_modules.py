@@ -5,6 +5,7 @@ without it."""
 import collections
 import json
 import re
+import sys
 
 import pytest
 
@@ -133,3 +134,27 @@ def test_torchscript_as_torch_writes_it(tmp_path):
     assert ours[:len(theirs)] == theirs
     # functions of modules below modules; whether a function of the module's own (SELF) is a frame depends on torch's version
     assert any("(Sequential)::forward.1(Leaf)::forward." in (path or "") for _, path in ours), {path for _, path in ours}
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGALRM"])
+def test_an_exception_of_a_signal_reaches_the_program(tmp_path, name):
+    """That comes while a module is asked for its names, and would be taken for an error of these; such an error is none of the program's."""
+    result = support.run([sys.executable, "-c", """
+import signal, sys, torch
+class Late(Exception): pass
+def late(*unused): raise Late
+signal.signal(signal.SIGALRM, late)
+class Slow(torch.nn.Linear):
+    def named_modules(self, *args, **kwargs):
+        if armed == "signal": signal.raise_signal(getattr(signal, sys.argv[1]))
+        if armed == "error": raise ValueError
+        return super().named_modules(*args, **kwargs)
+for armed in "error", "signal":
+    net = Slow(4, 4)
+    try:
+        net(torch.ones(2, 4))
+        print("done")
+    except BaseException as error:
+        print(type(error).__name__)
+""", name], tmp_path, WITH_MODULES=1, SCHEDULE_SCOPE="none")
+    assert (result.rc, result.out) == (0, "done\n" + {"SIGINT": "KeyboardInterrupt\n", "SIGALRM": "Late\n"}[name]), result.err

@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).parent
 # name, rank, size, start, stride, elements, group, description, splits
 TRANSFERS = [("allreduce", 1, 4, 0, 1, 8, "0", "default_pg", 0), ("_allgather_base", 1, 40, 3, 2, 8, "12", "mesh_tp", 40),
              ("all_to_allv", 0, 4, 0, 1, 100, "1", "mesh_ep", 4), ("send", 1, 4, 8, 2, 8, "12", "", 0), ("recv", 3, 4, 8, 2, 8, "12", "mesh_pp", 0),
-             ("barrier", 1, 4, -1, 0, 1, "", "", 0)]
+             ("send", 2, 4, 3, -1, 8, "13", "mesh_pp", 0), ("recv", 1, 4, 0, -1, 8, "13", "mesh_pp", 0), ("barrier", 1, 4, -1, 0, 1, "", "", 0)]
 LOAD = """
     import ctypes, torch
     library = ctypes.CDLL({library!r})

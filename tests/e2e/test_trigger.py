@@ -149,8 +149,14 @@ def test_socket_window_from_a_step_on(tmp_path):
         assert ends[0] == ends[1] and all(end[-1] == "done" for end in ends)
         steps = [step_numbers(load(end[0].removeprefix("trace "))) for end in (ends[0], ends[2], ends[3])]
         assert steps == [list(range(step, step + 5)), [step + 20], [late, late + 1]] and late < step
-        waiting = Client(p.process.pid, "window from=1000000000")
-        assert waiting.line() == "opens step=1000000000 steps=2"
+        for n in range(15):  # each takes one of sixteen places until it has hung up
+            gone = Client(p.process.pid, "window seconds=0.001" if n % 2 else "window from=1000000000")
+            assert gone.line().startswith("open")
+            gone.lines.close()
+            gone.socket.close()
+        waiting = [Client(p.process.pid, "window from=1000000000") for _ in range(5)]
+        assert [client.line() for client in waiting] == ["opens step=1000000000 steps=2"] * 5
+        waiting, *_ = waiting
         p.say()
         assert waiting.rest() == ["error the program ends; no trace was written"]
         assert p.end().complaints == []
@@ -329,6 +335,23 @@ def test_signal(tmp_path):
         result = p.end()
     assert result.rc == 0 and all(len(step_numbers(load(path))) == 2 for path in result.traces)
     assert len([line for line in result.said if re.match(r"signal 12: a window opens step=\d+ steps=2", line)]) == 2
+
+
+def test_a_forked_child_ends_by_the_signal(tmp_path):
+    """It listens to nobody: its parent may end it so."""
+    code = """
+steps(1); time.sleep(0.1)
+child = os.fork()
+if child == 0:
+    print("here", flush=True)
+    time.sleep(60)
+    os._exit(3)
+time.sleep(0.3)
+os.kill(child, signal.SIGUSR2)
+print(os.waitpid(child, 0)[1])
+"""
+    result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", **NONE)
+    assert (result.rc, result.out) == (0, f"here\n{int(signal.SIGUSR2)}\n"), result.err
 
 
 def test_signal_handler_of_the_program_is_called_too(tmp_path):

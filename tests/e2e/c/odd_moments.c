@@ -132,10 +132,9 @@ static void leave_in_malloc(void)
 
 /* ---- a handler leaves, on a stack of its own of the usual size ---- */
 
-static void leave_on_small_stack(void)
+static void leave_on_small_stack(long size)
 {
     enum { GUARD = 64 << 10 };
-    long size = sysconf(_SC_SIGSTKSZ);
     char *at = mmap(NULL, GUARD + (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                     -1, 0);
     mprotect(at, GUARD, PROT_NONE);
@@ -143,7 +142,9 @@ static void leave_on_small_stack(void)
     struct sigaction action = {.sa_flags = SA_ONSTACK};
     action.sa_handler = leave;
     cprof_mark("awake");
-    sigaltstack(&stack, NULL);
+    cprof_step();
+    if (sigaltstack(&stack, NULL) != 0)
+        exit(77);
     sigaction(SIGUSR1, &action, NULL);
     raise(SIGUSR1);
 }
@@ -370,7 +371,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "leave-in-malloc") == 0)
         leave_in_malloc();
     else if (strcmp(what, "leave-on-small-stack") == 0)
-        leave_on_small_stack();
+        leave_on_small_stack(argc > 2 ? atol(argv[2]) : sysconf(_SC_SIGSTKSZ));
     else if (strcmp(what, "steps-in-handlers") == 0)
         steps_in_handlers();
     else if (strcmp(what, "jump-out-of-marks") == 0)
