@@ -403,7 +403,7 @@ static bool seems_hung(void)
 
 void gpu_arm(void)
 {
-    if (!usable())
+    if (!usable() || writer_is_off())
         return;
     atomic_store(&asked, clock_ticks());
     if (atomic_load(&armed) || seems_hung())

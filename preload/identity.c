@@ -350,6 +350,11 @@ const char *identity_renamed_by(void)
                                                                           : "CPROF_FOLDER";
 }
 
+bool identity_shares_second(void)
+{
+    return !config->run_name[0] && strcmp(identity_renamed_by(), "CPROF_RUN_NAME") == 0;
+}
+
 bool identity_ranks_wrote(void)
 {
     struct names_values values;

@@ -43,6 +43,9 @@ bool identity_trace_pattern(char *pattern, unsigned long size); /* see writer.h 
 /* The setting that gives another run's traces other names; see writer.h. Any thread, after identity_start(). */
 const char *identity_renamed_by(void);
 
+/* Whether runs that begin in the same second have the same names of traces: the run's default name is in them. */
+bool identity_shares_second(void);
+
 /* The name to upload a trace saved at `time` as, without a slash in front; number > 1: the nth that would have this name. False: none (said).
  * cprof thread. */
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,

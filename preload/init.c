@@ -233,6 +233,7 @@ static bool start_writer(const struct config *config)
         .trace_path = identity_trace_path,
         .trace_pattern = identity_trace_pattern,
         .renamed_by = identity_renamed_by(),
+        .shares_second = identity_shares_second(),
         .ranks_wrote = identity_ranks_wrote,
         .trace_ready = trace_ready,
         .each_pass = each_pass,
@@ -355,7 +356,8 @@ int cprof_try_settings(void)
     earlier_run_in_the_way(&(struct writer_options){.overwrite = config->overwrite,
                                                     .run_started_ns = names_start_ns(),
                                                     .trace_pattern = identity_trace_pattern,
-                                                    .renamed_by = identity_renamed_by()});
+                                                    .renamed_by = identity_renamed_by(),
+                                                    .shares_second = identity_shares_second()});
     return true;
 }
 

@@ -55,6 +55,7 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace)
     if (!look(trace->path, file))
         return false;
     file->window = trace->window;
+    file->rest = trace->partial && !trace->markless && trace->last_step < trace->first_step;
     file->path = strdup(trace->path);
     return file->path != NULL;
 }
@@ -200,7 +201,8 @@ void saved_drop_table(const char *trace)
 
 void saved_retain(struct saved_file *file, int64_t keep)
 {
-    struct kept *kept = keep >= 0 ? malloc(sizeof *kept) : NULL;
+    bool counts = keep >= 0 && !(file->rest && keep > 0);
+    struct kept *kept = counts ? malloc(sizeof *kept) : NULL;
     if (!kept) {
         free(file->path);
         return;

@@ -20,6 +20,7 @@ struct saved_file {
     int64_t born_ns; /* wall clock; 0: the file system does not tell */
     uint64_t size;   /* bytes */
     uint64_t window; /* of the trace (struct saved_trace) */
+    bool rest;       /* of the last step, which the end of the program cut: no whole one is in it */
 };
 
 /* Looks at the trace's file; false, and nothing is owned: it is not there, or no memory. */
@@ -31,7 +32,8 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep);
 
-/* The file is one of those that may go: removes that of the earliest window while there are more than `keep` (-1: never). Takes it over. */
+/* The file is one of those that may go: removes that of the earliest window while there are more than `keep` (-1: never). A rest takes no other
+ * trace's place: it stays, unless none is to. Takes it over. */
 void saved_retain(struct saved_file *file, int64_t keep);
 
 /* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved it. cprof thread. */

@@ -25,6 +25,7 @@
 
 #define EXIT_WAIT_NS 50000000u /* many times what an edge takes */
 #define WAITING      64u       /* edges that may come while a schedule of the program's decides */
+#define JUST_NOW     8 /* part of an iteration that lies between its optimizer's step and its end */
 
 /* What happens to the step; see enum edge_kind. */
 struct request {
@@ -47,9 +48,11 @@ static const struct config *_Atomic config; /* set once; NULL while cprof sleeps
 static _Atomic int64_t step;
 static _Atomic int action;
 static _Atomic bool keep;
+static int last_mark = -1; /* enum step_source of the last one that counted */
 static bool running, ranked;
 static bool wanted; /* a step was to be recorded */
 static uint64_t started_ns, epoch_ns, step_ns;
+static uint64_t length_ns;     /* of the step that ended last */
 static struct train_time done; /* what is complete; times are made when asked for */
 static int64_t first_step,
     first_batch;          /* what the schedule calls 0, in the run and in the epoch being run */
@@ -329,17 +332,29 @@ static void add(int64_t *count, int64_t more)
         *count = INT64_MAX;
 }
 
+/* The first call comes at the end of an iteration that the optimizer has marked just now, as it was not known that calls would. */
+static bool is_marked_already(const struct request *r)
+{
+    bool already = r->source == STEP_CALL && last_mark == STEP_OPTIMIZER &&
+                   clock_monotonic_ns() - step_ns < length_ns / JUST_NOW;
+    last_mark = (int)r->source;
+    return already;
+}
+
 static bool end_step(const struct request *r)
 {
     if (!steps_listen_to(r->source))
         return false;
-    atomic_store(&step, atomic_load(&step) + 1);
-    add(&done.batch_in_epoch, 1);
+    bool already = is_marked_already(r);
+    if (!already) {
+        atomic_store(&step, atomic_load(&step) + 1);
+        add(&done.batch_in_epoch, 1);
+    }
     add(&done.sample, r->samples);
     add(&done.sample_in_epoch, r->samples);
     add(&done.token, r->tokens);
     add(&done.token_in_epoch, r->tokens);
-    return true;
+    return !already;
 }
 
 static bool end_epoch(const struct request *r)
@@ -448,8 +463,10 @@ static bool handle(const struct request *r)
         return true; /* a demanded window goes on whatever the program and its schedule want */
     bool ends_step = r->kind == EDGE_STEP;
     edge.time = ends_step ? time_at(now_ns) : before; /* an epoch's last trace is of that epoch */
-    if (ends_step)
+    if (ends_step) {
+        length_ns = now_ns - step_ns;
         step_ns = now_ns;
+    }
     if (!choose_action(r, &edge.begun))
         return false;
     if (!running) /* meanwhile */

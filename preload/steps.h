@@ -12,7 +12,8 @@
 
 /* What can mark a step. */
 enum step_source {
-    STEP_CALL, /* cprof_step(): counts from now on and silences every other source for the rest of the run */
+    /* cprof_step(): counts from now on and silences every other source for the rest of the run; a first one behind the optimizer's mark is that mark */
+    STEP_CALL,
     STEP_OPTIMIZER,  /* the end of torch's Optimizer.step range */
     STEP_DATALOADER, /* a batch is fetched from a DataLoader */
     STEP_FORWARD,    /* the end of an outermost module call */

@@ -167,21 +167,21 @@ START_TEST(jitter_of_the_samples_does_not_grow)
 }
 END_TEST
 
-START_TEST(a_step_is_walked_off)
+START_TEST(a_clock_that_is_set_changes_no_duration)
 {
-    static const int64_t steps[] = {HOUR, -HOUR, 100 * MS, -100 * MS};
+    static const int64_t steps[] = {HOUR, -HOUR, 100 * MS, -100 * MS, MS / 2};
     run(20, 250 * MS);
-    uint64_t from = sim.ticks;
     sim.wall_ns += steps[_i];
-    int64_t left = error_now();
-    run(4, 250 * MS);
-    ck_assert_int_lt(llabs(error_now()), llabs(left)); /* on its way */
-    check_smooth(from, sim.ticks, 10000);
-    if (llabs(steps[_i]) == HOUR)
-        return;
-    ck_assert_int_le(llabs(error_now()), MS);
-    run(4, 250 * MS);
-    ck_assert_int_le(llabs(error_now()), 1000);
+    uint64_t from = sim.ticks;
+    int64_t before = clock_map_ns(&map, from);
+    for (unsigned n = 1; n <= 400; n++) {
+        run(1, 10 * MS);
+        ck_assert_int_le(llabs(clock_map_ns(&map, sim.ticks) - before - n * 10 * MS), 100);
+    }
+    ck_assert_int_eq(map.set_ns, steps[_i]);
+    sim.slew = 100e-6; /* which is followed as ever */
+    run(40, 250 * MS);
+    ck_assert_int_le(llabs(error_now() + steps[_i]), 50000);
 }
 END_TEST
 
@@ -202,6 +202,24 @@ START_TEST(a_step_is_taken_over_between_windows)
         sim_pass(10 * SEC); /* its slope is the clock's, not a bend */
         ck_assert_int_le(llabs(error_now()), 1000);
         settle();
+    }
+}
+END_TEST
+
+/* The counter went on, CLOCK_MONOTONIC stood still: the next window's times are right from its first step on. */
+START_TEST(a_machine_that_was_suspended)
+{
+    run(20, 250 * MS);
+    sim.ticks += (uint64_t)(8 * HOUR * 2.1);
+    sim.wall_ns += 8 * HOUR;
+    sim_pass(10 * MS);
+    settle();
+    uint64_t from = sim.ticks;
+    int64_t before = clock_map_ns(&map, from);
+    ck_assert_int_le(llabs(error_now()), 1);
+    for (unsigned n = 1; n <= 100; n++) {
+        run(1, 10 * MS);
+        ck_assert_int_le(llabs(clock_map_ns(&map, sim.ticks) - before - n * 10 * MS), 1000);
     }
 }
 END_TEST
@@ -357,7 +375,8 @@ Suite *suite_clock(void)
     tcase_add_test(all, what_was_written_stays);
     tcase_add_test(all, follows_a_slewed_wall_clock);
     tcase_add_test(all, jitter_of_the_samples_does_not_grow);
-    tcase_add_loop_test(all, a_step_is_walked_off, 0, 4);
+    tcase_add_loop_test(all, a_clock_that_is_set_changes_no_duration, 0, 5);
+    tcase_add_test(all, a_machine_that_was_suspended);
     tcase_add_test(all, a_step_is_taken_over_between_windows);
     tcase_add_test(all, a_small_error_is_no_step);
     tcase_add_test(all, the_planned_end_of_a_bend_is_replaced);

@@ -490,6 +490,28 @@ START_TEST(gate_bits)
 }
 END_TEST
 
+/* Nobody empties the ring then: what no operator made says nothing that the next window wants. */
+START_TEST(graph_nodes_between_windows)
+{
+    writer_set_gate(0);
+    emit_graph_node(log_, 7, 0, true);
+    emit_graph_node(log_, 8, 7, true);
+    ck_assert_ptr_null(next());
+    begin(1, "aten::mm"); /* open since the window before */
+    emit_graph_node(log_, 9, 0, true);
+    const struct record *r = next();
+    ck_assert_ptr_nonnull(r);
+    ck_assert_int_eq(r->kind, REC_NODE);
+    ck_assert_uint_eq(r->node.id, 9);
+    span_close(log_, key(1));
+    next();
+    emit_graph_node(log_, 10, 9, true);
+    r = next();
+    ck_assert_ptr_nonnull(r);
+    ck_assert_uint_eq(r->node.original, 9);
+}
+END_TEST
+
 /* ---- what the hot path may not do ---- */
 
 static void touch(void)
@@ -572,6 +594,7 @@ Suite *suite_emit(void)
     tcase_add_test(all, extras);
     tcase_add_test(all, points);
     tcase_add_test(all, gate_bits);
+    tcase_add_test(all, graph_nodes_between_windows);
     tcase_add_test(all, nothing_is_allocated);
     tcase_add_test(all, the_kernel_is_not_entered);
     suite_add_tcase(suite, all);

@@ -684,6 +684,52 @@ START_TEST(many_threads)
 }
 END_TEST
 
+static const char range[] = "gloo:all_reduce";
+
+static void *end_range(void *unused)
+{
+    span_ended_elsewhere(range);
+    return unused;
+}
+
+/* The range is told of when its thread opens the next one, behind what ended later: spans are looked for by their ends. */
+START_TEST(a_range_that_ends_on_another_thread_is_in_nobodys_way)
+{
+    enum { BEFORE = 8 };
+    struct happened h[BEFORE + 20];
+    pthread_t other;
+    begin();
+    struct thread_log *log = thread_log_get();
+    spans_expect_ended();
+    span_add_flags(span_open(log, range, CAT_USER_ANNOTATION, range, sizeof range - 1), REC_LOOSE);
+    pthread_create(&other, NULL, end_range, NULL);
+    pthread_join(other, NULL);
+    session_open("operator");
+    for (int i = 0; i < BEFORE; i++)
+        h[i] = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    session_close("operator");
+    spans_take_ended(log);
+    session_open("operator");
+    for (int i = BEFORE; i < BEFORE + _i; i++)
+        h[i] = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    session_close("operator");
+    session_sleep(50); /* the rings are drained before CUPTI's records come, as is usual */
+    for (int i = 0; i < BEFORE + _i; i++) {
+        struct gpu_record call =
+            fake_gpu_call_record("cudaLaunchKernel", 10 + (uint32_t)i, h[i], 0, EFFECT_KERNEL);
+        struct gpu_record work =
+            fake_gpu_kernel_record("a_kernel", 10 + (uint32_t)i, h[i].end + 10);
+        fake_gpu_deliver(&call);
+        fake_gpu_deliver(&work);
+    }
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), BEFORE + _i);
+    ck_assert_uint_eq(trace_named(&t, 'X', "a_kernel"), BEFORE + _i);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_join(void)
 {
     Suite *s = suite_create("join");
@@ -720,6 +766,7 @@ Suite *suite_join(void)
     tcase_add_loop_test(c, waits_name_the_recording, 0, 2);
     tcase_add_test(c, driver_memory_stands_on_the_caller);
     tcase_add_test(c, many_threads);
+    tcase_add_loop_test(c, a_range_that_ends_on_another_thread_is_in_nobodys_way, 0, 20);
     suite_add_tcase(s, c);
     return s;
 }

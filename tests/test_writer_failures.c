@@ -19,6 +19,7 @@
 
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/sandbox.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/session.h"
@@ -90,6 +91,30 @@ START_TEST(a_folder_that_is_a_file)
     session_end();
     ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off, the program goes on"), 1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
+}
+END_TEST
+
+/* CUPTI costs each launch something, and nothing comes of it any more. */
+START_TEST(the_gpu_is_not_recorded_when_writing_has_failed)
+{
+    char file[160];
+    session_options.gpu = &fake_gpu_source;
+    snprintf(file, sizeof file, "%s/file", session_folder);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    strcat(session_folder, "/file/traces");
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    for (int i = 0; i < 500 && !writer_is_off(); i++)
+        session_sleep(10);
+    ck_assert(writer_is_off());
+    session_step(ACTION_ACTIVE);
+    session_sleep(100);
+    unsigned wanted = atomic_load(&fake_gpu.wants[GPU_WANT_ALL]);
+    session_step(ACTION_ACTIVE);
+    session_sleep(200);
+    ck_assert_uint_eq(atomic_load(&fake_gpu.wants[GPU_WANT_ALL]), wanted);
+    ck_assert_uint_gt(atomic_load(&fake_gpu.wants[GPU_WANT_NOTHING]), 0);
+    session_end();
 }
 END_TEST
 
@@ -184,13 +209,23 @@ START_TEST(traces_of_an_earlier_run_are_in_the_way)
     session_options.run_started_ns = clock_wall_now() + INT64_C(3600000000000);
     if (_i == 2)
         session_options.run_started_ns = 1; /* it is of this run */
+    bool stops = _i == 0 || _i == 4;
+    if (_i >= 3) { /* it is of a moment before, and 3: nobody named the run */
+        struct timespec now;
+        do
+            clock_gettime(CLOCK_REALTIME, &now);
+        while (now.tv_nsec < 100000000);
+        utimensat(AT_FDCWD, file, (struct timespec[2]){now, now}, 0);
+        session_options.run_started_ns = clock_wall_now() + 1000000;
+        session_options.shares_second = _i == 3;
+    }
     session_start(ACTION_ACTIVE, false);
     session_span("span");
     session_end();
-    ck_assert_uint_eq(session_files(""), _i == 0 ? 1 : 2);
-    ck_assert_uint_eq(capture_lines(capture_stderr(), "in the way"), _i == 0);
-    ck_assert_uint_eq(capture_lines(capture_stderr(), "or another CPROF_FOLDER"), _i == 0);
-    ck_assert(!_i || capture_lines(capture_stderr(), "1 trace") == 1);
+    ck_assert_uint_eq(session_files(""), stops ? 1 : 2);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "in the way"), stops);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "or another CPROF_FOLDER"), stops);
+    ck_assert(stops || capture_lines(capture_stderr(), "1 trace") == 1);
 }
 END_TEST
 
@@ -375,11 +410,12 @@ Suite *suite_writer_failures(void)
     tcase_set_timeout(failures, 60);
     tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off);
     tcase_add_test(failures, a_folder_that_is_a_file);
+    tcase_add_test(failures, the_gpu_is_not_recorded_when_writing_has_failed);
     tcase_add_test(failures, no_memory_for_a_window);
     tcase_add_test(failures, no_thread_to_be_had);
     tcase_add_test(failures, no_key_to_be_had);
     tcase_add_test(failures, the_deadline_at_exit_holds);
-    tcase_add_loop_test(failures, traces_of_an_earlier_run_are_in_the_way, 0, 3);
+    tcase_add_loop_test(failures, traces_of_an_earlier_run_are_in_the_way, 0, 5);
     tcase_add_test(failures, a_name_that_is_taken);
     tcase_add_test(failures, a_forked_child_is_inert);
     tcase_add_test(failures, a_killed_process_leaves_a_whole_trace);

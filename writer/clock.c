@@ -2,11 +2,15 @@
 /* Ticks to wall clock. clock_start() runs on the thread that wakes cprof, the rest on the cprof thread. */
 #include "writer/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "writer/read_file.h"
+#include "writer/writer.h"
 
 bool clock_uses_tsc;
 
@@ -16,10 +20,29 @@ bool clock_uses_tsc;
 /* an error of the map that no slewing makes: the wall clock was set */
 #define STEP_NS 1000000
 /* shortest time over which the rate is measured, once so much has passed */
-#define RATE_NS       250000000u
+#define RATE_NS    250000000u
+#define RATE_APART 1e-3 /* no slewing changes it by so much (adjtimex(2): 500 ppm) */
+#define SET_NS                                                                                     \
+    100000 /* between CLOCK_REALTIME and CLOCK_MONOTONIC: two samples of both differ by less */
 #define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
 
 static struct clock_map map;
+
+#if defined(__x86_64__)
+/* Linux says so of processors whose counters were seen to differ, by taking another clock. */
+static bool tsc_was_given_up(void)
+{
+    static const char *const others[] = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"};
+    char name[32];
+    read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", name,
+              sizeof name);
+    name[strcspn(name, "\n")] = '\0';
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i]) == 0)
+            return true;
+    return false;
+}
+#endif
 
 static bool tsc_is_invariant(void)
 {
@@ -27,7 +50,7 @@ static bool tsc_is_invariant(void)
     unsigned a, b, c, d;
     if (!__get_cpuid(0x80000007u, &a, &b, &c, &d))
         return false;
-    return (d & (1u << 8)) != 0;
+    return (d & (1u << 8)) != 0 && !tsc_was_given_up();
 #elif defined(__aarch64__)
     return true; /* the generic timer is architecturally constant */
 #else
@@ -76,10 +99,16 @@ void clock_start(void)
 
 void clock_knot(void)
 {
+    static bool said;
     uint64_t ticks = 0, mono = 0;
-    int64_t wall = 0;
+    int64_t wall = 0, set_before = map.set_ns;
     sample(&ticks, &wall, &mono);
     clock_map_add(&map, ticks, wall, mono);
+    if (map.set_ns != set_before && !said) {
+        said = true;
+        writer_note(
+            "the wall clock was set during a recording: its times go on by the clock as it was");
+    }
 }
 
 void clock_settle(void)
@@ -121,10 +150,17 @@ static void append(struct clock_map *m, struct clock_knot k)
     m->count++;
 }
 
-void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
+/* The rate is measured anew, from here on. */
+static void restart(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
 {
     m->base_ticks = m->next_ticks = ticks;
     m->base_mono_ns = m->next_mono_ns = mono_ns;
+    m->measured = false;
+}
+
+void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
+{
+    restart(m, ticks, mono_ns);
     m->rate = 1.0;
 }
 
@@ -138,7 +174,26 @@ static void measure_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
         m->next_ticks = ticks;
         m->next_mono_ns = mono_ns;
     }
-    m->rate = (double)(mono_ns - m->base_mono_ns) / (double)(ticks - m->base_ticks);
+    double rate = (double)(mono_ns - m->base_mono_ns) / (double)(ticks - m->base_ticks);
+    if (m->measured && fabs(rate / m->rate - 1) > RATE_APART) {
+        restart(m, ticks, mono_ns); /* one of the clocks stood still: the machine was suspended */
+        return;
+    }
+    m->rate = rate;
+    m->measured = m->measured || mono_ns - m->base_mono_ns >= RATE_NS;
+}
+
+/* CLOCK_MONOTONIC is slewed with the wall clock, but not set. off: what the map is wrong by, which a suspended machine's is not, where the
+ * counter went on. Returns what it is wrong by when what was set is left out. */
+static int64_t less_what_was_set(struct clock_map *m, int64_t off, int64_t wall_ns,
+                                 uint64_t mono_ns)
+{
+    int64_t apart = wall_ns - (int64_t)mono_ns, set = apart - m->apart_ns;
+    m->apart_ns = apart;
+    if (llabs(set) <= SET_NS || llabs(off - set) >= llabs(off))
+        return off;
+    m->set_ns += set;
+    return off - set;
 }
 
 bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns)
@@ -153,12 +208,16 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
     struct clock_knot next = {ticks, wall_ns, m->rate};
     while (m->count && knot(m, m->count - 1)->ticks >= ticks && m->count > 1)
         m->count--; /* the planned end of the last bend: a new sample came first */
-    if (m->count) {
+    if (!m->count) {
+        m->apart_ns = wall_ns - (int64_t)mono_ns;
+        m->set_ns = 0;
+    } else {
         const struct clock_knot *last = knot(m, m->count - 1);
         if (ticks <= last->ticks)
             return true;
         next.wall_ns = along(last, ticks);
-        double bend = (double)(wall_ns - next.wall_ns) * m->rate / BEND_NS;
+        int64_t off = less_what_was_set(m, wall_ns - m->set_ns - next.wall_ns, wall_ns, mono_ns);
+        double bend = (double)off * m->rate / BEND_NS;
         double most = m->rate / 2; /* never back, never a jump */
         next.ns_per_tick += bend > most ? most : bend < -most ? -most : bend;
     }

@@ -70,18 +70,21 @@ struct clock_map {
     uint64_t base_ticks, base_mono_ns; /* the sample from which on the rate is measured */
     uint64_t next_ticks, next_mono_ns; /* the one that takes its place */
     double rate;                       /* nanoseconds per tick as last measured */
+    bool measured;                     /* over a quarter of a second or more */
+    int64_t apart_ns;                  /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last sample */
+    int64_t set_ns;                    /* by how much the wall clock was set since the map began */
 };
 
 /* The first sample, from which on the rate is measured. */
 void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns);
 
 /* Adds a sample of the three clocks at one time. The map stays continuous and monotone: the new segment starts where the old one
- * predicts and bends so as to meet the wall clock a quarter of a second later; a step of the wall clock is walked off that way too,
- * never taken as a jump. The rate is that of CLOCK_MONOTONIC, which is slewed as the wall clock is and never steps, over the last
- * quarter to half of a second. false: no memory, the old slope goes on. */
+ * predicts and bends so as to meet the wall clock a quarter of a second later. A wall clock that is set changes nothing: the map goes on by
+ * the clock as it was, because durations would be wrong else. The rate is that of CLOCK_MONOTONIC, which is slewed as the wall clock is and
+ * never steps, over the last quarter to half of a second; one that no slewing makes is not taken. false: no memory, the old slope goes on. */
 bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns);
 
-/* As clock_map_add(), but a wall clock that is off by more than a millisecond is taken over at once: the map begins anew. Only while
+/* As clock_map_add(), but a wall clock that is off by more than a millisecond, or was set by so much, is taken over at once: the map begins anew. Only while
  * nothing is being written that a jump could contradict. */
 bool clock_map_settle(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_t mono_ns);
 

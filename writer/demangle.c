@@ -29,11 +29,12 @@ const char *demangle(const char *name, size_t *len)
 {
 #ifndef CPROF_NO_DEMANGLE
     static struct demangled d;
-    d.len = 0;
-    if (name[0] == '_' && name[1] == 'Z' && *len <= DEMANGLED_MOST &&
-        __gcclibcxx_demangle_callback(name, add_piece, &d) == 0 && d.len != 0) {
-        *len = d.len;
-        return d.text;
+    if (name[0] == '_' && name[1] == 'Z' && *len <= DEMANGLED_MOST) {
+        d.len = 0;
+        if (__gcclibcxx_demangle_callback(name, add_piece, &d) == 0 && d.len != 0) {
+            *len = d.len;
+            return d.text;
+        }
     }
 #endif
     *len = *len < DEMANGLED_MOST ? *len : DEMANGLED_MOST;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "writer/edges.h"
 #include "writer/writer.h"
 
 /* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
@@ -535,8 +536,31 @@ static struct record_node captured_in(struct thread_log *log, uint32_t depth, bo
     return about;
 }
 
+/* Between windows graphs of any size are captured and made, and nobody empties the ring: then only that is told which an operator made, or
+ * may come from a node that one made; and the cprof thread is woken in good time. */
+static bool is_told(const struct thread_log *log, bool copy)
+{
+    static _Atomic bool made; /* a node inside an operator; any thread, relaxed */
+    bool inside = atomic_load_explicit(&log->depth, memory_order_relaxed) > 0;
+    if (inside && !copy)
+        atomic_store_explicit(&made, true, memory_order_relaxed);
+    return gate_open(GATE_SPANS) ||
+           (copy ? atomic_load_explicit(&made, memory_order_relaxed) : inside);
+}
+
+static void wake_at_half(struct thread_log *log)
+{
+    uint64_t used =
+        ring_head(&log->ring) - atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
+    uint64_t half = log->ring.slots / 2;
+    if (used >= half && used - log->ring.filling < half && !gate_open(GATE_SPANS))
+        edges_wake();
+}
+
 void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel)
 {
+    if (!is_told(log, original != 0))
+        return;
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
     while (top && top > log->spans && is_cuda_call(top))
@@ -562,6 +586,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     if (data_len)
         memcpy((char *)(r + 1) + name_bytes(name), &about, data_len);
     commit(log);
+    wake_at_half(log);
 }
 
 /* The operator that the program called and inside which the thread is: aten::linear, not the aten::empty that it came to; in the backward

@@ -3,6 +3,7 @@
 #include "writer/gpu_side.h"
 
 #include "writer/calls.h"
+#include "writer/edges.h"
 #include "writer/events.h"
 #include "writer/timeline.h"
 
@@ -29,7 +30,8 @@ static enum gpu_want wanted(const struct gpu_side *g, bool draining)
 {
     if (draining || g->action == ACTION_ACTIVE_AND_SAVE)
         return GPU_WANT_SOON;
-    return g->action != ACTION_SKIP || g->holding ? GPU_WANT_ALL : GPU_WANT_NOTHING;
+    bool records = (g->action != ACTION_SKIP || g->holding) && !edges_stopped();
+    return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 
 void gpu_side_look(struct gpu_side *g, bool draining)

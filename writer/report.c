@@ -43,8 +43,11 @@ bool earlier_run_in_the_way(const struct writer_options *options)
         struct stat st;
         if (is_table(found.gl_pathv[i]) || stat(found.gl_pathv[i], &st) != 0)
             continue;
-        /* runs of one second have one default name: those before leave the later ones another */
-        in_the_way = is_before(&st, options->run_started_ns - options->run_started_ns % SECOND_NS);
+        int64_t second = options->run_started_ns - options->run_started_ns % SECOND_NS;
+        in_the_way =
+            options->shares_second
+                ? is_before(&st, second) /* those before leave the later ones another name */
+                : is_of_earlier_run(&st, options);
         if (in_the_way)
             log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
                       "is recorded. "

@@ -129,15 +129,18 @@ struct note *timeline_oldest(struct timeline *t)
 struct note *timeline_add(struct timeline *t, const struct record *r)
 {
     struct note *n = note_at(t, t->ended);
-    *n = (struct note){.id = r->id,
-                       .parent = r->parent,
-                       .start = r->start,
-                       .end = r->end,
-                       .range = RANGE_UNKNOWN,
-                       .stack = stacks_of(r),
-                       .category = r->category,
-                       .state = NOTE_SPAN,
-                       .flags = r->flags};
+    uint64_t last = t->ended ? note_at(t, t->ended - 1)->end : 0;
+    *n = (struct note){
+        .id = r->id,
+        .parent = r->parent,
+        .start = r->start,
+        /* spans are looked for by their ends, in order; what ended on another thread, earlier, is told of by the next range */
+        .end = r->end > last ? r->end : last,
+        .range = RANGE_UNKNOWN,
+        .stack = stacks_of(r),
+        .category = r->category,
+        .state = NOTE_SPAN,
+        .flags = r->flags};
     if (r->extras & 1u << EXTRA_FLOPS) {
         n->where = (uint32_t)record_extra(r, EXTRA_DTYPE, 0);
         n->flops = record_extra(r, EXTRA_FLOPS, 0);

@@ -276,6 +276,7 @@ struct writer_options {
     /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false: none. cprof thread. */
     bool (*trace_pattern)(char *pattern, unsigned long size);
     const char *renamed_by; /* the setting that gives another run's traces other names; static */
+    bool shares_second;     /* runs that begin in one second have one name: nobody gave it one */
     /* True when ranks of this launch have left traces, beside which that of a program without steps is not wanted; or NULL. At exit; cprof thread. */
     bool (*ranks_wrote)(void);
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
@@ -287,7 +288,7 @@ struct writer_options {
 };
 
 /* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
- * restart finds its own), nor do those of the second in which it began. Of the options: overwrite, run_started_ns, trace_pattern, renamed_by. Asked once,
+ * restart finds its own), nor, with shares_second, those of the second in which it began. Of the options: overwrite, run_started_ns, trace_pattern, renamed_by. Asked once,
  * before the first file is made; later calls answer false. cprof thread, or the only one. */
 bool earlier_run_in_the_way(const struct writer_options *options);
 

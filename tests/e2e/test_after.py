@@ -197,6 +197,12 @@ def test_newest_traces_stay(tmp_path):
     assert run(python("steps(6)"), tmp_path / "all", **CYCLE, NUM_TRACES_TO_KEEP=-1).names[0] == "rank0.1.pt.trace.json"
 
 
+def test_the_rest_behind_the_last_step_takes_no_traces_place(tmp_path):
+    result = run(python("steps(6)\nmark(b'rest')"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1)
+    assert result.names == ["rank0.6-2.pt.trace.json", "rank0.6.pt.trace.json"] and "(5 removed)" in result.said[-1]
+    assert run(python("steps(6)\nmark(b'rest')"), tmp_path / "none", **CYCLE, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="true").names == []
+
+
 # A span of the first step that stays open: the first window waits for it while the others become whole.
 HELD = "import cprof\npush('over all')\nsteps(6, 0.01)\ntime.sleep(1.5)\nprint(cprof.export_chrome_trace(sys.argv[1]))\npop()"
 

@@ -443,6 +443,20 @@ def test_the_rank_that_the_others_wait_for(tmp_path):
     assert whole["steps"]["3"]["0"] == {"time_ns": 12_000_000, "own_ns": 9_000_000, "waited_ns": 3_000_000, "collective_ns": 6_000_000}
 
 
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_who_waits_for_the_others_of_a_broadcast(tmp_path, late):
+    """Its receivers wait for the root; gloo's root waits for its receivers, but one that has left does not wait for who comes later."""
+    for rank in range(3):
+        one = Rank(rank, world=3)
+        came = 20 * MS if rank == late else 2 * MS
+        over = 22 * MS if late in (0, rank) or rank == 0 else 4 * MS  # a receiver needs nobody but the root
+        one.step(3, 0, 30 * MS)
+        one.span("gloo:broadcast", came, over - came, "user_annotation", **{"Collective name": "broadcast", "Group size": 3})
+        one.write(tmp_path)
+    waited = {int(rank): cell["waited_ns"] / 1e6 for rank, cell in json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]["3"].items()}
+    assert waited == {rank: 0 if rank == late or (late and rank) else 18 for rank in range(3)}
+
+
 def test_of_two_ranks_the_whole_gap_is_told(tmp_path):
     for rank in range(2):
         training(rank, slow_ms=3 * rank).write(tmp_path)

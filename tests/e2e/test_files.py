@@ -366,15 +366,27 @@ def test_overwrite_tells_runs_of_one_second_apart(tmp_path, written, replaced):
 
 
 def test_a_trace_of_the_second_in_which_the_run_began_is_not_in_the_way(tmp_path):
-    """Both have the same default name: the later run leaves its trace beside that of the one before."""
+    """Both have the same default name: the later run leaves its trace beside that of the one before. Where the user gave the name or the folder
+    it is in the way, however short the time between."""
     second = int(time.time()) - 100
-    same = tmp_path / "rank0.2.pt.trace.json"
-    same.write_text("{}")
-    os.utime(same, ns=(second * 10**9 + 4 * 10**8,) * 2)
     launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}.500000000")
-    result = run(python("steps(4)"), tmp_path, env=launch, WARMUP=0, ACTIVE=2)
-    assert result.complaints == [] and same.read_text() == "{}"
-    assert sorted(path.name for path in files(tmp_path)) == ["rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
+
+    def leave(folder):
+        folder.mkdir(parents=True)
+        (folder / "rank0.2.pt.trace.json").write_text("{}")
+        os.utime(folder / "rank0.2.pt.trace.json", ns=(second * 10**9 + 4 * 10**8,) * 2)
+        return folder
+
+    (tmp_path / "default").mkdir()
+    first = run(python("steps(4)"), tmp_path / "which", env=launch, cwd=tmp_path / "default", WARMUP=0, ACTIVE=2, FOLDER="{run_name}")
+    [name] = {path.parent.name for path in files(tmp_path / "default")}
+    folder = leave(tmp_path / "again" / name)
+    result = run(python("steps(4)"), tmp_path / "which", env=launch, cwd=folder.parent, WARMUP=0, ACTIVE=2, FOLDER="{run_name}")
+    assert first.complaints == result.complaints == [] and (folder / "rank0.2.pt.trace.json").read_text() == "{}"
+    assert "rank0.2-2.pt.trace.json" in {path.name for path in files(folder)}
+    folder = leave(tmp_path / "given")
+    assert "is in the way" in run(python("steps(4)"), folder, env=launch, WARMUP=0, ACTIVE=2).complaints[0]
+    assert [path.name for path in files(folder)] == ["rank0.2.pt.trace.json"]
 
 
 def test_overwrite_spares_the_traces_of_this_run(tmp_path):

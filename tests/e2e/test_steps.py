@@ -2,6 +2,7 @@
 """Steps without a code change: what marks them, where their edges lie, and that each step's operators are all there."""
 
 import collections
+import re
 
 import pytest
 
@@ -69,6 +70,28 @@ def test_explicit_steps_win(tmp_path):
     """From the first cprof_step() on no optimizer marks a step."""
     done = run("steps.py", tmp_path, "explicit", **ALWAYS)
     assert_one_probe_each(trace(done), printed(done)["iterations"])
+
+
+def test_the_first_explicit_step_behind_the_optimizers_is_the_same(tmp_path):
+    """The loop of the README: an iteration is a step, from the first one on, and each file has the samples of its steps."""
+    code = """
+import torch
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for i in range(6):
+    push(b"iteration")
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    pop()
+    _c.cprof_step_samples(ctypes.c_int64(2), ctypes.c_int64(0))
+print(_c.cprof_step_number())
+"""
+    done = support.run(support.python(code), tmp_path, WARMUP=1, ACTIVE=4, FILENAME="b{batch}-s{sample}.json")
+    assert (done.rc, done.out, done.names) == (0, "6\n", ["b5-s10.json"]), done.err
+    found = support.load(done.traces[0])
+    steps = [support.span_ns(e) for e in support.events(found, ph="X", name=re.compile("ProfilerStep"))]
+    began = [support.span_ns(e)[0] for e in support.events(found, ph="X", name="iteration")]
+    assert [sum(start <= at < end for at in began) for start, end in steps] == [1] * 4
 
 
 def test_manual_ignores_optimizers(tmp_path):

@@ -173,6 +173,13 @@ def test_garbage_is_refused_with_its_place(text, message, tmp_path):
     assert message in str(raised.value)
 
 
+def test_the_table_beside_a_trace_is_named(tmp_path):
+    """A glob finds it, too."""
+    (tmp_path / "t.json.top").write_text('{"cprof_top": 1}')
+    with pytest.raises(Problem, match="t.json.top: is the table that cprof left beside t.json: give that one"):
+        read(tmp_path / "t.json.top")
+
+
 def test_events_in_front_of_an_error_are_handed_out(tmp_path):
     path = tmp_path / "t.json"
     path.write_text('{"traceEvents": [{"ph": "X"}, {"ph": "i"}, nonsense and more of it ]}')

@@ -5,14 +5,16 @@ other in collectives.
     cprof ranks RUN/torch_traces
 
 A step takes equally long on all ranks, because collectives hold the fast ones back until the slow one has come. So a rank's
-own time is its step without the time that it waited: from its arrival at a collective until the last rank's, over all
-collectives that nobody leaves before everybody has come (kernels of NCCL, else ranges of gloo, else calls of MPI). The rank
-that the others waited for has the largest own time; of several with the same one none is called the slowest. Without such
-collectives the own time is the step's. Of ranks that recorded other steps those are compared that have the step.
+own time is its step without the time that it waited: from its arrival at a collective until the last rank's, or the last
+one's that came while it was in it where some may leave before others come, as from a broadcast (kernels of NCCL, else ranges
+of gloo, else calls of MPI). The rank that the others waited for has the largest own time; of several with the same one none
+is called the slowest. Without collectives the own time is the step's. Of ranks that recorded other steps those are compared
+that have the step.
 
 Clocks of several hosts are first brought in line, as in cprof merge."""
 
 import argparse
+import bisect
 import collections
 import json
 import os
@@ -101,15 +103,20 @@ def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Dict[Tuple[int, int]
     spans: Dict[Tuple[int, int], Any] = collections.defaultdict(_starts_and_ends)
     offset = [moved[one.host].offset_ns for one in traces]
     for meeting in meetings(traces):
-        if not meeting.waits:
-            continue
-        last = max(one.start + offset[index] for index, one in meeting.seen.items())
+        arrivals = sorted(one.start + offset[index] for index, one in meeting.seen.items())
         for index, one in meeting.seen.items():
             step = traces[index].step_at(one.start)
             if step is not None:
+                last = arrivals[-1] if meeting.waits else _last_before(arrivals, one.end + offset[index])
                 end = min(last - offset[index], one.end, traces[index].steps[step][1])
                 spans[index, step].extend((one.start, max(one.start, end)))
     return {key: _covered(found) for key, found in spans.items()}
+
+
+def _last_before(arrivals: List[int], end: int) -> int:
+    """The last arrival while a rank was in a collective that has a root: a receiver cannot leave before the root has come, gloo's root not before
+    its receivers have; who leaves earlier did not wait for those that came later."""
+    return arrivals[max(bisect.bisect_right(arrivals, end) - 1, 0)]
 
 
 def _starts_and_ends() -> array:

@@ -25,8 +25,9 @@ import sys
 import zlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
-from cprof.tool import TOO_DEEP, Problem
+from cprof.tool import TOO_DEEP, Problem, printable
 from cprof.tool.progress import Progress
+from cprof.tool.top_file import SUFFIX
 
 CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
 MAX_VALUE = 64 << 20     # characters of one event or metadata value; more is no trace
@@ -326,7 +327,9 @@ class Trace:
     def _end(self) -> None:
         self._stage = "end"
         if not self._has_events:
-            raise Problem("has no traceEvents: no trace", self.path)
+            beside = self.path[:-len(SUFFIX)] if self.path.endswith(SUFFIX) else ""
+            raise Problem(f"is the table that cprof left beside {printable(os.path.basename(beside))}: give that one" if beside else
+                          "has no traceEvents: no trace", self.path)
         if self._next_char():
             self.notes.append(f"something stands behind the end, at byte {self._position()}")
         if self._source.garbage:

@@ -135,7 +135,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         for row in rows:
             setting = Setting(*row)
             if setting.kind == "BOOL":
-                on = " (default)" if setting.default in ON else ""
+                on = " (default: 1)" if setting.default in ON else ""
                 group.add_argument(setting.option, setting.option.replace("--", "--no-", 1), dest=setting.field, action=_OnOrOff,
                                    help=_help(setting) + on)
             else:
