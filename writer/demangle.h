@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* C++ names as people write them, by libsupc++'s demangler, linked statically and hidden. cprof thread, and the thread that starts CUPTI
- * before the cprof thread collects anything. */
+/* C++ names as people write them, by libsupc++'s demangler, linked statically and hidden. cprof thread; of names
+ * that are not mangled, such as those of CUDA's calls, any thread. */
 #ifndef WRITER_DEMANGLE_H
 #define WRITER_DEMANGLE_H
 
