@@ -91,6 +91,16 @@ static void remember(struct callee_slot *slot, uintptr_t at, void *real, uint64_
         ;
 }
 
+bool callee_is_own(struct callee_slot *slot, const void *caller, const void *real)
+{
+    uintptr_t at = (uintptr_t)caller, function = (uintptr_t)real;
+    struct callee *c = known(slot, at, atomic_load(&resolve_closings));
+    if (c)
+        return function >= c->low && function < c->high;
+    struct extent e = {.at = at};
+    return loader_walk(find_extent, &e) != 0 && function >= e.low && function < e.high;
+}
+
 void *callee_look(struct callee_slot *slot, const char *symbol,
                   const struct resolve_library *library, const void *caller)
 {

@@ -57,4 +57,8 @@ static inline void *callee_find(struct callee_slot *slot, const char *symbol,
     return __builtin_expect(real != NULL, 1) ? real : callee_look(slot, symbol, library, caller);
 }
 
+/* True when the code at the address `caller`, for which callee_find() gave `real`, lies in the same object as that: a library calls itself.
+ * A few comparisons, but where nothing could be remembered: that goes through the loader. Hold no lock. Keeps errno. Any thread. */
+bool callee_is_own(struct callee_slot *slot, const void *caller, const void *real);
+
 #endif

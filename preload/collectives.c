@@ -90,10 +90,12 @@ static int ask(enum question which, const void *handle, const void *caller)
 
 static struct callee_slot open_mpi_slot, mpich_slot;
 
+#define OPEN_MPI_NULL "ompi_mpi_datatype_null"
+
 /* Open MPI's MPI_DATATYPE_NULL; NULL: it is another library. */
 static const void *open_mpi_null(const void *caller)
 {
-    return callee_find(&open_mpi_slot, "ompi_mpi_datatype_null", &libraries[FAMILY_MPI], caller);
+    return callee_find(&open_mpi_slot, OPEN_MPI_NULL, &libraries[FAMILY_MPI], caller);
 }
 
 /* Whether handles are ints, as in MPICH and those that share its ABI, which say so by a function that its mpi.h names. */
@@ -127,11 +129,29 @@ static void read_handles(struct collective *what, const void *caller)
     }
 }
 
+/* The copy of Open MPI's that a program has which was linked without -fPIC; it has it for life, or never. */
+static const void *copied_null(void)
+{
+    static _Atomic(const void *) found;
+    static atomic_bool looked;
+    if (!atomic_load_explicit(&looked, memory_order_acquire)) {
+        atomic_store_explicit(&found, resolve_variable(OPEN_MPI_NULL), memory_order_relaxed);
+        atomic_store_explicit(&looked, true, memory_order_release);
+    }
+    return atomic_load_explicit(&found, memory_order_relaxed);
+}
+
 /* MPI_DATATYPE_NULL, about which no question may be asked: errors are fatal by default. */
 static bool is_null_type(const void *type, const void *caller)
 {
-    return !type || type == (has_int_handles(caller) ? (const void *)0x0c000000 /* its mpi.h */
-                                                     : open_mpi_null(caller));
+    if (!type)
+        return true;
+    if (has_int_handles(caller))
+        return type == (const void *)0x0c000000; /* MPICH's mpi.h */
+    const void *null = open_mpi_null(caller);
+    if (!null)
+        return type == (const void *)0x200; /* mpi_abi.h of MPI 5.0 */
+    return type == null || type == copied_null();
 }
 
 /* ---- communicators --------------------------------------------------------------------------------------- */
@@ -526,7 +546,9 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
     if (entered && group.under_way && call >= group.under_way)
         leave_behind();
-    call->part = group.under_way != NULL;
+    /* What the program calls meanwhile is none: an error handler does, and who left the transfer by longjmp() and is deeper in its stack now. */
+    call->part = group.under_way && call->real && callee_is_own(&slots[id], caller, call->real);
+    call->outer = group.under_way;
     if (call->real && what->role == ROLE_TRANSFER && !call->part)
         group.under_way = call;
     if (entered) {
@@ -549,7 +571,7 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
 void collective_end(struct collective_call *call, const struct collective *what)
 {
     if (group.under_way == call)
-        group.under_way = NULL;
+        group.under_way = call->outer;
     if (call->part || (!call->log && what->role != ROLE_GROUP_END))
         return;
     if (guard_enter()) {

@@ -62,7 +62,9 @@ enum collective_id {
 struct collective_call {
     void *real;             /* the real function, NULL when there is none */
     struct thread_log *log; /* where the call's span is open, or NULL */
-    bool part;              /* a library makes it inside a transfer of its own */
+    /* The transfer that the thread was in, or NULL; only compared: it may be gone (longjmp). */
+    const struct collective_call *outer;
+    bool part; /* a library makes it inside a transfer of its own */
 };
 
 /* Before the real call: finds it, wakes cprof, opens the span when spans are recorded. `caller` is the wrapper's return address. Cuts the

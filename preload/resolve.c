@@ -192,6 +192,15 @@ static void *find(const char *symbol, const struct resolve_library *library, con
     return real;
 }
 
+void *resolve_variable(const char *symbol)
+{
+    int saved = errno;
+    void *object = dlsym(RTLD_DEFAULT, symbol);
+    dlerror();
+    errno = saved;
+    return object;
+}
+
 void *resolve_next(const char *symbol, const struct resolve_library *library, const void *caller)
 {
     return find(symbol, library, caller, true);

@@ -258,8 +258,22 @@ need_cuda_headers() {
     printf '# Written by scripts/setup.sh.\nCUDA_INC := %s\n' "$cuda" >"$BUILD/cuda.mk.new"
     cmp -s "$BUILD/cuda.mk.new" "$BUILD/cuda.mk" && rm "$BUILD/cuda.mk.new" || mv "$BUILD/cuda.mk.new" "$BUILD/cuda.mk"
 }
+
+# ---- MPI's standard ABI: no distribution has a library of it yet; a wheel of MPICH does -------------------
+
+need_mpi_abi() {
+    [ -f $VENV/mpi/lib/libmpi_abi.so.1 ] && return
+    say "installing MPICH with the standard ABI of MPI (pip: mpich)"
+    # apart from the environment's programs, among which it would be another mpirun
+    pip_install --no-deps --prefix $VENV/mpi 'mpich>=5'
+    [ -f $VENV/mpi/lib/libmpi_abi.so.1 ] || note "missing: MPICH 5 (pip could not install it; tests of MPI's standard ABI skip)"
+}
+
 mkdir -p "$BUILD"
-[ -n "$for_demo" ] || need_cuda_headers
+if [ -z "$for_demo" ]; then
+    need_cuda_headers
+    need_mpi_abi
+fi
 
 [ -z "$failed" ] || exit 1
 printf '%s\n--\n%s' "$key" "$notes" >"$STAMP"

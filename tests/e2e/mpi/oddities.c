@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank: a transfer that is left by longjmp(), handles with a used slot of the stack behind them, communicators at the place of a freed one. */
+/* One rank: a transfer that is left by longjmp(), handles with a used slot of the stack behind them, communicators at the place of a freed one, a type that is none. */
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -45,6 +45,17 @@ static void make_and_free(int transfers)
     MPI_Comm_free(&comm);
 }
 
+/* A mistake that the program wants to be told of, and lives on after. */
+static void send_no_type(void)
+{
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (MPI_Bcast(&mine, 1, MPI_DATATYPE_NULL, 0, comm) == MPI_SUCCESS)
+        puts("no error");
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -56,6 +67,7 @@ int main(int argc, char **argv)
     }
     make_and_free(1);
     make_and_free(2);
+    send_no_type();
     MPI_Finalize();
     puts("fine");
     return 0;
