@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import threading
+import time
 
 import torch
 import torch.multiprocessing as mp
@@ -94,6 +95,7 @@ def spawn_queue():
 def fails(rank):
     if rank == 1:
         raise ValueError("rank 1 fails")
+    time.sleep(WAIT_S)  # is there when the other one fails: spawn() says in a line that it ends it
 
 
 def shared_tensors():
