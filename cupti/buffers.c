@@ -24,6 +24,9 @@ struct pool {
     uint64_t size;         /* of one; whole pages */
     uint32_t first, count; /* its rows of the table */
     unsigned low;          /* that many are kept free */
+    /* the most requests of a pass lately: what a stall of the cprof thread or a burst needed is given back within seconds, also in a window
+     * without end; cprof thread */
+    unsigned recent;
     _Atomic uint32_t made; /* rows whose pages are accessible; requests and cprof thread add */
     /* count << 32 | place + 1: prepared ones; all threads; acquire and release */
     _Atomic uint64_t free;
@@ -315,28 +318,36 @@ void buffers_recycle(struct buffer *b)
     put_free(p, b);
 }
 
+static void trim(struct pool *p, unsigned keep, uint64_t most_bytes)
+{
+    for (uint64_t bytes = 0; bytes < most_bytes; bytes += p->size) {
+        if (atomic_load_explicit(&p->n_free, memory_order_relaxed) <= (int32_t)keep)
+            return;
+        struct buffer *b = take_free(p);
+        if (!b)
+            return;
+        madvise(b->data, b->size, MADV_DONTNEED); /* reads as zero from now on */
+        atomic_fetch_sub_explicit(&present, b->size, memory_order_relaxed);
+        push(&p->cold, b);
+    }
+}
+
 void buffers_refill(void)
 {
     for (unsigned i = 0; i < SIZES; i++) {
         struct pool *p = &pools[i];
         uint32_t asked = atomic_exchange_explicit(&p->asked, 0, memory_order_relaxed);
+        uint32_t faded = p->recent - (p->recent + 63) / 64;
+        p->recent = asked > faded ? asked : faded;
         prepare(p, (int32_t)(asked * 2 > p->low ? asked * 2 : p->low), REFILL_BYTES);
+        trim(p, (p->low > p->recent * 2 ? p->low : p->recent * 2) * 2, REFILL_BYTES);
     }
 }
 
 void buffers_trim(void)
 {
-    for (unsigned i = 0; i < SIZES; i++) {
-        struct pool *p = &pools[i];
-        while (atomic_load_explicit(&p->n_free, memory_order_relaxed) > (int32_t)p->low * 2) {
-            struct buffer *b = take_free(p);
-            if (!b)
-                break;
-            madvise(b->data, b->size, MADV_DONTNEED); /* reads as zero from now on */
-            atomic_fetch_sub_explicit(&present, b->size, memory_order_relaxed);
-            push(&p->cold, b);
-        }
-    }
+    for (unsigned i = 0; i < SIZES; i++)
+        trim(&pools[i], pools[i].low * 2, UINT64_MAX);
 }
 
 static uint32_t rows_made(const struct pool *p)

@@ -40,6 +40,20 @@ START_TEST(ids_go_on_after_a_pause)
 }
 END_TEST
 
+/* CUPTI dropped their kernels; the window goes on. */
+START_TEST(calls_that_wait_do_not_keep_their_place_for_ever)
+{
+    const uint64_t most = 1u << 20;
+    for (uint64_t i = 1; i <= most + 1000; i++) {
+        struct call *c = calls_get(i, true);
+        ck_assert_msg(c != NULL, "call %d has no place", (int)i);
+        c->state = CALL_WRITTEN;
+        c->effect = EFFECT_KERNEL;
+        c->done = i > 1000;
+    }
+}
+END_TEST
+
 START_TEST(calls_that_wait_keep_their_place)
 {
     for (uint64_t i = 1; i <= 100000; i++) {
@@ -258,6 +272,7 @@ Suite *suite_calls(void)
     tcase_add_test(c, ids_go_on_behind_the_wrap);
     tcase_add_test(c, ids_go_on_after_a_pause);
     tcase_add_test(c, calls_that_wait_keep_their_place);
+    tcase_add_test(c, calls_that_wait_do_not_keep_their_place_for_ever);
     tcase_add_test(c, records_are_held_in_order);
     tcase_add_test(c, a_graph_of_very_many_nodes);
     tcase_add_test(c, what_is_held_is_bounded);

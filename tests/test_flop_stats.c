@@ -128,6 +128,46 @@ static void samples(const struct trace *t, const char *name, double *values, uns
 
 /* ---- kernels ---- */
 
+/* The first kernel waits for those behind it, then stands before its call (clocks differ), so that no arrow leads to it. */
+START_TEST(an_arrow_has_a_beginning)
+{
+    begin();
+    uint64_t early = clock_ticks();
+    session_sleep(30);
+    open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
+    struct gpu_record work = launch(1, "first", false), second = work;
+    second.name = "second";
+    second.name_len = 6;
+    second.start += KERNEL_TICKS * 2, second.end += KERNEL_TICKS * 2;
+    work.start = early, work.end = early + 100;
+    fake_gpu_deliver(&work);
+    fake_gpu_deliver(&second);
+    session_close("aten::mm");
+    struct trace t = finish();
+    ck_assert_uint_eq(trace_named(&t, 'X', "first"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
+    ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 1);
+    ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 1);
+    trace_free(&t);
+}
+END_TEST
+
+/* The operator launches again when what came before has long been written. */
+START_TEST(the_first_of_two_kernels_far_apart_has_no_count)
+{
+    begin();
+    open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
+    launch(1, "first", true);
+    session_sleep(900);
+    launch(2, "second", true);
+    session_close("aten::mm");
+    struct trace t = finish();
+    ck_assert(flops_of(&t, "\"first\"") <= 0);
+    ck_assert(flops_of(&t, "\"second\"") <= 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(the_only_kernel_gets_the_count)
 {
     begin();
@@ -588,6 +628,8 @@ Suite *suite_flop_stats(void)
     tcase_add_test(all, a_program_with_a_decimal_comma);
     tcase_add_test(all, a_peak_of_next_to_nothing);
     tcase_add_test(all, the_only_kernel_gets_the_count);
+    tcase_add_test(all, the_first_of_two_kernels_far_apart_has_no_count);
+    tcase_add_test(all, an_arrow_has_a_beginning);
     tcase_add_test(all, a_machine_of_many_gpus);
     tcase_add_loop_test(all, of_two_kernels_neither_does, 0, 2);
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);

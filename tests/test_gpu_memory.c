@@ -93,6 +93,19 @@ START_TEST(lost_and_late_releases)
 }
 END_TEST
 
+/* Released on one thread, whose buffer comes first, allocated on another. */
+START_TEST(an_allocation_that_comes_after_its_release_is_gone)
+{
+    now = 20;
+    ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
+    now = 10;
+    ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
+    now = 30; /* and the next one there is not */
+    ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 7), 7);
+    ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 7), 0);
+}
+END_TEST
+
 #define ADDRESSES 600u
 
 START_TEST(it_agrees_with_a_list)
@@ -172,6 +185,7 @@ Suite *suite_gpu_memory(void)
     tcase_add_test(all, host_memory_is_of_no_device);
     tcase_add_test(all, a_release_needs_its_allocation);
     tcase_add_test(all, lost_and_late_releases);
+    tcase_add_test(all, an_allocation_that_comes_after_its_release_is_gone);
     tcase_add_test(all, it_agrees_with_a_list);
     tcase_add_test(all, its_size_is_bounded);
     tcase_add_test(all, without_memory_it_counts_what_it_can);

@@ -16,6 +16,7 @@ static struct held *spare;
 static uint64_t held;
 static uint64_t newest; /* id */
 static bool paused;     /* since then */
+static uint64_t given_up;
 
 uint64_t calls_extend(uint32_t correlation)
 {
@@ -51,6 +52,23 @@ static bool in_doubt(const struct call *c)
 {
     return c->state >= CALL_WRITTEN &&
            (c->done || c->effect != EFFECT_KERNEL || c->state != CALL_WRITTEN);
+}
+
+/* A million calls later: what CUPTI dropped, or a call that it never told of, must not keep its place as long as a window is open. Returns
+ * whether it goes. */
+static bool give_up(struct call *c)
+{
+    if (newest - c->correlation < MOST_CALLS)
+        return false;
+    given_up += (c->state == CALL_WRITTEN && !c->done) + calls_drop(c);
+    return true;
+}
+
+uint64_t calls_given_up(void)
+{
+    uint64_t n = given_up;
+    given_up = 0;
+    return n;
 }
 
 static bool move(struct call *to, uint64_t n)
@@ -95,7 +113,7 @@ struct call *calls_get(uint64_t id, bool make)
         return NULL;
     if ((!c || !replaceable(c)) && grow(id))
         c = &table[id & (n_calls - 1)];
-    if (!c || !(replaceable(c) || in_doubt(c)))
+    if (!c || !(replaceable(c) || in_doubt(c) || give_up(c)))
         return NULL;
     calls_drop(c);
     *c = (struct call){.correlation = id};

@@ -68,6 +68,10 @@ uint64_t calls_drop(struct call *c);
 /* Calls each() for every call that is not free. */
 void calls_each(void (*each)(struct call *, void *), void *arg);
 
+/* Launches whose kernel has not come, and records whose call has not, that a call made a million ids later has taken the place of; since last
+ * asked. */
+uint64_t calls_given_up(void);
+
 /* Records kept now. */
 uint64_t calls_held(void);
 

@@ -135,10 +135,27 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
     }
 }
 
-static void released(struct gpu_memory *m, const struct gpu_record *r)
+/* The allocation may lie in the buffer of another thread, which comes later: then it is gone already. */
+static void note_release(struct gpu_memory *m, const struct gpu_record *r,
+                         const struct gpu_memory_total *total)
+{
+    if (total == NULL || m->live >= GPU_MEMORY_LIVE / 2 || !grow(m)) {
+        return;
+    }
+    m->slots[find(m, r->memory.address)] = (struct gpu_memory_slot){
+        .address = r->memory.address, .since = r->start, .total = (uint32_t)(total - m->totals)};
+    m->live++;
+}
+
+static void released(struct gpu_memory *m, const struct gpu_record *r,
+                     const struct gpu_memory_total *total)
 {
     uint32_t i = m->capacity != 0 ? find(m, r->memory.address) : 0;
-    if (m->capacity == 0 || m->slots[i].address == 0 || r->start < m->slots[i].since) {
+    if (m->capacity == 0 || m->slots[i].address == 0) {
+        note_release(m, r, total);
+        return;
+    }
+    if (r->start < m->slots[i].since) {
         return;
     }
     m->totals[m->slots[i].total].bytes -= m->slots[i].bytes;
@@ -152,7 +169,7 @@ uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r)
         return total != NULL ? total->bytes : 0; /* it failed */
     }
     if (r->flags & GPU_RELEASE) {
-        released(m, r);
+        released(m, r, total);
     } else if (total != NULL) {
         allocated(m, r, total);
     } else {

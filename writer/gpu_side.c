@@ -117,6 +117,14 @@ static void forget_threads(struct gpu_side *g)
     g->swept = clock_ticks();
 }
 
+static void add_up_memory(struct gpu_side *g)
+{
+    if (!g->source->returned(g->asked_memory))
+        return;
+    join_memory(&g->in, g->asked_memory);
+    g->asked_memory = clock_ticks();
+}
+
 void gpu_side_collect(struct gpu_side *g, bool draining)
 {
     if (!g->source)
@@ -125,6 +133,7 @@ void gpu_side_collect(struct gpu_side *g, bool draining)
     bool soon = draining || join_waiting() > MANY_CALLS;
     bool due = since >= (soon ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
     collect(g, due ? GPU_FLUSH_PLAIN : GPU_FLUSH_NONE);
+    add_up_memory(g);
     forget_threads(g);
 }
 

@@ -24,6 +24,7 @@ struct gpu_side {
     uint64_t came;        /* ticks: when records last came, of whatever window */
     uint64_t flushed_ns, fresh_ns;
     uint64_t swept_ns, swept; /* when threads that have ended were last forgotten; swept: ticks */
+    uint64_t asked_memory;    /* ticks: of before, records are awaited for join_memory() */
     bool given_up;            /* at exit: what has not come will not */
 };
 

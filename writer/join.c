@@ -3,6 +3,7 @@
 #include "writer/join.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "writer/calls.h"
@@ -25,9 +26,12 @@ static struct queue unknown; /* calls of a time that their thread's ring has not
 /* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
 static struct queue drivers;
 static size_t drivers_old, shares_old;
+static struct queue memories; /* what was allocated and released since all of before was added up */
 static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
 static uint64_t last_end; /* of the finished windows */
 static uint64_t late, hooks_waiting;
+
+#define MOST_MEMORIES 20000u
 
 /* ---- where things stand ---------------------------------------------------------------------------------- */
 
@@ -129,8 +133,9 @@ static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops
 {
     const struct join_windows *in = arg;
     struct window *w = in->numbered(c->window);
+    struct call *now = calls_get(c->correlation, false); /* it knows whether its arrow has begun */
     if (w && window_room(w, in->shared))
-        work_row(in, w, c, r, flops);
+        work_row(in, w, now && now->window == c->window ? now : c, r, flops);
     in->relieve();
 }
 
@@ -421,6 +426,38 @@ static void take_wait(const struct gpu_record *r, void *in)
     ((const struct join_windows *)in)->relieve();
 }
 
+/* ---- driver memory --------------------------------------------------------------------------------------- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct gpu_record *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+void join_memory(const struct join_windows *in, uint64_t until)
+{
+    struct queue now = memories; /* while it is gone through, more may come */
+    if (now.n == 0)
+        return;
+    memories = (struct queue){0};
+    qsort(now.records, now.n, sizeof *now.records, by_time);
+    for (size_t i = 0; i < now.n; i++) {
+        if (now.records[i].start < until)
+            take_wait(&now.records[i], (void *)(uintptr_t)in);
+        else if (!queue_put(&memories, &now.records[i]))
+            lose(in, &now.records[i]);
+    }
+    free(now.records);
+}
+
+static void take_memory(const struct join_windows *in, const struct gpu_record *r)
+{
+    if (memories.n >= MOST_MEMORIES)
+        join_memory(in, UINT64_MAX);
+    if (!queue_put(&memories, r))
+        lose(in, r);
+}
+
 /* ---- the public functions -------------------------------------------------------------------------------- */
 
 void join_take(const struct join_windows *in, const struct gpu_record *r)
@@ -435,6 +472,9 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
     case GPU_SYNC:
         if (!sync_waits_put(r))
             lose(in, r);
+        break;
+    case GPU_MEMORY:
+        take_memory(in, r);
         break;
     case GPU_OVERHEAD:
         take_overhead(in, r);
@@ -650,10 +690,11 @@ void join_settle(const struct join_windows *in, struct window *w)
     retry_unknown(in);
     settle_drivers(in, drivers.n, true);
     sync_waits_all(take_wait, (void *)(uintptr_t)in);
+    join_memory(in, UINT64_MAX);
     calls_each(settle_call, &s);
     shares_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
     shares_old = shares_waiting();
-    count_missing(w, s.missing);
+    count_missing(w, s.missing + calls_given_up());
     look_at_graphs(w);
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);

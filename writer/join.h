@@ -43,6 +43,10 @@ void join_replay(bool on);
  * earlier buffer has waited long enough. */
 void join_pass(const struct join_windows *in, bool fresh);
 
+/* All records of before these ticks have come: what they tell of driver memory is added up in the order of time, for each thread has a buffer of its
+ * own. */
+void join_memory(const struct join_windows *in, uint64_t until);
+
 /* Things of the window that must still come: calls without CUPTI's record, launches without their kernel. */
 uint64_t join_missing(const struct window *w);
 

@@ -8,6 +8,7 @@
 #define FIRST_NODES (1u << 10)
 #define MOST_NODES  (1u << 19) /* of a table */
 #define CAPTURING   1024u      /* spans that may be making nodes at a time */
+#define EARLY       (1u << 14)
 
 struct node {
     uint64_t id; /* 0: free */
@@ -23,6 +24,11 @@ static struct table young, old;
 /* the largest id that was thrown away: CUPTI numbers graphs one after the other */
 static uint64_t forgotten;
 static uint64_t refused;
+/* Nodes made from others that are not known: another thread captured these, and its ring is drained after this one's. */
+static struct {
+    uint64_t node, original;
+} early[EARLY];
+static uint32_t n_early;
 
 /* ---- what nodes compute lives as long as somebody has it ---- */
 
@@ -96,7 +102,24 @@ static struct node *put(uint64_t id, const struct node_maker *maker)
     return n;
 }
 
-const struct node_maker *nodes_find(uint64_t node)
+static void settle_early(void)
+{
+    uint32_t n = n_early;
+    n_early = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (find(&young, early[i].original) || find(&old, early[i].original))
+            nodes_add(early[i].node, early[i].original, NULL);
+}
+
+static void add_early(uint64_t node, uint64_t original)
+{
+    if (n_early == EARLY)
+        settle_early();
+    early[n_early].node = node;
+    early[n_early++].original = original;
+}
+
+static const struct node_maker *find_maker(uint64_t node)
 {
     struct node *n = node ? find(&young, node) : NULL;
     if (!n && node && (n = find(&old, node))) {
@@ -107,9 +130,18 @@ const struct node_maker *nodes_find(uint64_t node)
     return n ? &n->maker : NULL;
 }
 
+/* By then all rings have been drained to the launch. */
+const struct node_maker *nodes_find(uint64_t node)
+{
+    settle_early();
+    return find_maker(node);
+}
+
 void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
 {
-    const struct node_maker *from = original ? nodes_find(original) : maker;
+    const struct node_maker *from = original ? find_maker(original) : maker;
+    if (node && original && !from)
+        add_early(node, original);
     if (node == 0 || !from || (from->span == 0 && !from->name && !from->work))
         return;
     struct node_maker kept = *from; /* `from` may point into a table that grows, or goes */

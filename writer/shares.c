@@ -7,6 +7,7 @@
 struct waiting {
     struct call call;
     struct gpu_record r;
+    bool ended; /* so had the span, a batch ago */
 };
 
 static struct share *shares; /* by the low bits of the span's id; made at the first one */
@@ -71,13 +72,30 @@ bool shares_wait(const struct call *c, const struct gpu_record *r)
         waiting = malloc(SHARES_WAIT * sizeof *waiting);
     if (!waiting)
         return false;
-    waiting[n_waiting++] = (struct waiting){*c, *r};
+    waiting[n_waiting++] = (struct waiting){*c, *r, false};
     return true;
 }
 
 size_t shares_waiting(void)
 {
     return n_waiting;
+}
+
+/* As long as the span is open it may launch more. */
+static bool span_ended(const struct waiting *w)
+{
+    struct note open;
+    struct timeline *t = timeline_of(w->call.at.tid);
+    return !t || timeline_span(t, w->call.counted, &open) != &open;
+}
+
+/* Not before the batch behind the span's end, which has what it launched last. */
+static bool waits_on(struct waiting *w, bool old)
+{
+    bool ended = w->ended;
+    if (old && !ended)
+        w->ended = span_ended(w);
+    return !(old && ended);
 }
 
 void shares_settle(size_t n, uint64_t window,
@@ -87,7 +105,7 @@ void shares_settle(size_t n, uint64_t window,
     size_t kept = 0;
     for (size_t i = 0; i < n_waiting; i++) {
         struct waiting *w = &waiting[i];
-        if (window ? w->call.window != window : i >= n) {
+        if (window ? w->call.window != window : waits_on(w, i < n)) {
             waiting[kept++] = *w;
             continue;
         }

@@ -12,17 +12,41 @@
 
 static struct queue waits; /* the first `old` came before this batch */
 static size_t old;
-static struct queue unsure; /* whose recording had not come a batch later: until a window ends */
+/* whose call or recording had not come a batch later: until a window ends, or as long as there is room. Most are queries, whose call will never
+ * come: in the table of calls each would keep a place from those that launch */
+static struct queue unsure;
 
 bool sync_waits_put(const struct gpu_record *r)
 {
     return queue_put(&waits, r);
 }
 
-static bool recording_is_known(const struct gpu_record *r)
+static bool call_is_known(const struct gpu_record *r)
+{
+    const struct call *c = calls_get(calls_extend(r->correlation), false);
+    return c && c->state >= CALL_WRITTEN;
+}
+
+static bool is_ready(const struct gpu_record *r)
 {
     struct json_wait unused;
-    return r->sync.event == GPU_NONE || events_find(r, calls_extend(r->correlation), &unused);
+    if (r->correlation == 0)
+        return true; /* no call will come */
+    return call_is_known(r) &&
+           (r->sync.event == GPU_NONE || events_find(r, calls_extend(r->correlation), &unused));
+}
+
+/* The older half has waited long enough: those without a call were queries. */
+static void make_room(void (*take)(const struct gpu_record *r, void *arg), void *arg)
+{
+    size_t half = unsure.n / 2;
+    if (unsure.n < MOST_UNSURE)
+        return;
+    for (size_t i = 0; i < half; i++)
+        if (call_is_known(&unsure.records[i]))
+            take(&unsure.records[i], arg);
+    memmove(unsure.records, unsure.records + half, (unsure.n - half) * sizeof *unsure.records);
+    unsure.n -= half;
 }
 
 /* The first n have waited for a batch. */
@@ -30,7 +54,8 @@ static void settle(size_t n, void (*take)(const struct gpu_record *r, void *arg)
 {
     for (size_t i = 0; i < n; i++) {
         const struct gpu_record *r = &waits.records[i];
-        if (recording_is_known(r) || unsure.n >= MOST_UNSURE || !queue_put(&unsure, r))
+        make_room(take, arg);
+        if (is_ready(r) || !queue_put(&unsure, r))
             take(r, arg);
     }
     if (n)
@@ -43,7 +68,7 @@ void sync_waits_batch(void (*take)(const struct gpu_record *r, void *arg), void 
 {
     size_t kept = 0;
     for (size_t i = 0; i < unsure.n; i++) {
-        if (recording_is_known(&unsure.records[i]))
+        if (is_ready(&unsure.records[i]))
             take(&unsure.records[i], arg);
         else
             unsure.records[kept++] = unsure.records[i];

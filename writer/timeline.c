@@ -53,7 +53,8 @@ static bool map_ring(struct timeline *t, uint32_t room)
 static void unmap(struct timeline *t)
 {
     unmap_ring(t);
-    free(t->node_times);
+    if (t->node_times)
+        munmap(t->node_times, TIMELINE_NODES * sizeof *t->node_times);
     free(t);
 }
 
@@ -306,7 +307,7 @@ struct note *timeline_note(struct timeline *t, uint64_t *at)
 void timeline_add_node(struct timeline *t, uint64_t ticks)
 {
     if (!t->node_times)
-        t->node_times = calloc(TIMELINE_NODES, sizeof *t->node_times);
+        t->node_times = map(TIMELINE_NODES * sizeof *t->node_times);
     if (t->node_times)
         t->node_times[t->nodes++ % TIMELINE_NODES] = ticks;
 }

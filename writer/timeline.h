@@ -38,7 +38,9 @@ struct note {
     uint64_t flops;
 };
 
-#define TIMELINE_NODES 4096u /* graph nodes whose time is remembered, per thread */
+/* graph nodes whose time is remembered, per thread that makes any: as many as launches may be captured while CUPTI keeps a buffer; 1 MB, of
+ * which as much is present as there were nodes */
+#define TIMELINE_NODES (1u << 17)
 
 struct timeline {
     uint32_t tid;

@@ -111,9 +111,7 @@ void work_rows_put(const struct join_windows *in, struct window *w, struct call 
         return;
     switch ((enum gpu_kind)r->kind) {
     case GPU_KERNEL:
-        if (c->counted && shares_wait(c, r))
-            c->arrow = true; /* it will be, by the one that waits */
-        else
+        if (!c->counted || !shares_wait(c, r))
             work_row(in, w, c, r, 0);
         break;
     case GPU_COPY:

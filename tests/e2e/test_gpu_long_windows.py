@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one window without end, or one long capture, must not make of a trace."""
+
+from gpu_runs import counts, gpu_run, lost, needed
+
+pytestmark = needed
+
+
+def test_queries_take_no_place_from_launches(tmp_path):
+    run = gpu_run("queries", tmp_path, "--rounds", 14000, "--queries", 100, SCHEDULE_SCOPE="none")
+    trace = run.trace()
+    assert lost(trace) == {}
+    assert counts(trace)["kernel"] == 14000
+
+
+def test_each_launch_of_a_long_capture_is_known_as_captured(tmp_path):
+    run = gpu_run("long_capture", tmp_path, "--nodes", 20000, SKIP_FIRST=1, WARMUP=0, ACTIVE=1)
+    trace = run.trace()
+    assert lost(trace) == {}
+    assert counts(trace)["kernel"] == 20000

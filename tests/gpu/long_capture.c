@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step is captured whole: --nodes launches, one after the other, into one graph, in an active step; then it is launched once. */
+#include "preload/cprof.h"
+#include "tests/gpu/kernels.h"
+#include "tests/gpu/program.h"
+
+int main(int argc, char **argv)
+{
+    long nodes = number(argc, argv, "nodes", 10000);
+    cudaStream_t s;
+    cudaGraph_t g;
+    cudaGraphExec_t e;
+    float *x;
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK(cudaMalloc((void **)&x, 1024 * sizeof *x));
+    CHECK(gpu_named(s, GPU_GEMM, 1000));
+    CHECK(cudaStreamSynchronize(s));
+    cprof_step();
+    CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    for (long i = 0; i < nodes; i++)
+        CHECK(gpu_named(s, GPU_GEMM, 1000));
+    CHECK(cudaStreamEndCapture(s, &g));
+    CHECK(cudaGraphInstantiate(&e, g, 0));
+    CHECK(cudaGraphLaunch(e, s));
+    CHECK(cudaStreamSynchronize(s));
+    cprof_step();
+    return 0;
+}

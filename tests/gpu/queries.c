@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks whether an event is over that is, as PyTorch's caching allocators and NCCL's watchdog do: --rounds launches, --queries behind each. */
+#include <time.h>
+
+#include "tests/gpu/kernels.h"
+#include "tests/gpu/program.h"
+
+int main(int argc, char **argv)
+{
+    long rounds = number(argc, argv, "rounds", 20000), queries = number(argc, argv, "queries", 100);
+    cudaStream_t s;
+    cudaEvent_t e;
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    for (long i = 0; i < rounds; i++) {
+        CHECK(gpu_named(s, GPU_GEMM, 1000));
+        CHECK(cudaEventRecord(e, s));
+        CHECK(cudaStreamSynchronize(s));
+        for (long k = 0; k < queries; k++)
+            CHECK(cudaEventQuery(e));
+        if (i % 100 == 0)
+            nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    printf("{\"kernels\": %ld}\n", rounds);
+    return 0;
+}
