@@ -147,7 +147,7 @@ def test_copies(tmp_path, preload):
 def test_decorators_of_a_class(tmp_path, preload):
     done, result = run("descriptors", tmp_path, preload=preload, **NO_WARMUP)
     assert result == {"called": [1, 2, 3, ["Both", 4], ["Both", 5]], "doc": ["of_class", "Says who."],
-                      "refused": ["int", "property"]} and done.complaints == []
+                      "refused": ["int", "property", "type"]} and done.complaints == []
     if preload:
         assert names(support.load(done.traces[0]), ph="X") == ["marked"] * 5
 

@@ -201,3 +201,15 @@ def test_version_and_unknown_options():
     assert tool.refused(tool.cprof("top", "--nosuch", "t.json"), "cprof: top: unrecognized arguments: --nosuch (cprof top --help shows how)")
     assert tool.refused(tool.cprof("run", "--no-active", "true"), "cprof: run: unrecognized arguments: --no-active (cprof run --help shows how)")
     assert tool.refused(tool.cprof("--nosuch"), "cprof: unrecognized arguments: --nosuch (cprof --help shows how)")
+
+
+@pytest.mark.parametrize("command", [["top"], ["top", "--by", "device"], ["top", "--by", "step"], ["memory-timeline", "-o", "out.json"],
+                                     ["stacks"]], ids=" ".join)
+def test_what_is_left_out_is_said(command, tmp_path, monkeypatch):
+    """Whichever sub-command adds the rest up."""
+    monkeypatch.chdir(tmp_path)
+    path = tool.write(tmp_path / "t.json", [
+        tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation"), tool.span("aten::mm", 10.0, 20.0, Call_stack="a.py(1): f;"),
+        tool.memory(15.0, 64, 1), tool.span("aten::mm", "soon", 20.0), tool.span("aten::mm", 40.0, None)])
+    result = tool.cprof(*command, path)
+    assert result.rc == 0 and "2 events without a usable time are left out" in result.err

@@ -137,6 +137,13 @@ class Page:
 
 
 @pytest.mark.skipif(perfetto_check.browser_path() is None, reason="no Chromium to look at the page with")
+@pytest.mark.parametrize("name", ["ProfilerStep#7", "torch.profiler step 7"])  # the latter is all there is of one killed in its first step
+def test_steps_of_the_page(name, tmp_path):
+    trace = tool.write(tmp_path / "t.json", [tool.span(name, 0.0, 90.0, cat="user_annotation"), tool.memory(10.0, 64, 1)])
+    assert tool.cprof("memory-timeline", trace, "-o", tmp_path / "out.html").rc == 0
+    assert re.findall(r">(step [^<]*)<", (tmp_path / "out.html").read_text()) == ["step 7"]
+
+
 def test_the_page(tmp_path):
     events, _ = training()
     events += [tool.memory(200.0, 1 << 30, 77, device=1, index=0), tool.memory(900.0, -(1 << 30), 77, device=1, index=0)]

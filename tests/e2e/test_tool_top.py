@@ -400,6 +400,51 @@ def test_a_call_in_front_of_its_operator(write, tmp_path):
     assert rows["ProfilerStep*"].self_cpu_time_total == 60.0
 
 
+def step(number, begin, duration):
+    """A step as cprof writes it, of the thread 5000."""
+    return tool.span(f"ProfilerStep#{number}", begin, duration, cat="user_annotation", tid=4194305, thread=5000)
+
+
+@pytest.mark.parametrize("by, shown, hidden", [("step", "CPU", "CUDA"), ("device", "CPU", "CUDA"), ("category", "CPU", "CUDA"),
+                                               ("kernel", "CUDA", "CPU")])
+def test_columns_of_what_is_not_there_are_left_out(by, shown, hidden, tmp_path):
+    events = gpu_events() if by == "kernel" else [step(0, 0.0, 100.0), tool.span("aten::mm", 10.0, 20.0)]
+    path = tool.write(tmp_path / "t.json", events)
+    heads = tool.cprof("top", path, "--by", by).out.splitlines()[1]
+    assert f"Self {shown} %" in heads and f"Self {hidden}" not in heads
+    assert "NaN" not in tool.cprof("top", path, "--by", by).out
+
+
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+@pytest.mark.parametrize("operator", [[], [tool.span("aten::mm", 30.0, 20.0, External_id=1)]], ids=["C", "PyTorch"])
+def test_steps_of_a_program_whose_calls_have_no_operator(operator, write, tmp_path):
+    """As of C++ or JAX: calls are part of the step, and what they launched is the step's wherever it ran."""
+    launched = 70.0 if operator else 40.0
+    path = write(tmp_path / "t.json", [step(0, 0.0, 100.0), step(1, 100.0, 100.0), *operator,
+                 tool.span("cudaLaunchKernel", launched, 10.0, cat="cuda_runtime", correlation=7),
+                 tool.span("cudaLaunchKernel", 120.0, 10.0, cat="cuda_runtime", correlation=8),
+                 tool.span("gemm", 150.0, 5.0, cat="kernel", pid=0, tid=7, device=0, correlation=7),
+                 tool.span("gemm", 155.0, 50.0, cat="kernel", pid=0, tid=7, device=0, correlation=8)])
+    rows = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)["rows"]
+    assert {row["step"]: (row["self_cpu_time_total"], row["self_device_time_total"]) for row in rows} == {
+        "ProfilerStep#0": (100.0, 5.0), "ProfilerStep#1": (100.0, 50.0)}
+
+
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+@pytest.mark.parametrize("begin, end", [(-50.0, 450.0), (50.0, 350.0)])
+def test_a_range_around_several_steps_takes_none_of_their_time(begin, end, write, tmp_path):
+    """Of an epoch, say."""
+    path = write(tmp_path / "t.json", [
+        tool.span("epoch", 1000.0 + begin, end - begin, cat="user_annotation"),
+        *(step(n, 1000.0 + 100 * n, 100.0) for n in range(4)),
+        *(tool.span("aten::mm", 1060.0 + 100 * n, 20.0) for n in range(4)),
+        *(tool.span("Optimizer.step#SGD.step", 1090.0 + 100 * n, 11.0, cat="user_annotation") for n in range(4))])
+    rows = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)["rows"]
+    # the optimizer's last microsecond is of the step that it begins in
+    assert [(row["step"], row["self_cpu_time_total"]) for row in rows] == [
+        ("ProfilerStep#0", 101.0), ("ProfilerStep#1", 100.0), ("ProfilerStep#2", 100.0), ("ProfilerStep#3", 100.0)]
+
+
 def test_modules(tmp_path):
     events = gpu_events()
     for event in events:

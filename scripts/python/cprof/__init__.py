@@ -21,6 +21,7 @@ key_averages() and events() read traces, as the command `cprof` does, and raise 
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import weakref
@@ -177,7 +178,6 @@ _schedules: dict = {}  # callbacks by function, for good: another thread may be 
 def _takes_time(function: Callable) -> bool:
     """Whether it asks for the time: by two arguments that must be given, or a second one called so. Any other second one has
     a value of its own, as in `lambda step, every=every: ...`."""
-    import inspect
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin that does not tell

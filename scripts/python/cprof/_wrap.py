@@ -39,6 +39,8 @@ def wrap(marker: Any, function: Callable) -> Callable:
     """The function, marked; name, docstring and kind stay."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrap(marker, function.__func__))  # type: ignore
+    if isinstance(function, type):  # a function in its place would be no class to isinstance() and to those below it
+        raise TypeError(f"{function!r} is a class: the marker's decorator belongs to its methods")
     if not callable(function):
         raise TypeError(f"{function!r} cannot be called: the marker's decorator belongs to a function")
     if inspect.isasyncgenfunction(function):

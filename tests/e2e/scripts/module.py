@@ -255,7 +255,7 @@ def descriptors():
     result["called"] = [Both().outside(1), Both.outside(2), Both().inside(3), Both.of_class(4), Both().of_class(5)]
     result["doc"] = [Both.of_class.__name__, Both.of_class.__doc__]
     result["refused"] = []
-    for wrong in (5, property(lambda self: 1)):
+    for wrong in (5, property(lambda self: 1), type("Net", (), {})):
         try:
             marked(wrong)
         except TypeError:

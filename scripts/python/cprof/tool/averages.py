@@ -109,10 +109,7 @@ class Averages:
         if all(map(self._left_out, spans.kinds)) and next(spans.uncovered_memory(), None) is None:
             raise Problem("; ".join(["holds no operator, call or kernel"] + trace.remarks()), path)
         self._add(spans)
-        notes = trace.remarks()
-        if spans.bad:
-            notes.append(f"{spans.bad} events without a usable time are left out")
-        return notes
+        return trace.remarks()
 
     def need(self, sort_by: Optional[str], path: str) -> None:
         """Raises a Problem where the traces do not hold what is sorted by: all that it has is zeroes."""

@@ -65,10 +65,15 @@ def breakdown(by: str, paths: List[str]) -> Result:
     total_cpu, total_device = (sum(row[at] for row in rows) for at in (1, 2))
 
     def text(shown: List[List[Any]]) -> str:
-        head = [by.capitalize(), "Self CPU %", "Self CPU", f"Self {spans.device_name} %", f"Self {spans.device_name}",
-                "# of Calls"] + (["Duration"] if by == "step" else [])
-        lines = [[row[0], format_share(row[1], total_cpu), format_time(row[1]), format_share(row[2], total_device),
-                  format_time(row[2]), str(row[3])] + [format_time(us) for us in row[4:]] for row in shown]
+        head, lines = [by.capitalize()], [[row[0]] for row in shown]
+        for at, total, what in ((1, total_cpu, "Self CPU"), (2, total_device, f"Self {spans.device_name}")):
+            if total:  # columns in which all is zero tell nothing: torch's table has none either
+                head += [f"{what} %", what]
+                for line, row in zip(lines, shown):
+                    line += [format_share(row[at], total), format_time(row[at])]
+        for line, row in zip(lines, shown):
+            line += [str(row[3])] + [format_time(us) for us in row[4:]]
+        head += ["# of Calls"] + (["Duration"] if by == "step" else [])
         return _columns(head, lines) + f"Self CPU time total: {format_time(total_cpu)}\n" + (
             f"Self {spans.device_name} time total: {format_time(total_device)}\n" if total_device else "")
 
@@ -91,8 +96,7 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
     roots, attributed = Roots(), 0
     for place in sorted(spans.rows, key=apart.__contains__):
         row = spans.rows[place]
-        # Torch's ranges go on from step to step: what runs in them is of the step that it begins in.
-        for node in walk(spans, row, by == "module", RANGES if by == "step" else None):
+        for node in walk(spans, row, by == "module", _over_steps(spans, place == main) if by == "step" else None):
             start = row.start[node.index]
             if place == main and node.root:
                 roots.add(node, start)
@@ -110,6 +114,19 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
         rest = sum(time for number, time in spans.device_time.items() if not spans.kinds[number].annotation) - attributed
         if rest > 0:
             sums.setdefault(OUTSIDE, _Sum()).device += rest
+
+
+def _over_steps(spans: Spans, has_steps: bool) -> Callable[[str, int, int], bool]:
+    """Which spans go on from step to step, so that what runs in them is of the step that it begins in, and the rest of the time the
+    step's: torch's ranges, and on the thread that has the steps those that hold a whole one, as of an epoch."""
+    starts = [start for start, _, _ in spans.steps]
+
+    def over(name: str, start: int, end: int) -> bool:
+        if name == RANGES or not has_steps:
+            return name == RANGES
+        at = bisect.bisect_left(starts, start)
+        return at < len(starts) and spans.steps[at][1] <= end
+    return over
 
 
 def _add_device_rows(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:

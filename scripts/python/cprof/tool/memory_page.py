@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from cprof.tool.averages import format_memory, format_time
 from cprof.tool.memory_timeline import CATEGORIES, CREATE, Timeline
+from cprof.tool.spans import step_number
 
 COLORS = ("#2f6b2f", "#d9a521", "#333333", "#9d7fd1", "#d6453d", "#2846b5", "#5e86e0", "#a3a3a3")
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 1400, 420, 90, 30, 40, 20
@@ -131,7 +132,7 @@ def _chart(number: int, line: Timeline, steps: Sequence[Tuple[int, int, str]], b
         if begin <= start <= end:
             x = x_of(start - begin)
             parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="#bbb" '
-                         f'stroke-dasharray="3 3"/><text x="{x + 3:.1f}" y="{TOP - 8}">step {html.escape(name[13:])}</text>')
+                         f'stroke-dasharray="3 3"/><text x="{x + 3:.1f}" y="{TOP - 8}">step {_step_text(name)}</text>')
     parts += _areas(series, y_of, inner_width)
     x, y = x_of(series.peak_at), y_of(series.peak)
     anchor = "end" if x > WIDTH / 2 else "start"
@@ -147,6 +148,12 @@ def _chart(number: int, line: Timeline, steps: Sequence[Tuple[int, int, str]], b
             f'{sum(action == CREATE for _, action, _, _ in line.actions()):,} allocations.</p>'
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" data-chart="data{number}">{"".join(parts)}</svg>'
             f'<script type="application/json" id="data{number}">{data}</script>' + _owners_at(line, series, begin))
+
+
+def _step_text(name: str) -> str:
+    """A step's number, whoever named it."""
+    number = step_number(name)
+    return html.escape(name) if number is None else str(number)
 
 
 def _areas(series: _Series, y_of: Any, width: int) -> List[str]:

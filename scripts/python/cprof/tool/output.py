@@ -38,18 +38,22 @@ def keep_apart(output: str, traces: Iterable[str]) -> None:
 @contextlib.contextmanager
 def appearing(output: str, force: bool) -> Iterator[Tuple[str, str]]:
     """`with appearing(output, force) as (folder, whole):` is to write the file `whole`, which becomes `output` at the end; other files may
-    stand in the folder meanwhile. Nothing is left when it fails. force: replaces what has that name."""
+    stand in the folder meanwhile. Nothing is left when it fails. force: replaces the file that has that name, or that a link of that
+    name leads to, and nothing else: root would lose /dev/null."""
     if os.path.lexists(output) and not force:
         raise Problem("is there already (--force replaces it)", output)
-    folder = os.path.join(os.path.dirname(output) or ".", f".{os.path.basename(output)}.{os.getpid()}.tmp")
+    path = os.path.realpath(output) if force else output
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise Problem("is no file that could be replaced: another name is needed", output)
+    folder = os.path.join(os.path.dirname(path) or ".", f".{os.path.basename(path)}.{os.getpid()}.tmp")
     whole = os.path.join(folder, "whole")
     try:
         os.mkdir(folder)
         yield folder, whole
         if force:
-            os.replace(whole, output)
+            os.replace(whole, path)
         else:
-            take_name(whole, output)
+            take_name(whole, path)
     except FileExistsError:
         raise Problem("is there already (--force replaces it)", output) from None
     except OSError as error:

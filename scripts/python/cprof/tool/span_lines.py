@@ -86,6 +86,10 @@ class LineTaker:
                 continue
             number, is_call = kind
             external = int(line[_EXTERNAL] or 0)
+            joined = external
+            if is_call and not apart and not external:
+                correlation = _wanted["correlation"].search(line[_REST])
+                joined = reading.call_number(correlation and correlation.group(1))
             place = (line[2], line[3], is_call and apart and not external)
             rows = self._rows[0 if not is_call else 2 if external else 1]
             row = rows.get(place)
@@ -94,7 +98,7 @@ class LineTaker:
             row[0](start)
             row[1](start + int(line[6] + line[7]))
             row[2](number)
-            row[3](external)
+            row[3](joined)
             if "flops" in line[_REST]:
                 flops = _flops.search(line[_REST])
                 if flops:

@@ -16,7 +16,7 @@ import bisect
 import heapq
 import re
 from array import array
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.columns import Columns, forget
 from cprof.tool.flops import TORCH_FLOPS
@@ -284,8 +284,9 @@ class Spans:
                  if all(self.kinds[number].name == STEPS for number in set(row.kind))]
         if not apart:
             return [], None
-        others = [place for place in self.rows if place in self.operator_rows and place not in apart and not place[2]]
-        if not others or self.stepping in others:
+        rows = [place for place in self.rows if place not in apart and not place[2]]
+        others = [place for place in rows if place in self.operator_rows] or rows  # programs without operators have calls only
+        if not others or self.stepping in rows:
             return (apart, self.stepping) if others else ([], None)
         most = max(len(self.rows[place].start) for place in others)
         return apart, min((place for place in others if len(self.rows[place].start) == most),
@@ -380,6 +381,8 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
             reading.event(event)
         reading.spans.columns.trim()
     spans = reading.spans
+    if spans.bad:
+        trace.notes.append(f"{spans.bad} events without a usable time are left out")
     spans.metadata = trace.of_one_rank().metadata
     reading.settle_steps()
     reading.adopt_strays()
@@ -491,6 +494,10 @@ class _Reading:
         row = self.row_of(place, is_call, external)
         return row.start.append, row.end.append, row.kind.append, row.external.append
 
+    def call_number(self, correlation: Any) -> int:
+        """What joins work to a call where no operator does: in torch's tables nothing, elsewhere a number unlike any External id."""
+        return -(int_or_none(correlation) or 0) if self.wanted.nested else 0
+
     def add_memory(self, at: int, size: int, device: Optional[int]) -> None:
         """A [memory] event."""
         spans = self.spans
@@ -526,6 +533,7 @@ class _Reading:
                  not external and not self.wanted.nested if category in CALLS else category == "overhead")
         row = self.row_of(place, category in CALLS, external)
         if category in CALLS:
+            external = external or self.call_number(args.get("correlation"))
             if category == "xpu_runtime":
                 spans.device_name = "XPU"
         elif is_step:
@@ -603,10 +611,10 @@ class _Reading:
         spans.device_count[number] = spans.device_count.get(number, 0) + 1
         spans.device_time[number] = spans.device_time.get(number, 0) + end - start
         self._note_first(number, start, end)
-        external = int_or_none(args.get("External id", 0))
+        external = int_or_none(args.get("External id", 0)) or self.call_number(args.get("correlation"))
         # A range's copy on the GPU would count its kernels twice.
         if external and category != "gpu_user_annotation":
-            spans.by_call &= args.get("correlation") == external
+            spans.by_call &= external < 0 or args.get("correlation") == external
             spans.work_external.append(external)
             spans.work_time.append(end - start)
 
@@ -672,9 +680,11 @@ class _Reading:
                     getattr(row, name).append(getattr(stray, name)[i])
 
 
-def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = None) -> Iterator[Node]:
+def walk(spans: Spans, row: Row, frames: bool = False,
+         without: Optional[Callable[[str, int, int], bool]] = None) -> Iterator[Node]:
     """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
-    know the Python functions they ran in, by their numbers in spans.functions. without: as if spans of this name were not there."""
+    know the Python functions they ran in, by their numbers in spans.functions. without: as if spans of such a name, start and end
+    were not there."""
     start, end, kinds = row.start, row.end, spans.kinds
     names = [kind.name for kind in kinds]
     python = [frames and kind.category == "python_function" for kind in kinds]
@@ -691,7 +701,7 @@ def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = 
             if spans.progress:
                 spans.progress.add(AT_A_TIME)
         begin, finish, kind = start[i], end[i], row.kind[i]
-        if names[kind] == without:
+        if without is not None and without(names[kind], begin, finish):
             continue
         while stack and (begin >= stack[-1].end or finish > stack[-1].end and not is_async[kind]):
             yield from _close(stack, start, is_call)
@@ -702,7 +712,8 @@ def walk(spans: Spans, row: Row, frames: bool = False, without: Optional[str] = 
                 taken, device_taken = sums[high] - sums[low], device_sums[high] - device_sums[low]
                 seen[low] += 1
                 seen[high] -= 1
-        own = spans.work_of(row.external[i]) if work and row.external[i] and is_call[kind] == by_call else 0
+        external = row.external[i]
+        own = spans.work_of(external) if work and external and (external < 0 or is_call[kind] == by_call) else 0
         around = stack[-1] if stack else None
         inside = 0
         if frames and around is not None:
