@@ -135,7 +135,7 @@ static const void *copied_null(void)
     static _Atomic(const void *) found;
     static atomic_bool looked;
     if (!atomic_load_explicit(&looked, memory_order_acquire)) {
-        atomic_store_explicit(&found, resolve_variable(OPEN_MPI_NULL), memory_order_relaxed);
+        atomic_store_explicit(&found, resolve_first(OPEN_MPI_NULL), memory_order_relaxed);
         atomic_store_explicit(&looked, true, memory_order_release);
     }
     return atomic_load_explicit(&found, memory_order_relaxed);

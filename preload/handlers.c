@@ -31,7 +31,8 @@ enum state {
 };
 
 struct entry {
-    struct cprof_trace_handler h; /* its name is ours */
+    struct cprof_trace_handler h; /* cprof thread, once it is in its place */
+    const char *_Atomic name;     /* ours, and kept; cprof thread writes, any reads */
     const char *path, *argument;  /* of a shared object that is still to be opened; else NULL */
     _Atomic int state;            /* enum state; cprof thread writes, any reads */
 };
@@ -64,8 +65,7 @@ static bool put_entry(struct entry *e)
     unsigned at = atomic_fetch_add(&places, 1);
     if (at >= HANDLERS_MOST) {
         atomic_fetch_sub(&places, 1);
-        log_warn("trace handler %s: there are %u already; it is left out", e->h.name,
-                 HANDLERS_MOST);
+        log_warn("trace handler %s: there are %u already; it is left out", e->name, HANDLERS_MOST);
         return false;
     }
     atomic_store_explicit(&entries[at], e, memory_order_release);
@@ -103,7 +103,7 @@ static struct entry *new_entry(const struct cprof_trace_handler *h, const char *
     }
     if (h)
         e->h = *h;
-    e->h.name = copy;
+    atomic_store(&e->name, copy);
     return e;
 }
 
@@ -113,7 +113,7 @@ bool handlers_add(const struct cprof_trace_handler *h)
     if (!e)
         return false;
     if (!put_entry(e)) {
-        free((char *)(uintptr_t)e->h.name);
+        free((char *)(uintptr_t)e->name);
         free(e);
         return false;
     }
@@ -142,7 +142,7 @@ static void note_object(char *item)
     struct entry *e = new_entry(NULL, item);
     if (!e)
         return;
-    e->path = whole ? whole : e->h.name;
+    e->path = whole ? whole : e->name;
     e->argument = argument ? argument : "";
     from_settings |= put_entry(e);
 }
@@ -199,7 +199,6 @@ static bool open_object(struct entry *e)
     if (!open)
         return false;
     const struct cprof_trace_handler *given = open(e->argument);
-    const char *name = e->h.name;
     if (!given)
         log_error("trace handler %s refuses: cprof_trace_handler_open(\"%s\") returned none; it is "
                   "left out",
@@ -207,7 +206,8 @@ static bool open_object(struct entry *e)
     if (!given || !take_handler(&e->h, given, e->path))
         return false;
     char *own = e->h.name ? strdup(e->h.name) : NULL;
-    e->h.name = own ? own : name;
+    if (own)
+        atomic_store(&e->name, own); /* the one before is still read, and is the path */
     return true;
 }
 
@@ -240,7 +240,7 @@ static void begin_one(struct entry *e)
     int refused = there && e->h.init ? e->h.init(e->h.arg) : 0;
     atomic_store(&inside, NULL);
     if (refused)
-        log_error("trace handler %s refuses: its init returned %d; it is left out", e->h.name,
+        log_error("trace handler %s refuses: its init returned %d; it is left out", e->name,
                   refused);
     atomic_store(&e->state, there && !refused ? TOLD : OUT);
 }
@@ -468,7 +468,7 @@ void handlers_say_stuck(void)
     const char *callback = atomic_load(&inside);
     const struct entry *e = atomic_load(&inside_of);
     if (callback)
-        log_warn("trace handler %s has not come back from its %s()", e->h.name, callback);
+        log_warn("trace handler %s has not come back from its %s()", e->name, callback);
 }
 
 void handlers_abandon(void)
@@ -510,7 +510,7 @@ size_t cprof_trace_handlers(const char **names, size_t room)
         if (atomic_load(&e->state) == OUT)
             continue;
         if (names && n < room)
-            names[n] = e->h.name;
+            names[n] = atomic_load(&e->name);
         n++;
     }
     return n;

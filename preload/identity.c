@@ -129,10 +129,12 @@ static long parent_of(long pid)
     return parent;
 }
 
-/* Of a thread with all signals blocked, as cprof's is; some that the C library needs cannot be. */
+/* Of a thread with all signals blocked, as cprof's is; some that the C library needs cannot be. Room apart from the stack: who wakes cprof up,
+ * one thread of the process, may stand on a small one. */
 static bool takes_no_signals(const char *task)
 {
-    char path[PATH_MAX], text[4096];
+    static char text[4096];
+    char path[400];
     unsigned long long blocked = 0;
     snprintf(path, sizeof path, "%s/status", task);
     const char *line = read_file(path, text, sizeof text) ? strstr(text, "\nSigBlk:") : NULL;

@@ -36,6 +36,7 @@
 #include "preload/peaks.h"
 #include "preload/process.h"
 #include "preload/python.h"
+#include "preload/resolve.h"
 #include "preload/saved.h"
 #include "preload/schedule.h"
 #include "preload/stacks.h"
@@ -113,12 +114,24 @@ static void inject_all(const char *path)
                  "and ITT may be missing");
 }
 
+/* A copy of this library was there before: an NVTX or ITT client opens one under another path, or in a namespace of its own (dlmopen(),
+ * where the three variables lead there, too). A process has one profiler. */
+static bool is_second(const struct link_map *self)
+{
+    Lmid_t space = LM_ID_BASE;
+    const void *first = resolve_first("cprof_try_settings"); /* no program has it */
+    return dlinfo((void *)(uintptr_t)self, RTLD_DI_LMID, &space) != 0 || space != LM_ID_BASE ||
+           (first && !resolve_is_own(first));
+}
+
 /* True when the library came with the program (LD_PRELOAD, ld.so.preload, linked): the C library stands behind it in the loader's
  * list, or LD_PRELOAD names it. One that was opened late, through one of the three variables, stays inert. */
 static bool loaded_first(const struct link_map *self)
 {
     const char *name = strrchr(self->l_name, '/') + 1;
     const char *preload = config_env("LD_PRELOAD");
+    if (is_second(self))
+        return false;
     if (preload && strstr(preload, name))
         return true;
     for (const struct link_map *before = self->l_prev; before; before = before->l_prev)
@@ -457,6 +470,7 @@ void cprof_at_exit(void)
         return;
     if (!atomic_compare_exchange_strong(&exit_by, &saver, (pid_t)syscall(SYS_gettid))) {
         wait_for_save(saver);
+        process_say_outlived();
         errno = saved;
         return;
     }

@@ -143,12 +143,13 @@ static struct open_span *open_span(struct thread_log *log, const void *key, cons
 static void put_instant(struct thread_log *log, const char *name, const char *domain,
                         const char *key, const char *text)
 {
-    uint8_t data[2 * ARGS_MOST + 64];
+    /* where spans have theirs: the thread's stack may be small, and an unwinder is to run on it */
+    uint8_t *data = is_shown(domain) || text ? span_data_room(log, NULL, 2 * ARGS_MOST + 64) : NULL;
     uint32_t used = 0;
     struct extras stack;
-    if (is_shown(domain))
+    if (data && is_shown(domain))
         used += itt_text_item(data, "domain", 6, domain, strnlen(domain, ARGS_MOST));
-    if (text)
+    if (data && text)
         used += itt_text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
     emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name, (uint32_t)strnlen(name, ITT_NAME_MOST),
                  used ? DATA_ARGS : DATA_NONE, data, used, stacks_of_point(log, &stack));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/json_check.h"
 #include "writer/writer.h"
@@ -105,10 +106,13 @@ static bool listened_to(void)
     return atomic_load_explicit(&cprof_life, memory_order_acquire) != LIFE_OVER;
 }
 
+/* These allocate, and take locks that the cprof thread takes, too: nobody is to leave them half-way. */
 int cprof_add_metadata(const char *key, const char *text)
 {
     int saved = errno;
+    struct held_back before = hold_back();
     bool done = listened_to() && add_text(key, text);
+    hold_back_end(&before);
     errno = saved;
     return done;
 }
@@ -116,7 +120,9 @@ int cprof_add_metadata(const char *key, const char *text)
 int cprof_add_metadata_json(const char *key, const char *json)
 {
     int saved = errno;
+    struct held_back before = hold_back();
     bool done = listened_to() && add_json(key, json);
+    hold_back_end(&before);
     errno = saved;
     return done;
 }
@@ -124,9 +130,11 @@ int cprof_add_metadata_json(const char *key, const char *json)
 int cprof_record_chrome_json_trace_file(const char *path)
 {
     int saved = errno;
+    struct held_back before = hold_back();
     bool done = path && *path && listened_to() && writer_import(path);
     if (!path || !*path)
         log_warn("cprof_record_chrome_json_trace_file(): no path");
+    hold_back_end(&before);
     errno = saved;
     return done;
 }

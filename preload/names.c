@@ -201,7 +201,9 @@ static pid_t parent_of(pid_t pid)
 
 void names_script(char *out, size_t size)
 {
-    char cmdline[CMDLINE_MAX], path[32];
+    static char cmdline
+        [CMDLINE_MAX]; /* for who wakes cprof up, one thread of the process, which may stand on a small stack */
+    char path[32];
     pid_t pid = getpid();
     size_t length = read_cmdline("/proc/self/cmdline", cmdline, sizeof cmdline);
 

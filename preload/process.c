@@ -10,12 +10,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/guard.h"
 #include "preload/init.h"
+#include "writer/writer.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -32,6 +34,8 @@ void process_start(void)
     *(void **)&next_c99_exit = dlsym(RTLD_NEXT, "_Exit");
     *(void **)&next_kill = dlsym(RTLD_NEXT, "kill");
 }
+
+static _Atomic int outlived; /* signal that was to end the process, and has not; any thread */
 
 /* In a signal handler the interrupted code may be cprof's own: cprof_at_exit() waits for no lock
  * without a limit, and a record that was being written is not yet committed. */
@@ -91,8 +95,22 @@ EXPORT void process_leave_c99(int status)
 EXPORT int process_kill(pid_t pid, int number)
 {
     int saved = errno;
-    if (is_last(pid, number))
+    bool last = is_last(pid, number);
+    if (last)
         finish_traces();
     errno = saved;
-    return next_kill ? next_kill(pid, number) : (int)syscall(SYS_kill, pid, number);
+    int result = next_kill ? next_kill(pid, number) : (int)syscall(SYS_kill, pid, number);
+    if (last)
+        atomic_store(&outlived, number);
+    return result;
+}
+
+/* Another thread was in a sigwait() for it, which no thread can see of another. */
+void process_say_outlived(void)
+{
+    int number = atomic_exchange(&outlived, 0);
+    if (number)
+        log_warn("the program sent itself signal %d, which did not end it: the traces were "
+                 "finished then, and nothing is recorded since",
+                 number);
 }

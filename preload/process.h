@@ -12,4 +12,7 @@
  * up. In the constructor; a few hundred nanoseconds. */
 void process_start(void);
 
+/* One line where the program lives on after a signal for which the traces were finished. At exit. */
+void process_say_outlived(void);
+
 #endif

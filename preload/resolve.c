@@ -192,7 +192,7 @@ static void *find(const char *symbol, const struct resolve_library *library, con
     return real;
 }
 
-void *resolve_variable(const char *symbol)
+void *resolve_first(const char *symbol)
 {
     int saved = errno;
     void *object = dlsym(RTLD_DEFAULT, symbol);

@@ -34,9 +34,9 @@ void *resolve_next(const char *symbol, const struct resolve_library *library, co
 void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
                          const void *caller);
 
-/* The variable `symbol` that comes first in the global scope, or NULL: the program's own copy where it was linked so (a copy relocation),
- * which the library then uses, too. Not pinned. Keeps errno and dlerror(). */
-void *resolve_variable(const char *symbol);
+/* What comes first in the global scope under this name, or NULL. Of a variable that is the program's own copy where it was linked so (a copy
+ * relocation), which the library then uses, too. Not pinned. Keeps errno, and leaves dlerror() clean. */
+void *resolve_first(const char *symbol);
 
 /* A number that changes when the program begins and ends to close an object: once it has ended, what was found in the scope of a caller is
  * good no more, since another object may lie there now. Any thread reads. */

@@ -36,9 +36,11 @@ static char file_path[PATH_MAX];
 static int signal_number;
 /* The program's handler; the cprof thread changes it while ours is not there. */
 static struct sigaction before;
+static bool displaced; /* it has put another one there since; cprof thread, and at exit */
 
 _Atomic bool trigger_by_cuda;
-static _Atomic bool signalled;   /* the handler sets, the cprof thread takes */
+static _Atomic bool signalled; /* the handler sets, the cprof thread takes */
+static _Atomic bool ever_signalled;
 static _Atomic bool region_seen; /* any thread sets */
 static _Atomic bool in_capture;  /* between cudaProfilerStart and Stop */
 
@@ -179,6 +181,7 @@ bool trigger_left_nothing(void)
 static void handler(int number, siginfo_t *info, void *context)
 {
     atomic_store(&signalled, true);
+    atomic_store(&ever_signalled, true);
     if (atomic_load(&cprof_life) == LIFE_AWAKE)
         writer_wake();
     if (before.sa_flags & SA_SIGINFO)
@@ -192,14 +195,19 @@ static bool is_default(const struct sigaction *action)
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_DFL;
 }
 
-/* Puts our handler over `before`: with its mask, its stack; calls are restarted as the program wanted. */
-static bool take_signal(void)
+static bool is_ours(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handler;
+}
+
+/* Puts our handler over `before`: with its mask, its stack; calls are restarted as the program wanted. there: what stood there. */
+static bool take_signal(struct sigaction *there)
 {
     struct sigaction ours = before;
     ours.sa_flags &= ~SA_RESETHAND;
     ours.sa_flags |= SA_SIGINFO | (is_default(&before) ? SA_RESTART | SA_ONSTACK : 0);
     ours.sa_sigaction = handler;
-    return sigaction(signal_number, &ours, NULL) == 0;
+    return sigaction(signal_number, &ours, there) == 0;
 }
 
 /* A program that puts back all handlers as its Python knew them (Lightning does, at the end of each fit()) puts the default in the place of
@@ -207,10 +215,16 @@ static bool take_signal(void)
 static void keep_signal(void)
 {
     struct sigaction now;
-    if (sigaction(signal_number, NULL, &now) != 0 || !is_default(&now))
+    if (sigaction(signal_number, NULL, &now) != 0)
+        return;
+    /* for good: at exit an interpreter puts the default back, and we ours */
+    displaced |= !is_default(&now) && !is_ours(&now);
+    if (!is_default(&now))
         return;
     before = now;
-    take_signal();
+    if (take_signal(&now) &&
+        !is_default(&now)) /* the program has put its own there just now: that has the place */
+        sigaction(signal_number, &now, NULL);
 }
 
 static bool start_signal(const char *name)
@@ -230,7 +244,7 @@ static bool start_signal(const char *name)
                  name);
         return false;
     }
-    return take_signal();
+    return take_signal(NULL);
 }
 
 static void look_for_signal(void)
@@ -335,6 +349,12 @@ void trigger_finish(void)
     if (config->trigger == CONFIG_TRIGGER_NVTX)
         log_info("CPROF_TRIGGER=nvtx:%s: there was no such range; nothing was recorded",
                  config_trigger_name());
+    /* a handler that calls ours in turn takes nothing away: then a signal has come here */
+    if (config->trigger == CONFIG_TRIGGER_SIGNAL && displaced && !atomic_load(&ever_signalled))
+        log_warn("CPROF_TRIGGER=signal:%s: the program handles or ignores this signal itself, so "
+                 "that none came here; take another one, a "
+                 "file or a socket",
+                 config_trigger_name());
     if (config->trigger == CONFIG_TRIGGER_CUDA)
         log_info(
             "CPROF_TRIGGER=cuda: cudaProfilerStart was not called where it can be seen; nothing "
@@ -402,8 +422,7 @@ void trigger_trace(const struct saved_trace *trace)
 static void give_back_signal(void)
 {
     struct sigaction now;
-    if (sigaction(signal_number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
-        now.sa_sigaction == handler)
+    if (sigaction(signal_number, NULL, &now) == 0 && is_ours(&now))
         sigaction(signal_number, &before, NULL);
 }
 

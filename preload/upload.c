@@ -96,7 +96,9 @@ void upload_shown(const char *url, char *out, size_t size)
 {
     const char *host = strstr(url, "://");
     host = host ? host + 3 : url;
-    const char *end = host + strcspn(host, "/?#"), *at = memrchr(host, '@', (size_t)(end - host));
+    size_t most = strcspn(host, "/?#");
+    /* user:password@, and a password may hold what ends it: by mistake, but that is no reason to show it */
+    const char *at = memchr(host, ':', most) ? strrchr(host, '@') : memrchr(host, '@', most);
     const char *from = at ? at + 1 : host;
     snprintf(out, size, "%.*s%s%.*s%s", (int)(host - url), url, at ? "...@" : "",
              (int)strcspn(from, "?#"), from, from[strcspn(from, "?#")] ? "?..." : "");

@@ -48,6 +48,9 @@ START_TEST(one_line_each)
     capture_start();
     log_error("%s: two\nlines\tand\x1b[31m colour", "/tmp/a\nb");
     ck_assert_str_eq(capture_stderr(), "cprof: /tmp/a b: two lines and [31m colour\n");
+    log_error("\x7f%s", "a\xc2\x9b"
+                        "2J\xc3\x9b\xc2\xb5\xc2");
+    ck_assert_ptr_nonnull(strstr(capture_stderr(), "cprof:  a  2J\xc3\x9b\xc2\xb5\xc2\n"));
     log_error("%s", text);
     log_error("%s", "");
     log_error("after");

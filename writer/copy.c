@@ -23,11 +23,11 @@
 #include "writer/path.h"
 #include "writer/writer.h"
 
-#define PIECE     32768
-#define LINKS     40 /* as many in a row as the kernel follows */
-#define STALL_S   5  /* most that a FIFO or a device takes nothing for */
-#define GZIP_BITS 31 /* 15 and 16: a gzip member, and not zlib's format */
-#define GZIP_ROOM 8  /* zlib's default for its memory */
+#define PIECE     4096 /* threads may have small stacks */
+#define LINKS     40   /* as many in a row as the kernel follows */
+#define STALL_S   5    /* most that a FIFO or a device takes nothing for */
+#define GZIP_BITS 31   /* 15 and 16: a gzip member, and not zlib's format */
+#define GZIP_ROOM 8    /* zlib's default for its memory */
 
 #define TEXT_OF_(number) #number
 #define TEXT_OF(number)  TEXT_OF_(number)

@@ -85,6 +85,20 @@ static int write_line(void *arg)
     return 0;
 }
 
+/* A path or a name may hold anything: it stays one line, and commands to a terminal none: controls of ASCII, and those that UTF-8 has in two
+ * bytes (0xc2, 0x80 to 0x9f). */
+static void tame(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i],
+                      next = i + 1 < len ? (unsigned char)text[i + 1] : 0;
+        if (c < ' ' || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0))
+            text[i] = ' ';
+        if (c == 0xc2 && text[i] == ' ')
+            text[++i] = ' ';
+    }
+}
+
 /* room: LINE_BYTES. */
 static void put_in(char *room, const char *format, va_list args)
 {
@@ -95,9 +109,7 @@ static void put_in(char *room, const char *format, va_list args)
     if (more <= 0)
         return;
     used += (size_t)more < LINE_BYTES - used - 1 ? (size_t)more : LINE_BYTES - used - 2;
-    for (size_t i = 0; i < used; i++)
-        if ((unsigned char)room[i] < ' ')
-            room[i] = ' '; /* a path may hold anything: it stays one line */
+    tame(room, used);
     room[used++] = '\n';
     aside_back(write_line, &(struct line){room, used});
 }

@@ -23,7 +23,7 @@ struct igzip {
     uint8_t *level_buf;
 };
 
-/* isal_deflate_init() and isal_deflate(). Written by sink_use_igzip(), before the cprof thread is there. */
+/* isal_deflate_init() and isal_deflate(). Written by sink_use_igzip(), before the cprof thread is there, and then by that one. */
 static void (*begin)(struct isal_zstream *);
 static int (*compress_some)(struct isal_zstream *);
 
@@ -65,12 +65,19 @@ void sink_use_igzip(void)
         return;
     *(void **)&begin = dlsym(library, "isal_deflate_init");
     *(void **)&compress_some = dlsym(library, "isal_deflate");
-    if (!begin || !compress_some || !works())
+    if (!compress_some)
         begin = NULL;
 }
 
+/* Not where it is opened: it takes more stack than who wakes cprof up may have. */
 struct igzip *igzip_new(void)
 {
+    static bool tried;
+    if (begin && !tried) {
+        tried = true; /* first: it is tried by one of these */
+        if (!works())
+            begin = NULL;
+    }
     struct igzip *g = begin ? calloc(1, sizeof *g) : NULL;
     if (!g)
         return NULL;

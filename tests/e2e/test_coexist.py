@@ -55,6 +55,33 @@ def test_a_tool_of_the_driver_without_cupti(tmp_path, path):
         assert len(launches) == counts(trace)["kernel"] > 0, (n, counts(trace))
 
 
+SECOND = """
+def begin(library):
+    init, more = (address(library, name) for name in (b"InitializeInjectionNvtx2", b"cprof_step"))
+    print(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(init)(None))
+    for _ in range(8): ctypes.CFUNCTYPE(None)(more)()
+def names():
+    return sorted(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task"))
+address = _c.dlsym
+address.argtypes, address.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
+steps(3)
+"""
+
+
+@pytest.mark.parametrize("how", ["another path", "another namespace"])
+def test_a_second_copy_stays_inert(tmp_path, how):
+    """An NVTX or ITT client opens what the variable names: in a namespace of its own that is this library once more, and the variable may
+    be of another installation."""
+    copy = tmp_path / support.LIBRARY.name
+    shutil.copy(support.LIBRARY, copy)
+    open_it = f"_c.dlopen({str(copy).encode()}, 1)" if how == "another path" else f"_c.dlmopen(-1, {str(support.LIBRARY).encode()}, 1)"
+    code = f"{SECOND}_c.dlopen.restype = _c.dlmopen.restype = ctypes.c_void_p\n_c.dlmopen.argtypes = [ctypes.c_long, ctypes.c_char_p, ctypes.c_int]\n" \
+           f"begin({open_it})\nsteps(3)\nprint(names().count('cprof'))"
+    result = run(python(code), tmp_path / "t", **ACTIVE)
+    assert (result.rc, result.out) == (0, "1\n1\n"), result.err
+    assert len(result.traces) == 1 and step_numbers(load(result.traces[0])) == list(range(6)) and said(result) == []
+
+
 @gpu_runs.needed
 @pytest.mark.parametrize("step", [None, "nvtx:step*", "itt:step*"])
 def test_nvtx_and_itt_belong_to_others(tmp_path, step):

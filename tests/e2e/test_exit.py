@@ -129,6 +129,16 @@ def test_a_signal_that_is_not_the_end(tmp_path, kill):
     assert step_numbers(load(result.traces[0])) == [1, 2, 3, 4, 5]
 
 
+def test_a_signal_to_itself_that_another_thread_waits_for(tmp_path):
+    """No thread sees of another that it is in a sigwait(): the traces are finished, and what is left out after that is told."""
+    wait = "signal.pthread_sigmask(signal.SIG_BLOCK, [15])\ndef send():\n signal.pthread_sigmask(signal.SIG_UNBLOCK, [15]); time.sleep(0.3); " \
+           "os.kill(os.getpid(), 15)\nthreading.Thread(target=send).start(); print(signal.sigwait([15])); steps(2)"
+    result = run(python(f"steps(4)\n{wait}"), tmp_path, WARMUP=1, ACTIVE=9)
+    assert result.rc == 0 and result.out.endswith("15\n"), result.err
+    assert [line for line in result.complaints if "signal 15, which did not end it" in line] == result.complaints != []
+    assert step_numbers(load(result.traces[0])) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("enabled", [1, 0])
 def test_exit_hook_of_another_preload_is_called(tmp_path, enabled):
     """Ours comes first in LD_PRELOAD, and hands on to the next, also when it is switched off."""

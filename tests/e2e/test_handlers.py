@@ -307,6 +307,13 @@ def test_c_what_cannot_be_taken(tmp_path):
     assert lines == ["64 65"] and len(done.complaints) == 6 and "there are 64 already" in done.complaints[0]
 
 
+def test_c_names_are_there_while_they_are_opened(tmp_path):
+    """A program that asks for the names gets one of each, whatever the cprof thread has just read of it."""
+    for attempt in range(40):
+        done, lines = handlers(tmp_path / str(attempt), "names", TRACE_HANDLERS=",".join([f"{CSV}={tmp_path}/counts.csv"] * 60), WARMUP=0)
+        assert (done.rc, lines) == (0, ["missing 0"]), done.err
+
+
 def test_c_children_have_no_handlers(tmp_path):
     done, lines = handlers(tmp_path, "fork", STEP="manual")
     assert lines[:2] == ["child 0 0: (0)", "status 0"] and len(lines) == 3

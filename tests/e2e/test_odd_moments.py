@@ -59,6 +59,16 @@ def test_a_signal_handler_leaves_on_a_stack_of_8_kb(tmp_path, settings):
     assert result.rc == 7 and ("nothing was recorded" in result.err) == bool(settings), result.err
 
 
+@pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own functions take more stack")
+@pytest.mark.parametrize("settings", [{}, dict(USE_GZIP=1), dict(WITH_STACK=1), dict(ON_TRACE_READY="true", LOG="debug"), dict(TRIGGER="socket")])
+def test_a_thread_with_a_small_stack_wakes_cprof_up(tmp_path, settings):
+    """PTHREAD_STACK_MIN. What waking up needs besides does not lie on the stack of whoever comes first."""
+    copy = tmp_path / "copy.json.gz"
+    result = run(program("odd_moments", "small-stacks", copy), tmp_path / "t", **settings)
+    assert (result.rc, result.out) == (0, "came back\n"), result.err
+    assert len(events(load(copy), name="work")) > 0
+
+
 def test_a_signal_handler_marks_steps_while_its_thread_does(tmp_path):
     result = run(program("odd_moments", "steps-in-handlers"), tmp_path, WAIT=2**31 - 1)
     assert (result.rc, result.out) == (0, "counted 1\n"), result.err
@@ -74,6 +84,12 @@ def test_a_signal_handler_jumps_out_of_marks(tmp_path):
     assert result.rc == 0 and lost["in_handler"] > 0, (result.err, lost)
     assert 0 <= int(result.out) - len(events(trace, name="mark")) - lost["total"] <= 20
     assert f" {lost['total']:,} lost" in result.err, result.err
+
+
+def test_a_signal_handler_jumps_out_of_metadata(tmp_path):
+    """What allocates and takes a lock is not left half-way: neither the program nor the cprof thread could go on."""
+    result = run(program("odd_moments", "jump-out-of-metadata"), tmp_path, **ALWAYS)
+    assert (result.rc, result.out) == (0, "came back\n") and len(result.traces) == 1, result.err
 
 
 def test_a_signal_handler_ends_a_thread_that_marks_steps(tmp_path):

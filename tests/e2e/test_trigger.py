@@ -13,7 +13,7 @@ import time
 import pytest
 
 import gpu_runs
-from support import PRELUDE, PROGRAMS, Running, events, files, load, own_descriptors_reason, python, run, step_numbers, wait_until
+from support import LIBRARY, PRELUDE, PROGRAMS, Running, events, files, load, own_descriptors_reason, python, run, step_numbers, wait_until
 
 # Steps for ever, until a line comes in on stdin.
 LOOP = """
@@ -367,6 +367,24 @@ def test_a_signal_whose_handler_is_put_back_does_not_end_the_program(tmp_path):
            "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n    time.sleep(0.5)\nprint(before == signal.SIG_DFL)"
     result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
     assert (result.rc, result.out) == (0, "True\n") and len(result.traces) == 2, result.err
+
+
+def test_a_handler_that_comes_while_ours_is_put_back_takes_the_place(tmp_path):
+    """cprof finds the default in the place of its handler, and puts its own there again: not over what the program has put there since."""
+    code = "steps(1)\nsignal.signal(signal.SIGUSR2, signal.SIG_DFL)\ntime.sleep(0.4)\nsignal.signal(signal.SIGUSR2, lambda *_: print('mine'))\n" \
+           "time.sleep(1)\nos.kill(os.getpid(), signal.SIGUSR2)\ntime.sleep(0.1)"
+    result = run(["env", f"LD_PRELOAD={LIBRARY}:{PROGRAMS / 'libslowsignals.so'}", *python(code)], tmp_path / "t", preload=False,
+                 TRIGGER="signal:USR2", **NONE)
+    assert (result.rc, result.out) == (0, "mine\n"), result.err
+
+
+@pytest.mark.parametrize("own", ["lambda *a: got.append(a)", "signal.SIG_IGN"])
+def test_a_program_that_takes_the_signal_is_told_at_exit(tmp_path, own):
+    code = f"steps(1)\ntime.sleep(0.1)\ngot = []\nsignal.signal(signal.SIGUSR2, {own})\ntime.sleep(0.6)\n" \
+           "os.kill(os.getpid(), signal.SIGUSR2)\nsteps(4, 0.05)"
+    result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
+    assert result.rc == 0 and not result.traces
+    assert "the program handles or ignores this signal itself" in result.err
 
 
 def test_signals_that_are_refused(tmp_path):

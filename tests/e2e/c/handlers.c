@@ -245,6 +245,34 @@ static void threads(int n)
     free(thread);
 }
 
+static atomic_int over, missing;
+
+static void *read_names(void *unused)
+{
+    while (!over) {
+        const char *names[64];
+        size_t n = cprof_trace_handlers(names, 64);
+        for (size_t i = 0; i < n && i < 64; i++)
+            missing += !names[i];
+    }
+    return unused;
+}
+
+/* The names are asked for while the cprof thread opens those of the settings. */
+static void names_meanwhile(void)
+{
+    pthread_t thread;
+    cprof_mark("awake");
+    pthread_create(&thread, NULL, read_names, NULL);
+    usleep(1000);
+    for (int i = 0; i < 7; i++)
+        cprof_step();
+    usleep(20000);
+    over = 1;
+    pthread_join(thread, NULL);
+    printf("missing %d\n", missing);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -257,6 +285,8 @@ int main(int argc, char **argv)
         many();
     else if (strcmp(mode, "fork") == 0)
         forked();
+    else if (strcmp(mode, "names") == 0)
+        names_meanwhile();
     else if (strcmp(mode, "threads") == 0)
         threads(argc > 2 ? atoi(argv[2]) : 8);
     else

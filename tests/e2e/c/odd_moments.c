@@ -205,6 +205,19 @@ static void jump_out_of_marks(int n)
     printf("%ld\n", marks);
 }
 
+static void jump_out_of_metadata(int n)
+{
+    static char text[200000];
+    memset(text, 'x', sizeof text - 1);
+    cprof_mark("before");
+    each_microseconds(300, jump_back);
+    sigsetjmp(back, 1);
+    while (handled < n)
+        cprof_add_metadata("key", text + (++marks & 1));
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    puts("came back");
+}
+
 /* ---- handlers end threads that mark steps: others do not wait for them ---- */
 
 static void end_thread(int unused)
@@ -359,6 +372,46 @@ static void threads_in_turn(int n)
         printf("%ld MB are not given back\n", (now - before) >> 10);
 }
 
+/* ---- small stacks ---- */
+
+static const char *export_to;
+
+static void *wake_up(void *unused)
+{
+    cprof_step();
+    return unused;
+}
+
+static void *export_there(void *unused)
+{
+    cprof_export_chrome_trace(export_to);
+    return unused;
+}
+
+static void on_stack_of(size_t bytes, void *(*work)(void *))
+{
+    pthread_attr_t small;
+    pthread_t thread;
+    pthread_attr_init(&small);
+    if (pthread_attr_setstacksize(&small, bytes) != 0 ||
+        pthread_create(&thread, &small, work, NULL) != 0)
+        exit(77);
+    pthread_join(thread, NULL);
+}
+
+/* The smallest that threads have wakes cprof up; one of 48 KB writes a copy of the trace. */
+static void small_stacks(const char *path)
+{
+    export_to = path;
+    on_stack_of(16 << 10, wake_up);
+    for (int i = 0; i < 6; i++) {
+        cprof_mark("work");
+        cprof_step();
+    }
+    on_stack_of(48 << 10, export_there);
+    puts("came back");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -382,6 +435,10 @@ int main(int argc, char **argv)
         forks(argv[2], atoi(argv[3]));
     else if (strcmp(what, "limited-threads") == 0 && argc > 2)
         limited_threads(atoi(argv[2]));
+    else if (strcmp(what, "jump-out-of-metadata") == 0)
+        jump_out_of_metadata(2000);
+    else if (strcmp(what, "small-stacks") == 0 && argc > 2)
+        small_stacks(argv[2]);
     else if (strcmp(what, "threads") == 0 && argc > 2)
         many_threads(atoi(argv[2]));
     else if (strcmp(what, "threads-in-turn") == 0 && argc > 2)
