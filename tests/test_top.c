@@ -147,6 +147,30 @@ START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
 }
 END_TEST
 
+/* As the one around the loop, and one around that. What runs in them is the steps'; what steps have for themselves is the inner one's no more. */
+START_TEST(a_range_around_steps_is_no_part_of_them)
+{
+    span(CAT_CPU_OP, "a", 10, 50, 1);
+    kernel("gemm", 300, 350, 9, 9);
+    call("cudaLaunchKernel", 60, 65, 9, 9);
+    memory(70, 100);
+    span(CAT_CPU_OP, "b", 90, 130, 2);
+    span(CAT_USER_ANNOTATION, "epoch", 0, 250, 3);
+    span(CAT_CPU_OP, "behind", 260, 270, 4);
+    span(CAT_USER_ANNOTATION, "train", 0, 300, 6);
+    for (int i = 0; i < 2; i++) {
+        struct json_place at = place(100 * i, 100 * i + 100);
+        at.tid = 1;
+        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
+    }
+    ck_assert(top_finish(table, &rows));
+    check_row("ProfilerStep*", "0, 1, 0, 2, 200, 115, 50, 0, 100, 100, 0, 0, 0, 0, -100");
+    check_row("cudaLaunchKernel", "0, 0, 0, 1, 5, 5, 50, 50, 0, 0, 0, 0, 0, 60, -65");
+    check_row("epoch", "0, 1, 0, 1, 250, 50, 50, 0, 100, 0, 0, 0, 0, 0, -250");
+    check_row("train", "0, 1, 0, 1, 300, 40, 50, 0, 100, 0, 0, 0, 0, 0, -300");
+}
+END_TEST
+
 START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
@@ -332,6 +356,7 @@ Suite *suite_top(void)
     tcase_add_test(c, an_only_child_of_the_same_name_takes_the_place);
     tcase_add_loop_test(c, ranges_of_transfers_are_in_no_tree, 0, 4);
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
+    tcase_add_test(c, a_range_around_steps_is_no_part_of_them);
     tcase_add_loop_test(c, ranges_with_a_steps_name_are_steps_where_there_are_no_others, 0, 2);
     tcase_add_test(c, steps_are_of_the_thread_that_they_name);
     tcase_add_test(c, steps_that_name_no_thread_with_spans_are_of_the_busiest);

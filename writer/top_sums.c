@@ -38,6 +38,19 @@ struct roots {
     bool wanted;
 };
 
+/* Spans of that thread in whose time whole steps lie, as a range around the loop does: they are no part of any step, and what the steps
+ * have for themselves is none of theirs. Counted when that is known. */
+struct holders {
+    struct node *at;
+    size_t n, room;
+    size_t *open; /* those around the step that is looked at, innermost last */
+    size_t n_open, next;
+};
+
+struct interval {
+    int64_t start, end;
+};
+
 struct walk {
     struct top *t;
     struct top_memory *memory; /* of all rows; one more than there are */
@@ -46,7 +59,11 @@ struct walk {
     size_t low; /* where the last span began in it */
     struct level *stack;
     size_t depth, room;
+    struct interval *steps; /* on rows of their own, in order of time */
+    size_t n_steps;
+    int64_t shortest; /* of them */
     struct roots roots;
+    struct holders holders;
     bool main, apart; /* the row: whose roots are kept, which holds nothing but steps */
     bool failed;
 };
@@ -229,13 +246,99 @@ static void adopt(const struct roots *r, struct node *step)
     }
 }
 
-/* A node that cannot change any more. */
-static void done(struct walk *w, struct node *n, bool root)
+/* ---- spans around steps ---- */
+
+/* Whether a whole step lies in the node's time. */
+static bool holds_step(const struct walk *w, const struct node *n)
 {
-    if (w->main && root)
+    size_t low = 0, high = w->n_steps;
+    if (!w->main || high == 0 || n->end - n->start < w->shortest)
+        return false;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->steps[middle].start < n->start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->n_steps && w->steps[low].end <= n->end;
+}
+
+static void add_holder(struct walk *w, const struct node *n)
+{
+    struct holders *h = &w->holders;
+    if (h->n == h->room) {
+        size_t room = h->room ? 2 * h->room : 64;
+        struct node *at = realloc(h->at, room * sizeof *at);
+        if (!at) {
+            w->failed = true;
+            return;
+        }
+        h->at = at;
+        h->room = room;
+    }
+    h->at[h->n++] = *n;
+}
+
+static int outer_first(const void *a, const void *b)
+{
+    const struct node *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->end < y->end) - (x->end > y->end);
+}
+
+/* Behind the main row, before the steps'. */
+static bool sort_holders(struct holders *h)
+{
+    if (h->n == 0)
+        return true;
+    qsort(h->at, h->n, sizeof *h->at, outer_first);
+    return (h->open = malloc(h->n * sizeof *h->open)) != NULL;
+}
+
+/* What the step has for itself is none of the innermost span's that holds it. Steps of a row come in order of time. */
+static void take_from_holder(struct holders *h, const struct node *step)
+{
+    if (h->n_open && h->at[h->open[0]].start > step->start)
+        h->n_open = h->next = 0; /* another row of steps */
+    for (; h->next < h->n && h->at[h->next].start <= step->start; h->next++) {
+        while (h->n_open && h->at[h->open[h->n_open - 1]].end <= h->at[h->next].start)
+            h->n_open--;
+        h->open[h->n_open++] = h->next;
+    }
+    while (h->n_open && h->at[h->open[h->n_open - 1]].end <= step->start)
+        h->n_open--;
+    for (size_t i = h->n_open; i-- > 0;) {
+        struct node *holder = &h->at[h->open[i]];
+        if (holder->end < step->end)
+            continue;
+        holder->child.time += step->end - step->start - step->child.time;
+        holder->child.memory += step->memory - step->child.memory;
+        holder->child.on_device += step->on_device - step->child.on_device;
+        return;
+    }
+}
+
+static void count_holders(struct walk *w)
+{
+    for (size_t i = 0; i < w->holders.n; i++)
+        count(w, &w->holders.at[i]);
+}
+
+/* A node that cannot change any more, and its parent or NULL. */
+static void done(struct walk *w, struct node *n, const struct node *parent)
+{
+    if (holds_step(w, n)) {
+        add_holder(w, n);
+        return;
+    }
+    if (w->main && (!parent || holds_step(w, parent))) {
         add_root(w, n);
-    else if (w->apart)
+    } else if (w->apart) {
         adopt(&w->roots, n);
+        take_from_holder(&w->holders, n);
+    }
     count(w, n);
 }
 
@@ -257,17 +360,18 @@ static void close_top(struct walk *w)
         node->children = top->only.children;
         node->child = top->only.child;
     } else if (top->has_only) {
-        done(w, &top->only, false);
+        done(w, &top->only, node);
     }
     if (w->depth == 0) {
         if (w->n_memory)
             cover(w, node);
-        done(w, node, true);
+        done(w, node, NULL);
         return;
     }
     struct level *around = &w->stack[w->depth - 1];
     struct node *parent = &around->node;
-    if (kinds[node->kind].flags & KIND_CALL) { /* the work is the operator's */
+    if ((kinds[node->kind].flags & KIND_CALL) &&
+        !holds_step(w, parent)) { /* the work is the operator's */
         parent->own_device += node->own_device;
         node->own_device = 0;
     }
@@ -280,10 +384,7 @@ static void close_top(struct walk *w)
         around->has_only = true;
         return;
     }
-    if (around->has_only)
-        done(w, &around->only, false);
-    around->has_only = false;
-    done(w, node, false);
+    done(w, node, parent);
 }
 
 static struct node node_of(struct walk *w, const struct top_span *span)
@@ -312,6 +413,11 @@ static void open_node(struct walk *w, const struct top_span *span)
         }
         w->stack = stack;
         w->room = room;
+    }
+    if (w->depth && w->stack[w->depth - 1].has_only) { /* it is not alone: in order of time */
+        struct level *around = &w->stack[w->depth - 1];
+        around->has_only = false;
+        done(w, &around->only, &around->node);
     }
     w->stack[w->depth].node = node_of(w, span);
     w->stack[w->depth++].has_only = false;
@@ -515,11 +621,41 @@ static bool add_uncovered(struct walk *w)
     return true;
 }
 
+static int by_start(const void *a, const void *b)
+{
+    const struct interval *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* The steps of all rows that hold nothing else. */
+static bool list_steps(struct walk *w)
+{
+    const struct top *t = w->t;
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_rows; i++)
+        n += is_of_steps(t, &t->rows[i]) ? t->rows[i].spans.n : 0;
+    if (n == 0)
+        return true;
+    w->steps = malloc(n * sizeof *w->steps);
+    w->shortest = INT64_MAX;
+    for (size_t i = 0; w->steps && i < t->n_rows; i++)
+        for (size_t k = 0; is_of_steps(t, &t->rows[i]) && k < t->rows[i].spans.n; k++) {
+            const struct top_span *step = &t->rows[i].spans.at[k];
+            w->steps[w->n_steps++] = (struct interval){step->start, step->end};
+            w->shortest = least(w->shortest, step->end - step->start);
+        }
+    if (w->steps)
+        qsort(w->steps, n, sizeof *w->steps, by_start);
+    return w->steps != NULL;
+}
+
 static void walk_rows(struct walk *w)
 {
     const struct top *t = w->t;
     const struct top_row *most = main_row(t);
-    for (int apart = 0; apart < 2; apart++)
+    w->failed = most && !list_steps(w);
+    for (int apart = 0; apart < 2 && !w->failed; apart++) {
+        w->failed = apart == 1 && !sort_holders(&w->holders);
         for (size_t i = 0; i < t->n_rows && !w->failed; i++) {
             const struct top_row *row = &t->rows[i];
             w->apart = most && is_of_steps(t, row);
@@ -527,6 +663,9 @@ static void walk_rows(struct walk *w)
             if (w->apart == (apart == 1) && spans_of(row))
                 walk_row(w, row);
         }
+    }
+    if (!w->failed)
+        count_holders(w);
 }
 
 bool top_add_up(struct top *t)
@@ -543,6 +682,9 @@ bool top_add_up(struct top *t)
     free(w.roots.start);
     free(w.roots.end);
     free(w.roots.before);
+    free(w.steps);
+    free(w.holders.at);
+    free(w.holders.open);
     if (!good && !t->dead)
         top_drop(t);
     return good;

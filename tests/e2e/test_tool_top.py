@@ -262,6 +262,38 @@ def test_ranges_of_torchs_steps_beside_ours(write, name, tmp_path):
     assert [e["name"] for e in cprof.events(path, step=1, name="aten::*")] == ["aten::mm"]
 
 
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+def test_a_range_around_steps_is_no_part_of_them(write, tmp_path):
+    """As of an epoch, and of the training: what runs in them is the steps', what is left of them is the time outside of steps."""
+    events = [tool.span(f"ProfilerStep#{n}", 1000.0 + 100 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (0, 1)]
+    events += [tool.span("epoch", 900.0, 400.0, cat="user_annotation"), tool.span("train", 800.0, 600.0, cat="user_annotation")]
+    for n in (0, 1):
+        events += [tool.span("aten::mm", 1010.0 + 100 * n, 50.0, **{"External id": 10 + n}),
+                   tool.span("gemm", 1030.0 + 100 * n, 40.0, cat="kernel", tid=7, **{"External id": 10 + n})]
+    rows = {row.key: (row.cpu_time_total, row.self_cpu_time_total, row.device_time_total, row.self_device_time_total)
+            for row in cprof.key_averages(write(tmp_path / "t.json", events)) if row.device_type == "cpu"}
+    assert rows == {"ProfilerStep*": (200.0, 100.0, 80.0, 0.0), "aten::mm": (100.0, 100.0, 80.0, 80.0),
+                    "epoch": (400.0, 200.0, 80.0, 0.0), "train": (600.0, 200.0, 80.0, 0.0)}
+
+
+def test_a_real_run_with_a_range_around_the_loop(tmp_path):
+    code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
+            "optimizer = torch.optim.SGD(model.parameters())\nwith record_function('epoch'):\n  for n in range(6):\n"
+            "    model(torch.ones(4, 8)).sum().backward()\n    optimizer.step()\n")
+    result = support.run([sys.executable, "-c", code], tmp_path, WARMUP=0, ACTIVE=8)
+    assert result.rc == 0, result.err
+    trace = support.load(result.traces[0])  # holds the table against the trace
+    rows = {row.key: row for row in cprof.key_averages(result.traces[0])}
+    steps, epoch = rows["ProfilerStep*"], rows["epoch"]
+    [around] = support.events(trace, ph="X", name="epoch")
+    begin, end = float(around["ts"]), float(around["ts"]) + float(around["dur"])
+    inside = [float(e["dur"]) for e in support.events(trace, ph="X", name=re.compile("ProfilerStep#"))
+              if begin <= float(e["ts"]) and float(e["ts"]) + float(e["dur"]) <= end]
+    assert len(inside) == 5
+    assert 0 < steps.self_cpu_time_total < steps.cpu_time_total and steps.cpu_memory_usage != steps.self_cpu_memory_usage
+    assert 0 <= epoch.self_cpu_time_total < epoch.cpu_time_total - sum(inside) + 1
+
+
 def test_a_real_run_with_both_kinds_of_steps(tmp_path):
     """Its table is cprof's own, which counts as the command does."""
     code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"

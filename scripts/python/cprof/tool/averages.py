@@ -12,9 +12,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from cprof.tool import Problem, printable
 from cprof.tool.reader import open_trace
-from cprof.tool.span_roots import Roots
+from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder, python_frames
-from cprof.tool.spans import Kind, Spans, Wanted, read_spans, walk
+from cprof.tool.spans import Kind, Spans, Wanted, read_spans
 from cprof.tool.top_file import Table, load as load_table
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
@@ -162,29 +162,21 @@ class Averages:
         is_async = [kind.is_async for kind in spans.kinds]
         tells_all = "cprof" in spans.metadata  # what runs inside a counted operator is part of it
         finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
-        apart, main = spans.step_places()
-        roots = Roots()
-        for place in sorted(spans.rows, key=apart.__contains__):
-            row, is_main, is_apart = spans.rows[place], place == main, place in apart
-            start = row.start
-            for node in walk(spans, row, finder is not None):
-                if is_main and node.root:
-                    roots.add(node, start[node.index])
-                elif is_apart:
-                    roots.adopt(node, start[node.index])
-                if without[node.kind]:
-                    continue
-                sums = _sums_of(node, node.end - start[node.index], is_async[node.kind])
-                if finder is not None:
-                    finder.add(place, row, node, *sums, row.flops[node.index] if row.flops else -1)
-                    continue
-                average = numbered[node.kind]
-                if average is None:
-                    average = numbered[node.kind] = self._row(spans, node.kind)
-                self._count(average, sums, start[node.index], node.end)
-                if row.shaped and not tells_all:
-                    average.flops += row.flops_of(node.index)
-            self.has_flops |= len(row.shaped) > 0 and not tells_all
+        for place, row, node in walk_all(spans, finder is not None):
+            if without[node.kind]:
+                continue
+            start = row.start[node.index]
+            sums = _sums_of(node, node.end - start, is_async[node.kind])
+            if finder is not None:
+                finder.add(place, row, node, *sums, row.flops[node.index] if row.flops else -1)
+                continue
+            average = numbered[node.kind]
+            if average is None:
+                average = numbered[node.kind] = self._row(spans, node.kind)
+            self._count(average, sums, start, node.end)
+            if row.shaped and not tells_all:
+                average.flops += row.flops_of(node.index)
+        self.has_flops |= not tells_all and any(len(row.shaped) > 0 for row in spans.rows.values())
         if finder is not None:
             self._add_stacks(spans, finder)
         self._add_rest(spans)

@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import Average, Averages, format_share, format_time
 from cprof.tool.reader import open_trace
-from cprof.tool.span_roots import Roots
-from cprof.tool.spans import Kind, Node, Row, Spans, Wanted, args_of, read_spans, step_number, walk
-from cprof.tool.steps import RANGES, STEPS
+from cprof.tool.span_roots import walk_all
+from cprof.tool.spans import Kind, Node, Spans, Wanted, args_of, read_spans, step_number
+from cprof.tool.steps import STEPS
 
 BY = ("step", "module", "kernel", "device", "category")
 NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profiler: with_stack=True)"
@@ -92,41 +92,21 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
     if by == "kernel":
         return
     starts = [step[0] for step in spans.steps]
-    apart, main = spans.step_places()
-    roots, attributed = Roots(), 0
-    for place in sorted(spans.rows, key=apart.__contains__):
-        row = spans.rows[place]
-        for node in walk(spans, row, by == "module", _over_steps(spans, place == main) if by == "step" else None):
-            start = row.start[node.index]
-            if place == main and node.root:
-                roots.add(node, start)
-            elif place in apart:
-                roots.adopt(node, start)
-            found = sums.setdefault(_group(by, spans, starts, spans.kinds[node.kind], node, start), _Sum())
-            found.cpu += node.end - start - node.child_time
-            found.count += 1
-            if by in ("step", "module"):  # elsewhere the kernels count where they ran
-                found.device += node.own_device
-                attributed += node.own_device
+    attributed = 0
+    for _, row, node in walk_all(spans, by == "module", by == "step"):
+        start = row.start[node.index]
+        found = sums.setdefault(_group(by, spans, starts, spans.kinds[node.kind], node, start), _Sum())
+        found.cpu += node.end - start - node.child_time
+        found.count += 1
+        if by in ("step", "module"):  # elsewhere the kernels count where they ran
+            found.device += node.own_device
+            attributed += node.own_device
     for start, end, name in spans.steps if by == "step" else ():
         sums.setdefault(name, _Sum()).wall += end - start
     if by in ("step", "module"):
         rest = sum(time for number, time in spans.device_time.items() if not spans.kinds[number].annotation) - attributed
         if rest > 0:
             sums.setdefault(OUTSIDE, _Sum()).device += rest
-
-
-def _over_steps(spans: Spans, has_steps: bool) -> Callable[[str, int, int], bool]:
-    """Which spans go on from step to step, so that what runs in them is of the step that it begins in, and the rest of the time the
-    step's: torch's ranges, and on the thread that has the steps those that hold a whole one, as of an epoch."""
-    starts = [start for start, _, _ in spans.steps]
-
-    def over(name: str, start: int, end: int) -> bool:
-        if name == RANGES or not has_steps:
-            return name == RANGES
-        at = bisect.bisect_left(starts, start)
-        return at < len(starts) and spans.steps[at][1] <= end
-    return over
 
 
 def _add_device_rows(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:

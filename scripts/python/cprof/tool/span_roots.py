@@ -1,21 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What steps that stand on a row of their own hold: the outermost spans of the thread that they are of (spans.py)."""
+"""All spans of a trace, where steps stand on a row of their own: what they hold is the outermost spans of the thread that they are of
+(spans.py). Those of its spans in whose time whole steps lie, as a range around the loop, are no part of any step."""
 
 import bisect
-from typing import Optional
+from typing import Any, Iterator, List, Optional, Tuple
 
 from cprof.tool.columns import Columns
-from cprof.tool.spans import AT_A_TIME, Node
+from cprof.tool.spans import AT_A_TIME, Node, Row, Spans, walk
+from cprof.tool.steps import RANGES
 
 
-class Roots:
+def walk_all(spans: Spans, frames: bool = False, by_step: bool = False) -> Iterator[Tuple[Any, Row, Node]]:
+    """Thread, row and node of each span, as walk() has them, steps last. by_step: as if what goes on from step to step were not there:
+    torch's ranges, since what runs in one is of the step that it begins in, and what holds whole steps."""
+    apart, main = spans.step_places()
+    roots = _Roots(spans.steps)
+    for place in sorted(spans.rows, key=apart.__contains__):
+        row, is_main, is_apart = spans.rows[place], place == main, place in apart
+
+        def goes_on(name: str, start: int, end: int, is_main: bool = is_main) -> bool:
+            return name == RANGES or is_main and roots.holds(start, end)
+        for node in walk(spans, row, frames, goes_on if by_step else None, roots.holds if is_main else None):
+            if node.holds:
+                roots.held.append((row.start[node.index], -node.end, len(roots.held), node))
+                continue
+            if is_main and node.root:
+                roots.add(node, row.start[node.index])
+            elif is_apart:
+                roots.adopt(node, row.start[node.index])
+            yield place, row, node
+    for *_, node in roots.held:
+        yield main, spans.rows[main], node
+
+
+class _Roots:
     """The outermost spans of one thread, in order of time: what steps that stand on a row of their own are held against."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: List[Tuple[int, int, str]]) -> None:
+        self._steps = steps
+        self._step_starts = [start for start, _, _ in steps]
+        self.held: List[Tuple[int, int, int, Node]] = []  # spans that hold whole steps: start, -end, number
+        self._open: List[int] = []  # those of `held` around the step that is looked at, innermost last
+        self._next = 0
         self._columns: Optional[Columns] = Columns()
         self.start, self.end, *self.sums = (self._columns.new("q") for _ in range(5))
         self._totals = [0, 0, 0]
         self._end_sums()
+
+    def holds(self, start: int, end: int) -> bool:
+        """Whether a whole step lies between."""
+        at = bisect.bisect_left(self._step_starts, start)
+        return at < len(self._steps) and self._steps[at][1] <= end
 
     def _end_sums(self) -> None:
         for sums, total in zip(self.sums, self._totals):
@@ -37,8 +72,30 @@ class Roots:
             columns, self._columns = self._columns, None
             columns.finish()
             self.start, self.end, *self.sums = (columns.whole(one) for one in (self.start, self.end, *self.sums))
+            self.held.sort()
         low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, step.end)
         step.child_time = sum(min(self.end[i], step.end) - self.start[i] for i in range(low, high))
         if low and self.end[low - 1] > start:
             step.child_time += min(self.end[low - 1], step.end) - start
         step.child_device, step.child_memory, step.child_device_memory = (sums[high] - sums[low] for sums in self.sums)
+        self._take_from_holder(step, start)
+
+    def _take_from_holder(self, step: Node, start: int) -> None:
+        """What the step has for itself is none of the innermost span's that holds it. Steps of a row come in order of time."""
+        held, around = self.held, self._open
+        if around and held[around[0]][0] > start:  # another row of steps
+            around.clear()
+            self._next = 0
+        while self._next < len(held) and held[self._next][0] <= start:
+            while around and held[around[-1]][3].end <= held[self._next][0]:
+                around.pop()
+            around.append(self._next)
+            self._next += 1
+        while around and held[around[-1]][3].end <= start:
+            around.pop()
+        for holder in (held[n][3] for n in reversed(around)):
+            if holder.end >= step.end:
+                holder.child_time += step.end - start - step.child_time
+                holder.child_memory += step.memory - step.child_memory
+                holder.child_device_memory += step.device_memory - step.child_device_memory
+                return

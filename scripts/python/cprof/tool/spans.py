@@ -127,7 +127,7 @@ class Node:
     """A span in the tree whose children are known."""
 
     __slots__ = ("index", "end", "kind", "name", "own_device", "memory", "device_memory", "children", "child_time",
-                 "child_device", "child_memory", "child_device_memory", "only", "frames", "root")
+                 "child_device", "child_memory", "child_device_memory", "only", "frames", "holds", "root")
 
     def __init__(self, index: int, end: int, kind: int, name: str, own_device: int, memory: int, device_memory: int,
                  frames: int) -> None:
@@ -135,7 +135,8 @@ class Node:
         self.own_device, self.memory, self.device_memory = own_device, memory, device_memory
         self.children = self.child_time = self.child_device = self.child_memory = self.child_device_memory = 0
         self.only: Optional[Node] = None     # the only child so far
-        self.root = False                    # it has no parent
+        self.holds = False                   # a whole step, as a range around the loop does
+        self.root = False                    # it does not, and has no parent but such ones
         self.frames = frames                 # Python functions that it runs in: number in Spans.functions
 
 
@@ -681,10 +682,11 @@ class _Reading:
 
 
 def walk(spans: Spans, row: Row, frames: bool = False,
-         without: Optional[Callable[[str, int, int], bool]] = None) -> Iterator[Node]:
+         without: Optional[Callable[[str, int, int], bool]] = None,
+         holds: Optional[Callable[[int, int], bool]] = None) -> Iterator[Node]:
     """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
     know the Python functions they ran in, by their numbers in spans.functions. without: as if spans of such a name, start and end
-    were not there."""
+    were not there. holds: whether a whole step lies between a start and an end."""
     start, end, kinds = row.start, row.end, spans.kinds
     names = [kind.name for kind in kinds]
     python = [frames and kind.category == "python_function" for kind in kinds]
@@ -721,8 +723,12 @@ def walk(spans: Spans, row: Row, frames: bool = False,
         node = Node(i, finish, kind, names[kind], own, taken, device_taken, inside)
         if is_async[kind]:
             yield _alone(node, begin, around)
-        else:
-            stack.append(node)
+            continue
+        node.holds = holds is not None and holds(begin, finish)
+        if around is not None and around.only is not None:  # it is not alone: in order of time
+            yield around.only
+            around.only = None
+        stack.append(node)
     while stack:
         yield from _close(stack, start, is_call)
     if spans.progress:
@@ -762,6 +768,8 @@ def _alone(node: Node, start: int, around: Optional[Node]) -> Node:
 def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Node]:
     """The top of the stack is complete: hands it to its parent, and out what cannot be changed any more."""
     node = stack.pop()
+    parent = stack[-1] if stack else None
+    node.root = not node.holds and (parent is None or parent.holds)
     if node.only is not None:
         child = node.only
         node.only = None
@@ -772,12 +780,10 @@ def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Nod
             node.child_memory, node.child_device_memory = child.child_memory, child.child_device_memory
         else:
             yield child
-    if not stack:
-        node.root = True
+    if parent is None:
         yield node
         return
-    parent = stack[-1]
-    if is_call[node.kind]:  # the work is the operator's
+    if is_call[node.kind] and not parent.holds:  # the work is the operator's
         parent.own_device += node.own_device
         node.own_device = 0
     parent.children += 1
@@ -787,8 +793,5 @@ def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Nod
     parent.child_device_memory += node.device_memory
     if parent.children == 1:
         parent.only = node
-        return
-    if parent.only is not None:
-        yield parent.only
-        parent.only = None
-    yield node
+    else:
+        yield node
