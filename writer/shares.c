@@ -7,7 +7,7 @@
 struct waiting {
     struct call call;
     struct gpu_record r;
-    bool ended; /* so had the span, a batch ago */
+    bool ended; /* so had the span, when it came or a batch ago */
 };
 
 static struct share *shares; /* by the low bits of the span's id; made at the first one */
@@ -63,6 +63,14 @@ uint64_t shares_launch(struct timeline *t, uint64_t span)
     return id;
 }
 
+/* As long as the span is open it may launch more. */
+static bool span_ended(const struct call *c)
+{
+    struct note open;
+    struct timeline *t = timeline_of(c->at.tid);
+    return !t || timeline_span(t, c->counted, &open) != &open;
+}
+
 bool shares_wait(const struct call *c, const struct gpu_record *r)
 {
     const struct share *s = shares_find(c->counted);
@@ -72,7 +80,7 @@ bool shares_wait(const struct call *c, const struct gpu_record *r)
         waiting = malloc(SHARES_WAIT * sizeof *waiting);
     if (!waiting)
         return false;
-    waiting[n_waiting++] = (struct waiting){*c, *r, false};
+    waiting[n_waiting++] = (struct waiting){*c, *r, span_ended(c)};
     return true;
 }
 
@@ -81,20 +89,12 @@ size_t shares_waiting(void)
     return n_waiting;
 }
 
-/* As long as the span is open it may launch more. */
-static bool span_ended(const struct waiting *w)
-{
-    struct note open;
-    struct timeline *t = timeline_of(w->call.at.tid);
-    return !t || timeline_span(t, w->call.counted, &open) != &open;
-}
-
 /* Not before the batch behind the span's end, which has what it launched last. */
 static bool waits_on(struct waiting *w, bool old)
 {
     bool ended = w->ended;
     if (old && !ended)
-        w->ended = span_ended(w);
+        w->ended = span_ended(&w->call);
     return !(old && ended);
 }
 

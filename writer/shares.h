@@ -9,8 +9,8 @@
 #include "writer/timeline.h"
 
 /* counted spans that are remembered; a later one takes an older one's place */
-#define SHARES      16384u
-#define SHARES_WAIT 8192u /* kernels that wait */
+#define SHARES      65536u
+#define SHARES_WAIT 32768u /* kernels that wait: two flushes of 60,000 a second */
 
 struct share {
     uint64_t span; /* id */
