@@ -24,7 +24,7 @@ struct pool {
     uint64_t size;         /* of one; whole pages */
     uint32_t first, count; /* its rows of the table */
     unsigned low;          /* that many are kept free */
-    /* the most requests of a pass lately: what a stall of the cprof thread or a burst needed is given back within seconds, also in a window
+    /* the most requests of a pass lately: what a stall of the cprof thread or a burst needed is given back within a minute, also in a window
      * without end; cprof thread */
     unsigned recent;
     _Atomic uint32_t made; /* rows whose pages are accessible; requests and cprof thread add */

@@ -524,18 +524,24 @@ static void note_role(const struct collective *what)
 
 /* The transfer that the thread is said to be in was left by longjmp() or an exception, out of a handler of errors: the stack grows down, and has
  * come back to where it was called or above. */
-static __attribute__((noinline)) void leave_behind(void)
+static __attribute__((noinline)) void leave_behind(const struct collective_call *call)
 {
     struct thread_log *log = thread_log_self;
     uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_relaxed) : 0;
-    for (uint32_t i = depth; i-- > 0;) {
-        if (span_key(&log->spans[i]) != group.under_way)
-            continue;
-        span_add_flags(&log->spans[i], REC_UNFINISHED);
-        span_close(log, group.under_way);
-        break;
-    }
+    const void *left = group.under_way;
     group.under_way = NULL;
+    while (depth-- > 0) { /* and those around it that were left with it */
+        const void *key = span_key(&log->spans[depth]);
+        if (log->spans[depth].category != CAT_COLLECTIVE || (uintptr_t)key < (uintptr_t)left)
+            continue;
+        if ((uintptr_t)key >
+            (uintptr_t)call) { /* it may be gone, too: that is known when the stack is back there */
+            group.under_way = key;
+            return;
+        }
+        span_add_flags(&log->spans[depth], REC_UNFINISHED);
+        span_close(log, key);
+    }
 }
 
 void collective_begin(struct collective_call *call, enum collective_id id, struct collective *what,
@@ -545,7 +551,7 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
     call->log = NULL;
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
     if (entered && group.under_way && call >= group.under_way)
-        leave_behind();
+        leave_behind(call);
     /* What the program calls meanwhile is none: an error handler does, and who left the transfer by longjmp() and is deeper in its stack now. */
     call->part = group.under_way && call->real && callee_is_own(&slots[id], caller, call->real);
     call->outer = group.under_way;

@@ -36,7 +36,7 @@ static char file_path[PATH_MAX];
 static int signal_number;
 /* The program's handler; the cprof thread changes it while ours is not there. */
 static struct sigaction before;
-static bool displaced; /* it has put another one there since; cprof thread, and at exit */
+static atomic_bool displaced; /* it has put another one there since; cprof thread, and at exit */
 
 _Atomic bool trigger_by_cuda;
 static _Atomic bool signalled; /* the handler sets, the cprof thread takes */
@@ -218,7 +218,8 @@ static void keep_signal(void)
     if (sigaction(signal_number, NULL, &now) != 0)
         return;
     /* for good: at exit an interpreter puts the default back, and we ours */
-    displaced |= !is_default(&now) && !is_ours(&now);
+    if (!is_default(&now) && !is_ours(&now))
+        atomic_store(&displaced, true);
     if (!is_default(&now))
         return;
     before = now;
@@ -350,7 +351,8 @@ void trigger_finish(void)
         log_info("CPROF_TRIGGER=nvtx:%s: there was no such range; nothing was recorded",
                  config_trigger_name());
     /* a handler that calls ours in turn takes nothing away: then a signal has come here */
-    if (config->trigger == CONFIG_TRIGGER_SIGNAL && displaced && !atomic_load(&ever_signalled))
+    if (config->trigger == CONFIG_TRIGGER_SIGNAL && atomic_load(&displaced) &&
+        !atomic_load(&ever_signalled))
         log_warn("CPROF_TRIGGER=signal:%s: the program handles or ignores this signal itself, so "
                  "that none came here; take another one, a "
                  "file or a socket",

@@ -97,9 +97,12 @@ void upload_shown(const char *url, char *out, size_t size)
     const char *host = strstr(url, "://");
     host = host ? host + 3 : url;
     size_t most = strcspn(host, "/?#");
-    /* user:password@, and a password may hold what ends it: by mistake, but that is no reason to show it */
-    const char *at = memchr(host, ':', most) ? strrchr(host, '@') : memrchr(host, '@', most);
-    const char *from = at ? at + 1 : host;
+    /* user:password@, and a password may hold what ends it, by mistake; or host:port, and the @ is a query's. Both are no reason to show it */
+    if (memchr(host, ':', most) && strchr(host + most, '@')) {
+        snprintf(out, size, "%.*s...", (int)(host - url), url);
+        return;
+    }
+    const char *at = memrchr(host, '@', most), *from = at ? at + 1 : host;
     snprintf(out, size, "%.*s%s%.*s%s", (int)(host - url), url, at ? "...@" : "",
              (int)strcspn(from, "?#"), from, from[strcspn(from, "?#")] ? "?..." : "");
 }

@@ -106,6 +106,16 @@ START_TEST(an_allocation_that_comes_after_its_release_is_gone)
 }
 END_TEST
 
+/* Of what was allocated between windows, which nothing tells of: they leave the room to what is alive. */
+START_TEST(releases_of_what_is_not_known_take_no_room)
+{
+    for (uint64_t i = 0; i < GPU_MEMORY_LIVE; i++)
+        note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x100000000 + i * 512, 512);
+    for (uint64_t i = 1; i <= GPU_MEMORY_LIVE / 4 * 3; i++)
+        ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x900000000 + i * 512, 512), i * 512);
+}
+END_TEST
+
 #define ADDRESSES 600u
 
 START_TEST(it_agrees_with_a_list)
@@ -186,6 +196,7 @@ Suite *suite_gpu_memory(void)
     tcase_add_test(all, a_release_needs_its_allocation);
     tcase_add_test(all, lost_and_late_releases);
     tcase_add_test(all, an_allocation_that_comes_after_its_release_is_gone);
+    tcase_add_test(all, releases_of_what_is_not_known_take_no_room);
     tcase_add_test(all, it_agrees_with_a_list);
     tcase_add_test(all, its_size_is_bounded);
     tcase_add_test(all, without_memory_it_counts_what_it_can);

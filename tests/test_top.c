@@ -171,6 +171,23 @@ START_TEST(a_range_around_steps_is_no_part_of_them)
 }
 END_TEST
 
+/* A step that goes on from one epoch into the next: each has of it what lies in its time. */
+START_TEST(a_step_across_the_end_of_what_holds_others)
+{
+    span(CAT_USER_ANNOTATION, "train", 0, 200, 1);
+    span(CAT_USER_ANNOTATION, "epoch", 0, 100, 2);
+    span(CAT_USER_ANNOTATION, "epoch", 100, 200, 3);
+    for (int i = 0; i < 6; i++) {
+        struct json_place at = place(30 * i, 30 * i + 30);
+        at.tid = 1;
+        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
+    }
+    ck_assert(top_finish(table, &rows));
+    check_row("train", "0, 1, 0, 1, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, -200");
+    check_row("epoch", "0, 1, 0, 2, 200, 20, 0, 0, 0, 0, 0, 0, 0, 0, -100");
+}
+END_TEST
+
 START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
@@ -357,6 +374,7 @@ Suite *suite_top(void)
     tcase_add_loop_test(c, ranges_of_transfers_are_in_no_tree, 0, 4);
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
     tcase_add_test(c, a_range_around_steps_is_no_part_of_them);
+    tcase_add_test(c, a_step_across_the_end_of_what_holds_others);
     tcase_add_loop_test(c, ranges_with_a_steps_name_are_steps_where_there_are_no_others, 0, 2);
     tcase_add_test(c, steps_are_of_the_thread_that_they_name);
     tcase_add_test(c, steps_that_name_no_thread_with_spans_are_of_the_busiest);

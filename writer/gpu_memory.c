@@ -139,7 +139,7 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
 static void note_release(struct gpu_memory *m, const struct gpu_record *r,
                          const struct gpu_memory_total *total)
 {
-    if (total == NULL || m->live >= GPU_MEMORY_LIVE / 2 || !grow(m)) {
+    if (total == NULL || m->live >= GPU_MEMORY_LIVE / 16 || !grow(m)) {
         return;
     }
     m->slots[find(m, r->memory.address)] = (struct gpu_memory_slot){

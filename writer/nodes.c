@@ -4,6 +4,7 @@
 #include "writer/nodes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_NODES (1u << 10)
 #define MOST_NODES  (1u << 19) /* of a table */
@@ -29,6 +30,7 @@ static struct {
     uint64_t node, original;
 } early[EARLY];
 static uint32_t n_early;
+static bool added; /* a node, since these were last looked at */
 
 /* ---- what nodes compute lives as long as somebody has it ---- */
 
@@ -102,19 +104,29 @@ static struct node *put(uint64_t id, const struct node_maker *maker)
     return n;
 }
 
+/* What is not known yet stays: its ring may be the one that is drained next. */
 static void settle_early(void)
 {
-    uint32_t n = n_early;
-    n_early = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (find(&young, early[i].original) || find(&old, early[i].original))
-            nodes_add(early[i].node, early[i].original, NULL);
+    while (added && n_early) { /* again: one may be made from another */
+        uint32_t n = n_early;
+        n_early = 0;
+        added = false;
+        for (uint32_t i = 0; i < n; i++)
+            if (find(&young, early[i].original) || find(&old, early[i].original))
+                nodes_add(early[i].node, early[i].original, NULL);
+            else
+                early[n_early++] = early[i];
+    }
 }
 
 static void add_early(uint64_t node, uint64_t original)
 {
     if (n_early == EARLY)
         settle_early();
+    if (n_early == EARLY) { /* the older half was made from what nobody marked */
+        n_early /= 2;
+        memcpy(early, early + n_early, n_early * sizeof *early);
+    }
     early[n_early].node = node;
     early[n_early++].original = original;
 }
@@ -149,7 +161,9 @@ void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
     take_work(kept.all);
     if (young.used >= MOST_NODES)
         forget_old();
-    refused += !put(node, &kept);
+    bool there = put(node, &kept) != NULL;
+    refused += !there;
+    added |= there;
     leave_work(kept.work);
     leave_work(kept.all);
 }

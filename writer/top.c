@@ -391,7 +391,6 @@ static uint32_t flags_of(enum category category)
         return KIND_ANNOTATION;
     case CAT_GPU_USER_ANNOTATION:
         return KIND_DEVICE | KIND_ANNOTATION;
-    case CAT_COLLECTIVE:
     case CAT_KERNEL:
     case CAT_GPU_MEMCPY:
     case CAT_GPU_MEMSET:
@@ -542,10 +541,6 @@ void top_open(struct top *t, const struct record *r, const struct json_place *at
 {
     if (!t || t->dead)
         return;
-    if (r->kind == REC_SPAN && flags_of(r->category) & KIND_DEVICE) {
-        top_drop(t); /* a collective that is open at the end */
-        return;
-    }
     if (!top_grow(t, (void **)&t->open, &t->open_room, t->n_open, sizeof *t->open))
         return;
     struct top_opened o;

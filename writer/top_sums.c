@@ -45,6 +45,8 @@ struct holders {
     size_t n, room;
     size_t *open; /* those around the step that is looked at, innermost last */
     size_t n_open, next;
+    int64_t before; /* the step that was looked at last began */
+    bool over;
 };
 
 struct interval {
@@ -230,15 +232,23 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* How much of the time between is the roots'. */
+static int64_t time_of(const struct roots *r, int64_t start, int64_t end)
+{
+    size_t low = roots_before(r, start), high = roots_before(r, end);
+    int64_t time = 0;
+    for (size_t i = low; i < high; i++)
+        time += least(r->end[i], end) - r->start[i];
+    if (low && r->end[low - 1] > start)
+        time += least(r->end[low - 1], end) - start;
+    return time;
+}
+
 /* Makes the roots that begin in the step its children; of one that goes on into the next step, only the time inside. */
 static void adopt(const struct roots *r, struct node *step)
 {
     size_t low = roots_before(r, step->start), high = roots_before(r, step->end);
-    step->child = (struct sums){0};
-    for (size_t i = low; i < high; i++)
-        step->child.time += least(r->end[i], step->end) - r->start[i];
-    if (low && r->end[low - 1] > step->start)
-        step->child.time += least(r->end[low - 1], step->end) - step->start;
+    step->child = (struct sums){.time = time_of(r, step->start, step->end)};
     if (high > low) {
         step->child.device = r->before[high].device - r->before[low].device;
         step->child.memory = r->before[high].memory - r->before[low].memory;
@@ -297,26 +307,41 @@ static bool sort_holders(struct holders *h)
     return (h->open = malloc(h->n * sizeof *h->open)) != NULL;
 }
 
-/* What the step has for itself is none of the innermost span's that holds it. Steps of a row come in order of time. */
-static void take_from_holder(struct holders *h, const struct node *step)
+/* Opens the spans that have begun by then, and closes those that have ended. */
+static void holders_until(struct holders *h, int64_t time)
 {
-    if (h->n_open && h->at[h->open[0]].start > step->start)
-        h->n_open = h->next = 0; /* another row of steps */
-    for (; h->next < h->n && h->at[h->next].start <= step->start; h->next++) {
+    for (; h->next < h->n && h->at[h->next].start <= time; h->next++) {
         while (h->n_open && h->at[h->open[h->n_open - 1]].end <= h->at[h->next].start)
             h->n_open--;
         h->open[h->n_open++] = h->next;
     }
-    while (h->n_open && h->at[h->open[h->n_open - 1]].end <= step->start)
+    while (h->n_open && h->at[h->open[h->n_open - 1]].end <= time)
         h->n_open--;
+}
+
+/* What the step has for itself is none of the span's that is the innermost one at the time; memory, of the innermost that holds it whole. Steps
+ * of a row come in order of time. */
+static void take_from_holders(struct holders *h, const struct roots *r, const struct node *step)
+{
+    h->over |= h->before > step->start; /* another row of steps: they go on at the same time */
+    if (h->over)
+        return;
+    holders_until(h, h->before = step->start);
     for (size_t i = h->n_open; i-- > 0;) {
         struct node *holder = &h->at[h->open[i]];
         if (holder->end < step->end)
             continue;
-        holder->child.time += step->end - step->start - step->child.time;
         holder->child.memory += step->memory - step->child.memory;
         holder->child.on_device += step->on_device - step->child.on_device;
-        return;
+        break;
+    }
+    for (int64_t at = step->start, to; at < step->end; at = to) {
+        holders_until(h, at);
+        struct node *holder = h->n_open ? &h->at[h->open[h->n_open - 1]] : NULL;
+        to = holder ? least(holder->end, step->end) : step->end;
+        to = h->next < h->n ? least(h->at[h->next].start, to) : to;
+        if (holder)
+            holder->child.time += to - at - time_of(r, at, to);
     }
 }
 
@@ -337,7 +362,7 @@ static void done(struct walk *w, struct node *n, const struct node *parent)
         add_root(w, n);
     } else if (w->apart) {
         adopt(&w->roots, n);
-        take_from_holder(&w->holders, n);
+        take_from_holders(&w->holders, &w->roots, n);
     }
     count(w, n);
 }
@@ -624,7 +649,10 @@ static bool add_uncovered(struct walk *w)
 static int by_start(const void *a, const void *b)
 {
     const struct interval *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->end > y->end) -
+           (x->end < y->end); /* a step without length lies in all that begins there */
 }
 
 /* The steps of all rows that hold nothing else. */

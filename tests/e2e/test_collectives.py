@@ -2,6 +2,7 @@
 """Transfers between ranks: what NCCL, MPI and gloo were asked to send stands on their rows, and on the kernels of NCCL."""
 
 import collections
+import json
 import os
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ import consumers
 import gpu_runs
 import perfetto
 import support
+import tool
 from torch_runs import LOOPBACK, TORCHRUN, needs_torch_2, skip_without_torchrun, torch_version
 
 HERE = pathlib.Path(__file__).parent
@@ -51,6 +53,19 @@ GROUPS = [("coalesced", 100, 100, "Float", 800, 2), (None,) * 6, ("allreduce", 3
 @pytest.fixture(scope="module")
 def nccl(tmp_path_factory):
     return gpu_runs.gpu_run("transfers", tmp_path_factory.mktemp("nccl"), "--rounds", 3, SCHEDULE_SCOPE="none")
+
+
+@gpu_runs.needed
+@pytest.mark.parametrize("more", [(), ("--from-trace",)])
+def test_calls_of_nccl_are_no_time_of_the_gpu(nccl, more):
+    """They run on the thread that makes them: the sum of the GPU is that of the kernels and copies."""
+    table = json.loads(tool.cprof("top", *nccl.traces, "--json", "--row-limit", -1, *more).out)
+    work = sum(float(e["dur"]) for e in support.events(nccl.trace(), ph="X") if e.get("cat") in gpu_runs.WORK)
+    assert table["self_device_time_total"] == pytest.approx(work) and table["tables_used"] == ([] if more else [f"{nccl.traces[0]}.top"])
+    [call] = [row for row in table["rows"] if row["name"] == "ncclCommInitRank"]
+    assert call["device_type"] == "cpu" and call["self_cpu_time_total"] > 0
+    by = json.loads(tool.cprof("top", *nccl.traces, "--by", "device", "--json").out)["rows"]
+    assert sorted(row["device"] for row in by) == ["CPU", "GPU 0"]
 
 
 @gpu_runs.needed
@@ -260,11 +275,11 @@ def test_mpi_at_odd_moments(tmp_path, kind, activities, own_compiler):
     trace = support.load(result.traces[0])
     rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
     world = rows[0]["args"]["Comms Id"]
-    # the send has a place of its own in the numbers
+    # the sends, one in the handler of the other's error, have places of their own in the numbers
     assert [(e["name"], e["args"]["Seq"], e["args"]["Comms Id"] == world) for e in rows if "Seq" in e["args"]] == [
-        ("MPI_Allreduce", 0, True), ("MPI_Send", 1, True), *(("MPI_Allgather", n, True) for n in (2, 3, 4)),
+        ("MPI_Allreduce", 0, True), ("MPI_Send", 1, True), ("MPI_Send", 2, True), *(("MPI_Allgather", n, True) for n in (3, 4, 5)),
         ("MPI_Allreduce", 0, False), ("MPI_Allreduce", 0, False), ("MPI_Allreduce", 1, False), ("MPI_Bcast", 0, False)]
-    assert [e["args"].get("finished") for e in rows if e["name"] in ("MPI_Send", "MPI_Barrier")] == ["false"]
+    assert [e["args"].get("finished") for e in rows if e["name"] in ("MPI_Send", "MPI_Barrier")] == ["false", "false"]
     assert trace["cprof"]["lost"]["total"] == 0
 
 

@@ -276,6 +276,15 @@ def test_a_range_around_steps_is_no_part_of_them(write, tmp_path):
                     "epoch": (400.0, 200.0, 80.0, 0.0), "train": (600.0, 200.0, 80.0, 0.0)}
 
 
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+def test_a_step_across_the_end_of_what_holds_others(write, tmp_path):
+    events = [tool.span(f"ProfilerStep#{n}", 30.0 * n, 30.0, cat="user_annotation", tid=4194305, thread=5000) for n in range(6)]
+    events += [tool.span(name, start, length, cat="user_annotation")
+               for name, start, length in (("train", 0.0, 200.0), ("epoch", 0.0, 100.0), ("epoch", 100.0, 100.0))]
+    rows = {row.key: (row.cpu_time_total, row.self_cpu_time_total) for row in cprof.key_averages(write(tmp_path / "t.json", events))}
+    assert rows == {"ProfilerStep*": (180.0, 180.0), "train": (200.0, 0.0), "epoch": (200.0, 20.0)}
+
+
 def test_a_real_run_with_a_range_around_the_loop(tmp_path):
     code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
             "optimizer = torch.optim.SGD(model.parameters())\nwith record_function('epoch'):\n  for n in range(6):\n"

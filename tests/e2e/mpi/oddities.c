@@ -8,9 +8,13 @@
 static jmp_buf back;
 static int mine = 1, all[64];
 
+/* Tells another rank of it first, which fails, too. */
 static void failed(MPI_Comm *comm, int *code, ...)
 {
+    static int told;
     (void)comm, (void)code;
+    if (told++ == 0)
+        MPI_Send(&mine, 1, MPI_INT, 78, 0, MPI_COMM_WORLD);
     longjmp(back, 1);
 }
 

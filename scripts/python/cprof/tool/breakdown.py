@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import Average, Averages, format_share, format_time
+from cprof.tool.categories import runs_on_device
 from cprof.tool.reader import open_trace
 from cprof.tool.span_roots import walk_all
 from cprof.tool.spans import Kind, Node, Spans, Wanted, args_of, read_spans, step_number
@@ -31,9 +32,8 @@ class _Sum:
 
 
 def _device_of(event: Dict[str, Any]) -> str:
-    device = args_of(event).get("device", event.get("pid"))
-    return f"GPU {device}" if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation",
-                                                   "collective_comm") else "CPU"
+    args = args_of(event)
+    return f"GPU {args.get('device', event.get('pid'))}" if runs_on_device(event.get("cat"), args) else "CPU"
 
 
 def _module_of(event: Dict[str, Any]) -> Optional[str]:

@@ -8,7 +8,8 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from cprof.tool.columns import Columns, forget
 from cprof.tool.progress import Progress
-from cprof.tool.spans import AT_A_TIME, CALLS, DEVICE, WORK, args_of, in_order, int_or_none, text_of, to_ns
+from cprof.tool.categories import CALLS, WORK, runs_on_device
+from cprof.tool.spans import AT_A_TIME, args_of, in_order, int_or_none, text_of, to_ns
 from cprof.tool.steps import ROW
 
 RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags", "cudaEventRecordWithFlags_ptsz",
@@ -166,7 +167,7 @@ class Relations:
         row = self._rows.get(place)
         if row is None:
             row = self._rows[place] = _Row(self._columns)
-        row.device |= category in DEVICE or category == "cuda_sync"
+        row.device |= runs_on_device(category, args_of(event)) or category == "cuda_sync"
         row.start.append(start)
         row.end.append(end)
         row.name.append(self._number(name))

@@ -41,7 +41,8 @@ class _Roots:
         self._step_starts = [start for start, _, _ in steps]
         self.held: List[Tuple[int, int, int, Node]] = []  # spans that hold whole steps: start, -end, number
         self._open: List[int] = []  # those of `held` around the step that is looked at, innermost last
-        self._next = 0
+        self._next = self._before = 0
+        self._over = False
         self._columns: Optional[Columns] = Columns()
         self.start, self.end, *self.sums = (self._columns.new("q") for _ in range(5))
         self._totals = [0, 0, 0]
@@ -74,28 +75,46 @@ class _Roots:
             self.start, self.end, *self.sums = (columns.whole(one) for one in (self.start, self.end, *self.sums))
             self.held.sort()
         low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, step.end)
-        step.child_time = sum(min(self.end[i], step.end) - self.start[i] for i in range(low, high))
-        if low and self.end[low - 1] > start:
-            step.child_time += min(self.end[low - 1], step.end) - start
+        step.child_time = self._time_of(start, step.end)
         step.child_device, step.child_memory, step.child_device_memory = (sums[high] - sums[low] for sums in self.sums)
-        self._take_from_holder(step, start)
+        self._take_from_holders(step, start)
 
-    def _take_from_holder(self, step: Node, start: int) -> None:
-        """What the step has for itself is none of the innermost span's that holds it. Steps of a row come in order of time."""
+    def _time_of(self, start: int, end: int) -> int:
+        """How much of the time between is the roots'."""
+        low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, end)
+        time = sum(min(self.end[i], end) - self.start[i] for i in range(low, high))
+        if low and self.end[low - 1] > start:
+            time += min(self.end[low - 1], end) - start
+        return time
+
+    def _until(self, time: int) -> None:
+        """Opens the spans that have begun by then, and closes those that have ended."""
         held, around = self.held, self._open
-        if around and held[around[0]][0] > start:  # another row of steps
-            around.clear()
-            self._next = 0
-        while self._next < len(held) and held[self._next][0] <= start:
+        while self._next < len(held) and held[self._next][0] <= time:
             while around and held[around[-1]][3].end <= held[self._next][0]:
                 around.pop()
             around.append(self._next)
             self._next += 1
-        while around and held[around[-1]][3].end <= start:
+        while around and held[around[-1]][3].end <= time:
             around.pop()
+
+    def _take_from_holders(self, step: Node, start: int) -> None:
+        """What the step has for itself is none of the span's that is the innermost one at the time; memory, of the innermost that holds it
+        whole. Steps of a row come in order of time."""
+        held, around = self.held, self._open
+        self._over |= self._before > start  # another row of steps: they go on at the same time
+        if self._over:
+            return
+        self._before = start
+        self._until(start)
         for holder in (held[n][3] for n in reversed(around)):
             if holder.end >= step.end:
-                holder.child_time += step.end - start - step.child_time
                 holder.child_memory += step.memory - step.child_memory
                 holder.child_device_memory += step.device_memory - step.child_device_memory
-                return
+                break
+        while start < step.end:
+            self._until(start)
+            end = min([step.end] + [held[n][3].end for n in around[-1:]] + [one[0] for one in held[self._next:self._next + 1]])
+            if around:
+                held[around[-1]][3].child_time += end - start - self._time_of(start, end)
+            start = end

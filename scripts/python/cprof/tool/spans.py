@@ -18,6 +18,7 @@ import re
 from array import array
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from cprof.tool.categories import CALLS, NO_WORK, OPERATORS, runs_on_device
 from cprof.tool.columns import Columns, forget
 from cprof.tool.flops import TORCH_FLOPS
 from cprof.tool.progress import Progress
@@ -25,13 +26,6 @@ from cprof.tool.reader import Trace
 from cprof.tool.span_lines import LineTaker
 from cprof.tool.steps import FOREIGN_DIGITS, NAMES, RANGES, STEPS, is_step_name, on_our_row
 
-CALLS = ("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime",
-         "privateuse1_driver")
-OPERATORS = ("cpu_op", "user_annotation", "python_function", "hpu_op", "overhead")
-WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-DEVICE = WORK + ("gpu_user_annotation", "collective_comm")
-# Rows that tell of waits, or show once more what stands elsewhere: the modules that a thread's operators run in.
-NO_WORK = ("cuda_sync", "cuda_event", "Trace", "cuda_profiler_range", "nn_module")
 DEEPEST_STACK = 2048
 _FRAME = "\0sf "                          # in front of the number of a frame whose stack is not known yet
 HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
@@ -476,8 +470,8 @@ class _Reading:
 
     def plain_kind(self, category: str, name: str) -> Optional[Tuple[int, bool]]:
         """Number of the kind, and whether it is a call; None: its events are not told by this alone."""
-        if category in DEVICE or category in NO_WORK or category == "overhead" or category not in _PLAIN or name in HIDDEN \
-                or is_step_name(name) or name.startswith("nn.Module: ") or self.with_flops and name in TORCH_FLOPS:
+        if category not in _PLAIN or name in HIDDEN or is_step_name(name) or name.startswith("nn.Module: ") \
+                or self.with_flops and name in TORCH_FLOPS:
             return None
         number = self._number({}, name, category, {})
         return number, category in CALLS
@@ -518,7 +512,7 @@ class _Reading:
         category, args = event.get("cat"), event.get("args")
         if type(args) is not dict:
             args = {}
-        if category in DEVICE:
+        if runs_on_device(category, args):
             self._device_span(event, category, args, start, start + max(duration, 0))
             return
         name, pid = text_of(event.get("name")), text_of(event.get("pid"))
@@ -577,7 +571,7 @@ class _Reading:
                 return number
         if is_step:
             name = STEPS if on_our_row(event) else RANGES
-        kind = Kind(name, category in DEVICE, category in ("user_annotation", "gpu_user_annotation"),
+        kind = Kind(name, runs_on_device(category, args), category in ("user_annotation", "gpu_user_annotation"),
                     text_of(category), plain_shapes(args.get("Input Dims")) if wanted.shapes else "",
                     wanted.group(event) if wanted.group else None)
         number = spans.number_of(kind)
