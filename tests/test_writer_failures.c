@@ -6,6 +6,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -46,7 +47,7 @@ static void wait_until_held(void)
 
 #define MANY_STEPS 100000u
 
-START_TEST(a_full_queue_of_edges_turns_recording_off)
+START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
 {
     session_options.identity = hold_back;
     atomic_store(&held_back, true);
@@ -63,12 +64,36 @@ START_TEST(a_full_queue_of_edges_turns_recording_off)
     for (unsigned i = 0; i < 50; i++)
         session_step(ACTION_ACTIVE);
     ck_assert(!gate_open(GATE_SPANS | GATE_MARKERS));
-    ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off"), 1);
+    ck_assert(!writer_is_off());
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "recording is off until they are"), 1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
     atomic_store(&held_back, false);
+    for (unsigned i = 0; i < 500 && !gate_open(GATE_SPANS); i++, steps++) {
+        session_sleep(10);
+        session_step(ACTION_ACTIVE);
+    }
+    ck_assert(gate_open(GATE_SPANS));
+    session_span("behind it");
+    session_step(ACTION_ACTIVE_AND_SAVE);
     session_end();
     ck_assert_uint_eq(session_files(".part"), 0); /* what was recorded until then is a trace */
-    ck_assert_uint_eq(session_files(""), 1);
+    ck_assert_uint_eq(session_files(""), 2);
+    char pattern[160];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*.json", session_folder);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+    unsigned before = 0, behind = 0, lost = 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct trace t = trace_read(found.gl_pathv[i]);
+        before += trace_named(&t, 'X', "span") && strstr(t.text, "\"partial\": true");
+        behind += trace_named(&t, 'X', "behind it");
+        lost += (unsigned)trace_number(strstr(t.text, "\"steps_behind\""), "steps_behind");
+        trace_free(&t);
+    }
+    globfree(&found);
+    ck_assert_uint_eq(before, 1);
+    ck_assert_uint_eq(behind, 1);
+    ck_assert_uint_ge(lost, 51);
 }
 END_TEST
 
@@ -408,7 +433,7 @@ Suite *suite_writer_failures(void)
     TCase *failures = tcase_create("failures");
     tcase_add_checked_fixture(failures, session_setup, session_teardown);
     tcase_set_timeout(failures, 60);
-    tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off);
+    tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off_until_it_is_empty);
     tcase_add_test(failures, a_folder_that_is_a_file);
     tcase_add_test(failures, the_gpu_is_not_recorded_when_writing_has_failed);
     tcase_add_test(failures, no_memory_for_a_window);

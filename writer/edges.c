@@ -2,6 +2,7 @@
 /* See edges.h. */
 #include "writer/edges.h"
 
+#include <errno.h>
 #include <sched.h>
 
 #include "writer/futex.h"
@@ -19,17 +20,56 @@ static _Atomic uint64_t edges_posted;
 /* cprof thread adds; stepping thread reads to see a full queue */
 static _Atomic uint64_t edges_taken;
 static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
-static _Atomic bool stopped;       /* recording is off for good; any thread writes, all read */
+/* Whether anything is recorded. The stepping thread falls behind where the queue is full, and goes on when the cprof thread has caught up; any
+ * thread stops it for good. */
+static _Atomic int state;
+enum { GOES_ON, BEHIND, CAUGHT_UP, STOPPED };
+static bool cut;                /* the edges in between are missing; stepping thread */
+static _Atomic uint64_t missed; /* of those that record; stepping thread adds, cprof thread takes */
 
 void edges_stop(void)
 {
-    atomic_store(&stopped, true);
+    atomic_store(&state, STOPPED);
     atomic_store(&writer_gate, 0);
 }
 
-bool edges_stopped(void)
+bool writer_is_off(void)
 {
-    return atomic_load(&stopped);
+    return atomic_load(&state) == STOPPED;
+}
+
+bool edges_paused(void)
+{
+    return atomic_load(&state) != GOES_ON;
+}
+
+static bool leave_state(int from, int to)
+{
+    return atomic_compare_exchange_strong(&state, &from, to);
+}
+
+uint64_t edges_missed(void)
+{
+    return atomic_load_explicit(&missed, memory_order_relaxed)
+               ? atomic_exchange_explicit(&missed, 0, memory_order_relaxed)
+               : 0;
+}
+
+void edges_caught_up(void)
+{
+    leave_state(BEHIND, CAUGHT_UP);
+}
+
+void writer_wake(void)
+{
+    int saved = errno;
+    edges_wake();
+    errno = saved;
+}
+
+uint64_t writer_mark(void)
+{
+    return edges_posted_so_far();
 }
 
 void edges_wake(void)
@@ -55,14 +95,15 @@ void writer_set_gate(uint32_t bits)
     static uint32_t times; /* set open: makes each time another value, for hold_is_full() */
     if (bits)
         bits |= ++times << GATE_BITS;
-    if (!atomic_load_explicit(&stopped, memory_order_acquire))
+    if (!edges_paused())
         atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
-    if (atomic_load_explicit(&stopped, memory_order_acquire)) /* meanwhile */
+    if (edges_paused()) /* meanwhile */
         atomic_store_explicit(&writer_gate, 0, memory_order_seq_cst);
 }
 
 void writer_edge_begin(void)
 {
+    cut |= leave_state(CAUGHT_UP, GOES_ON);
     atomic_fetch_add_explicit(&edges_announced, 1, memory_order_seq_cst);
 }
 
@@ -73,27 +114,39 @@ bool edge_changes_nothing(const struct step_edge *edge)
                                        edge->kind != EDGE_START && edge->kind != EDGE_LAST);
 }
 
+/* The queue is full: nothing is recorded until it is empty. */
+static void fall_behind(void)
+{
+    static _Atomic bool said;
+    if (leave_state(GOES_ON, BEHIND))
+        atomic_store(&writer_gate, 0);
+    if (!atomic_exchange(&said, true))
+        log_error("%u steps wait to be written; recording is off until they are (steps_behind), "
+                  "the program goes on",
+                  EDGES);
+}
+
 /* The edge is not posted: the queue is full, or to be left to edges that change something. */
 static void refuse_edge(bool wanted, bool off)
 {
     static _Atomic bool said;
     atomic_fetch_sub_explicit(&edges_announced, 1, memory_order_seq_cst);
+    if (wanted && atomic_load(&state) != STOPPED)
+        atomic_fetch_add_explicit(&missed, 1, memory_order_relaxed);
     if (off)
         return;
-    if (wanted) {
-        edges_stop();
-        log_error("%u steps wait to be written; recording is off, the program goes on", EDGES);
-    } else if (listening() && !atomic_exchange(&said, true)) {
+    if (wanted)
+        fall_behind();
+    else if (listening() && !atomic_exchange(&said, true))
         log_warn("the trace handlers are behind by %u steps: they are not told of all steps that "
                  "are not recorded",
                  EDGES / 2);
-    }
 }
 
 void writer_edge(const struct step_edge *edge)
 {
     bool in_a_step = edge->kind != EDGE_STEP;
-    bool wanted = !edge_changes_nothing(edge), off = atomic_load(&stopped);
+    bool wanted = !edge_changes_nothing(edge), off = edges_paused();
     uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
     uint64_t waiting = at - atomic_load_explicit(&edges_taken, memory_order_acquire);
     uint64_t most = wanted ? EDGES : listening() ? EDGES / 2 : 0;
@@ -103,6 +156,10 @@ void writer_edge(const struct step_edge *edge)
     }
     struct step_edge *posted = &edges[at % EDGES];
     *posted = *edge;
+    if (cut && wanted) { /* what came before is not known */
+        posted->ended = ACTION_SKIP;
+        posted->kept = cut = false;
+    }
     posted->by = thread_log_self;
     posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
     posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of edges between the thread that marks steps and the cprof thread, the word on which the cprof thread sleeps, and the switch that
- * turns recording off. Its application side is in writer.h: writer_set_gate(), writer_edge_begin(), writer_edge(). */
+ * turns recording off. Its application side is in writer.h: writer_set_gate(), writer_edge_begin(), writer_edge(), writer_mark(), writer_wake(),
+ * writer_is_off(). */
 #ifndef WRITER_EDGES_H
 #define WRITER_EDGES_H
 
@@ -9,8 +10,14 @@
 /* Nothing more is recorded, for good; what has been is finished. Any thread. */
 void edges_stop(void);
 
-/* True once edges_stop() was called. Any thread. */
-bool edges_stopped(void);
+/* True while nothing is recorded: for good, or until the edges that filled the queue are taken. Any thread. */
+bool edges_paused(void);
+
+/* What filled the queue is taken, and the window that it belonged to has ended: recording goes on at the next edge. cprof thread. */
+void edges_caught_up(void);
+
+/* Edges that would have recorded and found no room, since last asked. cprof thread. */
+uint64_t edges_missed(void);
 
 /* Wakes the cprof thread. Any thread. */
 void edges_wake(void);

@@ -30,7 +30,7 @@ static enum gpu_want wanted(const struct gpu_side *g, bool draining)
 {
     if (draining || g->action == ACTION_ACTIVE_AND_SAVE)
         return GPU_WANT_SOON;
-    bool records = (g->action != ACTION_SKIP || g->holding) && !edges_stopped();
+    bool records = (g->action != ACTION_SKIP || g->holding) && !edges_paused();
     return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 

@@ -79,23 +79,6 @@ static void fail(void)
     edges_stop();
 }
 
-void writer_wake(void)
-{
-    int saved = errno;
-    edges_wake();
-    errno = saved;
-}
-
-bool writer_is_off(void)
-{
-    return edges_stopped();
-}
-
-uint64_t writer_mark(void)
-{
-    return edges_posted_so_far();
-}
-
 bool writer_saved(uint64_t mark)
 {
     return life_now() != WRITER_RUNS || atomic_load(&edges_saved) >= mark;
@@ -531,15 +514,28 @@ static void collect(void)
     gpu_side_collect(&gpu, draining());
 }
 
-/* Recording was stopped in the middle of a window, or the process ends without a last edge: the window ends here. */
+/* Recording was turned off in the middle of a window, or the process ends without a last edge: the window ends here. */
 static void end_stopped(bool stopping)
 {
     struct step_edge edge = {.ticks = clock_ticks(), .kind = EDGE_LAST, .time = time_taken};
-    bool stopped = edges_stopped() && edges_taken_so_far() == edges_posted_so_far();
-    if (!current || !(stopping || stopped))
-        return;
-    window_losses(&edge.losses);
-    close_current(&edge);
+    bool paused = edges_paused() && edges_taken_so_far() == edges_posted_so_far();
+    struct window *w = current;
+    if (current && (stopping || paused)) {
+        window_losses(&edge.losses);
+        close_current(&edge);
+        w->partial |= paused; /* the program goes on */
+    }
+    if (paused && !stopping && !writer_is_off()) {
+        take_edge(&edge);
+        edges_caught_up();
+    }
+}
+
+static void count_missed(void)
+{
+    uint64_t n = edges_missed();
+    struct window *w = windows ? windows : current;
+    *(w ? &w->lost.n[LOSS_BEHIND] : &report.lost) += n;
 }
 
 /* An empty window leaves no file; a span that is open may be all there is. */
@@ -654,6 +650,7 @@ static void pass(bool stopping)
     collect();
     for (struct window *w = windows; w; w = w->next)
         window_taken_until(w, &shared, looked_at);
+    count_missed();
     end_stopped(stopping);
     merge_foreign(stopping);
     flush_windows(force);

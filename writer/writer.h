@@ -220,7 +220,8 @@ struct step_edge {
 void writer_edge_begin(void);
 
 /* Posts the edge: a copy into a queue; where a window opens or closes also the losses so far and a wake-up of the cprof thread. < 10 us. A full queue
- * (steps come faster than they can be written) turns recording off, with a line; what came before is finished. */
+ * (steps come faster than they can be written) turns recording off, with a line; what came before is finished, and recording goes on with the
+ * edge behind that. */
 void writer_edge(const struct step_edge *edge);
 
 /* ---- life ---- */
@@ -373,7 +374,7 @@ void writer_wake(void);
  * thread; opens a file. */
 uint64_t writer_space_left(void);
 
-/* True when recording has been turned off for good (a full disk, a failed write, a full queue). Any thread. */
+/* True when recording has been turned off for good (a full disk, a failed write). Any thread. */
 bool writer_is_off(void);
 
 /* Where the queue of edges ends now, for writer_saved(). Any thread. */
