@@ -191,7 +191,7 @@ static void wait_for_announced(uint64_t announced)
     static uint64_t given_up; /* of those announced, how many did not come */
     uint64_t begun = clock_monotonic_ns(), posted;
     for (unsigned i = 0; (posted = atomic_load(&edges_posted)) < announced; i++) {
-        if (posted + given_up >= announced)
+        if (posted + given_up >= announced || edges_paused()) /* that one is refused */
             return;
         if (clock_monotonic_ns() - begun > POST_MOST_NS) {
             given_up = announced - posted;
