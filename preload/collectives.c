@@ -534,8 +534,8 @@ static __attribute__((noinline)) void leave_behind(const struct collective_call 
         const void *key = span_key(&log->spans[depth]);
         if (log->spans[depth].category != CAT_COLLECTIVE || (uintptr_t)key < (uintptr_t)left)
             continue;
-        if ((uintptr_t)key >
-            (uintptr_t)call) { /* it may be gone, too: that is known when the stack is back there */
+        /* it may be gone, too: that is known when the stack is back there */
+        if ((uintptr_t)key > (uintptr_t)call) {
             group.under_way = key;
             return;
         }

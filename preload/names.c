@@ -201,8 +201,8 @@ static pid_t parent_of(pid_t pid)
 
 void names_script(char *out, size_t size)
 {
-    static char cmdline
-        [CMDLINE_MAX]; /* for who wakes cprof up, one thread of the process, which may stand on a small stack */
+    /* Apart: who wakes cprof up, one thread of the process, may stand on a small stack. */
+    static char cmdline[CMDLINE_MAX];
     char path[32];
     pid_t pid = getpid();
     size_t length = read_cmdline("/proc/self/cmdline", cmdline, sizeof cmdline);

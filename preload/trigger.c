@@ -223,8 +223,8 @@ static void keep_signal(void)
     if (!is_default(&now))
         return;
     before = now;
-    if (take_signal(&now) &&
-        !is_default(&now)) /* the program has put its own there just now: that has the place */
+    /* the program has put its own there just now: that has the place */
+    if (take_signal(&now) && !is_default(&now))
         sigaction(signal_number, &now, NULL);
 }
 

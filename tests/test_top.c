@@ -133,15 +133,21 @@ START_TEST(ranges_of_transfers_are_in_no_tree)
 }
 END_TEST
 
+/* On a row of their own, one behind the other from 0 on. */
+static void steps(int n, int64_t length)
+{
+    for (int i = 0; i < n; i++) {
+        struct json_place at = place(length * i, length * (i + 1));
+        at.tid = 1;
+        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
+    }
+}
+
 START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
     span(CAT_CPU_OP, "b", 90, 130, 2); /* goes on into the next step */
-    for (int i = 0; i < 2; i++) {
-        struct json_place at = place(100 * i, 100 * i + 100);
-        at.tid = 1;
-        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
-    }
+    steps(2, 100);
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 2, 200, 120, 0, 0, 0, 0, 0, 0, 0, 0, -100");
 }
@@ -158,11 +164,7 @@ START_TEST(a_range_around_steps_is_no_part_of_them)
     span(CAT_USER_ANNOTATION, "epoch", 0, 250, 3);
     span(CAT_CPU_OP, "behind", 260, 270, 4);
     span(CAT_USER_ANNOTATION, "train", 0, 300, 6);
-    for (int i = 0; i < 2; i++) {
-        struct json_place at = place(100 * i, 100 * i + 100);
-        at.tid = 1;
-        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
-    }
+    steps(2, 100);
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 2, 200, 115, 50, 0, 100, 100, 0, 0, 0, 0, -100");
     check_row("cudaLaunchKernel", "0, 0, 0, 1, 5, 5, 50, 50, 0, 0, 0, 0, 0, 60, -65");
@@ -177,11 +179,7 @@ START_TEST(a_step_across_the_end_of_what_holds_others)
     span(CAT_USER_ANNOTATION, "train", 0, 200, 1);
     span(CAT_USER_ANNOTATION, "epoch", 0, 100, 2);
     span(CAT_USER_ANNOTATION, "epoch", 100, 200, 3);
-    for (int i = 0; i < 6; i++) {
-        struct json_place at = place(30 * i, 30 * i + 30);
-        at.tid = 1;
-        top_step(table, i ? "ProfilerStep#8" : "ProfilerStep#7", &at, 0);
-    }
+    steps(6, 30);
     ck_assert(top_finish(table, &rows));
     check_row("train", "0, 1, 0, 1, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, -200");
     check_row("epoch", "0, 1, 0, 2, 200, 20, 0, 0, 0, 0, 0, 0, 0, 0, -100");

@@ -213,18 +213,23 @@ static void add_root(struct walk *w, const struct node *n)
                                       s->memory + n->memory, s->on_device + n->on_device};
 }
 
-/* The number of roots that begin before the time. */
-static size_t roots_before(const struct roots *r, int64_t time)
+/* How many of n begin before the time. Their starts are in order, each `stride` behind the one before. */
+static size_t starts_before(const int64_t *start, size_t stride, size_t n, int64_t time)
 {
-    size_t low = 0, high = r->n;
+    size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (r->start[middle] < time)
+        if (start[middle * stride] < time)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+static size_t roots_before(const struct roots *r, int64_t time)
+{
+    return starts_before(r->start, 1, r->n, time);
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -261,17 +266,11 @@ static void adopt(const struct roots *r, struct node *step)
 /* Whether a whole step lies in the node's time. */
 static bool holds_step(const struct walk *w, const struct node *n)
 {
-    size_t low = 0, high = w->n_steps;
-    if (!w->main || high == 0 || n->end - n->start < w->shortest)
+    if (!w->main || w->n_steps == 0 || n->end - n->start < w->shortest)
         return false;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (w->steps[middle].start < n->start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < w->n_steps && w->steps[low].end <= n->end;
+    size_t first = starts_before(&w->steps->start, sizeof *w->steps / sizeof w->steps->start,
+                                 w->n_steps, n->start);
+    return first < w->n_steps && w->steps[first].end <= n->end;
 }
 
 static void add_holder(struct walk *w, const struct node *n)

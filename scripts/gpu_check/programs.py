@@ -26,6 +26,8 @@ WHOLE = [
     ("copies", "", ""),
     ("graphs", "--launches 5", "--launches 1000"),
     ("events", "", "--rounds 100"),
+    ("queries", "--rounds 500", "--rounds 14000"),
+    ("long_capture", "", "--nodes 20000"),
     ("pools", "", "--rounds 50"),
     ("out_of_memory", "", ""),
     ("static_runtime", "", "--launches 1000"),

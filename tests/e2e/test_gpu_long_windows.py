@@ -8,7 +8,7 @@ pytestmark = needed
 
 def test_queries_take_no_place_from_launches(tmp_path):
     run = gpu_run("queries", tmp_path, "--rounds", 14000, "--queries", 100, SCHEDULE_SCOPE="none")
-    trace = run.trace()
+    trace = run.whole()
     assert lost(trace) == {}
     assert counts(trace)["kernel"] == 14000
 
