@@ -77,6 +77,12 @@ def test_refusals(trace):
     tool.refused(tool.cprof("events", "-", "--step", "3"), "stdin")
     with pytest.raises(ValueError, match="no step 9: it holds 3, 4"):
         next(cprof.events(trace, step=9))
+    with pytest.raises(ValueError, match="step 'last': take a number"):
+        next(cprof.events(trace, step="last"))
+
+
+def test_a_step_in_quotes(trace):
+    assert list(cprof.events(trace, step="3")) == list(cprof.events(trace, step=3)) != []
 
 
 def test_help_lists_the_commands():

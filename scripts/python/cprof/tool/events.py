@@ -135,14 +135,22 @@ def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]]
 
 def _several(given: Any) -> Optional[List[Any]]:
     """One value, or several."""
-    return None if given is None else [given] if isinstance(given, (str, int)) else list(given)
+    return None if given is None else [given] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+
+
+def _step(given: Any) -> int:
+    """A step's number, as int() reads it: "3" and numpy's 3 are 3."""
+    number = int_or_none(given)
+    if number is None:
+        raise Problem(f"step {given!r}: take a number")
+    return number
 
 
 def events(path: Any, name: Any = None, category: Any = None, step: Any = None, device: Any = None,
            thread: Any = None) -> Iterator[Dict[str, Any]]:
     """See cprof.events."""
-    threads = _several(thread)
-    tests = _filters(path, _several(name), _several(category), _several(step), _several(device),
+    threads, steps = _several(thread), _several(step)
+    tests = _filters(path, _several(name), _several(category), None if steps is None else [_step(one) for one in steps], _several(device),
                      None if threads is None else [str(one) for one in threads], False)
     with open_trace(path) as trace:
         trace.past_large = True
