@@ -97,6 +97,34 @@ START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
 }
 END_TEST
 
+/* The first step that finds room again begins a window: of its own losses, and written at once, however long the step is. */
+START_TEST(the_first_step_behind_a_full_queue)
+{
+    session_options.identity = hold_back;
+    atomic_store(&held_back, true);
+    session_start(ACTION_ACTIVE, false);
+    session_span("span");
+    span_data_room(thread_log_get(), NULL, UINT16_MAX); /* text_cut */
+    wait_until_held();
+    unsigned steps = 0;
+    for (; gate_open(GATE_SPANS) && steps < MANY_STEPS; steps++)
+        session_step(ACTION_ACTIVE);
+    atomic_store(&held_back, false);
+    session_await(".json", 1);
+    session_await(".part", 0);
+    session_sleep(100); /* it sleeps, too: nothing is recorded */
+    session_step(ACTION_ACTIVE);
+    session_span("behind it");
+    session_await(".part", 1);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(steps + 2);
+    ck_assert(trace_named(&t, 'X', "behind it"));
+    trace_check_lost(&t, "text_cut", 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(a_folder_that_is_a_file)
 {
     char file[160];
@@ -434,6 +462,7 @@ Suite *suite_writer_failures(void)
     tcase_add_checked_fixture(failures, session_setup, session_teardown);
     tcase_set_timeout(failures, 60);
     tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off_until_it_is_empty);
+    tcase_add_test(failures, the_first_step_behind_a_full_queue);
     tcase_add_test(failures, a_folder_that_is_a_file);
     tcase_add_test(failures, the_gpu_is_not_recorded_when_writing_has_failed);
     tcase_add_test(failures, no_memory_for_a_window);

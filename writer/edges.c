@@ -118,8 +118,10 @@ bool edge_changes_nothing(const struct step_edge *edge)
 static void fall_behind(void)
 {
     static _Atomic bool said;
-    if (leave_state(GOES_ON, BEHIND))
+    if (leave_state(GOES_ON, BEHIND)) {
         atomic_store(&writer_gate, 0);
+        edges_wake(); /* it may have taken them all meanwhile, and sleep */
+    }
     if (!atomic_exchange(&said, true))
         log_error("%u steps wait to be written; recording is off until they are (steps_behind), "
                   "the program goes on",
@@ -163,10 +165,10 @@ void writer_edge(const struct step_edge *edge)
     posted->by = thread_log_self;
     posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
     posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
-    if (edge->ended != ACTION_ACTIVE || edge->begun < ACTION_ACTIVE || in_a_step)
+    bool was = posted->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
+    if (posted->ended != ACTION_ACTIVE || !is || in_a_step)
         window_losses(&posted->losses); /* a window may begin or end here */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
-    bool was = edge->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
     bool filling = waiting == EDGES / 4 || waiting == EDGES / 2;
     if (in_a_step || edge->kept || was != is || filling || edge->begun == ACTION_WARMUP)
         edges_wake();
