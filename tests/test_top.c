@@ -186,6 +186,19 @@ START_TEST(a_step_across_the_end_of_what_holds_others)
 }
 END_TEST
 
+/* A child that is a step's is none that could take the place of what holds steps. */
+START_TEST(what_holds_steps_and_a_range_of_its_own_name)
+{
+    span(CAT_USER_ANNOTATION, "train", 0, 120, 1);
+    span(CAT_USER_ANNOTATION, "train", 35, 55, 2);
+    span(CAT_CPU_OP, "mm", 40, 50, 3);
+    steps(4, 30);
+    ck_assert(top_finish(table, &rows));
+    check_row("ProfilerStep*", "0, 1, 0, 4, 120, 100, 0, 0, 0, 0, 0, 0, 0, 0, -30");
+    check_row("train", "0, 1, 0, 2, 140, 10, 0, 0, 0, 0, 0, 0, 0, 0, -120");
+}
+END_TEST
+
 START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
@@ -373,6 +386,7 @@ Suite *suite_top(void)
     tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
     tcase_add_test(c, a_range_around_steps_is_no_part_of_them);
     tcase_add_test(c, a_step_across_the_end_of_what_holds_others);
+    tcase_add_test(c, what_holds_steps_and_a_range_of_its_own_name);
     tcase_add_loop_test(c, ranges_with_a_steps_name_are_steps_where_there_are_no_others, 0, 2);
     tcase_add_test(c, steps_are_of_the_thread_that_they_name);
     tcase_add_test(c, steps_that_name_no_thread_with_spans_are_of_the_busiest);

@@ -378,8 +378,9 @@ static void close_top(struct walk *w)
     const struct kind *kinds = w->t->kinds;
     struct level *top = &w->stack[--w->depth];
     struct node *node = &top->node;
-    if (top->has_only && kinds[top->only.kind].name == kinds[node->kind].name) {
-        /* torch: a child that is alone and of the same name takes its parent's place */
+    if (top->has_only && kinds[top->only.kind].name == kinds[node->kind].name &&
+        holds_step(w, &top->only) == holds_step(w, node)) {
+        /* torch: a child that is alone and of the same name takes its parent's place; but a step's that is, is none of what holds steps */
         node->own_device = top->only.own_device;
         node->children = top->only.children;
         node->child = top->only.child;

@@ -285,6 +285,16 @@ def test_a_step_across_the_end_of_what_holds_others(write, tmp_path):
     assert rows == {"ProfilerStep*": (180.0, 180.0), "train": (200.0, 0.0), "epoch": (200.0, 20.0)}
 
 
+@pytest.mark.parametrize("write", [tool.write, in_our_form])
+def test_what_holds_steps_and_a_range_of_its_own_name(write, tmp_path):
+    """Which is a step's, and does not take its place."""
+    events = [tool.span(f"ProfilerStep#{n}", 30.0 * n, 30.0, cat="user_annotation", tid=4194305, thread=5000) for n in range(4)]
+    events += [tool.span("train", 0.0, 120.0, cat="user_annotation"), tool.span("train", 35.0, 20.0, cat="user_annotation"),
+               tool.span("aten::mm", 40.0, 10.0)]
+    rows = {row.key: (row.cpu_time_total, row.self_cpu_time_total) for row in cprof.key_averages(write(tmp_path / "t.json", events))}
+    assert rows == {"ProfilerStep*": (120.0, 100.0), "train": (140.0, 10.0), "aten::mm": (10.0, 10.0)}
+
+
 def test_a_real_run_with_a_range_around_the_loop(tmp_path):
     code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
             "optimizer = torch.optim.SGD(model.parameters())\nwith record_function('epoch'):\n  for n in range(6):\n"

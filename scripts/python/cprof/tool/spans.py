@@ -767,8 +767,8 @@ def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Nod
     if node.only is not None:
         child = node.only
         node.only = None
-        if child.name == node.name:
-            # torch: a child that is alone and of the same name takes its parent's place
+        if child.name == node.name and child.holds == node.holds:
+            # torch: a child that is alone and of the same name takes its parent's place; but a step's that is, is none of what holds steps
             node.own_device, node.children = child.own_device, child.children
             node.child_time, node.child_device = child.child_time, child.child_device
             node.child_memory, node.child_device_memory = child.child_memory, child.child_device_memory
