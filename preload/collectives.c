@@ -576,14 +576,15 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
 
 void collective_end(struct collective_call *call, const struct collective *what)
 {
+    bool ends = what->role == ROLE_GROUP_END || what->role == ROLE_GROUP_ESTIMATED;
     if (group.under_way == call)
         group.under_way = call->outer;
-    if (call->part || (!call->log && what->role != ROLE_GROUP_END))
+    if (call->part || (!call->log && !ends))
         return;
     if (guard_enter()) {
         if (call->log)
             span_close(call->log, call);
-        if (what->role == ROLE_GROUP_END && group.depth > 0)
+        if (ends && group.depth > 0)
             group.depth--;
         guard_leave();
     }

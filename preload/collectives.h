@@ -26,6 +26,8 @@ enum collective_role {
     ROLE_TRANSFER,
     ROLE_GROUP_START, /* what follows is launched by the outermost group's end */
     ROLE_GROUP_END,
+    /* ends one, too, and sends nothing */
+    ROLE_GROUP_ESTIMATED,
     ROLE_INIT,     /* makes a communicator of `size` ranks, of which this is `rank` */
     ROLE_SPLIT,    /* makes one out of another */
     ROLE_FINALIZE, /* waits for what is going on in one */

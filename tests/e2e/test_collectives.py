@@ -114,6 +114,15 @@ def test_numbers_go_on_when_another_communicator_goes(tmp_path):
 
 
 @gpu_runs.needed
+def test_a_group_whose_cost_is_only_estimated_is_over(tmp_path):
+    """ncclGroupSimulateEnd(), by which torch's Inductor asks for the cost of transfers: it ends the group, and nothing is sent."""
+    trace = gpu_runs.gpu_run("transfers", tmp_path, "--rounds", 1, "--estimates", 2, SCHEDULE_SCOPE="none").trace()
+    rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
+    assert [described(e, *FIELDS[:5], "Coalesced") for e in rows if e["name"] == "ncclGroupEnd"] == GROUPS
+    assert [e["args"].get("Collective name") for e in rows if e["name"] == "ncclGroupSimulateEnd"] == [None, None]
+
+
+@gpu_runs.needed
 def test_nccl_kernels_say_what_they_send(nccl):
     kernels = sorted(support.events(nccl.trace(), ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
     single = [what for _, what in ROUND[:6]]

@@ -109,6 +109,13 @@ EXPORT ncclResult_t ncclGroupEnd(void)
     return result;
 }
 
+EXPORT ncclResult_t ncclGroupSimulateEnd(void *info)
+{
+    depth--;
+    waits = 0;
+    return info ? ncclSuccess : ncclInvalidArgument;
+}
+
 EXPORT ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers by NCCL, as rank 1 of 4 that nobody else is part of: collectives, a pair of send and receive, groups, a communicator split from
  * another, and one that may get a freed one's address. With --groups N: N communicators more, each second of which goes before the others
- * are used again. Simulated GPU only (libnccl.c). */
+ * are used again. With --estimates N: so many groups first whose cost is only asked for. Simulated GPU only (libnccl.c). */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>
@@ -49,6 +49,11 @@ int main(int argc, char **argv)
     tally.allocs += 2;
     CHECK(ncclCommInitRank(&world, 4, id, 1));
     CHECK(ncclCommSplit(world, 1, 0, &half, NULL));
+    for (long i = number(argc, argv, "estimates", 0); i > 0; i--) {
+        CHECK(ncclGroupStart());
+        SENT(ncclAllReduce(from, to, 3, ncclFloat, ncclSum, half, stream));
+        CHECK(ncclGroupSimulateEnd(&half));
+    }
     for (long i = 0; i < rounds; i++) {
         SENT(ncclAllReduce(from, to, 1000, ncclFloat, ncclSum, world, stream));
         SENT(ncclReduce(from, to, 10, ncclInt64, ncclSum, 3, world, stream));
