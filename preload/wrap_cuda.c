@@ -12,9 +12,17 @@
  */
 #include "preload/hooks.h"
 
+#include <string.h>
+
 #define OUT_OF_MEMORY 2 /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* Bytes that a call wanted, 0 = not known: of copies and fills the second argument is an address or a pitch. */
+static uint64_t wanted(const char *symbol, uint64_t size)
+{
+    return strstr(symbol, "Memcpy") || strstr(symbol, "Memset") ? 0 : size;
+}
 
 #define HOOK(node, symbol, shown, ret, missing, category, ...)                                     \
     static __attribute__((noinline)) ret slow_##node##_##symbol HOOK_PARAMS(__VA_ARGS__)           \
@@ -26,7 +34,7 @@
             return missing;                                                                        \
         ret result = real HOOK_ARGS(__VA_ARGS__);                                                  \
         if (__builtin_expect(result == OUT_OF_MEMORY, 0))                                          \
-            hook_out_of_memory(&call, HOOK_SIZE(__VA_ARGS__));                                     \
+            hook_out_of_memory(&call, wanted(#symbol, HOOK_SIZE(__VA_ARGS__)));                    \
         hook_end(&call, result == 0);                                                              \
         return result;                                                                             \
     }                                                                                              \

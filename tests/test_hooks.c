@@ -201,6 +201,49 @@ START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
 }
 END_TEST
 
+/* Parameters in the registers of both calls. */
+static int no_memory(uint64_t a, uint64_t b, uint64_t c)
+{
+    (void)a, (void)b, (void)c;
+    return 2;
+}
+
+/* Fails unless the next two records of this thread are a failed allocation of so many bytes and its call. */
+static void check_wanted(int64_t bytes)
+{
+    struct thread_log *log = thread_log_get();
+    const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
+    ck_assert_ptr_nonnull(r);
+    ck_assert_int_eq(r->kind, REC_OUT_OF_MEMORY);
+    ck_assert_int_eq(r->memory.bytes, bytes);
+    ring_take(&log->ring, r);
+    r = ring_peek(&log->ring, ring_head(&log->ring));
+    ck_assert_int_eq(r->kind, REC_SPAN);
+    ring_take(&log->ring, r);
+}
+
+START_TEST(what_found_no_memory_says_how_much_if_it_is_known)
+{
+    void *p;
+    begin();
+    ck_assert(thread_log_start(1 << 20));
+    atomic_store(&writer_gate, GATE_CALLS | GATE_MEMORY);
+    atomic_store(&hook_slots[HOOK_V12_cudaMalloc].real, (void *)no_memory);
+    atomic_store(&hook_slots[HOOK_DRIVER_cuMemCreate].real, (void *)no_memory);
+    atomic_store(&hook_slots[HOOK_DRIVER_cuMemcpyDtoH_v2].real, (void *)no_memory);
+    atomic_store(&hook_slots[HOOK_V12_cudaMemset2D].real, (void *)no_memory);
+    ck_assert_int_eq(hook_V12_cudaMalloc(&p, 4096), 2);
+    check_wanted(4096);
+    ck_assert_int_eq(hook_DRIVER_cuMemCreate(&p, 8192, NULL, 0), 2);
+    check_wanted(8192);
+    /* an address, and a pitch */
+    ck_assert_int_eq(hook_DRIVER_cuMemcpyDtoH_v2(&p, UINT64_C(0x7f1234000000), 8), 2);
+    check_wanted(0);
+    ck_assert_int_eq(hook_V12_cudaMemset2D(&p, 1 << 20, 0, 8, 8), 2);
+    check_wanted(0);
+}
+END_TEST
+
 START_TEST(call_from_inside_cprof_is_only_forwarded)
 {
     begin();
@@ -253,6 +296,7 @@ Suite *suite_hooks(void)
     tcase_add_test(forward, first_call_is_forwarded_and_makes_the_next_one_fast);
     tcase_add_test(forward, missing_function_gives_the_value_of_its_row);
     tcase_add_test(forward, recorded_call_is_forwarded_and_leaves_one_span);
+    tcase_add_test(forward, what_found_no_memory_says_how_much_if_it_is_known);
     tcase_add_test(forward, call_from_inside_cprof_is_only_forwarded);
     suite_add_tcase(suite, forward);
 
