@@ -647,6 +647,18 @@ def test_separators_in_names(tmp_path):
     assert mark["args"]["Call stack"].split(";") == [name.replace(";", ":") for name in frames] + [""]
 
 
+@pytest.mark.parametrize("name", ["x" * 1500, "名" * 400], ids=["ascii", "utf-8"])
+def test_names_that_are_cut(tmp_path, name):
+    """A file's name of more than 1024 bytes is no sign that the interpreter's layout is another."""
+    program = f"exec(compile('from python_stacks import held\\nfor _ in range(9): held(\"warm\")', {name!r}, 'exec'))"
+    env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = run([sys.executable, "-c", program], tmp_path, env=env, WITH_STACK=1, STEP="manual", SCHEDULE_SCOPE="none")
+    assert result.complaints == [], result.err
+    trace = trace_of(result)
+    mark = [e for e in events(trace, ph="i", name="warm") if e.get("sf") is not None][-1]
+    assert any(frame.startswith(name[:300]) and len(frame.encode()) < 1100 for _, frame in stack(trace, mark))
+
+
 # ---- bounds, and off ----------------------------------------------------------------------------------------
 
 MANY = """
