@@ -10,11 +10,19 @@ script=$root/tests/e2e/train_cnn.py
 out=$BUILD/demo
 library=$(realpath "$BUILD")/libcprof.so
 
+case $library in
+*[:[:space:]]*)
+    echo "demo: LD_PRELOAD cannot name $library: it has a space or a colon; make demo BUILD=/tmp/cprof builds it elsewhere" >&2
+    exit 1
+    ;;
+esac
+
 if ! .venv/bin/python -c 'import torch' 2>/dev/null; then
     echo "demo: there is no PyTorch in .venv; run scripts/setup.sh --force to see why" >&2
     exit 1
 fi
 
+unset "${!CPROF_@}" # the traces are looked for where the defaults put them
 rm -rf "$out"
 mkdir -p "$out"
 echo "demo: LD_PRELOAD=$BUILD/libcprof.so .venv/bin/python tests/e2e/train_cnn.py   (in $out)"

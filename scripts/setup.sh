@@ -22,6 +22,8 @@ note() {
     say "$*"
     notes+="$*"$'\n'
 }
+# pip and apt, when they are interrupted, end as if they had failed: nothing else is to be tried instead, and nothing is done.
+trap 'say "interrupted; the next run goes on"; exit 130' INT
 
 # ---- fast way out -------------------------------------------------------------------------------------
 
@@ -141,13 +143,16 @@ need_tools_of_tests() {
 
 # ---- Python -------------------------------------------------------------------------------------------
 
-has_module() { "$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$2') is None)" 2>/dev/null; }
+# Found is not enough: an installation that was killed leaves a folder, which is a module of no file.
+has_module() { "$1" -c "import $2; $2.__file__.encode()" >/dev/null 2>&1; }
 
-# make_venv PYTHON [OPTION]: a fresh .venv; installs the distribution's venv module where it is split off.
+# make_venv PYTHON [OPTION]: a fresh .venv; installs the distribution's venv module where it is split off. What is in the way: in venv_said.
 make_venv() {
     local python=$1
     shift
     say "creating $VENV from $python $*"
+    venv_said="$PWD cannot be written"
+    [ -w . ] || return 1
     rm -rf $VENV
     "$python" -m venv "$@" $VENV >/dev/null 2>&1 && return 0
     local version
@@ -155,7 +160,10 @@ make_venv() {
     need_packages python3-venv || need_packages "python$version-venv" || true
     rm -rf $VENV
     "$python" -m venv "$@" $VENV >/dev/null 2>&1 && return 0
-    need_packages "python$version-venv" && rm -rf $VENV && "$python" -m venv "$@" $VENV >/dev/null 2>&1
+    need_packages "python$version-venv" && rm -rf $VENV
+    venv_said=$("$python" -m venv "$@" $VENV 2>&1) && return 0
+    venv_said="python3 -m venv failed; is python3-venv there? ${venv_said%%$'\n'*}"
+    return 1
 }
 
 pip_install() { $VENV/bin/python -m pip install -qq --disable-pip-version-check "$@" 2>&1 | tail -n 3; return "${PIPESTATUS[0]}"; }
@@ -174,7 +182,7 @@ install_torch() {
         say "installing torch $version (pip)"
         pip_install "torch==$version" && return 0
     fi
-    if timeout 180 $VENV/bin/python -m pip install --dry-run -qq --report - torch 2>/dev/null |
+    if timeout --foreground 180 $VENV/bin/python -m pip install --dry-run -qq --report - torch 2>/dev/null |
         $VENV/bin/python -c 'import json, sys; plan = json.load(sys.stdin)["install"]
 sys.exit(any(p["metadata"]["name"].startswith(("nvidia-", "cuda-")) for p in plan))' 2>/dev/null; then
         say "installing torch (pip)"
@@ -199,11 +207,11 @@ setup_python() {
     if ! $VENV/bin/python -m pip --version >/dev/null 2>&1; then
         local share=""
         has_module "$PYTHON" torch && share=--system-site-packages
-        make_venv "$PYTHON" $share || { note "missing: $VENV (python3 -m venv failed: is python3-venv there?)"; return 1; }
+        make_venv "$PYTHON" $share || { note "missing: $VENV ($venv_said)"; return 1; }
     fi
     if ! has_module $VENV/bin/python torch; then
         install_torch
-        has_module $VENV/bin/python torch || note "missing: torch (pip could not install it; tests with PyTorch skip)"
+        has_module $VENV/bin/python torch || note "missing: torch (pip could not install it, or what is in $VENV cannot be imported: remove that and try again; tests with PyTorch skip)"
     fi
     local line name module options
     while IFS= read -r line; do
