@@ -14,6 +14,7 @@
 #include "preload/init.h"
 #include "preload/schedule.h"
 #include "tests/support/capture.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/session.h"
 #include "tests/support/stepping.h"
 
@@ -104,7 +105,7 @@ START_TEST(sources)
     ck_assert(!steps_listen_to(STEP_OPTIMIZER)); /* asleep */
     steps_mark(STEP_OPTIMIZER, 0);
     start(false);
-    usleep(200000); /* of which the call below comes a small part later */
+    usleep(under_valgrind() ? 2000000 : 200000); /* of which the call below comes a small part later */
     int64_t marks = 0;
     for (unsigned i = 0; i < 4; i++) {
         if (rows[i].source == STEP_CALL)
