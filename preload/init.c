@@ -70,12 +70,13 @@ static bool affinity_known;
 static const char *own_path = "";
 static bool injected; /* CUDA_INJECTION64_PATH names this library; written in the constructor */
 
-/* Marks a step at the end of each outermost module call. Runs in the main thread; needs the interpreter, because torch opens no range
- * around a module call. */
+/* Marks a step at the end of each outermost module call but those of torch's losses. Runs in the main thread; needs the interpreter,
+ * because torch opens no range around a module call. */
 static const char forward_glue[] =
     "def _cprof_forward_glue():\n"
     "    import ctypes, inspect, threading\n"
     "    from torch.nn.modules import module as m\n"
+    "    from torch.nn.modules.loss import _Loss\n"
     "    mark = ctypes.PyDLL(None).cprof_forward_ended\n"
     "    depth = threading.local()\n"
     "    def before(module, inputs):\n"
@@ -88,7 +89,8 @@ static const char forward_glue[] =
     "        depth.n = getattr(depth, 'n', 1) - 1\n"
     "        if depth.n == 0:\n"
     "            depth.outer = None\n"
-    "            mark()\n"
+    "            if not isinstance(module, _Loss):\n" /* the criterion behind the model's call belongs to its step */
+    "                mark()\n"
     "    more = {}\n"
     "    m.register_module_forward_pre_hook(before)\n"
     "    if 'always_call' in inspect.signature(m.register_module_forward_hook).parameters:\n"

@@ -105,7 +105,8 @@ START_TEST(sources)
     ck_assert(!steps_listen_to(STEP_OPTIMIZER)); /* asleep */
     steps_mark(STEP_OPTIMIZER, 0);
     start(false);
-    usleep(under_valgrind() ? 2000000 : 200000); /* of which the call below comes a small part later */
+    /* of which the call below comes a small part later */
+    usleep(under_valgrind() ? 2000000 : 200000);
     int64_t marks = 0;
     for (unsigned i = 0; i < 4; i++) {
         if (rows[i].source == STEP_CALL)

@@ -119,6 +119,15 @@ def test_exit_codes(program, code):
     assert done.returncode == code, done.stderr
 
 
+@pytest.mark.parametrize("words, said", [(["1", "--", "true"], True), (["true-ish", "--", "true"], True), (["0", "true"], True),
+                                         (["no-such-program", "true", "--", "x"], False)])
+def test_a_value_behind_a_switch_is_no_program(words, said):
+    """`--with-stack 1`, as CPROF_WITH_STACK=1 is written."""
+    done = cprof("run", "--with-stack", *words)
+    assert done.returncode == 127 and f"cprof: {words[0]}: no such program" in done.stderr
+    assert ("a switch takes no value: --NAME is 1, --no-NAME is 0" in done.stderr) == said, done.stderr
+
+
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
 def test_signals_are_passed_on(number):
     code = (f"import signal, sys, time\nsignal.signal(signal.{number}, lambda *_: sys.exit(5))\n"

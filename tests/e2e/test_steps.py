@@ -66,6 +66,13 @@ def test_forward_marks_steps(which, tmp_path):
     assert_one_probe_each(trace(done), printed(done)["iterations"])
 
 
+@both_pythons
+def test_a_loss_that_is_a_module_is_no_forward_step(which, tmp_path):
+    """One step for each batch; the loss behind the last one belongs to what follows."""
+    done = run("steps.py", tmp_path, "criterion", python=python_or_skip(which), STEP="forward", **ALWAYS)
+    assert_one_probe_each(trace(done), printed(done)["iterations"])
+
+
 def test_explicit_steps_win(tmp_path):
     """From the first cprof_step() on no optimizer marks a step."""
     done = run("steps.py", tmp_path, "explicit", **ALWAYS)

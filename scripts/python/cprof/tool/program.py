@@ -25,7 +25,8 @@ def find(command: List[str]) -> str:
     name = command[0]
     path = name if "/" in name else shutil.which(name)
     if path is None or not os.path.exists(path):
-        _end(f"{name}: no such program", NOT_FOUND)
+        meant = " (a switch takes no value: --NAME is 1, --no-NAME is 0)" if name in ("0", "1") or "--" in command[1:2] else ""
+        _end(f"{name}: no such program{meant}", NOT_FOUND)
     if os.path.isdir(path) or not os.access(path, os.X_OK):
         _end(f"{name}: cannot be executed", NOT_EXECUTABLE)
     return path
