@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,7 +37,7 @@ static struct {
 static const char backends[][5] = {"mpi", "ucc", "gloo", "nccl"}; /* what says more comes later */
 static atomic_int backend = -1;                                   /* of these; -1: none seen */
 static bool pid_in_name;
-static time_t started; /* this process woke; ranks that it starts write later */
+static struct timespec started; /* this process woke; ranks that it starts write later */
 
 void identity_capture(void)
 {
@@ -46,7 +48,7 @@ void identity_capture(void)
 void identity_start(const struct config *given)
 {
     config = given;
-    started = time(NULL);
+    clock_gettime(CLOCK_REALTIME_COARSE, &started); /* what files are stamped with */
     char script[NAMES_SCRIPT_SIZE];
     names_script(script, sizeof script);
     rank_read(&rank, config_env, true);
@@ -357,13 +359,27 @@ bool identity_shares_second(void)
     return !config->run_name[0] && strcmp(identity_renamed_by(), "CPROF_RUN_NAME") == 0;
 }
 
+/* A process that never had a child has started no rank. */
+static bool had_children(void)
+{
+    struct rusage of_dead;
+    siginfo_t of_one;
+    return (getrusage(RUSAGE_CHILDREN, &of_dead) == 0 && of_dead.ru_maxrss > 0) ||
+           waitid(P_ALL, 0, &of_one, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static bool since_started(const struct timespec *t)
+{
+    return t->tv_sec != started.tv_sec ? t->tv_sec > started.tv_sec : t->tv_nsec >= started.tv_nsec;
+}
+
 bool identity_ranks_wrote(void)
 {
     struct names_values values;
     struct rank_info now = rank_now();
     char pattern[PATTERN_SIZE];
-    if (now.known || for_tensorboard())
-        return false; /* a rank itself, in a launch of several without marks */
+    if (now.known || config->trace_children || for_tensorboard())
+        return false; /* a rank itself, in a launch of several without marks; or all are wanted */
     names_fill(&values, run_name, &now, NULL);
     for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
         values.vars[i].value = ANY;
@@ -373,9 +389,13 @@ bool identity_ranks_wrote(void)
     bool wrote = false;
     for (size_t i = 0; i < found.gl_pathc && !wrote; i++) {
         struct stat st;
-        wrote = stat(found.gl_pathv[i], &st) == 0 && st.st_mtim.tv_sec >= started;
+        wrote = stat(found.gl_pathv[i], &st) == 0 && since_started(&st.st_mtim);
     }
     globfree(&found);
+    wrote = wrote && had_children();
+    if (wrote)
+        log_debug(
+            "no step was marked here, and ranks of this run left traces: the launcher leaves none");
     return wrote;
 }
 

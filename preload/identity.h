@@ -31,7 +31,7 @@ void identity_backend(const char *name);
 bool identity_below_traced(void);
 
 /* True when ranks of this launch have left traces: a process without step marks beside them is their launcher, and its trace would pass
- * for that of rank 0. Reads the folder; cprof thread. */
+ * for that of rank 0. Never without a child so far, nor with CPROF_TRACE_CHILDREN=1, which asks for all. Reads the folder; cprof thread. */
 bool identity_ranks_wrote(void);
 
 /* The three that writer_options takes; see writer.h. cprof thread. */

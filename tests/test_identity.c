@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 Suite *suite_identity(void);
@@ -19,6 +20,15 @@ static char base[] = "/tmp/cprof-identity-XXXXXX";
 static void setup(void)
 {
     ck_assert_ptr_nonnull(mkdtemp(base));
+}
+
+/* From now on this process may be a launcher. */
+static void have_a_child(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
 }
 
 static void teardown(void)
@@ -94,12 +104,36 @@ START_TEST(a_name_is_no_pattern)
         {"\\[0]*\xff", "[0]xy"},
     };
     enum place place = (enum place)_i;
+    have_a_child();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         leave_trace(place, names[i][1]);
         start(place, names[i][0]);
         check_found(NULL, names[i][0]);
         check_found(leave_trace(place, names[i][0]), names[i][0]);
     }
+}
+END_TEST
+
+START_TEST(without_a_child_it_is_no_launcher)
+{
+    leave_trace(IN_FOLDER, "name");
+    ck_assert(!identity_ranks_wrote());
+    have_a_child();
+    ck_assert(identity_ranks_wrote());
+    config.trace_children = true;
+    ck_assert(!identity_ranks_wrote());
+}
+END_TEST
+
+START_TEST(a_trace_from_before_is_no_rank_s)
+{
+    const char *path = leave_trace(IN_FOLDER, "name");
+    have_a_child();
+    usleep(20000); /* stamps of files are a tick apart */
+    start(IN_FOLDER, "name");
+    ck_assert(!identity_ranks_wrote());
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, NULL, 0), 0);
+    ck_assert(identity_ranks_wrote());
 }
 END_TEST
 
@@ -111,6 +145,7 @@ START_TEST(a_long_path_of_such_names)
     for (int i = 1; i < LEVELS; i++)
         name[i * LEVEL] = '/';
     name[sizeof name - 1] = '\0';
+    have_a_child();
     check_found(leave_trace(IN_FOLDER, name), name);
 }
 END_TEST
@@ -121,6 +156,8 @@ Suite *suite_identity(void)
     TCase *tcase = tcase_create("identity");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_name_is_no_pattern, 0, PLACES);
+    tcase_add_test(tcase, without_a_child_it_is_no_launcher);
+    tcase_add_test(tcase, a_trace_from_before_is_no_rank_s);
     tcase_add_test(tcase, a_long_path_of_such_names);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "preload/identity.h"
@@ -304,6 +305,10 @@ START_TEST(a_launcher_leaves_none_beside_its_ranks)
     session_span("of the launcher");
     snprintf(path, sizeof path, "%s/rank3.json", session_folder);
     fclose(fopen(path, "we")); /* what a rank wrote meanwhile */
+    pid_t rank = fork();
+    if (rank == 0)
+        _exit(0);
+    ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
     finish();
     ck_assert_uint_eq(session_files(""), 1);
     ck_assert_str_eq(capture_stderr(), "");

@@ -399,6 +399,30 @@ def test_children_are_traced_when_asked_for(tmp_path):
         assert len(events(of_child, name="of the child")) == 1
 
 
+def test_parent_without_steps_is_traced_beside_its_children(tmp_path):
+    """Without the setting it is taken for their launcher."""
+    code = "mark(b'of the parent'); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+    child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
+    result = run(python(code, child), tmp_path, TRACE_CHILDREN=1)
+    assert result.rc == 0 and len(result.traces) == 2, result.err
+    [of_parent] = [path for path in result.traces if "-pid" not in path.name]
+    assert len(events(load(of_parent), name="of the parent")) == 1
+
+
+def test_programs_without_steps_beside_each_other(tmp_path):
+    """One after the other within a second, and one that ends while another goes on: none is the others' launcher."""
+    for i in range(3):
+        result = run(python("mark(b'x')"), tmp_path, FOLDER=f"{tmp_path}/{{run_name}}")
+        assert result.rc == 0 and len(result.traces) == i + 1, result.err
+    beside = tmp_path / "beside"
+    with Running(python("mark(b'long'); print('ready', flush=True); sys.stdin.readline()"), beside) as running:
+        running.wait_for("ready")
+        assert len(run(python("mark(b'short')"), beside).traces) == 1
+        running.say()
+        result = running.end()
+    assert result.rc == 0 and len(result.traces) == 2, result.err
+
+
 def test_children_one_after_the_other_are_not_in_each_other_s_way(tmp_path):
     """Nor is the parent's trace in theirs, though both were there before they began."""
     code = """
