@@ -284,10 +284,10 @@ void symbol_finish(void)
         log_warn(
             "CPROF_STEP=symbol:%s: its calls could not be redirected: their GOT entries are not "
             "as the loader leaves them, cannot be written, or are not known without /proc; "
-            "no step was marked",
+            "they marked no step",
             name);
     else if (atomic_load(&redirected) == 0)
         log_warn("CPROF_STEP=symbol:%s: no loaded object calls an exported function of this name; "
-                 "no step was marked",
+                 "it marked no step",
                  name);
 }

@@ -111,6 +111,14 @@ def test_traces_that_a_command_took_away(tmp_path, what, text):
         assert ("4 traces (cprof open" in done.stderr) == text.startswith("1 trace"), done.stderr
 
 
+def test_traces_whose_names_were_taken_again(tmp_path):
+    """Each one that makes room for the next is gone, also where that one gets its name."""
+    done = cprof("run", "--no-top", "--active", 1, "--warmup", 1, "--repeat", 0, "--num-traces-to-keep", 1, "--filename", "r.json", *python(STEPS),
+                 env={"CPROF_FOLDER": "traces"})
+    left = len(list((tmp_path / "traces").glob("*.json")))
+    assert f"{5 - left} traces were written and are not here any more" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("program, code", [
     (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -15 $$"], 143), (["sh", "-c", "exit 3"], 3),
     (["no-such-program"], 127), (["/dev/null"], 126), (["./no/such"], 127)])

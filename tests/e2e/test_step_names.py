@@ -110,7 +110,7 @@ def test_name_that_nobody_calls(linked, tmp_path):
     done = support.run([linked.engine(LINKS[0]), "open", linked.plugin], tmp_path, STEP="symbol:nonesuch", **ALWAYS)
     assert done.out == "20\n" and done.rc == 0
     assert [line for line in done.said if "nonesuch" in line] == [
-        "CPROF_STEP=symbol:nonesuch: no loaded object calls an exported function of this name; no step was marked"], done.said
+        "CPROF_STEP=symbol:nonesuch: no loaded object calls an exported function of this name; it marked no step"], done.said
 
 
 NOT_REDIRECTED = "its calls could not be redirected: "

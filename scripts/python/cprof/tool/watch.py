@@ -86,8 +86,8 @@ class Watch:
     def gone(self) -> int:
         """How many traces were written and are not there any more: moved by a command, removed when they were uploaded, replaced by
         later ones."""
-        new = {path for folder, paths in self._saved().items() for path in paths[self._saved_before.get(folder, 0):]}
-        return sum(not os.path.lexists(path) for path in new)
+        new = [path for folder, paths in self._saved().items() for path in paths[self._saved_before.get(folder, 0):]]
+        return len(new) - sum(os.path.lexists(path) for path in set(new))
 
     def state(self) -> State:
         """What is open and closed by now."""
