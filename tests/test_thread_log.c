@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -335,6 +336,27 @@ static unsigned collect(void)
     return records;
 }
 
+/* Pages are never given back: threads of a few events would go through all of a ring, one after another, and the more rings the later
+ * the cprof thread comes. */
+START_TEST(threads_of_few_events_take_few_pages)
+{
+    enum { THREADS = 4 * RING_BYTES / RECORD_SLOT, PAGES = RING_BYTES / 4096 };
+    unsigned char present[PAGES];
+    ck_assert(thread_log_start(RING_BYTES));
+    for (unsigned i = 0; i < THREADS; i++) {
+        in_thread(come_and_go, NULL);
+        ck_assert_uint_eq(collect(), 1);
+    }
+    ck_assert_uint_eq(atomic_load(&mistakes), 0);
+    ck_assert_uint_eq(count_logs(), 1);
+    ck_assert_int_eq(mincore(thread_log_first()->ring.base, RING_BYTES, present), 0);
+    unsigned n = 0;
+    for (unsigned i = 0; i < PAGES; i++)
+        n += present[i] & 1u;
+    ck_assert_uint_le(n, 2);
+}
+END_TEST
+
 START_TEST(threads_come_and_go)
 {
     enum { WAVES = 40, THREADS = 16 };
@@ -464,6 +486,7 @@ Suite *suite_thread_log(void)
     tcase_add_test(all, a_thread_of_one_event_takes_no_huge_page);
     tcase_add_test(all, many_threads_take_few_mappings);
     tcase_add_test(all, a_limited_address_space_is_the_programs);
+    tcase_add_test(all, threads_of_few_events_take_few_pages);
     tcase_add_test(all, threads_come_and_go);
     tcase_add_test(all, logs_that_nobody_empties_are_so_many_and_no_more);
     tcase_add_test(all, threads_that_live_count_for_nothing);

@@ -78,6 +78,11 @@ static void forget_all(struct lanes *l)
     }
 }
 
+uint64_t lanes_bytes(const struct lanes *l)
+{
+    return l ? l->used * sizeof(struct interval) : 0;
+}
+
 void lanes_free(struct lanes *l)
 {
     if (l == NULL) {

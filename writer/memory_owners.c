@@ -338,6 +338,13 @@ const struct memory_device *memory_owners_device(const struct memory_owners *o, 
     return o && n < o->n_devices ? &o->devices[n] : NULL;
 }
 
+uint64_t memory_owners_bytes(const struct memory_owners *o)
+{
+    return o ? sizeof *o + o->n_pending * sizeof *o->pending + o->live_slots * sizeof *o->live +
+                   o->holder_room * sizeof *o->holders
+             : 0;
+}
+
 void memory_owners_free(struct memory_owners *o)
 {
     if (!o)

@@ -83,6 +83,9 @@ void memory_owners_at_peak(const struct memory_owners *o, const struct memory_de
 void memory_owners_at_end(const struct memory_owners *o, const struct memory_device *device,
                           struct memory_holders *out); /* as above */
 
+/* Memory that it takes itself, in bytes. o may be NULL. */
+uint64_t memory_owners_bytes(const struct memory_owners *o);
+
 /* Frees. NULL is allowed. */
 void memory_owners_free(struct memory_owners *o);
 

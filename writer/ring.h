@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Single-producer, single-consumer ring of 64-byte slots. The producer is one application thread: reserve, fill, commit;
  * no lock, no allocation, no system call. The consumer is the cprof thread. A record never wraps: a PAD record fills the
- * end. Positions count slots and only grow. */
+ * end. Positions count slots and only grow, from one producer's first record to its last. */
 #ifndef WRITER_RING_H
 #define WRITER_RING_H
 
@@ -33,6 +33,14 @@ _Static_assert(offsetof(struct ring, tail) == 64,
 static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
 {
     *r = (struct ring){.slots = bytes / RECORD_SLOT, .base = at};
+}
+
+/* From the first slot again, whose page is present. Empty, and without a producer until the consumer has handed it on. Consumer. */
+static inline void ring_restart(struct ring *r)
+{
+    r->reserved = r->tail_seen = 0;
+    atomic_store_explicit(&r->head, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->tail, 0, memory_order_relaxed);
 }
 
 /* Room for a record of `slots`; NULL when the ring is too full now. Producer. Calling it again without a commit gives the same

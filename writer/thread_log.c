@@ -233,6 +233,8 @@ void thread_log_recycle(struct thread_log *log)
     log->text_used = log->data_used = 0;
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     log->named = 0;
+    ring_restart(&log->ring); /* or short threads would touch all of it, one after another */
+    log->until = 0;
     give_back(log);
     atomic_fetch_add_explicit(&n_ended, UINT32_MAX, memory_order_relaxed); /* one less */
 }

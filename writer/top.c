@@ -57,6 +57,11 @@ void top_free(struct top *t)
     free(t);
 }
 
+uint64_t top_bytes(const struct top *t)
+{
+    return t ? sizeof *t + t->used : 0;
+}
+
 void top_give_up(struct top *t)
 {
     if (t && !t->dead)

@@ -20,6 +20,9 @@ struct top *top_make(uint64_t most);
 /* NULL is allowed, here and below. */
 void top_free(struct top *t);
 
+/* Memory that it takes. */
+uint64_t top_bytes(const struct top *t);
+
 /* A record as it is given to json_record(). */
 void top_record(struct top *t, const struct record *r, const struct json_place *at);
 

@@ -679,6 +679,12 @@ void window_discard(struct window *w)
         w->sink->discard(w->sink);
 }
 
+uint64_t window_bytes(const struct window *w)
+{
+    return sizeof *w + w->body.cap + w->backward.cap + w->open.cap + w->open_ids.cap +
+           top_bytes(w->top) + memory_owners_bytes(w->memory) + lanes_bytes(w->gpu.lanes);
+}
+
 void window_free(struct window *w)
 {
     if (!w)

@@ -161,6 +161,9 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
 /* Removes the unfinished file. */
 void window_discard(struct window *w);
 
+/* Memory that it takes, in bytes, but for small tables. */
+uint64_t window_bytes(const struct window *w);
+
 /* Frees; the file stays. NULL is allowed. */
 void window_free(struct window *w);
 

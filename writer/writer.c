@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "writer/aside.h"
+#include "writer/backlog.h"
 #include "writer/edges.h"
 #include "writer/finished.h"
 #include "writer/futex.h"
@@ -117,6 +118,13 @@ static bool flush_long(struct window *w)
 }
 
 /* ---- windows ---- */
+
+/* Steps that were to be recorded began while too much waited to be written. */
+static void count_behind(uint64_t n)
+{
+    struct window *w = windows ? windows : current;
+    *(w ? &w->lost.n[LOSS_BEHIND] : &report.lost) += n;
+}
 
 /* What ended without room behind a window is a loss of the oldest one that is not finished, of nobody when there is none: the file of the
  * window in which it began has it as unfinished. */
@@ -284,8 +292,7 @@ static void open_markless(const struct step_edge *edge)
 
 static void begin_step(const struct step_edge *edge)
 {
-    bool active = edge->begun >= ACTION_ACTIVE;
-    if (active && !current) {
+    if (edge->begun >= ACTION_ACTIVE && !current && backlog_takes_one(windows, edge)) {
         current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step,
                               hold.on ? &held_losses : &edge->losses);
         if (current)
@@ -318,8 +325,11 @@ static void begin_step(const struct step_edge *edge)
 
 static void take_edge(const struct step_edge *edge)
 {
-    if (edge->kind == EDGE_STEP && current && edge->ended >= ACTION_ACTIVE)
+    bool recorded = edge->ended >= ACTION_ACTIVE;
+    if (edge->kind == EDGE_STEP && current && recorded)
         window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks, edge->tid);
+    else if (recorded && backlog_left_out())
+        count_behind(1);
     if (current && window_ends(current, edge))
         close_current(edge);
     if (edge->kind == EDGE_START)
@@ -531,13 +541,6 @@ static void end_stopped(bool stopping)
     }
 }
 
-static void count_missed(void)
-{
-    uint64_t n = edges_missed();
-    struct window *w = windows ? windows : current;
-    *(w ? &w->lost.n[LOSS_BEHIND] : &report.lost) += n;
-}
-
 /* An empty window leaves no file; a span that is open may be all there is. */
 static bool has_content(const struct window *w)
 {
@@ -650,7 +653,7 @@ static void pass(bool stopping)
     collect();
     for (struct window *w = windows; w; w = w->next)
         window_taken_until(w, &shared, looked_at);
-    count_missed();
+    count_behind(edges_missed());
     end_stopped(stopping);
     merge_foreign(stopping);
     flush_windows(force);
