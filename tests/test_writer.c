@@ -329,6 +329,7 @@ START_TEST(step_0_is_kept_up_to_a_limit)
     ck_assert_ptr_nonnull(strstr(t.text, "more came before the first step mark than is kept"));
     ck_assert_uint_eq(capture_lines(capture_stderr(), "and the rest was not recorded; CPROF_"), 1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "holds the whole run"), 0);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " events, at least "), 1);
     trace_free(&t);
 }
 END_TEST

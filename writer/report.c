@@ -88,6 +88,12 @@ static void put_in(struct report_paths *paths, const char *path)
     snprintf(paths->of[paths->n++], sizeof paths->of[0], "%s", path);
 }
 
+void report_lost_more(uint64_t n)
+{
+    report.lost += n;
+    report.lost_more = true;
+}
+
 void report_trace(const char *path)
 {
     report.traces++;
@@ -134,8 +140,9 @@ void report_exit(const struct writer_options *options)
                       128]; /* once: a signal handler may leave, on a small stack */
     char events[32], losts[32];
     list_paths(paths, sizeof paths);
-    log_last("rank %lld: %llu trace%s, %s events, %s lost: %s", (long long)id.rank,
+    log_last("rank %lld: %llu trace%s, %s events, %s%s lost: %s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
              grouped(report.events, events, sizeof events),
+             report.lost && report.lost_more ? "at least " : "",
              grouped(report.lost, losts, sizeof losts), paths);
 }

@@ -20,11 +20,15 @@ struct report_paths {
 struct report {
     uint64_t traces, events, removed;
     uint64_t lost;              /* what the traces say, and what came too late for one */
+    bool lost_more;             /* in steps, or a time, that were not recorded */
     struct report_paths oldest; /* the first */
     struct report_paths newest; /* in order of time */
 };
 
 extern struct report report;
+
+/* So many were lost, and more that nobody counts. cprof thread. */
+void report_lost_more(uint64_t n);
 
 /* A trace is whole. cprof thread. */
 void report_trace(const char *path);

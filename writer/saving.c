@@ -26,7 +26,7 @@ static bool may_make_file(const struct window *w, const struct writer_options *o
 
 void saving_drop(struct window *w)
 {
-    report.lost += w->lost_total + w->events - w->flushed;
+    report_lost_more(w->lost_total + w->events - w->flushed); /* nothing is recorded any more */
     w->lost_total = 0;
     w->flushed = w->events;
 }

@@ -124,6 +124,7 @@ static void count_behind(uint64_t n)
 {
     struct window *w = windows ? windows : current;
     *(w ? &w->lost.n[LOSS_BEHIND] : &report.lost) += n;
+    report.lost_more |= n > 0;
 }
 
 /* What ended without room behind a window is a loss of the oldest one that is not finished, of nobody when there is none: the file of the
@@ -146,7 +147,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     }
     struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
-        report.lost++; /* at least: all that would have been in it */
+        report_lost_more(1); /* all that would have been in it */
         return NULL;
     }
     struct window **at = &windows;
@@ -242,6 +243,7 @@ static void count_refused(struct window *w, uint64_t n)
     if (n == 0)
         return;
     w->lost.n[LOSS_HOLD_FULL] += n;
+    report.lost_more |= w->markless;
     writer_note(
         w->markless
             ? "more came before the first step mark than is kept; the rest was not recorded"

@@ -83,7 +83,7 @@ def soak_endless(folder, seconds, pause_us=1000):
     assert len(result.traces) == 1 and result.parts == []
     with gzip.open(result.traces[0], "rt", encoding="utf-8") as trace:
         marks = sum('"name": "mark"' in line for line in trace)
-    lost = int(re.search(r", ([\d,]+) lost: ", result.said[-1]).group(1).replace(",", ""))
+    lost = int(re.search(r"([\d,]+) lost: ", result.said[-1]).group(1).replace(",", ""))
     assert marks == 2 * MARKS * steps[-1], f"{marks} marks of {steps[-1]} steps"
     return Figures(steps[-1], 1, lost, kb, fds, threads)
 
