@@ -2,6 +2,7 @@
 /* See leave.h. Each wait has an end: a disk, a helper or a CUPTI that hangs holds up the cprof thread, not the program. */
 #include "writer/leave.h"
 
+#include "writer/futex.h"
 #include "writer/life.h"
 #include "writer/report.h"
 
@@ -9,12 +10,48 @@
 /* For what CUPTI needs to be let go of: what is left of the time at exit, in these bounds. */
 #define LEAVE_LEAST_MS 500
 #define LEAVE_MOST_MS  2000
+#define WRITE_MOST_MS  500 /* for a write that is under way at the deadline */
 
 static const struct writer_options *options;
+/* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one keeps it */
+static _Atomic uint32_t pen;
+enum { PEN_FREE, PEN_WRITES, PEN_KEPT };
 
 void leave_start(const struct writer_options *given)
 {
     options = given;
+}
+
+static bool take_pen(uint32_t user)
+{
+    uint32_t expected = PEN_FREE;
+    return atomic_compare_exchange_strong(&pen, &expected, user);
+}
+
+void leave_write_begins(void)
+{
+    while (!take_pen(PEN_WRITES))
+        futex_wait(&pen, PEN_KEPT, -1);
+}
+
+void leave_write_ends(void)
+{
+    atomic_store(&pen, PEN_FREE);
+    if (life_now() == WRITER_STOPPING)
+        futex_wake(&pen);
+}
+
+/* False: a write is under way, and does not end. */
+static bool end_writing(void)
+{
+    uint64_t end = clock_monotonic_ns() + WRITE_MOST_MS * UINT64_C(1000000);
+    while (!take_pen(PEN_KEPT)) {
+        uint64_t now = clock_monotonic_ns();
+        if (now >= end)
+            return false;
+        futex_wait(&pen, PEN_WRITES, (int64_t)((end - now) / 1000000) + 1);
+    }
+    return true;
 }
 
 void leave_run(void)
@@ -70,8 +107,9 @@ bool writer_finish(void)
         return true;
     }
     stop_gpu();
-    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; what is on disk "
-             "opens as it is",
-             (long long)options->exit_deadline_ms);
+    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; %s",
+             (long long)options->exit_deadline_ms,
+             end_writing() ? "what is on disk opens as it is"
+                           : "a write does not end: cprof recover makes whole what is on disk");
     return false;
 }

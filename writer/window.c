@@ -12,6 +12,7 @@
 #include "writer/aside.h"
 #include "writer/async.h"
 #include "writer/lanes.h"
+#include "writer/leave.h"
 #include "writer/open_copy.h"
 #include "writer/path.h"
 #include "writer/report.h"
@@ -601,9 +602,11 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     make_head(w, shared);
     make_trailer(w, shared, name);
     bool failed = w->body.failed || head.failed || trailer.failed || w->open.failed;
+    leave_write_begins();
     int error = failed ? ENOMEM
                        : w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
                                         trailer.data, trailer.len);
+    leave_write_ends();
     release_scratch();
     if (error)
         return error;
