@@ -126,65 +126,6 @@ START_TEST(the_first_step_behind_a_full_queue)
 }
 END_TEST
 
-/* The disk is so slow that windows end faster than they are written. */
-static _Atomic long most_kb;
-
-static long own_kb(void)
-{
-    char line[256];
-    long kb = 0;
-    FILE *f = fopen("/proc/self/status", "re");
-    while (f && fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %ld", &kb) != 1)
-        ;
-    if (f)
-        fclose(f);
-    return kb;
-}
-
-static void write_slowly(struct trace_identity *out)
-{
-    *out = (struct trace_identity){.world_size = 1};
-    long kb = own_kb();
-    if (kb > atomic_load(&most_kb))
-        atomic_store(&most_kb, kb);
-    session_sleep(atomic_load(&held_back) ? 40 : 0);
-}
-
-START_TEST(windows_that_wait_to_be_written_have_a_limit)
-{
-    enum { STEPS = 600, SPANS = 1000, PACE_US = 5000, MOST_KB = 48 << 10 };
-    session_options.identity = write_slowly;
-    atomic_store(&held_back, true);
-    session_start(ACTION_ACTIVE_AND_SAVE, false);
-    long before_kb = own_kb();
-    for (unsigned i = 0; i < STEPS; i++) {
-        for (unsigned k = 0; k < SPANS; k++)
-            session_span("span");
-        usleep(PACE_US);
-        session_step(i < STEPS - 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
-    }
-    atomic_store(&held_back, false);
-    session_end();
-    char pattern[160];
-    glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/*.json", session_folder);
-    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
-    unsigned behind = 0;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        struct trace t = trace_read(found.gl_pathv[i]);
-        behind += (unsigned)trace_number(strstr(t.text, "\"steps_behind\""), "steps_behind");
-        trace_free(&t);
-    }
-    ck_assert_uint_gt(behind, 0);
-    ck_assert_uint_eq(found.gl_pathc + behind, STEPS); /* each is in a trace or counted */
-    globfree(&found);
-    ck_assert_uint_eq(capture_lines(capture_stderr(), "wait to be written"), 1);
-    ck_assert_uint_eq(capture_lines(capture_stderr(), " events, at least "), 1);
-    if (alloc_is_ours)
-        ck_assert_int_lt(atomic_load(&most_kb) - before_kb, MOST_KB);
-}
-END_TEST
-
 START_TEST(a_folder_that_is_a_file)
 {
     char file[160];
@@ -523,7 +464,6 @@ Suite *suite_writer_failures(void)
     tcase_set_timeout(failures, 60);
     tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off_until_it_is_empty);
     tcase_add_test(failures, the_first_step_behind_a_full_queue);
-    tcase_add_test(failures, windows_that_wait_to_be_written_have_a_limit);
     tcase_add_test(failures, a_folder_that_is_a_file);
     tcase_add_test(failures, the_gpu_is_not_recorded_when_writing_has_failed);
     tcase_add_test(failures, no_memory_for_a_window);

@@ -3,7 +3,8 @@
 #include "writer/backlog.h"
 
 #define BACKLOG_MB  32u
-#define BACKLOG_FEW 8u /* that wait for their kernels, say: they may be of any size */
+#define FILE_BYTES  (40u << 10) /* of its head and trailer, once it is flushed */
+#define BACKLOG_FEW 8u          /* that wait for their kernels, say: they may be of any size */
 
 static bool left_out;
 
@@ -22,7 +23,7 @@ static bool is_full(const struct window *windows)
     uint64_t n = 0, bytes = 0;
     for (const struct window *w = windows; w; w = w->next) {
         n++;
-        bytes += window_bytes(w);
+        bytes += window_bytes(w) + (w->sink ? 0 : FILE_BYTES);
     }
     bool full = n >= BACKLOG_FEW && bytes > (uint64_t)BACKLOG_MB << 20;
     if (full)
@@ -30,9 +31,10 @@ static bool is_full(const struct window *windows)
     return full;
 }
 
-bool backlog_takes_one(const struct window *windows, const struct step_edge *edge)
+bool backlog_takes_one(const struct window *windows, const struct step_edge *edge, bool without_end)
 {
-    bool in_the_middle = left_out && edge->ended == ACTION_ACTIVE;
+    bool goes_on = edge->kind != EDGE_EPOCH && edge->kind != EDGE_START && !without_end;
+    bool in_the_middle = left_out && edge->ended == ACTION_ACTIVE && goes_on;
     left_out = in_the_middle || is_full(windows);
     return !left_out;
 }

@@ -7,8 +7,9 @@
 #include "writer/window.h"
 
 /* Whether a window may begin with this edge, behind those in the list. False, with one line for the process: they take too much; then none
- * begins in the middle of what would have been one. */
-bool backlog_takes_one(const struct window *windows, const struct step_edge *edge);
+ * begins in the middle of what would have been one; without_end: there is no such thing, because no edge would ever end it. */
+bool backlog_takes_one(const struct window *windows, const struct step_edge *edge,
+                       bool without_end);
 
 /* True when the answer was false last. */
 bool backlog_left_out(void);

@@ -80,3 +80,12 @@ void buf_free(struct buf *b)
     free(b->data);
     *b = (struct buf){.limit = b->limit};
 }
+
+void buf_trim(struct buf *b)
+{
+    char *data = b->len != 0 && b->cap > b->len ? realloc(b->data, b->len) : NULL;
+    if (data != NULL) {
+        b->data = data;
+        b->cap = b->len;
+    }
+}

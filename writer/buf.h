@@ -48,4 +48,7 @@ void buf_reset(struct buf *b);
 /* Gives the memory back. Takes a zeroed or half-built buffer too. */
 void buf_free(struct buf *b);
 
+/* Gives back the room that is not used. */
+void buf_trim(struct buf *b);
+
 #endif

@@ -207,13 +207,22 @@ static void wait_for_announced(uint64_t announced)
     given_up = 0;
 }
 
+static bool being_taken;
+
+bool edges_being_taken(void)
+{
+    return being_taken;
+}
+
 void edges_take(void (*take)(const struct step_edge *edge))
 {
     wait_for_announced(atomic_load_explicit(&edges_announced, memory_order_seq_cst));
     uint64_t posted = atomic_load_explicit(&edges_posted, memory_order_acquire);
     uint64_t at = atomic_load_explicit(&edges_taken, memory_order_relaxed);
+    being_taken = true;
     for (; at < posted; at++) {
         take(&edges[at % EDGES]);
         atomic_store_explicit(&edges_taken, at + 1, memory_order_release);
     }
+    being_taken = false;
 }

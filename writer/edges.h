@@ -38,4 +38,7 @@ bool edge_changes_nothing(const struct step_edge *edge);
  * than any record that could follow it. cprof thread. */
 void edges_take(void (*take)(const struct step_edge *edge));
 
+/* True inside take(): what it replays may ask for room in the rings, which hold what belongs to edges that are not taken yet. cprof thread. */
+bool edges_being_taken(void);
+
 #endif

@@ -136,8 +136,13 @@ static void tell_notes_until(uint64_t ticks)
 
 static void put_note(const struct note *n)
 {
-    if (first_note == n_notes)
-        first_note = n_notes = 0;
+    if (first_note &&
+        (first_note == n_notes || (n_notes == room_notes && first_note >= room_notes / 2))) {
+        /* what is told makes room: where steps come in each pass some always wait */
+        memmove(notes, notes + first_note, (n_notes - first_note) * sizeof *notes);
+        n_notes -= first_note;
+        first_note = 0;
+    }
     if (n_notes == room_notes) {
         unsigned room = room_notes ? room_notes * 2 : 64;
         struct note *more = realloc(notes, room * sizeof *more);

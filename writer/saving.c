@@ -39,6 +39,19 @@ static void say_failed(struct window *w, const char *path, int error)
               w->part_path[0] ? w->part_path : path, strerror(error));
 }
 
+void saving_none(const struct window *w)
+{
+    static bool said;
+    uint64_t lost = 0;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        lost += w->at_end.n[i] - w->before.n[i] + w->lost.n[i];
+    report.lost += lost;
+    if (lost && !said)
+        log_warn("a window leaves no trace: all %llu records of it were lost",
+                 (unsigned long long)lost);
+    said |= lost > 0;
+}
+
 bool saving_flush(struct window *w, const struct window_shared *shared)
 {
     if (!w->sink && !may_make_file(w, shared->options))

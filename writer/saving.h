@@ -16,4 +16,7 @@ bool saving_finish(struct window *w, const struct window_shared *shared);
 /* The window gets no trace: what its file does not hold is counted as lost, once. */
 void saving_drop(struct window *w);
 
+/* The window leaves no file, because nothing is in it: what was lost of it is counted all the same. */
+void saving_none(const struct window *w);
+
 #endif

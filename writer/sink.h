@@ -32,6 +32,7 @@ struct sink {
     void (*free)(struct sink *);
     uint64_t bytes_written; /* size of the file after the last flush, for the trace's own cost */
     uint64_t body_size;     /* bytes of body on disk (compressed when gzip) */
+    uint64_t memory;        /* bytes that it holds between flushes */
 };
 
 /* A file sink. part_path: name while it grows (copied). Nothing is created before the first flush; missing folders are made

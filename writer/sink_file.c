@@ -38,7 +38,7 @@
 struct file_sink {
     struct sink sink; /* first, so that a struct sink * is one of these */
     const struct file_ops *ops;
-    struct gzip *gzip; /* NULL: plain */
+    struct gzip *gzip; /* NULL: plain; all sinks have the same */
     char *path;        /* the part's name */
     bool made;         /* the file exists, with dev and ino */
     bool dirty;        /* a failed flush could not be undone yet */
@@ -373,6 +373,17 @@ static int mend_aside(void *sink)
 
 /* ---- struct sink ----------------------------------------------------------------------------------------- */
 
+/* Hundreds of windows may wait: what the next flush makes again is not kept, and the rest is known. */
+static void release_scratch(struct file_sink *s)
+{
+    struct buf *scratch[] = {&s->next_head, &s->next_body, &s->next_trailer};
+    for (size_t i = 0; i < sizeof scratch / sizeof scratch[0]; i++)
+        buf_free(scratch[i]);
+    buf_trim(&s->head);
+    buf_trim(&s->trailer);
+    s->sink.memory = sizeof *s + s->head.cap + s->trailer.cap;
+}
+
 static int file_flush(struct sink *sink, const char *head, size_t head_len, const char *body,
                       size_t body_len, const char *trailer, size_t trailer_len)
 {
@@ -393,6 +404,7 @@ static int file_flush(struct sink *sink, const char *head, size_t head_len, cons
         s->sink.body_size += body_len;
     }
     s->sink.bytes_written = s->made ? size_of(s) : 0;
+    release_scratch(s);
     return error;
 }
 
@@ -488,10 +500,38 @@ static void file_discard(struct sink *sink)
     s->over = true;
 }
 
+/* The encoder, a third of a megabyte, has nothing to remember between two members. */
+static struct gzip *encoder;
+static int encoder_level;
+static unsigned encoder_users;
+
+static struct gzip *share_encoder(int level)
+{
+    if (encoder_users != 0 && level != encoder_level) {
+        return gzip_new(level);
+    }
+    if (encoder == NULL) {
+        encoder = gzip_new(level);
+        encoder_level = level;
+    }
+    encoder_users += encoder != NULL;
+    return encoder;
+}
+
+static void leave_encoder(struct gzip *g)
+{
+    if (g != encoder) {
+        gzip_free(g);
+    } else if (g != NULL && --encoder_users == 0) {
+        gzip_free(g);
+        encoder = NULL;
+    }
+}
+
 static void file_free(struct sink *sink)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    gzip_free(s->gzip);
+    leave_encoder(s->gzip);
     buf_free(&s->head);
     buf_free(&s->trailer);
     buf_free(&s->next_head);
@@ -513,7 +553,7 @@ struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, b
     s->sink.free = file_free;
     s->ops = ops;
     s->path = strdup(part_path);
-    s->gzip = gzip ? gzip_new(level) : NULL;
+    s->gzip = gzip ? share_encoder(level) : NULL;
     if (s->path == NULL || (gzip && s->gzip == NULL)) {
         file_free(&s->sink);
         return NULL;

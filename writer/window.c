@@ -610,7 +610,10 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     release_scratch();
     if (error)
         return error;
-    buf_reset(&w->body);
+    if (w->end != UINT64_MAX)
+        buf_free(&w->body); /* it may wait for a kernel, and little more comes */
+    else
+        buf_reset(&w->body);
     w->flushed = w->events;
     if (w->sink->body_size >= shared->options->max_trace_bytes)
         w->full = true;
@@ -685,7 +688,8 @@ void window_discard(struct window *w)
 uint64_t window_bytes(const struct window *w)
 {
     return sizeof *w + w->body.cap + w->backward.cap + w->open.cap + w->open_ids.cap +
-           top_bytes(w->top) + memory_owners_bytes(w->memory) + lanes_bytes(w->gpu.lanes);
+           top_bytes(w->top) + memory_owners_bytes(w->memory) + lanes_bytes(w->gpu.lanes) +
+           w->stacks.words * sizeof *w->stacks.bits + (w->sink ? w->sink->memory : 0);
 }
 
 void window_free(struct window *w)

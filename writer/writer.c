@@ -16,7 +16,6 @@
 #include "writer/backlog.h"
 #include "writer/edges.h"
 #include "writer/finished.h"
-#include "writer/futex.h"
 #include "writer/gpu_side.h"
 #include "writer/hold.h"
 #include "writer/import.h"
@@ -27,6 +26,7 @@
 #include "writer/saving.h"
 #include "writer/texts.h"
 #include "writer/thread_names.h"
+#include "writer/urgent.h"
 #include "writer/window.h"
 
 #define POLL_MS     10         /* between passes while something is recorded */
@@ -39,8 +39,6 @@
 /* Shared with application threads. */
 /* of the edges taken, how many were when no closed window was left; cprof thread writes, any reads */
 static _Atomic uint64_t edges_saved;
-/* writer_flush_now(): asked for, by any thread; done (futex), by the cprof thread */
-static _Atomic uint32_t urgent_asked, urgent_done;
 static _Atomic bool failed; /* so is writing; cprof thread writes and reads */
 /* see writer_want_skipped(); any thread sets, cprof thread reads */
 static _Atomic bool skipped_wanted;
@@ -83,22 +81,6 @@ static void fail(void)
 bool writer_saved(uint64_t mark)
 {
     return life_now() != WRITER_RUNS || atomic_load(&edges_saved) >= mark;
-}
-
-void writer_flush_now(unsigned most_ms)
-{
-    uint32_t asked = atomic_fetch_add(&urgent_asked, 1) + 1;
-    if (life_now() != WRITER_RUNS)
-        return;
-    edges_wake();
-    uint64_t end = clock_monotonic_ns() + most_ms * UINT64_C(1000000);
-    for (;;) {
-        uint32_t done = atomic_load(&urgent_done);
-        uint64_t now = clock_monotonic_ns();
-        if ((int32_t)(done - asked) >= 0 || now >= end)
-            return;
-        futex_wait(&urgent_done, done, (int64_t)((end - now) / 1000000) + 1);
-    }
 }
 
 /* ---- files ---- */
@@ -274,6 +256,10 @@ static void roll_over(void)
 /* A program that ends without a mark gets what was held as its trace. */
 static void open_markless(const struct step_edge *edge)
 {
+    if (edge->kind == EDGE_STOP && !backlog_takes_one(windows, edge, false)) {
+        count_behind(1);
+        return;
+    }
     struct window *w = open_window(hold.from, hold.from, edge->step, &held_losses);
     if (!w)
         return;
@@ -294,7 +280,8 @@ static void open_markless(const struct step_edge *edge)
 
 static void begin_step(const struct step_edge *edge)
 {
-    if (edge->begun >= ACTION_ACTIVE && !current && backlog_takes_one(windows, edge)) {
+    if (edge->begun >= ACTION_ACTIVE && !current &&
+        backlog_takes_one(windows, edge, options.continuous)) {
         current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step,
                               hold.on ? &held_losses : &edge->losses);
         if (current)
@@ -330,8 +317,9 @@ static void take_edge(const struct step_edge *edge)
     bool recorded = edge->ended >= ACTION_ACTIVE;
     if (edge->kind == EDGE_STEP && current && recorded)
         window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks, edge->tid);
-    else if (recorded && backlog_left_out())
-        count_behind(1);
+    else if (recorded && backlog_left_out() &&
+             (edge->kind == EDGE_STEP || edge->begun < ACTION_ACTIVE))
+        count_behind(1); /* at another edge the step goes on */
     if (current && window_ends(current, edge))
         close_current(edge);
     if (edge->kind == EDGE_START)
@@ -477,7 +465,7 @@ static void relieve(void)
     static unsigned calls;
     for (struct window *w = windows; w; w = w->next)
         flush_long(w);
-    if (++calls % 256 == 0 && thread_log_fills()) {
+    if (++calls % 256 == 0 && !edges_being_taken() && thread_log_fills()) {
         look_at_rings();
         stacks_look(false);
         take_edges();
@@ -577,6 +565,8 @@ static void finish_window(struct window *w)
         if (!saving_finish(w, &shared))
             fail();
         finished_add(w->start, w->end, &w->open_ids);
+    } else {
+        saving_none(w);
     }
     window_free(w);
 }
@@ -649,8 +639,8 @@ static void merge_foreign(bool stopping)
 
 static void pass(bool stopping)
 {
-    uint32_t urgent = atomic_load(&urgent_asked);
-    bool force = urgent != atomic_load_explicit(&urgent_done, memory_order_relaxed);
+    uint32_t urgent = urgent_asked();
+    bool force = urgent != urgent_done();
     passes++;
     collect();
     for (struct window *w = windows; w; w = w->next)
@@ -659,10 +649,8 @@ static void pass(bool stopping)
     end_stopped(stopping);
     merge_foreign(stopping);
     flush_windows(force);
-    if (force) {
-        atomic_store(&urgent_done, urgent);
-        futex_wake(&urgent_done);
-    }
+    if (force)
+        urgent_set_done(urgent);
     finish_windows(stopping);
     if (atomic_load(&failed))
         drop_windows();
