@@ -248,6 +248,26 @@ static void find_spans(struct caller *who, struct note *n)
         who->external = range ? range : library;
 }
 
+/* Whether a span above this one is neither known nor open: most likely it has ended while CUPTI was flushed, which takes milliseconds, and
+ * is in the ring. What somebody has asked for the ranges of before is not looked at again. */
+static bool lacks_parent(struct timeline *t, struct note *n)
+{
+    struct note above[2];
+    for (unsigned i = 0; n->parent && n->range == RANGE_UNKNOWN; i ^= 1) {
+        n = timeline_span(t, n->parent, &above[i]);
+        if (!n)
+            return true;
+    }
+    return false;
+}
+
+/* Not for ever: what the ring had no room for does not come. */
+static bool may_come(struct timeline *t, const struct gpu_record *r)
+{
+    return !timeline_is_drained(t) &&
+           (double)(int64_t)(clock_ticks() - r->end) < clock_ticks_per_second();
+}
+
 /* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
 static bool find_caller(const struct gpu_record *r, struct caller *who)
 {
@@ -261,6 +281,9 @@ static bool find_caller(const struct gpu_record *r, struct caller *who)
     struct note *around = NULL, above;
     if (timeline_at(who->thread, r->start + (r->end - r->start) / 2, &m))
         around = m.note ? m.note : &m.open;
+    bool lost = around ? lacks_parent(who->thread, around) : m.lost;
+    if (lost && may_come(who->thread, r))
+        return false;
     if (around && is_call(around) && around->state == NOTE_CALL && same_name(around, r)) {
         who->hook = around;
         who->start = around->start;

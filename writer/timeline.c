@@ -264,6 +264,13 @@ bool timeline_knows(const struct timeline *t, uint64_t ticks)
     return ring_head(&log->ring) == atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
 }
 
+bool timeline_is_drained(struct timeline *t)
+{
+    struct thread_log *log = log_of(t);
+    return !log ||
+           ring_head(&log->ring) == atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
+}
+
 /* Position of the first note that ends after `ticks`; t->ended when there is none. */
 static uint64_t first_ending_after(const struct timeline *t, uint64_t ticks)
 {
@@ -283,13 +290,18 @@ bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out)
     uint64_t at = first_ending_after(t, ticks);
     *out = (struct moment){.before = at > oldest(t) ? note_at(t, at - 1)->end : 0,
                            .after = UINT64_MAX};
-    if (at == t->ended)
-        return open_span_where(t, began_by, ticks, &out->open);
+    if (at == t->ended) {
+        bool open = open_span_where(t, began_by, ticks, &out->open);
+        out->lost = !open && !timeline_is_drained(t);
+        return open;
+    }
     struct note *n = note_at(t, at);
     while (n && n->start > ticks) {
         out->after = n->start;
+        out->lost = n->parent != 0;
         n = timeline_span(t, n->parent, &out->open);
     }
+    out->lost &= n == NULL;
     if (!n)
         out->open.id = 0;
     else if (n != &out->open)

@@ -65,6 +65,7 @@ struct timeline {
 struct moment {
     struct note *note; /* the ended span, or NULL: */
     struct note open;  /* …then the open one, when open.id != 0 */
+    bool lost;         /* neither ended nor open: it may have ended since the ring was drained */
     uint64_t before,
         after; /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
 };
@@ -96,6 +97,9 @@ bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out);
 
 /* The span with this id, ended (a pointer into the ring) or open (copied to *open). NULL: not known any more. */
 struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open);
+
+/* Whether all that the thread has ended is known. */
+bool timeline_is_drained(struct timeline *t);
 
 /* The oldest note at or after *at that is still there (*at becomes its position); NULL: none. For walking: next is *at + 1. */
 struct note *timeline_note(struct timeline *t, uint64_t *at);
