@@ -20,6 +20,28 @@ static struct {
 
 static const char busy;
 
+/* Ranges that have no tensor: of a barrier, and of a scatter where nothing is sent. What was asked for is noted by one of these addresses. */
+static const struct {
+    char name[16];
+} bare[] = {{"c10d::barrier"}, {"c10d::scatter_"}};
+
+static const void *bare_of_operator(const char *name)
+{
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (strcmp(name, bare[i].name) == 0)
+            return &bare[i];
+    return NULL;
+}
+
+static const void *bare_of_range(const char *name)
+{
+    const char *what = strchr(name, ':');
+    return !what                          ? NULL
+           : strcmp(what, ":barrier") == 0 ? &bare[0]
+           : strcmp(what, ":scatter") == 0 ? &bare[1]
+                                           : NULL;
+}
+
 static unsigned place_of(const void *tensor)
 {
     return (unsigned)((uint64_t)(uintptr_t)tensor * 0x9e3779b97f4a7c15u >> 40) % PENDING;
@@ -88,6 +110,17 @@ static void read_peer(const char *name, const char *group, const char *end, stru
 
 /* ---- noting and taking ---- */
 
+static void put(const void *tensor, const struct torch_group *group)
+{
+    unsigned at = place_of(tensor);
+    const void *there = atomic_exchange(&pending[at].tensor, &busy);
+    if (there == &busy)
+        return;
+    pending[at].several = there == tensor && pending[at].group.group != group->group;
+    pending[at].group = *group;
+    atomic_store_explicit(&pending[at].tensor, tensor, memory_order_release);
+}
+
 void torch_groups_note(const void *function, const char *name)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -102,27 +135,27 @@ void torch_groups_note(const void *function, const char *name)
         value += l->iv_size;
     if (value >= end)
         return;
-    /* what is sent stands just before the group; before that what is received */
-    for (const char *at = value - l->iv_size; at >= first && !tensor; at -= l->iv_size)
+    const void *without = bare_of_operator(name);
+    bool barrier = without == &bare[0];
+    /* What is sent stands just before the group; before that what is received. A barrier's own tensor is none that the range shows, and gone
+     * before another gets its address. */
+    for (const char *at = value - l->iv_size; at >= first && !tensor && !barrier; at -= l->iv_size)
         tensor = tensor_in(at);
     read_peer(name, value, end, &group);
     group.seq = collective_of_group(group.group, group.size, group.rank);
-    if (!tensor)
-        return;
-    unsigned at = place_of(tensor);
-    const void *there = atomic_exchange(&pending[at].tensor, &busy);
-    if (there == &busy)
-        return;
-    pending[at].several = there == tensor && pending[at].group.group != group.group;
-    pending[at].group = group;
-    atomic_store_explicit(&pending[at].tensor, tensor, memory_order_release);
+    if (tensor)
+        put(tensor, &group);
+    if (barrier || (without && value > first && !tensor_in(value - l->iv_size)))
+        put(without, &group);
 }
 
-bool torch_groups_take(const void *function, struct torch_group *out)
+bool torch_groups_take(const void *function, const char *name, struct torch_group *out)
 {
     uint64_t n;
     const char *value = value_inputs(function, &n);
     const void *tensor = n ? tensor_in(value) : NULL;
+    if (!tensor)
+        tensor = bare_of_range(name);
     unsigned at = place_of(tensor);
     if (!tensor || !atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
         return false;

@@ -27,7 +27,7 @@ static inline bool torch_is_transfer(const char *name)
 /* The operator asks for a transfer. function: its at::RecordFunction. torch_is_transfer(name). */
 void torch_groups_note(const void *function, const char *name);
 
-/* The range that sends what was asked for; false: nothing was noted for its tensors, or the version's objects are not known. Once. */
-bool torch_groups_take(const void *function, struct torch_group *out);
+/* The range of this name that sends what was asked for; false: nothing was noted for its tensors, or the version's objects are not known. Once. */
+bool torch_groups_take(const void *function, const char *name, struct torch_group *out);
 
 #endif

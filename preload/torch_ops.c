@@ -376,7 +376,7 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
 {
     uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
     struct torch_group group;
-    bool known = torch_groups_take(function, &group);
+    bool known = torch_groups_take(function, name, &group);
     uint32_t n = torch_shapes(function, shapes, sizeof shapes);
     n = collective_of_shapes(name, shapes, n, known ? &group : NULL, args);
     uint8_t *room = n ? span_data_room(log, span, n) : NULL;

@@ -45,7 +45,7 @@ static void note(const char *name)
 static bool take(const void *tensor, struct torch_group *out)
 {
     add(l->tag_tensor, tensor);
-    bool known = torch_groups_take(make_function(), out);
+    bool known = torch_groups_take(make_function(), "gloo:all_reduce", out);
     n_inputs = 0;
     return known;
 }
@@ -152,7 +152,7 @@ START_TEST(what_is_no_group)
     add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
     note("c10d::barrier"); /* nothing to find it by */
     note("c10d::barrier"); /* no inputs */
-    ck_assert(!torch_groups_take(make_function(), &got));
+    ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
     struct torch_layout older = *l; /* of a version whose groups are not looked at */
     older.ob_slots = TORCH_LAYOUT_ABSENT;
     torch_api.layout = &older;
