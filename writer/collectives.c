@@ -16,7 +16,8 @@ struct kept {
     char *text; /* owned */
 };
 
-static struct kept *table; /* by the low bits of the id's hash */
+static struct kept *table;    /* by the low bits of the id's hash */
+static struct kept *captured; /* the same of spans that made nodes of CUDA graphs, which are launched long after; text NULL: not ended */
 static struct buf scratch;
 
 static bool is_key(const struct json_arg *a, const char *key)
@@ -77,9 +78,20 @@ bool collectives_read(const uint8_t *data, size_t n, struct transfer *out)
     return true;
 }
 
-static struct kept *place_of(uint64_t id)
+static struct kept *place_of(struct kept *in, uint64_t id)
 {
-    return &table[(id * 0x9e3779b97f4a7c15u >> 40) % KEPT];
+    return &in[(id * 0x9e3779b97f4a7c15u >> 40) % KEPT];
+}
+
+void collectives_captured(uint64_t span)
+{
+    if (span && !captured)
+        captured = calloc(KEPT, sizeof *captured);
+    struct kept *k = span && captured ? place_of(captured, span) : NULL;
+    if (!k || k->id == span)
+        return;
+    free(k->text);
+    *k = (struct kept){.id = span};
 }
 
 void collectives_note(const struct record *r)
@@ -98,15 +110,19 @@ void collectives_note(const struct record *r)
     memcpy(text, scratch.data, scratch.len);
     t.args = text;
     t.args_len = scratch.len;
-    struct kept *k = place_of(r->id);
+    struct kept *k = captured ? place_of(captured, r->id) : NULL;
+    if (!k || k->id != r->id)
+        k = place_of(table, r->id);
     free(k->text);
     *k = (struct kept){.id = r->id, .transfer = t, .text = text};
 }
 
 bool collectives_find(uint64_t span, struct transfer *out)
 {
-    const struct kept *k = table && span ? place_of(span) : NULL;
+    const struct kept *k = captured && span ? place_of(captured, span) : NULL;
     if (!k || k->id != span)
+        k = table && span ? place_of(table, span) : NULL;
+    if (!k || k->id != span || !k->text)
         return false;
     *out = k->transfer;
     return true;

@@ -29,6 +29,9 @@ bool collectives_read(const uint8_t *data, size_t n, struct transfer *out);
 /* Takes note of a span that has ended. The newest 16384 are kept. */
 void collectives_note(const struct record *r);
 
+/* A span under way makes nodes of a CUDA graph: what it sends is kept longer, 16384 such spans. 0: nothing. */
+void collectives_captured(uint64_t span);
+
 /* What the span with this id sent; false: it is no collective, has not ended yet, or is too old. out->args is valid until the next
  * collectives_note(). */
 bool collectives_find(uint64_t span, struct transfer *out);

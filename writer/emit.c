@@ -536,6 +536,15 @@ static struct record_node captured_in(struct thread_log *log, uint32_t depth, bo
     return about;
 }
 
+/* The call of a communication library that the thread is in; 0: none. */
+static uint64_t transfer_around(const struct thread_log *log, uint32_t depth)
+{
+    for (uint32_t i = depth; i-- > 0;)
+        if (atomic_load_explicit(&log->spans[i].category, memory_order_relaxed) == CAT_COLLECTIVE)
+            return atomic_load_explicit(&log->spans[i].id, memory_order_relaxed);
+    return 0;
+}
+
 /* Between windows graphs of any size are captured and made, and nobody empties the ring: then only that is told which an operator made, or
  * may come from a node that one made; and the cprof thread is woken in good time. */
 static bool is_told(const struct thread_log *log, bool copy)
@@ -577,7 +586,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     r->data_kind = data_len ? DATA_NODE : DATA_NONE;
     r->flags = 0;
     r->start = r->end = clock_ticks();
-    r->id = 0;
+    r->id = original ? 0 : transfer_around(log, depth);
     r->parent = top ? atomic_load_explicit(&top->id, memory_order_relaxed) : 0;
     r->node.id = node;
     r->node.original = original;

@@ -572,7 +572,8 @@ void join_node(const struct record_owner *owner, const struct record *r)
     struct timeline *t = timeline_of(owner->tid);
     if (t && r->node.original == 0)
         timeline_add_node(t, r->start);
-    struct node_maker maker = {.span = r->parent};
+    struct node_maker maker = {.span = r->parent, .transfer = r->id};
+    collectives_captured(r->id);
     struct text name = record_name(r);
     if (name.len) {
         maker.name = names_keep(name.at, name.len);

@@ -17,7 +17,8 @@ struct captured {
 };
 
 struct node_maker {
-    uint64_t span; /* id; 0 = nothing was recorded then */
+    uint64_t span;     /* id; 0 = nothing was recorded then */
+    uint64_t transfer; /* id of the communication library's call around it; 0 = none */
     const char *name;
     uint32_t name_len;
     const struct captured *work; /* of the innermost counted span around it; NULL: none */

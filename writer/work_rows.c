@@ -62,7 +62,8 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
         link.captured_name_len = maker->name_len;
     }
     struct transfer transfer;
-    if (r->kind == GPU_KERNEL && collectives_find(c->collective, &transfer))
+    uint64_t sent = maker ? maker->transfer : c->collective;
+    if (r->kind == GPU_KERNEL && collectives_find(sent, &transfer))
         link.transfer = &transfer;
     uint32_t device =
         r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
