@@ -244,8 +244,9 @@ def meetings(ranks: List[Times]) -> Iterator[Meeting]:
         for at, one in enumerate(rank.collectives):
             _put(by_key[one.key], index, at)
     world, steps = world_in(ranks), [frozenset(rank.steps) for rank in ranks]
+    parts = has_parts(by_key, world)
     for key, lists in by_key.items():
-        if len(lists) < 2 or of_unknown_members(key, world):
+        if len(lists) < 2 or of_unknown_members(key, world, parts):
             continue
         if len({steps[index] for index in lists}) == 1 and _as_many(lists):
             yield from _matched(key, lists, ranks)
@@ -269,10 +270,15 @@ def world_in(ranks: List[Times]) -> int:
     return max([rank.world for rank in ranks] + [len({rank.rank for rank in ranks})])
 
 
-def of_unknown_members(key: Tuple, world: int) -> bool:
-    """Whether a collective is one of a part of the ranks, and which part is not told: its halves cannot be put together."""
+def has_parts(keys: Iterable[Tuple], world: int) -> bool:
+    """Whether there are collectives of a part of the ranks: then one of which nothing is told may be one, too."""
+    return any(0 < size < world for _, _, size in keys)
+
+
+def of_unknown_members(key: Tuple, world: int, parts: bool) -> bool:
+    """Whether a collective is, or may be, one of a part of the ranks, and which part is not told: its halves cannot be put together."""
     _, members, size = key
-    return not members and 0 < size < world
+    return not members and (0 < size < world or (parts and size == 0))
 
 
 def _matched(key: Tuple, lists: Places, ranks: List[Times]) -> Iterator[Meeting]:

@@ -23,7 +23,7 @@ from array import array
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, note, printable
-from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_other_runs, of_unknown_members, world_in
+from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_other_runs, has_parts, of_unknown_members, world_in
 from cprof.tool.merge import clock_text
 from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
@@ -247,7 +247,8 @@ def run(args: argparse.Namespace) -> int:
     for host, clock in list(moved.items())[1:]:
         note(clock_text(host or "(no host name)", clock))
     world = world_in(traces)
-    apart = sum(1 for one in traces for found in one.collectives if of_unknown_members(found.key, world))
+    parts = has_parts((found.key for one in traces for found in one.collectives), world)
+    apart = sum(1 for one in traces for found in one.collectives if of_unknown_members(found.key, world, parts))
     if apart:
         note(f"{apart:,} collectives are of a part of the ranks, and the traces do not tell of which: waiting in them counts as "
              "own time")
