@@ -290,6 +290,28 @@ static bool read_start(const char *text, int64_t now_s, int64_t *ns)
     return true;
 }
 
+/* Hydra (MPICH) gives its ranks no id of the launch, and what `-genv LD_PRELOAD` says only the ranks have: when their common parent on this
+ * machine began. In clock ticks since the machine's start, so that all of them read the same. False: another parent. */
+static bool hydra_start(int64_t *ns)
+{
+    char path[32], stat[512];
+    unsigned long long ticks = 0;
+    struct timespec now, up;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)getppid());
+    if (!read_file(path, stat, sizeof stat) || !strstr(stat, "(hydra_pmi_proxy)"))
+        return false;
+    const char *end = strrchr(stat, ')');
+    if (sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1 ||
+        clock_gettime(CLOCK_REALTIME, &now) != 0 || clock_gettime(CLOCK_BOOTTIME, &up) != 0)
+        return false;
+    int64_t now_ns = now.tv_sec * SECOND_NS + now.tv_nsec;
+    int64_t tick_ns = SECOND_NS / sysconf(_SC_CLK_TCK);
+    int64_t ago = up.tv_sec * SECOND_NS + up.tv_nsec - (int64_t)ticks * tick_ns;
+    /* to the tick: the two clocks are not read at once */
+    *ns = (now_ns - ago + tick_ns / 2) / tick_ns * tick_ns;
+    return ago >= 0 && ago < now_ns;
+}
+
 void names_capture(void)
 {
     struct timespec now;
@@ -300,6 +322,8 @@ void names_capture(void)
     if (!config_enabled())
         return;
     if (read_start(config_env(START_TIME), now.tv_sec, &inherited) && is_part_of_launch())
+        start_ns = inherited;
+    else if (config_env("PMI_RANK") && is_part_of_launch() && hydra_start(&inherited))
         start_ns = inherited;
     else if (!is_session(program_invocation_short_name))
         export_start();
