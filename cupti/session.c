@@ -245,13 +245,15 @@ static void no_gpu(const char *doing, int result)
              api.path, doing, bind_error(&api, result), result);
 }
 
+#define OTHER_NOTE "another CUPTI client was at work; GPU activity is missing where it was"
+
 static void say_other(bool from_start)
 {
+    writer_gap(OTHER_NOTE, true);
     if (!stood_down) {
         log_warn(
             "another CUPTI client %s; its GPU activity is not recorded by cprof, CUDA calls are",
             from_start ? "is at work in this process" : "begins in this process");
-        writer_note("another CUPTI client was at work; GPU activity is missing where it was");
     }
     stood_down = true;
 }
@@ -351,6 +353,7 @@ static void come_back(void)
     if (settle_in() != CUPTI_OK)
         return;
     set_phase(PHASE_READY);
+    writer_gap(OTHER_NOTE, false);
     if (!came_back)
         log_info("the other CUPTI client is idle; GPU activity is recorded again");
     came_back = true;

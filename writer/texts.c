@@ -7,10 +7,12 @@
 
 #include "writer/buf.h"
 #include "writer/json.h"
+#include "writer/clock.h"
 #include "writer/writer.h"
 
 #define USERS_MAX  64u        /* keys of metadata */
 #define USER_BYTES (1u << 20) /* of keys and values: they are written again with each flush */
+#define GAPS_MAX   64u        /* of more the last ones are one */
 
 struct user {
     struct buf key,
@@ -24,6 +26,11 @@ static unsigned users;
 static size_t user_bytes;
 static struct buf notes_text, user_text, notes_copy;
 static unsigned notes;
+static struct {
+    uint64_t from, until;
+} gaps[GAPS_MAX];
+static unsigned n_gaps;
+static const char *gap_text;
 
 void texts_collect(const char **user_json, const char **notes_json)
 {
@@ -107,4 +114,31 @@ void writer_note(const char *text)
         json_string(&notes_text, text, strlen(text));
     }
     pthread_mutex_unlock(&texts_lock);
+}
+
+void writer_gap(const char *text, bool begins)
+{
+    uint64_t now = clock_ticks();
+    pthread_mutex_lock(&texts_lock);
+    gap_text = text;
+    if (!begins && n_gaps) {
+        gaps[n_gaps - 1].until = now;
+    } else if (begins) {
+        n_gaps += n_gaps < GAPS_MAX;
+        if (!gaps[n_gaps - 1].from)
+            gaps[n_gaps - 1].from = now;
+        gaps[n_gaps - 1].until = UINT64_MAX;
+    }
+    pthread_mutex_unlock(&texts_lock);
+}
+
+const char *texts_gap(uint64_t from, uint64_t to)
+{
+    bool found = false;
+    pthread_mutex_lock(&texts_lock);
+    for (unsigned i = 0; i < n_gaps && !found; i++)
+        found = gaps[i].from < to && from < gaps[i].until;
+    const char *text = found ? gap_text : NULL;
+    pthread_mutex_unlock(&texts_lock);
+    return text;
 }

@@ -3,8 +3,13 @@
 #ifndef WRITER_TEXTS_H
 #define WRITER_TEXTS_H
 
+#include <stdint.h>
+
 /* The metadata as `"key": value,\n` lines and the notes as `"…", "…"`; "" when there are none or memory is short. Valid until the next
  * call. cprof thread. */
 void texts_collect(const char **user_json, const char **notes_json);
+
+/* The text of writer_gap() where one lies between these ticks; else NULL. */
+const char *texts_gap(uint64_t from, uint64_t to);
 
 #endif

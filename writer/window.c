@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "writer/texts.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -501,11 +503,17 @@ static void put_account(struct window *w, const struct window_shared *shared)
     put_losses(b, w);
     buf_printf(b,
                ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "
-               "%llu, \"notes\": [%s]}",
+               "%llu, \"notes\": [%s",
                (double)w->records * shared->record_ns,
                (unsigned long long)(thread_cpu_ns() - w->cpu_before_ns),
                (unsigned long long)(writer_listener_ns() - w->handlers_before_ns),
                (unsigned long long)(w->sink ? w->sink->bytes_written : 0), shared->notes_json);
+    const char *gap = texts_gap(w->start, end);
+    if (gap) {
+        buf_puts(b, *shared->notes_json ? ", " : "");
+        json_string(b, gap, strlen(gap));
+    }
+    buf_puts(b, "]}");
 }
 
 /* Read again for each trailer, because programs rename themselves; between flushes it stands still. */

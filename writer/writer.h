@@ -438,4 +438,8 @@ char *writer_quote(const char *text);
  * are off …). Copied, at most 16. Any thread; takes a lock. */
 void writer_note(const char *text);
 
+/* Something that a note tells of begins, or is over: the note stands in the traces of windows that it falls into, and in no others. Always with
+ * the same text, which stays. Any thread. */
+void writer_gap(const char *text, bool begins);
+
 #endif
