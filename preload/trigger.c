@@ -155,7 +155,7 @@ static void open_and_say(const struct trigger_request *request, const char *who)
     char answer[160];
     int64_t step;
     if (trigger_window(request, answer, sizeof answer, &step))
-        log_info("%s: a window %s", who, answer);
+        log_info("%s: a window %s%s", who, strncmp(answer, "open ", 5) == 0 ? "is " : "", answer);
     else
         log_warn("%s: no window: %s", who, answer);
 }
