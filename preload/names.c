@@ -301,7 +301,9 @@ static bool hydra_start(int64_t *ns)
     if (!read_file(path, stat, sizeof stat) || !strstr(stat, "(hydra_pmi_proxy)"))
         return false;
     const char *end = strrchr(stat, ')');
-    if (sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1 ||
+    if (sscanf(end + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &ticks) != 1 ||
         clock_gettime(CLOCK_REALTIME, &now) != 0 || clock_gettime(CLOCK_BOOTTIME, &up) != 0)
         return false;
     int64_t now_ns = now.tv_sec * SECOND_NS + now.tv_nsec;

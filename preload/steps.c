@@ -668,7 +668,8 @@ static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
     if (!running || writer_is_off())
         return STEPS_REFUSED;
     bool records = atomic_load(&action) >= (int)ACTION_ACTIVE || demands_cover(&demands, next);
-    if (!timed && records && from <= next && steps > 0) /* goes on for as long as this one asks for; without room as it is */
+    if (!timed && records && from <= next &&
+        steps > 0) /* goes on for as long as this one asks for; without room as it is */
         demands_add(&demands, next, steps);
     if (timed || (records && from <= next))
         return STEPS_RECORDING;

@@ -36,7 +36,7 @@ static const void *bare_of_operator(const char *name)
 static const void *bare_of_range(const char *name)
 {
     const char *what = strchr(name, ':');
-    return !what                          ? NULL
+    return !what                           ? NULL
            : strcmp(what, ":barrier") == 0 ? &bare[0]
            : strcmp(what, ":scatter") == 0 ? &bare[1]
                                            : NULL;
