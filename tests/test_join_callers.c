@@ -114,6 +114,105 @@ START_TEST(the_spans_around_a_launch)
 }
 END_TEST
 
+static _Atomic int moment; /* 1: CUPTI is being flushed; 2: the operator has ended meanwhile */
+
+static void wait_for(int what)
+{
+    while (atomic_load(&moment) != what)
+        session_sleep(1);
+}
+
+static void flush_takes_a_while(void)
+{
+    atomic_store(&moment, 1);
+    wait_for(2);
+}
+
+/* Rings are drained, then CUPTI is flushed: an operator that ends in between is neither among those that have ended nor open. _i: a range
+ * is between it and the launch, and was drained. */
+START_TEST(an_operator_that_ends_while_cupti_is_flushed)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    span_open(thread_log_get(), &moment, CAT_CPU_OP, "operator", 8);
+    if (_i)
+        span_open(thread_log_get(), &chains, CAT_USER_ANNOTATION, "range", 5);
+    struct happened h = fake_gpu_work();
+    if (_i)
+        span_close(thread_log_get(), &chains);
+    session_span("later"); /* all that ended before it is known */
+    session_sleep(100);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 5, h, 0, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record("the_kernel", 5, h.end + 10);
+    fake_gpu_deliver(&work);
+    atomic_store(&fake_gpu.meanwhile, flush_takes_a_while);
+    wait_for(1);
+    fake_gpu_deliver(&call);
+    span_close(thread_log_get(), &moment);
+    atomic_store(&moment, 2);
+    session_sleep(100);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    double wanted = trace_number(trace_event(&t, 'X', "\"operator\""), "External id");
+    ck_assert(wanted > 0);
+    const char *row = trace_event(&t, 'X', "\"cudaLaunchKernel\"");
+    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
+    row = trace_event(&t, 'X', "\"the_kernel\"");
+    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* A graph that NCCL was captured into: each launch sends again. */
+START_TEST(a_transfer_in_a_graph)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct thread_log *log = thread_log_get();
+    say_what_is_sent(span_open(log, &moment, CAT_COLLECTIVE, "ncclAllReduce", 13));
+    span_open(log, &chains, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
+    struct happened h = fake_gpu_work();
+    emit_graph_node(log, 100, 0, true);
+    span_close(log, &chains);
+    span_close(log, &moment);
+    span_open(log, &chains, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
+    emit_graph_node(log, 101, 0, true); /* a kernel of another's */
+    span_close(log, &chains);
+    emit_graph_node(log, 200, 100, true); /* instantiated */
+    emit_graph_node(log, 201, 101, true);
+    struct gpu_record captured = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    fake_gpu_deliver(&captured);
+    for (unsigned launch = 2; launch < 4; launch++) {
+        h = fake_gpu_hooked("cudaGraphLaunch", CAT_CUDA_RUNTIME);
+        struct gpu_record call =
+            fake_gpu_call_record("cudaGraphLaunch", launch, h, 0, EFFECT_GRAPH);
+        fake_gpu_deliver(&call);
+        for (unsigned node = 200; node < 202; node++) {
+            struct gpu_record work = fake_gpu_kernel_record(node == 200 ? "sends" : "computes",
+                                                            launch, h.end + (node - 199) * 30000);
+            work.graph = 9;
+            work.node = node;
+            fake_gpu_deliver(&work);
+        }
+        session_sleep(50);
+    }
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "sends"), 2);
+    ck_assert_uint_eq(trace_named(&t, 'X', "computes"), 2);
+    unsigned told = 0; /* on the call and on both kernels */
+    for (const char *at = t.text; (at = strstr(at, "\"Collective name\": \"allreduce\"")); at++)
+        told++;
+    ck_assert_uint_eq(told, 3);
+    ck_assert_ptr_nonnull(
+        strstr(trace_event(&t, 'X', "\"sends\""), "\"Collective name\": \"allreduce\""));
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_join_callers(void)
 {
     Suite *s = suite_create("join_callers");
@@ -121,6 +220,8 @@ Suite *suite_join_callers(void)
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, the_spans_around_a_launch, 0, (int)(sizeof chains / sizeof *chains));
+    tcase_add_loop_test(c, an_operator_that_ends_while_cupti_is_flushed, 0, 2);
+    tcase_add_test(c, a_transfer_in_a_graph);
     suite_add_tcase(s, c);
     return s;
 }

@@ -127,6 +127,26 @@ START_TEST(of_several_tensors_the_one_that_is_sent)
 }
 END_TEST
 
+/* A barrier's own tensor is none that its range shows; it is gone before another one gets its address. */
+START_TEST(ranges_without_tensors)
+{
+    void *own = TENSOR(FLOAT, 1), *world = group(1, 4), *half = group(0, 2);
+    struct torch_group got;
+    add(l->tag_tensor, own);
+    add(l->tag_object, around(half, 1, l->tag_capsule));
+    note("c10d::barrier");
+    ck_assert(!take(own, &got));
+    ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
+    ck_assert(!torch_groups_take(make_function(), "gloo:scatter", &got));
+    ck_assert(torch_groups_take(make_function(), "gloo:barrier", &got));
+    ck_assert_ptr_eq(got.group, half);
+    ck_assert(!torch_groups_take(make_function(), "gloo:barrier", &got)); /* once */
+    ask(own, world);
+    ck_assert(take(own, &got));
+    ck_assert_ptr_eq(got.group, world);
+}
+END_TEST
+
 START_TEST(what_is_no_group)
 {
     void *sent = TENSOR(FLOAT, 10);
@@ -231,6 +251,7 @@ Suite *suite_torch_groups(void)
     tcase_add_test(all, a_range_takes_what_its_operator_noted);
     tcase_add_test(all, a_tensor_that_is_sent_in_two_groups_has_none);
     tcase_add_test(all, of_several_tensors_the_one_that_is_sent);
+    tcase_add_test(all, ranges_without_tensors);
     tcase_add_test(all, what_is_no_group);
     tcase_add_test(all, another_group_begins_anew);
     tcase_add_test(all, what_a_range_says);
