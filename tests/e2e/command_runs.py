@@ -53,6 +53,10 @@ def refused(done, *texts):
     assert all(text in lines[0] for text in texts), lines[0]
 
 
+ALLREDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+MS = 1000  # in microseconds
+
+
 class Rank:
     """A trace of one rank, to be written; times in microseconds from a moment that all ranks know. As cprof writes it, an
     event in each line and three decimals, or as some JSON."""

@@ -18,12 +18,9 @@ import pytest
 import gpu_runs
 import perfetto
 import support
-from command_runs import BASE_NS, FIRST_US, PACKAGE, Rank, command, cprof, environment, refused
+from command_runs import ALLREDUCE, BASE_NS, FIRST_US, MS, PACKAGE, Rank, command, cprof, environment, refused
 from cprof.tool import collectives, lines, main, merge
 from torch_runs import LOOPBACK, SCRIPTS, TORCHRUN, needs_torch_2, skip_without_torchrun
-
-ALLREDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-MS = 1000
 
 
 @pytest.fixture(params=["as cprof writes", "any JSON"])
@@ -490,26 +487,6 @@ def test_events_of_a_step_are_of_one_rank(tmp_path):
     refused(cprof("events", "--step", 4, tmp_path / "merged.json"), "merged.json: is merged of several ranks")
     done = cprof("events", "--name", "gemm", tmp_path / "merged.json")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 12
-
-
-@pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),
-                                          ({"Group size": 2, "Process Group Ranks": "mine"}, 3_000_000)])
-def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):
-    """Rank 1 is late for rank 0, rank 3 for rank 2. Where the traces do not say who is in a group nothing is made up."""
-    for rank in range(4):
-        one, late = Rank(rank, world=4), 3000 * (rank % 2)
-        args = dict({"Collective name": "allreduce"}, **more)
-        if "Process Group Ranks" in more:
-            args["Process Group Ranks"] = str([0, 1] if rank < 2 else [2, 3])
-            late += 1000 * (rank > 1)
-        one.step(1, 0, 12 * MS)
-        one.kernel(ALLREDUCE, 4000 + late, 6000 - late, **args)
-        one.write(tmp_path)
-    done = cprof("ranks", "--json", tmp_path)
-    cells = json.loads(done.stdout)["steps"]["1"]
-    assert [cells[str(rank)]["waited_ns"] for rank in range(4)] == [waited, 0, waited, 0]
-    said = cprof("ranks", tmp_path).stderr
-    assert ("4 collectives are of a part of the ranks" in said) == (waited == 0)
 
 
 def test_a_rank_that_lacks_a_step(tmp_path):

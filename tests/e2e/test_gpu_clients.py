@@ -123,6 +123,11 @@ def test_in_turns(tmp_path, clock):
         assert lost(trace) == {}
         for step, kernels in kernels_by_step(trace).items():
             assert kernels == (0 if step in session_steps else LAUNCHES), (path.name, kernels_by_step(trace))
+        steps = kernels_by_step(trace)
+        if session_steps & set(steps):
+            assert trace["cprof"]["notes"] == [NOTE]
+        elif not session_steps & {min(steps) - 1, max(steps) + 1}:  # beside a window, its end or beginning may lie in it
+            assert trace["cprof"]["notes"] == []
         assert set(calls_by_step(trace).values()) == {LAUNCHES}, (path.name, calls_by_step(trace))
 
 

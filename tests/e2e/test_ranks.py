@@ -110,6 +110,31 @@ def test_launcher_environments(launcher, tmp_path):
     assert {key: one.info[key] for key in info} == info and one.account["rank_from"] == launcher
 
 
+PROXY = """#!/bin/sh
+# as MPICH's of this name: it has no library itself, and the ranks get no id of their launch; they begin in different seconds
+for rank in 0 1; do
+    LD_PRELOAD="$LIBRARY" PMI_RANK=$rank PMI_SIZE=2 "$@" &
+    sleep 1.1
+done
+wait
+"""
+
+
+def test_ranks_of_mpich_share_a_run_name(tmp_path):
+    """Those of one launch the same, of another one another."""
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.write_text(PROXY)
+    proxy.chmod(0o700)
+    (tmp_path / "runs").mkdir()
+    for launch in (1, 2):
+        done = support.run([str(proxy), *support.python(STEPS)], TEMPLATE, cwd=tmp_path / "runs", preload=False,
+                           env={"LIBRARY": str(support.LIBRARY), "PMI_JOBID": ""}, **CYCLES)
+        assert done.rc == 0 and done.complaints == [], done.err
+        folders = sorted((tmp_path / "runs").iterdir())
+        assert len(folders) == launch
+        assert sorted(p.name for p in support.files(folders[-1] / "torch_traces")) == [f"rank{rank}.{n}.pt.trace.json" for rank in (0, 1) for n in (4, 8)]
+
+
 def test_spawned_ranks(tmp_path):
     """Children of torch.multiprocessing.spawn that set RANK in their own environment, after their first tensors."""
     done = run("spawned.py", tmp_path, WARMUP=1, ACTIVE=2, REPEAT=2)

@@ -195,6 +195,21 @@ def test_while_a_window_is_open(tmp_path):
         assert ends[0] == ends[1] and len(step_numbers(load(ends[0][0].removeprefix("trace ")))) == 30
 
 
+def test_a_longer_one_while_a_window_is_open(tmp_path):
+    """What it asks for is recorded whole, in the same trace."""
+    with loop(tmp_path, "socket") as p:
+        wait_socket(p.process.pid)
+        one = Client(p.process.pid, "window steps=30")
+        first = int(re.match(r"opens step=(\d+)", one.line()).group(1))
+        wait_until(lambda: int(re.search(r" step=(\d+)", ask(p.process.pid, "status")[0]).group(1)) > first + 2, "the window")
+        two = Client(p.process.pid, "window steps=100")
+        at = int(re.match(r"open step=(\d+)", two.line()).group(1))
+        ends = one.rest(), two.rest()
+        assert ends[0] == ends[1]
+        steps = step_numbers(load(ends[0][0].removeprefix("trace ")))
+        assert steps[0] == first and at + 100 - 2 <= steps[-1] <= at + 100 + 3
+
+
 def test_bad_requests_and_clients_that_leave(tmp_path):
     with loop(tmp_path, "socket") as p:
         pid = p.process.pid
