@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "writer/buf.h"
-#include "writer/json.h"
 #include "writer/clock.h"
+#include "writer/json.h"
 #include "writer/writer.h"
 
 #define USERS_MAX  64u        /* keys of metadata */

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "writer/texts.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include "writer/open_copy.h"
 #include "writer/path.h"
 #include "writer/report.h"
+#include "writer/texts.h"
 #include "writer/thread_names.h"
 #include "writer/top.h"
 #include "writer/memory_owners.h"
