@@ -14,9 +14,10 @@
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 
-/* ---- a slow disk ---- */
+/* ---- a slow disk ----
+ * What is faster than it and what is not is known at full speed only: with a sanitizer these tests, which are of one thread, say nothing. */
 
-#define WRITE_US (alloc_is_ours ? 40000 : 200000) /* with a sanitizer all is slower */
+#define WRITE_US 40000
 
 static _Atomic bool slow;
 static _Atomic long most_kb;
@@ -93,13 +94,14 @@ static void check_limit(long before_kb, long most)
 {
     ck_assert_uint_eq(capture_lines(capture_stderr(), "wait to be written"), 1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), " events, at least "), 1);
-    if (alloc_is_ours)
-        ck_assert_int_lt(atomic_load(&most_kb) - before_kb, most);
+    ck_assert_int_lt(atomic_load(&most_kb) - before_kb, most);
 }
 
 /* Large ones and small ones, whose memory is what each takes whatever is in it; plain and gzip. */
 START_TEST(windows_that_wait_have_a_limit)
 {
+    if (!alloc_is_ours)
+        return;
     static const struct {
         unsigned steps, spans, pace_us;
         bool gzip;
@@ -126,6 +128,8 @@ END_TEST
 /* Each epoch, of one step, is a window: where one is left out the next one begins with its epoch. */
 START_TEST(epochs_begin_anew)
 {
+    if (!alloc_is_ours)
+        return;
     enum { EPOCHS = 400, AFTER = 20 };
     session_prepare();
     long before_kb = own_kb();
@@ -159,6 +163,8 @@ END_TEST
 /* Parts of a program without steps. */
 START_TEST(regions_are_left_out)
 {
+    if (!alloc_is_ours)
+        return;
     enum { REGIONS = 1000 };
     session_prepare();
     long before_kb = own_kb();
@@ -308,6 +314,9 @@ END_TEST
 Suite *suite_backlog(void)
 {
     Suite *suite = suite_create("backlog");
+    if (!alloc_is_ours)
+        puts("backlog: three tests skipped with a sanitizer or valgrind, which are too slow to be "
+             "ahead of a slow disk");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, session_teardown);
     tcase_set_timeout(all, 120);
