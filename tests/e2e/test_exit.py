@@ -220,7 +220,7 @@ def test_deadline_in_the_middle_of_a_write(tmp_path):
     """Each call for a file takes 20 ms longer. What is on disk opens all the same: a write that is under way is waited for, none is begun."""
     before = f"{LIBRARY}:{program('libfaults.so')[0]}"
     code = "step()\nfor i in range(9): mark(b'early')\ntime.sleep(1)\nfor i in range(9000): mark(b'late')"
-    for ms in range(200, 280, 10):
+    for ms in range(200, 280, 16):
         result = run(["env", f"LD_PRELOAD={before}", "FAULT_DELAY_US=20000", *python(code)], tmp_path / str(ms), preload=False,
                      WARMUP=0, ACTIVE=9, DRAIN_DEADLINE_MS=ms, USE_GZIP=0)
         assert result.rc == 0 and len(result.complaints) == 1 and "what is on disk opens as it is" in result.complaints[0], result.err
