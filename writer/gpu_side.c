@@ -7,7 +7,8 @@
 #include "writer/events.h"
 #include "writer/timeline.h"
 
-#define FLUSH_NS   250000000u /* while nothing waits: what a kill -9 costs at most */
+#define FLUSH_NS                                                                                   \
+    250000000u /* while nothing waits: what a kill costs, of buffers that CUPTI gives back */
 #define DRAIN_NS   15000000u  /* while a closed window waits */
 #define MANY_CALLS 20000u     /* hooked calls that wait for CUPTI's record */
 #define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
