@@ -22,8 +22,9 @@
 /* One communicator of NCCL, or of MPI for its sequence numbers. */
 struct communicator {
     _Atomic(const void *) handle; /* NULL: free; any thread takes and gives back */
-    _Atomic uint64_t seq;         /* transfers begun on it */
-    _Atomic int size, rank;       /* 0 and -1 while unknown; relaxed */
+    /* begun on it: what all its ranks take part in, and what goes from one to another, of which each rank has begun as many as it likes */
+    _Atomic uint64_t seq, between;
+    _Atomic int size, rank; /* 0 and -1 while unknown; relaxed */
 };
 
 /* What a transfer moves, once its communicator is known. */
@@ -52,6 +53,12 @@ static const struct resolve_library libraries[FAMILY_COUNT] = {
     [FAMILY_NCCL] = {NULL, {"libnccl.so.2"}, "libnccl"},
     [FAMILY_MPI] = {NULL, {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"}, "libmpi"},
 };
+
+static uint64_t number_of(struct communicator *c, enum collective_peer peer_is)
+{
+    bool between = peer_is == PEER_TO || peer_is == PEER_FROM;
+    return atomic_fetch_add_explicit(between ? &c->between : &c->seq, 1, memory_order_relaxed);
+}
 
 /* What is collected between the outermost ncclGroupStart() and its end. */
 static __thread struct {
@@ -181,6 +188,7 @@ static struct communicator *communicator_of(const void *handle)
         const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
             atomic_store_explicit(&place->seq, 0, memory_order_relaxed);
+            atomic_store_explicit(&place->between, 0, memory_order_relaxed);
             return place;
         }
         c = there == handle ? place : NULL; /* another thread made it meanwhile */
@@ -566,7 +574,7 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
             /* Transfers are numbered whether or not they are recorded: ranks that record other steps have the same numbers. */
             struct communicator *c =
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
-            uint64_t number = c ? atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed) : 0;
+            uint64_t number = c ? number_of(c, (enum collective_peer)what->peer_is) : 0;
             if (gate_open(GATE_SPANS))
                 open_span(call, id, what, c, number, caller);
         }
@@ -644,20 +652,22 @@ bool collective_is_range(const char *name)
            strncmp(name, "ucc:", 4) == 0;
 }
 
-uint64_t collective_of_group(const void *handle, int size, int rank)
+uint64_t collective_of_group(const void *handle, int size, int rank, enum collective_peer peer_is)
 {
     struct communicator *c = communicator_of(handle);
     if (!c)
         return 0;
     int known = atomic_load_explicit(&c->size, memory_order_relaxed);
     if (known != size || atomic_load_explicit(&c->rank, memory_order_relaxed) != rank) {
-        if (known > 0) /* another group got its address: nothing says when one goes */
+        if (known > 0) { /* another group got its address: nothing says when one goes */
             atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
+            atomic_store_explicit(&c->between, 0, memory_order_relaxed);
+        }
         identity_communicator(rank, size, "torch.distributed");
         atomic_store_explicit(&c->rank, rank, memory_order_relaxed);
         atomic_store_explicit(&c->size, size, memory_order_relaxed);
     }
-    return atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed);
+    return number_of(c, peer_is);
 }
 
 /* What comes out of torch's transfers for what goes in: as many elements, as many for each rank, none or what only the other ranks know; of

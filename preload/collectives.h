@@ -84,9 +84,10 @@ bool collective_is_range(const char *name);
 #define COLLECTIVE_SHAPES 512u
 #define COLLECTIVE_ARGS   (1536u + COLLECTIVE_SHAPES)
 
-/* How many transfers were asked for in torch's process group before this one; of one that finds no room 0. Tells the identity of a group that
- * is seen for the first time (identity_communicator()). */
-uint64_t collective_of_group(const void *handle, int size, int rank);
+/* How many transfers were asked for in torch's process group before this one, of collectives or, of one with PEER_TO or PEER_FROM, of those
+ * between two ranks, as torch counts NCCL's; of one that finds no room 0. Tells the identity of a group that is seen for the first time
+ * (identity_communicator()). */
+uint64_t collective_of_group(const void *handle, int size, int rank, enum collective_peer peer_is);
 
 struct torch_group;
 struct torch_comms;

@@ -87,13 +87,19 @@ static bool group_in(const void *value, struct torch_group *out)
     return out->size > 0 && out->size <= LARGEST && out->rank >= 0 && out->rank < out->size;
 }
 
+#define NOWHERE 0 /* whoever sends first */
+
 /* Operators with a peer: where it stands behind the group (torch/csrc/distributed/c10d/Ops.cpp). */
 static const struct {
     char name[24];
     uint8_t behind, is;
-} peers[] = {{"c10d::broadcast_", 1, PEER_ROOT}, {"c10d::reduce_", 2, PEER_ROOT},
-             {"c10d::gather_", 1, PEER_ROOT},    {"c10d::scatter_", 1, PEER_ROOT},
-             {"c10d::send", 1, PEER_TO},         {"c10d::recv_", 1, PEER_FROM}};
+} peers[] = {{"c10d::broadcast_", 1, PEER_ROOT},
+             {"c10d::reduce_", 2, PEER_ROOT},
+             {"c10d::gather_", 1, PEER_ROOT},
+             {"c10d::scatter_", 1, PEER_ROOT},
+             {"c10d::send", 1, PEER_TO},
+             {"c10d::recv_", 1, PEER_FROM},
+             {"c10d::recv_any_source_", NOWHERE, PEER_FROM}};
 
 static void read_peer(const char *name, const char *group, const char *end, struct torch_group *out)
 {
@@ -101,10 +107,11 @@ static void read_peer(const char *name, const char *group, const char *end, stru
     out->peer = -1;
     for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
         const char *value = group + peers[i].behind * (size_t)l->iv_size;
-        if (strcmp(name, peers[i].name) != 0 || value >= end || value_tag(value) != l->tag_int)
+        if (strcmp(name, peers[i].name) != 0)
             continue;
         out->peer_is = peers[i].is;
-        out->peer = (int32_t)value_word(value, l->iv_payload);
+        if (peers[i].behind != NOWHERE && value < end && value_tag(value) == l->tag_int)
+            out->peer = (int32_t)value_word(value, l->iv_payload);
     }
 }
 
@@ -142,7 +149,7 @@ void torch_groups_note(const void *function, const char *name)
     for (const char *at = value - l->iv_size; at >= first && !tensor && !barrier; at -= l->iv_size)
         tensor = tensor_in(at);
     read_peer(name, value, end, &group);
-    group.seq = collective_of_group(group.group, group.size, group.rank);
+    group.seq = collective_of_group(group.group, group.size, group.rank, group.peer_is);
     if (tensor)
         put(tensor, &group);
     if (barrier || (without && value > first && !tensor_in(value - l->iv_size)))

@@ -15,7 +15,7 @@ struct torch_group {
     int32_t size, rank;
     int32_t peer;    /* in the group; -1 = none */
     uint8_t peer_is; /* enum collective_peer */
-    uint64_t seq;    /* transfers that were asked for in this group before */
+    uint64_t seq;    /* of collective_of_group() */
 };
 
 /* Whether the operator may have a group. */

@@ -81,6 +81,25 @@ START_TEST(a_range_takes_what_its_operator_noted)
 }
 END_TEST
 
+/* The word behind the group is the tag; it is of two ranks although it names none. */
+START_TEST(whoever_sends_first)
+{
+    void *received = TENSOR(FLOAT, 10), *world = group(1, 4);
+    struct torch_group got;
+    for (uint64_t i = 0; i < 2; i++) {
+        add(l->tag_generic_list, list_of(l->tag_tensor, received));
+        add(l->tag_object, around(world, 1, l->tag_capsule));
+        add(l->tag_int, (void *)7);
+        note("c10d::recv_any_source_");
+        ck_assert(take(received, &got));
+        ck_assert_int_eq(got.peer, -1);
+        ck_assert_int_eq(got.peer_is, PEER_FROM);
+        ck_assert_uint_eq(got.seq, i);
+    }
+    ck_assert_uint_eq(collective_of_group(world, 4, 1, PEER_NONE), 0);
+}
+END_TEST
+
 static void ask(void *tensor, void *of)
 {
     add(l->tag_generic_list, list_of(l->tag_tensor, tensor));
@@ -202,13 +221,28 @@ static const char *told(const char *range, const struct torch_group *of)
 START_TEST(another_group_begins_anew)
 {
     static const char first, second;
-    ck_assert_uint_eq(collective_of_group(&first, 4, 1), 0);
-    ck_assert_uint_eq(collective_of_group(&second, 4, 1), 0);
-    ck_assert_uint_eq(collective_of_group(&first, 4, 1), 1);
-    ck_assert_uint_eq(collective_of_group(&first, 2, 1), 0); /* at the address of one that went */
-    ck_assert_uint_eq(collective_of_group(&first, 2, 1), 1);
-    ck_assert_uint_eq(collective_of_group(&first, 2, 0), 0);
-    ck_assert_uint_eq(collective_of_group(&second, 4, 1), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE),
+                      0); /* at the address of one that went */
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 2, 0, PEER_ROOT), 0);
+    ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 1);
+}
+END_TEST
+
+/* Only two of a group's ranks take part in what goes from one to another: it moves no number of what all do. */
+START_TEST(sends_are_counted_apart)
+{
+    static const char group;
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 0);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_FROM), 1);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_ROOT), 1);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 2);
+    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_TO), 0); /* another at its address */
+    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_NONE), 0);
 }
 END_TEST
 
@@ -249,11 +283,13 @@ Suite *suite_torch_groups(void)
     tcase_add_checked_fixture(all, start, NULL);
     tcase_add_test(all, names);
     tcase_add_test(all, a_range_takes_what_its_operator_noted);
+    tcase_add_test(all, whoever_sends_first);
     tcase_add_test(all, a_tensor_that_is_sent_in_two_groups_has_none);
     tcase_add_test(all, of_several_tensors_the_one_that_is_sent);
     tcase_add_test(all, ranges_without_tensors);
     tcase_add_test(all, what_is_no_group);
     tcase_add_test(all, another_group_begins_anew);
+    tcase_add_test(all, sends_are_counted_apart);
     tcase_add_test(all, what_a_range_says);
     suite_add_tcase(suite, all);
     return suite;
