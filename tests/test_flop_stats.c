@@ -293,6 +293,7 @@ START_TEST(a_library_call_is_its_kernels_devices)
     session_close("cublasSgemm"); /* no kernel */
     struct trace t = finish();
     ck_assert(trace_number(account(&t, "CUDA:3"), "flops") == 5000);
+    ck_assert(trace_number(account(&t, "CUDA:3"), "bytes") == 500);
     ck_assert_ptr_null(account(&t, "CUDA:0"));
     ck_assert(trace_number(account(&t, "\"unknown\""), "not_placed") == 70);
     ck_assert_uint_eq(trace_named(&t, 'C', "MFU % CUDA:3"), 0); /* no peak is known */

@@ -292,12 +292,12 @@ void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t devic
 }
 
 void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
-                       uint64_t flops)
+                       uint64_t flops, uint64_t bytes)
 {
     if (!s || device >= GPUS || device_of(where) != NOWHERE)
         return;
     s->not_placed -= flops < s->not_placed ? flops : s->not_placed;
-    add_flops(s, ns, 1 + device, where, flops, 0);
+    add_flops(s, ns, 1 + device, where, flops, bytes);
 }
 
 void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,

@@ -32,7 +32,7 @@ void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t devic
 
 /* The device of a library call that began at ns is known now, from its kernel. where: its EXTRA_DTYPE. */
 void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
-                       uint64_t flops);
+                       uint64_t flops, uint64_t bytes);
 
 /* A graph launched at ns did again what was captured into it. */
 void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,

@@ -41,8 +41,11 @@ static struct share *enter(const struct note *n)
 {
     struct share *s = place_of(n->id);
     if (s && s->span != n->id)
-        *s =
-            (struct share){.span = n->id, .outermost = n->id, .flops = n->flops, .where = n->where};
+        *s = (struct share){.span = n->id,
+                            .outermost = n->id,
+                            .flops = n->flops,
+                            .bytes = n->bytes,
+                            .where = n->where};
     return s;
 }
 

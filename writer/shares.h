@@ -16,7 +16,7 @@ struct share {
     uint64_t span; /* id */
     /* id of the counted span that this is a part of, or its own: what totals are made of */
     uint64_t outermost;
-    uint64_t flops;
+    uint64_t flops, bytes;
     uint32_t where;    /* EXTRA_DTYPE */
     uint16_t launches; /* of kernels */
     bool placed;       /* its first kernel has told its device */

@@ -127,6 +127,14 @@ struct note *timeline_oldest(struct timeline *t)
     return n && n->state == NOTE_CALL && grow(t) ? NULL : n;
 }
 
+static void count(struct note *n, uint64_t where, uint64_t flops, uint64_t bytes)
+{
+    const uint64_t most = (1ull << 40) - 1;
+    n->where = (uint32_t)where;
+    n->flops = flops;
+    n->bytes = bytes < most ? bytes : most;
+}
+
 struct note *timeline_add(struct timeline *t, const struct record *r)
 {
     struct note *n = note_at(t, t->ended);
@@ -142,10 +150,9 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
         .category = r->category,
         .state = NOTE_SPAN,
         .flags = r->flags};
-    if (r->extras & 1u << EXTRA_FLOPS) {
-        n->where = (uint32_t)record_extra(r, EXTRA_DTYPE, 0);
-        n->flops = record_extra(r, EXTRA_FLOPS, 0);
-    }
+    if (r->extras & 1u << EXTRA_FLOPS)
+        count(n, record_extra(r, EXTRA_DTYPE, 0), record_extra(r, EXTRA_FLOPS, 0),
+              record_extra(r, EXTRA_BYTES, 0));
     remember(t, t->ended);
     t->ended++;
     return n;
@@ -191,10 +198,8 @@ static bool open_span_where(struct timeline *t, bool (*wanted)(const struct open
                              .category = span.category,
                              .state = NOTE_SPAN,
                              .flags = span.flags};
-        if (span.extras & 1u << EXTRA_FLOPS) {
-            out->where = (uint32_t)span.extra[EXTRA_DTYPE];
-            out->flops = span.extra[EXTRA_FLOPS];
-        }
+        if (span.extras & 1u << EXTRA_FLOPS)
+            count(out, span.extra[EXTRA_DTYPE], span.extra[EXTRA_FLOPS], span.extra[EXTRA_BYTES]);
         if (span.category != CAT_CPU_OP) {
             struct text name = open_copy_name(&span);
             out->name = names_keep(name.at, name.len);

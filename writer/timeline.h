@@ -29,13 +29,13 @@ struct note {
     uint32_t name_len;
     /* the innermost user's range at or above it (ranges.h); RANGE_UNKNOWN before anyone asked */
     uint32_t range;
-    uint32_t stack;   /* id of its stack, 0 = none */
-    uint8_t category; /* enum category */
-    uint8_t state;    /* enum note_state */
-    uint8_t flags;    /* enum record_flags */
-    uint8_t pad;
+    uint32_t stack; /* id of its stack, 0 = none */
     uint32_t where; /* EXTRA_DTYPE of a span with a FLOP count; 0: it has none */
     uint64_t flops;
+    uint64_t bytes : 40;   /* that the count says are moved; a terabyte at most */
+    uint64_t category : 8; /* enum category */
+    uint64_t state : 8;    /* enum note_state */
+    uint64_t flags : 8;    /* enum record_flags */
 };
 
 /* graph nodes whose time is remembered, per thread that makes any: as many as launches may be captured while CUPTI keeps a buffer; 1 MB, of

@@ -47,7 +47,7 @@ static void count_kernel(const struct join_windows *in, struct window *w, const 
     if (maker && maker->all)
         flop_stats_replayed(stats, launched, r->device, maker->all);
     if (share)
-        flop_stats_placed(stats, launched, r->device, share->where, share->flops);
+        flop_stats_placed(stats, launched, r->device, share->where, share->flops, share->bytes);
 }
 
 void work_row(const struct join_windows *in, struct window *w, struct call *c,
