@@ -57,10 +57,10 @@ def launch_rows(folder):
     many = [str(BUILD / "gpu/many"), "--mark", "1", "--threads", "8", "--streams", "4", "--launches", "25000", "--ns", "320000"]
     lost = set()
 
-    def once(preload, more=None, **settings):
+    def once(preload, more=None, settle=0, **settings):
         env = environment(preload, FOLDER=fresh(folder), **settings)
         env.update({"LD_LIBRARY_PATH": str(BUILD / "sim"), **(more or {})})
-        done = subprocess.run(many, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run([*many, "--settle", str(settle)], env=env, capture_output=True, text=True, check=True)
         if preload:
             lost.update(re.findall(r"([\d,]+) lost", done.stderr))
         return values("\n".join(line for line in done.stderr.splitlines() if line.startswith("launch_cpu")))["launch_cpu"]
@@ -68,7 +68,8 @@ def launch_rows(folder):
     def round_of_all():
         cost = {"none": once(False),
                 "other": once(False, {"CUDA_INJECTION64_PATH": str(BUILD / "e2e/libothertool.so"), "OTHER_TOOL": "cupti", "OTHER_KINDS": ",".join(kinds)}),
-                "idle": once(True, SKIP_FIRST=100), "recording": once(True, SCHEDULE_SCOPE="none")}
+                # what is on for the step before the first mark goes off a second after it (ASKED_MS of cupti/session.c)
+                "idle": once(True, settle=1600, SKIP_FIRST=100), "recording": once(True, SCHEDULE_SCOPE="none")}
         return {key: value - cost["none"] for key, value in cost.items() if key != "none"} | {"none": cost["none"]}
 
     # Eight threads and the simulated GPU share the machine's cores, and one run is luckier than another: what is added within a round, and

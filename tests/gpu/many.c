@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many launches: --threads T, each with --streams S, --launches N per thread, kernels of --ns each, --devices D in
- * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch, --rounds R: all of that so
- * often, each time by new threads. On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
+ * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch, --settle MS: how
+ * long after that, --rounds R: all of that so often, each time by new threads. On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
 #include <pthread.h>
 #include <time.h>
 
@@ -58,6 +58,8 @@ int main(int argc, char **argv)
     CHECK(cudaSetDevice(0));
     if (number(argc, argv, "mark", 0))
         cprof_step();
+    long settle = number(argc, argv, "settle", 0);
+    nanosleep(&(struct timespec){settle / 1000, settle % 1000 * 1000000}, NULL);
     pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
     clock_gettime(CLOCK_MONOTONIC, &a);
     for (long round = 0; round < rounds; round++) {
