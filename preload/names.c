@@ -294,14 +294,18 @@ static bool read_start(const char *text, int64_t now_s, int64_t *ns)
  * machine began. In clock ticks since the machine's start, so that all of them read the same. False: another parent. */
 static bool hydra_start(int64_t *ns)
 {
-    char path[32], stat[512];
+    char path[32], stat[512] = "";
     unsigned long long ticks = 0;
     struct timespec now, up;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)getppid());
-    if (!read_file(path, stat, sizeof stat) || !strstr(stat, "(hydra_pmi_proxy)"))
-        return false;
-    const char *end = strrchr(stat, ')');
-    if (sscanf(end + 1,
+    pid_t pid = getppid(); /* or of a shell that the proxy started, which exports nothing */
+    for (int i = 0; i < PARENTS_MAX && pid > 1; i++, pid = parent_of(pid)) {
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        if (!read_file(path, stat, sizeof stat) || strstr(stat, "(hydra_pmi_proxy)"))
+            break;
+    }
+    const char *end = strstr(stat, "(hydra_pmi_proxy)") ? strrchr(stat, ')') : NULL;
+    if (!end ||
+        sscanf(end + 1,
                " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
                &ticks) != 1 ||
         clock_gettime(CLOCK_REALTIME, &now) != 0 || clock_gettime(CLOCK_BOOTTIME, &up) != 0)
@@ -323,11 +327,13 @@ void names_capture(void)
     start_ns = now.tv_sec * SECOND_NS + now.tv_nsec;
     if (!config_enabled())
         return;
-    if (read_start(config_env(START_TIME), now.tv_sec, &inherited) && is_part_of_launch())
+    if (read_start(config_env(START_TIME), now.tv_sec, &inherited) && is_part_of_launch()) {
         start_ns = inherited;
-    else if (config_env("PMI_RANK") && is_part_of_launch() && hydra_start(&inherited))
+        return;
+    }
+    if (config_env("PMI_RANK") && is_part_of_launch() && hydra_start(&inherited))
         start_ns = inherited;
-    else if (!is_session(program_invocation_short_name))
+    if (!is_session(program_invocation_short_name)) /* an agent's ranks have another parent */
         export_start();
 }
 

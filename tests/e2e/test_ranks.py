@@ -120,19 +120,42 @@ wait
 """
 
 
-def test_ranks_of_mpich_share_a_run_name(tmp_path):
-    """Those of one launch the same, of another one another."""
+@pytest.mark.parametrize("shell", [[], ["/bin/sh", "-c", '"$@"; exit $?', "sh"]])
+def test_ranks_of_mpich_share_a_run_name(tmp_path, shell):
+    """Those of one launch the same, of another one another; also behind a script."""
     proxy = tmp_path / "hydra_pmi_proxy"
     proxy.write_text(PROXY)
     proxy.chmod(0o700)
     (tmp_path / "runs").mkdir()
     for launch in (1, 2):
-        done = support.run([str(proxy), *support.python(STEPS)], TEMPLATE, cwd=tmp_path / "runs", preload=False,
+        done = support.run([str(proxy), *shell, *support.python(STEPS)], TEMPLATE, cwd=tmp_path / "runs", preload=False,
                            env={"LIBRARY": str(support.LIBRARY), "PMI_JOBID": ""}, **CYCLES)
         assert done.rc == 0 and done.complaints == [], done.err
         folders = sorted((tmp_path / "runs").iterdir())
         assert len(folders) == launch
         assert sorted(p.name for p in support.files(folders[-1] / "torch_traces")) == [f"rank{rank}.{n}.pt.trace.json" for rank in (0, 1) for n in (4, 8)]
+
+
+AGENT = """
+ranks = []
+for rank in 0, 1:  # as torchrun does, one after the other
+    ranks.append(subprocess.Popen(sys.argv[1:], env=dict(os.environ, RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2")))
+    time.sleep(1.1)
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+
+def test_ranks_below_mpich_share_a_run_name(tmp_path):
+    """An agent on each node, which the proxy starts, starts that node's ranks."""
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.write_text('#!/bin/sh\nLD_PRELOAD="$LIBRARY" PMI_RANK=0 PMI_SIZE=2 "$@"\nexit $?\n')
+    proxy.chmod(0o700)
+    (tmp_path / "runs").mkdir()
+    done = support.run([str(proxy), *support.python(AGENT, *support.python(STEPS))], TEMPLATE, cwd=tmp_path / "runs", preload=False,
+                       env={"LIBRARY": str(support.LIBRARY), "PMI_JOBID": ""}, **CYCLES)
+    assert done.rc == 0 and done.complaints == [], done.err
+    folder, = (tmp_path / "runs").iterdir()
+    assert len(support.files(folder / "torch_traces")) == 4
 
 
 def test_spawned_ranks(tmp_path):
