@@ -5,6 +5,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
@@ -165,6 +166,56 @@ START_TEST(an_operator_that_ends_while_cupti_is_flushed)
 }
 END_TEST
 
+static _Atomic unsigned spans_since; /* a flush began */
+static _Atomic bool goes_on;
+
+/* So long that the ring is not empty any more. */
+static void flush_takes_ms(void)
+{
+    atomic_store(&spans_since, 0);
+    while (atomic_load(&goes_on) && atomic_load(&spans_since) < 3)
+        session_sleep(1);
+}
+
+/* A range of before the window, whose record is nobody's, ends around a launch; the thread goes on recording, so that its ring is never found
+ * empty. What waits for such a range waits no longer than the window. */
+START_TEST(a_range_of_before_that_ends_around_a_launch)
+{
+    static const char range;
+    atomic_store(&goes_on, true);
+    session_start(ACTION_SKIP, false);
+    span_open(thread_log_get(), &range, CAT_USER_ANNOTATION, "epoch", 5);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    span_open(thread_log_get(), &chains, CAT_CPU_OP, "operator", 8);
+    struct happened h = fake_gpu_work();
+    span_close(thread_log_get(), &chains);
+    span_close(thread_log_get(), &range);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 5, h, 0, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record("the_kernel", 5, h.end + 10);
+    fake_gpu_deliver(&work);
+    fake_gpu_deliver(&call);
+    uint64_t until =
+        session_step(ACTION_ACTIVE_AND_SAVE) + (uint64_t)(clock_ticks_per_second() / 2);
+    while (clock_ticks() < until) {
+        atomic_store(&fake_gpu.meanwhile, flush_takes_ms);
+        session_span("later");
+        atomic_fetch_add(&spans_since, 1);
+        usleep(20);
+    }
+    atomic_store(&goes_on, false);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    trace_check_lost(&t, "total", 0);
+    double wanted = trace_number(trace_event(&t, 'X', "\"operator\""), "External id");
+    const char *row = trace_event(&t, 'X', "\"cudaLaunchKernel\"");
+    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
+    row = trace_event(&t, 'X', "\"the_kernel\"");
+    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
+    trace_free(&t);
+}
+END_TEST
+
 /* A graph that NCCL was captured into: each launch sends again. */
 START_TEST(a_transfer_in_a_graph)
 {
@@ -221,6 +272,7 @@ Suite *suite_join_callers(void)
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, the_spans_around_a_launch, 0, (int)(sizeof chains / sizeof *chains));
     tcase_add_loop_test(c, an_operator_that_ends_while_cupti_is_flushed, 0, 2);
+    tcase_add_test(c, a_range_of_before_that_ends_around_a_launch);
     tcase_add_test(c, a_transfer_in_a_graph);
     suite_add_tcase(s, c);
     return s;

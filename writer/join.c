@@ -30,6 +30,7 @@ static struct queue memories; /* what was allocated and released since all of be
 static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
 static uint64_t last_end; /* of the finished windows */
 static uint64_t late, hooks_waiting;
+static const struct window *settled; /* the one whose last rows are being written; NULL: none is */
 
 #define MOST_MEMORIES 20000u
 
@@ -261,15 +262,17 @@ static bool lacks_parent(struct timeline *t, struct note *n)
     return false;
 }
 
-/* Not for ever: what the ring had no room for does not come. */
-static bool may_come(struct timeline *t, const struct gpu_record *r)
+/* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor beyond the end of its window, whose rings
+ * were drained just now: without its row the call, and what it caused, would be lost. */
+static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
 {
-    return !timeline_is_drained(t) &&
+    return !timeline_is_drained(t) && !(settled && in->at(r->start) == settled) &&
            (double)(int64_t)(clock_ticks() - r->end) < clock_ticks_per_second();
 }
 
 /* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
-static bool find_caller(const struct gpu_record *r, struct caller *who)
+static bool find_caller(const struct join_windows *in, const struct gpu_record *r,
+                        struct caller *who)
 {
     *who = (struct caller){.start = r->start, .end = r->end};
     who->thread = timeline_of(r->call.tid);
@@ -281,8 +284,8 @@ static bool find_caller(const struct gpu_record *r, struct caller *who)
     struct note *around = NULL, above;
     if (timeline_at(who->thread, r->start + (r->end - r->start) / 2, &m))
         around = m.note ? m.note : &m.open;
-    bool lost = around ? lacks_parent(who->thread, around) : m.lost;
-    if (lost && may_come(who->thread, r))
+    bool lost = m.lost || (around && lacks_parent(who->thread, around));
+    if (lost && may_come(in, who->thread, r))
         return false;
     if (around && is_call(around) && around->state == NOTE_CALL && same_name(around, r)) {
         who->hook = around;
@@ -396,7 +399,7 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
         return;
     }
     struct caller who;
-    if (!find_caller(r, &who)) {
+    if (!find_caller(in, r, &who)) {
         if (c->state == CALL_FREE)
             c->state = CALL_UNSEEN;
         if (!queue_put(&unknown, r))
@@ -420,7 +423,7 @@ static void settle_drivers(const struct join_windows *in, size_t n, bool last)
         struct caller who;
         if (!c || c->state != CALL_DRIVER)
             continue;
-        bool wait = i >= n || !find_caller(r, &who) || (who.inside && !last);
+        bool wait = i >= n || !find_caller(in, r, &who) || (who.inside && !last);
         if (wait)
             drivers.records[kept++] = *r;
         else
@@ -711,8 +714,10 @@ static void look_at_graphs(const struct window *w)
 void join_settle(const struct join_windows *in, struct window *w)
 {
     struct settling s = {in, w, 0};
+    settled = w;
     retry_unknown(in);
     settle_drivers(in, drivers.n, true);
+    settled = NULL;
     sync_waits_all(take_wait, (void *)(uintptr_t)in);
     join_memory(in, UINT64_MAX);
     calls_each(settle_call, &s);

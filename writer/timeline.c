@@ -297,7 +297,7 @@ bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out)
                            .after = UINT64_MAX};
     if (at == t->ended) {
         bool open = open_span_where(t, began_by, ticks, &out->open);
-        out->lost = !open && !timeline_is_drained(t);
+        out->lost = !timeline_is_drained(t); /* asked last: one inside may have ended meanwhile */
         return open;
     }
     struct note *n = note_at(t, at);

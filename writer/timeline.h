@@ -65,7 +65,7 @@ struct timeline {
 struct moment {
     struct note *note; /* the ended span, or NULL: */
     struct note open;  /* …then the open one, when open.id != 0 */
-    bool lost;         /* neither ended nor open: it may have ended since the ring was drained */
+    bool lost;         /* another one, which may have ended since the ring was drained */
     uint64_t before,
         after; /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
 };
