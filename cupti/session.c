@@ -247,6 +247,7 @@ static void no_gpu(const char *doing, int result)
 
 #define OTHER_NOTE "another CUPTI client was at work; GPU activity is missing where it was"
 
+/* Before anything is taken from CUPTI: a window that ends meanwhile lacks it. */
 static void say_other(bool from_start)
 {
     writer_gap(OTHER_NOTE, true);
@@ -492,6 +493,7 @@ static void flush(uint32_t flag)
  * lock is held before and after, not during the flush. */
 static void stand_down(enum phase then)
 {
+    say_other(false);
     if (!lock_within(&flush_lock, WAIT_APP_MS)) { /* a flush that does not end: no call would */
         set_phase(PHASE_OVER);
         return;
@@ -516,7 +518,6 @@ static void stand_down(enum phase then)
     atomic_store(&ticking, false);
     buffers_forget();
     set_phase(then);
-    say_other(false);
 }
 
 void gpu_other_client(enum gpu_other what, int kind)
