@@ -4,6 +4,14 @@
 
 bool demands_add(struct demands *d, int64_t from, int64_t steps)
 {
+    /* What meets is one: who asks for more while a window is open may do so as often as it likes. */
+    for (unsigned i = 0; i < d->n; i++) {
+        if (from > d->at[i].to || from + steps < d->at[i].from)
+            continue;
+        d->at[i].from = from < d->at[i].from ? from : d->at[i].from;
+        d->at[i].to = from + steps > d->at[i].to ? from + steps : d->at[i].to;
+        return true;
+    }
     if (d->n == DEMANDS_MOST)
         return false;
     d->at[d->n].from = from;

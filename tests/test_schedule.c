@@ -245,11 +245,26 @@ START_TEST(demanded_windows_that_meet_are_one)
 }
 END_TEST
 
+/* As often as somebody asks while one is open. */
+START_TEST(demands_that_meet_take_one_place)
+{
+    struct demands d = {0};
+    for (int64_t step = 0; step < 10 * DEMANDS_MOST; step++) {
+        demands_forget(&d, step);
+        ck_assert(demands_add(&d, step + 1, 1000 - step % 2 * 500));
+        ck_assert_uint_eq(d.n, 1);
+    }
+    ck_assert(demands_cover(&d, 10 * DEMANDS_MOST + 900) &&
+              !demands_cover(&d, 10 * DEMANDS_MOST + 1000));
+    ck_assert(demands_add(&d, DEMANDS_STEP, 1)); /* another */
+}
+END_TEST
+
 START_TEST(more_demanded_windows_than_may_wait)
 {
     struct demands d = {0};
     for (unsigned i = 0; i < DEMANDS_MOST; i++)
-        ck_assert(demands_add(&d, DEMANDS_STEP, DEMANDS_STEP));
+        ck_assert(demands_add(&d, DEMANDS_STEP - 2 * (int64_t)i, 1));
     ck_assert(!demands_add(&d, 1, 1));
     ck_assert(!demands_cover(&d, 1) && demands_cover(&d, DEMANDS_STEP));
     demands_forget(&d, INT64_MAX - 1);
@@ -276,6 +291,7 @@ Suite *suite_schedule(void)
     tcase_add_test(tcase, scope_values_follow_config);
     tcase_add_test(tcase, descriptions);
     tcase_add_test(tcase, demanded_windows_that_meet_are_one);
+    tcase_add_test(tcase, demands_that_meet_take_one_place);
     tcase_add_test(tcase, more_demanded_windows_than_may_wait);
     suite_add_tcase(suite, tcase);
     return suite;
