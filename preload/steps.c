@@ -66,6 +66,8 @@ static void *chooser_arg;
 static struct demands demands;
 static bool timed;
 static bool demanded; /* what is recorded now was demanded */
+/* the window that is recorded began as the schedule's: what is demanded in it is added to it */
+static bool schedules_own;
 /* a thread handles requests, perhaps without the lock: it takes those that wait, too */
 static bool deciding;
 static uint64_t decision;                   /* number of the one under way, or of the last one */
@@ -304,6 +306,23 @@ static __attribute__((noinline)) bool ask(enum action *answer)
     return false;
 }
 
+static enum action scheduled(void)
+{
+    return schedule.scope == SCHEDULE_EPOCH
+               ? schedule_action_in_epoch(&schedule, done.batch_in_epoch - first_batch, false)
+               : schedule_action(&schedule, atomic_load(&step) - first_step);
+}
+
+/* Of a step that was demanded. */
+static enum action demanded_action(int64_t now)
+{
+    int before = atomic_load(&action);
+    schedules_own = schedules_own && before == ACTION_ACTIVE;
+    bool goes_on = schedules_own && !outside && !chooser && scheduled() == ACTION_ACTIVE;
+    return timed || goes_on || demands_cover(&demands, now + 1) ? ACTION_ACTIVE
+                                                                : ACTION_ACTIVE_AND_SAVE;
+}
+
 /* The action of the step that is now the current one. False: as ask(). */
 static bool choose_action(const struct request *r, enum action *answer)
 {
@@ -312,15 +331,13 @@ static bool choose_action(const struct request *r, enum action *answer)
     demands_forget(&demands, now);
     demanded = timed || (r->kind == EDGE_STEP && demands_cover(&demands, now));
     if (demanded)
-        *answer =
-            timed || demands_cover(&demands, now + 1) ? ACTION_ACTIVE : ACTION_ACTIVE_AND_SAVE;
+        *answer = demanded_action(now);
     if (demanded || outside || r->demand)
         return true;
+    schedules_own = true;
     if (chooser)
         return ask(answer);
-    *answer = schedule.scope == SCHEDULE_EPOCH
-                  ? schedule_action_in_epoch(&schedule, done.batch_in_epoch - first_batch, false)
-                  : schedule_action(&schedule, atomic_load(&step) - first_step);
+    *answer = scheduled();
     return true;
 }
 
@@ -459,8 +476,12 @@ static bool handle(const struct request *r)
     struct step_edge edge = {.kind = r->kind, .kept = keep};
     uint64_t now_ns = clock_monotonic_ns();
     struct train_time before = time_at(now_ns);
-    if (!prepare(r) || (demanded && r->kind != EDGE_STEP && !r->demand))
+    if (!prepare(r))
+        return true;
+    if (demanded && r->kind != EDGE_STEP && !r->demand) {
+        schedules_own = false; /* its end has passed */
         return true; /* a demanded window goes on whatever the program and its schedule want */
+    }
     bool ends_step = r->kind == EDGE_STEP;
     edge.time = ends_step ? time_at(now_ns) : before; /* an epoch's last trace is of that epoch */
     if (ends_step) {
@@ -667,7 +688,9 @@ static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
     *first = now;
     if (!running || writer_is_off())
         return STEPS_REFUSED;
-    bool records = atomic_load(&action) >= (int)ACTION_ACTIVE || demands_cover(&demands, next);
+    int is = atomic_load(&action);
+    bool ends = steps > 0 && is == ACTION_ACTIVE_AND_SAVE; /* with this step: nothing is added */
+    bool records = !ends && (is >= (int)ACTION_ACTIVE || demands_cover(&demands, next));
     if (!timed && records && from <= next &&
         steps > 0) /* goes on for as long as this one asks for; without room as it is */
         demands_add(&demands, next, steps);

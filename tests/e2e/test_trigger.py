@@ -513,3 +513,61 @@ def test_window_of_a_gpu_program(tmp_path, request_):
         per_step = [len([e for e in launches if s <= float(e["ts"]) < s + d]) for s, d in
                     ((float(e["ts"]), float(e["dur"])) for e in events(trace, ph="X", name=re.compile("ProfilerStep")))]
         assert len(per_step) == 4 and len(set(per_step)) == 1, per_step
+
+
+def to_step(pid, n):
+    wait_until(lambda: int(re.search(r" step=(\d+)", ask(pid, "status")[0]).group(1)) >= n, f"step {n}")
+
+
+def test_a_shorter_one_in_the_schedules_window(tmp_path):
+    """It has what was asked for already: the schedule's trace stays the one that it would have been."""
+    with loop(tmp_path, "socket", SKIP_FIRST=100, WAIT=0, WARMUP=0, ACTIVE=150, REPEAT=1) as p:
+        wait_socket(p.process.pid)
+        to_step(p.process.pid, 105)
+        one = Client(p.process.pid, "window steps=5")
+        assert one.line().startswith("open step=")
+        path = one.rest()[0].removeprefix("trace ")
+        to_step(p.process.pid, 260)
+        p.say()
+        result = p.end()
+    assert [step_numbers(load(path)) for path in result.traces] == [list(range(100, 250))]
+    assert path == str(result.traces[0])
+
+
+def test_a_shorter_one_where_all_is_recorded(tmp_path):
+    with loop(tmp_path, "socket", SKIP_FIRST=0, SCHEDULE_SCOPE="none") as p:
+        wait_socket(p.process.pid)
+        one = Client(p.process.pid, "window steps=5")
+        at = int(re.match(r"open step=(\d+)", one.line()).group(1))
+        to_step(p.process.pid, at + 60)
+        p.say()
+        assert one.rest()[-1] == "done"
+        assert len(p.end().traces) == 1
+
+
+SLOW = """
+import select
+print("runs", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    push(b"work"); mark(b"m"); pop(); time.sleep(1.2)
+    step()
+"""
+
+
+def test_one_in_a_windows_last_step(tmp_path):
+    """What is asked for is in the trace that is told."""
+    with Running(python(SLOW), tmp_path / "t", TRIGGER="socket", **NONE) as p:
+        p.wait_for("runs")
+        pid = p.process.pid
+        wait_socket(pid)
+        first = Client(pid, "window steps=1")
+        assert first.line().startswith("opens ")
+        wait_until(lambda: "action=active_and_save" in ask(pid, "status")[0], "the window's last step")
+        second = Client(pid, "window steps=2")
+        said = second.line()
+        at = int(re.search(r"step=(\d+)", said).group(1))
+        path = second.rest()[0].removeprefix("trace ")
+        steps = step_numbers(load(path))
+        p.say()
+        p.end()
+    assert len([step for step in steps if step >= at]) >= 2, (said, steps)
