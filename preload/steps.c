@@ -17,6 +17,7 @@
 #include "preload/identity.h"
 #include "preload/init.h"
 #include "preload/schedule.h"
+#include "preload/steps_say.h"
 #include "preload/torch.h"
 #include "preload/torch_modules.h"
 #include "preload/trigger.h"
@@ -232,24 +233,18 @@ static void note_epoch(const struct train_time *time)
 
 static enum action checked(int answer)
 {
-    static _Atomic bool said;
     if (answer >= ACTION_SKIP && answer <= ACTION_ACTIVE_AND_SAVE)
         return (enum action)answer;
-    if (!atomic_exchange(&said, true))
-        log_warn("the program's schedule returned %d, which is no action: such steps are skipped",
-                 answer);
+    steps_say_no_action(answer);
     return ACTION_SKIP;
 }
 
 /* The program's schedule did not come back: nobody waits for its answer any more. */
 static void abandon(void)
 {
-    static _Atomic bool said;
     deciding = false;
     decision++;
-    if (!atomic_exchange(&said, true))
-        log_warn("the program's schedule was left without an answer (an exception, longjmp, or its "
-                 "thread ended): that step goes on as the one before it");
+    steps_say_no_answer();
 }
 
 /* Whether the thread that asks has ended in the program's schedule. Under the lock. */
@@ -412,12 +407,24 @@ static bool end_region(void)
     return true;
 }
 
+/* The time of a window is over in a step that other requests, or the schedule, want as well: it is theirs from here on. */
+static bool is_taken_over(void)
+{
+    int64_t now = atomic_load(&step);
+    schedules_own = !outside && !chooser && scheduled() >= ACTION_ACTIVE;
+    demanded = demands_cover(&demands, now);
+    if (demanded || schedules_own)
+        atomic_store(&action, (int)(demanded ? demanded_action(now) : scheduled()));
+    return demanded || schedules_own;
+}
+
 /* A demanded window begins or ends in the middle of a step. */
 static bool demand_edge(bool begins)
 {
     bool on = demanded && timed;
-    timed = begins;
-    return on != begins;
+    /* a mark may have begun the schedule's window since demand() looked */
+    timed = begins && (on || atomic_load(&action) < (int)ACTION_ACTIVE);
+    return on != timed && (timed || !is_taken_over());
 }
 
 static bool prepare(const struct request *r)
@@ -474,6 +481,8 @@ static bool handle(const struct request *r)
     if (!running)
         return true;
     struct step_edge edge = {.kind = r->kind, .kept = keep};
+    if (r->demand && r->kind == EDGE_START) /* the markers before it are wanted as ever */
+        edge.kind = EDGE_SCHEDULE;
     uint64_t now_ns = clock_monotonic_ns();
     struct train_time before = time_at(now_ns);
     if (!prepare(r))
@@ -511,15 +520,6 @@ static bool handle(const struct request *r)
     return true;
 }
 
-/* What the handler marks falls into the middle of an edge. */
-static void say_in_handler(void)
-{
-    static _Atomic bool said;
-    if (!atomic_exchange(&said, true))
-        log_warn("a signal handler marks a step, an epoch or a region while the thread that it "
-                 "interrupts does so, too: it does not count");
-}
-
 /* In a child made by clone() itself nobody is there who would let go of the lock, and nobody who records. */
 static bool is_elsewhere(void)
 {
@@ -546,14 +546,13 @@ static void serve_waiting(void)
 
 static void serve(const struct request *given)
 {
-    static _Atomic bool said;
     if (atomic_load(&cprof_life) == LIFE_OVER || is_elsewhere())
         return; /* in a forked child the lock may be held by a thread that is not there */
     if (has_lock) {
-        say_in_handler();
+        steps_say_in_handler();
         return;
     }
-    if (is_unheard())
+    if (!given->demand && is_unheard()) /* the cprof thread runs handlers, too */
         return;
     if (given->kind == EDGE_STEP && given->source == STEP_CALL)
         atomic_store(&called, true);
@@ -562,10 +561,8 @@ static void serve(const struct request *given)
         abandon();
     if (n_waiting < WAITING || !deciding)
         waiting[n_waiting++] = *given;
-    else if (!atomic_exchange(&said, true))
-        log_warn("more than %u steps ended while the program's schedule decided about one; "
-                 "the rest is not counted",
-                 WAITING);
+    else
+        steps_say_too_many(WAITING);
     if (deciding)
         unlock();
     else
@@ -691,11 +688,11 @@ static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
     int is = atomic_load(&action);
     bool ends = steps > 0 && is == ACTION_ACTIVE_AND_SAVE; /* with this step: nothing is added */
     bool records = !ends && (is >= (int)ACTION_ACTIVE || demands_cover(&demands, next));
-    if (!timed && records && from <= next &&
-        steps > 0) /* goes on for as long as this one asks for; without room as it is */
-        demands_add(&demands, next, steps);
-    if (timed || (records && from <= next))
+    if (records && from <= next) {
+        if (steps > 0) /* goes on for as long as this one asks for; without room as it is */
+            demands_add(&demands, timed ? now : next, steps + timed);
         return STEPS_RECORDING;
+    }
     if (steps == 0)
         return STEPS_TAKEN;
     *first = from > next ? from : next;
@@ -734,27 +731,6 @@ bool steps_want_gpu(void)
     return steps_action() != ACTION_SKIP || atomic_load_explicit(&keep, memory_order_relaxed);
 }
 
-/* A program that ended before the schedule recorded anything leaves no trace: else its user would look for one, and for the reason. What
- * waits for a trigger, or asks the program, says nothing. */
-static void say_unreached(int64_t steps)
-{
-    char text[256];
-    schedule_describe(&schedule, text, sizeof text);
-    log_info("nothing was recorded: the program ended after %lld step%s; the schedule: %s",
-             (long long)steps, steps == 1 ? "" : "s", text);
-}
-
-/* Who counts in epochs would else look for the traces of the others, or take all steps for those of the first. */
-static void say_no_epoch(int64_t steps)
-{
-    log_info(
-        "no end of an epoch was seen in %lld step%s, and CPROF_%s counts in epochs: "
-        "cprof_epoch(), in Python cprof.epoch(), tells it (Lightning's and Composer's trainers "
-        "leave a DataLoader before it is exhausted)",
-        (long long)steps, steps == 1 ? "" : "s",
-        schedule.scope == SCHEDULE_EPOCH ? "SCHEDULE_SCOPE=epoch" : "FILENAME");
-}
-
 static bool counts_epochs(void)
 {
     return schedule.scope == SCHEDULE_EPOCH || strstr(config->filename, "epoch}");
@@ -782,7 +758,7 @@ void steps_finish(void)
     }
     unlock();
     if (unreached)
-        say_unreached(atomic_load(&step));
+        steps_say_unreached(&schedule, atomic_load(&step));
     else if (epochless)
-        say_no_epoch(atomic_load(&step));
+        steps_say_no_epoch(&schedule, atomic_load(&step));
 }

@@ -122,9 +122,11 @@ static struct trigger_request usual(struct trigger_request asked)
     return asked;
 }
 
-bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step)
+bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step,
+                    bool *timed)
 {
     struct trigger_request r = usual(*request);
+    *timed = r.steps == 0;
     switch (steps_demand(r.steps, r.from, step)) {
     case STEPS_REFUSED:
         snprintf(answer, size, "recording is off");
@@ -133,16 +135,17 @@ bool trigger_window(const struct trigger_request *request, char *answer, size_t 
         snprintf(answer, size, "%u windows wait for their steps already", DEMANDS_MOST);
         return false;
     case STEPS_RECORDING:
+        *timed = *timed && end_ns != 0;
         snprintf(answer, size, "open step=%" PRId64, *step);
         return true;
     default:
         break;
     }
-    ended = false;
     if (r.steps) {
         snprintf(answer, size, "opens step=%" PRId64 " steps=%" PRId64, *step, r.steps);
         return true;
     }
+    ended = false;
     end_ns = clock_monotonic_ns() + (uint64_t)r.ms * 1000000u;
     snprintf(answer, size, "opens step=%" PRId64 " seconds=%" PRId64 ".%03d", *step, r.ms / 1000,
              (int)(r.ms % 1000));
@@ -154,7 +157,8 @@ static void open_and_say(const struct trigger_request *request, const char *who)
 {
     char answer[160];
     int64_t step;
-    if (trigger_window(request, answer, sizeof answer, &step))
+    bool timed;
+    if (trigger_window(request, answer, sizeof answer, &step, &timed))
         log_info("%s: a window %s%s", who, strncmp(answer, "open ", 5) == 0 ? "is " : "", answer);
     else
         log_warn("%s: no window: %s", who, answer);
@@ -166,7 +170,7 @@ static void end_timed(uint64_t now)
         return;
     end_ns = 0;
     steps_demand_end();
-    ended = true;
+    ended = steps_action() < ACTION_ACTIVE; /* else what goes on leaves a trace */
     ended_mark = writer_mark();
 }
 

@@ -32,6 +32,7 @@ struct endpoint {
 
 struct client {
     bool used, waiting; /* waiting: for a trace */
+    bool timed;         /* that of a window of seconds */
     struct endpoint at;
     uint64_t since_ns;
     int64_t step; /* the trace that holds this step, or a later one, is its */
@@ -179,13 +180,13 @@ struct window_wish {
     struct trigger_request request;
     char answer[160];
     int64_t step;
-    bool opens;
+    bool opens, timed;
 };
 
 static int ask_for_window(void *arg)
 {
     struct window_wish *w = arg;
-    w->opens = trigger_window(&w->request, w->answer, sizeof w->answer, &w->step);
+    w->opens = trigger_window(&w->request, w->answer, sizeof w->answer, &w->step, &w->timed);
     return 0;
 }
 
@@ -202,6 +203,7 @@ static void open_window(struct client *c, const char *text)
         return;
     }
     c->step = wish.step;
+    c->timed = wish.timed;
     c->waiting = true;
     tell(c, wish.answer, "");
 }
@@ -270,7 +272,9 @@ static int poll_aside(void *unused)
             c->used = c->waiting = false;
         if (c->used)
             listen_to(c);
-        if (c->waiting && trigger_left_nothing())
+        if (c->waiting && writer_is_off())
+            tell_last(c, "error", "recording is off: no trace was written");
+        else if (c->waiting && c->timed && trigger_left_nothing())
             tell_last(c, "error", "nothing was recorded: no trace was written");
     }
     return 0;

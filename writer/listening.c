@@ -32,7 +32,7 @@ struct note {
 };
 static struct note *notes; /* first_note .. n_notes wait */
 static unsigned first_note, n_notes, room_notes;
-/* who marked the last edge; NULL: it had recorded nothing */
+/* who marked the last step; NULL: it had recorded nothing */
 static const struct thread_log *stepping;
 
 static struct mark_value *values;
@@ -190,8 +190,8 @@ void listening_edge(const struct step_edge *e, uint64_t pass)
     if (epoch)
         p.time = after_epoch(e->time);
     struct note n = {.ticks = e->ticks, .pass = pass};
-    stepping = e->by;
     if (e->kind == EDGE_STEP) {
+        stepping = e->by;
         n.kind = NOTE_STEP;
         n.at = (struct train_moment){e->step - 1, e->ended, e->time, 0};
         put_note(&n);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows that somebody asks for in a running job: by a signal, a file, a socket, an NVTX range, cudaProfilerStart."""
 
+import json
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ import time
 import pytest
 
 import gpu_runs
+from conftest import ROOT
 from support import LIBRARY, PRELUDE, PROGRAMS, Running, events, files, load, own_descriptors_reason, python, run, step_numbers, wait_until
 
 # Steps for ever, until a line comes in on stdin.
@@ -100,6 +102,44 @@ def test_socket_window_of_seconds(tmp_path):
             assert 0.3e6 < max(spans) - min(spans) < 0.6e6
             p.say()
             assert p.end().complaints == []
+
+
+def test_seconds_where_a_trace_handler_listens(tmp_path):
+    """What handlers mark on cprof's thread does not count; a window that is asked for does."""
+    for steps in ("steps", "none"):
+        with loop(tmp_path / steps, "socket", steps, TRACE_HANDLERS=f"{PROGRAMS}/libhandler_log.so={tmp_path}/log-{steps}") as p:
+            wait_socket(p.process.pid)
+            time.sleep(0.3)  # it has been told of something
+            lines = ask(p.process.pid, "window seconds=0.5")
+            assert lines[0].endswith(" seconds=0.500") and lines[-1] == "done", lines
+            assert events(load(lines[1].removeprefix("trace ")), ph="X", name=re.compile("work"))
+            p.say()
+            assert p.end().complaints == []
+        calls = [json.loads(line)["call"] for line in (tmp_path / f"log-{steps}").read_text().splitlines()]
+        assert calls.count("window_open") == calls.count("window_close") == calls.count("trace_ready") == 1
+
+
+@pytest.mark.parametrize("request_", ["window steps=5", "window seconds=0.3"])
+def test_marks_of_skipped_steps_before_it(tmp_path, request_):
+    """Those that asked for it stand at the head of the file, as before a window of the schedule."""
+    code = """
+import cprof, select, sys, time
+always = cprof.marker("always", actions=list(cprof.Action))
+print("runs", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    with always: time.sleep(0.02)
+    cprof.step()
+"""
+    env = {"PYTHONPATH": str(ROOT / "scripts/python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    with Running([sys.executable, "-c", code], tmp_path / "t", env=env, TRIGGER="socket", STEP="manual", **NONE) as p:
+        p.wait_for("runs")
+        wait_socket(p.process.pid)
+        time.sleep(0.3)
+        trace = load(ask(p.process.pid, request_)[1].removeprefix("trace "))
+        p.say()
+        p.end()
+    first = step_numbers(trace)[0]
+    assert first > 0 and len(events(trace, ph="X", name="always")) >= first
 
 
 def test_usual_window(tmp_path):
@@ -571,3 +611,79 @@ def test_one_in_a_windows_last_step(tmp_path):
         p.say()
         p.end()
     assert len([step for step in steps if step >= at]) >= 2, (said, steps)
+
+
+def test_steps_while_a_window_of_seconds_is_open(tmp_path):
+    """They are added to it; those that begin later are a window of their own."""
+    with loop(tmp_path, "socket") as p:
+        pid = p.process.pid
+        wait_socket(pid)
+        one = Client(pid, "window seconds=1.5")
+        first = int(re.match(r"opens step=(\d+) seconds", one.line()).group(1))
+        two = Client(pid, "window steps=150")
+        at = int(re.match(r"open step=(\d+)", two.line()).group(1))
+        three = Client(pid, f"window steps=3 from={at + 250}")
+        assert three.line() == f"opens step={at + 250} steps=3"
+        ends = one.rest(), two.rest(), three.rest()
+        assert ends[0] == ends[1] and all(end[-1] == "done" for end in ends)
+        p.say()
+        steps = [step_numbers(load(path)) for path in p.end().traces]
+    assert steps == [list(range(first, at + 151)), list(range(at + 250, at + 253))]
+
+
+def test_seconds_that_end_in_the_schedules_window(tmp_path):
+    """That goes on to its end."""
+    code = """
+def to(n):
+    while _c.cprof_step_number() < n: steps(1, 0.02)
+to(3); print("waits", flush=True); sys.stdin.readline()
+for i in range(3, 9):
+    mark(b"begin%d" % i); time.sleep(0.5); mark(b"end%d" % i)
+    steps(1)
+"""
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", WAIT=3, WARMUP=1, ACTIVE=3, REPEAT=1) as p:
+        p.wait_for("waits")
+        wait_socket(p.process.pid)
+        one = Client(p.process.pid, "window seconds=0.75")
+        assert one.line() == "opens step=3 seconds=0.750"
+        p.say()
+        lines = one.rest()
+        result = p.end()
+    assert lines == [f"trace {result.traces[0]}", "done"]
+    loaded = [load(path) for path in result.traces]
+    assert sorted(step for trace in loaded for step in step_numbers(trace)) == [3, 4, 5, 6]
+    names = {e["name"] for trace in loaded for e in events(trace, ph="i")}
+    assert {f"{edge}{step}" for edge in ("begin", "end") for step in (4, 5, 6)} <= names
+
+
+def test_seconds_that_leave_nothing_are_nobody_elses(tmp_path):
+    """Who waits for steps is not told that nothing was recorded in somebody's seconds."""
+    code = """
+mark(b"awake"); steps(2)
+print("runs", flush=True); sys.stdin.readline()
+steps(20, 0.02)
+print("done", flush=True); sys.stdin.readline()
+"""
+    with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
+        p.wait_for("runs")
+        pid = p.process.pid
+        wait_socket(pid)
+        steps, seconds = Client(pid, "window steps=3 from=10"), Client(pid, "window seconds=0.2")
+        assert seconds.rest()[1] == "error nothing was recorded: no trace was written"
+        p.say()
+        p.wait_for("done")
+        assert [line.split()[0] for line in steps.rest()] == ["opens", "trace", "done"]
+        p.say()
+        p.end()
+
+
+def test_who_waits_is_told_when_recording_goes_off(tmp_path):
+    (tmp_path / "t").mkdir()
+    old = tmp_path / "t/rank0.5.pt.trace.json"  # of an earlier run: nothing is written beside it
+    old.write_text("{}")
+    os.utime(old, (1e9, 1e9))
+    with loop(tmp_path, "socket") as p:
+        wait_socket(p.process.pid)
+        assert ask(p.process.pid, "window steps=3")[1:] == ["error recording is off: no trace was written"]
+        p.say()
+        p.end()
