@@ -108,6 +108,20 @@ def test_a_schedule_with_a_value_of_its_own(tmp_path):
     assert done.complaints == [] and result["seen"] == [5, 5, 1, 2, 1, 1, 3, 4, 7, 7]
 
 
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit"])
+def test_a_signal_that_comes_while_the_schedule_is_asked(tmp_path, raised):
+    """It is the program's, and does not get lost."""
+    code = ("import cprof, os, signal, sys, time\n"
+            f"def stop(*_): raise {raised}\n"
+            "signal.signal(signal.SIGINT, stop)\n"
+            "def schedule(step):\n    if step == 3: os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(0)\n    return 2\n"
+            "cprof.set_schedule(schedule)\n"
+            "try:\n    for _ in range(1000): cprof.step(); time.sleep(0.01)\n"
+            f"except {raised}: print('stopped', cprof.step_number() < 100)\n")
+    done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)})
+    assert done.rc == 0 and done.out == "stopped True\n" and done.others == "", done.err
+
+
 def test_threads_with_a_schedule(tmp_path):
     done, result = run("threads", tmp_path, timeout=60)
     assert result == {"steps": 64} and done.complaints == []
@@ -144,12 +158,31 @@ def test_copies(tmp_path, preload):
 
 
 @pytest.mark.parametrize("preload", [True, False])
+def test_a_counter_of_any_number(tmp_path, preload):
+    """One that is too large is left out, as infinities are; the program goes on."""
+    code = "import cprof\nloss = cprof.marker('loss')\nloss.counter({'a': 10**400, 'b': 1})\nloss.counter({'c': 2**63})\ncprof.step()"
+    done = support.run([sys.executable, "-c", code], tmp_path, preload=preload, env={"PYTHONPATH": str(MODULE)}, **NO_WARMUP)
+    assert done.rc == 0 and done.complaints == [], done.err
+    if preload:
+        assert [e["args"] for e in support.events(support.load(done.traces[0]), ph="C", name="loss")] == [{"b": 1}, {"c": 2**63}]
+
+
+@pytest.mark.parametrize("preload", [True, False])
 def test_decorators_of_a_class(tmp_path, preload):
     done, result = run("descriptors", tmp_path, preload=preload, **NO_WARMUP)
     assert result == {"called": [1, 2, 3, ["Both", 4], ["Both", 5]], "doc": ["of_class", "Says who."],
                       "refused": ["int", "property", "type"]} and done.complaints == []
     if preload:
         assert names(support.load(done.traces[0]), ph="X") == ["marked"] * 5
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS.keys() - {"3.6", "3.7"}))
+def test_asynchronous_functions_are_what_they_were(version):
+    """A generator that is left open when the loop ends is closed once; generators of types.coroutine, and functions that are marked as
+    coroutines but return another awaitable, can be awaited."""
+    done = subprocess.run([PYTHONS[version], ROOT / "tests/e2e/scripts/asynchronous.py"], capture_output=True, text=True, timeout=60,
+                          env={"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "error"})
+    assert done.stderr == "" and json.loads(done.stdout) == {"awaited": [5, 7], "left": ["closed"], "complaints": []}
 
 
 def test_subinterpreters(tmp_path):

@@ -21,9 +21,12 @@ key_averages() and events() read traces, as the command `cprof` does, and raise 
 
 from __future__ import annotations
 
+import _thread
 import inspect
 import os
 import sys
+import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Union
 
@@ -58,6 +61,14 @@ def _say(text: str) -> None:
 def _bytes(text: Any) -> bytes:
     """A text as C takes it; what is no Unicode is repaired where it is written."""
     return str(text).replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
+
+
+def _real(number: Any) -> float:
+    """A number of a counter; one that is too large for any is an infinity."""
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
 
 
 _version = _function("version", "c_char_p", "", b"")
@@ -186,6 +197,15 @@ def _takes_time(function: Callable) -> bool:
     return len(places) > 1 and (places[1].default is places[1].empty or places[1].name == "time")
 
 
+def _raise_later(thread: int, kind: type) -> None:
+    """Raises an exception in a thread when it has left the callback that it is in."""
+    def run() -> None:
+        time.sleep(0.01)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
+
+    _thread.start_new_thread(run, ())
+
+
 def set_schedule(function: Optional[Schedule]) -> None:
     """From now on function(step) or function(step, time) returns the Action of the step that begins (with the time when two
     arguments must be given, or the second one is called `time`); None gives the settings' schedule back. What torch.profiler.schedule(...) returns will do. It is called by the thread that marks the
@@ -220,6 +240,9 @@ def set_schedule(function: Optional[Schedule]) -> None:
             if not told:
                 told.append(True)
                 _say(f"the schedule raised {error!r}: such steps are skipped")
+            return Action.SKIP
+        except BaseException as error:  # ^C, or what another signal's handler raised: it is the program's, and ctypes would drop it
+            _raise_later(threading.get_ident(), type(error))
             return Action.SKIP
 
     callback = _library.Choose(choose)
@@ -307,7 +330,7 @@ class Marker:
         numbers = list(values.values())
         are_whole = all(isinstance(number, int) and number in _INT64 for number in numbers)
         if not are_whole:
-            numbers = list(map(float, numbers))
+            numbers = list(map(_real, numbers))
         if _lib is None:
             return
         n = len(values)

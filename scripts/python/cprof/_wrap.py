@@ -3,6 +3,8 @@
 
 import functools
 import inspect
+import sys
+import types
 from typing import Any, Callable
 
 
@@ -48,7 +50,8 @@ def wrap(marker: Any, function: Callable) -> Callable:
     if inspect.iscoroutinefunction(function):
         return functools.wraps(function)(_coroutine(marker, function))
     if inspect.isgeneratorfunction(function):
-        return functools.wraps(function)(_generator(marker, function))
+        wrapped = functools.wraps(function)(_generator(marker, function))
+        return types.coroutine(wrapped) if _is_awaited(function) else wrapped
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -56,6 +59,13 @@ def wrap(marker: Any, function: Callable) -> Callable:
             return function(*args, **kwargs)
 
     return wrapper
+
+
+def _is_awaited(function: Any) -> bool:
+    """Whether a generator function is one of types.coroutine's, which `await` takes."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & inspect.CO_ITERABLE_COROUTINE)
 
 
 def _generator(marker: Any, function: Callable) -> Callable:
@@ -67,15 +77,28 @@ def _generator(marker: Any, function: Callable) -> Callable:
 
 def _coroutine(marker: Any, function: Callable) -> Callable:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return await _Slices(marker, function(*args, **kwargs))
+        inner = function(*args, **kwargs)
+        # What inspect.markcoroutinefunction() marks may return any awaitable.
+        return await _Slices(marker, inner if hasattr(inner, "send") else inner.__await__())
 
     return wrapper
+
+
+def _begun(source: Any) -> Any:
+    """The first run of an async generator, of which no event loop is told: it is closed with the one around it, and a loop that
+    ends would close both at once."""
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return source.asend(None)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
 
 
 def _async_generator(marker: Any, function: Callable) -> Callable:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         source = function(*args, **kwargs)
-        wanted = source.asend(None)
+        wanted = _begun(source)
         while True:
             try:
                 item = await _Slices(marker, wanted)
