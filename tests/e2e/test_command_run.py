@@ -80,6 +80,16 @@ def test_traces_of_odd_names_are_found(given, tmp_path):
     assert len(support.files(odd)) == 1 and "cprof: 1 trace (cprof open shows one):" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink(path, path)], ids=["folder", "fifo", "loop"])
+def test_what_others_have_beside_is_in_no_ones_way(tmp_path, make):
+    """On a disk of many users the folders that fit are not all of this one, and a list in one cannot be read."""
+    others = tmp_path / "shared" / "theirs"
+    others.mkdir(parents=True)
+    make(others / "saved_traces.jsonl")
+    done = cprof("run", "--no-top", "--folder", tmp_path / "shared" / "{run_name}", *python(STEPS), cwd=tmp_path)
+    assert done.returncode == 0 and "cprof: 1 trace (cprof open shows one):" in done.stderr, done.stderr
+
+
 def test_open_files_of_odd_names_are_found(tmp_path):
     code = MARK + "import os, time\nfor i in range(3): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\ntime.sleep(1.5)\nos.kill(os.getpid(), 9)"
     done = cprof("run", "--no-top", *python(code), env={"CPROF_FOLDER": "two\nlines"})
@@ -136,7 +146,7 @@ def test_a_value_behind_a_switch_is_no_program(words, said):
     assert ("a switch takes no value: --NAME is 1, --no-NAME is 0" in done.stderr) == said, done.stderr
 
 
-@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP", "SIGRTMIN", "SIGRTMAX"])
 def test_signals_are_passed_on(number):
     code = (f"import signal, sys, time\nsignal.signal(signal.{number}, lambda *_: sys.exit(5))\n"
             "print('ready', flush=True)\ntime.sleep(60)")

@@ -178,3 +178,15 @@ def test_what_is_no_event_is_said_to_be_left_out(command, tmp_path, monkeypatch)
     path = tool.write(tmp_path / "t.json", [1, tool.span("aten::mm", 10.0, 5.0), "two"])
     result = tool.cprof(*command, path)
     assert result.rc == 0 and f"{path}: 2 elements of traceEvents are no objects: left out" in result.err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_lines_are_json_in_any_encoding(tmp_path, encoding):
+    trace = tool.write(tmp_path / "t.json", [tool.span("\u00e9\U0001f600", 0.0, 5.0)])
+    result = tool.cprof("events", trace, env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"})
+    assert json.loads(result.out)["name"] == "\u00e9\U0001f600"
+
+
+def test_a_stdin_that_is_closed():
+    done = subprocess.run(["sh", "-c", '"$0" "$@" <&-', sys.executable, str(tool.COMMAND), "events", "-"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "cprof: -: stdin is closed\n")

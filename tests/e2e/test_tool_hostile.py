@@ -213,3 +213,9 @@ def test_what_is_left_out_is_said(command, tmp_path, monkeypatch):
         tool.memory(15.0, 64, 1), tool.span("aten::mm", "soon", 20.0), tool.span("aten::mm", 40.0, None)])
     result = tool.cprof(*command, path)
     assert result.rc == 0 and "2 events without a usable time are left out" in result.err
+
+
+def test_sums_of_more_than_64_bits(tmp_path):
+    trace = tool.write(tmp_path / "t.json", [tool.memory(float(at), 4 * 10**18, 1) for at in range(3)] + [tool.span("aten::mm", 0.0, 5.0)])
+    for command in (["top"], ["top", "--by", "category"], ["memory-timeline", "-o", tmp_path / "t.html"]):
+        tool.refused(tool.cprof(*command, trace), str(trace), "holds numbers whose sum is more than 64 bits")

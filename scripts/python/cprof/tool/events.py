@@ -160,12 +160,14 @@ def events(path: Any, name: Any = None, category: Any = None, step: Any = None, 
 def run(args: argparse.Namespace) -> int:
     tests = _filters(args.trace, args.name, args.category, args.step, args.device, args.thread, True)
     write, found = sys.stdout.write, False
+    # Elsewhere a letter that stdout has no room for would stand as \xe9, which is no JSON.
+    in_ascii = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") != "utf8"
     with open_trace(args.trace, not sys.stdout.isatty()) as trace:
         trace.past_large = True
         for event in trace:
             if all(test(event) for test in tests):
                 found = True
-                write(json.dumps(event, ensure_ascii=False) + "\n")
+                write(json.dumps(event, ensure_ascii=in_ascii) + "\n")
     for line in trace.remarks():
         note(line, args.trace)
     if tests and not found:

@@ -54,6 +54,8 @@ class _Source:
         self.cut = ""            # why it ended too early, if it did
         self.garbage = False     # something stands behind the last gzip member
         self._lenient, self._progress = lenient, progress
+        if path == "-" and sys.stdin is None:
+            raise Problem("stdin is closed", path)
         self._file = sys.stdin.buffer if path == "-" else _open(path)
         self._read = getattr(self._file, "read1", self._file.read)  # what a pipe has, without waiting for more
         self._unzip: Any = None
@@ -195,6 +197,8 @@ class Trace:
         self.close()
         if kind is RecursionError:
             raise Problem(TOO_DEEP, self.path) from None
+        if kind is OverflowError:
+            raise Problem("holds numbers whose sum is more than 64 bits: no trace has such", self.path) from None
 
     # ---- what callers ask ----
 

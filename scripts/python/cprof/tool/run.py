@@ -66,7 +66,7 @@ def _start(command: List[str], environment: Dict[str, str], mask: set, of_childr
 
 def _supervise(command: List[str], environment: Dict[str, str], look: Optional[Callable[[], None]]) -> int:
     """Runs the program to its end, passing signals on; its exit code. `look` is called a few times a second."""
-    passed = {getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)}
+    passed = {getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)} | set(range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
     passed = {one for one in passed if signal.getsignal(one) is not signal.SIG_IGN}
     waited = passed | {signal.SIGCHLD}
     of_children = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some launchers leave it, nothing would tell of the end

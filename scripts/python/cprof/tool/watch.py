@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The traces that a running program leaves: which windows are open (`….part`) and which are closed."""
 
+import contextlib
 import glob
 import os
 import re
@@ -79,9 +80,14 @@ class Watch:
         return found
 
     def _saved(self) -> Dict[str, List[str]]:
-        """The paths of the traces that each folder's list has, oldest first."""
-        return {folder: [line["path"] for line in lines_of(folder)] for folder in glob.glob(os.path.dirname(self._closed))
-                if os.path.isdir(folder)}
+        """The paths of the traces that each folder's list has, oldest first. Folders that fit may be other people's: a list that cannot be
+        read is none."""
+        found = {}
+        for folder in glob.glob(os.path.dirname(self._closed)):
+            with contextlib.suppress(OSError):
+                if os.path.isfile(os.path.join(folder, LIST_NAME)):
+                    found[folder] = [line["path"] for line in lines_of(folder)]
+        return found
 
     def gone(self) -> int:
         """How many traces were written and are not there any more: moved by a command, removed when they were uploaded, replaced by
