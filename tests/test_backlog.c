@@ -17,9 +17,11 @@
 /* ---- a slow disk ----
  * What is faster than it and what is not is known at full speed only: with a sanitizer these tests, which are of one thread, say nothing. */
 
-#define WRITE_US 40000
+#define WRITE_US    40000
+#define WRITE_STEPS 8 /* … and where all is slow, so many of the test's steps */
 
 static _Atomic bool slow;
+static _Atomic unsigned made; /* steps of the test; 0: it does not count */
 static _Atomic long most_kb;
 
 /* Resident memory of its own in KB. */
@@ -42,8 +44,13 @@ static void write_slowly(struct trace_identity *out)
     long kb = own_kb();
     if (kb > atomic_load(&most_kb))
         atomic_store(&most_kb, kb);
+    unsigned before = atomic_load(&made);
     if (atomic_load(&slow))
         usleep(WRITE_US);
+    for (int ms = 0;
+         ms < 5000 && before && atomic_load(&slow) && atomic_load(&made) < before + WRITE_STEPS;
+         ms++)
+        usleep(1000);
 }
 
 static void setup(void)
@@ -71,6 +78,7 @@ static void edge(enum edge_kind kind, enum action ended, enum action begun, bool
     e.time.batch = ++batch;
     writer_set_gate(records ? SESSION_GATE : 0);
     writer_edge(&e);
+    atomic_fetch_add(&made, 1);
 }
 
 /* Traces in the folder; adds up what they say of steps that were left out. */
@@ -113,6 +121,7 @@ START_TEST(windows_that_wait_have_a_limit)
         spans(cases[_i].spans);
         usleep(cases[_i].pace_us);
         session_step(i < cases[_i].steps - 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
+        atomic_fetch_add(&made, 1);
     }
     atomic_store(&slow, false);
     session_end();
