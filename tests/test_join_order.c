@@ -102,6 +102,35 @@ START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 }
 END_TEST
 
+/* The driver's record of a call has come, the runtime's around it has not, when the window before theirs is finished. */
+START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
+{
+    session_span("first");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct happened outer = {.start = clock_ticks()}, inner = fake_gpu_work();
+    outer.end = clock_ticks();
+    struct gpu_record driver =
+        fake_gpu_call_record("cuLaunchKernel", 4, inner, GPU_DRIVER, EFFECT_KERNEL);
+    struct gpu_record runtime =
+        fake_gpu_call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
+    struct gpu_record work = fake_gpu_kernel_record("k", 4, outer.end);
+    fake_gpu_deliver(&driver);
+    session_sleep(150);
+    struct trace first = session_trace(2); /* it is there */
+    trace_free(&first);
+    fake_gpu_deliver(&runtime);
+    fake_gpu_deliver(&work);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(3);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cuLaunchKernel"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 Suite *suite_join_order(void)
 {
     Suite *s = suite_create("join_order");
@@ -111,6 +140,7 @@ Suite *suite_join_order(void)
     tcase_add_test(c, graph_nodes_know_who_captured_them_on_another_thread);
     tcase_add_test(c, queries_take_no_place_from_calls);
     tcase_add_test(c, driver_memory_is_added_up_in_the_order_of_time);
+    tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_calls_alone);
     suite_add_tcase(s, c);
     return s;
 }

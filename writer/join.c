@@ -413,8 +413,15 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
     finish_call(in, c, r, &who);
 }
 
-/* Driver calls that no runtime call has claimed until now stand for themselves. */
-static void settle_drivers(const struct join_windows *in, size_t n, bool last)
+/* Whether the record's row is to be written now because its window is being finished. One of another window, which is open, can wait. */
+static bool is_last_chance(const struct join_windows *in, const struct gpu_record *r)
+{
+    const struct window *w = settled ? in->at(r->start) : NULL;
+    return settled && (!w || w == settled);
+}
+
+/* Driver calls that no runtime call has claimed until now stand for themselves: the first n, and those whose last chance it is. */
+static void settle_drivers(const struct join_windows *in, size_t n)
 {
     size_t kept = 0;
     for (size_t i = 0; i < drivers.n; i++) {
@@ -423,7 +430,8 @@ static void settle_drivers(const struct join_windows *in, size_t n, bool last)
         struct caller who;
         if (!c || c->state != CALL_DRIVER)
             continue;
-        bool wait = i >= n || !find_caller(in, r, &who) || (who.inside && !last);
+        bool last = is_last_chance(in, r);
+        bool wait = (i >= n && !last) || !find_caller(in, r, &who) || (who.inside && !last);
         if (wait)
             drivers.records[kept++] = *r;
         else
@@ -601,7 +609,7 @@ void join_pass(const struct join_windows *in, bool fresh)
     retry_unknown(in);
     if (!fresh)
         return;
-    settle_drivers(in, drivers_old, false);
+    settle_drivers(in, drivers_old);
     sync_waits_batch(take_wait, (void *)(uintptr_t)in);
     shares_settle(shares_old, 0, put_share, (void *)(uintptr_t)in);
     shares_old = shares_waiting();
@@ -716,7 +724,7 @@ void join_settle(const struct join_windows *in, struct window *w)
     struct settling s = {in, w, 0};
     settled = w;
     retry_unknown(in);
-    settle_drivers(in, drivers.n, true);
+    settle_drivers(in, 0);
     settled = NULL;
     sync_waits_all(take_wait, (void *)(uintptr_t)in);
     join_memory(in, UINT64_MAX);
