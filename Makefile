@@ -21,6 +21,9 @@ SAY := @echo
 MAKEFLAGS += --no-print-directory
 endif
 
+# How many at once a goal builds in a make of its own, where nobody has said how many.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 LIB := $(BUILD)/libcprof.so
 MAP := preload/exports.map
 
@@ -118,7 +121,8 @@ demo:
 ## test: everything that tells right from wrong: setup, unit, asan-quick, e2e
 .PHONY: test
 test: setup
-	$(Q)status=0; for part in unit asan-quick e2e; do $(MAKE) $$part || status=1; done; exit $$status
+	$(Q)status=0; $(MAKE) $(JOBS) $(BUILD)/unit || status=1; \
+		for part in unit asan-quick e2e; do $(MAKE) $$part || status=1; done; exit $$status
 
 ## unit: tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
 .PHONY: unit
@@ -128,9 +132,19 @@ unit: $(BUILD)/unit
 
 ## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
 .PHONY: e2e
+# What reads traces rather than records them says the same however long it takes: it runs beside the rest, and is shown behind it.
 e2e: setup
-	$(Q)$(MAKE) all $(if $(E2E_SRC),e2e-programs)
-	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest tests/e2e -q -rs -p no:cacheprovider $(E2E_LIMITS) $(E2E)
+	$(Q)$(MAKE) $(JOBS) all $(if $(E2E_SRC),e2e-programs)
+ifneq ($(E2E),)
+	$(Q)$(PYTEST) tests/e2e $(E2E)
+else
+	$(Q)status=0; log=$$(mktemp); $(PYTEST) $(E2E_READS) >"$$log" 2>&1 & reads=$$!; trap 'kill $$reads; rm -f "$$log"; exit 130' INT TERM; \
+		$(PYTEST) tests/e2e $(addprefix --ignore=,$(E2E_READS)) || status=1; \
+		wait $$reads || status=1; cat "$$log"; rm -f "$$log"; exit $$status
+endif
+
+E2E_READS := $(wildcard tests/e2e/test_tool_*.py tests/e2e/test_command_*.py) tests/e2e/test_consumers.py tests/e2e/test_python_module.py
+PYTEST = BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rs -p no:cacheprovider $(E2E_LIMITS)
 
 # Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
 E2E_LIMITS := -o timeout=600 -o session_timeout=3600
@@ -202,7 +216,7 @@ aarch64:
 ## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
 .PHONY: lint
 lint: setup
-	$(Q)$(MAKE) all
+	$(Q)$(MAKE) $(JOBS) all
 	$(Q)BUILD=$(BUILD) bash scripts/check_all.sh
 
 ## format: rewrite the C sources in the style of .clang-format
@@ -256,7 +270,7 @@ QUICK_SUITES := ring thread_log aside sink gzip split json json_gpu json_check t
 	handler_queue upload spawn names nvtx gpu_records join
 .PHONY: asan-quick
 asan-quick:
-	$(Q)$(MAKE) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
+	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
 		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	$(Q)for suite in $(QUICK_SUITES); do \
 		CK_RUN_SUITE=$$suite CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 build-quick/unit || exit 1; done
