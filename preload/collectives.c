@@ -54,6 +54,12 @@ static const struct resolve_library libraries[FAMILY_COUNT] = {
     [FAMILY_MPI] = {NULL, {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"}, "libmpi"},
 };
 
+static void number_anew(struct communicator *c)
+{
+    atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->between, 0, memory_order_relaxed);
+}
+
 static uint64_t number_of(struct communicator *c, enum collective_peer peer_is)
 {
     bool between = peer_is == PEER_TO || peer_is == PEER_FROM;
@@ -187,8 +193,7 @@ static struct communicator *communicator_of(const void *handle)
         struct communicator *place = place_of(handle, i);
         const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
-            atomic_store_explicit(&place->seq, 0, memory_order_relaxed);
-            atomic_store_explicit(&place->between, 0, memory_order_relaxed);
+            number_anew(place);
             return place;
         }
         c = there == handle ? place : NULL; /* another thread made it meanwhile */
@@ -659,10 +664,8 @@ uint64_t collective_of_group(const void *handle, int size, int rank, enum collec
         return 0;
     int known = atomic_load_explicit(&c->size, memory_order_relaxed);
     if (known != size || atomic_load_explicit(&c->rank, memory_order_relaxed) != rank) {
-        if (known > 0) { /* another group got its address: nothing says when one goes */
-            atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
-            atomic_store_explicit(&c->between, 0, memory_order_relaxed);
-        }
+        if (known > 0) /* another group got its address: nothing says when one goes */
+            number_anew(c);
         identity_communicator(rank, size, "torch.distributed");
         atomic_store_explicit(&c->rank, rank, memory_order_relaxed);
         atomic_store_explicit(&c->size, size, memory_order_relaxed);

@@ -262,11 +262,18 @@ static bool lacks_parent(struct timeline *t, struct note *n)
     return false;
 }
 
+/* Whether the record's row is to be written now because its window is being finished. One of another window, which is open, can wait. */
+static bool is_last_chance(const struct join_windows *in, const struct gpu_record *r)
+{
+    const struct window *w = settled ? in->at(r->start) : NULL;
+    return settled && (!w || w == settled);
+}
+
 /* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor beyond the end of its window, whose rings
  * were drained just now: without its row the call, and what it caused, would be lost. */
 static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
 {
-    return !timeline_is_drained(t) && !(settled && in->at(r->start) == settled) &&
+    return !timeline_is_drained(t) && !is_last_chance(in, r) &&
            (double)(int64_t)(clock_ticks() - r->end) < clock_ticks_per_second();
 }
 
@@ -411,13 +418,6 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
         return;
     }
     finish_call(in, c, r, &who);
-}
-
-/* Whether the record's row is to be written now because its window is being finished. One of another window, which is open, can wait. */
-static bool is_last_chance(const struct join_windows *in, const struct gpu_record *r)
-{
-    const struct window *w = settled ? in->at(r->start) : NULL;
-    return settled && (!w || w == settled);
 }
 
 /* Driver calls that no runtime call has claimed until now stand for themselves: the first n, and those whose last chance it is. */
