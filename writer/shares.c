@@ -4,27 +4,35 @@
 
 #include <stdlib.h>
 
+#define WAYS 8u /* places among which a span has its own */
+
 struct waiting {
     struct call call;
     struct gpu_record r;
     bool ended; /* so had the span, when it came or a batch ago */
 };
 
-static struct share *shares; /* by the low bits of the span's id; made at the first one */
+static struct share *shares; /* sets of WAYS; made at the first one */
 static struct waiting *waiting;
 static size_t n_waiting;
 
-static struct share *place_of(uint64_t span)
+/* The places that a span may have. Ids of one thread are numbered through and programs are regular: multiplied by the golden ratio they are
+ * spread evenly, whatever lies between them (Knuth, The Art of Computer Programming, 6.4). */
+static struct share *places_of(uint64_t span)
 {
     if (!shares)
         shares = calloc(SHARES, sizeof *shares);
-    return shares ? &shares[(span ^ span >> SPAN_ID_THREAD_SHIFT << 7) & (SHARES - 1)] : NULL;
+    uint64_t set = (span * UINT64_C(0x9e3779b97f4a7c15) >> 32) * (SHARES / WAYS) >> 32;
+    return shares ? &shares[set * WAYS] : NULL;
 }
 
 struct share *shares_find(uint64_t span)
 {
-    struct share *s = span ? place_of(span) : NULL;
-    return s && s->span == span ? s : NULL;
+    struct share *s = span ? places_of(span) : NULL;
+    for (unsigned i = 0; s && i < WAYS; i++)
+        if (s[i].span == span)
+            return &s[i];
+    return NULL;
 }
 
 const struct share *shares_place(uint64_t span)
@@ -37,15 +45,29 @@ const struct share *shares_place(uint64_t span)
     return s;
 }
 
+/* Takes the place of the one that has not launched for longest. */
+static struct share *make(const struct note *n)
+{
+    struct share *s = places_of(n->id), *oldest = s;
+    for (unsigned i = 1; s && i < WAYS; i++)
+        if (s[i].used < oldest->used)
+            oldest = &s[i];
+    if (oldest)
+        *oldest = (struct share){.span = n->id,
+                                 .outermost = n->id,
+                                 .flops = n->flops,
+                                 .bytes = n->bytes,
+                                 .where = n->where};
+    return oldest;
+}
+
 static struct share *enter(const struct note *n)
 {
-    struct share *s = place_of(n->id);
-    if (s && s->span != n->id)
-        *s = (struct share){.span = n->id,
-                            .outermost = n->id,
-                            .flops = n->flops,
-                            .bytes = n->bytes,
-                            .where = n->where};
+    static uint64_t now;
+    struct share *s = shares_find(n->id);
+    s = s ? s : make(n);
+    if (s)
+        s->used = ++now;
     return s;
 }
 

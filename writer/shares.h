@@ -8,7 +8,7 @@
 #include "writer/calls.h"
 #include "writer/timeline.h"
 
-/* counted spans that are remembered; a later one takes an older one's place */
+/* counted spans that are remembered; a later one takes the place of one that has not launched for long */
 #define SHARES      65536u
 #define SHARES_WAIT 32768u /* kernels that wait: two flushes of 60,000 a second */
 
@@ -17,6 +17,7 @@ struct share {
     /* id of the counted span that this is a part of, or its own: what totals are made of */
     uint64_t outermost;
     uint64_t flops, bytes;
+    uint64_t used;     /* number of the last launch or of one inside, of all */
     uint32_t where;    /* EXTRA_DTYPE */
     uint16_t launches; /* of kernels */
     bool placed;       /* its first kernel has told its device */
