@@ -102,6 +102,14 @@ START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 }
 END_TEST
 
+/* Of what the window behind it waits for, part has come when a window is finished. */
+static void finish_the_first(void)
+{
+    session_sleep(150);
+    struct trace first = session_trace(2); /* it is there */
+    trace_free(&first);
+}
+
 /* The driver's record of a call has come, the runtime's around it has not, when the window before theirs is finished. */
 START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
 {
@@ -115,9 +123,7 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
         fake_gpu_call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
     struct gpu_record work = fake_gpu_kernel_record("k", 4, outer.end);
     fake_gpu_deliver(&driver);
-    session_sleep(150);
-    struct trace first = session_trace(2); /* it is there */
-    trace_free(&first);
+    finish_the_first();
     fake_gpu_deliver(&runtime);
     fake_gpu_deliver(&work);
     session_step(ACTION_SKIP);
@@ -127,6 +133,66 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
     trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_window_that_is_finished_leaves_the_next_ones_waits_alone)
+{
+    session_span("first");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct happened h = fake_gpu_hooked("cudaEventRecord", CAT_CUDA_RUNTIME);
+    struct gpu_record event = {.kind = GPU_EVENT, .correlation = 10, .context = 1, .stream = 13};
+    struct gpu_record call = fake_gpu_call_record("cudaEventRecord", 10, h, 0, EFFECT_NONE);
+    event.event.event = 4;
+    h = fake_gpu_hooked("cudaStreamWaitEvent", CAT_CUDA_RUNTIME);
+    struct gpu_record waits = fake_gpu_call_record("cudaStreamWaitEvent", 11, h, 0, EFFECT_WAIT);
+    struct gpu_record sync = {.kind = GPU_SYNC,
+                              .correlation = 11,
+                              .start = h.start,
+                              .end = h.end,
+                              .context = 1,
+                              .stream = 7};
+    sync.sync.type = 2;
+    sync.sync.event = 4;
+    fake_gpu_deliver(&call);
+    fake_gpu_deliver(&waits);
+    fake_gpu_deliver(&sync);
+    finish_the_first();
+    fake_gpu_deliver(&event);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(3);
+    const char *line = trace_event(&t, 'X', "cuda_sync\"");
+    ck_assert_ptr_nonnull(line);
+    ck_assert(trace_number(line, "wait_on_stream") == 13);
+    ck_assert(trace_number(line, "wait_on_cuda_event_record_corr_id") == 10);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_window_that_is_finished_leaves_the_next_ones_memory_alone)
+{
+    session_span("first");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct gpu_record r = {.kind = GPU_MEMORY, .start = clock_ticks()};
+    atomic_store(&fake_gpu.kept_from, r.start);
+    r.end = r.start;
+    r.memory.kind = 3;
+    r.memory.tid = (uint32_t)syscall(SYS_gettid);
+    struct gpu_record later = r;
+    later.start = later.end = clock_ticks();
+    r.memory.address = 0x1000, later.memory.address = 0x2000;
+    r.memory.bytes = 50, later.memory.bytes = 100;
+    fake_gpu_deliver(&later);
+    finish_the_first();
+    fake_gpu_deliver(&r);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(3);
+    ck_assert_ptr_nonnull(strstr(t.text, "\"Total Allocated\": 50, \"Bytes\": 50"));
+    ck_assert_ptr_nonnull(strstr(t.text, "\"Total Allocated\": 150, \"Bytes\": 100"));
     trace_free(&t);
 }
 END_TEST
@@ -141,6 +207,8 @@ Suite *suite_join_order(void)
     tcase_add_test(c, queries_take_no_place_from_calls);
     tcase_add_test(c, driver_memory_is_added_up_in_the_order_of_time);
     tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_calls_alone);
+    tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_waits_alone);
+    tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_memory_alone);
     suite_add_tcase(s, c);
     return s;
 }

@@ -269,6 +269,14 @@ static bool is_last_chance(const struct join_windows *in, const struct gpu_recor
     return settled && (!w || w == settled);
 }
 
+/* Nor can what a call of that window caused wait for long, though it began behind its end: it stands in the call's file. */
+static bool is_last_of_caused(const struct gpu_record *r, void *in)
+{
+    const struct call *c = calls_get(calls_extend(r->correlation), false);
+    bool written = r->correlation && c && c->state == CALL_WRITTEN;
+    return is_last_chance(in, r) || (written && settled && c->window == settled->serial);
+}
+
 /* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor beyond the end of its window, whose rings
  * were drained just now: without its row the call, and what it caused, would be lost. */
 static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
@@ -476,10 +484,11 @@ void join_memory(const struct join_windows *in, uint64_t until)
     memories = (struct queue){0};
     qsort(now.records, now.n, sizeof *now.records, by_time);
     for (size_t i = 0; i < now.n; i++) {
-        if (now.records[i].start < until)
-            take_wait(&now.records[i], (void *)(uintptr_t)in);
-        else if (!queue_put(&memories, &now.records[i]))
-            lose(in, &now.records[i]);
+        const struct gpu_record *r = &now.records[i];
+        if (settled ? is_last_of_caused(r, (void *)(uintptr_t)in) : r->start < until)
+            take_wait(r, (void *)(uintptr_t)in);
+        else if (!queue_put(&memories, r))
+            lose(in, r);
     }
     free(now.records);
 }
@@ -725,9 +734,9 @@ void join_settle(const struct join_windows *in, struct window *w)
     settled = w;
     retry_unknown(in);
     settle_drivers(in, 0);
-    settled = NULL;
-    sync_waits_all(take_wait, (void *)(uintptr_t)in);
+    sync_waits_settle(is_last_of_caused, take_wait, (void *)(uintptr_t)in);
     join_memory(in, UINT64_MAX);
+    settled = NULL;
     calls_each(settle_call, &s);
     shares_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
     shares_old = shares_waiting();

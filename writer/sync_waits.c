@@ -77,10 +77,27 @@ void sync_waits_batch(void (*take)(const struct gpu_record *r, void *arg), void 
     settle(old, take, arg);
 }
 
-void sync_waits_all(void (*take)(const struct gpu_record *r, void *arg), void *arg)
+/* Of those that stay, returns how many are among the first n. */
+static size_t take_last(struct queue *q, size_t n,
+                        bool (*last)(const struct gpu_record *r, void *arg),
+                        void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
-    settle(waits.n, take, arg);
-    for (size_t i = 0; i < unsure.n; i++)
-        take(&unsure.records[i], arg);
-    unsure.n = 0;
+    size_t kept = 0, of_first = 0;
+    for (size_t i = 0; i < q->n; i++) {
+        if (last(&q->records[i], arg)) {
+            take(&q->records[i], arg);
+            continue;
+        }
+        of_first += i < n;
+        q->records[kept++] = q->records[i];
+    }
+    q->n = kept;
+    return of_first;
+}
+
+void sync_waits_settle(bool (*last)(const struct gpu_record *r, void *arg),
+                       void (*take)(const struct gpu_record *r, void *arg), void *arg)
+{
+    old = take_last(&waits, old, last, take, arg);
+    take_last(&unsure, 0, last, take, arg);
 }

@@ -14,7 +14,8 @@ bool sync_waits_put(const struct gpu_record *r);
 /* A batch of records has come: gives take() the waits that were there before it, but those whose recording is still not known. */
 void sync_waits_batch(void (*take)(const struct gpu_record *r, void *arg), void *arg);
 
-/* Gives take() all that are kept. */
-void sync_waits_all(void (*take)(const struct gpu_record *r, void *arg), void *arg);
+/* Gives take() those of which last() says that they cannot be kept any longer. */
+void sync_waits_settle(bool (*last)(const struct gpu_record *r, void *arg),
+                       void (*take)(const struct gpu_record *r, void *arg), void *arg);
 
 #endif

@@ -48,8 +48,8 @@ static uint64_t collect(enum gpu_flush flush, void (*each)(const struct gpu_reco
 
 static bool returned(uint64_t ticks)
 {
-    (void)ticks;
-    return !atomic_load(&fake_gpu.kept_back);
+    uint64_t from = atomic_load(&fake_gpu.kept_from);
+    return !atomic_load(&fake_gpu.kept_back) && (from == 0 || ticks < from);
 }
 
 static uint64_t calls_since(void)

@@ -12,10 +12,11 @@
 #include "writer/record.h"
 
 struct fake_gpu {
-    _Atomic uint64_t since;    /* UINT64_MAX: no calls are reported */
-    _Atomic bool kept_back;    /* a buffer is out */
-    _Atomic unsigned wants[3]; /* how often each was asked for */
-    _Atomic unsigned forced;   /* flushes */
+    _Atomic uint64_t since;     /* UINT64_MAX: no calls are reported */
+    _Atomic bool kept_back;     /* a buffer is out */
+    _Atomic uint64_t kept_from; /* ticks: so are those with what was recorded since; 0: none */
+    _Atomic unsigned wants[3];  /* how often each was asked for */
+    _Atomic unsigned forced;    /* flushes */
     /* the next time cprof collects it is called first, by the cprof thread, and forgotten */
     void (*_Atomic meanwhile)(void);
 };
