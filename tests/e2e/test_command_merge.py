@@ -359,6 +359,9 @@ def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
     (tmp_path / "text.json").write_text("text")
     refused(cprof("merge", path, tmp_path / "text.json", "-o", tmp_path / "new.json"), "text.json")
     refused(cprof("merge", path, "-o", tmp_path / "no/folder/new.json"), "no/folder")
+    for pipe in ("-", "/dev/stdin"):
+        for options in ([], ["--manifest"]):
+            refused(cprof("merge", path, pipe, *options, "-o", tmp_path / "new.tar", stdin=None, input=other.read_text()), f"cprof: {pipe}: is read twice")
     cut = tmp_path / "cut.json"
     cut.write_text(training(2).write(tmp_path).read_text()[:-800])
     done = cprof("merge", path, cut, "-o", tmp_path / "cut-merged.json")

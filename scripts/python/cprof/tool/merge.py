@@ -31,7 +31,7 @@ from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing, keep_apart
 from cprof.tool.progress import Progress, Relay
-from cprof.tool.reader import MERGED, RANK_PIDS, open_trace
+from cprof.tool.reader import MERGED, RANK_PIDS, keep_out_pipes, open_trace
 
 HELP = "make one trace of those of several ranks"
 GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
@@ -270,6 +270,8 @@ def _times_of(path: str, order: int, host: str) -> Times:
 
 def parts_of(paths: List[str], zipped: bool) -> List[Part]:
     """Ranks, bases and clocks of the traces, in the order of ranks."""
+    for path in paths:
+        keep_out_pipes(path, "a merge")
     heads = _heads(paths)
     order = sorted(range(len(paths)), key=lambda n: (rank_of(heads[n], paths[n], n), n))
     hosts = [str(heads[n].get("host_name") or "") for n in order]

@@ -144,6 +144,12 @@ def _open(path: str) -> Any:
     return file
 
 
+def keep_out_pipes(path: Any, why: str) -> None:
+    """A Problem where a trace that is to be read twice has nothing left the second time: stdin, a FIFO, a shell's <(...)."""
+    if path == "-" or os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise Problem(f"is read twice for {why}, which stdin and pipes cannot be: a file is needed", path)
+
+
 def _size(text: str) -> int:
     """Bytes that the text was decoded from."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
