@@ -74,11 +74,16 @@ def test_of_no_values_none_fits(key, trace):
 def test_refusals(trace):
     tool.refused(tool.cprof("events", trace, "--step", "9"), "no step 9: it holds 3, 4")
     tool.refused(tool.cprof("events", trace, "--device", "tpu"), "cpu, cuda or cuda:N")
-    tool.refused(tool.cprof("events", "-", "--step", "3"), "stdin")
+    for pipe, *option in (("-", "--step", "3"), ("/dev/stdin", "--step", "3"), ("/dev/stdin", "--thread", "*grad*")):
+        tool.refused(tool.cprof("events", pipe, *option, stdin=trace.read_bytes()), f"cprof: {pipe}: is read twice", "stdin and pipes cannot be")
+    assert tool.cprof("events", "-", "--thread", "5001", stdin=trace.read_bytes()).out == tool.cprof("events", trace, "--thread", "5001").out != ""
     with pytest.raises(ValueError, match="no step 9: it holds 3, 4"):
         next(cprof.events(trace, step=9))
     with pytest.raises(ValueError, match="step 'last': take a number"):
         next(cprof.events(trace, step="last"))
+    os.mkfifo(trace.parent / "fifo")  # with nobody at its other end: it is not even opened
+    with pytest.raises(ValueError, match="fifo: is read twice"):
+        next(cprof.events(trace.parent / "fifo", step=3))
 
 
 def test_a_step_in_quotes(trace):

@@ -10,7 +10,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from cprof.tool import Problem, note
-from cprof.tool.reader import Trace, open_trace
+from cprof.tool.reader import Trace, keep_out_pipes, open_trace
 from cprof.tool.spans import args_of, int_or_none, step_number, text_of, to_ns
 from cprof.tool.steps import NAMES, on_our_row
 
@@ -80,10 +80,15 @@ class _Steps:
         return event.get("ph") != "M" and start is not None and self.has(start)
 
 
+def _by_name(threads: List[str]) -> bool:
+    """Whether a thread is asked for by its name, which is looked up in the trace first."""
+    return not all(one.isdigit() for one in threads)
+
+
 def _threads(path: Any, wanted: List[str], progress: bool) -> Callable[[Dict[str, Any]], bool]:
     """Whether an event is of one of these threads, by number or by the name that the trace gives it."""
     names: Dict[Any, str] = {}
-    if not all(one.isdigit() for one in wanted):
+    if _by_name(wanted):
         with open_trace(path, progress) as trace:
             trace.past_large = True
             for event in trace:
@@ -100,8 +105,8 @@ def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]]
     if [] in (name, category, step, device, thread):
         return [lambda event: False]
     tests: List[Callable[[Dict[str, Any]], bool]] = []
-    if path == "-" and (step or thread):
-        raise Problem("--step and --thread read the trace twice, which stdin cannot be")
+    if step or _by_name(thread or []):
+        keep_out_pipes(path, "--step and --thread NAME")
     if name:
         fits = _names(name)
         tests.append(lambda event: fits(event.get("name")))
