@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command may put its output in the place of: files, and nothing else that has a name."""
+"""What the command may put its output in the place of: files, and nothing else that has a name. What it leaves when it is stopped."""
 
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from command_runs import Rank, cprof, refused
+import tool
+from command_runs import PACKAGE, Rank, cprof, environment, refused
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="devices are made by root")
@@ -34,3 +38,47 @@ def test_what_a_forced_merge_replaces(tmp_path):
     assert stat.S_ISFIFO(fifo.lstat().st_mode)
     assert cprof("merge", path, "-o", link, "--force").returncode == 0
     assert link.is_symlink() and json.loads(target.read_text())["merged"] and os.listdir(target.parent) == ["all.json"]
+
+
+class Ending:
+    """A command that has its output in a temporary file, and waits for a line before it gives that its name."""
+
+    CODE = ("import os, sys\nfrom cprof.tool import main\n"
+            "def waits(call):\n    def wait(*args):\n        print('here', flush=True)\n        sys.stdin.readline()\n        return call(*args)\n"
+            "    return wait\n"
+            "os.replace, os.link = waits(os.replace), waits(os.link)\nsys.exit(main(sys.argv[1:]))")
+
+    def __init__(self, *args, **more):
+        self._running = subprocess.Popen([sys.executable, "-c", self.CODE, *map(str, args)], env=environment(PYTHONPATH=PACKAGE), text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        assert self._running.stdout.readline() == "here\n"
+
+    def stopped(self, number):
+        """Gets the signal, and the line behind it; the exit code and what it said on stderr."""
+        self._running.send_signal(number)
+        said = self._running.communicate("\n", timeout=60)[1]
+        return self._running.returncode, said
+
+
+def with_stacks(path):
+    return tool.write(path, [tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation"), tool.memory(15.0, 64, 1),
+                             tool.span("aten::mm", 10.0, 20.0, Call_stack="a.py(1): f;")])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", [["stacks", "-o", "out"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.json.gz"],
+                                     ["merge", "-o", "out.json"], ["merge", "-f", "-o", "out.json"], ["merge", "--manifest", "-o", "out.tar"],
+                                     ["recover", "-o", "out.json"]], ids=" ".join)
+def test_what_is_stopped_leaves_nothing(command, number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trace = Rank(0).write(tmp_path, "t.json") if command[0] == "recover" else with_stacks(tmp_path / "t.json")
+    assert Ending(*command, trace).stopped(number) == (128 + number, "")
+    assert os.listdir() == ["t.json"]
+
+
+@pytest.mark.parametrize("command", [["stacks"], ["merge"]], ids=" ".join)
+def test_nohup(command, tmp_path):
+    """A terminal that closes ends nothing that is to outlive it."""
+    out, trace = tmp_path / "out", with_stacks(tmp_path / "t.json")
+    ending = Ending(*command, trace, "-o", out, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert ending.stopped(signal.SIGHUP)[0] == 0 and out.stat().st_size > 0

@@ -6,7 +6,7 @@ A sub-command's module has
     add_arguments(parser)    declares its arguments
     run(args) -> int         does it; the exit code
 
-Exit codes: 0 fine, 1 something was found (check), 2 bad input or usage, 130 after ^C. What is wrong is said in one line
+Exit codes: 0 fine, 1 something was found (check), 2 bad input or usage, 128 + N after signal N (^C: 130). What is wrong is said in one line
 on stderr, `cprof: FILE: what`: raise Problem(what, file) for it. Stdout is data.
 """
 

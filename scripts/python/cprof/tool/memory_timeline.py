@@ -24,7 +24,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tu
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_MEMORY, NO_TENSORS
 from cprof.tool.columns import Columns, forget
-from cprof.tool.output import keep_apart, replacing
+from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import AT_A_TIME, Spans, Wanted, in_order, read_spans, surroundings
 
@@ -261,6 +261,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    end_tidily()
     export(args.trace, args.output, args.device, progress=True)
     return 0
 

@@ -23,13 +23,12 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import TOO_DEEP, Problem, archive, note
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
-from cprof.tool.output import appearing, keep_apart
+from cprof.tool.output import appearing, end_tidily, keep_apart
 from cprof.tool.progress import Progress, Relay
 from cprof.tool.reader import MERGED, RANK_PIDS, keep_out_pipes, open_trace
 
@@ -355,7 +354,7 @@ def _write(parts: List[Part], folder: str, jobs: int) -> List[Done]:
         return _write_by_workers(parts, work, jobs, progress)
 
 
-STOPS = {signal.SIGINT, signal.SIGTERM}
+STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: Progress) -> List[Done]:
@@ -395,7 +394,7 @@ def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: P
 
 
 def _start_worker(context: Any, index: int, work: List[Any], running: Dict[Any, Tuple[int, Any]]) -> None:
-    """^C and SIGTERM are the parent's to answer, which ends its workers: neither comes before it knows this one, and before this one
+    """STOPS are the parent's to answer, which ends its workers: none comes before it knows this one, and before this one
     leaves them to it."""
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(work[index], sender))
@@ -410,6 +409,7 @@ def _start_worker(context: Any, index: int, work: List[Any], running: Dict[Any, 
 
 def _work(job: Any, sender: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     try:
@@ -457,11 +457,6 @@ def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> 
     if sum(one.size for one in done) > LARGE:
         note(f"{sum(one.size for one in done) / 1e9:.1f} GB of text: a browser may not have the memory for it", output)
     return parts
-
-
-def end_tidily() -> None:
-    """SIGTERM is to remove temporary files, as ^C does."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,7 +28,8 @@ import webbrowser
 from typing import Any, Iterator, List, Optional, Tuple
 
 from cprof.tool import Problem, note
-from cprof.tool.merge import end_tidily, merge
+from cprof.tool.merge import merge
+from cprof.tool.output import end_tidily
 from cprof.tool.reader import open_trace
 
 HELP = "open a trace in Perfetto"

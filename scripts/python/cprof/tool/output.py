@@ -6,13 +6,22 @@ import errno
 import gzip
 import os
 import shutil
+import signal
 import stat
+import sys
 from typing import Any, Iterable, Iterator, Tuple
 
 from cprof.tool import Problem
 
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+
+
+def end_tidily() -> None:
+    """SIGTERM and SIGHUP, with which a terminal closes, are to remove temporary files, as ^C does. One that is ignored (nohup) stays so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def take_name(temporary: str, name: str) -> None:

@@ -21,8 +21,7 @@ import zlib
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
 from cprof.tool import BAD_INPUT, Problem, note, printable, said
-from cprof.tool.merge import end_tidily
-from cprof.tool.output import take_name
+from cprof.tool.output import end_tidily, take_name
 from cprof.tool.progress import Progress
 from cprof.tool.spans import step_number
 from cprof.tool.steps import FOREIGN_PIDS

@@ -18,7 +18,7 @@ from typing import Iterator, List
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_STACKS
-from cprof.tool.output import keep_apart, replacing
+from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.reader import open_trace
 from cprof.tool.span_stacks import StackFinder
 from cprof.tool.spans import Spans, Wanted, read_spans, walk
@@ -52,6 +52,7 @@ def lines(spans: Spans, metric: str) -> Iterator[str]:
 
 
 def run(args: argparse.Namespace) -> int:
+    end_tidily()
     keep_apart(args.output or "", [args.trace])
     with open_trace(args.trace, True) as trace:
         spans = read_spans(trace, Wanted(stacks=True, flops=False))
