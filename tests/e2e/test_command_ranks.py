@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof ranks` where transfers are of a part of the ranks; the rest of it is in test_command_merge.py."""
+"""`cprof ranks` where transfers are of a part of the ranks, or a rank was on several hosts; the rest of it is in test_command_merge.py."""
 
 import json
 
 import pytest
 
 from command_runs import ALLREDUCE, MS, Rank, cprof
+from test_command_merge import training
 
 
 @pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),
@@ -39,3 +40,25 @@ def test_groups_of_which_nothing_is_told(tmp_path):
     cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]["1"]
     assert [cells[str(rank)]["waited_ns"] for rank in range(4)] == [0, 0, 0, 0]
     assert "8 collectives are of a part of the ranks" in cprof("ranks", tmp_path).stderr
+
+
+@pytest.mark.parametrize("first", [0, 4], ids=["from the beginning", "from a checkpoint"])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_rank_that_was_started_again_on_another_host(tmp_path, first, names):
+    """Of its steps, too, the last time counts, whatever the files are called; the clock of either host is brought in line with what was
+    recorded at its time."""
+    for attempt, name in enumerate(names):
+        for rank, host in enumerate(["three" if attempt else "one", "two"]):
+            clock_us = attempt * 10**7 + 50_000 * (host == "three")
+            training(rank, slow_ms=3 * rank * attempt, first=first * attempt, host=host, clock_us=clock_us).write(tmp_path, f"rank{rank}-{name}.json")
+    done = cprof("ranks", tmp_path)
+    said = [line for line in done.stderr.splitlines() if "clock of" not in line]
+    assert said == [f"cprof: rank {rank} made {6 - first} of its steps several times (of another run, or after a restart): the last time counts"
+                    for rank in range(2)]
+    assert ("  one, three\n" if first else "  three\n") in done.stdout
+    found = json.loads(cprof("ranks", "--json", tmp_path).stdout)
+    for step, cells in found["steps"].items():
+        assert cells["0"]["waited_ns"] == pytest.approx(3 * MS * 1000 * (int(step) >= first), abs=5000), step
+    assert len(found["steps"]) == first + 6 and [row["slowest_in"] for row in found["ranks"] if row["rank"] == 1] == [6]
+    moved = {host: clock["offset_ns"] for host, clock in found["clocks"].items()}
+    assert abs(moved["three"] - moved["two"] + 50 * MS * 1000) < 5000 and ("one" in moved) == (first > 0)

@@ -130,6 +130,12 @@ class Times:
         self.collectives = _together(self.collectives, other.collectives)
         self._indexed()
 
+    def leave(self, steps: Set[int]) -> None:
+        """Steps that count elsewhere."""
+        for n in steps:
+            del self.steps[n]
+        self._indexed()
+
     def step_at(self, at: int) -> Optional[int]:
         """The step that a moment lies in."""
         found = bisect.bisect_right(self._starts, (at, 1 << 62, 0)) - 1
@@ -219,6 +225,26 @@ def by_rank(times: List[Times]) -> List[Times]:
         if first is not one:
             first.join(one)
     return list(found.values())
+
+
+def of_last_attempts(ranks: List[Times]) -> List[Times]:
+    """Each step of each rank once. A job that is started again may have a rank on another host, which makes steps that were made before: the
+    last one's count. Those that recorded most come first, as their hosts have met most others: all clocks count from the first."""
+    last: Dict[Tuple[int, int], Times] = {}
+    for one in ranks:
+        for n, step in one.steps.items():
+            before = last.setdefault((one.rank, n), one)
+            if before is not one:
+                late = last[one.rank, n] = one if step > before.steps[n] else before
+                late.again.add(n)
+    left = []
+    for one in ranks:
+        elsewhere = {n for n in one.steps if last[one.rank, n] is not one}
+        one.leave(elsewhere)
+        if one.steps or not elsewhere:
+            left.append(one)
+    moved = len({one.rank for one in left}) < len(left)
+    return sorted(left, key=lambda one: -len(one.steps)) if moved else left
 
 
 class Meeting(NamedTuple):

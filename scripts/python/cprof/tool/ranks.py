@@ -20,10 +20,10 @@ import json
 import os
 import statistics
 from array import array
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool import Problem, note, printable
-from cprof.tool.collectives import Clock, Times, by_rank, clocks, meetings, of_other_runs, has_parts, of_unknown_members, world_in
+from cprof.tool.collectives import Clock, Times, by_rank, clocks, has_parts, meetings, of_last_attempts, of_other_runs, of_unknown_members, world_in
 from cprof.tool.merge import clock_text
 from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
@@ -197,6 +197,14 @@ def summary(table: Table) -> List[Dict[str, Any]]:
     return sorted(found, key=lambda row: (-row["own_ns"], row["rank"]))
 
 
+def _hosts(traces: List[Times]) -> Dict[int, str]:
+    """Where each rank was, one after the other where it was started again elsewhere."""
+    found: Dict[int, List[str]] = collections.defaultdict(list)
+    for one in sorted(traces, key=lambda one: min(one.steps.values(), default=(0, 0))):
+        found[one.rank].append(one.host)
+    return {rank: ", ".join(hosts) for rank, hosts in found.items()}
+
+
 def _print_ranks(ranks: List[Dict[str, Any]], hosts: Dict[int, str]) -> None:
     rows = [["rank", "steps", "own ms", "waited ms", "collectives ms", "slowest in", "host"]]
     rows += [[str(row["rank"]), str(row["steps"]), _ms(row["own_ns"]), _ms(row["waited_ns"]), _ms(row["collective_ns"]),
@@ -228,11 +236,13 @@ def run(args: argparse.Namespace) -> int:
         traces.append(one)
     if not any(one.steps for one in traces):
         raise Problem("no trace has steps (ProfilerStep#N rows)", args.traces[0])
-    traces = by_rank(traces)
+    traces = of_last_attempts(by_rank(traces))
+    again: Dict[int, Set[int]] = collections.defaultdict(set)
     for one in traces:
-        if one.again:
-            note(f"rank {one.rank} made {len(one.again)} of its steps several times (of another run, or after a restart): the last "
-                 "time counts")
+        again[one.rank] |= one.again
+    for rank, steps in sorted(again.items()):
+        if steps:
+            note(f"rank {rank} made {len(steps)} of its steps several times (of another run, or after a restart): the last time counts")
     moved = clocks(traces)
     table = table_of(traces, moved)
     ranks = summary(table)
@@ -254,7 +264,7 @@ def run(args: argparse.Namespace) -> int:
              "own time")
     if not any(one.collectives for one in traces):
         note("no collectives are in the traces: own time is the step's whole time")
-    _print_ranks(ranks, {one.rank: one.host for one in traces})
+    _print_ranks(ranks, _hosts(traces))
     print()
     _print_steps(table, args.steps)
     print()
