@@ -452,6 +452,15 @@ def test_doctor_of_a_program_that_cannot_be_traced(tmp_path):
     assert done.returncode == 1 and "off   program" in done.stdout and "linked statically" in done.stdout
 
 
+@pytest.mark.parametrize("program, said", [("no-such-program", "no such program"), ("./no-such-program", "no such program"),
+                                           ("/etc", "cannot be executed")])
+def test_doctor_of_no_program(program, said):
+    """Exit codes of a shell are those of a program that was to be run."""
+    done = cprof("doctor", "--", program)
+    assert done.stdout == ""
+    refused(done, f"{program}: {said}")
+
+
 def test_disabled_is_off():
     done = cprof("doctor", env={"CPROF_ENABLED": "0"})
     assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0" in done.stdout

@@ -8,7 +8,7 @@ Each line begins with ok, warn (it works, with a drawback) or off (it does not w
 Python that runs this command, is started once, under the library, to see what it is and what the library says of the settings;
 nothing is traced.
 
-The exit code is 1 when a line says off."""
+The exit code is 1 when a line says off, 2 when there is no such program."""
 
 import argparse
 import ctypes
@@ -20,7 +20,7 @@ import tempfile
 import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
-from cprof.tool import Problem, library, printable, program, settings
+from cprof.tool import BAD_INPUT, Problem, library, printable, program, settings
 from cprof.tool.elf import why_not_loaded
 from cprof.tool.probe import find_cupti, is_python, look
 from cprof.tool.settings_table import PYTHON_MINORS, TORCH_VERSIONS
@@ -298,7 +298,7 @@ def _rank(environment: Dict[str, str]) -> Iterator[Finding]:
 
 def _findings(path: str, command: List[str]) -> Iterator[Finding]:
     environment = dict(os.environ)
-    name = program.find(command) if command else sys.executable
+    name = program.find(command, BAD_INPUT, BAD_INPUT) if command else sys.executable
     real = program.native(name)
     found: Dict[str, Any] = {}
     asked = name if is_python(name) else real if is_python(real) else None

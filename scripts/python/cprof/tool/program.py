@@ -20,15 +20,15 @@ PROFILERS = {"nsys": "Nsight Systems", "ncu": "Nsight Compute", "cuda-gdb": "cud
 PRELOADS = re.compile(r"(ToolsInjection|nsys|nsight|rocprof|roctracer|libtau|libhpcrun)", re.IGNORECASE)
 
 
-def find(command: List[str]) -> str:
-    """The path of the command's program. Ends the process as a shell would when there is none."""
+def find(command: List[str], not_found: int = NOT_FOUND, not_executable: int = NOT_EXECUTABLE) -> str:
+    """The path of the command's program. Ends the process when there is none, as a shell would or with these exit codes."""
     name = command[0]
     path = name if "/" in name else shutil.which(name)
     if path is None or not os.path.exists(path):
         meant = " (a switch takes no value: --NAME is 1, --no-NAME is 0)" if name in ("0", "1") or "--" in command[1:2] else ""
-        _end(f"{name}: no such program{meant}", NOT_FOUND)
+        _end(f"{name}: no such program{meant}", not_found)
     if os.path.isdir(path) or not os.access(path, os.X_OK):
-        _end(f"{name}: cannot be executed", NOT_EXECUTABLE)
+        _end(f"{name}: cannot be executed", not_executable)
     return path
 
 
