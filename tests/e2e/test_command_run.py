@@ -463,7 +463,17 @@ def test_doctor_of_no_program(program, said):
 
 def test_disabled_is_off():
     done = cprof("doctor", env={"CPROF_ENABLED": "0"})
-    assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0" in done.stdout
+    assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0\nok    settings  the others: the defaults\n" in done.stdout
+
+
+@pytest.mark.parametrize("given, text", [
+    ({}, "the defaults"), ({"WAIT": "2"}, "CPROF_WAIT=2"), ({"WAIT": "x"}, "the others: the defaults"),
+    ({"WAITT": "2"}, "the others: the defaults"), ({"WAIT": "x", "ACTIVE": "2"}, "the others: CPROF_ACTIVE=2"),
+    ({"TRIGGER": "signal:FOO"}, "the others: the defaults"), ({"ENABLED": "1"}, "CPROF_ENABLED=1")], ids=str)
+def test_doctor_says_of_which_settings_all_is_well(given, text):
+    """Not of one that a line of its own says something against."""
+    done = cprof("doctor", env={f"CPROF_{name}": value for name, value in given.items()})
+    assert [(state, said) for state, what, said in report(done) if what == "settings"][-1] == ("ok", text)
 
 
 @pytest.mark.parametrize("name, value, why", [

@@ -179,17 +179,18 @@ def _is_about(line: str, name: str) -> bool:
 
 
 def _settings(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator[Finding]:
-    if not settings.is_on(environment, "CPROF_ENABLED"):
+    on = settings.is_on(environment, "CPROF_ENABLED")
+    if not on:
         yield off("settings", "CPROF_ENABLED=0")
     elif said is None:
         yield warn("settings", "not checked: the library does not come along, or is of another version")
     lines = said or []
-    for line in lines:
-        if IN_THE_WAY not in line and not any(_is_about(line, name) for name in OUTPUTS):
-            yield warn("settings", line)
-    shown = " ".join(settings.shown(name, environment[name]) for name in settings.by_name()
-                     if environment.get(name, "").strip() and not any(_is_about(line, name) for line in lines))
-    yield ok("settings", shown or "the defaults")
+    warnings = [line for line in lines if IN_THE_WAY not in line and not any(_is_about(line, name) for name in OUTPUTS)]
+    yield from (warn("settings", line) for line in warnings)
+    given = [name for name in settings.by_name() if environment.get(name, "").strip()]
+    sound = [name for name in given if not any(_is_about(line, name) for line in lines) and (on or name != "CPROF_ENABLED")]
+    others = "the others: " if warnings or len(sound) < len(given) else ""
+    yield ok("settings", others + (" ".join(settings.shown(name, environment[name]) for name in sound) or "the defaults"))
     yield ok("schedule", _schedule(environment))
 
 
