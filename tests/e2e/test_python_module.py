@@ -4,6 +4,7 @@ without it."""
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
 
@@ -120,6 +121,26 @@ def test_a_signal_that_comes_while_the_schedule_is_asked(tmp_path, raised):
             f"except {raised}: print('stopped', cprof.step_number() < 100)\n")
     done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)})
     assert done.rc == 0 and done.out == "stopped True\n" and done.others == "", done.err
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS.keys() - {"3.6", "3.7"}))
+@pytest.mark.parametrize("raised, code, said", [
+    ("sys.exit(3)", 3, []), ("sys.exit('enough')", 1, ["enough"]), ("sys.exit()", 0, []), ("raise Stopped(1, why='full')", 7, ["(1, 'full')"]),
+    ("raise KeyboardInterrupt", -signal.SIGINT, ["KeyboardInterrupt"])])
+def test_an_exception_of_a_signal_keeps_what_it_says(tmp_path, version, raised, code, said):
+    """Where the schedule is asked as elsewhere: the exit code, and whatever else it was made of."""
+    text = ("import cprof, os, signal, sys, time\n"
+            "class Stopped(BaseException):\n    def __init__(self, n, *, why): self.n, self.why = n, why\n"
+            f"def stop(*_): {raised}\n"
+            "signal.signal(signal.SIGTERM, stop)\n"
+            "def schedule(step):\n    if step == 3: os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(0)\n    return 0\n"
+            "cprof.set_schedule(schedule)\n"
+            "try:\n    for _ in range(1000): cprof.step(); time.sleep(0.01)\n"
+            "except SystemExit: raise\n"  # the same one, whatever its class is called meanwhile
+            "except Stopped as error: print((error.n, error.why), file=sys.stderr); sys.exit(7)\n"
+            "sys.exit(8)\n")
+    done = support.run([PYTHONS[version], "-c", text], tmp_path, env={"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1"})
+    assert (done.rc, done.others.splitlines()[-1:]) == (code, said), done.err
 
 
 def test_threads_with_a_schedule(tmp_path):

@@ -197,8 +197,17 @@ def _takes_time(function: Callable) -> bool:
     return len(places) > 1 and (places[1].default is places[1].empty or places[1].name == "time")
 
 
-def _raise_later(thread: int, kind: type) -> None:
+def _raise_later(thread: int, error: BaseException) -> None:
     """Raises an exception in a thread when it has left the callback that it is in."""
+    class Later(type(error)):  # type: ignore[misc]
+        """What Python takes is a class, of which it makes an exception without arguments: it gets this one, with its exit code. (Up to Python
+        3.10 it asks again, and for one made of this one, where the exception is raised once more.)"""
+
+        def __new__(cls, *_: Any) -> BaseException:
+            return error
+
+    kind = KeyboardInterrupt if type(error) is KeyboardInterrupt else Later  # by its very class 3.10 knows that ^C ends a program
+
     def run() -> None:
         time.sleep(0.01)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
@@ -242,7 +251,7 @@ def set_schedule(function: Optional[Schedule]) -> None:
                 _say(f"the schedule raised {error!r}: such steps are skipped")
             return Action.SKIP
         except BaseException as error:  # ^C, or what another signal's handler raised: it is the program's, and ctypes would drop it
-            _raise_later(threading.get_ident(), type(error))
+            _raise_later(threading.get_ident(), error)
             return Action.SKIP
 
     callback = _library.Choose(choose)
