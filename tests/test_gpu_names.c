@@ -110,6 +110,17 @@ START_TEST(long_names)
 #ifndef CPROF_NO_DEMANGLE
     ck_assert_uint_eq(text.len, 100 * 5 + 1);
 #endif
+
+    /* Longer than all memory: each type names the one before twice. Cut, in no time. */
+    strcpy(name, "_Z1f1AIiiE");
+    for (const char *before = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *before; before++) {
+        sprintf(name + strlen(name), "S_IS%c_S%c_E", *before, *before);
+    }
+    text = gpu_name(name);
+#ifndef CPROF_NO_DEMANGLE
+    ck_assert_uint_eq(text.len, UINT16_MAX);
+    ck_assert_mem_eq(text.text, "f(A<int, int>, A<A<int, int>, A<int, int> >, ", 45);
+#endif
 }
 END_TEST
 
