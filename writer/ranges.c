@@ -92,14 +92,14 @@ uint32_t ranges_of(struct timeline *t, struct note *note)
 {
     if (note->range != RANGE_UNKNOWN)
         return note->range;
+    bool is_range = note->category == CAT_USER_ANNOTATION && note->name;
+    uint32_t range = is_range ? find(note->id) : RANGE_NONE;
+    if (range != RANGE_NONE) /* as of most that are open: no note keeps their answer */
+        return note->range = range;
     struct note open;
     struct note *parent = timeline_span(t, note->parent, &open);
-    uint32_t range = parent ? ranges_of(t, parent) : RANGE_NONE;
-    if (note->category == CAT_USER_ANNOTATION && note->name) {
-        uint32_t known = find(note->id);
-        range = known ? known : add(note, range);
-    }
-    return note->range = range;
+    range = parent ? ranges_of(t, parent) : RANGE_NONE;
+    return note->range = is_range ? add(note, range) : range;
 }
 
 static struct extent *new_extent(void)

@@ -178,52 +178,92 @@ static struct thread_log *log_of(struct timeline *t)
     return t->log;
 }
 
-/* Copies the innermost open span that `wanted` accepts. False: none, or the owner changed it meanwhile. */
-static bool open_span_where(struct timeline *t, bool (*wanted)(const struct open_copy *, uint64_t),
-                            uint64_t arg, struct note *out)
+/* What tells an open span from others without a copy of it all, which takes longer and is made only of the one that is wanted. */
+struct glimpse {
+    uint64_t id, start;
+    uint8_t category;
+};
+
+static struct glimpse glimpse_of(const struct open_span *span)
 {
-    struct thread_log *log = log_of(t);
-    if (!log)
-        return false;
-    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
-    for (uint32_t i = depth < SPAN_DEPTH ? depth : SPAN_DEPTH; i > 0; i--) {
+    return (struct glimpse){atomic_load_explicit(&span->id, memory_order_relaxed),
+                            atomic_load_explicit(&span->start, memory_order_relaxed),
+                            atomic_load_explicit(&span->category, memory_order_relaxed)};
+}
+
+static void note_open(const struct open_copy *span, struct note *out)
+{
+    *out = (struct note){.id = span->id,
+                         .parent = span->parent,
+                         .start = span->start,
+                         .end = UINT64_MAX,
+                         .range = RANGE_UNKNOWN,
+                         .category = span->category,
+                         .state = NOTE_SPAN,
+                         .flags = span->flags};
+    if (span->extras & 1u << EXTRA_FLOPS)
+        count(out, span->extra[EXTRA_DTYPE], span->extra[EXTRA_FLOPS], span->extra[EXTRA_BYTES]);
+    if (span->category != CAT_CPU_OP) {
+        struct text name = open_copy_name(span);
+        out->name = names_keep(name.at, name.len);
+        out->name_len = out->name ? name.len : 0;
+    }
+}
+
+/* Copies the innermost of the first `depth` open spans that `wanted` accepts. False: none, or the owner changed it meanwhile. */
+static bool copy_where(struct timeline *t, const struct thread_log *log, uint32_t depth,
+                       bool (*wanted)(const struct glimpse *, uint64_t), uint64_t arg,
+                       struct note *out)
+{
+    for (uint32_t i = depth; i > 0; i--) {
         struct open_copy span;
-        if (!open_copy_take(log, i - 1, &span) || !wanted(&span, arg))
+        struct glimpse seen = glimpse_of(&log->spans[i - 1]);
+        if (!wanted(&seen, arg) || !open_copy_take(log, i - 1, &span))
             continue;
-        *out = (struct note){.id = span.id,
-                             .parent = span.parent,
-                             .start = span.start,
-                             .end = UINT64_MAX,
-                             .range = RANGE_UNKNOWN,
-                             .category = span.category,
-                             .state = NOTE_SPAN,
-                             .flags = span.flags};
-        if (span.extras & 1u << EXTRA_FLOPS)
-            count(out, span.extra[EXTRA_DTYPE], span.extra[EXTRA_FLOPS], span.extra[EXTRA_BYTES]);
-        if (span.category != CAT_CPU_OP) {
-            struct text name = open_copy_name(&span);
-            out->name = names_keep(name.at, name.len);
-            out->name_len = out->name ? name.len : 0;
-        }
+        seen = (struct glimpse){span.id, span.start, span.category};
+        if (!wanted(&seen, arg)) /* it is another one by now */
+            continue;
+        note_open(&span, out);
+        t->open_at = i - 1;
         return true;
     }
     return false;
 }
 
-static bool has_id(const struct open_copy *span, uint64_t id)
+static bool open_span_where(struct timeline *t, bool (*wanted)(const struct glimpse *, uint64_t),
+                            uint64_t arg, struct note *out)
+{
+    const struct thread_log *log = log_of(t);
+    uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_acquire) : 0;
+    return copy_where(t, log, depth < SPAN_DEPTH ? depth : SPAN_DEPTH, wanted, arg, out);
+}
+
+static bool has_id(const struct glimpse *span, uint64_t id)
 {
     return span->id == id;
 }
 
-static bool began_by(const struct open_copy *span, uint64_t ticks)
+static bool began_by(const struct glimpse *span, uint64_t ticks)
 {
     return span->start <= ticks;
 }
 
-static bool is_call_begun_by(const struct open_copy *span, uint64_t ticks)
+static bool is_call_begun_by(const struct glimpse *span, uint64_t ticks)
 {
     return span->start <= ticks &&
            (span->category == CAT_CUDA_RUNTIME || span->category == CAT_CUDA_DRIVER);
+}
+
+/* Most often the one around the last that was asked for: where hundreds are open, as of a program that ends none, each launch asks for all. */
+static bool open_span(struct timeline *t, uint64_t id, struct note *out)
+{
+    const struct thread_log *log = log_of(t);
+    uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_acquire) : 0;
+    uint32_t below = t->open_at < depth ? t->open_at : 0;
+    if (below && atomic_load_explicit(&log->spans[below - 1].id, memory_order_relaxed) == id &&
+        copy_where(t, log, below, has_id, id, out))
+        return true;
+    return open_span_where(t, has_id, id, out);
 }
 
 struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
@@ -231,7 +271,7 @@ struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
     struct note *n = note_at(t, t->by_id[id & (t->room - 1)]);
     if (id != 0 && n->id == id)
         return n;
-    return id != 0 && open_span_where(t, has_id, id, open) ? open : NULL;
+    return id != 0 && open_span(t, id, open) ? open : NULL;
 }
 
 struct note *timeline_counted(struct timeline *t, uint64_t id, struct note *open)

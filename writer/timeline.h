@@ -52,6 +52,7 @@ struct timeline {
     uint32_t *by_id;        /* position of an id in the ring, by its low bits; mapped */
     uint64_t ended;         /* notes ever taken; the newest is at (ended - 1) */
     uint64_t calls_waiting; /* notes that are NOTE_CALL */
+    uint32_t open_at;       /* where on the thread's stack the open span was that was found last */
     uint64_t looked;        /* pass in which the log was last looked for, + 1 */
     /* ticks at which it made graph nodes, a ring of TIMELINE_NODES; NULL: none */
     uint64_t *node_times;

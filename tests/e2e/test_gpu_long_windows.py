@@ -18,3 +18,11 @@ def test_each_launch_of_a_long_capture_is_known_as_captured(tmp_path):
     trace = run.trace()
     assert lost(trace) == {}
     assert counts(trace)["kernel"] == 20000
+
+
+def test_ranges_that_never_end_do_not_hold_up_the_writer(tmp_path):
+    """A program that forgets to end its ranges has hundreds open, and each launch is inside of all."""
+    run = gpu_run("queries", tmp_path, "--rounds", 4000, "--queries", 0, "--open", 250, SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=5000)
+    trace = run.whole()
+    assert lost(trace) == {}
+    assert counts(trace)["kernel"] == 4000 and counts(trace)["gpu_user_annotation"] == 250

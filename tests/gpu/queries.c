@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks whether an event is over that is, as PyTorch's caching allocators and NCCL's watchdog do: --rounds launches, --queries behind each. */
+/* Asks whether an event is over that is, as PyTorch's caching allocators and NCCL's watchdog do: --rounds launches, --queries behind each. All
+ * that inside of --open ranges that never end. */
 #include <time.h>
 
+#include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
@@ -13,6 +15,8 @@ int main(int argc, char **argv)
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    for (long i = number(argc, argv, "open", 0); i > 0; i--)
+        cprof_range_push("never ended");
     for (long i = 0; i < rounds; i++) {
         CHECK(gpu_named(s, GPU_GEMM, 1000));
         CHECK(cudaEventRecord(e, s));
