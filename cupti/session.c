@@ -71,6 +71,8 @@ static _Atomic unsigned n_recorded; /* as armed */
 static _Atomic uint64_t asked;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes, gpu_arm() reads */
 static _Atomic uint64_t flushing_since;
+/* the same: when the lock was taken that is held; its holder writes, who wants it reads */
+static _Atomic uint64_t held_since;
 /* cupti_now() gives our ticks; written under the lock, read inside CUPTI */
 static _Atomic bool ticking;
 
@@ -122,6 +124,27 @@ static bool lock_within(pthread_mutex_t *mutex, long ms)
     until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     return pthread_mutex_timedlock(mutex, &until) == 0;
+}
+
+static bool is_long_ago(uint64_t monotonic_ns)
+{
+    return monotonic_ns && clock_monotonic_ns() - monotonic_ns > WAIT_APP_MS * 1000000ull;
+}
+
+/* False: not within so long; at once where it has been held for longer than anybody waits: a CUPTI that hangs while kinds are switched
+ * costs the program one wait, not one at each step. */
+static bool take_lock(long ms)
+{
+    if (!lock_within(&lock, is_long_ago(atomic_load(&held_since)) ? 0 : ms))
+        return false;
+    atomic_store(&held_since, clock_monotonic_ns());
+    return true;
+}
+
+static void leave_lock(void)
+{
+    atomic_store(&held_since, 0);
+    pthread_mutex_unlock(&lock);
 }
 
 static void set_attribute(int attribute, uint8_t value)
@@ -389,9 +412,9 @@ void gpu_start(bool arm_now, bool initializing)
         no_gpu("start", api.error);
         break;
     case BIND_DONE:
-        if (lock_within(&lock, WAIT_APP_MS)) {
+        if (take_lock(WAIT_APP_MS)) {
             start(arm_now, initializing);
-            pthread_mutex_unlock(&lock);
+            leave_lock();
         }
         break;
     }
@@ -401,8 +424,7 @@ void gpu_start(bool arm_now, bool initializing)
 /* A flush takes so long that another call might wait for it as long. */
 static bool seems_hung(void)
 {
-    uint64_t since = atomic_load(&flushing_since);
-    return since && clock_monotonic_ns() - since > WAIT_APP_MS * 1000000ull;
+    return is_long_ago(atomic_load(&flushing_since));
 }
 
 void gpu_arm(void)
@@ -413,10 +435,10 @@ void gpu_arm(void)
     if (atomic_load(&armed) || seems_hung())
         return;
     inside = true;
-    if (lock_within(&lock, WAIT_APP_MS)) {
+    if (take_lock(WAIT_APP_MS)) {
         come_back();
         arm(false);
-        pthread_mutex_unlock(&lock);
+        leave_lock();
     }
     inside = false;
 }
@@ -501,11 +523,12 @@ static void stand_down(enum phase then)
     set_phase(PHASE_LEAVING);
     disarm();
     switch_last(&api, stays_on());
-    pthread_mutex_unlock(&lock);
+    leave_lock();
     flush(CUPTI_FLUSH_PLAIN);
     flush(CUPTI_FLUSH_FORCED);
     pthread_mutex_unlock(&flush_lock);
     pthread_mutex_lock(&lock);
+    atomic_store(&held_since, clock_monotonic_ns());
     if (!in_phase(PHASE_LEAVING))
         return;                             /* CUPTI ended meanwhile */
     set_attribute(CUPTI_ZEROED_BUFFERS, 0); /* the other's buffers are not zeroed */
@@ -522,7 +545,7 @@ static void stand_down(enum phase then)
 
 void gpu_other_client(enum gpu_other what, int kind)
 {
-    if (inside || atomic_load(&dead) || !lock_within(&lock, WAIT_APP_MS))
+    if (inside || atomic_load(&dead) || !take_lock(WAIT_APP_MS))
         return;
     inside = true;
     int saved = errno;
@@ -532,7 +555,7 @@ void gpu_other_client(enum gpu_other what, int kind)
         stand_down(what == GPU_OTHER_FINALIZES ? PHASE_DETACHED : PHASE_OTHER);
     else if (in_phase(PHASE_OTHER) && what == GPU_OTHER_FINALIZES)
         set_phase(PHASE_DETACHED);
-    pthread_mutex_unlock(&lock);
+    leave_lock();
     errno = saved;
     inside = false;
 }
@@ -575,12 +598,11 @@ static void look(enum gpu_want want)
         collect_clock();
     if (!in_phase(PHASE_OTHER) && want != GPU_WANT_NOTHING)
         buffers_refill();
-    if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) ||
-        !lock_within(&lock, WAIT_CPROF_MS))
+    if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) || !take_lock(WAIT_CPROF_MS))
         return;
     buffers_small(want == GPU_WANT_SOON);
     change(want);
-    pthread_mutex_unlock(&lock);
+    leave_lock();
     wanted = want;
     if (want == GPU_WANT_NOTHING)
         buffers_trim();
@@ -688,14 +710,14 @@ static void source_finish(void)
         end_work();
         return;
     }
-    if (lock_within(&lock, WAIT_CPROF_MS)) {
+    if (take_lock(WAIT_CPROF_MS)) {
         disarm();
         switch_last(&api, stays_on());
         if (subscriber)
             api.unsubscribe(subscriber);
         subscriber = NULL;
         set_phase(PHASE_OVER);
-        pthread_mutex_unlock(&lock);
+        leave_lock();
     }
     pthread_mutex_unlock(&flush_lock);
     end_work();

@@ -3,6 +3,7 @@
 The program is never harmed: it ends as it does without cprof."""
 
 import re
+import time
 
 import pytest
 
@@ -326,6 +327,16 @@ def test_a_hang_in_the_middle_of_steps(tmp_path):
     result = gpu_run("train", tmp_path, "--steps", 40, faults="hold_flush=1", WARMUP=1, ACTIVE=2, REPEAT=3, DRAIN_DEADLINE_MS=700)
     assert result.rc == 0, result.err
     assert words(result)
+
+
+def test_a_hang_while_kinds_are_switched_off(tmp_path):
+    """After the first window, in cprof's thread: the stepping thread waits for it once, not at each of ten steps to record."""
+    began = time.monotonic()
+    result = gpu_run("outlive", tmp_path, "--steps", 60, "--at", 100, faults="hold_disable=1", WAIT=5, WARMUP=1, ACTIVE=2, REPEAT=6,
+                     DRAIN_DEADLINE_MS=700, timeout=60)
+    assert result.rc == 0 and time.monotonic() - began < 10, result.err
+    line, = words(result)
+    assert "CPROF_DRAIN_DEADLINE_MS" in line
 
 
 def test_a_program_that_ends_in_the_middle_of_a_drain(tmp_path):
