@@ -132,18 +132,20 @@ unit: $(BUILD)/unit
 
 ## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
 .PHONY: e2e
-# What reads traces rather than records them says the same however long it takes: it runs beside the rest, and is shown behind it.
+# What reads traces, or asks what stands in them rather than when it came, says the same however long it takes: it runs beside the rest, and
+# is shown behind it.
 e2e: setup
 	$(Q)$(MAKE) $(JOBS) all $(if $(E2E_SRC),e2e-programs)
 ifneq ($(E2E),)
 	$(Q)$(PYTEST) tests/e2e $(E2E)
 else
-	$(Q)status=0; log=$$(mktemp); $(PYTEST) $(E2E_READS) >"$$log" 2>&1 & reads=$$!; trap 'kill $$reads; rm -f "$$log"; exit 130' INT TERM; \
-		$(PYTEST) tests/e2e $(addprefix --ignore=,$(E2E_READS)) || status=1; \
-		wait $$reads || status=1; cat "$$log"; rm -f "$$log"; exit $$status
+	$(Q)status=0; log=$$(mktemp); $(PYTEST) $(E2E_BESIDE) >"$$log" 2>&1 & beside=$$!; trap 'kill $$beside; rm -f "$$log"; exit 130' INT TERM; \
+		$(PYTEST) tests/e2e $(addprefix --ignore=,$(E2E_BESIDE)) || status=1; \
+		wait $$beside || status=1; cat "$$log"; rm -f "$$log"; exit $$status
 endif
 
-E2E_READS := $(wildcard tests/e2e/test_tool_*.py tests/e2e/test_command_*.py) tests/e2e/test_consumers.py tests/e2e/test_python_module.py
+E2E_BESIDE := $(wildcard tests/e2e/test_tool_*.py tests/e2e/test_command_*.py tests/e2e/test_torch_*.py) \
+	$(addprefix tests/e2e/test_,$(addsuffix .py,collectives consumers flops gpu_check memory modules python_module stacks))
 PYTEST = BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rs -p no:cacheprovider $(E2E_LIMITS)
 
 # Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
