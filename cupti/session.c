@@ -119,11 +119,11 @@ static bool lock_within(pthread_mutex_t *mutex, long ms)
     struct timespec until;
     if (pthread_mutex_trylock(mutex) == 0)
         return true;
-    clock_gettime(CLOCK_MONOTONIC, &until); /* the other one may be set back meanwhile */
+    clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += ms % 1000 * 1000000;
     until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until) == 0;
+    return pthread_mutex_timedlock(mutex, &until) == 0;
 }
 
 static bool is_long_ago(uint64_t monotonic_ns)

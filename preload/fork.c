@@ -104,9 +104,9 @@ static bool take_own_lock(void)
         wait_until_settled();
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, &end); /* the other one may be set back meanwhile */
+    clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += OWN_LOCK_S;
-    return pthread_mutex_clocklock(own, CLOCK_MONOTONIC, &end) == 0;
+    return pthread_mutex_timedlock(own, &end) == 0;
 }
 
 /* What before_fork() took; written there, read in parent and child, by the forking thread that
