@@ -102,14 +102,6 @@ START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 }
 END_TEST
 
-/* Of what the window behind it waits for, part has come when a window is finished. */
-static void finish_the_first(void)
-{
-    session_sleep(150);
-    struct trace first = session_trace(2); /* it is there */
-    trace_free(&first);
-}
-
 /* The driver's record of a call has come, the runtime's around it has not, when the window before theirs is finished. */
 START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
 {
@@ -123,7 +115,7 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
         fake_gpu_call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
     struct gpu_record work = fake_gpu_kernel_record("k", 4, outer.end);
     fake_gpu_deliver(&driver);
-    finish_the_first();
+    session_await_trace(2); /* at once, for what waits does so for 300 ms only */
     fake_gpu_deliver(&runtime);
     fake_gpu_deliver(&work);
     session_step(ACTION_SKIP);
@@ -158,7 +150,7 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_waits_alone)
     fake_gpu_deliver(&call);
     fake_gpu_deliver(&waits);
     fake_gpu_deliver(&sync);
-    finish_the_first();
+    session_await_trace(2);
     fake_gpu_deliver(&event);
     session_step(ACTION_SKIP);
     session_end();
@@ -186,7 +178,7 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_memory_alone)
     r.memory.address = 0x1000, later.memory.address = 0x2000;
     r.memory.bytes = 50, later.memory.bytes = 100;
     fake_gpu_deliver(&later);
-    finish_the_first();
+    session_await_trace(2);
     fake_gpu_deliver(&r);
     session_step(ACTION_SKIP);
     session_end();

@@ -133,6 +133,15 @@ void session_await(const char *part, unsigned n)
     ck_assert_uint_eq(session_files(part), n);
 }
 
+void session_await_trace(int64_t batch)
+{
+    char path[PATH_SIZE];
+    ck_assert(path_of(&(struct train_time){.batch = batch}, path, sizeof path));
+    for (unsigned i = 0; i < 20000 && access(path, F_OK) != 0; i++)
+        usleep(1000);
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+
 void session_sleep(unsigned ms)
 {
     usleep(ms * 1000 *

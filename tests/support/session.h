@@ -51,6 +51,9 @@ unsigned session_files(const char *part);
 /* Waits until so many files' names hold `part`; the test fails when they do not within 20 s. */
 void session_await(const char *part, unsigned n);
 
+/* Waits until the trace that was saved when `batch` steps had ended is whole; the test fails when it is not within 20 s. */
+void session_await_trace(int64_t batch);
+
 /* Waits. */
 void session_sleep(unsigned ms);
 
