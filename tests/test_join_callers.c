@@ -194,9 +194,9 @@ START_TEST(a_range_of_before_that_ends_around_a_launch)
     struct gpu_record work = fake_gpu_kernel_record("the_kernel", 5, h.end + 10);
     fake_gpu_deliver(&work);
     fake_gpu_deliver(&call);
-    uint64_t until =
-        session_step(ACTION_ACTIVE_AND_SAVE) + (uint64_t)(clock_ticks_per_second() / 2);
-    while (clock_ticks() < until) {
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    uint64_t until = clock_monotonic_ns() + 500000000; /* ticks are the cprof thread's to translate */
+    while (clock_monotonic_ns() < until) {
         atomic_store(&fake_gpu.meanwhile, flush_takes_ms);
         session_span("later");
         atomic_fetch_add(&spans_since, 1);
