@@ -195,7 +195,8 @@ START_TEST(a_range_of_before_that_ends_around_a_launch)
     fake_gpu_deliver(&work);
     fake_gpu_deliver(&call);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    uint64_t until = clock_monotonic_ns() + 500000000; /* ticks are the cprof thread's to translate */
+    uint64_t until =
+        clock_monotonic_ns() + 500000000; /* ticks are the cprof thread's to translate */
     while (clock_monotonic_ns() < until) {
         atomic_store(&fake_gpu.meanwhile, flush_takes_ms);
         session_span("later");
