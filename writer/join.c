@@ -272,9 +272,12 @@ static bool is_last_chance(const struct join_windows *in, const struct gpu_recor
 /* Nor can what a call of that window caused wait for long, though it began behind its end: it stands in the call's file. */
 static bool is_last_of_caused(const struct gpu_record *r, void *in)
 {
+    if (is_last_chance(in, r))
+        return true;
+    if (!settled || r->correlation == 0)
+        return false;
     const struct call *c = calls_get(calls_extend(r->correlation), false);
-    bool written = r->correlation && c && c->state == CALL_WRITTEN;
-    return is_last_chance(in, r) || (written && settled && c->window == settled->serial);
+    return c && c->state == CALL_WRITTEN && c->window == settled->serial;
 }
 
 /* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor beyond the end of its window, whose rings
