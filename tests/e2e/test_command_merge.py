@@ -240,6 +240,19 @@ def test_a_long_line_behind_the_events():
     assert b"".join(trace.blocks()) == events + b",\n" and len(trace.metadata["long"]) == 5 << 20
 
 
+@pytest.mark.parametrize("behind", [b"\0" * 512, b"\0" * (3 << 20), b"\0" * 5 + gzip.compress(b""), b"\0\1", b"\x1f"],
+                         ids=["padded", "padded by megabytes", "a member behind padding", "garbage", "a member cut"])
+def test_what_stands_behind_gzip_data(behind, tmp_path, both_forms):
+    """Files that were copied whole blocks at a time, or whose size came to the disk before what is in them, end with zeros."""
+    paths = [tmp_path / f"rank{rank}.json.gz" for rank in (0, 1)]
+    for rank, path in enumerate(paths):
+        path.write_bytes(gzip.compress(training(rank).write(tmp_path, "plain").read_bytes()) + behind)
+    done = cprof("merge", *paths, "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    trace = support.loads_plainly(tmp_path / "merged.json")
+    assert len(of_rank(trace, 0)) == len(of_rank(trace, 1)) >= 40
+
+
 def test_what_looks_like_a_process_in_a_name(tmp_path):
     """Text that holds what is searched for, and a process whose number is another one's new number."""
     one = Rank(0)

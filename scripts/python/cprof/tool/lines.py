@@ -40,11 +40,12 @@ def _pieces(file: BinaryIO, progress: Callable[[int], Any]) -> Iterator[bytes]:
     unzip = zlib.decompressobj(31)
     try:
         while raw:
-            if unzip.eof:
+            if unzip.eof:  # members may follow each other, and padding the last
                 raw = raw.lstrip(b"\0")
                 unzip = zlib.decompressobj(31) if raw else unzip
-            yield unzip.decompress(raw, 4 * CHUNK)
-            raw = unzip.unconsumed_tail or unzip.unused_data
+            if raw:
+                yield unzip.decompress(raw, 4 * CHUNK)
+                raw = unzip.unused_data if unzip.eof else unzip.unconsumed_tail
             if not raw:
                 raw = file.read(CHUNK)
                 progress(len(raw))
