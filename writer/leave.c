@@ -16,10 +16,12 @@ static const struct writer_options *options;
 /* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one keeps it */
 static _Atomic uint32_t pen;
 enum { PEN_FREE, PEN_WRITES, PEN_KEPT };
+static _Atomic bool wrote; /* anything yet */
 
 void leave_start(const struct writer_options *given)
 {
     options = given;
+    atomic_store(&wrote, false); /* a child of fork() has the parent's */
 }
 
 static bool take_pen(uint32_t user)
@@ -34,8 +36,10 @@ void leave_write_begins(void)
         futex_wait(&pen, PEN_KEPT, -1);
 }
 
-void leave_write_ends(void)
+void leave_write_ends(bool done)
 {
+    if (done)
+        atomic_store(&wrote, true);
     atomic_store(&pen, PEN_FREE);
     if (life_now() == WRITER_STOPPING)
         futex_wake(&pen);
@@ -52,6 +56,14 @@ static bool end_writing(void)
         futex_wait(&pen, PEN_WRITES, (int64_t)((end - now) / 1000000) + 1);
     }
     return true;
+}
+
+static const char *what_is_on_disk(void)
+{
+    if (!end_writing())
+        return "a write does not end: cprof recover makes whole what is on disk";
+    return atomic_load(&wrote) ? "what is on disk opens as it is"
+                               : "nothing of it has come to the disk";
 }
 
 void leave_run(void)
@@ -108,8 +120,6 @@ bool writer_finish(void)
     }
     stop_gpu();
     log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; %s",
-             (long long)options->exit_deadline_ms,
-             end_writing() ? "what is on disk opens as it is"
-                           : "a write does not end: cprof recover makes whole what is on disk");
+             (long long)options->exit_deadline_ms, what_is_on_disk());
     return false;
 }

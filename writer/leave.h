@@ -9,9 +9,9 @@
 void leave_start(const struct writer_options *options);
 
 /* Stand around what makes a file one that is not whole for a moment. Where the exiting thread has stopped waiting nothing is begun: the
- * first one does not return, the process is about to end. cprof thread. */
+ * first one does not return, the process is about to end. done: something is on disk now. cprof thread. */
 void leave_write_begins(void);
-void leave_write_ends(void); /* as above */
+void leave_write_ends(bool done); /* as above */
 
 /* All files are whole: does what follows them, lets go of CUPTI, and says so to writer_finish(). cprof thread. */
 void leave_run(void);

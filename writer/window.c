@@ -613,7 +613,7 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     int error = failed ? ENOMEM
                        : w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
                                         trailer.data, trailer.len);
-    leave_write_ends();
+    leave_write_ends(error == 0);
     release_scratch();
     if (error)
         return error;
