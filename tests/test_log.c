@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the messages of writer/writer.h: level, one line each, a limit on their number, and nothing done to the program: errno,
  * stdout, signals. */
+#define _GNU_SOURCE
 #include "writer/writer.h"
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,30 +96,41 @@ START_TEST(errno_is_kept_and_nothing_allocated)
 }
 END_TEST
 
-/* ---- a stderr whose reader is gone ---- */
+/* ---- a stderr that takes nothing: no reader, or a file at its limit ---- */
 
-static void break_stderr(void)
+/* The limit leaves room for what check itself writes. */
+static void break_stderr(int signal)
 {
     int ends[2];
-    ck_assert_int_eq(pipe(ends), 0);
-    close(ends[0]);
+    if (signal == SIGXFSZ) {
+        struct rlimit most = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+        ends[1] = open(".", O_TMPFILE | O_WRONLY | O_APPEND, 0600);
+        ck_assert_int_eq(ftruncate(ends[1], 1 << 20), 0);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &most), 0);
+    } else {
+        ck_assert_int_eq(pipe(ends), 0);
+        close(ends[0]);
+    }
     ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
     close(ends[1]);
 }
 
-static volatile sig_atomic_t pipes;
+static volatile sig_atomic_t came;
 
-static void count_pipe(int signal)
+static void count_signal(int signal)
 {
     (void)signal;
-    pipes++;
+    came++;
 }
 
-START_TEST(a_broken_pipe_is_not_the_programs)
+static const int write_signals[] = {SIGPIPE, SIGXFSZ};
+
+START_TEST(a_write_that_fails_does_not_signal_the_program)
 {
+    int number = write_signals[_i];
     pid_t child = fork();
     if (child == 0) {
-        break_stderr();
+        break_stderr(number);
         log_error("nobody reads this");
         _exit(5);
     }
@@ -125,22 +139,25 @@ START_TEST(a_broken_pipe_is_not_the_programs)
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 5);
 
-    signal(SIGPIPE, count_pipe);
-    break_stderr();
+    signal(number, count_signal);
+    break_stderr(number);
     log_error("nor this");
-    ck_assert_int_eq(pipes, 0);
+    ck_assert_int_eq(came, 0);
     ck_assert_int_eq(write(STDERR_FILENO, "x", 1), -1); /* the program's own does come */
-    ck_assert_int_eq(pipes, 1);
-    sigset_t pipe, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigprocmask(SIG_BLOCK, &pipe, NULL);
-    raise(SIGPIPE); /* and one that waits goes on waiting */
+    ck_assert_int_eq(came, 1);
+    sigset_t blocked, pending;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, number);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
     log_error("nor this");
     sigpending(&pending);
-    ck_assert(sigismember(&pending, SIGPIPE));
-    sigprocmask(SIG_UNBLOCK, &pipe, NULL);
-    ck_assert_int_eq(pipes, 2);
+    ck_assert(!sigismember(&pending, number));
+    raise(number); /* and one that waits goes on waiting */
+    log_error("nor this");
+    sigpending(&pending);
+    ck_assert(sigismember(&pending, number));
+    sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+    ck_assert_int_eq(came, 2);
 }
 END_TEST
 
@@ -182,7 +199,7 @@ Suite *suite_log(void)
     tcase_add_test(all, one_line_each);
     tcase_add_test(all, at_most_a_hundred);
     tcase_add_test(all, errno_is_kept_and_nothing_allocated);
-    tcase_add_test(all, a_broken_pipe_is_not_the_programs);
+    tcase_add_loop_test(all, a_write_that_fails_does_not_signal_the_program, 0, 2);
     tcase_add_test(all, lines_of_threads_do_not_mix);
     suite_add_tcase(suite, all);
     return suite;

@@ -10,7 +10,6 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -21,6 +20,7 @@
 #include <zlib.h>
 
 #include "writer/path.h"
+#include "writer/write_signals.h"
 #include "writer/writer.h"
 
 #define PIECE     4096 /* threads may have small stacks */
@@ -307,23 +307,12 @@ static int copy_to(int in, const char *name)
                                         : write_into(in, path, kind, name);
 }
 
-/* The SIGPIPE of a reader that is gone and the SIGXFSZ of a limit, which end a program, are not the program's. */
 static int copy_unharmed(int in, const char *name)
 {
-    sigset_t ours, before, pending;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGPIPE);
-    sigaddset(&ours, SIGXFSZ);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    struct write_signals held;
+    write_signals_hold(&held);
     int error = copy_to(in, name);
-    int came = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
-    if (came && !sigismember(&pending, came)) {
-        sigemptyset(&ours);
-        sigaddset(&ours, came);
-        sigtimedwait(&ours, NULL, &(struct timespec){0});
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    write_signals_release(&held, error);
     return error;
 }
 

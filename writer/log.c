@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "writer/aside.h"
+#include "writer/write_signals.h"
 
 /* in the life of the process, and as many errors: a host's log is not ours to fill */
 #define LINES_MAX  100u
@@ -65,22 +65,17 @@ static bool has_room(void)
     return room;
 }
 
-/* Writes to stderr. Its reader may be gone, and the SIGPIPE of that is not the program's. */
+/* Writes to stderr. What a write that fails raises (no reader, RLIMIT_FSIZE) is not the program's. */
 static int write_line(void *arg)
 {
     const struct line *line = arg;
-    sigset_t pipe, before, pending;
+    struct write_signals held;
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller may hold a lock */
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    write_signals_hold(&held);
     ssize_t done =
         log_is_for_lines() && has_room() ? write(STDERR_FILENO, line->text, line->size) : 0;
-    if (done < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-        sigtimedwait(&pipe, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    write_signals_release(&held, done < 0 ? errno : 0);
     pthread_setcancelstate(cancel, NULL);
     return 0;
 }
