@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/alloc.h"
+#include "tests/support/capture.h"
 #include "tests/support/records.h"
 #include "writer/names.h"
 #include "writer/ranges.h"
@@ -116,6 +119,41 @@ START_TEST(room_is_made_for_calls_that_wait)
             ck_abort_msg("%d is forgotten", (int)i);
     struct note open;
     ck_assert_ptr_nonnull(timeline_span(t, 1, &open));
+}
+END_TEST
+
+/* Of what is left, an eighth; what is given back others get. */
+START_TEST(a_limited_address_space_is_the_programs)
+{
+    enum { LEFT = 512 << 20 };
+    if (!alloc_is_ours) {
+        fprintf(stderr,
+                "timeline: a_limited_address_space_is_the_programs is skipped under sanitizers and "
+                "valgrind, whose memory is above any limit\n");
+        return;
+    }
+    capture_start();
+    struct rlimit limit = {UINT64_C(1) << 40, UINT64_C(1) << 40};
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = limit.rlim_max = limit.rlim_cur - writer_space_left() + LEFT;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    uint32_t n = 1;
+    uint64_t room = TIMELINE_NOTES;
+    while (n < 1000 && (t = timeline_of(TID + n))) {
+        ck_assert_uint_le(t->room, room);
+        room = t->room;
+        n++;
+    }
+    ck_assert_uint_gt(n, 20);
+    ck_assert_uint_ge(writer_space_left(), LEFT / 8 * 6);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "the address space is limited"), 1);
+    t = timeline_of(TID + 1);
+    for (uint64_t i = 1; i <= 2 * t->room; i++)
+        add(i, 0, i * 10, i * 10 + 5);
+    ck_assert_uint_eq(at(t->room * 10 + 3), 0);
+    ck_assert_uint_eq(at(2 * t->room * 10 + 3), 2 * t->room);
+    timeline_forget();
+    ck_assert_ptr_nonnull(timeline_of(TID + n));
 }
 END_TEST
 
@@ -272,6 +310,7 @@ Suite *suite_timeline(void)
     tcase_add_test(c, a_parent_that_was_lost_ends_the_search);
     tcase_add_test(c, more_than_is_remembered);
     tcase_add_test(c, room_is_made_for_calls_that_wait);
+    tcase_add_test(c, a_limited_address_space_is_the_programs);
     tcase_add_test(c, knows_what_has_been_taken);
     tcase_add_test(c, an_open_span_of_a_live_thread);
     tcase_add_test(c, threads_that_have_ended_are_forgotten);

@@ -35,18 +35,39 @@ static enum gpu_want wanted(const struct gpu_side *g, bool draining)
     return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 
+static bool look_for_use(struct gpu_side *g)
+{
+    if (!g->in_use)
+        g->in_use = gpu_side_is_on(g);
+    return g->in_use;
+}
+
 void gpu_side_look(struct gpu_side *g, bool draining)
 {
     if (!g->source)
         return;
+    look_for_use(g); /* what is on may be switched off now */
     g->source->want(wanted(g, draining));
     g->calls_since = g->source->calls_since();
     g->looked = clock_ticks();
 }
 
-bool gpu_side_recorded(const struct gpu_side *g, uint64_t start)
+/* A hooked call that began at `start` has a record of CUPTI to wait for. */
+static bool was_recorded(const struct gpu_side *g, uint64_t start)
 {
     return g->source->recorded ? g->source->recorded(start) : start >= g->calls_since;
+}
+
+bool gpu_side_span(struct gpu_side *g, struct window *w, const struct record_owner *owner,
+                   const struct record *r)
+{
+    return look_for_use(g) && join_span(&g->in, w, owner, r, was_recorded(g, r->start));
+}
+
+void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const struct record *r)
+{
+    g->in_use = g->source != NULL;
+    join_node(owner, r);
 }
 
 bool gpu_side_is_on(const struct gpu_side *g)

@@ -26,6 +26,8 @@ struct gpu_side {
     uint64_t swept_ns, swept; /* when threads that have ended were last forgotten; swept: ticks */
     uint64_t asked_memory;    /* ticks: of before, records are awaited for join_memory() */
     bool given_up;            /* at exit: what has not come will not */
+    /* CUPTI has recorded calls, or a graph was captured: what threads do is remembered */
+    bool in_use;
 };
 
 /* The step that begins has this action; hold: its records are kept aside. */
@@ -34,8 +36,14 @@ void gpu_side_step(struct gpu_side *g, enum action action, bool hold);
 /* After the rings were looked at, before they are drained. draining: a closed window waits. */
 void gpu_side_look(struct gpu_side *g, bool draining);
 
-/* A hooked call that began at `start` has a record of CUPTI to wait for. */
-bool gpu_side_recorded(const struct gpu_side *g, uint64_t start);
+/* Takes a span of the window, so that CUPTI's records of calls find the span around them. True:
+ * the span is a hooked call whose row waits for CUPTI's record. Before CUPTI has recorded any call
+ * nothing is remembered: no later record can lie inside a span that has ended. */
+bool gpu_side_span(struct gpu_side *g, struct window *w, const struct record_owner *owner,
+                   const struct record *r);
+
+/* Takes a REC_NODE. */
+void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const struct record *r);
 
 /* CUPTI's kinds are on still: another pass is needed to switch them off. */
 bool gpu_side_is_on(const struct gpu_side *g);

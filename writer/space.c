@@ -15,7 +15,7 @@
 #define LEAST_RING (UINT64_C(256) << 10)
 
 static _Atomic uint64_t allowance = UINT64_MAX; /* bytes; UINT64_MAX: not known yet */
-static _Atomic bool used_up;
+static _Atomic bool used_up;                    /* until something is given back */
 
 static bool get_limits(struct rlimit *space, struct rlimit *data)
 {
@@ -63,6 +63,7 @@ bool space_limited(void)
 
 bool space_take(uint64_t *ring, uint64_t besides)
 {
+    static _Atomic bool said;
     if (atomic_load_explicit(&used_up, memory_order_relaxed))
         return false;
     uint64_t have = atomic_load(&allowance), bytes;
@@ -75,7 +76,8 @@ bool space_take(uint64_t *ring, uint64_t besides)
         for (bytes = *ring; bytes > LEAST_RING && bytes > have / SHARE;)
             bytes /= 2;
         if (bytes + besides > have) {
-            if (!atomic_exchange(&used_up, true))
+            atomic_store(&used_up, true);
+            if (!atomic_exchange(&said, true))
                 log_warn("the address space is limited (ulimit -v, -d), and event buffers of "
                          "threads take what they may take of it: further threads are not recorded");
             return false;
@@ -90,4 +92,5 @@ void space_give_back(uint64_t bytes)
     uint64_t have = atomic_load(&allowance);
     while (have != UINT64_MAX && !atomic_compare_exchange_weak(&allowance, &have, have + bytes))
         ;
+    atomic_store(&used_up, false);
 }

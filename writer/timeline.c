@@ -9,10 +9,12 @@
 #include "writer/names.h"
 #include "writer/open_copy.h"
 #include "writer/ranges.h"
+#include "writer/space.h"
 #include "writer/stacks.h"
 
 #define HASH 1024u /* threads by tid */
-#define MASK (TIMELINE_NOTES - 1)
+/* bytes of a note and its place in by_id */
+#define PLACE (sizeof(struct note) + sizeof(uint32_t))
 
 static struct timeline *first;
 static bool replaying;
@@ -28,25 +30,24 @@ static void *map(size_t bytes)
 
 static void unmap_ring(struct timeline *t)
 {
-    if (t->notes)
-        munmap(t->notes, t->room * sizeof *t->notes);
-    if (t->by_id)
-        munmap(t->by_id, t->room * sizeof *t->by_id);
+    munmap(t->notes, t->room * PLACE);
+    space_give_back(t->room * PLACE);
 }
 
-/* False: no memory; the ring is as it was. */
+/* False: no memory; the ring is as it was. `room` is made smaller where the address space is limited. */
 static bool map_ring(struct timeline *t, uint32_t room)
 {
-    struct note *notes = map(room * sizeof *notes);
-    uint32_t *by_id = notes ? map(room * sizeof *by_id) : NULL;
-    if (!by_id) {
-        if (notes)
-            munmap(notes, room * sizeof *notes);
+    uint64_t bytes = room * PLACE;
+    if (space_limited() && !space_take(&bytes, 0))
+        return false;
+    struct note *notes = map(bytes);
+    if (!notes) {
+        space_give_back(bytes);
         return false;
     }
-    t->room = room;
+    t->room = (uint32_t)(bytes / PLACE);
     t->notes = notes;
-    t->by_id = by_id;
+    t->by_id = (uint32_t *)(notes + t->room);
     return true;
 }
 
@@ -108,10 +109,11 @@ static void remember(struct timeline *t, uint64_t at)
     t->by_id[note_at(t, at)->id & (t->room - 1)] = (uint32_t)(at & (t->room - 1));
 }
 
+/* Not in a limited address space, where the rings of other threads need what is left. */
 static bool grow(struct timeline *t)
 {
     struct timeline before = *t;
-    if (t->room >= TIMELINE_MOST_NOTES || !map_ring(t, t->room * 2))
+    if (t->room >= TIMELINE_MOST_NOTES || space_limited() || !map_ring(t, t->room * 2))
         return false;
     for (uint64_t at = oldest(&before); at < t->ended; at++) {
         *note_at(t, at) = *note_at(&before, at);
@@ -406,8 +408,7 @@ static void empty(struct timeline *t)
 {
     if (t->ended == 0 || t->calls_waiting)
         return;
-    madvise(t->notes, t->room * sizeof *t->notes, MADV_DONTNEED);
-    madvise(t->by_id, t->room * sizeof *t->by_id, MADV_DONTNEED);
+    madvise(t->notes, t->room * PLACE, MADV_DONTNEED);
     t->ended = 0;
 }
 

@@ -49,7 +49,7 @@ struct timeline {
     struct thread_log *log; /* of the thread while it is known, or NULL */
     uint32_t room;          /* notes in the ring, a power of two */
     struct note *notes;     /* the ring, mapped */
-    uint32_t *by_id;        /* position of an id in the ring, by its low bits; mapped */
+    uint32_t *by_id;        /* position of an id in the ring, by its low bits; mapped behind it */
     uint64_t ended;         /* notes ever taken; the newest is at (ended - 1) */
     uint64_t calls_waiting; /* notes that are NOTE_CALL */
     uint32_t open_at;       /* where on the thread's stack the open span was that was found last */
@@ -71,7 +71,8 @@ struct moment {
         after; /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
 };
 
-/* The timeline of a thread; made when it is new. NULL: no memory. */
+/* The timeline of a thread; made when it is new. NULL: no memory, or the address space is limited
+ * and the rings have their share (space.h). */
 struct timeline *timeline_of(uint32_t tid);
 
 /* All timelines, by `next`. */

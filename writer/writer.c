@@ -144,8 +144,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
 static void put_record(struct window *w, const struct record_owner *owner, const struct record *r)
 {
     bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
-    bool span = record_was_span(r) && gpu.source && !left_open;
-    if (span && join_span(&gpu.in, w, owner, r, gpu_side_recorded(&gpu, r->start)))
+    if (record_was_span(r) && !left_open && gpu_side_span(&gpu, w, owner, r))
         w->records++;
     else
         window_add(w, &shared, owner, r);
@@ -393,7 +392,7 @@ static void take_record(struct thread_log *log, const struct record *r)
         log->last_span = r->id;
     listening_record(&owner, r);
     if (r->kind == REC_NODE) {
-        join_node(&owner, r);
+        gpu_side_node(&gpu, &owner, r);
     } else if (w) {
         if (window_takes(w, r->start, r->flags))
             put_record(w, &owner, r);

@@ -134,10 +134,13 @@ def test_threads_that_have_ended_take_no_memory(tmp_path):
 @pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own memory is above the limit")
 def test_threads_leave_a_limited_address_space_to_the_program(tmp_path):
     """ulimit -v: with a ring of the usual size for each thread neither they nor what the program allocates then would find room."""
-    result = run(program("odd_moments", "limited-threads", 300), tmp_path, SCHEDULE_SCOPE="none")
+    with Running(program("odd_moments", "limited-threads", 300), tmp_path, SCHEDULE_SCOPE="none") as running:
+        running.wait_flushed('"last"')
+        running.say()
+        result = running.end()
     if result.rc == 77:
         pytest.skip("300 threads cannot be had here")
-    assert (result.rc, result.out) == (0, "enough\n"), result.err
+    assert (result.rc, result.out) == (0, "ready\nenough\n"), result.err
     assert len([line for line in result.said if "the address space is limited" in line]) == 1
     assert len(events(load(result.traces[0]), name="once")) > 20
 

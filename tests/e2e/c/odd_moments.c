@@ -276,7 +276,8 @@ static pthread_barrier_t all;
 
 static void *mark_once(void *unused)
 {
-    cprof_mark("once");
+    cprof_range_push("once");
+    cprof_range_pop();
     pthread_barrier_wait(&all);
     pthread_barrier_wait(&all);
     return unused;
@@ -309,20 +310,6 @@ static void start_threads(int n, pthread_t *threads)
     pthread_barrier_wait(&all);
 }
 
-/* Half of a limited address space must be left when each of so many threads has had an event. */
-static void limited_threads(int n)
-{
-    const struct rlimit limit = {UINT64_C(2) << 30, UINT64_C(2) << 30};
-    pthread_t *threads = calloc((size_t)n, sizeof *threads);
-    setrlimit(RLIMIT_AS, &limit);
-    cprof_mark("awake");
-    start_threads(n, threads);
-    printf("%s\n", malloc(UINT64_C(1) << 30) ? "enough" : "not enough");
-    pthread_barrier_wait(&all);
-    for (int i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-}
-
 static void wait_for_a_line(void)
 {
     char wait[8];
@@ -330,6 +317,23 @@ static void wait_for_a_line(void)
     fflush(stdout);
     if (!fgets(wait, sizeof wait, stdin))
         exit(2);
+}
+
+/* Three quarters of a limited address space must be left when each of so many threads has had an
+ * event and the events are in the file. */
+static void limited_threads(int n)
+{
+    const struct rlimit limit = {UINT64_C(2) << 30, UINT64_C(2) << 30};
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    setrlimit(RLIMIT_AS, &limit);
+    cprof_mark("awake");
+    start_threads(n, threads);
+    cprof_mark("last");
+    wait_for_a_line();
+    printf("%s\n", malloc(UINT64_C(3) << 29) ? "enough" : "not enough");
+    pthread_barrier_wait(&all);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
 }
 
 static void many_threads(int n)
