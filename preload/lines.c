@@ -19,7 +19,7 @@
 #define QUESTIONS    4u          /* at the same time */
 #define BATCH        1024u       /* addresses of one question: what fits into a pipe */
 #define OUTPUT_BYTES (1u << 20)  /* of answers; what is beyond is asked again */
-#define WAIT_NS      100000000u  /* in a pass */
+#define WAIT_NS      100000000u  /* in a pass, while no ring fills up */
 #define LAST_WAIT_NS 1000000000u /* when the process ends, in all */
 #define ADDRESS_MOST 20u         /* "0x", 16 digits, a newline, a zero byte */
 
@@ -294,7 +294,7 @@ void lines_ask(bool stopping)
 {
     uint64_t start = clock_monotonic_ns(), took = 0;
     uint64_t most = stopping ? last_wait_left : WAIT_NS;
-    while (advance(stopping) && took < most) {
+    while (advance(stopping) && took < most && (stopping || !thread_log_fills())) {
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
         took = clock_monotonic_ns() - start;
     }

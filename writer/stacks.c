@@ -11,7 +11,9 @@
 #include "writer/stack_table.h"
 
 #define FOLDERS     64u
-#define FRAME_BYTES 60u /* of a frame in stackFrames, besides its name */
+#define FRAME_BYTES 60u         /* of a frame in stackFrames, besides its name */
+#define ARGS_KEPT   8192u       /* stacks whose text in args is kept; a power of two */
+#define ARGS_BYTES  (16u << 20) /* of these texts together */
 
 /* Text of a frame, inside a JSON string. */
 struct shown {
@@ -28,6 +30,16 @@ static uint32_t n_shown;
 static enum stacks_in_args in_args = STACKS_ALL;
 static const struct stacks_resolver *resolve;
 static uint32_t looked; /* frames below were looked at */
+
+/* The text in args of stacks that events had before: most have one of a few. Of stacks whose ids share a place it is that of the
+ * last one. What was made before the last change of a line is made again. */
+static struct kept_args {
+    uint32_t stack, change;
+    uint32_t len, room;
+    char *text; /* owned */
+} * args_kept;
+static size_t args_bytes;
+static uint32_t changes = 1;
 static struct {
     char path[512];
     size_t len;
@@ -37,6 +49,7 @@ static _Atomic uint32_t n_folders; /* one application thread adds (release), cpr
 void stacks_in_args(enum stacks_in_args what)
 {
     in_args = what;
+    changes++;
 }
 
 void stacks_trim(const char *folder, size_t len)
@@ -171,6 +184,7 @@ void stacks_look(bool stopping)
         s->file_len = line.file_len;
         s->line = line.line;
         s->text = NULL; /* what was shown without the line so far is made again */
+        changes++;
     }
 }
 
@@ -199,14 +213,11 @@ static void hide_separators(char *text, size_t len)
         *at = ':';
 }
 
-void stacks_args(struct buf *b, uint32_t stack, bool *first)
+static void put_stack(struct buf *b, uint32_t stack)
 {
-    if (!stack || in_args == STACKS_NONE)
-        return;
     uint32_t python = in_args == STACKS_PYTHON ? python_of(stack) : 0;
     stack = python ? python : stack;
-    buf_puts(b, *first ? "\"Call stack\": \"" : ", \"Call stack\": \"");
-    *first = false;
+    buf_puts(b, "\"Call stack\": \"");
     for (; stack; stack = stack_table_caller(stack)) {
         struct shown s = text_of(stack_table_frame_of(stack));
         char *to = buf_room(b, s.len + 1);
@@ -218,6 +229,50 @@ void stacks_args(struct buf *b, uint32_t stack, bool *first)
         b->len += s.len + 1;
     }
     buf_put(b, "\"", 1);
+}
+
+/* Where the stack's text is kept, or could be; NULL: no memory. */
+static struct kept_args *args_place(uint32_t stack)
+{
+    if (!args_kept)
+        args_kept = calloc(ARGS_KEPT, sizeof *args_kept);
+    return args_kept ? &args_kept[stack % ARGS_KEPT] : NULL;
+}
+
+static void keep_args(struct kept_args *k, uint32_t stack, const char *text, size_t len)
+{
+    if (len > k->room) {
+        if (args_bytes - k->room + len > ARGS_BYTES)
+            return;
+        char *bigger = realloc(k->text, len);
+        if (!bigger)
+            return;
+        args_bytes += len - k->room;
+        k->text = bigger;
+        k->room = (uint32_t)len;
+    }
+    memcpy(k->text, text, len);
+    k->len = (uint32_t)len;
+    k->stack = stack;
+    k->change = changes;
+}
+
+void stacks_args(struct buf *b, uint32_t stack, bool *first)
+{
+    if (!stack || in_args == STACKS_NONE)
+        return;
+    if (!*first)
+        buf_put(b, ", ", 2);
+    *first = false;
+    struct kept_args *k = args_place(stack);
+    if (k && k->stack == stack && k->change == changes) {
+        buf_put(b, k->text, k->len);
+        return;
+    }
+    size_t before = b->len;
+    put_stack(b, stack);
+    if (k && !b->failed)
+        keep_args(k, stack, b->data + before, b->len - before);
 }
 
 void stacks_end(struct buf *b, uint32_t stack)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many events a second the writer turns into JSON and gzip, and how many bytes each takes: a fixed mix of nine
- * operators (two with a sequence number, three with shapes) to one allocation, as in design.md section 9. Runs on the
- * main thread; prints `name value unit` lines for scripts/bench. Usage: bench_json [seconds per case] */
+ * operators (two with a sequence number, three with shapes) to one allocation, as in design.md section 9. The cases with
+ * stacks give each event one of 240 stacks of 18 frames. Runs on the main thread; prints `name value unit` lines for
+ * scripts/bench. Usage: bench_json [seconds per case [case]] */
 #include "writer/json.h"
 #include "writer/sink_file.h"
+#include "writer/stack_table.h"
+#include "writer/stacks.h"
 #include "writer/top.h"
 
 #include <stdio.h>
@@ -13,6 +16,7 @@
 
 #define RECORDS 20000u /* events in one buffer, about one flush of a busy program */
 #define SLOTS   8u     /* room for each record */
+#define STACKS  240u
 
 static const char *const dtypes[] = {"unsigned char", "signed char", "short", "int",
                                      "long int",      "c10::Half",   "float", "double"};
@@ -104,6 +108,68 @@ static void fill(struct record *records, struct json_place *places)
     }
 }
 
+/* ---- stacks ---- */
+
+static void native_name(uint64_t pc, uint32_t object, struct buf *b)
+{
+    static const char *const functions[] = {
+        "at::_ops::add_Tensor::call",
+        "THPVariable_add",
+        "torch::autograd::VariableType::mul_Tensor",
+        "c10::impl::wrap_kernel_functor_unboxed_::call",
+        "at::native::structured_ufunc_add_CPU::impl",
+        "at::detail::empty_cpu",
+    };
+    buf_puts(b, functions[(pc + object) % 6]);
+    buf_puts(b, " (libtorch_cpu.so)");
+}
+
+static void no_look(void)
+{
+}
+static void no_want(uint32_t frame, uint64_t pc, uint32_t object)
+{
+    (void)frame, (void)pc, (void)object;
+}
+static void no_ask(bool stopping)
+{
+    (void)stopping;
+}
+static uint32_t no_answer(const char **file, uint32_t *len, int32_t *line)
+{
+    (void)file, (void)len, (void)line;
+    return 0;
+}
+
+/* Six frames of Python that all share, 12 native ones that differ. */
+static uint32_t make_stack(unsigned which)
+{
+    static const char file[] = "torch/nn/modules/module.py", name[] = "_call_impl";
+    uint32_t node = 0;
+    for (int32_t i = 0; i < 6; i++)
+        node = stack_table_python(node, file, sizeof file - 1, name, sizeof name - 1, 100 + i);
+    for (unsigned i = 0; i < 12; i++)
+        node = stack_table_native(node, 0x7f0000000000u + which * 12u + i, 0);
+    return node;
+}
+
+/* Gives each record a stack; runs of operators come from the same place, as in a training loop. */
+static void add_stacks(struct record *records)
+{
+    static const struct stacks_resolver resolver = {native_name, no_look, no_want, no_ask,
+                                                    no_answer};
+    uint64_t stacks[STACKS];
+    stack_table_start(4096);
+    stacks_resolve_with(&resolver);
+    for (unsigned i = 0; i < STACKS; i++)
+        stacks[i] = make_stack(i);
+    for (unsigned i = 0; i < RECORDS; i++) {
+        struct record *r = records + (size_t)i * SLOTS;
+        r->extras = 1u << EXTRA_STACK;
+        memcpy((uint8_t *)(uintptr_t)record_data(r) + r->data_len, &stacks[i % STACKS], 8);
+    }
+}
+
 static void to_json(struct buf *b, const struct record *records, const struct json_place *places)
 {
     buf_reset(b);
@@ -167,21 +233,39 @@ static void run(const char *name, const struct record *records, const struct jso
     buf_free(&packed);
 }
 
+static bool wanted(const char *name, const char *only)
+{
+    return only == NULL || strcmp(name, only) == 0;
+}
+
 int main(int argc, char **argv)
 {
     double limit = argc > 1 ? strtod(argv[1], NULL) : 1.0;
+    const char *only = argc > 2 ? argv[2] : NULL;
+    static const struct {
+        const char *name;
+        int level;
+    } cases[] = {{"json", 0}, {"gzip1", 1}, {"gzip3", 3}};
     struct record *records = calloc((size_t)RECORDS * SLOTS, sizeof(*records));
     struct json_place *places = calloc(RECORDS, sizeof(*places));
     if (records == NULL || places == NULL) {
         return 1;
     }
     fill(records, places);
-    run("json", records, places, 0, limit);
-    run_top(records, places, limit);
-    run("gzip1", records, places, 1, limit);
-    run("gzip3", records, places, 3, limit);
+    for (unsigned i = 0; i < 3; i++) {
+        if (wanted(cases[i].name, only))
+            run(cases[i].name, records, places, cases[i].level, limit);
+    }
+    if (wanted("top", only))
+        run_top(records, places, limit);
     sink_use_igzip();
-    run("igzip", records, places, 1, limit);
+    if (wanted("igzip", only))
+        run("igzip", records, places, 1, limit);
+    add_stacks(records);
+    if (wanted("stacks", only))
+        run("stacks", records, places, 0, limit);
+    if (wanted("stacks_gzip", only))
+        run("stacks_gzip", records, places, 1, limit);
     free(records);
     free(places);
     return 0;
