@@ -379,10 +379,12 @@ $(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h tests/e2e/c/*.h) $(BU
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra $(WERROR) $(INCLUDES) $(E2E_LDFLAGS) -o $@ $< -ldl -lpthread -lm
 
+# It stands in for another build of the library.
+$(BUILD)/e2e/liboldcopy.so: private SONAME := libcprof.so
 $(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
 	$(SAY) "  CC      $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wall -Wextra $(WERROR) -I. -shared -Wl,-soname,lib$*.so \
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wall -Wextra $(WERROR) -I. -shared -Wl,-soname,$(or $(SONAME),lib$*.so) \
 		-o $@ $< -ldl -lpthread -lm
 
 # Its accesses to memory become calls of explore.c, which stands in for the sanitizer's runtime. gcc warns of fences, which neither sees.

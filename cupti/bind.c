@@ -177,7 +177,7 @@ static void *open_loaded(const struct loaded *l)
     }
     for (unsigned i = 0; i < l->n_cupti; i++) {
         void *handle = dlopen(l->cupti[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (handle && dlsym(handle, "cuptiGetVersion")) /* not one of its helpers */
+        if (handle && loader_symbol(handle, "cuptiGetVersion")) /* not one of its helpers */
             return handle;
     }
     return NULL;
@@ -228,7 +228,7 @@ static bool bind_all(struct cupti *c, void *handle)
 {
     bool whole = true;
 #define CUPTI(field, function, since, parameters)                                                  \
-    c->field = (int(*) parameters)dlsym(handle, #function);                                        \
+    c->field = (int(*) parameters)loader_symbol(handle, #function);                                \
     whole = whole && (c->field || (since) != NEEDED);
 #include "cupti/bind.def"
 #undef CUPTI

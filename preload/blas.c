@@ -330,7 +330,7 @@ void *blas_sibling(void *real, const char *symbol)
     void *handle = dladdr(real, &info) && info.dli_fname
                        ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD)
                        : NULL;
-    void *got = handle ? dlsym(handle, symbol) : NULL;
+    void *got = handle ? loader_symbol(handle, symbol) : NULL;
     dlerror();
     return got;
 }

@@ -178,7 +178,7 @@ static open_function load_object(const struct entry *e)
                   why ? why : "no reason given");
         return NULL;
     }
-    *(void **)&open = dlsym(object, "cprof_trace_handler_open");
+    *(void **)&open = loader_symbol(object, "cprof_trace_handler_open");
     if (!open)
         log_error("trace handler %s has no cprof_trace_handler_open(); it is left out", e->path);
     return open;

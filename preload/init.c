@@ -26,6 +26,7 @@
 #include "cupti/gpu_trace.h"
 #include "preload/after.h"
 #include "preload/config.h"
+#include "preload/copies.h"
 #include "preload/fork.h"
 #include "preload/guard.h"
 #include "preload/handlers.h"
@@ -103,27 +104,34 @@ static const char forward_glue[] =
     "    print('cprof: CPROF_STEP=forward: cannot hook module calls:', e, file=sys.stderr)\n"
     "del _cprof_forward_glue\n";
 
-/* Gives the driver, NVTX and ITT this library's path, so that they call it when they come alive; only where the user has not. */
+/* False: no memory. What the user has set stays, but for another copy of this library, which would do nothing. */
+static bool inject(const char *variable, const char *path)
+{
+    const char *told = config_env(variable), *slash = told ? strrchr(told, '/') : NULL;
+    bool is_copy = slash && strcmp(slash, strrchr(path, '/')) == 0;
+    return setenv(variable, path, is_copy && strcmp(told, path) != 0) == 0;
+}
+
+/* Gives the driver, NVTX and ITT this path of the library, so that they call it when they come alive. */
 static void inject_all(const char *path)
 {
-    int failed = setenv("CUDA_INJECTION64_PATH", path, 0);
+    bool done = inject("CUDA_INJECTION64_PATH", path);
     const char *told = config_env("CUDA_INJECTION64_PATH");
     injected = told && strcmp(told, path) == 0;
-    failed |= setenv("NVTX_INJECTION64_PATH", path, 0);
-    failed |= setenv("INTEL_LIBITTNOTIFY64", path, 0);
-    if (failed)
+    done &= inject("NVTX_INJECTION64_PATH", path);
+    done &= inject("INTEL_LIBITTNOTIFY64", path);
+    if (!done)
         log_warn("no memory for variables: the GPU is recorded from the first CUDA call on, NVTX "
                  "and ITT may be missing");
 }
 
-/* A copy of this library was there before: an NVTX or ITT client opens one under another path, or in a namespace of its own (dlmopen(),
- * where the three variables lead there, too). A process has one profiler. */
+/* Another copy of this library is the one: it came with the program first, or this one is in a namespace of its own (dlmopen()), where the
+ * three variables lead NVTX and ITT clients, too. A process has one profiler. */
 static bool is_second(const struct link_map *self)
 {
     Lmid_t space = LM_ID_BASE;
-    const void *first = resolve_first("cprof_try_settings"); /* no program has it */
-    return dlinfo((void *)(uintptr_t)self, RTLD_DI_LMID, &space) != 0 || space != LM_ID_BASE ||
-           (first && !resolve_is_own(first));
+    return !copies_hide() || dlinfo((void *)(uintptr_t)self, RTLD_DI_LMID, &space) != 0 ||
+           space != LM_ID_BASE;
 }
 
 /* True when the library came with the program (LD_PRELOAD, ld.so.preload, linked): the C library stands behind it in the loader's
@@ -170,6 +178,10 @@ static void look_around(void)
         last_thread_start();
     } else {
         atomic_store(&cprof_life, LIFE_OVER);
+        path = copies_first() ? absolute(copies_first(), room) : NULL;
+        if (config_enabled() &&
+            path) /* an older build as the first leaves variables that name this copy */
+            inject_all(path);
     }
 }
 
@@ -301,6 +313,10 @@ static void start_parts(enum wake_reason reason)
     config_load();
     log_debug("woken by %s", wakers[reason]);
     config_print();
+    if (copies_hidden())
+        log_warn("%s is another copy of cprof, which LD_PRELOAD names, too; it does nothing, %s "
+                 "records",
+                 copies_hidden(), own_path);
     const struct config *config = config_get();
     if (!address_space_allows()) {
         atomic_store(&cprof_life, LIFE_OVER);

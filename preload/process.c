@@ -7,7 +7,6 @@
  */
 #include "preload/process.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +16,7 @@
 
 #include "preload/guard.h"
 #include "preload/init.h"
+#include "preload/resolve.h"
 #include "writer/writer.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -30,9 +30,9 @@ static int (*next_kill)(pid_t pid, int number);
 
 void process_start(void)
 {
-    *(void **)&next_underscore_exit = dlsym(RTLD_NEXT, "_exit");
-    *(void **)&next_c99_exit = dlsym(RTLD_NEXT, "_Exit");
-    *(void **)&next_kill = dlsym(RTLD_NEXT, "kill");
+    *(void **)&next_underscore_exit = resolve_behind("_exit");
+    *(void **)&next_c99_exit = resolve_behind("_Exit");
+    *(void **)&next_kill = resolve_behind("kill");
 }
 
 static _Atomic int outlived; /* signal that was to end the process, and has not; any thread */

@@ -47,7 +47,7 @@ static struct {
 static bool find_functions(void)
 {
 #define F(type, name, parameters)                                                                  \
-    *(void **)&py.name = dlsym(RTLD_DEFAULT, #name);                                               \
+    *(void **)&py.name = loader_symbol(RTLD_DEFAULT, #name);                                       \
     if (!py.name)                                                                                  \
         return false;
     INTERPRETER

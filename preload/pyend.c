@@ -50,8 +50,8 @@ static object *at_exit(object *self, object *unused)
     stacks_python(false);
     atomic_store(&ended, true);
     wait_for_readers();
-    object *none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-    void (*hold)(object *) = (void (*)(object *))dlsym(RTLD_DEFAULT, "Py_IncRef");
+    object *none = loader_symbol(RTLD_DEFAULT, "_Py_NoneStruct");
+    void (*hold)(object *) = (void (*)(object *))loader_symbol(RTLD_DEFAULT, "Py_IncRef");
     hold(none);
     return none;
 }
@@ -68,13 +68,13 @@ static bool call_at_exit(void)
     object *(*import)(const char *), *(*new_function)(const void *, object *, object *);
     object *(*call_method)(object *, const char *, const char *, ...);
     void (*let_go)(object *), (*clear_error)(void);
-    *(void **)&import = dlsym(RTLD_DEFAULT, "PyImport_ImportModule");
-    *(void **)&new_function = dlsym(RTLD_DEFAULT, "PyCFunction_NewEx");
-    *(void **)&call_method = dlsym(RTLD_DEFAULT, "PyObject_CallMethod");
-    *(void **)&let_go = dlsym(RTLD_DEFAULT, "Py_DecRef");
-    *(void **)&clear_error = dlsym(RTLD_DEFAULT, "PyErr_Clear");
+    *(void **)&import = loader_symbol(RTLD_DEFAULT, "PyImport_ImportModule");
+    *(void **)&new_function = loader_symbol(RTLD_DEFAULT, "PyCFunction_NewEx");
+    *(void **)&call_method = loader_symbol(RTLD_DEFAULT, "PyObject_CallMethod");
+    *(void **)&let_go = loader_symbol(RTLD_DEFAULT, "Py_DecRef");
+    *(void **)&clear_error = loader_symbol(RTLD_DEFAULT, "PyErr_Clear");
     if (!import || !new_function || !call_method || !let_go || !clear_error ||
-        !dlsym(RTLD_DEFAULT, "_Py_NoneStruct") || !dlsym(RTLD_DEFAULT, "Py_IncRef"))
+        !loader_symbol(RTLD_DEFAULT, "_Py_NoneStruct") || !loader_symbol(RTLD_DEFAULT, "Py_IncRef"))
         return false;
     object *module = import("atexit");
     object *function = new_function(&method, NULL, NULL);

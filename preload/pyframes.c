@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "preload/pyoffsets.h"
+#include "writer/writer.h"
 
 /* The same in all versions of pyframes.def. */
 #define TYPE_OF     8u  /* PyObject.ob_type */
@@ -80,7 +81,7 @@ static const struct pyframes_layout *confirm(const struct pyframes_layout *row)
     const char *why;
     if (row->minor < FIRST_TOLD)
         return row;
-    if (!pyoffsets_read(row->minor, dlsym(RTLD_DEFAULT, "_PyRuntime"), &told, &why)) {
+    if (!pyoffsets_read(row->minor, loader_symbol(RTLD_DEFAULT, "_PyRuntime"), &told, &why)) {
         unknown = why;
         return NULL;
     }
@@ -94,11 +95,12 @@ static const struct pyframes_layout *confirm(const struct pyframes_layout *row)
 static const struct pyframes_layout *look(void)
 {
     static char why[64];
-    const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
-    *(void **)&this_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
-    *(void **)&newest_interpreter = dlsym(RTLD_DEFAULT, "PyInterpreterState_Head");
-    *(void **)&main_interpreter = dlsym(RTLD_DEFAULT, "PyInterpreterState_Main");
-    code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+    const char *(*version)(void) =
+        (const char *(*)(void))loader_symbol(RTLD_DEFAULT, "Py_GetVersion");
+    *(void **)&this_thread = loader_symbol(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    *(void **)&newest_interpreter = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_Head");
+    *(void **)&main_interpreter = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_Main");
+    code_type = loader_symbol(RTLD_DEFAULT, "PyCode_Type");
     int major = 0, minor = 0;
     if (!version || !this_thread || !code_type || !newest_interpreter || !main_interpreter)
         return NULL; /* no CPython here */
@@ -109,7 +111,8 @@ static const struct pyframes_layout *look(void)
         unknown = why;
         return NULL;
     }
-    if (dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount")) { /* free-threaded builds have it */
+    if (loader_symbol(RTLD_DEFAULT,
+                      "_Py_MergeZeroLocalRefcount")) { /* free-threaded builds have it */
         unknown = "this Python has no GIL";
         return NULL;
     }

@@ -15,6 +15,7 @@
 
 #include "preload/pyend.h"
 #include "preload/pyframes.h"
+#include "writer/writer.h"
 
 /* looked at: the range is opened two or three calls below the function that is searched */
 #define FRAMES 8
@@ -32,9 +33,9 @@ static bool known(void)
 {
     static _Atomic bool looked;
     if (!atomic_load_explicit(&looked, memory_order_acquire)) {
-        tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
-        none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-        stop_iteration = dlsym(RTLD_DEFAULT, "PyExc_StopIteration");
+        tuple_type = loader_symbol(RTLD_DEFAULT, "PyTuple_Type");
+        none = loader_symbol(RTLD_DEFAULT, "_Py_NoneStruct");
+        stop_iteration = loader_symbol(RTLD_DEFAULT, "PyExc_StopIteration");
         atomic_store_explicit(&looked, true, memory_order_release);
     }
     return pyframes_layout(NULL) != NULL;
@@ -136,7 +137,7 @@ enum python_exit python_left(const char *file)
 static int run_now(void *code)
 {
     int (*run)(const char *, void *) =
-        (int (*)(const char *, void *))dlsym(RTLD_DEFAULT, "PyRun_SimpleStringFlags");
+        (int (*)(const char *, void *))loader_symbol(RTLD_DEFAULT, "PyRun_SimpleStringFlags");
     if (run)
         run(code, NULL);
     return 0;
@@ -150,11 +151,11 @@ bool python_find(void)
 {
     if (!atomic_load_explicit(&add_pending, memory_order_relaxed)) {
         atomic_store_explicit(&is_initialized,
-                              (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsInitialized"),
+                              (int (*)(void))loader_symbol(RTLD_DEFAULT, "Py_IsInitialized"),
                               memory_order_relaxed);
         atomic_store_explicit(
             &add_pending,
-            (int (*)(int (*)(void *), void *))dlsym(RTLD_DEFAULT, "Py_AddPendingCall"),
+            (int (*)(int (*)(void *), void *))loader_symbol(RTLD_DEFAULT, "Py_AddPendingCall"),
             memory_order_release);
     }
     return atomic_load_explicit(&add_pending, memory_order_relaxed) != NULL;
@@ -170,7 +171,7 @@ bool python_call_later(int (*call)(void *), void *arg)
 
 bool python_is_free_threaded(void)
 {
-    return dlsym(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount") != NULL;
+    return loader_symbol(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount") != NULL;
 }
 
 const void *python_type_of(const void *object)

@@ -69,11 +69,14 @@ static void *loaded(const char *name)
     return dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+/* The first and the last address of this library; the linker defines them. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
 bool resolve_is_own(const void *address)
 {
-    Dl_info theirs, ours;
-    return dladdr(address, &theirs) && dladdr((const void *)&resolve_is_own, &ours) &&
-           theirs.dli_fbase == ours.dli_fbase;
+    uintptr_t at = (uintptr_t)address;
+    return at >= (uintptr_t)__ehdr_start && at < (uintptr_t)_end;
 }
 
 /* `address` with its object pinned; NULL when it is NULL or our own. */
@@ -91,7 +94,14 @@ static void *accept(void *address)
 /* The symbol in the scope of `handle`; with a version only that one. */
 static void *look_up(void *handle, const char *symbol, const char *version)
 {
-    return accept(version ? dlvsym(handle, symbol, version) : dlsym(handle, symbol));
+    return accept(version ? loader_symbol_of(handle, symbol, version)
+                          : loader_symbol(handle, symbol));
+}
+
+void *resolve_behind(const char *symbol)
+{
+    void *real = loader_symbol(RTLD_NEXT, symbol);
+    return resolve_is_own(real) ? NULL : real;
 }
 
 /* ---- objects that are closed ---- */
@@ -107,7 +117,7 @@ static close_function *next_close(void)
     static _Atomic(close_function *) found;
     close_function *next = atomic_load_explicit(&found, memory_order_relaxed);
     if (!next) {
-        *(void **)&next = dlsym(RTLD_NEXT, "dlclose");
+        *(void **)&next = resolve_behind("dlclose");
         atomic_store_explicit(&found, next, memory_order_relaxed);
     }
     return next;
@@ -141,7 +151,7 @@ static void *in_scope_of(const void *caller, const char *symbol, bool pin)
     void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
     if (!handle)
         return NULL;
-    void *real = dlsym(handle, symbol);
+    void *real = loader_symbol(handle, symbol);
     real = pin ? accept(real) : resolve_is_own(real) ? NULL : real;
     close_function *close = next_close();
     if (close) /* nothing goes: the code at `caller` runs */
@@ -195,7 +205,7 @@ static void *find(const char *symbol, const struct resolve_library *library, con
 void *resolve_first(const char *symbol)
 {
     int saved = errno;
-    void *object = dlsym(RTLD_DEFAULT, symbol);
+    void *object = loader_symbol(RTLD_DEFAULT, symbol);
     dlerror();
     errno = saved;
     return object;

@@ -34,6 +34,10 @@ void *resolve_next(const char *symbol, const struct resolve_library *library, co
 void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
                          const void *caller);
 
+/* The function of the C library, or of a library that stands between, which this library's own wrapper of that name forwards to; NULL:
+ * none. Not pinned. Any thread. */
+void *resolve_behind(const char *symbol);
+
 /* What comes first in the global scope under this name, or NULL. Of a variable that is the program's own copy where it was linked so (a copy
  * relocation), which the library then uses, too. Not pinned. Keeps errno, and leaves dlerror() clean. */
 void *resolve_first(const char *symbol);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/resolve.h"
 #include "writer/writer.h"
 
 #define EXPORT     __attribute__((visibility("default")))
@@ -27,7 +28,7 @@ static open_function *look_up(open_function *_Atomic *next, const char *name)
 {
     open_function *found = atomic_load_explicit(next, memory_order_relaxed);
     if (__builtin_expect(!found, 0)) {
-        *(void **)&found = dlsym(RTLD_NEXT, name);
+        *(void **)&found = resolve_behind(name);
         atomic_store_explicit(next, found, memory_order_relaxed);
     }
     return found;
@@ -47,7 +48,7 @@ void thread_count_forked(void)
 /* Whether this place is in the interpreter's own code. */
 static bool is_interpreter(const void *place)
 {
-    const void *interpreter = dlsym(RTLD_DEFAULT, "PyOS_AfterFork_Parent");
+    const void *interpreter = loader_symbol(RTLD_DEFAULT, "PyOS_AfterFork_Parent");
     Dl_info its, callers;
     return interpreter && dladdr(interpreter, &its) && dladdr(place, &callers) &&
            its.dli_fbase == callers.dli_fbase;

@@ -69,7 +69,7 @@ static struct {
 /* False: this is no CPython as known. */
 static bool find_python(void)
 {
-#define FIND(field, name) *(void **)&py.field = dlsym(RTLD_DEFAULT, name)
+#define FIND(field, name) *(void **)&py.field = loader_symbol(RTLD_DEFAULT, name)
     FIND(new_function, "PyCFunction_NewEx");
     FIND(new_dict, "PyDict_New");
     FIND(set_item, "PyDict_SetItemString");
@@ -88,7 +88,7 @@ static bool find_python(void)
     FIND(set_error, "PyErr_SetObject");
     FIND(type_of, "PyObject_Type");
     FIND(none, "_Py_NoneStruct");
-    object **exception = dlsym(RTLD_DEFAULT, "PyExc_Exception");
+    object **exception = loader_symbol(RTLD_DEFAULT, "PyExc_Exception");
     py.exception = exception ? *exception : NULL;
 #undef FIND
     return py.new_function && py.new_dict && py.set_item && py.get_item && py.builtins && py.run &&
@@ -459,7 +459,7 @@ static int change(void *unused)
         return 0;
     }
     if (wanted) /* disarm() tells itself, by gone() */
-        atomic_store(&stand, answer == (object *)dlsym(RTLD_DEFAULT, "_Py_TrueStruct"));
+        atomic_store(&stand, answer == (object *)loader_symbol(RTLD_DEFAULT, "_Py_TrueStruct"));
     py.decrease(answer);
     return 0;
 }
@@ -505,7 +505,7 @@ static void (*delete_object)(void *);
 static void find_torchscript(void)
 {
     *(void **)&hierarchy = resolve_in("libtorch_cpu.so", SYM_HIERARCHY);
-    *(void **)&delete_object = dlsym(RTLD_DEFAULT, SYM_DELETE);
+    *(void **)&delete_object = loader_symbol(RTLD_DEFAULT, SYM_DELETE);
     if (!delete_object)
         *(void **)&delete_object = resolve_in("libstdc++.so", SYM_DELETE);
 }

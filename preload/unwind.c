@@ -79,13 +79,13 @@ void unwind_start(void)
     for (unsigned i = 0; !library && i < sizeof names / sizeof names[0]; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (library) {
-        *(void **)&backtrace = dlsym(library, "unw_backtrace");
+        *(void **)&backtrace = loader_symbol(library, "unw_backtrace");
 #if defined(__x86_64__)
-        *(void **)&flush_cache = dlsym(library, "_Ux86_64_flush_cache");
-        local_space = dlsym(library, "_ULx86_64_local_addr_space");
+        *(void **)&flush_cache = loader_symbol(library, "_Ux86_64_flush_cache");
+        local_space = loader_symbol(library, "_ULx86_64_local_addr_space");
 #elif defined(__aarch64__)
-        *(void **)&flush_cache = dlsym(library, "_Uaarch64_flush_cache");
-        local_space = dlsym(library, "_ULaarch64_local_addr_space");
+        *(void **)&flush_cache = loader_symbol(library, "_Uaarch64_flush_cache");
+        local_space = loader_symbol(library, "_ULaarch64_local_addr_space");
 #endif
     }
     if (!backtrace) {
@@ -98,7 +98,7 @@ void unwind_start(void)
     readable_without_pipe(library);
     atomic_store_explicit(&flushed, objects_look(), memory_order_relaxed);
     own = code_around((const void *)(uintptr_t)&unwind_start);
-    interpreter = code_around(dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
+    interpreter = code_around(loader_symbol(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"));
     lines_start();
     static const struct stacks_resolver resolver = {symbols_name, unwind_refresh, lines_want,
                                                     lines_ask, lines_answer};

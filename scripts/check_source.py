@@ -3,8 +3,8 @@
 """The rules of the source tree that a compiler does not know. Prints `file:line: what` and exits 1 if any is broken.
 
 - layers: includes go preload -> cupti -> writer and preload -> writer, each folder through its public header only
-- calls that would end the host, write to its stdout, read its environment behind the settings' back, or walk over the loader's list behind a
-  fork's
+- calls that would end the host, write to its stdout, read its environment behind the settings' back, ask another library's dlsym(), or walk
+  over the loader's list behind a fork's
 - files of at most 800 lines, functions of at most 90
 - a comment at each header prototype and each _Atomic field
 - SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
@@ -26,6 +26,7 @@ MAX_FILE, MAX_FUNCTION = 800, 90
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|system|popen)\s*\(")
 GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
 WALK = re.compile(r"(?<![\w.>])dl_iterate_phdr\s*\(")
+LOOKUP = re.compile(r"(?<![\w.>])dlv?sym\s*\(")
 # Written in two parts, so that this file does not find itself.
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PACKAGE_HOST = re.compile(r"https?://[^\s/]*(pypi|pythonhosted|pytorch|debian|ubuntu|npmjs|anaconda|nvidia)\.(org|com)")
@@ -86,6 +87,8 @@ def check_calls(path, lines, bare_lines):
             problem(path, number, f"{match.group(1)}() in the host process")
         if GETENV.search(line) and path != "preload/config.c" and not allowed(lines, number):
             problem(path, number, "getenv() outside preload/config.c")
+        if LOOKUP.search(line) and path != "writer/loader.c" and not allowed(lines, number):
+            problem(path, number, "dlsym() outside writer/loader.c, whose loader_symbol() is the C library's own")
         if WALK.search(line) and path != "writer/loader.c" and not allowed(lines, number):
             problem(path, number, "dl_iterate_phdr() outside writer/loader.c, whose loader_walk() forks wait for")
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "preload/resolve.h"
+#include "writer/writer.h"
 
 /* A library that every glibc has, with a function of its own, and that this program does not link. */
 #define SPARE        "libresolv.so.2"
@@ -98,6 +99,61 @@ START_TEST(own_functions_are_never_returned)
 }
 END_TEST
 
+START_TEST(what_is_behind_is_never_our_own)
+{
+    ck_assert_ptr_eq(resolve_behind("getppid"), dlsym(RTLD_DEFAULT, "getppid"));
+    ck_assert_ptr_null(resolve_behind("no_such_function"));
+    ck_assert_ptr_nonnull(resolve_behind("dlclose"));
+    ck_assert(!resolve_is_own(resolve_behind("dlclose")));
+}
+END_TEST
+
+/* A function of an object, and whether the object is to be hidden. */
+struct wanted {
+    const char *soname, *name;
+    void *found;
+    bool hide;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct wanted *w = data;
+    struct elf_loaded o;
+    (void)size;
+    if (!elf_loaded(info, &o) || strcmp(o.soname, w->soname) != 0)
+        return 0;
+    w->found = elf_loaded_function(&o, w->name);
+    if (w->hide)
+        ck_assert(elf_loaded_hide(&o));
+    return 1;
+}
+
+START_TEST(symbols_are_found_without_the_loader)
+{
+    struct wanted w = {.soname = "libc.so.6", .name = "getppid"};
+    ck_assert_int_eq(loader_walk(look, &w), 1);
+    ck_assert_ptr_eq(w.found, dlsym(RTLD_DEFAULT, "getppid"));
+    w.name = "no_such_function";
+    loader_walk(look, &w);
+    ck_assert_ptr_null(w.found);
+    w.name = "environ"; /* no function */
+    loader_walk(look, &w);
+    ck_assert_ptr_null(w.found);
+}
+END_TEST
+
+START_TEST(an_object_is_hidden)
+{
+    void *handle = load_spare(), *real = dlsym(handle, SPARE_SYMBOL);
+    struct wanted w = {.soname = SPARE, .name = SPARE_SYMBOL, .hide = true};
+    ck_assert_ptr_nonnull(real);
+    ck_assert_int_eq(loader_walk(look, &w), 1);
+    ck_assert_ptr_null(dlsym(handle, SPARE_SYMBOL));
+    ck_assert_int_eq(loader_walk(look, &w), 1);
+    ck_assert_ptr_eq(w.found, real);
+}
+END_TEST
+
 START_TEST(errno_and_dlerror_stay_clean)
 {
     errno = 77;
@@ -153,12 +209,15 @@ Suite *suite_resolve(void)
     tcase_add_test(next, what_a_caller_finds_in_its_own_scope_can_be_unloaded);
     tcase_add_test(next, own_functions_are_never_returned);
     tcase_add_test(next, errno_and_dlerror_stay_clean);
+    tcase_add_test(next, what_is_behind_is_never_our_own);
     tcase_add_test(next, generation_changes_when_something_is_loaded);
     suite_add_tcase(suite, next);
 
     TCase *objects = tcase_create("objects");
     tcase_add_test(objects, objects_are_found_by_file_name);
     tcase_add_test(objects, functions_are_found_in_one_object);
+    tcase_add_test(objects, symbols_are_found_without_the_loader);
+    tcase_add_test(objects, an_object_is_hidden);
     suite_add_tcase(suite, objects);
     return suite;
 }

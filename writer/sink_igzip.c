@@ -12,6 +12,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "writer/writer.h"
+
 #define LEVEL 1
 /* The stream holds the library's own state at its end. That of another version, with the same soname, may be longer. */
 #define STREAM_SIZE (4 * sizeof(struct isal_zstream))
@@ -63,8 +65,8 @@ void sink_use_igzip(void)
     void *library = begin ? NULL : dlopen("libisal.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return;
-    *(void **)&begin = dlsym(library, "isal_deflate_init");
-    *(void **)&compress_some = dlsym(library, "isal_deflate");
+    *(void **)&begin = loader_symbol(library, "isal_deflate_init");
+    *(void **)&compress_some = loader_symbol(library, "isal_deflate");
     if (!compress_some)
         begin = NULL;
 }

@@ -19,6 +19,7 @@
 #include "writer/clock.h"
 #include "writer/close_range.h"
 #include "writer/demangle.h"
+#include "writer/elf_loaded.h"
 #include "writer/flop_class.h"
 #include "writer/gpu_record.h"
 #include "writer/hash.h"
@@ -395,8 +396,12 @@ int writer_copy_trace(const char *from, const char *to);
 /* What an error of writer_copy_trace() means, in words. Any thread. */
 const char *writer_copy_error(int error);
 
+/* dlsym() and dlvsym() of the C library, which are not to be called otherwise: another library may export its own, see loader.c. RTLD_NEXT is
+ * what comes behind this library. They set what dlerror() says. Any thread. */
+void *loader_symbol(void *handle, const char *name);
+void *loader_symbol_of(void *handle, const char *name, const char *version); /* as above */
+
 /* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see loader.c. Any thread. */
-struct dl_phdr_info;
 int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
 /* The same from inside of such a look, with the list held all the time. */

@@ -267,6 +267,31 @@ def test_a_preload_that_is_there_stays(tmp_path):
     assert done.stdout == f"{support.LIBRARY}\n", "once is enough"
 
 
+def test_another_copy_in_ld_preload_is_replaced(tmp_path):
+    """An image may bring its own by ENV LD_PRELOAD. Its variables for the driver, NVTX and ITT then name that one, too."""
+    copies = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        copies.append(str(shutil.copy(support.LIBRARY, tmp_path / name / support.LIBRARY.name)))
+    env = {"LD_PRELOAD": f"libm.so.6 {copies[0]}:{copies[1]}", "CUDA_INJECTION64_PATH": copies[0]}
+    code = "import os; print(os.environ['LD_PRELOAD'], os.environ['CUDA_INJECTION64_PATH']); raise SystemExit(5)"
+    done = cprof("run", *python(code), env=env)
+    assert done.stdout == f"libm.so.6:{support.LIBRARY} {support.LIBRARY}\n" and done.returncode == 5
+    said = [line for line in done.stderr.splitlines() if "copy" in line]
+    assert said == [f"cprof: LD_PRELOAD names {copy}, another copy of cprof: this run has {support.LIBRARY} in its place" for copy in copies]
+    assert "INJECTION" not in done.stderr
+    lines = [(state, text) for state, what, text in report(cprof("doctor", "--", sys.executable, env=env)) if what == "copies"]
+    assert [state for state, _ in lines] == ["warn"] * 2 and all(copy in text for copy, (_, text) in zip(copies, lines))
+
+
+def test_a_name_without_a_folder_is_what_the_loader_finds(tmp_path):
+    shutil.copy(support.LIBRARY, tmp_path / support.LIBRARY.name)
+    code = "import os; print(os.environ['LD_PRELOAD'])"
+    for folder, kept in ((tmp_path, False), (support.LIBRARY.parent, True)):
+        done = cprof("run", "-q", *python(code), env={"LD_PRELOAD": support.LIBRARY.name, "LD_LIBRARY_PATH": folder})
+        assert done.stdout == f"{support.LIBRARY.name if kept else support.LIBRARY}\n" and done.stderr.count("copy") == 0
+
+
 # ---- what will not work ----
 
 def elf_file(path, bits=64, machine=62, interpreter="/lib64/ld-linux-x86-64.so.2"):

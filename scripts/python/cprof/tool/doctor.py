@@ -74,6 +74,16 @@ def _library(path: str, found: Dict[str, Any]) -> Iterator[Finding]:
         yield off("library", str(problem))
 
 
+def _copies(path: str, found: Dict[str, Any], environment: Dict[str, str]) -> Iterator[Finding]:
+    """Other copies of the library: those that LD_PRELOAD names, and those that came along all the same (/etc/ld.so.preload)."""
+    for other in library.other_copies(path, environment):
+        yield warn("copies", f"LD_PRELOAD names {other}, another copy of cprof: cprof run takes {path} in its place; without cprof run the "
+                   "first of the two records")
+    for other in found.get("loaded", ()):
+        if os.path.basename(other) == library.NAME and os.path.realpath(other) != os.path.realpath(path):
+            yield warn("copies", f"{other} is loaded into every program, too (/etc/ld.so.preload): it does nothing beside {path}")
+
+
 def _program(path: str) -> Iterator[Finding]:
     real = program.native(path)
     why = why_not_loaded(real)
@@ -306,6 +316,7 @@ def _findings(path: str, command: List[str]) -> Iterator[Finding]:
     if asked:
         found = look(asked, environment, path)
     yield from _library(path, found)
+    yield from _copies(path, found, environment)
     yield from _program(name)
     if asked:
         yield from _python(found)

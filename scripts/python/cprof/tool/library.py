@@ -56,17 +56,36 @@ def find(given: Optional[str] = None) -> str:
                   "--library or CPROF_LIBRARY")
 
 
+def _where(part: str, environment: Mapping[str, str]) -> str:
+    """The file that the loader takes for a part of LD_PRELOAD."""
+    if "/" not in part:
+        folders = [folder for folder in re.split("[:;]", environment.get("LD_LIBRARY_PATH", "")) if folder]
+        found = next((path for path in (os.path.join(folder, part) for folder in folders) if os.path.isfile(path)), None)
+        part = found or cached(part) or part
+    return os.path.realpath(part)
+
+
+def _parts(environment: Mapping[str, str]) -> List[str]:
+    return [part for part in re.split(r"[ :]", environment.get("LD_PRELOAD", "")) if part]
+
+
 def preload_value(library: str, environment: Mapping[str, str]) -> str:
-    """LD_PRELOAD with the library behind what is there."""
+    """LD_PRELOAD with the library behind what is there, or in the place of another copy."""
     check_name(library)
-    there = [part for part in re.split(r"[ :]", environment.get("LD_PRELOAD", "")) if part]
-    return ":".join(there if is_there(library, environment) else there + [library])
+    others = other_copies(library, environment)
+    value = [library if part in others else part for part in _parts(environment)]
+    if not any(_is(library, part, environment) for part in value):
+        value.append(library)
+    return ":".join(dict.fromkeys(value))
 
 
-def is_there(library: str, environment: Mapping[str, str]) -> bool:
-    """Whether LD_PRELOAD names the library already."""
-    parts = re.split(r"[ :]", environment.get("LD_PRELOAD", ""))
-    return any(part == NAME or part and os.path.realpath(part) == os.path.realpath(library) for part in parts)
+def _is(library: str, part: str, environment: Mapping[str, str]) -> bool:
+    return _where(part, environment) == os.path.realpath(library)
+
+
+def other_copies(library: str, environment: Mapping[str, str]) -> List[str]:
+    """Parts of LD_PRELOAD that are copies of this library, but other files."""
+    return [part for part in _parts(environment) if os.path.basename(part) == NAME and not _is(library, part, environment)]
 
 
 def check_name(library: str) -> None:

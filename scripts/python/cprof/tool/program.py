@@ -63,7 +63,8 @@ def other_profilers(command: List[str], environment: Dict[str, str], library: st
             yield f"LD_PRELOAD already holds {part}: two tools in one process may be in each other's way"
     for name, whose in INJECTIONS.items():
         path = environment.get(name)
-        if path and os.path.realpath(path) != os.path.realpath(library):
+        # The library takes the place of another copy of itself.
+        if path and os.path.basename(path) != os.path.basename(library) and os.path.realpath(path) != os.path.realpath(library):
             loses = "kernels may be missing" if name.startswith("CUDA") else "its ranges will be missing"
             yield f"{name}={path} is set: {whose} goes there, not to cprof; {loses}"
 

@@ -185,6 +185,8 @@ def run(args: argparse.Namespace) -> int:
     environment = dict(os.environ, LD_PRELOAD=library.preload_value(path, os.environ), **told)
     found = program.find(command)
     if not args.quiet:
+        for other in library.other_copies(path, os.environ):
+            note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {path} in its place")
         for warning in program.warnings(command, found, environment, path):
             note(f"warning: {warning}")
     watch = None if args.quiet else Watch(environment)
