@@ -162,8 +162,11 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
                           memory_order_relaxed);
     struct open_span *engine_range = NULL;
-    if (scope_of(function) == TORCH_SCOPE_BACKWARD_FUNCTION)
+    uint8_t scope = scope_of(function);
+    if (scope == TORCH_SCOPE_BACKWARD_FUNCTION)
         engine_range = tell_engine_range(log, span);
+    else if (__builtin_expect(scope != TORCH_SCOPE_FUNCTION, 0))
+        span_add_flags(span, REC_LOOSE); /* TorchScript may end it on another thread, later */
     if (torch_modules_wanted)
         torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
                                number_at(function, l->rf_thread_id));
@@ -207,7 +210,8 @@ static inline uint64_t close_span(const void *function)
 void torch_operator_end(const void *function, void *context)
 {
     (void)context;
-    close_span(function);
+    if (__builtin_expect(close_span(function) == 0, 0) && !torch_stopped())
+        span_ended_elsewhere(function);
 }
 
 static bool starts_with(const char *text, const char *prefix, size_t len)
@@ -386,14 +390,25 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
     }
 }
 
-static void open_range(const void *function, const char *name)
+/* What the start callback of a recorded range gives torch to keep: an object whose class has destructors that do nothing, since torch
+ * deletes it (Itanium C++ ABI, 2.5.2: complete and deleting destructor behind the two words in front of the table). */
+static void destroy_nothing(void *object)
+{
+    (void)object;
+}
+static const struct {
+    ptrdiff_t to_top;
+    const void *type;
+    void (*destructors[2])(void *);
+} recorded_class = {0, NULL, {destroy_nothing, destroy_nothing}};
+static const void *const recorded = recorded_class.destructors;
+
+/* False: it is not recorded. */
+static bool open_range(const void *function, const char *name)
 {
     struct thread_log *log = thread_log_get();
-    if (log) {
-        spans_expect_ended();
-        spans_take_ended(log);
+    if (log)
         torch_modules_enter(log);
-    }
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
     stacks_open_span(log, span);
@@ -402,6 +417,7 @@ static void open_range(const void *function, const char *name)
     if (span && collective_is_range(name) &&
         atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
         tell_transfer(log, span, function, name);
+    return span;
 }
 
 /* What began while it was recorded still belongs into its file. */
@@ -432,7 +448,8 @@ void **torch_range_start(void **context, const void *function)
     if (!gate_open(GATE_SPANS)) {
         pass_range();
     } else if (guard_enter_event()) {
-        open_range(function, name);
+        if (open_range(function, name))
+            *context = (void *)(uintptr_t)&recorded;
         guard_leave();
     }
     return context;
@@ -440,11 +457,10 @@ void **torch_range_start(void **context, const void *function)
 
 void torch_range_end(const void *function, void *context)
 {
-    (void)context;
     uint64_t ticks = close_span(function);
     if (torch_stopped())
         return;
-    if (ticks == 0)
+    if (ticks == 0 && context)
         span_ended_elsewhere(function);
     if (function == epoch.range)
         fetch_ended();

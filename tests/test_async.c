@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/capture.h"
@@ -159,10 +160,8 @@ START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
     memset(others, 'o', sizeof others - 1);
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     for (int window = 0; window < 3; window++) {
-        for (int k = 0; k < 300; k++) {
-            spans_expect_ended();
+        for (int k = 0; k < 300; k++)
             open_key(&keys[k], "elsewhere");
-        }
         session_step(ACTION_SKIP);
         pthread_t thread;
         for (int i = 0; i < 2; i++) {
@@ -181,6 +180,142 @@ START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
     ck_assert_uint_eq(trace_named(&t, 'X', "last"), 1);
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
+}
+END_TEST
+
+static void end_elsewhere(char *keys)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, ended, keys), 0);
+    pthread_join(thread, NULL);
+}
+
+static void open_operator(const char *key, const char *name)
+{
+    struct open_span *span =
+        span_open(thread_log_get(), key, CAT_CPU_OP, name, (uint32_t)strlen(name));
+    ck_assert_ptr_nonnull(span);
+    span_add_flags(span, REC_LOOSE);
+}
+
+/* Asserts that the span with this name is whole and took so many us. */
+static void check_took(const struct trace *t, char phase, const char *name, double least,
+                       double most)
+{
+    const char *event = trace_event(t, phase, name);
+    ck_assert_msg(event && !strstr(event, "finished"), "%s", name);
+    double began = trace_number(event, "ts");
+    double took = phase == 'X' ? trace_number(event, "dur")
+                               : trace_number(trace_event(t, 'e', name), "ts") - began;
+    ck_assert_msg(took >= least && took < most, "%s: %f us", name, took);
+}
+
+/* More calls than spans may be open. Each end comes before the thread goes on, while the next span is open, or behind the range around it. */
+START_TEST(an_operator_that_ends_elsewhere_stays_in_its_row)
+{
+    static char before[] = "b", during[] = "d", behind[] = "r", around[] = "a", after[] = "n";
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    struct thread_log *log = thread_log_get();
+    for (int i = 0; i < 700; i++) {
+        open_operator(before, "ended before");
+        session_sleep(i == 0 ? 5 : 0);
+        end_elsewhere(before);
+        session_sleep(i == 0 ? 50 : 0);
+        session_span("next");
+        ck_assert_uint_eq(span_top(log), 0);
+    }
+    open_operator(during, "ended during");
+    session_sleep(5);
+    open_operator(after, "goes on");
+    uint64_t inner = span_top(log);
+    session_span("inside");
+    session_sleep(50);
+    end_elsewhere(during);
+    session_span("inside");
+    ck_assert_uint_eq(span_top(log), inner);
+    ck_assert_uint_ne(span_close(log, after), 0);
+    ck_assert_uint_eq(span_top(log), 0);
+    open_key(around, "around");
+    open_operator(before, "ended in time");
+    end_elsewhere(before);
+    ck_assert_uint_ne(span_close(log, around), 0);
+    ck_assert_uint_eq(span_top(log), 0);
+    open_key(around, "around it");
+    open_operator(behind, "ended behind");
+    ck_assert_uint_ne(span_close(log, around), 0);
+    session_sleep(5);
+    end_elsewhere(behind);
+    session_span("next");
+    ck_assert_uint_eq(span_top(log), 0);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "ended before"), 700);
+    ck_assert_uint_eq(trace_named(&t, 'X', "next"), 701);
+    check_took(&t, 'X', "ended before", 5000, 50000);
+    check_took(&t, 'X', "ended during", 5000, 50000);
+    check_took(&t, 'X', "goes on", 50000, 1e7);
+    check_took(&t, 'X', "ended in time", 0, 1e7);
+    check_took(&t, 'b', "ended behind", 5000, 1e7);
+    ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 2);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void *wait_open(void *key)
+{
+    open_operator(key, "of a thread that rests");
+    session_sleep(5);
+    end_elsewhere(key);
+    session_sleep(2000);
+    return NULL;
+}
+
+/* Its thread never looks again, but the file has the end. */
+START_TEST(the_file_has_the_end_that_the_thread_has_not_seen)
+{
+    static char key[] = "r";
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_open, key), 0);
+    session_sleep(1000);
+    session_step(ACTION_SKIP);
+    session_await_trace(1);
+    pthread_join(thread, NULL);
+    session_end();
+    struct trace t = session_trace(1);
+    check_took(&t, 'X', "of a thread that rests", 5000, 900000);
+    ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 0);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 1);
+}
+END_TEST
+
+static void *open_too_many(void *unused)
+{
+    static char keys[SPAN_DEPTH + 10];
+    for (unsigned i = 0; i < sizeof keys; i++)
+        span_open(thread_log_get(), &keys[i], CAT_CPU_OP, "op", 2);
+    snprintf(unused, 64, "(thread %u lost 10, too_deep, from ",
+             atomic_load(&thread_log_get()->tid));
+    return NULL;
+}
+
+START_TEST(the_last_line_names_the_thread_that_lost_most)
+{
+    char said[64];
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    thread_log_lost(thread_log_get(), LOSS_TEXT, 3);
+    ck_assert_int_eq(pthread_create(&thread, NULL, open_too_many, said), 0);
+    pthread_join(thread, NULL);
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 13 lost: "), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), said), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " UTC on; 1 other lost less)"), 1);
 }
 END_TEST
 
@@ -378,6 +513,9 @@ Suite *suite_async(void)
     tcase_add_test(tc, what_is_inside_a_span_that_ended_elsewhere_goes_on);
     tcase_add_test(tc, a_thread_ends_after_its_span_that_ended_elsewhere);
     tcase_add_test(tc, a_span_that_ended_elsewhere_between_windows_is_closed);
+    tcase_add_test(tc, an_operator_that_ends_elsewhere_stays_in_its_row);
+    tcase_add_test(tc, the_file_has_the_end_that_the_thread_has_not_seen);
+    tcase_add_test(tc, the_last_line_names_the_thread_that_lost_most);
     tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
     tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
     tcase_add_test(tc, ended_by_a_thread_past_its_end);

@@ -182,7 +182,7 @@ bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
     if (id == 0)
         return false;
     copy->id = id & ~CLOSING_BIT;
-    copy->parent = 0;
+    copy->parent = copy->ended = 0;
     copy->start = atomic_load_explicit(&p->start, memory_order_relaxed);
     copy->sequence = -1;
     copy->forward_thread = 0;

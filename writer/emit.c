@@ -22,8 +22,15 @@ static void count(_Atomic uint64_t *counter)
                           memory_order_relaxed);
 }
 
+void thread_log_note_loss(struct thread_log *log)
+{
+    if (atomic_load_explicit(&log->lost_since, memory_order_relaxed) == 0)
+        atomic_store_explicit(&log->lost_since, clock_ticks(), memory_order_relaxed);
+}
+
 static void lost(struct thread_log *log, enum loss cause)
 {
+    thread_log_note_loss(log);
     count(&log->losses[cause]);
 }
 
@@ -187,9 +194,17 @@ static inline uint8_t inherited(const struct open_span *around)
     return flags;
 }
 
+static inline bool any_ended_elsewhere(const struct thread_log *log)
+{
+    return atomic_load_explicit(&log->ended_told, memory_order_relaxed) !=
+           atomic_load_explicit(&log->ended_taken, memory_order_relaxed);
+}
+
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t name)
 {
+    if (__builtin_expect(any_ended_elsewhere(log), 0))
+        spans_take_ended(log);
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     if (__builtin_expect(depth == SPAN_DEPTH, 0)) {
         lost(log, LOSS_DEPTH);
@@ -355,38 +370,29 @@ static void end_late_ones(struct thread_log *log, uint32_t from, uint32_t to, ui
     }
 }
 
-/* True when one of the spans from..to has not ended yet. */
-static bool any_open(const struct thread_log *log, uint32_t from, uint32_t to)
+/* True when one of the spans from..to is open and is no operator that may end on another thread. */
+static bool any_stays(const struct thread_log *log, uint32_t from, uint32_t to)
 {
-    while (from < to && atomic_load_explicit(&log->spans[from].id, memory_order_relaxed) == 0)
-        from++;
-    return from < to;
+    for (const struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++)
+        if (atomic_load_explicit(&span->id, memory_order_relaxed) != 0 &&
+            !(atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP &&
+              atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE))
+            return true;
+    return false;
 }
 
-/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes asynchronous, when it may, or those do that
- * may; what may not is dropped. */
-static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
-                                                   uint64_t end)
+/* Takes the span at `at` out of the stack, and moves those that are open above it down. */
+static void take_out(struct thread_log *log, uint32_t at, uint64_t end)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
     struct open_span *span = &log->spans[at];
-    bool loose = atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE;
-    if (loose && any_open(log, at + 1, depth))
-        span_add_flags(span, REC_CROSSES);
     struct record *r = fill_span(log, span, end);
     uint32_t text = atomic_load_explicit(&span->text_at, memory_order_relaxed);
     uint32_t data = span->data_at;
     for (uint32_t i = at + 1; i < depth; i++) {
         struct open_span *above = &log->spans[i];
         if (atomic_load_explicit(&above->id, memory_order_relaxed) == 0)
-            continue; /* it ended with this one */
-        if (!loose && !(atomic_load_explicit(&above->flags, memory_order_relaxed) & REC_LOOSE)) {
-            lost(log, LOSS_UNMATCHED);
-            atomic_store_explicit(&above->id, 0, memory_order_relaxed);
-            continue;
-        }
-        if (!loose)
-            span_add_flags(above, REC_CROSSES);
+            continue; /* ended with this one, or dropped */
         uint32_t name = atomic_load_explicit(&above->name, memory_order_relaxed);
         uint32_t words = (name_bytes(name) + 7) / 8;
         uint32_t bytes = above->data_len;
@@ -401,38 +407,115 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
         commit(log);
 }
 
-void span_close_at(struct thread_log *log, const void *key, uint64_t end)
+/* Spans from..to are open while the one around them ends: those that may outlive it become asynchronous, the others are dropped. */
+static void let_cross(struct thread_log *log, uint32_t from, uint32_t to)
+{
+    for (struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++) {
+        if (atomic_load_explicit(&span->id, memory_order_relaxed) == 0)
+            continue; /* it ended with the one around it */
+        if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE) {
+            span_add_flags(span, REC_CROSSES);
+            continue;
+        }
+        lost(log, LOSS_UNMATCHED);
+        atomic_store_explicit(&span->id, 0, memory_order_relaxed);
+    }
+}
+
+/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes asynchronous, when it may, or those do that
+ * may; what may not is dropped. */
+static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
+                                                   uint64_t end)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    struct open_span *span = &log->spans[at];
+    if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE &&
+        any_stays(log, at + 1, depth))
+        span_add_flags(span, REC_CROSSES);
+    else
+        let_cross(log, at + 1, depth);
+    take_out(log, at, end);
+}
+
+/* Whether an operator at `at` that ended elsewhere fits into its thread's row. Where a span is open above it, the thread began that one when
+ * the call was over, so that the operator ends there. Otherwise nothing in the row may have ended behind its end. */
+static bool nests(const struct thread_log *log, uint32_t at, uint64_t *end)
+{
+    const struct open_span *span = &log->spans[at];
+    if (atomic_load_explicit(&span->category, memory_order_relaxed) != CAT_CPU_OP ||
+        atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_CROSSES)
+        return false;
+    if (at + 1 < atomic_load_explicit(&log->depth, memory_order_relaxed)) {
+        uint64_t above = atomic_load_explicit(&span[1].start, memory_order_relaxed);
+        if (above <= *end) {
+            *end = above;
+            return true;
+        }
+    }
+    return *end >= log->last_end;
+}
+
+void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), at = depth;
+    while (at > 0 && atomic_load_explicit(&log->spans[at - 1].id, memory_order_relaxed) != id)
+        at--;
+    if (at == 0)
+        return;
+    struct open_span *span = &log->spans[at - 1];
+    uint64_t in_row = end;
+    if (nests(log, at - 1, &in_row))
+        end = in_row;
+    else
+        span_add_flags(span, REC_CROSSES);
+    if (end > log->last_end)
+        log->last_end = end;
+    if (at < depth && atomic_load_explicit(&span[1].parent, memory_order_relaxed) == id)
+        atomic_store_explicit(&span[1].parent,
+                              atomic_load_explicit(&span->parent, memory_order_relaxed),
+                              memory_order_relaxed);
+    take_out(log, at - 1, end);
+}
+
+/* Place + 1 of the innermost open span with this key; 0 = none. */
+HOT uint32_t find_open(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
     while (at > 0 && span_key(&log->spans[at - 1]) != key)
         at--;
-    /* an address is used again: what began later is another range */
-    if (at == 0 || atomic_load_explicit(&log->spans[at - 1].start, memory_order_relaxed) > end)
-        return;
-    span_add_flags(&log->spans[at - 1], REC_CROSSES);
+    return at;
+}
+
+/* Closes a span that is not the innermost one. at: its place + 1. */
+static __attribute__((noinline)) uint64_t close_below(struct thread_log *log, const void *key,
+                                                      uint32_t at, uint64_t end)
+{
+    if (any_ended_elsewhere(log)) {
+        spans_take_ended(log);
+        at = find_open(log, key);
+    }
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    end_late_ones(log, at, depth, end); /* before the ring's next place is reserved */
     close_around(log, at - 1, end);
+    log->last_end = end;
+    return end;
 }
 
 uint64_t span_close(struct thread_log *log, const void *key)
 {
     uint64_t end = clock_ticks();
-    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    uint32_t at = depth;
-    while (at > 0 && span_key(&log->spans[at - 1]) != key)
-        at--;
+    uint32_t at = find_open(log, key);
     if (at == 0)
         return 0; /* begun while nothing was recorded, or lost at its start: counted then */
-    if (__builtin_expect(at != depth, 0)) {
-        end_late_ones(log, at, depth, end); /* before the ring's next place is reserved */
-        close_around(log, at - 1, end);
-        return end;
-    }
+    if (__builtin_expect(at != atomic_load_explicit(&log->depth, memory_order_relaxed), 0))
+        return close_below(log, key, at, end);
     struct open_span *span = &log->spans[at - 1];
     struct record *r = fill_span(log, span, end);
     if (r)
         commit(log);
     log->text_used = atomic_load_explicit(&span->text_at, memory_order_relaxed);
     log->data_used = span->data_at;
+    log->last_end = end;
     atomic_store_explicit(&log->depth, at - 1, memory_order_release);
     return end;
 }

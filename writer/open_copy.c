@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "writer/emit.h"
+
 /* Of a text that stands with the span. */
 static void copy_text(const struct thread_log *log, uint32_t at, uint32_t len,
                       struct open_copy *copy)
@@ -34,6 +36,7 @@ bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy 
     if (!(copy->name & NAME_NUMBERED))
         copy_text(log, atomic_load_explicit(&span->text_at, memory_order_relaxed), copy->name,
                   copy);
+    copy->ended = span_told_end(log, copy->id);
     atomic_thread_fence(memory_order_acquire);
     /* In this order: a closed span keeps its id until the next one opens in its place, and only then is the depth above it again. */
     bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);

@@ -11,6 +11,8 @@
 
 struct open_copy {
     uint64_t id, parent, start, forward_thread;
+    uint64_t
+        ended; /* ticks: its end came on another thread, and its own has not heard of it; 0 = no */
     int64_t sequence;
     uint32_t name; /* as in struct record */
     uint8_t category, flags;

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "writer/clock.h"
+#include "writer/thread_log.h"
+
 #define SECOND_NS INT64_C(1000000000)
 
 struct report report;
@@ -111,6 +114,61 @@ void writer_trace_removed(const char *path)
     report.removed++;
 }
 
+/* The thread that lost most, for the exit line. */
+static struct {
+    uint64_t lost, since; /* since: ticks */
+    uint32_t tid;
+    enum loss cause;  /* of most of them */
+    unsigned threads; /* that lost anything */
+} loser;
+
+void report_thread(struct thread_log *log)
+{
+    uint64_t all = 0, most = 0;
+    enum loss cause = LOSS_COUNT;
+    for (int i = 0; i < LOSS_COUNT; i++) {
+        uint64_t n = atomic_load_explicit(&log->losses[i], memory_order_relaxed);
+        uint64_t own = n - log->reported[i];
+        log->reported[i] = n;
+        all += own;
+        if (own > most) {
+            most = own;
+            cause = (enum loss)i;
+        }
+    }
+    loser.threads += all > 0;
+    if (all > loser.lost) {
+        loser.lost = all;
+        loser.cause = cause;
+        loser.since = atomic_load_explicit(&log->lost_since, memory_order_relaxed);
+        loser.tid = atomic_load_explicit(&log->tid, memory_order_relaxed);
+    }
+    atomic_store_explicit(&log->lost_since, 0, memory_order_relaxed);
+}
+
+/* " (thread 4711 lost 759, too_deep, from 14:03:22 UTC on; 2 others lost less)" */
+static void tell_loser(char *out, size_t size)
+{
+    static const char *const keys[] = {
+#define LOSS(id, key, what) key,
+#include "writer/losses.def"
+#undef LOSS
+    };
+    char lost[32], others[48] = "";
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        report_thread(log);
+    *out = '\0';
+    if (loser.lost == 0)
+        return;
+    if (loser.threads > 1)
+        snprintf(others, sizeof others, "; %u other%s lost less", loser.threads - 1,
+                 loser.threads > 2 ? "s" : "");
+    int64_t second = clock_wall_ns(loser.since) / SECOND_NS % 86400;
+    snprintf(out, size, " (thread %u lost %s, %s, from %02d:%02d:%02d UTC on%s)", loser.tid,
+             grouped(loser.lost, lost, sizeof lost), keys[loser.cause], (int)(second / 3600),
+             (int)(second / 60 % 60), (int)(second % 60), others);
+}
+
 /* "A B and 3 more", "A (2 removed)", "none left here (1 removed)". Where the first were removed the newest are named. */
 static void list_paths(char *out, size_t size)
 {
@@ -138,11 +196,13 @@ void report_exit(const struct writer_options *options)
         options->identity(&id);
     static char paths[REPORT_PATHS * PATH_MAX +
                       128]; /* once: a signal handler may leave, on a small stack */
-    char events[32], losts[32];
+    char events[32], losts[32], who[160] = "";
     list_paths(paths, sizeof paths);
-    log_last("rank %lld: %llu trace%s, %s events, %s%s lost: %s", (long long)id.rank,
+    if (report.lost)
+        tell_loser(who, sizeof who);
+    log_last("rank %lld: %llu trace%s, %s events, %s%s lost: %s%s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
              grouped(report.events, events, sizeof events),
              report.lost && report.lost_more ? "at least " : "",
-             grouped(report.lost, losts, sizeof losts), paths);
+             grouped(report.lost, losts, sizeof losts), paths, who);
 }

@@ -262,6 +262,8 @@ void thread_log_abandon(void)
 void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n)
 {
     _Atomic uint64_t *counter = log ? &log->losses[cause] : &process_losses[cause];
+    if (log)
+        thread_log_note_loss(log);
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 

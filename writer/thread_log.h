@@ -38,6 +38,12 @@ struct open_span {
 };
 _Static_assert(sizeof(struct open_span) == 64, "an open span is one cache line");
 
+/* The end of a span of this thread, told by the thread on which it came (elsewhere.c). */
+struct ended_span {
+    _Atomic uint64_t id; /* of the span; written last (release), cleared by the owner; 0 = free */
+    _Atomic uint64_t ticks; /* relaxed */
+};
+
 /* The last stack of Python that was read for an operator inside no other one: operators inside it for which the interpreter is in the
  * same frame have the same stack, because that frame waits for the outer one. */
 struct stack_memo {
@@ -75,7 +81,9 @@ struct thread_log {
     uint32_t text_used;     /* owner only: words of `text` in use */
     uint32_t data_used;     /* owner only: bytes of `data` in use */
     uint64_t next_id;       /* owner only */
-    uint64_t ended_seen;    /* owner only: notes of elsewhere.c that were looked at */
+    uint64_t last_end;      /* owner only: ticks at which the last span of its row ended */
+    /* numbers of spans that ended elsewhere: told by any thread, taken by the owner (release) */
+    _Atomic uint32_t ended_told, ended_taken;
     uint32_t modules_times; /* owner only: torch_modules_times when last looked */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;
@@ -86,17 +94,22 @@ struct thread_log {
     _Atomic uint64_t losses[LOSS_COUNT]; /* owner adds (relaxed), cprof thread reads */
     /* owner adds (relaxed), cprof thread reads: spans without room behind the window in which they began */
     _Atomic uint64_t refused_late;
-    _Atomic uint64_t records; /* owner adds (relaxed): records committed */
-    struct thread_log *next;  /* all logs, newest first; constant once published */
+    _Atomic uint64_t records;    /* owner adds (relaxed): records committed */
+    _Atomic uint64_t lost_since; /* ticks of the owner's first loss, 0 = none; relaxed */
+    struct thread_log *next;     /* all logs, newest first; constant once published */
     _Alignas(64) struct open_span spans[SPAN_DEPTH];
     _Atomic uint64_t text[SPAN_TEXT / 8]; /* of names; owner writes, cprof thread reads; relaxed */
     uint8_t data[SPAN_DATA];              /* owner only */
     /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];
+    /* ended_told % SPAN_DEPTH: each open span ends once, so that there is room for all */
+    struct ended_span ends[SPAN_DEPTH];
     _Alignas(64) struct known_name known[1u << KNOWN_BITS]; /* owner only; by address */
     struct stack_memo stack_memo;                           /* owner only */
     /* true while the owner reads the interpreter's memory; owner writes, who waits for its end reads (preload/stacks.c) */
     _Atomic bool reads_python;
+    /* cprof thread, or the exiting one behind it: losses that former owners of the log had */
+    uint64_t reported[LOSS_COUNT];
     /* cprof thread only */
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */
@@ -203,6 +216,9 @@ void thread_log_populate(struct thread_log *log, uint64_t head);
 
 /* In a forked child: the logs belong to the parent; this thread and all later ones get none. */
 void thread_log_abandon(void);
+
+/* Notes when the thread's first loss was. Its own thread. */
+void thread_log_note_loss(struct thread_log *log);
 
 /* Adds one loss; log may be NULL (then it goes to a process-wide counter). Any thread. */
 void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n);

@@ -317,27 +317,31 @@ struct put_arg {
     struct window *w;
     const struct window_shared *shared;
     uint64_t now;
+    uint64_t ended; /* of the spans, those that are over */
 };
 
-/* An open span as an event that is cut at now, or at the window's end. */
+/* An open span as an event that is cut at now, or at the window's end; whole when its end is known by then. */
 static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 {
     struct put_arg *put = arg;
+    bool over = span->ended && span->ended <= put->now;
+    uint64_t end = over ? span->ended : put->now;
     struct {
         struct record r;
         char text[OPEN_TEXT + sizeof span->extra];
     } copy = {.r = {.kind = REC_SPAN,
                     .category = span->category,
-                    .flags = span->flags | REC_UNFINISHED,
+                    .flags = span->flags | (over ? 0 : REC_UNFINISHED),
                     .extras = span->extras,
                     .start = span->start,
-                    .end = put->now > span->start ? put->now : span->start,
+                    .end = end > span->start ? end : span->start,
                     .id = span->id,
                     .parent = span->parent,
                     .name = span->name}};
     copy.r.op.sequence = span->sequence;
     copy.r.op.forward_thread = span->forward_thread;
-    if (span->flags & REC_CROSSES) {
+    put->ended += over;
+    if (span->flags & REC_CROSSES || (over && span->category != CAT_CPU_OP)) {
         copy.r.kind = REC_ASYNC;
         copy.r.async.tid = tid;
     }
@@ -357,7 +361,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 
 static void look_at_open(struct window *w, const struct window_shared *shared)
 {
-    struct put_arg put = {w, shared, clock_ticks()};
+    struct put_arg put = {w, shared, clock_ticks(), 0};
     uint64_t end =
         w->latest > w->end ? w->latest : w->end; /* its children may end after the window */
     if (put.now > end)
@@ -366,7 +370,7 @@ static void look_at_open(struct window *w, const struct window_shared *shared)
     buf_reset(&w->open_ids);
     top_forget_open(w->top);
     each_open(w, put_open, &put);
-    w->unfinished = w->open_ids.len / sizeof(uint64_t);
+    w->unfinished = w->open_ids.len / sizeof(uint64_t) - put.ended;
 }
 
 void window_settle(struct window *w, const struct window_shared *shared)

@@ -430,6 +430,7 @@ static void drain_rings(void)
         if (log->ended) {
             log->ended = false;
             thread_names_ended(atomic_load_explicit(&log->tid, memory_order_relaxed));
+            report_thread(log);
             thread_log_recycle(log);
         }
     }

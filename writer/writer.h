@@ -113,16 +113,14 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
  * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
 uint64_t span_close(struct thread_log *log, const void *key);
 
-/* The range with this key ended now, and this thread has none with it: it was not recorded, or another one has begun it. That one closes it
- * by spans_take_ended(). Of more than 1024 that end so before it does, the oldest stay open. Also while nothing is recorded: then one load,
- * or, while a thread has spans open, a look at them all. */
+/* The span with this key ended now, and this thread has none with it: another one has begun it, or it was not recorded. The one that
+ * began it closes it by spans_take_ended(). Looks at the open spans of all threads: for the rare case. Any thread, also one without a log,
+ * and while nothing is recorded. */
 void span_ended_elsewhere(const void *key);
 
-/* Before a range is opened, on any thread: it may end so. One load. */
-void spans_expect_ended(void);
-
-/* Closes the spans that other threads said were ended (asynchronous: what came on this thread since may reach beyond the end, and what is
- * open inside goes on). When a range begins, recorded or not, and at the thread's end. One load when there are none. */
+/* Closes the spans of this thread whose ends came on other threads, at the moments when they came. An operator stays in its thread's row: it
+ * ends at the latest where its thread has begun another span, because its caller went on then. A range becomes asynchronous. What is open
+ * inside goes on. span_open() and span_close() do it; also to be called when a range begins that is not recorded, and at the thread's end. */
 void spans_take_ended(struct thread_log *log);
 
 /* Id of the innermost open span of the thread; 0 = none. */

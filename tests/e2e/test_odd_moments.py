@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls at moments that nobody chooses: a thread is cancelled, a signal comes, a process forks while cprof is in the middle of something."""
 
+import bisect
 import re
 
 import pytest
 
-from support import SANITIZER, Running, events, load, program, run, step_numbers
+import torch_runs
+from support import SANITIZER, Running, events, load, program, run, span_ns, step_numbers
 from torch_runs import both_pythons, python_or_skip
 
 from conftest import BUILD
@@ -227,3 +229,23 @@ for i in range(8):
         assert events(trace, name="not recorded") == []
         unfinished = [e for e in events(trace, name="request") if "finished" in e.get("args", {})]
         assert unfinished == [] or step_numbers(trace)[0] % 4 == 0  # until its thread begins another range
+
+
+@torch_runs.needs_torch_2("its interpreter was not looked at")
+def test_torchscript_functions_that_end_on_another_thread(tmp_path):
+    """More of them than spans may be open on a thread. None holds what comes after it, nor outlives its window."""
+    calls, steps = 300, 4
+    result = torch_runs.run("jit_wait.py", tmp_path, calls, steps, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=2, RING_KB=65536)
+    took = torch_runs.printed(result)
+    for at, trace in zip((1, 3), torch_runs.traces(result)):
+        assert trace.lost == 0 and trace.account["unfinished"] == 0, trace.account
+        (after, around) = trace.ranges("^after$"), trace.ranges("^around$")
+        assert len(after) == len(around) == calls and len(trace.ranges("Optimizer.step")) == 1
+        inside = trace.ops("^waits$")
+        beside = events(trace.data, ph="b", name="waits")  # torch may end it after its caller has gone on
+        assert len(inside) + len(beside) == calls and len(inside) > calls // 2
+        for begun, call in zip(around, took[at * calls:]):
+            assert span_ns(begun)[1] - span_ns(begun)[0] < call * 1e3 + 1
+        starts = [span_ns(e)[0] for e in after]
+        for start, end in map(span_ns, inside):
+            assert bisect.bisect(starts, start) == bisect.bisect(starts, end - 1), "a range after the call lies in it"
