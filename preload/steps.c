@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step counter and what happens at its edges. Application threads; the edge itself is guarded by a spin lock, because steps are
- * rare and the holder does next to nothing. */
+/* The step counter and what happens at its edges. Application threads; one lock guards the edge. */
 #include "preload/steps.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -22,10 +20,11 @@
 #include "preload/torch_modules.h"
 #include "preload/trigger.h"
 #include "preload/unwind.h"
+#include "writer/futex.h"
 #include "writer/writer.h"
 
-#define EXIT_WAIT_NS 50000000u /* many times what an edge takes */
-#define WAITING      64u       /* edges that may come while a schedule of the program's decides */
+#define EXIT_WAIT_MS 50  /* many times what an edge takes */
+#define WAITING      64u /* edges that may come while a schedule of the program's decides */
 #define JUST_NOW     8 /* part of an iteration that lies between its optimizer's step and its end */
 
 /* What happens to the step; see enum edge_kind. */
@@ -40,7 +39,7 @@ struct request {
     bool demand; /* EDGE_START, EDGE_STOP: of a demanded window, on the cprof thread */
 };
 
-static atomic_flag edge_lock = ATOMIC_FLAG_INIT;
+static _Atomic uint32_t edge_lock; /* futex_lock() */
 
 /* Under edge_lock; the atomic ones are also read without it. */
 static struct held_back holder_before; /* the holder's thread once it lets go */
@@ -93,8 +92,7 @@ static void lock(void)
     struct held_back before = hold_back();
     has_lock = true;
     atomic_signal_fence(memory_order_seq_cst);
-    while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire))
-        sched_yield();
+    futex_lock(&edge_lock, -1);
     holder_before = before;
 }
 
@@ -105,14 +103,10 @@ static bool lock_for_exit(void)
         return false;
     struct held_back before = hold_back();
     has_lock = true;
-    uint64_t end = clock_monotonic_ns() + EXIT_WAIT_NS;
-    while (atomic_flag_test_and_set_explicit(&edge_lock, memory_order_acquire)) {
-        if (clock_monotonic_ns() > end) {
-            has_lock = false;
-            hold_back_end(&before);
-            return false;
-        }
-        sched_yield();
+    if (!futex_lock(&edge_lock, EXIT_WAIT_MS)) {
+        has_lock = false;
+        hold_back_end(&before);
+        return false;
     }
     holder_before = before;
     return true;
@@ -121,7 +115,7 @@ static bool lock_for_exit(void)
 static void unlock(void)
 {
     struct held_back before = holder_before;
-    atomic_flag_clear_explicit(&edge_lock, memory_order_release);
+    futex_unlock(&edge_lock);
     atomic_signal_fence(memory_order_seq_cst);
     has_lock = false;
     hold_back_end(&before);

@@ -20,13 +20,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
-PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h"}
+PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h", "writer/futex.h", "writer/locks.h"}
 MAX_FILE, MAX_FUNCTION = 800, 90
 
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|system|popen)\s*\(")
 GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
 WALK = re.compile(r"(?<![\w.>])dl_iterate_phdr\s*\(")
 LOOKUP = re.compile(r"(?<![\w.>])dlv?sym\s*\(")
+TIMED = re.compile(r"\b(pthread_\w+_timed\w+|sem_timedwait)\s*\(")
 # Written in two parts, so that this file does not find itself.
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PACKAGE_HOST = re.compile(r"https?://[^\s/]*(pypi|pythonhosted|pytorch|debian|ubuntu|npmjs|anaconda|nvidia)\.(org|com)")
@@ -89,6 +90,9 @@ def check_calls(path, lines, bare_lines):
             problem(path, number, "getenv() outside preload/config.c")
         if LOOKUP.search(line) and path != "writer/loader.c" and not allowed(lines, number):
             problem(path, number, "dlsym() outside writer/loader.c, whose loader_symbol() is the C library's own")
+        match = TIMED.search(line)
+        if match and not allowed(lines, number):
+            problem(path, number, f"{match.group(1)}() goes by a clock that can be set back; use lock_within() of writer/locks.h")
         if WALK.search(line) and path != "writer/loader.c" and not allowed(lines, number):
             problem(path, number, "dl_iterate_phdr() outside writer/loader.c, whose loader_walk() forks wait for")
 
