@@ -16,7 +16,7 @@
 #include "writer/writer.h"
 
 /* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
-#define OWN_LOCK_S 1
+#define OWN_LOCK_MS 1000
 /* where that lock is not known: how long other threads get to be done with it */
 #define SETTLE_NS 2000000
 
@@ -97,16 +97,13 @@ static void wait_until_settled(void)
 static bool take_own_lock(void)
 {
     pthread_mutex_t *own = atomic_load(&own_lock);
-    struct timespec end;
     if (!switched)
         return false;
     if (!own) {
         wait_until_settled();
         return false;
     }
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += OWN_LOCK_S;
-    return pthread_mutex_timedlock(own, &end) == 0;
+    return lock_within(own, OWN_LOCK_MS);
 }
 
 /* What before_fork() took; written there, read in parent and child, by the forking thread that

@@ -7,11 +7,12 @@
 #ifndef PRELOAD_GUARD_H
 #define PRELOAD_GUARD_H
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "writer/locks.h"
 
 /* 1 while this thread is inside cprof. initial-exec: one load, and no allocation at first touch. */
 extern __thread volatile uint8_t guard_inside
@@ -46,47 +47,6 @@ static inline bool guard_enter_event(void)
         return true;
     guard_refused();
     return false;
-}
-
-/* What cprof does on a thread of the program is not to end half-way because the thread is cancelled in a call that opens or writes a
- * file. Returns what is given to cancel_back(). */
-static inline int cancel_off(void)
-{
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    return before;
-}
-
-static inline void cancel_back(int before)
-{
-    pthread_setcancelstate(before, NULL);
-}
-
-/* What a thread of the program is not to take along: cancel_off() for its end in another way, too. */
-struct held_back {
-    sigset_t signals;
-    int cancel;
-};
-
-/* A handler that leaves by siglongjmp() or pthread_exit() would leave a lock that nobody gives back: while one is held, signals wait, but
- * for those by which the processor says that what runs is wrong. Two system calls with hold_back_end(). */
-static inline struct held_back hold_back(void)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    struct held_back before;
-    sigset_t all;
-    sigfillset(&all);
-    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
-        sigdelset(&all, faults[i]);
-    pthread_sigmask(SIG_BLOCK, &all, &before.signals);
-    before.cancel = cancel_off();
-    return before;
-}
-
-static inline void hold_back_end(const struct held_back *before)
-{
-    cancel_back(before->cancel);
-    pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "preload/names.h"
 #include "preload/rank.h"
+#include "writer/locks.h"
 #include "writer/writer.h"
 
 #define ANCESTORS     32     /* looked at */
@@ -86,6 +87,7 @@ void identity_communicator(int64_t of, int64_t size, const char *source)
 {
     if (of < 0 || of >= size)
         return;
+    struct held_back before = hold_back();
     pthread_mutex_lock(&rank_lock);
     if (size > communicator.size) {
         communicator.rank = of;
@@ -93,6 +95,7 @@ void identity_communicator(int64_t of, int64_t size, const char *source)
         communicator.source = source;
     }
     pthread_mutex_unlock(&rank_lock);
+    hold_back_end(&before);
 }
 
 void identity_backend(const char *name)

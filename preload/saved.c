@@ -17,6 +17,7 @@
 
 #include "preload/identity.h"
 #include "preload/names.h"
+#include "writer/locks.h"
 
 #define LIST_NAME "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
 #define LINE_MOST 16384
@@ -237,8 +238,10 @@ void saved_set_last(const struct saved_trace *trace)
 
 bool saved_last(char *out, size_t size)
 {
+    struct held_back before = hold_back();
     pthread_mutex_lock(&last_lock);
     int n = snprintf(out, size, "%s", last_path);
     pthread_mutex_unlock(&last_lock);
+    hold_back_end(&before);
     return n > 0 && (size_t)n < size;
 }

@@ -8,6 +8,7 @@
 #include "writer/buf.h"
 #include "writer/clock.h"
 #include "writer/json.h"
+#include "writer/locks.h"
 #include "writer/writer.h"
 
 #define USERS_MAX  64u        /* keys of metadata */
@@ -107,6 +108,7 @@ char *writer_quote(const char *text)
 
 void writer_note(const char *text)
 {
+    struct held_back before = hold_back();
     pthread_mutex_lock(&texts_lock);
     if (notes < 16) {
         if (notes++)
@@ -114,11 +116,13 @@ void writer_note(const char *text)
         json_string(&notes_text, text, strlen(text));
     }
     pthread_mutex_unlock(&texts_lock);
+    hold_back_end(&before);
 }
 
 void writer_gap(const char *text, bool begins)
 {
     uint64_t now = clock_ticks();
+    struct held_back before = hold_back();
     pthread_mutex_lock(&texts_lock);
     gap_text = text;
     if (!begins && n_gaps) {
@@ -130,6 +134,7 @@ void writer_gap(const char *text, bool begins)
         gaps[n_gaps - 1].until = UINT64_MAX;
     }
     pthread_mutex_unlock(&texts_lock);
+    hold_back_end(&before);
 }
 
 const char *texts_gap(uint64_t from, uint64_t to)

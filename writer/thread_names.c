@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/locks.h"
 #include "writer/writer.h"
 
 #define BUCKETS 4096u /* a power of two */
@@ -68,6 +69,7 @@ static struct thread_name *add(uint32_t tid)
 
 void writer_name_thread(uint32_t tid, const char *text, size_t len)
 {
+    struct held_back before = hold_back();
     pthread_mutex_lock(&names_lock);
     uint32_t place = *find(tid);
     struct thread_name *name = place ? &entries[place - 1].name : add(tid);
@@ -78,6 +80,7 @@ void writer_name_thread(uint32_t tid, const char *text, size_t len)
         memcpy(name->text, text, name->len);
     }
     pthread_mutex_unlock(&names_lock);
+    hold_back_end(&before);
     if (!name)
         thread_log_lost(NULL, LOSS_NAMES, 1);
 }
