@@ -19,7 +19,9 @@
 #include "cupti/callback.h"
 #include "cupti/collect.h"
 #include "cupti/devices.h"
+#include "cupti/other_client.h"
 #include "cupti/switch.h"
+#include "writer/locks.h"
 
 #define PRESENT_BYTES (UINT64_C(1) << 30) /* of buffers at once */
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
@@ -27,10 +29,7 @@
 #define STOP_MS       100
 #define LATE_MS       100  /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
-#define KINDS         128
 #define RECORDED      16
-/* another client that has no kind on and does nothing for so long is done, flushed or not */
-#define OTHER_QUIET_MS 3000
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
@@ -76,17 +75,18 @@ static _Atomic uint64_t held_since;
 /* cupti_now() gives our ticks; written under the lock, read inside CUPTI */
 static _Atomic bool ticking;
 
+/* What another client did to which nobody has reacted yet, as the phase that follows; PHASE_NONE:
+ * nothing. Any thread. */
+static _Atomic int owed;
+/* the call that registers its buffers, or ends CUPTI, was made before anybody could react */
+static _Atomic bool came_late;
+
 /* Under the lock. */
-static void *subscriber; /* NULL: borrowed, another client holds the subscription */
-static bool filtered;    /* since the last arming */
-static bool came_back;   /* at least once: said */
-static bool stood_down;  /* the same */
-static struct {
-    bool subscribed;
-    bool busy;                  /* between giving its buffers and flushing with no kind on */
-    uint64_t kinds[KINDS / 64]; /* enabled by it */
-    uint64_t last_ns;           /* clock_monotonic_ns() of its last call */
-} other;
+static struct held_back holder_before; /* the holder's thread once it lets go */
+static void *subscriber;               /* NULL: borrowed, another client holds the subscription */
+static bool filtered;                  /* since the last arming */
+static bool came_back;                 /* at least once: said */
+static bool stood_down;                /* the same */
 
 /* The cprof thread's. */
 static enum gpu_want wanted;
@@ -114,18 +114,6 @@ static void set_phase(enum phase p)
     atomic_store_explicit(&phase, (int)p, memory_order_release);
 }
 
-static bool lock_within(pthread_mutex_t *mutex, long ms)
-{
-    struct timespec until;
-    if (pthread_mutex_trylock(mutex) == 0)
-        return true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ms % 1000 * 1000000;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    return pthread_mutex_timedlock(mutex, &until) == 0;
-}
-
 static bool is_long_ago(uint64_t monotonic_ns)
 {
     return monotonic_ns && clock_monotonic_ns() - monotonic_ns > WAIT_APP_MS * 1000000ull;
@@ -135,30 +123,28 @@ static bool is_long_ago(uint64_t monotonic_ns)
  * costs the program one wait, not one at each step. */
 static bool take_lock(long ms)
 {
-    if (!lock_within(&lock, is_long_ago(atomic_load(&held_since)) ? 0 : ms))
+    struct held_back before = hold_back();
+    if (!lock_within(&lock, is_long_ago(atomic_load(&held_since)) ? 0 : ms)) {
+        hold_back_end(&before);
         return false;
+    }
+    holder_before = before;
     atomic_store(&held_since, clock_monotonic_ns());
     return true;
 }
 
 static void leave_lock(void)
 {
+    struct held_back before = holder_before;
     atomic_store(&held_since, 0);
     pthread_mutex_unlock(&lock);
+    hold_back_end(&before);
 }
 
 static void set_attribute(int attribute, uint8_t value)
 {
     size_t size = sizeof value;
     api.set_attribute(attribute, &size, &value);
-}
-
-static bool other_is_idle(void)
-{
-    for (unsigned i = 0; i < KINDS / 64; i++)
-        if (other.kinds[i])
-            return false;
-    return !other.busy || clock_monotonic_ns() - other.last_ns > OTHER_QUIET_MS * 1000000ull;
 }
 
 static void calls_begin(void)
@@ -287,13 +273,12 @@ static void say_other(bool from_start)
 static bool join_in(int *result)
 {
     const struct callback_to to = {.gone = gone, .ready = options.driver_ready};
+    bool subscribed, idle = other_client_is_idle(&subscribed);
     subscriber = NULL;
-    *result =
-        other_is_idle() ? callback_subscribe(&api, &subscriber, &to) : CUPTI_MULTIPLE_SUBSCRIBERS;
+    *result = idle ? callback_subscribe(&api, &subscriber, &to) : CUPTI_MULTIPLE_SUBSCRIBERS;
     if (*result != CUPTI_OK)
         subscriber = NULL;
-    return *result == CUPTI_OK ||
-           (*result == CUPTI_MULTIPLE_SUBSCRIBERS && other.subscribed && other_is_idle());
+    return *result == CUPTI_OK || (*result == CUPTI_MULTIPLE_SUBSCRIBERS && subscribed && idle);
 }
 
 static void look_at_graphs(void)
@@ -427,6 +412,11 @@ static bool seems_hung(void)
     return is_long_ago(atomic_load(&flushing_since));
 }
 
+static bool is_owed(void)
+{
+    return atomic_load(&owed) != PHASE_NONE;
+}
+
 void gpu_arm(void)
 {
     if (!usable() || writer_is_off())
@@ -436,8 +426,10 @@ void gpu_arm(void)
         return;
     inside = true;
     if (take_lock(WAIT_APP_MS)) {
-        come_back();
-        arm(false);
+        if (!is_owed()) {
+            come_back();
+            arm(false);
+        }
         leave_lock();
     }
     inside = false;
@@ -447,39 +439,11 @@ void gpu_arm(void)
 
 static void note_other(enum gpu_other what, int kind)
 {
-    uint64_t bit = UINT64_C(1) << (kind & 63);
-    uint64_t *word = kind >= 0 && kind < KINDS ? &other.kinds[kind / 64] : NULL;
-    other.last_ns = clock_monotonic_ns();
-    switch (what) {
-    case GPU_OTHER_SUBSCRIBES:
-        other.subscribed = true;
-        break;
-    case GPU_OTHER_UNSUBSCRIBES:
-        other.subscribed = other.busy = false;
-        break;
-    case GPU_OTHER_ENABLES:
-        if (word)
-            *word |= bit;
-        break;
-    case GPU_OTHER_DISABLES:
-        if (word)
-            *word &= ~bit;
-        break;
-    case GPU_OTHER_FINALIZES:
-        other.subscribed = other.busy = false;
-        for (unsigned i = 0; i < KINDS / 64; i++)
-            other.kinds[i] = 0;
-        break;
-    case GPU_OTHER_BUFFERS:
-        other.busy = true;
-        break;
-    case GPU_OTHER_FLUSHED:
-        for (unsigned i = 0; i < KINDS / 64; i++)
-            if (other.kinds[i])
-                return;
-        other.busy = false;
-        break;
-    }
+    other_client_note(what, kind);
+    if (what == GPU_OTHER_SUBSCRIBES || what == GPU_OTHER_BUFFERS)
+        atomic_store(&owed, PHASE_OTHER);
+    else if (what == GPU_OTHER_FINALIZES)
+        atomic_store(&owed, PHASE_DETACHED);
 }
 
 /* CUPTI's own thread may bring what a flush is for a moment after it has returned, and then another client's buffers are registered, or
@@ -511,26 +475,40 @@ static void flush(uint32_t flag)
     writer_note("CUPTI could not be flushed; GPU activity is missing");
 }
 
-/* Everything as a client expects to find it: no kind of ours on, none of our buffers in use, no subscriber, CUPTI's own defaults. The
- * lock is held before and after, not during the flush. */
-static void stand_down(enum phase then)
+/* Under flush_lock, which it gives back, and the lock, which is not held meanwhile. False: the lock is
+ * not to be had again, because a call of CUPTI hangs; then no more calls are made. */
+static bool flush_all(void)
+{
+    leave_lock();
+    flush(CUPTI_FLUSH_PLAIN);
+    flush(CUPTI_FLUSH_FORCED);
+    pthread_mutex_unlock(&flush_lock);
+    if (take_lock(WAIT_APP_MS))
+        return true;
+    set_phase(PHASE_OVER);
+    return false;
+}
+
+/* Everything as a client expects to find it: no kind of ours on, none of our buffers in use, no
+ * subscriber, CUPTI's own defaults. Gives the lock back. late: the other has registered its buffers
+ * already, and a flush would give it ours. */
+static void stand_down(enum phase then, bool late)
 {
     say_other(false);
-    if (!lock_within(&flush_lock, WAIT_APP_MS)) { /* a flush that does not end: no call would */
+    if (!late && !lock_within(&flush_lock, WAIT_APP_MS)) { /* a flush hangs, as any call would */
         set_phase(PHASE_OVER);
+        leave_lock();
         return;
     }
     set_phase(PHASE_LEAVING);
     disarm();
     switch_last(&api, stays_on());
-    leave_lock();
-    flush(CUPTI_FLUSH_PLAIN);
-    flush(CUPTI_FLUSH_FORCED);
-    pthread_mutex_unlock(&flush_lock);
-    pthread_mutex_lock(&lock);
-    atomic_store(&held_since, clock_monotonic_ns());
-    if (!in_phase(PHASE_LEAVING))
-        return;                             /* CUPTI ended meanwhile */
+    if (!late && !flush_all())
+        return;
+    if (!in_phase(PHASE_LEAVING)) { /* CUPTI ended meanwhile */
+        leave_lock();
+        return;
+    }
     set_attribute(CUPTI_ZEROED_BUFFERS, 0); /* the other's buffers are not zeroed */
     api.set_thread_id_type(CUPTI_THREAD_DEFAULT);
     if (api.enable_all_sync_records)
@@ -541,23 +519,42 @@ static void stand_down(enum phase then)
     atomic_store(&ticking, false);
     buffers_forget();
     set_phase(then);
+    leave_lock();
 }
 
+/* Does what is owed to another client. Under the lock, which it gives back. */
+static void react(void)
+{
+    if (in_phase(PHASE_LEAVING)) { /* another thread is just doing so: later */
+        leave_lock();
+        return;
+    }
+    enum phase then = (enum phase)atomic_exchange(&owed, PHASE_NONE);
+    bool late = atomic_exchange(&came_late, false);
+    if (then != PHASE_NONE && in_phase(PHASE_READY)) {
+        stand_down(then, late);
+        return;
+    }
+    if (then == PHASE_DETACHED && in_phase(PHASE_OTHER))
+        set_phase(then);
+    leave_lock();
+}
+
+/* Where the lock is not to be had the cprof thread reacts later. */
 void gpu_other_client(enum gpu_other what, int kind)
 {
-    if (inside || atomic_load(&dead) || !take_lock(WAIT_APP_MS))
+    if (inside || atomic_load(&dead))
         return;
+    int saved = errno, cancel = cancel_off();
     inside = true;
-    int saved = errno;
     note_other(what, kind);
-    bool takes = what == GPU_OTHER_SUBSCRIBES || what == GPU_OTHER_BUFFERS;
-    if (in_phase(PHASE_READY) && (takes || what == GPU_OTHER_FINALIZES))
-        stand_down(what == GPU_OTHER_FINALIZES ? PHASE_DETACHED : PHASE_OTHER);
-    else if (in_phase(PHASE_OTHER) && what == GPU_OTHER_FINALIZES)
-        set_phase(PHASE_DETACHED);
-    leave_lock();
-    errno = saved;
+    if (is_owed() && take_lock(WAIT_APP_MS))
+        react();
+    else if (is_owed() && what != GPU_OTHER_SUBSCRIBES)
+        atomic_store(&came_late, true);
     inside = false;
+    cancel_back(cancel);
+    errno = saved;
 }
 
 /* ---- the cprof thread ---- */
@@ -598,6 +595,8 @@ static void look(enum gpu_want want)
         collect_clock();
     if (!in_phase(PHASE_OTHER) && want != GPU_WANT_NOTHING)
         buffers_refill();
+    if (is_owed() && take_lock(WAIT_CPROF_MS))
+        react();
     if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) || !take_lock(WAIT_CPROF_MS))
         return;
     buffers_small(want == GPU_WANT_SOON);

@@ -139,6 +139,16 @@ def test_the_other_takes_over_while_a_window_drains(tmp_path):
     assert calls_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES}
 
 
+def test_the_other_begins_while_cprof_cannot_look(tmp_path):
+    """CUPTI takes four seconds to switch kernels off, and the other's calls wait only two. cprof learns of them all the same: it gives up
+    its buffers and takes them again for the next window."""
+    result = gpu_run("second_client", tmp_path, "--launches", LAUNCHES, "--first", 6, "--length", 1, "--busy", 4000000000, "--steps", 30, "--careful", 1,
+                     faults="hold_disable=4000", WARMUP=1, ACTIVE=2, WAIT=6, REPEAT=3, timeout=60)
+    assert result.rc == 0 and result.complaints == [BEGINS, BACK], result.err
+    assert kernels_by_step(load(result.traces[-1])) == {25: LAUNCHES, 26: LAUNCHES}
+    assert lost(load(result.traces[-1])) == {}
+
+
 def test_a_client_alone_is_as_without_cprof(tmp_path):
     """cprof that records nothing: the other's calls reach CUPTI as they are."""
     without = gpu_run("second_client", tmp_path / "without", preload=False)

@@ -2,6 +2,7 @@
 /* A second client of CUPTI, which behaves as Kineto does: it subscribes once and does not look whether that worked, and for each of
  * its sessions registers its buffers, enables kinds, disables them and flushes everything. --steps N of --launches kernels each;
  * sessions of --length steps begin at step --first and every --period steps, --sessions of them, each while a kernel of --busy ns runs;
+ * --careful 1: it ignores buffers that it did not give, as Kineto does (else it frees them);
  * --early 1: it subscribes before CUDA begins; --clock 1: it gives CUPTI the processor's counter, which then stays. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
 #include <cupti.h>
 
@@ -12,7 +13,8 @@
 #define BUFFER_BYTES (1u << 20)
 
 static CUpti_SubscriberHandle subscriber;
-static int gives_clock;
+static int gives_clock, is_careful;
+static uint8_t *_Atomic given[1024];
 static _Atomic uint64_t recorded;
 
 static void CUPTIAPI on_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -24,8 +26,23 @@ static void CUPTIAPI on_call(void *user, CUpti_CallbackDomain domain, CUpti_Call
 static void CUPTIAPI give_buffer(uint8_t **data, size_t *size, size_t *most)
 {
     *data = aligned_alloc(8, BUFFER_BYTES);
+    for (unsigned i = 0; i < 1024; i++) {
+        uint8_t *free_place = NULL;
+        if (atomic_compare_exchange_strong(&given[i], &free_place, *data))
+            break;
+    }
     *size = BUFFER_BYTES;
     *most = 0;
+}
+
+static bool is_own(uint8_t *data)
+{
+    for (unsigned i = 0; i < 1024; i++) {
+        uint8_t *own = data;
+        if (atomic_compare_exchange_strong(&given[i], &own, NULL))
+            return true;
+    }
+    return false;
 }
 
 static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *data, size_t size,
@@ -33,6 +50,8 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *da
 {
     CUpti_Activity *record = NULL;
     (void)context, (void)stream, (void)size;
+    if (!is_own(data) && is_careful)
+        return;
     while (cuptiActivityGetNextRecord(data, valid, &record) == CUPTI_SUCCESS)
         recorded += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     free(data);
@@ -87,6 +106,7 @@ int main(int argc, char **argv)
     long busy_ns = number(argc, argv, "busy", 0);
     cudaStream_t stream;
     gives_clock = number(argc, argv, "clock", 0) != 0;
+    is_careful = number(argc, argv, "careful", 0) != 0;
     if (number(argc, argv, "early", 0))
         subscribe();
     if (first < 0)

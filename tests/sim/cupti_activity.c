@@ -99,13 +99,22 @@ EXPORTED CUptiResult CUPTIAPI cuptiActivityEnableAndDump(CUpti_ActivityKind kind
     return sim_result(result);
 }
 
+static void hold_disable(void)
+{
+    static _Atomic bool held;
+    long ms = 0;
+    if (sim_fault("hold_disable", &ms) && ms > 1 && !atomic_exchange(&held, true))
+        sim_sleep_ms((unsigned)ms);
+    while (sim_fault("hold_disable", &ms) && ms == 1)
+        sim_sleep_ms(1000);
+}
+
 EXPORTED CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 {
     CALL(cuptiActivityDisable);
     COUNT(disables);
-    while (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && sim_counters.records &&
-           sim_fault_on("hold_disable", false))
-        sim_sleep_ms(1000);
+    if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && sim_counters.records)
+        hold_disable();
     CUptiResult result = check_kind(kind);
     if (result == CUPTI_SUCCESS)
         set_kind(kind, false);

@@ -193,6 +193,7 @@ const struct sim_core *sim_core(void);
  *   no_nodes=1           nodes of graphs give no records
  *   hold_flush=1         FlushAll never returns (a hung CUPTI)
  *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never returns (13.0 as first released may)
+ *   hold_disable=N       the first such call takes N ms
  */
 void sim_fault_set(const char *name, const char *value); /* value NULL: off */
 
