@@ -2,7 +2,7 @@
 /*
  * See spawn.h. Three processes take part: the host with the cprof thread, the helper (functions helper_*), and the program, which
  * is still in our memory until it calls exec (program_*). The latter two share the host's memory and the thread-local storage of
- * the cprof thread, so they call nothing that writes there: system calls are made by raw().
+ * the cprof thread, so they call nothing that writes there: system calls are made by raw_syscall().
  */
 #define _GNU_SOURCE
 #include "preload/spawn.h"
@@ -70,36 +70,8 @@ struct spawn {
 
 /* ---- system calls that touch no thread-local storage: the result, or -errno ---- */
 
-#if defined(__x86_64__)
-APART static long raw(long number, long a, long b, long c, long d, long e)
-{
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-#elif defined(__aarch64__)
-APART static long raw(long number, long a, long b, long c, long d, long e)
-{
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
-    return x0;
-}
-#else
-#error "spawn.c: system calls of this processor are not known"
-#endif
-
 #define RAW(number, a, b, c, d, e)                                                                 \
-    raw((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
+    raw_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 
 /* The kernel's struct sigaction on both processors; all zero is the default handler. */
 struct kernel_action {

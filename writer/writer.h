@@ -27,6 +27,7 @@
 #include "writer/numbered.h"
 #include "writer/objects.h"
 #include "writer/path.h"
+#include "writer/raw_syscall.h"
 #include "writer/read_file.h"
 #include "writer/record.h"
 #include "writer/stack_table.h"
