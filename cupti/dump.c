@@ -54,7 +54,7 @@ static const char *text_of(const void *record)
     }
 }
 
-static void write_texts(FILE *f)
+static void put_texts(struct buf *b)
 {
     const char *before = NULL; /* neighbours often share theirs */
     for (uint32_t i = 0; i < n; i++) {
@@ -63,51 +63,50 @@ static void write_texts(FILE *f)
         if (!len)
             continue;
         uint64_t address = (uint64_t)(uintptr_t)text;
-        fwrite(&address, sizeof address, 1, f);
-        fwrite(&len, sizeof len, 1, f);
-        fwrite(text, 1, len, f);
+        buf_put(b, &address, sizeof address);
+        buf_put(b, &len, sizeof len);
+        buf_put(b, text, len);
         before = text;
     }
 }
 
-struct dump_file {
-    char path[PATH_MAX];
-    uint32_t version, flags;
-};
-
-static int write_file(void *arg)
+static void put_all(struct buf *b, uint32_t version, uint32_t flags)
 {
-    const struct dump_file *file = arg;
-    int fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (f) {
-        const uint32_t head[] = {FORMAT, file->version, file->flags};
-        uint64_t at = (uint64_t)(uintptr_t)buffer->data, valid = buffer->valid;
-        fwrite("CPROFGPU", 1, 8, f);
-        fwrite(head, sizeof head, 1, f);
-        fwrite(&at, sizeof at, 1, f);
-        fwrite(&valid, sizeof valid, 1, f);
-        fwrite(&n, sizeof n, 1, f);
-        fwrite(buffer->data, 1, valid, f);
-        fwrite(offsets, sizeof *offsets, n, f);
-        write_texts(f);
-    } else if (fd >= 0) {
-        close(fd);
-    }
-    int error = !f || ferror(f) ? errno : 0;
-    if ((f && fclose(f) != 0) || error)
-        error = error ? error : errno;
+    const uint32_t head[] = {FORMAT, version, flags};
+    uint64_t at = (uint64_t)(uintptr_t)buffer->data, valid = buffer->valid;
+    buf_put(b, "CPROFGPU", 8);
+    buf_put(b, head, sizeof head);
+    buf_put(b, &at, sizeof at);
+    buf_put(b, &valid, sizeof valid);
+    buf_put(b, &n, sizeof n);
+    buf_put(b, buffer->data, valid);
+    buf_put(b, offsets, n * sizeof *offsets);
+    put_texts(b);
+}
+
+/* 0 or an errno value. */
+static int write_file(const char *path, const struct buf *b)
+{
+    int fd = io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return errno;
+    int error = io_write_all(fd, b->data, b->len);
+    if (io_close(fd) != 0 && !error)
+        error = errno;
     return error;
 }
 
 void dump_end(const char *folder, uint32_t version, uint32_t flags)
 {
     static bool said;
-    struct dump_file file = {.version = version, .flags = flags};
-    snprintf(file.path, sizeof file.path, "%s/cupti-%u-%u.bin", folder, version, files++);
-    int error = aside_run(write_file, &file);
+    char path[PATH_MAX];
+    struct buf b = {0};
+    snprintf(path, sizeof path, "%s/cupti-%u-%u.bin", folder, version, files++);
+    put_all(&b, version, flags);
+    int error = b.failed ? ENOMEM : write_file(path, &b);
+    buf_free(&b);
     if (error && !said) {
         said = true;
-        log_warn("%s: cannot write the buffer: %s", file.path, strerror(error));
+        log_warn("%s: cannot write the buffer: %s", path, strerror(error));
     }
 }

@@ -70,6 +70,7 @@ static bool start_end(void)
 {
     pthread_attr_t attr;
     pthread_t thread;
+    io_thread_returns();
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     bool done = pthread_create(&thread, &attr, end_process, NULL) == 0;

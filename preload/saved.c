@@ -116,38 +116,32 @@ static bool ends_cut(int fd)
     struct stat st;
     char last;
     for (int i = 0; i < LOOKS; i++) {
-        if (fstat(fd, &st) != 0 || st.st_size == 0 || pread(fd, &last, 1, st.st_size - 1) != 1 ||
-            last == '\n')
+        if (io_fstat(fd, &st) != 0 || st.st_size == 0 ||
+            io_pread(fd, &last, 1, st.st_size - 1) != 1 || last == '\n')
             return false;
         nanosleep(&pause, NULL);
     }
     return true;
 }
 
-struct appended {
-    const char *path;
-    char *line; /* a byte before it may be written */
-    size_t len;
-};
-
-/* Behind what is there, on a line of its own. A file of more than one name may be somebody's who has been made to share it. */
-static int append(void *arg)
+/* Behind what is there, on a line of its own. A file of more than one name may be somebody's who has been made to share it. A byte
+ * before the line may be written. 0 or an errno value. */
+static int append(const char *path, char *line, size_t len)
 {
-    const struct appended *a = arg;
-    char *line = a->line;
-    size_t len = a->len;
     struct stat st;
     /* Not blocking: somebody may have put a FIFO there. */
-    int fd = open(a->path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int fd = io_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
-    int error = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) && st.st_nlink == 1 ? 0 : EINVAL;
+    int error = io_fstat(fd, &st) != 0                    ? errno
+                : S_ISREG(st.st_mode) && st.st_nlink == 1 ? 0
+                                                          : EINVAL;
     if (!error && ends_cut(fd))
         line--, *line = '\n', len++;
     errno = EIO;
-    if (!error && write(fd, line, len) != (ssize_t)len)
+    if (!error && io_write(fd, line, len) != (ssize_t)len)
         error = errno;
-    close(fd);
+    io_close(fd);
     return error;
 }
 
@@ -163,7 +157,7 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
     taken = taken || strcmp(path, file->path) == 0;
     int error = len == 0 || n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG
                 : taken                                       ? EEXIST
-                        : aside_run(append, &(struct appended){path, line + 1, len});
+                                                              : append(path, line + 1, len);
     if (error && !said) {
         said = true;
         log_warn("%s: cannot add the trace to the list: %s; the trace itself is there", path,

@@ -279,11 +279,12 @@ static bool start_file(const char *path)
 static bool take_file(int fd, char *text, size_t size)
 {
     struct stat st, now;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0)) {
+    if (io_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+        (st.st_uid != geteuid() && st.st_uid != 0)) {
         log_warn("%s: no regular file of this user; CPROF_TRIGGER=file is off", file_path);
         return false;
     }
-    ssize_t n = read(fd, text, size - 1);
+    ssize_t n = io_read(fd, text, size - 1);
     text[n > 0 ? n : 0] = '\0';
     if (lstat(file_path, &now) == 0 && now.st_ino == st.st_ino && now.st_dev == st.st_dev &&
         unlink(file_path) != 0) {
@@ -295,17 +296,17 @@ static bool take_file(int fd, char *text, size_t size)
 }
 
 /* Into text[FILE_MOST]. ENOENT: nothing is to be done; else the trigger is off. */
-static int look_for_text(void *text)
+static int look_for_text(char *text)
 {
     /* Not blocking: it might be a FIFO. */
-    int fd = open(file_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    int fd = io_open(file_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0);
     if (fd < 0) {
         if (errno == ELOOP)
             log_warn("%s: a symbolic link; CPROF_TRIGGER=file is off", file_path);
         return errno == ELOOP ? ELOOP : ENOENT;
     }
     bool taken = take_file(fd, text, FILE_MOST);
-    close(fd);
+    io_close(fd);
     return taken ? 0 : EINVAL;
 }
 
@@ -313,7 +314,7 @@ static void look_for_file(void)
 {
     struct trigger_request request;
     char text[FILE_MOST];
-    int error = aside_run(look_for_text, text);
+    int error = look_for_text(text);
     if (error) {
         if (error != ENOENT)
             atomic_store(&on, false);

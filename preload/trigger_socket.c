@@ -47,22 +47,24 @@ static uint64_t n_traces;
 static bool remember(struct endpoint *e, int fd)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0)
+    if (io_fstat(fd, &st) != 0)
         return false;
     *e = (struct endpoint){fd, st.st_dev, st.st_ino};
     return true;
 }
 
+/* Where the program can reach the descriptor, it may have closed it and reused its number. */
 static bool is_ours(const struct endpoint *e)
 {
     struct stat st;
-    return e->fd >= 0 && fstat(e->fd, &st) == 0 && st.st_dev == e->device && st.st_ino == e->inode;
+    return e->fd >= 0 && (io_is_apart() || (io_fstat(e->fd, &st) == 0 && st.st_dev == e->device &&
+                                            st.st_ino == e->inode));
 }
 
 static void close_ours(struct endpoint *e)
 {
     if (is_ours(e))
-        close(e->fd);
+        io_close(e->fd);
     e->fd = -1;
 }
 
@@ -91,14 +93,14 @@ static bool open_listener(void)
 {
     struct sockaddr_un address;
     socklen_t size = make_address(&address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        listen(fd, CLIENTS_MOST) == 0 && remember(&listener, fd))
+    int fd = io_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && io_bind(fd, (struct sockaddr *)&address, size) == 0 &&
+        io_listen(fd, CLIENTS_MOST) == 0 && remember(&listener, fd))
         return true;
     log_warn("CPROF_TRIGGER=socket: cannot listen at @%s: %s; the trigger is off",
              address.sun_path + 1, strerror(errno));
     if (fd >= 0)
-        close(fd);
+        io_close(fd);
     return false;
 }
 
@@ -106,7 +108,7 @@ static bool is_allowed(int fd)
 {
     struct ucred peer;
     socklen_t size = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+    return io_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
@@ -122,10 +124,10 @@ static void accept_all(void)
 {
     int fd;
     while (is_ours(&listener) &&
-           (fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+           (fd = io_accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct client *c = is_allowed(fd) ? free_client() : NULL;
         if (!c || !remember(&c->at, fd)) {
-            close(fd);
+            io_close(fd);
             continue;
         }
         c->used = true;
@@ -149,7 +151,7 @@ static void tell(struct client *c, const char *word, const char *text)
     char line[PATH_MAX + 64];
     int n = snprintf(line, sizeof line, "%s%s%s\n", word, *text ? " " : "", text);
     if (n <= 0 || (size_t)n >= sizeof line || !is_ours(&c->at) ||
-        send(c->at.fd, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
+        io_send(c->at.fd, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
         part(c);
 }
 
@@ -159,7 +161,7 @@ static void tell_last(struct client *c, const char *word, const char *text)
     char unused[1024];
     tell(c, word, text);
     for (int i = 0; i < 64 && is_ours(&c->at); i++)
-        if (recv(c->at.fd, unused, sizeof unused, MSG_DONTWAIT) <= 0)
+        if (io_recv(c->at.fd, unused, sizeof unused, MSG_DONTWAIT) <= 0)
             break;
     part(c);
 }
@@ -176,36 +178,20 @@ static void tell_status(struct client *c)
     tell_last(c, "status", text);
 }
 
-struct window_wish {
-    struct trigger_request request;
-    char answer[160];
-    int64_t step;
-    bool opens, timed;
-};
-
-static int ask_for_window(void *arg)
-{
-    struct window_wish *w = arg;
-    w->opens = trigger_window(&w->request, w->answer, sizeof w->answer, &w->step, &w->timed);
-    return 0;
-}
-
 static void open_window(struct client *c, const char *text)
 {
-    struct window_wish wish = {0};
-    if (!trigger_parse(text, &wish.request)) {
+    struct trigger_request request = {0};
+    char reply[160];
+    if (!trigger_parse(text, &request)) {
         tell_last(c, "error", "a window takes steps=N and from=K, or seconds=S");
         return;
     }
-    aside_back(ask_for_window, &wish);
-    if (!wish.opens) {
-        tell_last(c, "error", wish.answer);
+    if (!trigger_window(&request, reply, sizeof reply, &c->step, &c->timed)) {
+        tell_last(c, "error", reply);
         return;
     }
-    c->step = wish.step;
-    c->timed = wish.timed;
     c->waiting = true;
-    tell(c, wish.answer, "");
+    tell(c, reply, "");
 }
 
 static void answer(struct client *c)
@@ -224,8 +210,7 @@ static void answer(struct client *c)
 /* Whether it has closed both directions: one that has closed its half only reads on. */
 static bool has_hung_up(const struct client *c)
 {
-    struct pollfd look = {.fd = c->at.fd};
-    return poll(&look, 1, 0) > 0 && (look.revents & POLLHUP);
+    return io_poll(c->at.fd, 0) & POLLHUP;
 }
 
 /* What the client has sent. A waiting one that has gone is parted from. */
@@ -233,7 +218,7 @@ static void listen_to(struct client *c)
 {
     char unused[64], *at = c->waiting ? unused : c->line + c->len;
     size_t room = c->waiting ? sizeof unused : sizeof c->line - 1 - c->len;
-    ssize_t n = recv(c->at.fd, at, room, MSG_DONTWAIT);
+    ssize_t n = io_recv(c->at.fd, at, room, MSG_DONTWAIT);
     if (n == 0 && !c->waiting && c->len > 0)
         c->line[c->len++] = '\n'; /* the end of the stream ends the line */
     else if (n == 0 && c->waiting && !has_hung_up(c))
@@ -258,12 +243,11 @@ static void listen_to(struct client *c)
 
 /* ---- passes: the descriptors are not in the program's table, where that can be had --------------------------- */
 
-static int poll_aside(void *unused)
+bool trigger_socket_poll(void)
 {
     static bool opened;
-    (void)unused;
     if (!opened && !open_listener())
-        return EADDRNOTAVAIL;
+        return false;
     opened = true;
     accept_all();
     for (unsigned i = 0; i < CLIENTS_MOST; i++) {
@@ -277,17 +261,11 @@ static int poll_aside(void *unused)
         else if (c->waiting && c->timed && trigger_left_nothing())
             tell_last(c, "error", "nothing was recorded: no trace was written");
     }
-    return 0;
+    return true;
 }
 
-bool trigger_socket_poll(void)
+void trigger_socket_trace(const struct saved_trace *trace)
 {
-    return aside_run(poll_aside, NULL) == 0;
-}
-
-static int trace_aside(void *saved_trace)
-{
-    const struct saved_trace *trace = saved_trace;
     n_traces++;
     for (unsigned i = 0; i < CLIENTS_MOST; i++) {
         struct client *c = &clients[i];
@@ -297,29 +275,16 @@ static int trace_aside(void *saved_trace)
         if (c->used)
             tell_last(c, "done", "");
     }
-    return 0;
 }
 
-void trigger_socket_trace(const struct saved_trace *trace)
+void trigger_socket_close(void)
 {
-    aside_run(trace_aside, (void *)trace);
-}
-
-static int close_aside(void *unused)
-{
-    (void)unused;
     for (unsigned i = 0; i < CLIENTS_MOST; i++)
         if (clients[i].waiting)
             tell_last(&clients[i], "error", "the program ends; no trace was written");
         else if (clients[i].used)
             part(&clients[i]);
     close_ours(&listener);
-    return 0;
-}
-
-void trigger_socket_close(void)
-{
-    aside_run(close_aside, NULL);
 }
 
 void trigger_socket_in_child(void)

@@ -5,6 +5,7 @@
 - layers: includes go preload -> cupti -> writer and preload -> writer, each folder through its public header only
 - calls that would end the host, write to its stdout, read its environment behind the settings' back, ask another library's dlsym(), or walk
   over the loader's list behind a fork's
+- calls in the file of the thread with a descriptor table of its own: system calls only, no function of a library
 - files of at most 800 lines, functions of at most 90
 - a comment at each header prototype and each _Atomic field
 - SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
@@ -28,6 +29,9 @@ GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
 WALK = re.compile(r"(?<![\w.>])dl_iterate_phdr\s*\(")
 LOOKUP = re.compile(r"(?<![\w.>])dlv?sym\s*\(")
 TIMED = re.compile(r"\b(pthread_\w+_timed\w+|sem_timedwait)\s*\(")
+# What runs in a descriptor table of its own (writer/io_server.h), and all that it may call.
+SERVER = "writer/io_server.c"
+SERVER_CALLS = {"raw_syscall", "futex_wait", "futex_wake", "atomic_load", "atomic_store", "give_turn", "io_serve"}
 # Written in two parts, so that this file does not find itself.
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PACKAGE_HOST = re.compile(r"https?://[^\s/]*(pypi|pythonhosted|pytorch|debian|ubuntu|npmjs|anaconda|nvidia)\.(org|com)")
@@ -95,6 +99,13 @@ def check_calls(path, lines, bare_lines):
             problem(path, number, f"{match.group(1)}() goes by a clock that can be set back; use lock_within() of writer/locks.h")
         if WALK.search(line) and path != "writer/loader.c" and not allowed(lines, number):
             problem(path, number, "dl_iterate_phdr() outside writer/loader.c, whose loader_walk() forks wait for")
+
+
+def check_server(path, bare_lines):
+    for number, line in enumerate(bare_lines, 1):
+        for name in re.findall(r"\b(\w+)\s*\(", line):
+            if name not in SERVER_CALLS | {"if", "for", "while", "switch", "return", "sizeof"} and not line.startswith("#"):
+                problem(path, number, f"{name}() on the thread whose descriptor table is its own")
 
 
 def check_sizes(path, lines):
@@ -211,6 +222,8 @@ def main():
             bare_lines = without_comments(text, strings=True).splitlines()
             check_calls(path, lines, bare_lines)
             check_atomics(path, lines, bare_lines)
+            if path == SERVER:
+                check_server(path, bare_lines)
             if suffix == ".h":
                 check_prototypes(path, lines, bare_lines)
     check_makefile()

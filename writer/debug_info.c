@@ -3,18 +3,21 @@
 #define _GNU_SOURCE
 #include "writer/debug_info.h"
 
-#include <elf.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SYSTEM "/usr/lib/debug"
+#include "writer/io_thread.h"
+
+#define SYSTEM     "/usr/lib/debug"
+#define NAMES_MOST (1u << 20) /* bytes of all sections' names; some hundred are usual */
 
 static bool read_at(int fd, void *to, size_t size, uint64_t at)
 {
-    return pread(fd, to, size, (off_t)at) == (ssize_t)size;
+    return io_pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
 /* A note's head is three words, then comes its name: "GNU" and a zero byte. */
@@ -53,26 +56,38 @@ static bool has_linked_file(int fd, const Elf64_Shdr *link, const char *path)
     return false;
 }
 
-bool debug_info_has_lines(int fd, const char *path)
+static bool tells_lines(int fd, const Elf64_Shdr *s, const char *name, const char *path)
 {
-    Elf64_Ehdr head;
-    Elf64_Shdr names, s;
-    if (!read_at(fd, &head, sizeof head, 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof s ||
-        head.e_shstrndx >= head.e_shnum ||
-        !read_at(fd, &names, sizeof names, head.e_shoff + head.e_shstrndx * sizeof s))
-        return false;
-    for (unsigned i = 1; i < head.e_shnum; i++) {
-        char name[24] = "";
-        if (!read_at(fd, &s, sizeof s, head.e_shoff + i * sizeof s))
-            return false;
-        if ((s.sh_type != SHT_PROGBITS && s.sh_type != SHT_NOTE) || s.sh_size == 0 ||
-            pread(fd, name, sizeof name - 1, (off_t)(names.sh_offset + s.sh_name)) <= 0)
-            continue;
-        if (strcmp(name, ".debug_line") == 0 || strcmp(name, ".zdebug_line") == 0 ||
-            (strcmp(name, ".note.gnu.build-id") == 0 && has_file_of_id(fd, &s)) ||
-            (strcmp(name, ".gnu_debuglink") == 0 && has_linked_file(fd, &s, path)))
-            return true;
+    return strcmp(name, ".debug_line") == 0 || strcmp(name, ".zdebug_line") == 0 ||
+           (strcmp(name, ".note.gnu.build-id") == 0 && has_file_of_id(fd, s)) ||
+           (strcmp(name, ".gnu_debuglink") == 0 && has_linked_file(fd, s, path));
+}
+
+/* The names of the sections with a NUL behind them, to be freed; NULL: they cannot be read. */
+static char *read_names(int fd, const Elf64_Shdr *table)
+{
+    char *names = table->sh_size <= NAMES_MOST ? malloc(table->sh_size + 1) : NULL;
+    if (!names || !read_at(fd, names, table->sh_size, table->sh_offset)) {
+        free(names);
+        return NULL;
     }
-    return false;
+    names[table->sh_size] = '\0';
+    return names;
+}
+
+bool debug_info_has_lines(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sections,
+                          const char *path)
+{
+    if (head->e_shstrndx >= head->e_shnum)
+        return false;
+    const Elf64_Shdr *table = &sections[head->e_shstrndx];
+    char *names = read_names(fd, table);
+    bool found = false;
+    for (unsigned i = 1; names && !found && i < head->e_shnum; i++) {
+        const Elf64_Shdr *s = &sections[i];
+        found = (s->sh_type == SHT_PROGBITS || s->sh_type == SHT_NOTE) && s->sh_size != 0 &&
+                s->sh_name < table->sh_size && tells_lines(fd, s, names + s->sh_name, path);
+    }
+    free(names);
+    return found;
 }

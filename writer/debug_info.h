@@ -4,9 +4,11 @@
 #ifndef WRITER_DEBUG_INFO_H
 #define WRITER_DEBUG_INFO_H
 
+#include <elf.h>
 #include <stdbool.h>
 
-/* fd: the ELF file, open; path: where it is. */
-bool debug_info_has_lines(int fd, const char *path);
+/* fd: the ELF file, of io_open(); its head and all its section headers; path: where it is. */
+bool debug_info_has_lines(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sections,
+                          const char *path);
 
 #endif

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/aside.h"
 #include "writer/write_signals.h"
 
 /* in the life of the process, and as many errors: a host's log is not ours to fill */
@@ -28,11 +27,6 @@ void log_set_level(enum log_level new_level)
 {
     atomic_store(&level, (int)new_level);
 }
-
-struct line {
-    const char *text;
-    size_t size;
-};
 
 void log_start(void)
 {
@@ -66,18 +60,15 @@ static bool has_room(void)
 }
 
 /* Writes to stderr. What a write that fails raises (no reader, RLIMIT_FSIZE) is not the program's. */
-static int write_line(void *arg)
+static void write_line(const char *text, size_t size)
 {
-    const struct line *line = arg;
     struct write_signals held;
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller may hold a lock */
     write_signals_hold(&held);
-    ssize_t done =
-        log_is_for_lines() && has_room() ? write(STDERR_FILENO, line->text, line->size) : 0;
+    ssize_t done = log_is_for_lines() && has_room() ? write(STDERR_FILENO, text, size) : 0;
     write_signals_release(&held, done < 0 ? errno : 0);
     pthread_setcancelstate(cancel, NULL);
-    return 0;
 }
 
 /* A path or a name may hold anything: it stays one line, and commands to a terminal none: controls of ASCII, and those that UTF-8 has in two
@@ -106,7 +97,7 @@ static void put_in(char *room, const char *format, va_list args)
     used += (size_t)more < LINE_BYTES - used - 1 ? (size_t)more : LINE_BYTES - used - 2;
     tame(room, used);
     room[used++] = '\n';
-    aside_back(write_line, &(struct line){room, used});
+    write_line(room, used);
 }
 
 /* While another thread writes a line, or this one does below a signal handler. */

@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/aside.h"
+#include "writer/io_thread.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
@@ -65,9 +65,9 @@ static int rename_new(const char *from, const char *to)
 }
 
 const struct file_ops sink_file_system = {
-    .pwritev = pwritev,
-    .ftruncate = ftruncate,
-    .close = close,
+    .pwritev = io_pwritev,
+    .ftruncate = io_ftruncate,
+    .close = io_close,
     .link = link,
     .rename_new = rename_new,
     .rename = rename,
@@ -160,13 +160,13 @@ static uint64_t size_of(const struct file_sink *s)
 static int open_part(struct file_sink *s, int *fd)
 {
     int flags = OPEN_FLAGS | (s->made ? 0 : O_CREAT | O_EXCL);
-    *fd = open(s->path, flags, 0666);
+    *fd = io_open(s->path, flags, 0666);
     if (*fd < 0 && errno == ENOENT && !s->made) {
         int error = make_folders(s->path);
         if (error != 0) {
             return error;
         }
-        *fd = open(s->path, flags, 0666);
+        *fd = io_open(s->path, flags, 0666);
     }
     if (*fd < 0) {
         int error = errno;
@@ -197,7 +197,7 @@ static int restore(struct file_sink *s, int fd)
 static int check_part(struct file_sink *s, int fd)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0) {
+    if (io_fstat(fd, &st) != 0) {
         int error = errno;
         if (!s->made) {
             unlink(s->path); /* made just now, empty */
@@ -329,17 +329,9 @@ static int encode(struct file_sink *s, const char *head, size_t head_len, const 
     return error;
 }
 
-/* What a flush writes, as it stands in the file. */
-struct flush {
-    struct file_sink *s;
-    const char *body;
-    size_t len;
-};
-
-static int flush_aside(void *arg)
+/* Writes what a flush brings; body as it stands in the file. 0 or errno. */
+static int write_flush(struct file_sink *s, const char *body, size_t body_len)
 {
-    const struct flush *f = arg;
-    struct file_sink *s = f->s;
     int fd, error = open_part(s, &fd);
     if (error != 0) {
         return error;
@@ -349,7 +341,7 @@ static int flush_aside(void *arg)
         error = s->made ? write_head(s, fd) : write_first(s, fd);
     }
     if (error == 0) {
-        error = write_body(s, fd, f->body, f->len);
+        error = write_body(s, fd, body, body_len);
     }
     /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
     if (s->ops->close(fd) != 0 && error == 0 && errno != EINTR) {
@@ -359,16 +351,14 @@ static int flush_aside(void *arg)
     return error;
 }
 
-/* What a flush that failed has left. */
-static int mend_aside(void *sink)
+/* Undoes what a flush that failed has left, where that is possible by now. */
+static void restore_part(struct file_sink *s)
 {
-    struct file_sink *s = sink;
-    int fd, error = open_part(s, &fd);
-    if (error == 0) {
-        error = check_part(s, fd);
+    int fd;
+    if (open_part(s, &fd) == 0) {
+        check_part(s, fd);
         s->ops->close(fd);
     }
-    return error;
 }
 
 /* ---- struct sink ----------------------------------------------------------------------------------------- */
@@ -398,7 +388,7 @@ static int file_flush(struct sink *sink, const char *head, size_t head_len, cons
     if (s->made && head != NULL && s->next_head.len != s->head.len) {
         return EINVAL;
     }
-    error = aside_run(flush_aside, &(struct flush){s, body, body_len});
+    error = write_flush(s, body, body_len);
     if (error == 0) {
         swap(&s->trailer, &s->next_trailer);
         s->sink.body_size += body_len;
@@ -480,7 +470,7 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
         return ESTALE;
     }
     if (s->dirty) {
-        aside_run(mend_aside, s);
+        restore_part(s);
     }
     int error = name_final(s, final_path, replace);
     if (error == ENOENT) {

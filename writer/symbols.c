@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/aside.h"
 #include "writer/debug_info.h"
 #include "writer/demangle.h"
+#include "writer/io_thread.h"
 #include "writer/objects.h"
 
 #define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
@@ -45,7 +45,7 @@ static struct module *modules[OBJECTS_MOST]; /* by object; NULL: not read yet */
 
 static bool read_at(int fd, void *to, uint64_t size, uint64_t at)
 {
-    return pread(fd, to, size, (off_t)at) == (ssize_t)size;
+    return io_pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
 /* Moves the functions, in the order of byte `digit` of their places, to `to`. false: the byte is the same in all. */
@@ -80,26 +80,32 @@ static struct function *sort_by_place(struct function *functions, struct functio
     return functions;
 }
 
-/* The table to read: the full one where the file still has it, else that of the loader. */
-static bool find_table(int fd, Elf64_Shdr *table, Elf64_Shdr *names)
+/* The section headers, to be freed; NULL: there are none. One call reads them all: each costs a
+ * change of threads. */
+static Elf64_Shdr *read_sections(int fd, const Elf64_Ehdr *head)
 {
-    Elf64_Ehdr head;
-    if (!read_at(fd, &head, sizeof head, 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr))
-        return false;
-    bool found = false;
-    for (unsigned i = 0; i < head.e_shnum; i++) {
-        Elf64_Shdr s;
-        if (!read_at(fd, &s, sizeof s, head.e_shoff + i * sizeof s))
-            return false;
-        bool full = s.sh_type == SHT_SYMTAB;
-        if ((full || (s.sh_type == SHT_DYNSYM && !found)) && s.sh_link < head.e_shnum &&
-            s.sh_entsize == sizeof(Elf64_Sym) && s.sh_size && s.sh_size <= TABLE_MOST) {
-            *table = s;
-            found = read_at(fd, names, sizeof *names, head.e_shoff + s.sh_link * sizeof s);
-        }
+    size_t size = head->e_shnum * sizeof(Elf64_Shdr);
+    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
+        head->e_shentsize != sizeof(Elf64_Shdr))
+        return NULL;
+    Elf64_Shdr *sections = size ? malloc(size) : NULL;
+    if (sections && read_at(fd, sections, size, head->e_shoff))
+        return sections;
+    free(sections);
+    return NULL;
+}
+
+/* The table to read: the full one where the file still has it, else that of the loader; or NULL. */
+static const Elf64_Shdr *find_table(const Elf64_Shdr *sections, unsigned n)
+{
+    const Elf64_Shdr *table = NULL;
+    for (const Elf64_Shdr *s = sections; s < sections + n; s++) {
+        bool full = s->sh_type == SHT_SYMTAB;
+        if ((full || (s->sh_type == SHT_DYNSYM && !table)) && s->sh_link < n &&
+            s->sh_entsize == sizeof(Elf64_Sym) && s->sh_size && s->sh_size <= TABLE_MOST)
+            table = s;
     }
-    return found;
+    return table;
 }
 
 static void keep_functions(struct module *m, const Elf64_Sym *symbols, size_t n)
@@ -123,12 +129,40 @@ static void keep_functions(struct module *m, const Elf64_Sym *symbols, size_t n)
     m->n_functions = kept;
 }
 
-static int open_file(const struct module *m, struct stat *st)
+/* The file that was asked for last, where it can stay open without being in the program's way. */
+static const struct module *opened;
+static int opened_fd;
+
+static void close_file(int fd)
 {
-    int fd = open(m->object->path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, st) != 0 || !S_ISREG(st->st_mode))) {
-        close(fd);
-        fd = -1;
+    if (!io_is_apart() || opened_fd != fd)
+        io_close(fd);
+}
+
+/* To be closed by close_file(). -1: there is none, or not the one any more that was read. */
+static int open_file(struct module *m)
+{
+    struct stat st;
+    bool apart = io_is_apart();
+    if (apart && opened == m)
+        return opened_fd;
+    int fd = io_open(m->object->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    bool good = io_fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (good && !m->inode) {
+        m->device = st.st_dev;
+        m->inode = st.st_ino;
+    }
+    if (!good || st.st_dev != m->device || st.st_ino != m->inode) {
+        io_close(fd);
+        return -1;
+    }
+    if (apart) {
+        if (opened)
+            io_close(opened_fd);
+        opened = m;
+        opened_fd = fd;
     }
     return fd;
 }
@@ -139,37 +173,38 @@ static bool read_note(const Elf64_Phdr *note, void *to, const void *fd)
 }
 
 /* Not one that was put where the mapped one was. */
-static bool is_what_is_mapped(int fd, const struct elf_object *o)
+static bool is_what_is_mapped(int fd, const Elf64_Ehdr *head, const struct elf_object *o)
 {
-    Elf64_Ehdr head;
     Elf64_Phdr headers[HEADERS_MOST];
-    return read_at(fd, &head, sizeof head, 0) && head.e_phnum <= HEADERS_MOST &&
-           head.e_phentsize == sizeof *headers &&
-           read_at(fd, headers, head.e_phnum * sizeof *headers, head.e_phoff) &&
-           objects_print(headers, head.e_phnum, read_note, &fd) == o->print;
+    return head->e_phnum <= HEADERS_MOST && head->e_phentsize == sizeof *headers &&
+           read_at(fd, headers, head->e_phnum * sizeof *headers, head->e_phoff) &&
+           objects_print(headers, head->e_phnum, read_note, &fd) == o->print;
 }
 
-static int read_symbols(void *module)
+static void read_table(struct module *m, int fd, const Elf64_Shdr *table, const Elf64_Shdr *names)
 {
-    struct module *m = module;
-    Elf64_Shdr table = {0}, names = {0};
-    struct stat st;
-    int fd = open_file(m, &st);
+    Elf64_Sym *symbols = malloc(table->sh_size);
+    if (symbols && read_at(fd, symbols, table->sh_size, table->sh_offset))
+        keep_functions(m, symbols, table->sh_size / sizeof *symbols);
+    free(symbols);
+    m->names = names->sh_offset;
+}
+
+static void read_symbols(struct module *m)
+{
+    Elf64_Ehdr head;
+    int fd = open_file(m);
     if (fd < 0)
-        return ENOENT;
-    m->device = st.st_dev;
-    m->inode = st.st_ino;
-    bool same = is_what_is_mapped(fd, m->object);
-    if (same && find_table(fd, &table, &names)) {
-        Elf64_Sym *symbols = malloc(table.sh_size);
-        if (symbols && read_at(fd, symbols, table.sh_size, table.sh_offset))
-            keep_functions(m, symbols, table.sh_size / sizeof *symbols);
-        free(symbols);
-        m->names = names.sh_offset;
+        return;
+    if (read_at(fd, &head, sizeof head, 0) && is_what_is_mapped(fd, &head, m->object)) {
+        Elf64_Shdr *sections = read_sections(fd, &head);
+        const Elf64_Shdr *table = sections ? find_table(sections, head.e_shnum) : NULL;
+        if (table)
+            read_table(m, fd, table, &sections[table->sh_link]);
+        m->has_lines = sections && debug_info_has_lines(fd, &head, sections, m->object->path);
+        free(sections);
     }
-    m->has_lines = same && debug_info_has_lines(fd, m->object->path);
-    close(fd);
-    return 0;
+    close_file(fd);
 }
 
 /* The function that holds the address; NULL: none that the file names. */
@@ -187,34 +222,17 @@ static const struct function *find_function(const struct module *m, uint64_t at)
     return f && (f->size == 0 || at - f->at < f->size) ? f : NULL;
 }
 
-struct name_read {
-    const struct module *m;
-    const struct function *f;
-    char *name;
-    ssize_t len;
-};
-
-static int read_bytes(void *arg)
-{
-    struct name_read *r = arg;
-    struct stat st;
-    int fd = open_file(r->m, &st);
-    if (fd < 0)
-        return ENOENT;
-    if (st.st_dev == r->m->device && st.st_ino == r->m->inode)
-        r->len = pread(fd, r->name, NAME_MOST - 1, (off_t)(r->m->names + r->f->name));
-    close(fd);
-    return 0;
-}
-
 /* Into name[NAME_MOST]; false when the file is not the one any more whose table was read. */
-static bool read_name(const struct module *m, const struct function *f, char *name)
+static bool read_name(struct module *m, const struct function *f, char *name)
 {
-    struct name_read reading = {m, f, name, -1};
-    aside_run(read_bytes, &reading);
-    if (reading.len <= 0)
+    int fd = open_file(m);
+    if (fd < 0)
         return false;
-    name[reading.len] = '\0';
+    ssize_t len = io_pread(fd, name, NAME_MOST - 1, (off_t)(m->names + f->name));
+    close_file(fd);
+    if (len <= 0)
+        return false;
+    name[len] = '\0';
     char *version = strchr(name, '@');
     if (version)
         *version = '\0';
@@ -291,7 +309,7 @@ size_t symbols_shorten(const char *name, size_t len, char *out, size_t size)
 }
 
 /* The file that the call is in, read; NULL: none is known there, or no memory. */
-static const struct module *module_of(uint64_t inside, uint32_t number)
+static struct module *module_of(uint64_t inside, uint32_t number)
 {
     const struct elf_object *o = objects_find(inside, number);
     if (!o)
@@ -299,7 +317,7 @@ static const struct module *module_of(uint64_t inside, uint32_t number)
     struct module **m = &modules[objects_index(o)];
     if (!*m && (*m = calloc(1, sizeof **m)) != NULL) {
         (*m)->object = o;
-        aside_run(read_symbols, *m);
+        read_symbols(*m);
     }
     return *m;
 }
@@ -320,7 +338,7 @@ bool symbols_place(uint64_t pc, uint32_t number, struct symbol_place *out)
 
 void symbols_name(uint64_t pc, uint32_t number, struct buf *b)
 {
-    const struct module *m = module_of(pc - 1, number);
+    struct module *m = module_of(pc - 1, number);
     if (!m)
         return;
     char mangled[NAME_MOST];

@@ -24,21 +24,20 @@ struct trace_known {
     uint32_t sum;  /* crc32 of its end */
 };
 
-static int know_trace(void *arg)
+static int know_trace(struct trace_known *k)
 {
-    struct trace_known *k = arg;
     unsigned char tail[TAIL_BYTES];
     struct stat st;
-    int error = EINVAL, fd = open(k->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int error = EINVAL, fd = io_open(k->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0)
         return errno;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (io_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         size_t n = st.st_size < (off_t)sizeof tail ? (size_t)st.st_size : sizeof tail;
-        error = pread(fd, tail, n, st.st_size - (off_t)n) == (ssize_t)n ? 0 : EIO;
+        error = io_pread(fd, tail, n, st.st_size - (off_t)n) == (ssize_t)n ? 0 : EIO;
         k->size = (uint64_t)st.st_size;
         k->sum = error ? 0 : (uint32_t)crc32(0, tail, (unsigned)n);
     }
-    close(fd);
+    io_close(fd);
     return error;
 }
 
@@ -48,26 +47,17 @@ struct table_file {
 };
 
 /* Writes the file under a name of its own, then gives it the right one. */
-static int write_file(void *arg)
+static int write_file(const struct table_file *t)
 {
-    const struct table_file *t = arg;
     const char *made = t->made;
-    int fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = io_open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST &&
         unlink(made) == 0) /* of a process of this number that was killed */
-        fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        fd = io_open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
-    size_t done = 0;
-    int error = 0;
-    while (done < t->text.len && !error) {
-        ssize_t n = write(fd, t->text.data + done, t->text.len - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            error = n < 0 ? errno : EIO;
-    }
-    if (close(fd) != 0 && errno != EINTR && !error)
+    int error = io_write_all(fd, t->text.data, t->text.len);
+    if (io_close(fd) != 0 && errno != EINTR && !error)
         error = errno;
     if (!error && rename(made, t->path) != 0)
         error = errno;
@@ -85,14 +75,14 @@ void top_save(struct top *t, const char *trace_path, bool memory)
     int b =
         snprintf(file.made, sizeof file.made, "%s" TOP_SUFFIX ".%d~", trace_path, (int)getpid());
     if (a > 0 && (size_t)a < sizeof file.path && b > 0 && (size_t)b < sizeof file.made &&
-        aside_run(know_trace, &trace) == 0) {
+        know_trace(&trace) == 0) {
         buf_printf(text,
                    "{\"cprof_top\": 1, \"version\": \"" CPROF_VERSION
                    "\", \"trace_bytes\": %llu, \"trace_tail\": %u, \"memory\": %s}\n",
                    (unsigned long long)trace.size, trace.sum, memory ? "true" : "false");
         if (top_finish(t, text)) {
             buf_puts(text, "{\"end\": true}\n");
-            int error = text->failed ? ENOMEM : aside_run(write_file, &file);
+            int error = text->failed ? ENOMEM : write_file(&file);
             if (error)
                 log_debug("%s: %s; cprof top reads the trace", file.path, strerror(error));
         }

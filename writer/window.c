@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/aside.h"
 #include "writer/async.h"
 #include "writer/lanes.h"
 #include "writer/leave.h"
@@ -43,7 +42,7 @@ static uint64_t thread_cpu_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + aside_cpu_ns();
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + io_thread_cpu_ns();
 }
 
 uint32_t window_pid(uint32_t pid)

@@ -12,7 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/aside.h"
 #include "writer/backlog.h"
 #include "writer/edges.h"
 #include "writer/finished.h"
@@ -701,7 +700,7 @@ static void *run(void *unused)
     prctl(PR_SET_NAME, "cprof", 0, 0, 0);
     if (options.thread_began)
         options.thread_began();
-    aside_begin(options.thread_began);
+    io_thread_begin();
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = emit_measure();
     life_wait(WRITER_RUNS,
@@ -722,7 +721,7 @@ static void *run(void *unused)
     finish_all();
     listening_end();
     leave_run();
-    aside_end();
+    io_thread_end();
     return unused;
 }
 
@@ -783,6 +782,6 @@ void writer_abandon(void)
 {
     fail();
     life_set(WRITER_ABANDONED);
-    aside_abandon();
+    io_thread_abandon();
     thread_log_abandon();
 }

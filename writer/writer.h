@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 #include "writer/action.h"
-#include "writer/aside.h"
 #include "writer/clock.h"
 #include "writer/close_range.h"
 #include "writer/demangle.h"
@@ -23,6 +22,7 @@
 #include "writer/flop_class.h"
 #include "writer/gpu_record.h"
 #include "writer/hash.h"
+#include "writer/io_thread.h"
 #include "writer/modules.h"
 #include "writer/numbered.h"
 #include "writer/objects.h"

@@ -14,7 +14,7 @@ import gpu_runs
 import support
 from conftest import BUILD
 from gpu_runs import counts, gpu_run, lost
-from support import Running, events, load, python, run, step_numbers
+from support import LIBRARY, Running, events, load, python, run, step_numbers
 
 TOOL = BUILD / "e2e/libothertool.so"
 ACTIVE = {"WARMUP": 0, "ACTIVE": 1000}
@@ -219,3 +219,31 @@ def test_a_profiler_attached_from_outside(tmp_path, tool):
     assert (result.rc, result.out.splitlines()[-1]) == (3, "end"), result.err
     trace = load(result.traces[0])
     assert said(result) == [] and lost(trace) == {} and len(step_numbers(trace)) > 1
+
+
+# ---- code of others that keeps a descriptor in a variable of the process ---------------------------------------------------
+
+TALKS = """
+for i in range(12):
+    push(b"work"); data = [bytes(1000 + k) for k in range(50)]; pop(); step()
+    print("line", i); print("said", i, file=sys.stderr); time.sleep(0.05)
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("settings", [{}, {"WITH_STACK": 1, "TRIGGER": "socket", "USE_GZIP": 0}], ids=str)
+@pytest.mark.parametrize("order", ["cprof first", "cprof last"])
+def test_a_malloc_that_keeps_a_pipe(tmp_path, order, settings):
+    """cprof's thread with a descriptor table of its own allocates nothing: else the pipe is opened there, and its numbers are the program's stdout."""
+    libraries = [LIBRARY, BUILD / "e2e/libmallocpipe.so"]
+    preload = ":".join(map(str, libraries if order == "cprof first" else reversed(libraries)))
+    report = tmp_path / "report"
+    result = run(["env", f"LD_PRELOAD={preload}", f"MALLOC_PIPE_REPORT={report}", *python(TALKS)], tmp_path / "traces", preload=False, WARMUP=0, ACTIVE=1000,
+                 **settings)
+    lines = range(12)
+    assert (result.rc, result.out) == (3, "".join(f"line {i}\n" for i in lines))
+    assert (result.others, result.complaints) == ("".join(f"said {i}\n" for i in lines), [])
+    trace = load(result.traces[0])
+    assert trace["cprof"]["complete"] and lost(trace) == {} and len(events(trace, name="work")) == 12
+    on_cprof, on_files = map(int, report.read_text().split())
+    assert on_cprof > 100 and on_files == 0

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import perfetto
-from support import (LIBRARY, PROGRAMS, Running, environment, events, files, load, loads_plainly, natural, program, python, run,
+from support import (LIBRARY, PROGRAMS, Running, environment, events, files, load, loads_plainly, natural, program, python, refuse_close_range, run,
                      status_of, step_numbers, wait_until)
 
 ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
@@ -222,7 +222,7 @@ def test_deadline_in_the_middle_of_a_write(tmp_path):
     code = "step()\nfor i in range(9): mark(b'early')\ntime.sleep(1)\nfor i in range(9000): mark(b'late')"
     for ms in range(200, 280, 16):
         result = run(["env", f"LD_PRELOAD={before}", "FAULT_DELAY_US=20000", *python(code)], tmp_path / str(ms), preload=False,
-                     WARMUP=0, ACTIVE=9, DRAIN_DEADLINE_MS=ms, USE_GZIP=0)
+                     before_exec=refuse_close_range, WARMUP=0, ACTIVE=9, DRAIN_DEADLINE_MS=ms, USE_GZIP=0)
         assert result.rc == 0 and len(result.complaints) == 1 and "what is on disk opens as it is" in result.complaints[0], result.err
         assert len(events(load(result.parts[0]), name="early")) == 9
 

@@ -22,7 +22,7 @@ HARMS = {
         "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless dataloader_workers"],
     "a descriptor that is kept open is the program's by the time it is written to": [
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
-        "e2e faults descriptors_are_the_programs_own", "unit aside descriptors_are_not_the_programs", "unit aside locks_of_the_program_stay",
+        "e2e faults descriptors_are_the_programs_own", "unit io_thread descriptors_are_not_the_programs", "unit io_thread locks_of_the_program_stay",
         "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger program_that_closes_everything"],
     "memory profiling that is forced on slows every thread and shows in the program's own tables": [
         "e2e harmless program_uses_torch_profiler", "e2e torch_profiler memory"],
