@@ -247,12 +247,11 @@ static void upload_failed(struct item *item, const char *why)
         log_warn("%s: the upload failed: %s; the file stays", item->file.path, why);
 }
 
-static void command_failed(struct item *item, const char *what, long number)
+static void command_failed(struct item *item, const char *what)
 {
     item->failed = true;
     if (command_failures++ == 0)
-        log_warn("CPROF_ON_TRACE_READY: %s %ld for %s; the file stays", what, number,
-                 item->file.path);
+        log_warn("CPROF_ON_TRACE_READY: %s for %s; the file stays", what, item->file.path);
 }
 
 static void finish_item(void)
@@ -288,6 +287,11 @@ static void start_command(void)
         return;
     }
     commands++;
+    if (!file_identity_has_name(&item->file.identity, item->file.path)) {
+        command_failed(item, "not run, because another file has the name,");
+        finish_item();
+        return;
+    }
     memcpy(words, command_words, n_words * sizeof words[0]);
     words[n_words] = item->file.path;
     words[n_words + 1] = NULL;
@@ -319,10 +323,14 @@ static void start_upload(void)
     uploads += item->tries == 0;
     item->tries++;
     input = malloc(SPAWN_INPUT_MOST);
-    size_t len = input ? upload_config(config->remote_url, item->remote, item->file.path,
-                                       child_env_get, input, SPAWN_INPUT_MOST, &why)
+    size_t len = input ? upload_config(config->remote_url, item->remote, child_env_get, input,
+                                       SPAWN_INPUT_MOST, &why)
                        : 0;
-    request = (struct spawn_request){.argv = words, .input = input, .input_len = len};
+    request = (struct spawn_request){.argv = words,
+                                     .input = input,
+                                     .input_len = len,
+                                     .file = item->file.path,
+                                     .identity = item->file.identity};
     stage = UPLOADING;
     if (len > 0 && run(&request, secrets, sizeof secrets / sizeof secrets[0]))
         return;
@@ -336,7 +344,8 @@ static void upload_ended(const struct spawn_result *result)
     struct item *item = first;
     char why[512];
     if (result->exec_error) {
-        upload_failed(item, strerror(result->exec_error));
+        upload_failed(item, result->exec_error == ESTALE ? "another file has the name"
+                                                         : strerror(result->exec_error));
     } else {
         int status = WIFEXITED(result->status) ? WEXITSTATUS(result->status) : -1;
         switch (upload_judge(status, result->text, why, sizeof why)) {
@@ -360,12 +369,15 @@ static void upload_ended(const struct spawn_result *result)
 
 static void command_ended(const struct spawn_result *result)
 {
+    char why[64] = "";
     if (result->exec_error)
-        command_failed(first, "could not be started, error", result->exec_error);
+        snprintf(why, sizeof why, "could not be started, error %d", result->exec_error);
     else if (WIFSIGNALED(result->status))
-        command_failed(first, "ended by signal", WTERMSIG(result->status));
+        snprintf(why, sizeof why, "ended by signal %d", WTERMSIG(result->status));
     else if (WEXITSTATUS(result->status))
-        command_failed(first, "ended with status", WEXITSTATUS(result->status));
+        snprintf(why, sizeof why, "ended with status %d", WEXITSTATUS(result->status));
+    if (why[0])
+        command_failed(first, why);
     finish_item();
 }
 

@@ -32,16 +32,17 @@ static bool export_trace(const char *path)
 {
     static const char call[] = "cprof_export_chrome_trace";
     char from[PATH_MAX];
+    struct file_identity file;
     if (!path || !*path) {
         log_warn("%s(): no path", call);
         return false;
     }
     wait_until_saved();
-    if (!saved_last(from, sizeof from)) {
+    if (!saved_last(from, sizeof from, &file)) {
         log_warn("%s(\"%s\"): no trace is whole yet", call, path);
         return false;
     }
-    int error = writer_copy_trace(from, path);
+    int error = writer_copy_trace(from, &file, path);
     if (error)
         log_warn("%s(\"%s\"): cannot copy %s: %s", call, path, from, writer_copy_error(error));
     return error == 0;

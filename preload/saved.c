@@ -33,29 +33,22 @@ static struct kept *oldest; /* by window */
 static int64_t n_kept;
 
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_path[PATH_MAX]; /* under last_lock */
-static uint64_t last_window;     /* cprof thread */
-
-/* What the file is and when it was made, where the file system tells: an inode's number is used again. */
-static bool look(const char *path, struct saved_file *file)
-{
-    struct statx st;
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &st) != 0 ||
-        !S_ISREG(st.stx_mode))
-        return false;
-    *file = (struct saved_file){.device = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
-                                .inode = st.stx_ino,
-                                .size = st.stx_size};
-    if (st.stx_mask & STATX_BTIME)
-        file->born_ns = (int64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
-    return true;
-}
+static char last_path[PATH_MAX];       /* under last_lock */
+static struct file_identity last_file; /* under last_lock */
+static uint64_t last_window;           /* cprof thread */
 
 bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 {
-    if (!look(trace->path, file))
+    static bool said;
+    *file = (struct saved_file){.window = trace->window};
+    if (!file_identity_look(trace->path, &file->identity, &file->size))
         return false;
-    file->window = trace->window;
+    if (!file_identity_same(&file->identity, &trace->file)) {
+        if (!said)
+            log_warn("%s: another file has taken the trace's name, and is left alone", trace->path);
+        said = true;
+        return false;
+    }
     file->rest = trace->partial && !trace->markless && trace->last_step < trace->first_step;
     file->path = strdup(trace->path);
     return file->path != NULL;
@@ -170,9 +163,7 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
 static void remove_file(const struct saved_file *file)
 {
     static bool said;
-    struct saved_file now;
-    bool same = look(file->path, &now) && now.device == file->device && now.inode == file->inode &&
-                now.born_ns == file->born_ns;
+    bool same = file_identity_has_name(&file->identity, file->path);
     if (same && unlink(file->path) != 0 && errno != ENOENT && !said) {
         said = true;
         log_warn("%s: cannot remove the trace (CPROF_NUM_TRACES_TO_KEEP): %s", file->path,
@@ -227,14 +218,16 @@ void saved_set_last(const struct saved_trace *trace)
     last_window = trace->window;
     pthread_mutex_lock(&last_lock);
     snprintf(last_path, sizeof last_path, "%s", trace->path);
+    last_file = trace->file;
     pthread_mutex_unlock(&last_lock);
 }
 
-bool saved_last(char *out, size_t size)
+bool saved_last(char *out, size_t size, struct file_identity *file)
 {
     struct held_back before = hold_back();
     pthread_mutex_lock(&last_lock);
     int n = snprintf(out, size, "%s", last_path);
+    *file = last_file;
     pthread_mutex_unlock(&last_lock);
     hold_back_end(&before);
     return n > 0 && (size_t)n < size;

@@ -13,17 +13,16 @@
 #include "preload/config.h"
 #include "writer/writer.h"
 
-/* A file by what it is, so that another one that took its name is left alone. */
 struct saved_file {
-    char *path; /* owned */
-    uint64_t device, inode;
-    int64_t born_ns; /* wall clock; 0: the file system does not tell */
+    char *path; /* owned; another file may have it meanwhile, and is left alone */
+    struct file_identity identity;
     uint64_t size;   /* bytes */
     uint64_t window; /* of the trace (struct saved_trace) */
     bool rest;       /* of the last step, which the end of the program cut: no whole one is in it */
 };
 
-/* Looks at the trace's file; false, and nothing is owned: it is not there, or no memory. */
+/* Looks at the trace's file. False, and nothing is owned: it is gone, another file has its name (one line
+ * says so, once), or no memory. */
 bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 
 /* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that ranks do not mix theirs. remote: the
@@ -42,7 +41,8 @@ void saved_drop_table(const char *trace);
 /* Remembers it, if it is of the latest window so far. */
 void saved_set_last(const struct saved_trace *trace);
 
-/* The path of the whole trace of the latest window into out; false: there is none yet. Any thread; takes a lock. */
-bool saved_last(char *out, size_t size);
+/* The path of the whole trace of the latest window into out, and what file it is; false: there is
+ * none yet. Any thread; takes a lock. */
+bool saved_last(char *out, size_t size, struct file_identity *file);
 
 #endif

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,16 +36,6 @@
 #define PREFIX       "cprof: "
 #define PREFIX_BYTES (sizeof PREFIX - 1)
 
-/* ASan and TSan keep their state in the storage of the thread. */
-#if defined(__has_attribute)
-#if __has_attribute(no_sanitize)
-#define APART __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
-#endif
-#endif
-#ifndef APART
-#define APART __attribute__((noinline))
-#endif
-
 struct spawn {
     struct spawn_request request;
     pid_t host, helper;
@@ -56,6 +47,7 @@ struct spawn {
     bool cut;          /* the rest of a line that was too long is dropped */
     bool stopped;      /* nobody takes lines */
     int input, output; /* the program's, while it starts */
+    int file;          /* the same; -1: none */
     int feed;          /* the other end of its input; -1: it has all of it */
     size_t fed;        /* bytes of the input that are on their way */
     struct {
@@ -124,7 +116,9 @@ APART static int program_start(void *arg)
     RAW(SYS_dup3, s->input, 0, 0, 0, 0);
     RAW(SYS_dup3, s->output, 1, 0, 0, 0);
     RAW(SYS_dup3, s->output, 2, 0, 0, 0);
-    close_from(3);
+    if (s->file >= 0)
+        RAW(SYS_dup3, s->file, SPAWN_FILE, 0, 0, 0);
+    close_from(s->file >= 0 ? SPAWN_FILE + 1 : SPAWN_FILE);
     RAW(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8, 0);
     s->exec_error =
         (int)-RAW(SYS_execve, s->request.argv[0], s->request.argv, s->request.envp, 0, 0);
@@ -212,6 +206,26 @@ APART static int helper_input(struct spawn *s)
     return ends[0];
 }
 
+/* Opens the file of the request. 0, or an errno value. */
+APART static int helper_file(struct spawn *s)
+{
+    const struct file_identity *wanted = &s->request.identity;
+    struct statx st = {.stx_mode = 0};
+    s->file = -1;
+    if (!s->request.file)
+        return 0;
+    long fd = RAW(SYS_openat, AT_FDCWD, s->request.file,
+                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0, 0);
+    if (fd < 0)
+        return fd == -ENOENT || fd == -ELOOP ? ESTALE : (int)-fd;
+    s->file = (int)fd; /* from 5 on: the pipes and what stands for 0 to 2 are open already */
+    long error = RAW(SYS_statx, fd, "", AT_EMPTY_PATH, FILE_IDENTITY_MASK, &st);
+    if (error)
+        return (int)-error;
+    const struct file_identity now = file_identity_of_statx(&st);
+    return file_identity_same(&now, wanted) ? 0 : ESTALE;
+}
+
 /* As much of the input as the pipe takes now: of a user with many pipes that is a page (pipe(7), pipe-user-pages-soft). */
 APART static void helper_feed(struct spawn *s)
 {
@@ -261,6 +275,9 @@ APART static void helper_run(struct spawn *s)
         return;
     }
     s->output = ends[1];
+    s->exec_error = helper_file(s);
+    if (s->exec_error)
+        return;
     long program = clone(program_start, s->program_stack, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
     if (program < 0) {
         s->exec_error = EAGAIN;
@@ -268,6 +285,8 @@ APART static void helper_run(struct spawn *s)
     }
     RAW(SYS_close, s->input, 0, 0, 0, 0);
     RAW(SYS_close, s->output, 0, 0, 0, 0);
+    if (s->file >= 0)
+        RAW(SYS_close, s->file, 0, 0, 0, 0);
     helper_watch(s, program, ends[0]);
 }
 

@@ -21,11 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "writer/writer.h"
+
 enum {
     SPAWN_INPUT_MOST = 131072,
     SPAWN_TEXT_SIZE = 1024, /* of the output that is kept, with its NUL */
     SPAWN_MODEST_S = 60     /* of a processor's time */
 };
+
+#define SPAWN_FILE      3
+#define SPAWN_FILE_PATH "/proc/self/fd/3"
 
 #define SPAWN_MODEST_BYTES (UINT64_C(2) << 30) /* of memory of its own */
 
@@ -35,6 +40,8 @@ struct spawn_request {
     const char *const *envp;
     const char *input; /* its stdin, at most SPAWN_INPUT_MOST bytes; NULL: /dev/null */
     size_t input_len;
+    const char *file;              /* open in it to read, as SPAWN_FILE_PATH; or NULL */
+    struct file_identity identity; /* of the file; one that is another by now is not handed over */
     /* its output goes to stderr, each line with our prefix, where messages would (writer.h); else the end of it is kept */
     bool relay;
     char *output; /* not NULL: the beginning of its output is kept here instead */
@@ -44,7 +51,8 @@ struct spawn_request {
 
 /* How it ended. */
 struct spawn_result {
-    int exec_error;             /* not 0: it could not be started, an errno value */
+    int exec_error;             /* not 0: it could not be started, an errno value; ESTALE: its
+                                 * file is gone, or has become another one */
     int status;                 /* as waitpid(2) gives it */
     char text[SPAWN_TEXT_SIZE]; /* the last bytes of its output, where nothing else was asked for */
     size_t output_len;          /* bytes in the request's `output` */

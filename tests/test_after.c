@@ -160,6 +160,14 @@ static const char *read_packed(const char *path, char *text, unsigned size, bool
     return text;
 }
 
+/* Copies the file that has the name now. */
+static int copy_trace(const char *from, const char *to)
+{
+    struct file_identity file = {0};
+    file_identity_look(from, &file, NULL);
+    return writer_copy_trace(from, &file, to);
+}
+
 START_TEST(traces_are_copied_as_named)
 {
     char text[64], folder[] = "/tmp/cprof-copy-XXXXXX";
@@ -167,20 +175,23 @@ START_TEST(traces_are_copied_as_named)
     ck_assert_int_eq(chdir(folder), 0);
     put_file("a.json", "{\"a\": 1}");
     put_file("old.json", "old");
-    ck_assert_int_eq(writer_copy_trace("a.json", "b.json"), 0);
+    ck_assert_int_eq(copy_trace("a.json", "b.json"), 0);
     ck_assert_str_eq(read_packed("b.json", text, sizeof text, false), "{\"a\": 1}");
-    ck_assert_int_eq(writer_copy_trace("a.json", "c.json.gz"), 0);
+    ck_assert_int_eq(copy_trace("a.json", "c.json.gz"), 0);
     ck_assert_str_eq(read_packed("c.json.gz", text, sizeof text, true), "{\"a\": 1}");
     ck_assert_int_eq(system("cat c.json.gz c.json.gz >two.json.gz"),
                      0); /* as ours: members in a row */
-    ck_assert_int_eq(writer_copy_trace("two.json.gz", "old.json"), 0);
+    ck_assert_int_eq(copy_trace("two.json.gz", "old.json"), 0);
     ck_assert_str_eq(read_packed("old.json", text, sizeof text, false), "{\"a\": 1}{\"a\": 1}");
-    ck_assert_int_eq(writer_copy_trace("none.json", "d.json"), ENOENT);
-    ck_assert_int_eq(writer_copy_trace("a.json", "no/folder.json"), ENOENT);
+    ck_assert_int_eq(copy_trace("none.json", "d.json"), ENOENT);
+    struct file_identity other;
+    ck_assert(file_identity_look("old.json", &other, NULL));
+    ck_assert_int_eq(writer_copy_trace("a.json", &other, "d.json"), ESTALE);
+    ck_assert_int_eq(copy_trace("a.json", "no/folder.json"), ENOENT);
     ck_assert_int_eq(system("head -c 15 c.json.gz >cut.json.gz"), 0);
-    ck_assert_int_ne(writer_copy_trace("cut.json.gz", "e.json"), 0);
+    ck_assert_int_ne(copy_trace("cut.json.gz", "e.json"), 0);
     ck_assert_int_eq(symlink("a.json", "link.json"), 0);
-    ck_assert_int_eq(writer_copy_trace("link.json", "f.json"), ELOOP);
+    ck_assert_int_eq(copy_trace("link.json", "f.json"), ELOOP);
     ck_assert_int_eq(system("test $(ls *.part e.json f.json 2>/dev/null | wc -l) = 0"), 0);
     ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
 }
@@ -203,19 +214,19 @@ START_TEST(copies_follow_links)
     snprintf(absolute, sizeof absolute, "%s/sub/link.json", folder);
     ck_assert_int_eq(symlink("old.json", "sub/link.json"), 0);
     ck_assert_int_eq(symlink(absolute, "to.json"), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "to.json"), 0);
+    ck_assert_int_eq(copy_trace("a.json", "to.json"), 0);
     ck_assert(is_link("to.json") && is_link("sub/link.json"));
     ck_assert_str_eq(read_packed("sub/old.json", text, sizeof text, false), "{\"a\": 1}");
     ck_assert_int_eq(symlink("sub/../sub/new.json", "new.json.gz"), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "new.json.gz"), 0); /* the name given says how */
+    ck_assert_int_eq(copy_trace("a.json", "new.json.gz"), 0); /* the name given says how */
     ck_assert_str_eq(read_packed("sub/new.json", text, sizeof text, true), "{\"a\": 1}");
     ck_assert(is_link("new.json.gz"));
     ck_assert_int_eq(symlink("none/new.json", "nowhere.json"), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "nowhere.json"), ENOENT);
+    ck_assert_int_eq(copy_trace("a.json", "nowhere.json"), ENOENT);
     ck_assert_int_eq(symlink("loop.json", "loop.json"), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "loop.json"), ELOOP);
+    ck_assert_int_eq(copy_trace("a.json", "loop.json"), ELOOP);
     ck_assert_int_eq(symlink("sub", "folder.json"), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "folder.json"), EISDIR);
+    ck_assert_int_eq(copy_trace("a.json", "folder.json"), EISDIR);
     ck_assert_int_eq(system("test $(ls *.part */*.part 2>/dev/null | wc -l) = 0"), 0);
     ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
 }
@@ -232,11 +243,11 @@ START_TEST(copies_follow_nobody_elses_link_in_a_shared_folder)
     ck_assert_int_eq(chmod("shared", 01777), 0);
     ck_assert_int_eq(symlink("../to.json", "shared/link.json"), 0);
     if (lchown("shared/link.json", 65534, 65534) == 0) {
-        ck_assert_int_eq(writer_copy_trace("a.json", "shared/link.json"), EACCES);
+        ck_assert_int_eq(copy_trace("a.json", "shared/link.json"), EACCES);
         ck_assert_int_ne(access("to.json", F_OK), 0);
         ck_assert_int_eq(lchown("shared/link.json", geteuid(), getegid()), 0);
     }
-    ck_assert_int_eq(writer_copy_trace("a.json", "shared/link.json"), 0);
+    ck_assert_int_eq(copy_trace("a.json", "shared/link.json"), 0);
     ck_assert_int_eq(access("to.json", F_OK), 0);
     ck_assert_int_eq(system("rm -r \"$PWD\""), 0);
 }
@@ -259,9 +270,9 @@ START_TEST(copies_go_into_fifos)
     ck_assert_int_eq(chdir(folder), 0);
     put_file("a.json", "{\"a\": 1}");
     ck_assert_int_eq(mkfifo(name, 0666), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", name), EPIPE);
+    ck_assert_int_eq(copy_trace("a.json", name), EPIPE);
     int in = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    ck_assert_int_eq(writer_copy_trace("a.json", name), 0);
+    ck_assert_int_eq(copy_trace("a.json", name), 0);
     ssize_t n = read(in, got, sizeof got);
     ck_assert_int_gt(n, 0);
     close(in);
@@ -271,10 +282,10 @@ START_TEST(copies_go_into_fifos)
     ck_assert_str_eq(read_packed("got", text, sizeof text, _i), "{\"a\": 1}");
     int listening = listen_at("socket");
     ck_assert_int_ge(listening, 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "socket"), ESOCKTNOSUPPORT);
+    ck_assert_int_eq(copy_trace("a.json", "socket"), ESOCKTNOSUPPORT);
     close(listening);
     ck_assert_int_eq(mkdir("folder", 0777), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "folder"), EISDIR);
+    ck_assert_int_eq(copy_trace("a.json", "folder"), EISDIR);
     struct stat st;
     ck_assert(lstat(name, &st) == 0 && S_ISFIFO(st.st_mode));
     ck_assert_int_eq(system("test $(ls *.part 2>/dev/null | wc -l) = 0"), 0);
@@ -294,12 +305,12 @@ START_TEST(copies_go_into_what_is_open)
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     snprintf(name, sizeof name, "/proc/self/fd/%d", ends[1]);
     ck_assert_int_eq(symlink(name, "out"), 0);
-    ck_assert_int_eq(writer_copy_trace("a.json", "out"), 0);
+    ck_assert_int_eq(copy_trace("a.json", "out"), 0);
     ck_assert_int_eq(read(ends[0], got, sizeof got), 8);
     ck_assert_int_eq(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
     int fd = open("b.json", O_WRONLY | O_CLOEXEC);
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    ck_assert_int_eq(writer_copy_trace("a.json", name), ETXTBSY);
+    ck_assert_int_eq(copy_trace("a.json", name), ETXTBSY);
     close(fd);
     ck_assert_int_eq(system("test \"$(cat b.json)\" = b && rm -r \"$PWD\""), 0);
     close(ends[0]);
@@ -369,6 +380,7 @@ START_TEST(a_line_of_the_list_is_its_own)
         ck_assert_int_eq(pthread_create(&writing, NULL, write_the_rest, other), 0);
     struct saved_file file;
     struct saved_trace about = {.path = trace, .first_step = 3};
+    ck_assert(file_identity_look(trace, &about.file, NULL));
     ck_assert(saved_look(&file, &about));
     saved_add_line(&about, &file, NULL, -1);
     if (!cut)
@@ -408,6 +420,7 @@ START_TEST(a_line_of_the_list_of_a_program_with_a_decimal_comma)
                                          .total_wct_ns = INT64_C(3600178256999),
                                          .epoch_wct_ns = 1500000000,
                                          .batch_wct_ns = 26000}};
+    ck_assert(file_identity_look(trace, &about.file, NULL));
     ck_assert(saved_look(&file, &about));
     saved_add_line(&about, &file, NULL, -1);
     free(file.path);

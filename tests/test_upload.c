@@ -22,10 +22,10 @@ static char text[32768];
 static const char *why;
 
 /* The config, or "" with `why` set. */
-static const char *config_of(const char *url, const char *name, const char *path)
+static const char *config_of(const char *url, const char *name)
 {
     why = NULL;
-    if (upload_config(url, name, path, lookup, text, sizeof text, &why) == 0)
+    if (upload_config(url, name, lookup, text, sizeof text, &why) == 0)
         text[0] = '\0';
     return text;
 }
@@ -43,9 +43,10 @@ START_TEST(http_addresses)
         {"HTTP://u:p@h", "a#?", "url = \"HTTP://u:p@h/a%23%3F\"\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        config_of(rows[i].url, rows[i].name, "/t/x.json");
+        config_of(rows[i].url, rows[i].name);
         HAS(rows[i].line);
-        HAS("upload-file = \"/t/x.json\"\n");
+        HAS("upload-file = \"/proc/self/fd/3\"\n");
+        HAS("proto = \"=http,https\"\n");
         HAS("\nnetrc-optional\n");
         ck_assert_ptr_null(strstr(text, "sigv4"));
     }
@@ -64,33 +65,91 @@ START_TEST(s3_addresses)
                                          "eu-west-1",
                                          NULL};
     variables = amazon;
-    config_of("s3://bucket/some/prefix/", "r0/1=.json", "/t/x");
+    config_of("s3://bucket/some/prefix/", "r0/1=.json");
     HAS("url = \"https://bucket.s3.eu-west-1.amazonaws.com/some/prefix/r0/1%3D.json\"\n");
     HAS("user = \"AK:S\\\"\\\\K\"\n");
     HAS("aws-sigv4 = \"aws:amz:eu-west-1:s3\"\n");
     HAS("header = \"x-amz-security-token: tok\"\n");
-    config_of("s3://dots.in.it", "n", "/t/x");
+    config_of("s3://dots.in.it", "n");
     HAS("url = \"https://s3.eu-west-1.amazonaws.com/dots.in.it/n\"\n");
     static const char *const other[] = {
         "AWS_ACCESS_KEY_ID",  "AK", "AWS_SECRET_ACCESS_KEY", "SK", "AWS_ENDPOINT_URL",
         "http://minio:9000/", NULL};
     variables = other;
-    config_of("s3://b", "n", "/t/x");
+    config_of("s3://b", "n");
     HAS("url = \"http://minio:9000/b/n\"\n");
     HAS("aws-sigv4 = \"aws:amz:us-east-1:s3\"\n");
     variables = NULL;
-    ck_assert_str_eq(config_of("s3://b", "n", "/t/x"), "");
+    ck_assert_str_eq(config_of("s3://b", "n"), "");
     ck_assert_str_eq(why, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set");
 }
 END_TEST
 
-START_TEST(nothing_in_a_path_becomes_an_option)
+static const char *s3_variables[] = {
+    "AWS_ACCESS_KEY_ID", "AK", "AWS_SECRET_ACCESS_KEY", "SK", NULL, NULL, NULL};
+
+/* With one variable more, or in the place of one. */
+static const char *s3_config_with(const char *name, const char *value)
 {
-    config_of("http://h", "n", "/t/a\"\nuser = \"x\\");
-    HAS("upload-file = \"/t/a\\\"\\nuser = \\\"x\\\\\"\n");
+    size_t at = 0;
+    while (at < 4 && strcmp(s3_variables[at], name) != 0)
+        at += 2;
+    const char *before = s3_variables[at + 1];
+    s3_variables[at] = name;
+    s3_variables[at + 1] = value;
+    variables = s3_variables;
+    const char *config = config_of("s3://b", "n");
+    s3_variables[at] = at < 4 ? name : NULL;
+    s3_variables[at + 1] = before;
+    return config;
+}
+
+START_TEST(no_value_adds_a_line)
+{
+    static const char *const names[] = {
+        "AWS_ACCESS_KEY_ID",  "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",  "AWS_REGION",
+        "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL",      "AWS_ENDPOINT_URL_S3"};
+    static const char *const values[] = {"http://a\r\nX-Evil: 4", "http://a\nx", "http://a\x7f"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (size_t j = 0; j < sizeof values / sizeof values[0]; j++) {
+            ck_assert_str_eq(s3_config_with(names[i], values[j]), "");
+            ck_assert_msg(strncmp(why, "AWS_", 4) == 0, "%s: %s", names[i], why);
+        }
+    ck_assert_str_eq(upload_refusal("http://h/\r\nx"), "holds a control character");
+    s3_config_with("AWS_SESSION_TOKEN", "a\"\\b");
+    HAS("header = \"x-amz-security-token: a\\\"\\\\b\"\n");
+}
+END_TEST
+
+START_TEST(a_request_goes_to_the_servers_that_are_named)
+{
+    static const char *const endpoints[] = {"file:///etc", "ftp://h", "h:9000", "gopher://h"};
+    for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
+        ck_assert_str_eq(s3_config_with("AWS_ENDPOINT_URL", endpoints[i]), "");
+        ck_assert_ptr_nonnull(strstr(why, "must begin with http:// or https://"));
+    }
+    ck_assert_str_eq(s3_config_with("AWS_REGION", "evil.example/"), "");
+    ck_assert_str_eq(why, "AWS_REGION is no name of a region");
+    ck_assert_ptr_nonnull(upload_refusal("s3://evil.example#/x"));
+    ck_assert_ptr_nonnull(upload_refusal("s3://me@evil.example/x"));
+}
+END_TEST
+
+START_TEST(nothing_is_cut)
+{
+    static char token[20001], bucket[1001], url[1100];
+    memset(token, 'T', sizeof token - 1);
+    s3_config_with("AWS_SESSION_TOKEN", token);
+    HAS(token);
+    memset(bucket, 'b', sizeof bucket - 1);
+    snprintf(url, sizeof url, "s3://%s/p", bucket);
+    variables = s3_variables;
+    config_of(url, "n");
+    HAS(bucket);
+    HAS(".s3.us-east-1.amazonaws.com/p/n\"\n");
     char small[64];
-    ck_assert_uint_eq(upload_config("http://h", "n", "/t/x", lookup, small, sizeof small, &why), 0);
-    ck_assert_str_eq(why, "the address is too long");
+    ck_assert_uint_eq(upload_config("http://h", "n", lookup, small, sizeof small, &why), 0);
+    ck_assert_str_eq(why, "the address or a credential is too long");
 }
 END_TEST
 
@@ -160,7 +219,9 @@ Suite *suite_upload(void)
     TCase *tcase = tcase_create("upload");
     tcase_add_test(tcase, http_addresses);
     tcase_add_test(tcase, s3_addresses);
-    tcase_add_test(tcase, nothing_in_a_path_becomes_an_option);
+    tcase_add_test(tcase, no_value_adds_a_line);
+    tcase_add_test(tcase, a_request_goes_to_the_servers_that_are_named);
+    tcase_add_test(tcase, nothing_is_cut);
     tcase_add_test(tcase, urls_that_are_refused_and_shown);
     tcase_add_test(tcase, ends_are_judged);
     suite_add_tcase(suite, tcase);

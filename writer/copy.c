@@ -316,14 +316,17 @@ static int copy_unharmed(int in, const char *name)
     return error;
 }
 
-int writer_copy_trace(const char *from, const char *to)
+int writer_copy_trace(const char *from, const struct file_identity *file, const char *to)
 {
     /* Not blocking: somebody may have put a FIFO in the trace's place. */
     int in = open(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (in < 0)
         return errno;
-    struct stat st;
-    int error = fstat(in, &st) != 0 || !S_ISREG(st.st_mode) ? EINVAL : copy_unharmed(in, to);
+    struct statx st;
+    int error = statx(in, "", AT_EMPTY_PATH, FILE_IDENTITY_MASK, &st) ? errno : 0;
+    const struct file_identity opened = file_identity_of_statx(&st);
+    if (!error)
+        error = file_identity_same(&opened, file) ? copy_unharmed(in, to) : ESTALE;
     close(in);
     return error;
 }
@@ -331,6 +334,8 @@ int writer_copy_trace(const char *from, const char *to)
 const char *writer_copy_error(int error)
 {
     switch (error) {
+    case ESTALE:
+        return "another file has its name";
     case EPIPE:
         return "nobody reads the FIFO";
     case ETIME:

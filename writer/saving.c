@@ -65,6 +65,7 @@ bool saving_flush(struct window *w, const struct window_shared *shared)
 static void tell(const struct window *w, const char *path, const struct writer_options *options)
 {
     struct saved_trace trace = {.path = path,
+                                .file = w->sink->file,
                                 .first_step = w->first_step,
                                 .last_step = w->last_step,
                                 .time = w->time,

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "writer/file_identity.h"
+
 struct sink {
     /* Adds `body` and puts `trailer` in place of the old trailer: first what lies behind the old end of the file, then one
      * write over the old trailer (sink_file.c says what a kill leaves), then a cut when the file got shorter. head (NULL =
@@ -30,9 +32,10 @@ struct sink {
     void (*discard)(struct sink *);
     /* Frees the sink. The file stays as it is. NULL is allowed for the sink itself via sink_free(). */
     void (*free)(struct sink *);
-    uint64_t bytes_written; /* size of the file after the last flush, for the trace's own cost */
-    uint64_t body_size;     /* bytes of body on disk (compressed when gzip) */
-    uint64_t memory;        /* bytes that it holds between flushes */
+    uint64_t bytes_written;    /* size of the file after the last flush, for the trace's own cost */
+    uint64_t body_size;        /* bytes of body on disk (compressed when gzip) */
+    uint64_t memory;           /* bytes that it holds between flushes */
+    struct file_identity file; /* from the first flush on, and once more after finish */
 };
 
 /* A file sink. part_path: name while it grows (copied). Nothing is created before the first flush; missing folders are made

@@ -38,13 +38,11 @@
 struct file_sink {
     struct sink sink; /* first, so that a struct sink * is one of these */
     const struct file_ops *ops;
-    struct gzip *gzip; /* NULL: plain; all sinks have the same */
-    char *path;        /* the part's name */
-    bool made;         /* the file exists, with dev and ino */
-    bool dirty;        /* a failed flush could not be undone yet */
-    bool over;         /* finished or discarded */
-    dev_t dev;
-    ino_t ino;
+    struct gzip *gzip;       /* NULL: plain; all sinks have the same */
+    char *path;              /* the part's name */
+    bool made;               /* the file exists, with dev and ino */
+    bool dirty;              /* a failed flush could not be undone yet */
+    bool over;               /* finished or discarded */
     struct buf head;         /* as it stands in the file */
     struct buf trailer;      /* as it stands in the file */
     struct buf next_head;    /* of the flush under way */
@@ -205,23 +203,15 @@ static int check_part(struct file_sink *s, int fd)
         return error;
     }
     if (!s->made) {
-        s->dev = st.st_dev;
-        s->ino = st.st_ino;
+        s->sink.file = file_identity_of(&st);
         return 0;
     }
     uint64_t size = (uint64_t)st.st_size;
-    if (!S_ISREG(st.st_mode) || st.st_dev != s->dev || st.st_ino != s->ino ||
-        size < s->head.len + s->sink.body_size) {
+    const struct file_identity now = file_identity_of(&st);
+    if (!file_identity_same(&now, &s->sink.file) || size < s->head.len + s->sink.body_size) {
         return ESTALE;
     }
     return s->dirty || size != size_of(s) ? restore(s, fd) : 0;
-}
-
-/* Says whether the part's name still belongs to our file. */
-static bool is_ours(const struct file_sink *s, const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino;
 }
 
 /* Exchanges two buffers. */
@@ -239,7 +229,7 @@ static int write_first(struct file_sink *s, int fd)
         {{s->next_head.data, s->next_head.len}, {s->next_trailer.data, s->next_trailer.len}}};
     int error = write_range(s, fd, &bytes, 0, s->next_head.len + s->next_trailer.len, 0);
     if (error != 0) {
-        if (is_ours(s, s->path)) {
+        if (file_identity_has_name(&s->sink.file, s->path)) {
             unlink(s->path);
         }
         return error;
@@ -405,7 +395,8 @@ static int link_new(const struct file_sink *s, const char *to)
     if (s->ops->link(s->path, to) != 0) {
         int error = errno;
         /* NFS repeats a request whose answer was lost, and then finds the name taken by us. */
-        if (error != EEXIST || !is_ours(s, to) || lstat(to, &st) != 0 || st.st_nlink < 2) {
+        if (error != EEXIST || !file_identity_has_name(&s->sink.file, to) || lstat(to, &st) != 0 ||
+            st.st_nlink < 2) {
             return error;
         }
     }
@@ -457,6 +448,18 @@ static int name_final(const struct file_sink *s, const char *to, bool replace)
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
+/* A file system in user space may make a file anew when it is renamed. So a file that has the name
+ * now is taken for ours if it can be nobody else's. */
+static void look_again(struct file_sink *s, const char *path)
+{
+    struct stat st;
+    if (!file_identity_has_name(&s->sink.file, path) && lstat(path, &st) == 0 &&
+        S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1 &&
+        (uint64_t)st.st_size == size_of(s)) {
+        s->sink.file = file_identity_of(&st);
+    }
+}
+
 static int file_finish(struct sink *sink, const char *final_path, bool replace)
 {
     struct file_sink *s = (struct file_sink *)sink;
@@ -466,7 +469,7 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
     if (!s->made) {
         return ENOENT;
     }
-    if (!is_ours(s, s->path)) {
+    if (!file_identity_has_name(&s->sink.file, s->path)) {
         return ESTALE;
     }
     if (s->dirty) {
@@ -478,13 +481,16 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
         error = error != 0 ? error : name_final(s, final_path, replace);
     }
     s->over = error == 0;
+    if (s->over) {
+        look_again(s, final_path);
+    }
     return error;
 }
 
 static void file_discard(struct sink *sink)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    if (s->made && !s->over && is_ours(s, s->path)) {
+    if (s->made && !s->over && file_identity_has_name(&s->sink.file, s->path)) {
         unlink(s->path);
     }
     s->over = true;

@@ -15,10 +15,12 @@
 #include <stdint.h>
 
 #include "writer/action.h"
+#include "writer/apart.h"
 #include "writer/clock.h"
 #include "writer/close_range.h"
 #include "writer/demangle.h"
 #include "writer/elf_loaded.h"
+#include "writer/file_identity.h"
 #include "writer/flop_class.h"
 #include "writer/gpu_record.h"
 #include "writer/hash.h"
@@ -235,6 +237,7 @@ struct trace_identity {
 /* A trace that is whole and has its name. */
 struct saved_trace {
     const char *path;              /* absolute; valid during the call */
+    struct file_identity file;     /* that has been written; may have lost its name since */
     int64_t first_step, last_step; /* last_step: the last whole one; first_step - 1 when none is */
     struct train_time time;        /* at its end */
     /* Of this process' windows, in the order in which they began: 1, 2 … One that waits for spans is whole after later ones. */
@@ -386,11 +389,11 @@ bool writer_saved(uint64_t mark);
 /* A finished trace was removed on purpose: the line at exit does not name it. cprof thread. */
 void writer_trace_removed(const char *path);
 
-/* Copies a whole trace, packed or unpacked as the name `to` says (.gz). A file `to` appears, or is replaced, in one moment when all is
+/* Copies the whole trace `file` at `from`, packed or unpacked as the name `to` says (.gz). A file `to` appears, or is replaced, in one moment when all is
  * written; its folder must be there. Links are followed as by open(2), but for somebody else's in a folder like /tmp; a device or FIFO is
  * written into, and given up when it takes nothing for 5 s; a folder or socket is refused. 0 or an errno value. Blocks on the disk; any
- * thread. */
-int writer_copy_trace(const char *from, const char *to);
+ * thread. ESTALE: `from` is another file by now. */
+int writer_copy_trace(const char *from, const struct file_identity *file, const char *to);
 
 /* What an error of writer_copy_trace() means, in words. Any thread. */
 const char *writer_copy_error(int error);
