@@ -215,26 +215,26 @@ static bool expand(struct names_values *values, char *out, size_t size, bool *cu
     return no_path(config->folder, config->filename, &error);
 }
 
-/* <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler names it. */
+/* <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler names it. The
+ * name of the host is a variable of its own here: as any value, it never leads to another folder. */
 static bool expand_tensorboard(struct names_values *values, char *out, size_t size, bool *cut)
 {
-    char file[PATH_MAX], host[256] = "", path[PATH_MAX];
+    char file[PATH_MAX], host[256] = "", path[PATH_MAX], pid[24] = "";
     const char *worker = config->tensorboard_worker;
+    struct path_var vars[NAMES_VARIABLES + 1];
     struct path_error error = {.status = PATH_TOO_LONG};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     gethostname(host, sizeof host - 1);
-    for (char *c = host; *c; c++)
-        if (*c == '{' || *c == '}')
-            *c = '_';
-    int n = *worker ? snprintf(file, sizeof file, "%s", worker)
-                    : snprintf(file, sizeof file, "%s_%ld", host, (long)getpid());
-    size_t used = n > 0 && (size_t)n < sizeof file ? (size_t)n : 0;
-    n = snprintf(file + used, sizeof file - used, ".%lld.pt.trace.json",
-                 (long long)now.tv_sec * 1000000000 + now.tv_nsec);
-    if (used > 0 && (size_t)n < sizeof file - used &&
-        path_trace(config->tensorboard_dir, file, values->vars, NAMES_VARIABLES, identity_gzip(),
-                   path, sizeof path, cut, &error) == PATH_OK &&
+    memcpy(vars, values->vars, sizeof values->vars);
+    vars[NAMES_VARIABLES] = (struct path_var){"host", host};
+    if (!*worker)
+        snprintf(pid, sizeof pid, "_%ld", (long)getpid());
+    int n = snprintf(file, sizeof file, "%s%s.%lld.pt.trace.json", *worker ? worker : "{host}", pid,
+                     (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+    if (n > 0 && (size_t)n < sizeof file &&
+        path_trace(config->tensorboard_dir, file, vars, NAMES_VARIABLES + 1, identity_gzip(), path,
+                   sizeof path, cut, &error) == PATH_OK &&
         absolute(path, out, size))
         return true;
     return no_path(config->tensorboard_dir, file, &error);
