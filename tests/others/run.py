@@ -153,6 +153,18 @@ def framework_cases():
             f"framework {name}", [python, script, name], modes=("idle", "stacks"), env={"OMP_NUM_THREADS": "1"}, limit_s=600)
 
 
+def memray_case():
+    """memray's unwinder keeps a pipe in a variable of the process, and its allocator hook runs on each thread. In an environment of its own below BUILD."""
+    python = BUILD / "venv-memray/bin/python"
+    is_there = lambda: python.exists() and subprocess.run([str(python), "-c", "import memray"], capture_output=True, timeout=60).returncode == 0
+    for command in [[sys.executable, "-m", "venv", str(python.parents[1])], [str(python), "-m", "pip", "install", "-q", "memray"]]:
+        done = None if is_there() else subprocess.run(command, capture_output=True, text=True, timeout=600)
+        if done and done.returncode:
+            return "memray", f"cannot be installed: {(done.stderr or done.stdout).strip().splitlines()[-1]}"
+    return Case("memray", [str(python), "-m", "memray", "run", "--native", "-f", "-o", "m.bin", str(HERE / "allocates.py")], modes=MODES,
+                env={"CPROF_WITH_STACK": "1", "CPROF_OVERWRITE": "1"})
+
+
 def build_case():
     if lacks("make", "gcc"):
         return "this project", "no make or gcc here"
@@ -167,7 +179,7 @@ def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
-        yield from (*server_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), build_case())
+        yield from (*server_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case())
 
 
 def main():
