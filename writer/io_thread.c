@@ -19,7 +19,7 @@
 #include "writer/life.h"
 #include "writer/writer.h"
 
-#define STACK (256u << 10) /* bytes; holds the static thread-local storage of all libraries too */
+#define STACK (64u << 10) /* bytes; io_serve() needs some hundred */
 
 static _Atomic(pthread_t) asking; /* the cprof thread; 0: none */
 
@@ -49,7 +49,7 @@ static int start(void)
     pthread_t thread;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK);
+    pthread_attr_setstacksize(&attr, life_stack_size(STACK));
     atomic_store(&server.turn, IO_SERVES);
     life_thread(1);
     int error = pthread_create(&thread, &attr, io_serve, &server);

@@ -4,6 +4,7 @@
 #include "writer/life.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -64,6 +65,24 @@ unsigned writer_threads(void)
     return n > 0 ? (unsigned)n : 0;
 }
 
+static int add_storage(struct dl_phdr_info *info, size_t size, void *sum)
+{
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_TLS)
+            *(size_t *)sum += p->p_memsz + p->p_align;
+    }
+    return 0;
+}
+
+size_t life_stack_size(size_t own)
+{
+    size_t sum = own;
+    loader_walk(add_storage, &sum);
+    return sum;
+}
+
 static void *live(void *arg)
 {
     void *result = cprof_thread(arg);
@@ -76,7 +95,7 @@ int life_start(void *(*run)(void *), const struct writer_options *options)
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    pthread_attr_setstacksize(&attr, life_stack_size(THREAD_STACK));
     pthread_attr_t plain = attr; /* for a mask that names processors which are gone */
     if (options->affinity)
         pthread_attr_setaffinity_np(&attr, options->affinity_size, options->affinity);

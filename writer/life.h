@@ -4,6 +4,7 @@
 #define WRITER_LIFE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "writer/writer.h"
@@ -38,6 +39,11 @@ void life_wait_past(enum writer_life part, int64_t most_ms);
 /* Starts the cprof thread with all signals blocked, on the processors of options->affinity where these still exist. 0 or an errno value. Any
  * application thread, once. */
 int life_start(void *(*run)(void *), const struct writer_options *options);
+
+/* Size of the stack, in bytes, for a thread of ours that uses `own` of it: the C library puts the
+ * thread-local storage of the program and its libraries there, too. Any thread that may walk over the
+ * loader's list. */
+size_t life_stack_size(size_t own);
 
 /* A thread of ours is about to begin (1), or ends (-1): for writer_threads(). Any thread. */
 void life_thread(int change);

@@ -225,6 +225,15 @@ if len(mmap.mmap(-1, 60 << 20)) == 60 << 20: print("done")
     one_line(result, "RLIMIT_AS", "nothing is recorded")
 
 
+def test_a_program_with_large_thread_local_storage(tmp_path):
+    """The C library takes it from each thread's stack. cprof's two threads have as much stack as in any program."""
+    result = run(program("thread_storage"), tmp_path, WITH_STACK=1, LOG="debug", WARMUP=0, ACTIVE=1000)
+    assert (result.rc, result.out, result.others) == (0, "done 1\n", "")
+    assert own_descriptors_reason() or not [line for line in result.said if "among the program's own" in line]
+    trace = load(result.traces[0])
+    assert trace["cprof"]["complete"] and len(events(trace, name="work")) == 5
+
+
 def test_no_thread_to_be_had(tmp_path):
     """RLIMIT_NPROC of a user without privileges; root is not bound by it."""
     code = """
