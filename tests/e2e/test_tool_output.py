@@ -44,7 +44,7 @@ class Ending:
     """A command that has its output in a temporary file, and waits for a line before it gives that its name."""
 
     CODE = ("import os, sys\nfrom cprof.tool import main\n"
-            "def waits(call):\n    def wait(*args):\n        print('here', flush=True)\n        sys.stdin.readline()\n        return call(*args)\n"
+            "def waits(call):\n    def wait(*args, **more):\n        print('here', flush=True)\n        sys.stdin.readline()\n        return call(*args, **more)\n"
             "    return wait\n"
             "os.replace, os.link = waits(os.replace), waits(os.link)\nsys.exit(main(sys.argv[1:]))")
 

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import collections
+import errno
 import itertools
 import json
 import os
 from typing import Iterable, List, NamedTuple, Optional, Tuple, Union
+
+from cprof._untrusted import lines_in, open_regular
 
 LIST_NAME = "saved_traces.jsonl"
 
@@ -31,7 +34,10 @@ class SavedTime(NamedTuple):
 SavedTraces = List[Tuple[SavedTime, List[Optional[str]]]]
 
 
-MOST_RANKS = 1 << 20  # what a line says of its rank is a place in a list
+MOST_RANKS = 1 << 20   # what a line says of its rank is a place in a list
+LIST_MOST = 64 << 20   # bytes of a list that are read; a line of the library's has some hundred
+LINE_MOST = 1 << 16
+PLACES_MOST = 1 << 24  # of all ranks at all moments
 
 
 def _is_sound(line: dict) -> bool:
@@ -42,22 +48,24 @@ def _is_sound(line: dict) -> bool:
             all(type(value) in (int, float) for value in line["timestamp"].values()))
 
 
-def lines_of(folder: Folder) -> Iterable[dict]:
-    """The lines of one list; what is none, such as one that was cut by a full disk, is passed over."""
+def lines_of(folder: Folder, start: int = 0) -> Iterable[dict]:
+    """The lines of one list from this byte on. Skips what is no such line, for example one that a full disk cut. An OSError where the list is
+    no regular file, or has more than LIST_MOST bytes behind `start`."""
     try:
-        with open(os.path.join(folder, LIST_NAME), encoding="utf-8", errors="surrogateescape") as file:
-            texts = file.read().split("\n")
+        file = open_regular(os.path.join(folder, LIST_NAME), start + LIST_MOST)
     except FileNotFoundError:
         return
-    for text in texts:
-        try:
-            line = json.loads(text)
-            if not _is_sound(line):
+    with file:
+        file.seek(start)
+        for text in lines_in(file, LINE_MOST, LIST_MOST):
+            try:
+                line = json.loads(text.decode("utf-8", "surrogateescape"))
+                if not _is_sound(line):
+                    continue
+                line["time"] = SavedTime(**line["timestamp"])
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
-            line["time"] = SavedTime(**line["timestamp"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
-        yield line
+            yield line
 
 
 def _lists_in(folder: Folder) -> List[Folder]:
@@ -106,8 +114,10 @@ def saved_traces(folder: Union[Folder, Iterable[Folder]]) -> SavedTraces:
         keep = max(line["keep"] if line["keep"] >= 0 else len(moments) for line in lines)
         found += moments[len(moments) - min(keep, len(moments)):]
     result: SavedTraces = []
-    for moment in found:
-        size = max(max(line["world_size"], line["rank"] + 1) for line in moment)
+    sizes = [max(max(line["world_size"], line["rank"] + 1) for line in moment) for moment in found]
+    if sum(sizes) > PLACES_MOST:
+        raise OSError(errno.EFBIG, f"a list names {sum(sizes):,} places for traces: at most {PLACES_MOST:,} are read", LIST_NAME)
+    for moment, size in zip(found, sizes):
         paths: List[Optional[str]] = [None] * size
         for line in moment:
             paths[line["rank"]] = line["path"]

@@ -14,7 +14,6 @@ import argparse
 import errno
 import gc
 import importlib
-import io
 import os
 import signal
 import sys
@@ -22,6 +21,9 @@ import threading
 from typing import Any, List, NoReturn, Optional
 
 from cprof import __version__
+from cprof._untrusted import printable
+from cprof.tool import screen
+from cprof.tool.screen import note
 
 COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "run",
@@ -48,36 +50,22 @@ class Problem(ValueError):
     """Ends the command with exit code 2 and one line on stderr."""
 
     def __init__(self, what: str, file: Optional[str] = None) -> None:
-        super().__init__(what if file is None else f"{printable(file)}: {what}")
+        super().__init__(printable(what if file is None else f"{file}: {what}"))
 
 
 TOO_DEEP = "nested too deeply"  # what Python's JSON, or what is done with its values, has no room for
-
-
-def printable(text: Any) -> str:
-    """The text in one line that any terminal takes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in str(text))
-
-
-def note(text: str, file: Optional[str] = None) -> None:
-    """One line on stderr about something that does not end the command."""
-    where = "" if file is None else printable(file) + ": "
-    try:
-        print(f"cprof: {where}{text}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass
 
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def print_help(self, file: Any = None) -> None:
-        (file or sys.stdout).write(self.format_help())  # argparse's own says nothing when that fails
+        screen.data(self.format_help())  # argparse's own says nothing when that fails
 
     def error(self, message: str) -> NoReturn:
         prefix = self.prog.partition(" ")[2]
         message = message.replace("ignored explicit argument", "takes no value (--NAME is 1, --no-NAME is 0), not")
-        note(f"{prefix + ': ' if prefix else ''}{printable(message)} ({self.prog} --help shows how)")
+        note(f"{prefix + ': ' if prefix else ''}{message} ({self.prog} --help shows how)")
         raise SystemExit(BAD_INPUT)
 
 
@@ -107,21 +95,6 @@ def _parse(argv: List[str]) -> argparse.Namespace:
     return args
 
 
-def _quiet_stdout() -> None:
-    """So that the interpreter's last flush finds no closed pipe."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):
-        pass
-
-
-class _Closed(io.TextIOBase):
-    """Stdout where there is none (`>&-`)."""
-
-    def write(self, _: str) -> int:
-        raise OSError(errno.EBADF, "stdout is closed")
-
-
 def said(error: BaseException) -> str:
     """An error in words."""
     if isinstance(error, OSError) and error.strerror:
@@ -139,13 +112,7 @@ def said(error: BaseException) -> str:
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command; the exit code."""
-    if sys.stdout is None:
-        sys.stdout = _Closed()
-    if sys.stderr is None:  # print() would take stdout for it
-        sys.stderr = open(os.devnull, "w")
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # names of any alphabet, terminals of one
+    screen.prepare()
     gc.disable()  # millions of small dictionaries without cycles: collecting costs a third and finds nothing
     try:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
@@ -155,23 +122,23 @@ def main(argv: Optional[List[str]] = None) -> int:
             code = args.run(args)
         except SystemExit as ending:  # argparse's
             code = ending.code if isinstance(ending.code, int) or not ending.code else BAD_INPUT
-        sys.stdout.flush()
+        screen.flush()
         return code or 0
     except KeyboardInterrupt:
-        _quiet_stdout()
+        screen.quiet(sys.stdout)
         return INTERRUPTED
     except BrokenPipeError:
-        _quiet_stdout()
+        screen.quiet(sys.stdout)
         return BROKEN_PIPE
     except (Problem, OSError, MemoryError, RecursionError) as error:
         try:
-            sys.stdout.flush()
+            screen.flush()
         except (OSError, ValueError):
-            _quiet_stdout()  # from Python 3.13 on what a full disk did not take is tried again at exit
+            screen.quiet(sys.stdout)  # from Python 3.13 on what a full disk did not take is tried again at exit
         note(said(error))
         return BAD_INPUT
     except Exception as error:
         if os.environ.get("CPROF_LOG") == "debug":
             raise
-        note(f"went wrong inside: {type(error).__name__}: {printable(error)} (CPROF_LOG=debug shows where)")
+        note(f"went wrong inside: {type(error).__name__}: {error} (CPROF_LOG=debug shows where)")
         return BAD_INPUT

@@ -14,6 +14,7 @@ import tarfile
 import zlib
 from typing import Any, Dict, List
 
+from cprof._untrusted import open_regular
 from cprof.tool import Problem
 from cprof.tool.output import appearing
 from cprof.tool.progress import Progress
@@ -61,7 +62,7 @@ def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
     """One trace. Its size is known only behind it when it is gzip: the header is written then."""
     header_at = out.tell()
     out.write(bytes(tarfile.BLOCKSIZE))
-    with open(part.path, "rb") as raw:
+    with open_regular(part.path) as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         file = gzip.GzipFile(fileobj=raw) if packed else raw
@@ -73,6 +74,8 @@ def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
                 progress.add(raw.tell() - before)
                 if not data:
                     break
+                if out.tell() - header_at > LARGEST:
+                    raise _too_much(part.path)
                 out.write(data)
                 last = data.rstrip(b" \t\r\n\0")[-1:] or last
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -89,9 +92,13 @@ def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
     out.seek(after)
 
 
+def _too_much(path: str) -> Problem:
+    return Problem("has more than 8 GB of text: too much for a tar", path)
+
+
 def _header(name: str, size: int, mtime: int, path: str) -> bytes:
     if size > LARGEST:
-        raise Problem("has more than 8 GB of text: too much for a tar", path)
+        raise _too_much(path)
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = size, max(0, mtime), 0o644
     return info.tobuf(tarfile.USTAR_FORMAT)
@@ -102,7 +109,7 @@ def write(parts: List[Any], output: str, force: bool) -> None:
     names = names_of(parts)
     text = json.dumps(manifest(parts, names), indent=1, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     total = sum(os.stat(part.path).st_size for part in parts)
-    with appearing(output, force) as (_, whole), open(whole, "wb") as out, Progress("packing", total) as progress:
+    with appearing(output, force) as (_, out), Progress("packing", total) as progress:
         out.write(_header(MANIFEST, len(text), 0, output))
         shutil.copyfileobj(io.BytesIO(text + bytes(-len(text) % tarfile.BLOCKSIZE)), out)
         for part, name in zip(parts, names):

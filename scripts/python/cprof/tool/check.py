@@ -12,7 +12,6 @@ import argparse
 import collections
 import contextlib
 import json
-import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import BAD_INPUT, Problem, note, printable
@@ -20,6 +19,7 @@ from cprof.tool.check_relations import Relations, paired
 from cprof.tool.columns import Columns
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace, open_trace
+from cprof.tool.screen import data, put
 from cprof.tool.spans import int_or_none, to_ns
 from cprof.tool.steps import FOREIGN_PIDS
 
@@ -378,7 +378,7 @@ def run(args: argparse.Namespace) -> int:
         bad = any(one.level == ERROR or args.strict for one in found)
         code = max(code, int(bad))
         if args.json:
-            print(json.dumps({"trace": path, "events": count, "ok": not bad, "findings": [one._asdict() for one in found]}))
+            data(json.dumps({"trace": path, "events": count, "ok": not bad, "findings": [one._asdict() for one in found]}) + "\n")
         else:
             _print(path, found, count, args.quiet)
     return code
@@ -390,11 +390,11 @@ def _print(path: str, found: List[Finding], count: int, quiet: bool) -> None:
             continue
         times = f" ({one.count:,} times)" if one.count > 1 else ""
         examples = "".join(f"\n    {example}" for example in one.examples)
-        sys.stdout.write(f"{path}: {one.level}: {one.rule}{times}{examples}\n")
+        put(f"{printable(path)}: {one.level}: {one.rule}{times}{examples}")
     if not quiet:
         numbers = collections.Counter(one.level for one in found)
         said = [f"{numbers[level]} kind{'s' * (numbers[level] != 1)} of {level}s" for level in (ERROR, WARNING) if numbers[level]]
-        sys.stdout.write(f"{path}: {count:,} events: {' and '.join(said) or 'nothing wrong'}\n")
+        put(f"{printable(path)}: {count:,} events: {' and '.join(said) or 'nothing wrong'}")
 
 
 def problems(path: str) -> List[str]:

@@ -20,9 +20,11 @@ import tempfile
 import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
-from cprof.tool import BAD_INPUT, Problem, library, printable, program, settings
+from cprof._untrusted import printable, read_text
+from cprof.tool import BAD_INPUT, Problem, library, program, settings
 from cprof.tool.elf import why_not_loaded
 from cprof.tool.probe import find_cupti, is_python, look
+from cprof.tool.screen import put
 from cprof.tool.settings_table import PYTHON_MINORS, TORCH_VERSIONS
 from cprof.tool.watch import size_text
 
@@ -128,9 +130,8 @@ def _torch(found: Dict[str, Any]) -> Iterator[Finding]:
 
 def _driver_release() -> Optional[str]:
     try:
-        with open(DRIVER) as file:
-            match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)\s", file.read())
-            return match[1] if match else "of unknown release"
+        match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)\s", read_text(DRIVER))
+        return match[1] if match else "of unknown release"
     except OSError:
         return None
 
@@ -164,10 +165,8 @@ def _gpu(found: Dict[str, Any], environment: Dict[str, str]) -> Iterator[Finding
 def _counters() -> Iterator[Finding]:
     """Who may read the GPU's counters. Kernels and copies need no privilege."""
     try:
-        with open(DRIVER_PARAMETERS) as file:
-            restricted = re.search(r"RmProfilingAdminOnly: 1", file.read()) is not None
-        with open("/proc/self/status") as file:
-            able = int(re.search(r"CapEff:\s*(\w+)", file.read()).group(1), 16) >> CAP_SYS_ADMIN & 1  # type: ignore
+        restricted = re.search(r"RmProfilingAdminOnly: 1", read_text(DRIVER_PARAMETERS)) is not None
+        able = int(re.search(r"CapEff:\s*(\w+)", read_text("/proc/self/status")).group(1), 16) >> CAP_SYS_ADMIN & 1  # type: ignore
     except (OSError, AttributeError):
         return
     if restricted and not able:
@@ -260,8 +259,7 @@ def _outputs(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator
 
 def _clock() -> Iterator[Finding]:
     try:
-        with open("/proc/cpuinfo") as file:
-            flags = re.search(r"^flags\s*:\s*(.*)$", file.read(), re.M)
+        flags = re.search(r"^flags\s*:\s*(.*)$", read_text("/proc/cpuinfo"), re.M)
     except OSError:
         return
     if flags and not {"constant_tsc", "nonstop_tsc"} <= set(flags[1].split()):
@@ -339,6 +337,6 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     bad = False
     for finding in _findings(library.find(args.library), command):
-        print(f"{finding.state:5} {finding.what:9} {printable(finding.text)}")
+        put(printable(f"{finding.state:5} {finding.what:9} {finding.text}"))
         bad |= finding.state == "off"
     return 1 if bad else 0

@@ -7,6 +7,8 @@ import stat
 import struct
 from typing import BinaryIO, NamedTuple, Optional, Tuple
 
+from cprof._untrusted import open_regular
+
 # e_machine of ELF, by the name that the kernel gives the machine.
 MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "i386": 3, "i686": 3, "ppc64le": 21, "riscv64": 243}
 MACHINE_NAMES = {3: "32-bit x86", 21: "PowerPC", 40: "32-bit ARM", 62: "x86-64", 183: "aarch64", 243: "RISC-V"}
@@ -24,7 +26,7 @@ class Program(NamedTuple):
 def read_elf(path: str) -> Optional[Program]:
     """The head of an ELF file; None for any other, or when it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return _parse(file)
     except (OSError, struct.error, ValueError):
         return None
@@ -94,7 +96,7 @@ def why_not_loaded(path: str) -> Optional[str]:
 def script_interpreter(path: str) -> Optional[str]:
     """The program that the first line of a script names; behind `env` the one that env is to find. None for no script."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             first = file.readline(256)
     except OSError:
         return None

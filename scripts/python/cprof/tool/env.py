@@ -10,6 +10,7 @@ import argparse
 import shlex
 
 from cprof.tool import library, settings
+from cprof.tool.screen import data
 
 HELP = "print the environment that switches the profiler on"
 
@@ -26,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
     told, path = settings.chosen(args), library.find(args.library)
     library.check_name(path)
     for name, value in told.items():
-        print(f"export {name}={shlex.quote(value)}")
-    print('export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}"' + shlex.quote(path))
+        data(f"export {name}={shlex.quote(value)}\n")
+    data('export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}"' + shlex.quote(path) + "\n")
     return 0

@@ -4,13 +4,12 @@
 import argparse
 import bisect
 import fnmatch
-import json
 import re
-import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from cprof.tool import Problem, note
 from cprof.tool.reader import Trace, keep_out_pipes, open_trace
+from cprof.tool.screen import json_line, on_terminal
 from cprof.tool.spans import args_of, int_or_none, step_number, text_of, to_ns
 from cprof.tool.steps import NAMES, on_our_row
 
@@ -164,15 +163,13 @@ def events(path: Any, name: Any = None, category: Any = None, step: Any = None, 
 
 def run(args: argparse.Namespace) -> int:
     tests = _filters(args.trace, args.name, args.category, args.step, args.device, args.thread, True)
-    write, found = sys.stdout.write, False
-    # Elsewhere a letter that stdout has no room for would stand as \xe9, which is no JSON.
-    in_ascii = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") != "utf8"
-    with open_trace(args.trace, not sys.stdout.isatty()) as trace:
+    found = False
+    with open_trace(args.trace, not on_terminal()) as trace:
         trace.past_large = True
         for event in trace:
             if all(test(event) for test in tests):
                 found = True
-                write(json.dumps(event, ensure_ascii=in_ascii) + "\n")
+                json_line(event)
     for line in trace.remarks():
         note(line, args.trace)
     if tests and not found:

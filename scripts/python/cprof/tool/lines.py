@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Tuple
 EVENTS = b'"traceEvents": [\n'
 HEAD_MOST = 1 << 20
 CHUNK = 1 << 20
+TAIL_MOST = 16 << 20  # bytes behind the events
 _meta = re.compile(rb'\n\{"ph": "M"[^\n]*')
 _flow = re.compile(rb'\n\{"ph": "[sf]", "id": [0-9]+(?=, )')
 _long_id = re.compile(rb'"id": [0-9]{15}')  # room for the suffix below 2^63
@@ -98,6 +99,13 @@ class LineTrace:
         except (ValueError, RecursionError):
             raise NotLines from None
 
+    def _tail(self, text: bytes) -> bytes:
+        for piece in self._source:
+            text += piece
+            if len(text) > TAIL_MOST:
+                raise NotLines
+        return text
+
     def blocks(self) -> Iterator[bytes]:
         """Events, each with a comma and a line break behind it."""
         block = self._first
@@ -107,7 +115,7 @@ class LineTrace:
                 raise NotLines  # an empty array, or a comma before its end
             if end >= 0:
                 yield block[:end] + b",\n"
-                self._parse(b"{" + block[end + 4:] + b"".join(self._source))
+                self._parse(b"{" + self._tail(block[end + 4:]))
                 return
             following = next(self._source, None)
             if following is None:
@@ -125,11 +133,13 @@ class Forms:
     sound one, so that no damage passes."""
 
     MOST = 1 << 16       # forms that are kept: those of the names in a trace
+    MOST_BYTES = 64 << 20
     ONES = bytes.maketrans(b"123456789", b"1" * 9)
     LEADING = [before + b"0" + digit for before in (b" ", b"[", b"-") for digit in (b"0", b"1")]  # 007 is no JSON
 
     def __init__(self) -> None:
         self._known = {b""}
+        self._bytes = 0
 
     def check(self, block: bytes) -> None:
         """NotLines when a line of the block is no JSON object."""
@@ -144,9 +154,10 @@ class Forms:
         if not new:
             return
         self._read(list({form: line for form, line in zip(forms, block.split(b"\n")) if form in new}.values()))
-        if len(self._known) > self.MOST:
-            self._known = {b""}
+        if len(self._known) > self.MOST or self._bytes > self.MOST_BYTES:
+            self._known, self._bytes = {b""}, 0
         self._known |= new
+        self._bytes += sum(map(len, new))
 
     @staticmethod
     def _read(lines: List[bytes]) -> None:

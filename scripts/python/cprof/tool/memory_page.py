@@ -15,6 +15,7 @@ COLORS = ("#2f6b2f", "#d9a521", "#333333", "#9d7fd1", "#d6453d", "#2846b5", "#5e
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 1400, 420, 90, 30, 40, 20
 COLUMNS = 1400          # time is drawn in so many columns, each with its largest total
 LISTED = 3000           # largest allocations that the pointer can show
+DEVICES_MOST = 64       # charts on a page
 
 _STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 24px; color: #222; background: #fff; max-width: 1460px }
@@ -203,13 +204,16 @@ def _owners_at(line: Timeline, series: _Series, begin: int) -> str:
 
 
 def page(title: str, lines: List[Timeline], steps: Sequence[Tuple[int, int, str]]) -> str:
-    """The page as text."""
+    """The page as text: a chart for each device, but for no more than DEVICES_MOST."""
+    left_out, lines = len(lines) - DEVICES_MOST, lines[:DEVICES_MOST]
     begin = min([line.begin for line in lines] + [start for start, _, _ in steps])
     end = max([line.end for line in lines] + [end for _, end, _ in steps])
     used = {CATEGORIES[category] for line in lines for _, _, _, category in line.actions()}
     keys = "".join(f'<span class="key"><i style="background:{color}"></i>{name}</span>'
                    for name, color in zip(CATEGORIES, COLORS) if name in used)
     charts = "".join(_chart(number, line, steps, begin, end) for number, line in enumerate(lines))
+    if left_out > 0:
+        charts += f'<p>{left_out:,} more devices are left out: --device NAME shows one.</p>'
     script = _SCRIPT % (json.dumps(CATEGORIES), json.dumps(COLORS), WIDTH, LEFT, WIDTH - LEFT - RIGHT)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Memory: {html.escape(title)}</title>'
             f'<style>{_STYLE}</style></head><body><h1>Tensor memory over time</h1><p class="muted">{html.escape(title)}; '

@@ -25,10 +25,11 @@ import os
 import signal
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from cprof.tool import TOO_DEEP, Problem, archive, note
+from cprof._untrusted import open_regular
+from cprof.tool import TOO_DEEP, Problem, archive, note, screen
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
-from cprof.tool.output import appearing, end_tidily, keep_apart
+from cprof.tool.output import appearing, create, end_tidily, keep_apart
 from cprof.tool.progress import Progress, Relay
 from cprof.tool.reader import MERGED, RANK_PIDS, keep_out_pipes, open_trace
 
@@ -203,7 +204,7 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
             raise NotLines from None
 
     events = size = 0
-    with open(part.path, "rb") as file:
+    with open_regular(part.path) as file:
         trace, forms = LineTrace(file, progress.add), Forms()
         for block in trace.blocks():
             forms.check(block)
@@ -232,7 +233,9 @@ def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:
     part, output = job
     for as_lines in (True, False):
         rewriter = Rewriter(part)
-        with gzip.GzipFile(output, "wb", LEVEL, mtime=0) if part.gzip else open(output, "wb") as out:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(output)  # an earlier try
+        with create(output) as raw, gzip.GzipFile("", "wb", LEVEL, raw, 0) if part.gzip else contextlib.nullcontext(raw) as out:
             try:
                 with Relay(tell) if tell else Progress(os.path.basename(part.path), _size(part.path)) as progress:
                     done = (_from_lines if as_lines else _from_json)(part, rewriter, out, progress)
@@ -436,16 +439,16 @@ def _put(out: Any, text: str, zipped: bool) -> None:
 
 def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> List[Part]:
     """Writes the merged trace; what was merged. The file appears when it is whole."""
-    with appearing(output, force) as (folder, whole):
+    with appearing(output, force) as (folder, out):
         zipped = output.endswith(".gz")
         parts = parts_of(paths, zipped)
         jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(parts), MOST_JOBS if not jobs else jobs))
         done = _write_all(parts, folder, jobs)
         pieces = [os.path.join(folder, str(part.index)) for part in parts]
-        with open(whole, "wb") as out, Progress("joining", sum(map(_size, pieces))) as progress:
+        with Progress("joining", sum(map(_size, pieces))) as progress:
             _put(out, _head(parts, done), zipped)
             for name in pieces:
-                with open(name, "rb") as piece:
+                with open_regular(name) as piece:
                     for data in iter(lambda: piece.read(CHUNK), b""):
                         out.write(data)
                         progress.add(len(data))
@@ -479,5 +482,5 @@ def run(args: argparse.Namespace) -> int:
         if parts[0].several_hosts and host != parts[0].host:
             note(clock_text(host or "(no host name)", clock))
     with contextlib.suppress(OSError):
-        print(args.output)
+        screen.data(args.output + "\n")
     return 0

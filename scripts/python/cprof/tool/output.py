@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that appears when it is whole."""
+"""A file that appears when it is whole. Until then it has a name that nobody can guess, because others may write to its folder: a link or a FIFO
+that waits under the name is never opened, and no file is removed that this process did not make."""
 
 import contextlib
 import errno
 import gzip
+import io
 import os
-import shutil
+import secrets
 import signal
 import stat
 import sys
-from typing import Any, Iterable, Iterator, Tuple
+from typing import Any, BinaryIO, Iterable, Iterator, Tuple
 
 from cprof.tool import Problem
 
 
+LINKS_MOST = 40  # in a row, as Linux
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 
 
@@ -27,7 +30,7 @@ def end_tidily() -> None:
 def take_name(temporary: str, name: str) -> None:
     """Gives the file a name that nothing has; FileExistsError when something has it."""
     try:
-        os.link(temporary, name)
+        os.link(temporary, name, follow_symlinks=False)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
@@ -44,53 +47,103 @@ def keep_apart(output: str, traces: Iterable[str]) -> None:
                 raise Problem("is the trace itself, which would be lost: another name is needed", output)
 
 
+def _target(output: str) -> str:
+    """The file that a name means: behind symbolic links, but another user's are not followed."""
+    path = output
+    for _ in range(LINKS_MOST):
+        if not os.path.islink(path):
+            return path
+        if os.lstat(path).st_uid not in (os.geteuid(), 0):
+            raise Problem("is another user's symbolic link: another name is needed", output)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    raise Problem(os.strerror(errno.ELOOP), output)
+
+
+def create(path: str) -> BinaryIO:
+    """A new file. What has the name is neither followed nor written to."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
+
+
 @contextlib.contextmanager
-def appearing(output: str, force: bool) -> Iterator[Tuple[str, str]]:
-    """`with appearing(output, force) as (folder, whole):` is to write the file `whole`, which becomes `output` at the end; other files may
-    stand in the folder meanwhile. Nothing is left when it fails. force: replaces the file that has that name, or that a link of that
-    name leads to, and nothing else: root would lose /dev/null."""
-    if os.path.lexists(output) and not force:
-        raise Problem("is there already (--force replaces it)", output)
-    path = os.path.realpath(output) if force else output
-    if os.path.lexists(path) and not os.path.isfile(path):
-        raise Problem("is no file that could be replaced: another name is needed", output)
-    folder = os.path.join(os.path.dirname(path) or ".", f".{os.path.basename(path)}.{os.getpid()}.tmp")
-    whole = os.path.join(folder, "whole")
+def temporary_beside(path: str, output: str) -> Iterator[str]:
+    """A folder for temporary files beside the path, with a name that nobody can guess. Others can neither enter it nor have it emptied by putting
+    something else under its name. It goes away at the end. An OSError of what is in it, or without a name, becomes a Problem of the output."""
+    folder = os.path.join(os.path.dirname(path), f".cprof-{secrets.token_hex(8)}.tmp")
     try:
-        os.mkdir(folder)
-        yield folder, whole
-        if force:
-            os.replace(whole, path)
-        else:
-            take_name(whole, path)
-    except FileExistsError:
-        raise Problem("is there already (--force replaces it)", output) from None
+        os.mkdir(folder, 0o700)
+        own = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise Problem(error.strerror or str(error), output) from None
+    try:
+        yield folder
+    except BrokenPipeError:
+        raise
     except OSError as error:
         if isinstance(error.filename, str) and not error.filename.startswith(folder):
             raise
         raise Problem(error.strerror or str(error), output) from None
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for name in os.listdir(own):
+                os.unlink(name, dir_fd=own)
+            os.rmdir(folder)
+        os.close(own)
+
+
+@contextlib.contextmanager
+def appearing(output: str, force: bool) -> Iterator[Tuple[str, BinaryIO]]:
+    """`with appearing(output, force) as (folder, file):` is to write the file, which gets the name `output` at the end; other files may stand in
+    the folder meanwhile. Nothing is left when it fails. force: replaces the file that has that name, or that a link of that
+    name leads to, and nothing else: root would lose /dev/null."""
+    if os.path.lexists(output) and not force:
+        raise Problem("is there already (--force replaces it)", output)
+    path = _target(output) if force else output
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise Problem("is no file that could be replaced: another name is needed", output)
+    try:
+        with temporary_beside(path, output) as folder:
+            whole = os.path.join(folder, "whole")
+            with create(whole) as file:
+                yield folder, file
+            if force:
+                os.replace(whole, path)
+            else:
+                take_name(whole, path)
+    except FileExistsError:
+        raise Problem("is there already (--force replaces it)", output) from None
 
 
 @contextlib.contextmanager
 def replacing(output: str, packed: bool = False) -> Iterator[Any]:
     """`with replacing(output) as file:` is to write text, which takes the place of the file `output` when all of it is there; what is no
-    regular file (a pipe, /dev/stdout) is written to. Says in which file something went wrong."""
-    path = os.path.realpath(output)
-    other = os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode)
-    temporary = path if other else os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.tmp")
+    regular file (a pipe, /dev/stdout) is written to, but never waited for. Says in which file something went wrong."""
+    path = _target(output)
+    if os.path.exists(output) and not os.path.isfile(output):
+        with _to_other(output) as raw, _text_to(raw, packed) as file:
+            yield file
+        return
+    with temporary_beside(path, output) as folder:
+        whole = os.path.join(folder, "whole")
+        with create(whole) as raw, _text_to(raw, packed) as file:
+            yield file
+        os.replace(whole, path)
+
+
+@contextlib.contextmanager
+def _to_other(output: str) -> Iterator[BinaryIO]:
+    """What is no regular file. A FIFO that nobody reads is refused."""
     try:
-        try:
-            with (gzip.open(temporary, "wt", 6, "utf-8", "backslashreplace") if packed else
-                  open(temporary, "w", encoding="utf-8", errors="backslashreplace")) as file:
-                yield file
-            if not other:
-                os.replace(temporary, path)
-        finally:
-            if not other and os.path.lexists(temporary):
-                os.unlink(temporary)
+        fd = os.open(output, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        os.set_blocking(fd, True)
+        with open(fd, "wb") as file:
+            yield file
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Problem(error.strerror or str(error), output) from None
+        raise Problem("is a pipe that nobody reads" if error.errno == errno.ENXIO else error.strerror or str(error), output) from None
+
+
+def _text_to(raw: BinaryIO, packed: bool) -> Any:
+    if packed:
+        return io.TextIOWrapper(gzip.GzipFile("", "wb", 6, raw), "utf-8", "backslashreplace")
+    return io.TextIOWrapper(raw, "utf-8", "backslashreplace")

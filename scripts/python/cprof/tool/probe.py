@@ -16,7 +16,9 @@ TIMEOUT_S = 60
 
 # Runs in the interpreter that is asked about: Python 2.7, 3.6 and later. Torch is found, not imported: that takes seconds.
 CODE = r"""
-import json, os, platform, sys
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]  # what lies in the current folder is not run: anyone may have put it there
+import json, os, platform
 found = {"version": list(sys.version_info[:3]), "implementation": platform.python_implementation().lower(), "executable": sys.executable,
          "bits": 64 if sys.maxsize > 2**32 else 32, "shared_gil": True}
 try:

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Callable, Optional
 
+from cprof._untrusted import printable
+
 FIRST_S = 1.0
 EVERY_S = 0.2
 
@@ -45,7 +47,7 @@ class Progress:
         else:
             amount = f"{self._done / 1e6:,.0f} MB"
         self._shown = True
-        self._write(f"\r\x1b[K{self.what[-60:]}: {amount}")
+        self._write(f"\r\x1b[K{printable(self.what)[-60:]}: {amount}")
 
     def _write(self, text: str) -> None:
         try:

@@ -26,6 +26,7 @@ from cprof.tool import Problem, note, printable
 from cprof.tool.collectives import Clock, Times, by_rank, clocks, has_parts, meetings, of_last_attempts, of_other_runs, of_unknown_members, world_in
 from cprof.tool.merge import clock_text
 from cprof.tool.reader import open_trace
+from cprof.tool.screen import data, put
 from cprof.tool.watch import natural
 
 HELP = "compare the ranks of a run step by step: slowest rank, spread, waiting"
@@ -154,7 +155,7 @@ def _ms(ns: float) -> str:
 def _print(rows: List[List[str]]) -> None:
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     for row in rows:
-        print("  ".join(text.rjust(width) for text, width in zip(row, widths)))
+        put("  ".join(text.rjust(width) for text, width in zip(row, widths)))
 
 
 def slowest_in(cells: Dict[int, Cell]) -> Optional[int]:
@@ -181,7 +182,7 @@ def _print_steps(table: Table, most: int) -> None:
                      f"{_ms(cells[patient].waited)}, {patient}"])
     _print(rows)
     if len(chosen) < len(table):
-        print(f"({len(chosen)} of {len(table)} steps: the most spread ones)")
+        put(f"({len(chosen)} of {len(table)} steps: the most spread ones)")
 
 
 def summary(table: Table) -> List[Dict[str, Any]]:
@@ -247,10 +248,10 @@ def run(args: argparse.Namespace) -> int:
     table = table_of(traces, moved)
     ranks = summary(table)
     if args.json:
-        print(json.dumps({"ranks": ranks, "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own,
+        data(json.dumps({"ranks": ranks, "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own,
                           "waited_ns": cell.waited, "collective_ns": cell.collective} for rank, cell in cells.items()}
                           for step, cells in table.items()},
-                          "clocks": {host: clock._asdict() for host, clock in moved.items()}}))
+                          "clocks": {host: clock._asdict() for host, clock in moved.items()}}) + "\n")
         return 0
     for text in of_other_runs(traces, moved):
         note(text)
@@ -265,8 +266,8 @@ def run(args: argparse.Namespace) -> int:
     if not any(one.collectives for one in traces):
         note("no collectives are in the traces: own time is the step's whole time")
     _print_ranks(ranks, _hosts(traces))
-    print()
+    put()
     _print_steps(table, args.steps)
-    print()
-    print(_verdict(ranks, table))
+    put()
+    put(_verdict(ranks, table))
     return 0

@@ -7,8 +7,8 @@
             ...
         print(trace.metadata, trace.notes)   # all top-level keys but the events; what was odd
 
-Takes cprof's and torch.profiler's object form, the bare array form, plain or gzip (of several members), from a file or a
-pipe ("-" is stdin). A file that ends in the middle gives what stands before the cut, and a note. Anything that is no trace
+Takes cprof's and torch.profiler's object form, the bare array form, plain or gzip (of several members), from a regular file,
+from stdin ("-") or from a pipe of a shell's <(...). A FIFO in a folder is refused: anyone may have put it there. A file that ends in the middle gives what stands before the cut, and a note. Anything that is no trace
 raises a Problem that names the byte (of the text, where the file is gzip).
 
 How: the events are cut into blocks at a place that looks like the end of an event ("}, {"), and each block goes through
@@ -20,17 +20,19 @@ import codecs
 import json
 import os
 import re
-import stat
 import sys
 import zlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
-from cprof.tool import TOO_DEEP, Problem, printable
+from cprof._untrusted import open_given, printable
+from cprof.tool import TOO_DEEP, Problem
 from cprof.tool.progress import Progress
 from cprof.tool.top_file import SUFFIX
 
 CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
-MAX_VALUE = 64 << 20     # characters of one event or metadata value; more is no trace
+MAX_VALUE = 16 << 20     # characters of one event or metadata value; more is no trace. As objects of Python they take up to 30 times as much
+MAX_LARGE = 64 << 20     # of a LARGE key's value, where that is kept
+MAX_METADATA = 16 << 20  # of all other values of the top level
 # Keys of the top level of any size: the frames of a trace's stacks, and what merge puts of all ranks behind the events. In each
 # how many levels have members of which each is small.
 LARGE = {"stackFrames": 1, "merged": 3}
@@ -56,7 +58,7 @@ class _Source:
         self._lenient, self._progress = lenient, progress
         if path == "-" and sys.stdin is None:
             raise Problem("stdin is closed", path)
-        self._file = sys.stdin.buffer if path == "-" else _open(path)
+        self._file: Any = sys.stdin.buffer if path == "-" else _open(path)
         self._read = getattr(self._file, "read1", self._file.read)  # what a pipe has, without waiting for more
         self._unzip: Any = None
         self._raw = b""          # read, not unpacked
@@ -136,12 +138,11 @@ class _Source:
 
 def _open(path: str) -> Any:
     try:
-        file = open(path, "rb", buffering=0)
+        return open_given(path)
     except OSError as error:
         raise Problem(error.strerror or str(error), path) from None
     except ValueError as error:  # a NUL in the name
         raise Problem(str(error), path) from None
-    return file
 
 
 def keep_out_pipes(path: Any, why: str) -> None:
@@ -181,6 +182,7 @@ class Trace:
         self._behind = 0                # bytes in front of _text
         self._read_bytes = 0
         self._eof = False
+        self._metadata_left = MAX_METADATA
         self._has_events = False
         self._error: Optional[Exception] = None  # raised once the events in front of it were handed out
         self._stage = "start"           # then "keys", "events", "end"
@@ -318,8 +320,14 @@ class Trace:
         levels = LARGE.get(key, 0) if type(key) is str else 0
         if self.past_large and levels:
             self.metadata[key] = self._past(levels)
+        elif levels:
+            self.metadata[key] = self._value(MAX_LARGE)
         else:
-            self.metadata[key] = self._value(sys.maxsize if levels else MAX_VALUE)
+            begin = self._behind + self._at
+            self.metadata[key] = self._value()
+            self._metadata_left -= self._behind + self._at - begin + len(key)
+            if self._metadata_left < 0:
+                raise self._bad(f"more than {MAX_METADATA >> 20} MB beside the events")
         return True
 
     def _member_key(self) -> str:

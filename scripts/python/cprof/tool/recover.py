@@ -20,9 +20,11 @@ import re
 import zlib
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
-from cprof.tool import BAD_INPUT, Problem, note, printable, said
-from cprof.tool.output import end_tidily, take_name
+from cprof._untrusted import open_regular, printable
+from cprof.tool import BAD_INPUT, Problem, note, said
+from cprof.tool.output import create, end_tidily, take_name, temporary_beside
 from cprof.tool.progress import Progress
+from cprof.tool.screen import put
 from cprof.tool.spans import step_number
 from cprof.tool.steps import FOREIGN_PIDS
 from cprof.tool.watch import PART, size_text
@@ -33,7 +35,10 @@ EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
 HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window.c)
 CHUNK = 1 << 20
-LINE_MOST = 64 << 20       # of a line; cprof's have some KB, but for what a program adds
+LINE_MOST = 16 << 20       # of a line; cprof's have some KB, but for what a program adds
+HELD_MOST = 16 << 20       # of the lines that are kept until it is known what follows: open ranges, and a trailer
+TRAILER_ENDS_MOST = 1000   # lines of a trailer that may be its last
+PIDS_MOST = 1 << 16        # processes that get a name where they have none
 # How a member of writer/sink_gzip.c begins: no flags, no time, level 1 or stored, Unix.
 MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
 ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
@@ -59,6 +64,7 @@ class Text:
     def __init__(self, file: BinaryIO, size: int, progress: Progress) -> None:
         self.lost = 0            # bytes of the file that gave no text
         self._file, self._size, self._progress = file, size, progress
+        self._member_end = 0
         self.gzip = file.read(2) == b"\x1f\x8b"
 
     def pieces(self) -> Iterator[Optional[bytes]]:
@@ -75,17 +81,20 @@ class Text:
         at = 0
         while at < self._size:
             begin = self._next_member(at)
-            if begin != at and begin < self._size:
+            if begin == self._size:
+                return
+            if begin != at:
                 yield None
-            found, used, sound = self._member(begin) if begin < self._size else ([], 0, True)
-            if sound:
-                yield from found
-                at = begin + used
-            else:  # what follows the torn place may hold the beginning of the next member
+            try:
+                for _ in self._member(begin):  # its end tells whether the text is sound, which may be too long to keep
+                    pass
+                yield from self._member(begin)
+                at = self._member_end
+                self._progress.add(at - begin)
+            except zlib.error:  # what follows the torn place may hold the beginning of the next member
                 yield None
                 self.lost += 1
                 at = begin + 1
-            self._progress.add(used)
 
     def _next_member(self, at: int) -> int:
         """Where the next member begins. What lies before it is lost, but for zeros at the end: those are blanks."""
@@ -103,20 +112,17 @@ class Text:
                 return self._size
             base, data = base + max(0, len(data) - 10), data[-10:]
 
-    def _member(self, at: int) -> Tuple[List[bytes], int, bool]:
-        """Text of the member, its bytes, and whether the text is sound: the member is whole, or the file ends inside it."""
+    def _member(self, at: int) -> Iterator[bytes]:
+        """The text of the member that begins here. Afterwards _member_end is where it, or the file, ends."""
         self._file.seek(at)
-        unzip, found, used = zlib.decompressobj(31), [], 0
-        try:
-            while not unzip.eof:
-                raw = self._file.read(CHUNK)
-                if not raw:
-                    return found + [unzip.flush()], used, True
-                used += len(raw)
-                found.append(unzip.decompress(raw))
-        except zlib.error:
-            return [], used, False
-        return found, used - len(unzip.unused_data), True
+        unzip = zlib.decompressobj(31)
+        while not unzip.eof:
+            raw = unzip.unconsumed_tail or self._file.read(CHUNK)
+            text = unzip.decompress(raw, CHUNK)
+            if not raw and not text:
+                break
+            yield text
+        self._member_end = self._file.tell() - len(unzip.unused_data)
 
 
 class Lines:
@@ -186,8 +192,9 @@ class Trace:
         self.whole_end = False                # the last line was that of a whole trailer
         self.doubted = 0                      # events given up because a write may have been torn there
         self.named: set = set()
-        self.pids: List[Any] = []
-        self.steps: List[int] = []
+        self.pids: Dict[Any, None] = {}
+        self.steps: List[int] = []            # the first and the last
+        self._held = 0                        # bytes of lines that wait for what follows
 
     def events(self, lines: Iterator[Optional[Tuple[bytes, bool]]]) -> Iterator[bytes]:
         """The events' lines, without comma; ranges that are still open at the end come last."""
@@ -195,6 +202,7 @@ class Trace:
         held: Optional[Tuple[bytes, bool]] = None  # the last event, until it is known what follows
         pending: List[bytes] = []                  # open ranges of a trailer whose end was not seen yet
         trailer: Optional[List[bytes]] = None
+        ends = 0                                   # lines of it that may be its last
         for found in lines:
             line, straddles = found or (b"", False)
             torn = found is None or trailer is not None and line.startswith(EVENT)  # the trailer goes no further
@@ -203,7 +211,7 @@ class Trace:
                 held = None
             if torn:
                 self._lose(*pending, *trailer or [])
-                pending, trailer = [], None
+                pending, trailer, self._held = [], None, 0
             if found is None:
                 continue
             if line.startswith(EVENT):
@@ -211,7 +219,7 @@ class Trace:
                 if event is None:
                     self._lose(line)
                 elif _is_open(event):
-                    pending.append(line)
+                    self._hold(pending, line)
                 elif event["ph"] == "M":
                     yield self._take(line)
                 else:
@@ -219,17 +227,27 @@ class Trace:
                         yield self._take(held[0])
                     held = line, straddles
             elif trailer is not None:
-                trailer.append(line)
-                if line == b"}" and self._close(trailer, pending):
-                    pending, trailer = [], None
+                self._hold(trailer, line)
+                ends += line == b"}"
+                if line == b"}" and ends <= TRAILER_ENDS_MOST and self._close(trailer, pending):
+                    pending, trailer, self._held = [], None, 0
             elif line == b"],":
-                trailer = []
+                trailer, ends = [], 0
             else:
                 self._lose(line)
         if held:
             yield self._take(held[0])
         self._lose(*pending, *trailer or [])
         yield from self._last()
+
+    def _hold(self, held: List[bytes], line: bytes) -> None:
+        """Keeps a line until it is known what follows; gives it up where that are too many."""
+        size = len(line) + 64  # what Python adds
+        if self._held + size > HELD_MOST:
+            self._lose(line)
+        else:
+            self._held += size
+            held.append(line)
 
     def _doubt(self, held: Optional[Tuple[bytes, bool]]) -> Iterator[bytes]:
         """The event right before a trailer that was torn or that a later flush has begun to write over: it is made of two
@@ -249,7 +267,7 @@ class Trace:
             if line is None or line + b"\n" == EVENTS or size > HEAD_MOST:
                 break
             found.append(line)
-            size += len(line)
+            size += len(line) + 1
         else:
             line = None
         if line is None or line + b"\n" != EVENTS:
@@ -294,13 +312,13 @@ class Trace:
 
     def _learn(self, name: str, ph: str, pid: Any) -> None:
         """Which processes there are, which have a name, and which steps."""
-        if ph != "M" and pid not in self.pids:
-            self.pids.append(pid)
-        if ph == "M" and name == "process_name":
+        if ph != "M" and len(self.pids) < PIDS_MOST:
+            self.pids[pid] = None
+        if ph == "M" and name == "process_name" and len(self.named) < PIDS_MOST:
             self.named.add(pid)
         number = step_number(name)
         if number is not None:
-            self.steps.append(number)
+            self.steps = [min([number, *self.steps]), max([number, *self.steps])]
 
     def _close(self, trailer: List[bytes], pending: List[bytes]) -> bool:
         """Takes a trailer if these lines are one."""
@@ -437,30 +455,23 @@ def recover(path: str, output: Optional[str] = None) -> str:
     if match is None and output is None:
         raise Problem("is no open file of cprof (NAME.PID.STEP.part); --output names the trace of another", path)
     wanted = output or match[1]  # type: ignore[index]
-    temporary = os.path.join(os.path.dirname(wanted) or ".", f".{os.path.basename(wanted)}.{os.getpid()}.tmp")
     trace = Trace(path)
-    try:
-        with open(path, "rb") as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
+    with temporary_beside(wanted, wanted) as folder:
+        whole = os.path.join(folder, "whole")
+        with open_regular(path) as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
             text = Text(file, os.fstat(file.fileno()).st_size, progress)
-            with open(temporary, "xb") as raw:
+            with create(whole) as raw:
                 packed = wanted.lower().endswith(".gz")
                 with gzip.GzipFile("", "wb", 1, raw, 0) if packed else contextlib.nullcontext(raw) as out:
                     lost, account = _write(trace, text, out, int(match[3]) if match else None)
-        named = _name(temporary, wanted, output is not None)
-    except OSError as error:
-        if error.filename not in (None, temporary):
-            raise
-        raise Problem(error.strerror or str(error), wanted) from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        named = _name(whole, wanted, output is not None)
     _tell(named, trace, lost, account)
     return named
 
 
 def _tell(named: str, trace: Trace, lost: int, account: Dict[str, Any]) -> None:
     steps = f"steps {min(trace.steps)} to {max(trace.steps)}" if trace.steps else "no whole step"
-    print(f"{printable(named)}: rank {trace.rank}, {steps}, {trace.written:,} events, {size_text(os.path.getsize(named))}")
+    put(printable(f"{named}: rank {trace.rank}, {steps}, {trace.written:,} events, {size_text(os.path.getsize(named))}"))
     if trace.open_spans:
         note(f"{len(trace.open_spans)} ranges were open: they end at the last flush", trace.path)
     if trace.behind:

@@ -6,6 +6,7 @@
 
 Every setting of the library is an option; what the environment says counts where no option is given. Before the program
 starts, one line on stderr names each thing that will not work; on a terminal a line tells when a window opens and closes.
+Nothing that lies in the traces' folder changes what happens to the program.
 Signals are passed on. At the end the traces are listed on stderr, with the most expensive operators of the first one; those of another
 run that writes into the same folder meanwhile are among them. Windows are cut off where no process writes them any more.
 
@@ -20,8 +21,9 @@ import subprocess
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
-from cprof.tool import Problem, note, printable
+from cprof.tool import Problem, note, printable, said
 from cprof.tool import library, program, settings
+from cprof.tool.screen import tell
 from cprof.tool.top_file import load
 from cprof.tool.watch import State, Watch, size_text
 from cprof.tool.writers import being_written
@@ -29,6 +31,7 @@ from cprof.tool.writers import being_written
 HELP = "run a program under the profiler"
 PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGURG", "SIGWINCH")
 POLL_S = 0.3
+TELL_S = 30  # at the end, at most: traces may be made to take long
 TOP_BYTES = 64 << 20  # a larger trace takes longer to read than people wait for a prompt, where its table is not there
 LISTED, TOP_ROWS = 20, 10
 
@@ -97,6 +100,10 @@ class _Status:
         self._watch, self._last = watch, State([], [])
 
     def __call__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._tell()
+
+    def _tell(self) -> None:
         now = self._watch.state()
         opened = [path for path in now.open if path not in self._last.open]
         closed = [path for path in now.closed if path not in self._last.closed]
@@ -126,9 +133,9 @@ def _shown(path: str) -> str:
 
 def _list(paths: List[str]) -> None:
     for path in paths[:LISTED]:
-        print(f"  {_shown(path)} ({size_text(_size(path))})", file=sys.stderr)
+        tell(f"  {_shown(path)} ({size_text(_size(path))})")
     if len(paths) > LISTED:
-        print(f"  and {len(paths) - LISTED} more", file=sys.stderr)
+        tell(f"  and {len(paths) - LISTED} more")
 
 
 def _top(path: str) -> None:
@@ -141,7 +148,7 @@ def _top(path: str) -> None:
     top.add_arguments(parser)
     args = parser.parse_args([f"--sort-by={key}", f"--row-limit={TOP_ROWS}", path])
     args.tell = False
-    print(f"{_shown(path)}:", file=sys.stderr)
+    tell(f"{_shown(path)}:")
     with contextlib.redirect_stdout(sys.stderr):
         top.run(args)
 
@@ -151,18 +158,17 @@ def _open_windows(paths: List[str]) -> None:
     written = being_written(paths)
     cut = [path for path in paths if path not in written]
     if cut:
-        print("cprof: windows that were cut off (they open as they are; cprof recover gives them their names):", file=sys.stderr)
+        tell("cprof: windows that were cut off (they open as they are; cprof recover gives them their names):")
         _list(cut)
     if written:
-        print("cprof: windows that are still being written:", file=sys.stderr)
+        tell("cprof: windows that are still being written:")
         _list(sorted(written))
 
 
 def _summary(watch: Watch, with_top: bool) -> None:
     state, gone = watch.state(), watch.gone()
     if state.closed:
-        print(f"cprof: {len(state.closed)} trace{'s' * (len(state.closed) > 1)} "
-              "(cprof open shows one):", file=sys.stderr)
+        tell(f"cprof: {len(state.closed)} trace{'s' * (len(state.closed) > 1)} (cprof open shows one):")
         _list(state.closed)
     if gone:
         note("1 trace was written and is not here any more" if gone == 1 else f"{gone} traces were written and are not here any more")
@@ -170,10 +176,36 @@ def _summary(watch: Watch, with_top: bool) -> None:
     if not state.closed and not state.open and not gone:
         note("no trace was written (cprof doctor tells what may be in the way)")
     if state.closed and with_top and (_size(state.closed[0]) <= TOP_BYTES or load(state.closed[0])[0]):
-        try:
-            _top(state.closed[0])
-        except Problem as problem:  # the exit code stays the program's
-            note(str(problem))
+        _top(state.closed[0])
+
+
+def _best_effort(call: Callable, *args: Any) -> Any:
+    """What the call returns. Whatever goes wrong in it is one line: the program and its exit code are not touched."""
+    try:
+        return call(*args)
+    except Exception as error:
+        note(f"the traces are not told of: {said(error) or type(error).__name__}")
+        return None
+
+
+def _tell_of_traces(watch: Watch, with_top: bool) -> None:
+    def give_up(*_: Any) -> None:
+        raise Problem(f"looking at them takes more than {TELL_S} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(TELL_S)
+    try:
+        _summary(watch, with_top)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _warn(command: List[str], found: str, environment: Dict[str, str], path: str) -> None:
+    for other in library.other_copies(path, os.environ):
+        note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {path} in its place")
+    for warning in program.warnings(command, found, environment, path):
+        note(f"warning: {warning}")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -185,14 +217,11 @@ def run(args: argparse.Namespace) -> int:
     environment = dict(os.environ, LD_PRELOAD=library.preload_value(path, os.environ), **told)
     found = program.find(command)
     if not args.quiet:
-        for other in library.other_copies(path, os.environ):
-            note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {path} in its place")
-        for warning in program.warnings(command, found, environment, path):
-            note(f"warning: {warning}")
-    watch = None if args.quiet else Watch(environment)
+        _best_effort(_warn, command, found, environment, path)
+    watch = None if args.quiet else _best_effort(Watch, environment)
     status = _Status(watch) if watch and sys.stderr.isatty() else None
     code = _supervise(command, environment, status)
     if watch:
-        with contextlib.suppress(OSError, ValueError):
-            _summary(watch, not args.no_top)
+        with contextlib.suppress(KeyboardInterrupt):
+            _best_effort(_tell_of_traces, watch, not args.no_top)
     return code

@@ -13,13 +13,13 @@ import argparse
 import contextlib
 import itertools
 import re
-import sys
 from typing import Iterator, List
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_STACKS
 from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.reader import open_trace
+from cprof.tool.screen import data
 from cprof.tool.span_stacks import StackFinder
 from cprof.tool.spans import Spans, Wanted, read_spans, walk
 
@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     if args.metric == METRICS[1] and not spans.has_work:
         raise Problem("holds nothing that ran on a GPU: take --metric self_cpu_time_total", args.trace)
     to_file = args.output and args.output != "-"
-    with replacing(args.output) if to_file else contextlib.nullcontext(sys.stdout) as out:
+    with replacing(args.output) if to_file else contextlib.nullcontext() as file:
+        write = file.write if file else data
         for line in lines(spans, args.metric):
-            out.write(line + "\n")
+            write(line + "\n")
     return 0

@@ -10,13 +10,14 @@ that it launched. Without --sort-by the rows stand in the order in which they fi
 
 import argparse
 import csv
+import io
 import json
-import sys
 from typing import Any, Dict, List
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import SORT_KEYS, Averages
 from cprof.tool.breakdown import BY, breakdown, compare
+from cprof.tool.screen import data, put
 
 HELP = "where the time goes: torch.profiler's table, by step, module or device, or what got slower"
 
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json or args.csv:
         _write(args, columns, [dict(zip(columns, row)) for row in rows], {})
     else:
-        sys.stdout.write(text(rows))
+        put(text(rows))
     return 0
 
 
@@ -102,7 +103,7 @@ def _table(args: argparse.Namespace) -> int:
         note("the table made with the trace (--from-trace reads the trace)", path)
     averages.need(args.sort_by, args.traces[0])
     if not (args.json or args.csv):
-        sys.stdout.write(averages.table(args.sort_by, args.row_limit))
+        put(averages.table(args.sort_by, args.row_limit))
         return 0
     rows = averages.sorted_by(args.sort_by)
     total_cpu = sum(row.self_cpu_ns for row in rows) / 1000
@@ -130,9 +131,10 @@ def _table(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace, columns: List[str], rows: List[Dict[str, Any]], totals: Dict[str, Any]) -> None:
     if args.json:
-        json.dump(dict(totals, rows=rows), sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        data(json.dumps(dict(totals, rows=rows), indent=1) + "\n")
     else:
-        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+        data(text.getvalue())

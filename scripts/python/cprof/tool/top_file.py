@@ -7,12 +7,15 @@ it was written (writer/top.h).
 
 import json
 import os
-import stat
 import zlib
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, BinaryIO, List, NamedTuple, Optional, Tuple
+
+from cprof._untrusted import lines_in, open_regular
 
 SUFFIX = ".top"
-MOST_BYTES = 64 << 20  # of a table; cprof's have at most 16384 names
+MOST_BYTES = 64 << 20  # of a table
+MOST_LINE = 1 << 20    # bytes
+MOST_ROWS = 16384      # KINDS_MOST in writer/top.c
 _TAIL = 4096
 _NUMBERS = 15          # behind the name
 
@@ -28,23 +31,26 @@ def load(trace: str) -> Tuple[Optional[Table], str]:
     """The table of a trace; else None and, where there is a table but not of this state of the trace, why it is not used."""
     path = trace + SUFFIX
     try:
-        table, of_trace = os.stat(path), os.stat(trace)
-        if not (stat.S_ISREG(table.st_mode) and stat.S_ISREG(of_trace.st_mode)) or table.st_size > MOST_BYTES:
-            return None, ""
-        with open(path, encoding="utf-8") as file:
-            head = json.loads(file.readline())
+        with open_regular(path, MOST_BYTES) as file, open_regular(trace) as traced:
+            table, of_trace = os.fstat(file.fileno()), os.fstat(traced.fileno())
+            head = json.loads(file.readline(MOST_LINE))
             if type(head) is not dict or head.get("cprof_top") != 1:
                 return None, f"{path} is of another version"
-            if head.get("trace_bytes") != of_trace.st_size or _tail_sum(trace) != head.get("trace_tail"):
+            if head.get("trace_bytes") != of_trace.st_size or _tail_sum(traced) != head.get("trace_tail"):
                 return None, f"{path} is of another trace"
             if of_trace.st_mtime_ns > table.st_mtime_ns:
                 return None, f"the trace is newer than {path}"
-            rows = [json.loads(line) for line in file]
+            rows = []
+            for line in lines_in(file, MOST_LINE, MOST_BYTES):
+                rows.append(json.loads(line))
+                if not _is_row(rows[-1]) or len(rows) > MOST_ROWS:
+                    break
+            more = file.read(1)
     except OSError:
         return None, ""
     except (ValueError, RecursionError):
         return None, f"{path} is damaged"
-    if not rows or rows.pop() != {"end": True} or not all(_is_row(row) for row in rows):
+    if not rows or rows.pop() != {"end": True} or more:
         return None, f"{path} is damaged"
     return Table(path, head.get("memory") is True, rows), ""
 
@@ -54,8 +60,7 @@ def _is_row(row: Any) -> bool:
         all(type(number) is int and -1 << 63 <= number < 1 << 63 for number in row[1:])
 
 
-def _tail_sum(trace: str) -> int:
-    with open(trace, "rb", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL))
-        return zlib.crc32(file.read(_TAIL))
+def _tail_sum(trace: BinaryIO) -> int:
+    size = trace.seek(0, os.SEEK_END)
+    trace.seek(max(0, size - _TAIL))
+    return zlib.crc32(trace.read(_TAIL))

@@ -5,7 +5,8 @@ import contextlib
 import glob
 import os
 import re
-from typing import Dict, List, Mapping, NamedTuple, Tuple
+import stat
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from cprof._saved import LIST_NAME, lines_of
 from cprof.tool.settings import in_force, is_on
@@ -66,7 +67,7 @@ class Watch:
         self._closed = os.path.join(glob.escape(os.getcwd()), folder, stem.rstrip("*") + "*" + ending)
         self._open = self._closed + ".*.part"
         self._before = self._look()
-        self._saved_before = {folder: len(paths) for folder, paths in self._saved().items()}
+        self._lists_before = self._lists()
 
     def _look(self) -> Dict[str, Tuple[int, int]]:
         found = {}
@@ -75,24 +76,31 @@ class Watch:
                 info = os.stat(path)
             except OSError:
                 continue
-            if not TABLE.search(path) and os.path.basename(path) != LIST_NAME:
+            if stat.S_ISREG(info.st_mode) and not TABLE.search(path) and os.path.basename(path) != LIST_NAME:
                 found[path] = (info.st_ino, info.st_mtime_ns)
         return found
 
-    def _saved(self) -> Dict[str, List[str]]:
-        """The paths of the traces that each folder's list has, oldest first. Folders that fit may be other people's: a list that cannot be
-        read is none."""
+    def _lists(self) -> Dict[str, Tuple[int, int]]:
+        """The inode and the size of each folder's list of traces."""
         found = {}
         for folder in glob.glob(os.path.dirname(self._closed)):
             with contextlib.suppress(OSError):
-                if os.path.isfile(os.path.join(folder, LIST_NAME)):
-                    found[folder] = [line["path"] for line in lines_of(folder)]
+                info = os.stat(os.path.join(folder, LIST_NAME))
+                found[folder] = info.st_ino, info.st_size
         return found
+
+    def _saved(self) -> Iterator[str]:
+        """The paths of the traces that were added to the lists. Folders that fit may be other people's: a list that cannot be read is none."""
+        for folder, (inode, size) in self._lists().items():
+            before = self._lists_before.get(folder, (inode, 0))
+            start = before[1] if before[0] == inode and before[1] <= size else 0
+            with contextlib.suppress(OSError):
+                yield from (line["path"] for line in lines_of(folder, start))
 
     def gone(self) -> int:
         """How many traces were written and are not there any more: moved by a command, removed when they were uploaded, replaced by
         later ones."""
-        new = [path for folder, paths in self._saved().items() for path in paths[self._saved_before.get(folder, 0):]]
+        new = list(self._saved())
         return len(new) - sum(os.path.lexists(path) for path in set(new))
 
     def state(self) -> State:

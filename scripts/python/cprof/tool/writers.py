@@ -9,6 +9,7 @@ import re
 import time
 from typing import Collection, Dict, Iterable, List, Optional, Tuple
 
+from cprof._untrusted import open_regular, read_text
 from cprof.tool.watch import PART
 
 LOOK_S, POLL_S = 2.0, 0.1  # eight flushes, 250 ms apart
@@ -23,11 +24,10 @@ Stamp = Optional[Tuple[int, int, int]]
 def stamp(path: str) -> Stamp:
     """What every write changes; None: the file cannot be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opened, because NFS asks its server only then
+        with open_regular(path) as file:  # opened, because NFS asks its server only then
+            info = os.fstat(file.fileno())
     except OSError:
         return None
-    info = os.fstat(fd)
-    os.close(fd)
     return info.st_ino, info.st_size, info.st_mtime_ns
 
 
@@ -73,8 +73,7 @@ def _writers_here(wanted: Collection[int]) -> Dict[int, List[int]]:
 def _own_pid(pid: str) -> int:
     """What getpid() gives in that process; 0 when it is gone."""
     try:
-        with open(f"/proc/{pid}/status", errors="replace") as file:
-            inner = re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M)
+        inner = re.search(r"^NSpid:.*?(\d+)$", read_text(f"/proc/{pid}/status"), re.M)
         return int(inner[1]) if inner else int(pid)
     except OSError:
         return 0
@@ -83,8 +82,7 @@ def _own_pid(pid: str) -> int:
 def _started(pid: int) -> float:
     """When a process began, in seconds since 1970; 0 when that cannot be told."""
     try:
-        with open(f"/proc/{pid}/stat", errors="replace") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
+        ticks = int(read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
@@ -101,8 +99,7 @@ def _has_writer(pid: str) -> bool:
 
 def _is_writer(task: str) -> bool:
     try:
-        with open(f"{task}/status", errors="replace") as file:
-            status = file.read()
+        status = read_text(f"{task}/status")
     except OSError:
         return False
     blocked = re.search(r"^SigBlk:\s*(\w+)$", status, re.M)

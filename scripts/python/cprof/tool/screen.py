@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that the command prints goes through here, so that nothing that a file or another process says controls a terminal.
+(progress.py writes its own control characters.)"""
+
+import errno
+import io
+import json
+import os
+import sys
+from typing import Any, Optional
+
+from cprof._untrusted import printable
+
+
+def _lines(text: Any) -> str:
+    return "\n".join(map(printable, str(text).split("\n")))
+
+
+def put(text: Any = "") -> None:
+    """Lines for people, on stdout."""
+    text = str(text)
+    sys.stdout.write(_lines(text if text.endswith("\n") else text + "\n"))
+    sys.stdout.flush()
+
+
+def data(text: str) -> None:
+    """Text for programs, on stdout: as it is, but for a terminal."""
+    sys.stdout.write(_lines(text) if sys.stdout.isatty() else text)
+
+
+def on_terminal() -> bool:
+    """Whether stdout is one."""
+    return sys.stdout.isatty()
+
+
+def json_line(value: Any) -> None:
+    """A line of JSON on stdout, which is JSON everywhere: what stdout has no letters for, and on a terminal what is not printable, is escaped."""
+    is_utf8 = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, ensure_ascii=not is_utf8)
+    sys.stdout.write((text if text.isprintable() or not on_terminal() else json.dumps(value)) + "\n")
+
+
+def tell(text: Any) -> None:
+    """Lines on stderr. What stderr does not take is dropped: it is no reason to end."""
+    try:
+        sys.stderr.write(_lines(text) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def note(text: Any, file: Optional[str] = None) -> None:
+    """One line on stderr about something that does not end the command."""
+    tell(printable("cprof: " + ("" if file is None else f"{file}: ") + str(text)))
+
+
+# ---- the streams ----
+
+class _Closed(io.TextIOBase):
+    """Stdout where there is none (`>&-`)."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.EBADF, "stdout is closed")
+
+
+def prepare() -> None:
+    """Makes the streams take any text."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:  # print() would take stdout for it
+        sys.stderr = io.TextIOWrapper(io.FileIO(os.open(os.devnull, os.O_WRONLY), "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names of any alphabet, terminals of one
+
+
+def flush() -> None:
+    """Everything that was printed is to be written. An OSError where it cannot be."""
+    sys.stdout.flush()
+
+
+def quiet(stream: Any) -> None:
+    """So that the interpreter's last flush of this stream finds no closed pipe and no full disk."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        pass
