@@ -15,24 +15,27 @@ their traces are of the same steps; --from names that step.
 The exit code is 2 when one of them could not record."""
 
 import argparse
+import contextlib
 import math
 import os
 import re
 import selectors
 import socket
 import struct
-import sys
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
+from cprof._untrusted import open_regular, read_text
 from cprof.tool import Problem, note, printable
+from cprof.tool.screen import put
 
 HELP = "record a window in a running program"
 LINE_MOST = 8192
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86400  # preload/trigger.c
 WAIT_MOST_S = 3600.0                        # at a time: select() takes no more than some weeks
 LOOK_S = 0.3                                # between two looks at where ranks are: longer than they let a client wait
-ANSWER_S = 5.0                              # for that
+ANSWER_S = 5.0                              # for that, and for a place in the queue of a process
+LINES_MOST = 10000                          # of one process's answer; a line for each trace
 MEETING_S = 1.0                             # until a request has reached all of them
 STEPS_MOST, STEP_MOST = 2**31 - 1, (2**63 - 1) // 2  # preload/trigger.c, preload/demands.h
 LISTENING = re.compile(r"@(cprof-\d+-\d+)$")  # preload/trigger.h has the protocol
@@ -68,8 +71,7 @@ def _address_of(pid: int) -> str:
     """The address at which a process listens: its pid namespace, and its pid there."""
     try:
         namespace = re.fullmatch(r"pid:\[(\d+)\]", os.readlink(f"/proc/{pid}/ns/pid"))
-        with open(f"/proc/{pid}/status") as file:
-            inner = re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M)
+        inner = re.search(r"^NSpid:.*?(\d+)$", read_text(f"/proc/{pid}/status"), re.M)
     except FileNotFoundError:
         raise Problem(f"process {pid}: there is none") from None
     except PermissionError:
@@ -77,27 +79,64 @@ def _address_of(pid: int) -> str:
     return f"cprof-{namespace[1] if namespace else 0}-{inner[1] if inner else pid}"
 
 
-def _connect(address: str, expected: Optional[int]) -> Optional[Peer]:
-    """The process at an address; None when nobody of this user is there."""
+def _is_ours(user: int, named: bool) -> bool:
+    """Whether the process of this user may be asked: one of our own or of root. Root may ask anybody's, but only where it names the process."""
+    if user != 0 and user == _unmapped_user():
+        return False
+    return user in (os.geteuid(), 0) or named and os.geteuid() == 0
+
+
+def _unmapped_user() -> Optional[int]:
+    """Whom every user looks like that has no number here; None where all users have one, outside of user namespaces."""
+    try:
+        everybody = re.fullmatch(r"\s*0\s+0\s+4294967295\s*", read_text("/proc/self/uid_map"))
+        return None if everybody else int(read_text("/proc/sys/kernel/overflowuid"))
+    except (OSError, ValueError):
+        return None
+
+
+def _connect(address: str, expected: Optional[int], wait: float) -> Optional[Peer]:
+    """The process at an address; None when nobody of this user is there. A BlockingIOError where its queue is full for so many seconds."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(5)
+        seconds = max(wait, 0.001)  # 0 would be for ever
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds), int(seconds % 1 * 1e6)))
         connection.connect("\0" + address)
         pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        connection.settimeout(ANSWER_S)
+        if _is_ours(user, expected is not None) and (expected is None or pid in (expected, 0)):
+            return Peer(pid or expected or 0, connection)
+    except BlockingIOError:
+        connection.close()
+        raise
     except OSError:
-        connection.close()
-        return None
-    if user not in (os.geteuid(), 0) and os.geteuid() != 0 or expected is not None and pid not in (expected, 0):
-        connection.close()
-        return None
-    return Peer(pid or expected or 0, connection)
+        pass
+    connection.close()
+    return None
+
+
+def _connected(targets: List[Target]) -> Dict[Target, Optional[Peer]]:
+    """Who is at each address; none for a stranger. Those whose queue is full, which other users may see to, are waited for afterwards, and left
+    out when it stays so."""
+    found: Dict[Target, Optional[Peer]] = {}
+    full = []
+    for target in targets:
+        try:
+            found[target] = _connect(*target, 0)
+        except BlockingIOError:
+            full.append(target)
+    end = time.monotonic() + ANSWER_S
+    for n, target in enumerate(full):
+        with contextlib.suppress(BlockingIOError):
+            found[target] = _connect(*target, (end - time.monotonic()) / (len(full) - n))
+    return found
 
 
 def listening() -> List[str]:
     """Addresses at which programs under cprof listen, of any user."""
     try:
-        with open("/proc/net/unix") as file:
-            found = (LISTENING.search(line.rstrip("\n")) for line in file)
+        with open_regular("/proc/net/unix") as file:
+            found = (LISTENING.search(line.decode("ascii", "replace").rstrip("\n")) for line in file)
             return sorted({match[1] for match in found if match})
     except OSError:
         return []
@@ -109,14 +148,17 @@ def _targets(args: argparse.Namespace) -> List[Target]:
     return named + [Target(address, None) for address in others if address not in {target.address for target in named}]
 
 
-def _peers(targets: List[Target], meeting: Dict[str, int]) -> Iterator[Peer]:
-    for address, pid in targets:
-        peer = _connect(address, pid)
-        if peer is not None:
-            yield peer._replace(first=meeting.get(address))
-        elif pid is not None:
-            raise Problem(f"process {pid}: does not listen (is it under CPROF_TRIGGER=socket, and awake? in a container with "
+def _peers(targets: List[Target], meeting: Dict[str, int]) -> List[Peer]:
+    connected = _connected(targets)
+    for target in targets:
+        if target not in connected and target.pid is None:
+            note(f"{target.address}: others keep its queue of requests full")
+        elif target not in connected:
+            raise Problem(f"process {target.pid}: others keep its queue of requests full (try again)")
+        elif target.pid is not None and connected[target] is None:
+            raise Problem(f"process {target.pid}: does not listen (is it under CPROF_TRIGGER=socket, and awake? in a container with "
                           "a network of its own, run this inside)")
+    return [peer._replace(first=meeting.get(target.address)) for target, peer in connected.items() if peer is not None]
 
 
 def _request(args: argparse.Namespace) -> str:
@@ -164,11 +206,7 @@ def _step_told(peer: Peer, until: float) -> Optional[Place]:
 
 def _look(targets: List[Target]) -> Dict[str, Place]:
     """Where the processes are that answer."""
-    peers = {}
-    for target in targets:
-        peer = _connect(*target)
-        if peer is not None:
-            peers[target.address] = peer
+    peers = {target.address: peer for target, peer in _connected(targets).items() if peer is not None}
     for peer in peers.values():
         try:
             peer.connection.sendall(b"status\n")
@@ -218,6 +256,7 @@ class _Answers:
     def __init__(self, peers: List[Peer]) -> None:
         self.failed = False
         self._rest: Dict[int, bytes] = {}
+        self._lines: Dict[int, int] = {}
         self._selector = selectors.DefaultSelector()
         for peer in peers:
             self._selector.register(peer.connection, selectors.EVENT_READ, peer)
@@ -248,15 +287,19 @@ class _Answers:
             return
         *lines, rest = (self._rest.get(peer.pid, b"") + data).split(b"\n")
         self._rest[peer.pid] = rest[:LINE_MOST]
+        self._lines[peer.pid] = self._lines.get(peer.pid, 0) + len(lines)
+        if self._lines[peer.pid] > LINES_MOST:
+            self._selector.unregister(peer.connection)
+            peer.connection.close()
+            self._fail(peer, f"answers with more than {LINES_MOST:,} lines")
+            return
         for line in lines:
             self._line(peer, line.decode(errors="replace"))
 
     def _line(self, peer: Peer, line: str) -> None:
         word, _, text = line.partition(" ")
-        if word == "trace":
-            print(text, flush=True)
-        elif word == "status":
-            print(printable(text), flush=True)
+        if word in ("trace", "status"):
+            put(printable(text))
         elif word in ("open", "opens"):
             note(f"process {peer.pid}: {_opening(word, text, peer.first)}")
         elif word == "error":
@@ -289,7 +332,7 @@ def run(args: argparse.Namespace) -> int:
     if args.timeout is not None and not args.timeout >= 0:
         raise Problem(f"--timeout={args.timeout:g}: must be 0 or more")
     targets = _targets(args)
-    peers = list(_peers(targets, _meeting(args, targets)))
+    peers = _peers(targets, _meeting(args, targets))
     if not peers:
         raise Problem("no process of this user listens (is the program under CPROF_TRIGGER=socket, and awake?)")
     answers = _Answers(peers)
@@ -302,5 +345,4 @@ def run(args: argparse.Namespace) -> int:
             answers.failed = True
         answers._rest[peer.pid] = b""
     answers.read(args.timeout)
-    sys.stdout.flush()
     return 2 if answers.failed else 0
