@@ -6,11 +6,12 @@
 - calls that would end the host, write to its stdout, read its environment behind the settings' back, ask another library's dlsym(), or walk
   over the loader's list behind a fork's
 - calls in the file of the thread with a descriptor table of its own: system calls only, no function of a library
+- in the command: text printed behind screen.py's back, files opened behind _untrusted.py's
 - files of at most 800 lines, functions of at most 90
 - a comment at each header prototype and each _Atomic field
 - SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
 
-A line is let through by a comment on it or just above it: /* lint: allow */.
+A line is let through by a comment on it or just above it: /* lint: allow */, in Python # lint: allow.
 """
 
 import os
@@ -18,6 +19,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
@@ -32,6 +34,9 @@ TIMED = re.compile(r"\b(pthread_\w+_timed\w+|sem_timedwait)\s*\(")
 # What runs in a descriptor table of its own (writer/io_server.h), and all that it may call.
 SERVER = "writer/io_server.c"
 SERVER_CALLS = {"raw_syscall", "futex_wait", "futex_wake", "atomic_load", "atomic_store", "give_turn", "io_serve"}
+PRINTS = re.compile(r"(?<![\w.])print\s*\(|\bsys\.(__)?std(out|err)(__)?\.(write|writelines|buffer)|file=sys\.")
+OPENS = re.compile(r"(?<![\w.])open\s*\(|\b(os|io|gzip|codecs)\.open\s*\(|\.read_(text|bytes)\s*\(")
+COMMAND = "scripts/python/cprof/tool/"
 # Written in two parts, so that this file does not find itself.
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PACKAGE_HOST = re.compile(r"https?://[^\s/]*(pypi|pythonhosted|pytorch|debian|ubuntu|npmjs|anaconda|nvidia)\.(org|com)")
@@ -65,7 +70,7 @@ def without_comments(text, strings=False):
 def allowed(lines, number):
     """Whether line `number` (from 1), or a comment line above it, says `lint: allow`."""
     above = lines[number - 2] if number > 1 else ""
-    return "lint: allow" in lines[number - 1] or "lint: allow" in above and above.lstrip().startswith(("/*", "//", "*"))
+    return "lint: allow" in lines[number - 1] or "lint: allow" in above and above.lstrip().startswith(("/*", "//", "*", "#"))
 
 
 def check_layers(path, lines, code):
@@ -106,6 +111,29 @@ def check_server(path, bare_lines):
         for name in re.findall(r"\b(\w+)\s*\(", line):
             if name not in SERVER_CALLS | {"if", "for", "while", "switch", "return", "sizeof"} and not line.startswith("#"):
                 problem(path, number, f"{name}() on the thread whose descriptor table is its own")
+
+
+def without_strings(text):
+    """The lines of Python text, its strings and comments blanked."""
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(iter(lines).__next__):
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
+            (first, begin), (last, end) = token.start, token.end
+            for number in range(first, last + 1):
+                line = lines[number - 1]
+                start, stop = begin if number == first else 0, end if number == last else len(line)
+                lines[number - 1] = line[:start] + " " * (stop - start) + line[stop:]
+    return lines
+
+
+def check_command(path, text, lines):
+    """What files and processes say passes one place on its way in, and one on its way out."""
+    name = path[len(COMMAND):]
+    for number, line in enumerate(without_strings(text), 1):
+        if PRINTS.search(line) and name not in ("screen.py", "progress.py") and not allowed(lines, number):
+            problem(path, number, "prints without screen.py, which keeps control characters from terminals")
+        if OPENS.search(line) and name not in ("output.py", "screen.py") and not allowed(lines, number):
+            problem(path, number, "opens a file without _untrusted.py (or output.py), which refuses pipes and devices")
 
 
 def check_sizes(path, lines):
@@ -217,6 +245,8 @@ def main():
         if suffix in TEXT_SUFFIXES or path in ("Makefile", ".ci/run", "scripts/cprof"):
             check_head(path, lines)
             check_sizes(path, lines)
+        if path.startswith(COMMAND):
+            check_command(path, text, lines)
         if path.split("/")[0] in LAYERS and suffix in (".c", ".h", ".def"):
             check_layers(path, lines, without_comments(text))
             bare_lines = without_comments(text, strings=True).splitlines()
