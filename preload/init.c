@@ -50,7 +50,8 @@
 #include "writer/writer.h"
 
 #define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */
-#define HOLD_BYTES       (64u << 20)
+#define HELD_BYTES       64000000u
+#define HOLD_BYTES       (4u << 20)
 #define GPU_START_MS     500  /* most that a thread waits for another to start the GPU side */
 #define WAKE_WAIT_MS     1000 /* most that a step waits for another thread to wake cprof up */
 #define SAVE_MORE_MS     1000 /* after CPROF_DRAIN_DEADLINE_MS another thread may end the process */
@@ -249,6 +250,7 @@ static bool start_writer(const struct config *config)
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
         .top_bytes = (uint64_t)config->top_mb << 20,
+        .held_bytes = HELD_BYTES,
         .hold_bytes = HOLD_BYTES,
         .exit_deadline_ms = config->drain_deadline_ms,
         .run_started_ns = names_start_ns(),

@@ -36,7 +36,7 @@ static bool put(unsigned n, size_t text_len, uint8_t flags, size_t shapes)
     r->start = r->id = n;
     r->flags = flags;
     struct record_owner owner = {logs[n % 3], n + 7, n % 3 + 100};
-    bool kept = hold_put(&hold, &owner, r, true);
+    bool kept = hold_put(&hold, &owner, r);
     free(r);
     free(data);
     free(text);
@@ -84,25 +84,14 @@ START_TEST(larger_than_a_chunk)
 }
 END_TEST
 
-static void check_bare(const struct record_owner *owner, const struct record *r, void *arg)
-{
-    (void)owner;
-    bool shapes = *(bool *)arg;
-    ck_assert_uint_eq(r->data_kind, shapes ? DATA_ARGS : DATA_NONE);
-    ck_assert_uint_eq(r->data_len, shapes ? 4 : 0);
-    ck_assert_uint_eq(r->slots, 2);
-    ck_assert(memcmp(r + 1, shapes ? "nameargs" : "name", shapes ? 8 : 4) == 0);
-}
-
 static void check_extras(const struct record_owner *owner, const struct record *r, void *unused)
 {
     (void)owner, (void)unused;
-    ck_assert_uint_eq(r->data_len, 0);
+    ck_assert_uint_eq(r->data_len, 16);
     ck_assert_uint_eq(record_extra(r, EXTRA_STACK, 0), 5);
     ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 6);
 }
 
-/* They stand behind the shapes that are left out. */
 START_TEST(extras_are_kept)
 {
     static const struct record_owner owner;
@@ -110,31 +99,13 @@ START_TEST(extras_are_kept)
         struct record r;
         char shapes[16];
         uint64_t extras[2];
+        char rest[32]; /* of its last slot */
     } copy = {.r = {.kind = REC_SPAN, .data_kind = DATA_SHAPES, .data_len = 16, .slots = 2},
               .extras = {5, 6}};
     copy.r.extras = 1u << EXTRA_STACK | 1u << EXTRA_FLOPS;
     hold_begin(&hold, 1, 1 << 20);
-    ck_assert(hold_put(&hold, &owner, &copy.r, true));
+    ck_assert(hold_put(&hold, &owner, &copy.r));
     hold_each(&hold, check_extras, NULL);
-}
-END_TEST
-
-START_TEST(only_shapes_are_left_out)
-{
-    static const struct record_owner owner;
-    char shapes[1000] = "";
-    struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "name", DATA_SHAPES, shapes, sizeof shapes);
-    ck_assert(hold_put(&hold, &owner, r, true));
-    free(r);
-    ck_assert_uint_lt(hold.bytes, 300);
-    bool args = false;
-    hold_each(&hold, check_bare, &args);
-    hold_begin(&hold, 0, 1000);
-    r = record_new(REC_INSTANT, CAT_CPU_OP, "name", DATA_ARGS, "args", 4);
-    ck_assert(hold_put(&hold, &owner, r, true));
-    free(r);
-    args = true;
-    hold_each(&hold, check_bare, &args);
 }
 END_TEST
 
@@ -146,13 +117,13 @@ START_TEST(the_limit_holds)
         n++;
     ck_assert_uint_gt(n, 100000 / 200);
     ck_assert_uint_le(hold.bytes, 100000);
-    ck_assert(!put(n, 40, REC_MARKER, 0));
+    ck_assert(!put(n, 40, REC_SKIPPED, 0));
     ck_assert_uint_eq(hold.refused, 2);
-    ck_assert_uint_eq(hold.refused_markers, 1);
+    ck_assert_uint_eq(hold.refused_skipped, 1);
     hold_each(&hold, check_each, &seen);
     ck_assert_uint_eq(seen, n);
     hold_begin(&hold, 2, 100000); /* starts anew */
-    ck_assert_uint_eq(hold.refused + hold.refused_markers + hold.bytes, 0);
+    ck_assert_uint_eq(hold.refused + hold.refused_skipped + hold.bytes, 0);
     ck_assert(put(0, 40, 0, 0));
 }
 END_TEST
@@ -195,7 +166,6 @@ Suite *suite_hold(void)
     tcase_set_timeout(all, 30);
     tcase_add_test(all, comes_back_in_order);
     tcase_add_test(all, larger_than_a_chunk);
-    tcase_add_test(all, only_shapes_are_left_out);
     tcase_add_test(all, extras_are_kept);
     tcase_add_test(all, the_limit_holds);
     tcase_add_test(all, no_memory_is_refused);

@@ -308,28 +308,70 @@ START_TEST(the_first_mark_throws_step_0_away)
 }
 END_TEST
 
+/* What comes before the first mark is on disk after a second, under a name of its own. */
+START_TEST(step_0_is_on_disk_after_a_second)
+{
+    char path[PATH_MAX];
+    session_start(ACTION_SKIP, true);
+    session_span("early");
+    session_sleep(50);
+    ck_assert_uint_eq(session_files(""), 0);
+    session_await(".part", 1);
+    snprintf(path, sizeof path, "%s/prestep.%d.part", session_folder, (int)getpid());
+    struct trace t = trace_read(path);
+    ck_assert_uint_eq(trace_named(&t, 'X', "early"), 1);
+    ck_assert_ptr_nonnull(strstr(t.text, "\"marked\": false"));
+    ck_assert_ptr_nonnull(strstr(t.text, "\"complete\": false"));
+    trace_free(&t);
+    if (_i == 0) {
+        session_step(ACTION_SKIP);
+        session_await(".part", 0); /* the first mark takes it away */
+        session_end();
+        ck_assert_uint_eq(session_files(""), 0);
+        return;
+    }
+    session_span("late");
+    session_end();
+    ck_assert_uint_eq(session_files(""), 1);
+    t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "early") + trace_named(&t, 'X', "late"), 2);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* The file has a limit, at which its oldest half goes. Rows keep their names. */
 START_TEST(step_0_is_kept_up_to_a_limit)
 {
-    session_options.hold_bytes = 100000;
+    enum { MOST = 400000, MADE = 20000 };
+    char path[PATH_MAX];
+    struct stat st;
+    session_options.held_bytes = MOST;
     session_start(ACTION_SKIP, true);
-    unsigned made = 0;
-    while (gate_open(GATE_SPANS) && made < 1000000) {
-        session_span("kept");
-        made++;
-        if (made % 100 == 0)
+    snprintf(path, sizeof path, "%s/prestep.%d.part", session_folder, (int)getpid());
+    off_t largest = 0;
+    for (unsigned made = 0; made < MADE; made++) {
+        session_span(made == 0 ? "first" : made == MADE - 1 ? "last" : "kept");
+        if (made % 100 == 0) {
             session_sleep(1);
+            largest = stat(path, &st) == 0 && st.st_size > largest ? st.st_size : largest;
+        }
     }
-    ck_assert_uint_lt(made, 1000000); /* the cprof thread closed the gate */
     session_end();
+    ck_assert_int_gt(largest, MOST / 2);
+    ck_assert_int_le(largest, MOST + 10000); /* its trailer */
     struct trace t = session_trace(0);
-    unsigned kept = trace_named(&t, 'X', "kept");
-    ck_assert_uint_gt(kept, 300);
-    ck_assert_uint_lt(kept, made);
-    trace_check_lost(&t, "before_first_step_full", made - kept);
+    unsigned kept = trace_named(&t, 'X', "kept") + 1;
+    ck_assert_uint_gt(kept, 500);
+    ck_assert_uint_eq(trace_named(&t, 'X', "first"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "last"), 1);
+    ck_assert_uint_ge(trace_named(&t, 'M', "thread_name"), 1);
+    trace_check_lost(&t, "before_first_step_full", MADE - kept);
+    trace_check_lost(&t, "total", MADE - kept);
     ck_assert_ptr_nonnull(strstr(t.text, "more came before the first step mark than is kept"));
-    ck_assert_uint_eq(capture_lines(capture_stderr(), "and the rest was not recorded; CPROF_"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "and what came before was dropped; CPROF_"),
+                      1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "holds the whole run"), 0);
-    ck_assert_uint_eq(capture_lines(capture_stderr(), " events, at least "), 1);
     trace_free(&t);
 }
 END_TEST
@@ -522,6 +564,7 @@ Suite *suite_writer(void)
     tcase_add_test(files, a_saved_trace_is_told);
     tcase_add_loop_test(files, step_0_is_the_trace_of_a_program_without_marks, 0, 2);
     tcase_add_loop_test(files, the_first_mark_throws_step_0_away, 0, 2);
+    tcase_add_loop_test(files, step_0_is_on_disk_after_a_second, 0, 2);
     tcase_add_test(files, step_0_is_kept_up_to_a_limit);
     tcase_add_test(files, what_is_kept_keeps_its_thread);
     tcase_add_test(files, a_thread_that_ends_in_warmup_keeps_its_name_until_then);

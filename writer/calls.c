@@ -180,6 +180,13 @@ void calls_each(void (*each)(struct call *, void *), void *arg)
             each(&table[i], arg);
 }
 
+void calls_forget(uint64_t window)
+{
+    for (uint64_t i = 0; i < n_calls; i++)
+        if (table[i].state == CALL_WRITTEN && table[i].window == window)
+            table[i].state = CALL_OUTSIDE;
+}
+
 uint64_t calls_held(void)
 {
     return held;

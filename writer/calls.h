@@ -65,6 +65,9 @@ void calls_release(struct call *c, void (*each)(struct call *, const struct gpu_
 /* Throws the kept records away. Returns how many there were. */
 uint64_t calls_drop(struct call *c);
 
+/* Nobody wants the window with this serial: its calls count as made outside. */
+void calls_forget(uint64_t window);
+
 /* Calls each() for every call that is not free. */
 void calls_each(void (*each)(struct call *, void *), void *arg);
 

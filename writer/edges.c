@@ -92,9 +92,6 @@ void edges_wait(uint32_t word, int64_t ms)
 
 void writer_set_gate(uint32_t bits)
 {
-    static uint32_t times; /* set open: makes each time another value, for hold_is_full() */
-    if (bits)
-        bits |= ++times << GATE_BITS;
     if (!edges_paused())
         atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
     if (edges_paused()) /* meanwhile */
@@ -164,7 +161,6 @@ void writer_edge(const struct step_edge *edge)
     }
     posted->by = thread_log_self;
     posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
-    posted->gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
     bool was = posted->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
     if (posted->ended != ACTION_ACTIVE || !is || in_a_step)
         window_losses(&posted->losses); /* a window may begin or end here */

@@ -87,8 +87,6 @@ static void take(const struct gpu_record *r, void *arg)
         g->caught_up = clock_ticks();
         g->catch_up();
     }
-    if (g->keep(r))
-        return;
     join_take(&g->in, r);
     g->in.relieve();
 }

@@ -6,19 +6,17 @@
 
 #include "writer/join.h"
 
-/* How the passes let their windows and their hold be reached. */
+/* How the passes let their windows be reached. */
 struct gpu_side {
     const struct gpu_source *source; /* NULL: nothing here does anything */
     struct join_windows in;
-    /* Takes a record instead of the windows; false: it is for them. */
-    bool (*keep)(const struct gpu_record *r);
     /* Takes the edges that were posted meanwhile: which window a record is of must be known. */
     void (*catch_up)(void);
     uint64_t caught_up; /* ticks: edges of before have been taken */
     /* Adds what went wrong with records to the right window. */
     void (*blame)(enum loss cause, uint64_t n);
     enum action action;   /* of the step that is being run */
-    bool holding;         /* that step's records are kept aside */
+    bool holding;         /* that step is recorded whatever its action: it may become the trace */
     uint64_t calls_since; /* of this pass */
     uint64_t looked;      /* ticks: when it was asked for */
     uint64_t came;        /* ticks: when records last came, of whatever window */
@@ -30,7 +28,8 @@ struct gpu_side {
     bool in_use;
 };
 
-/* The step that begins has this action; hold: its records are kept aside. */
+/* The step that begins has this action; hold: it is recorded all the same, because it may become
+ * the trace. */
 void gpu_side_step(struct gpu_side *g, enum action action, bool hold);
 
 /* After the rings were looked at, before they are drained. draining: a closed window waits. */

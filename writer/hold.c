@@ -47,50 +47,22 @@ static struct hold_chunk *chunk_for(struct hold *h, uint64_t size)
     return chunk;
 }
 
-bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r, bool bare)
+bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r)
 {
-    bool strip = bare && r->data_kind == DATA_SHAPES;
-    uint32_t data_len = strip ? 0 : r->data_len;
-    uint64_t slots = record_slots(r->name, data_len, r->extras);
-    struct hold_entry entry = {*owner, slots * RECORD_SLOT};
+    struct hold_entry entry = {*owner, (uint64_t)r->slots * RECORD_SLOT};
     uint64_t size = sizeof entry + entry.size;
     struct hold_chunk *chunk = h->bytes + size > h->limit ? NULL : chunk_for(h, size);
     if (!chunk) {
         h->refused++;
-        h->refused_markers += (r->flags & REC_MARKER) != 0;
         h->refused_skipped += (r->flags & REC_SKIPPED) != 0;
         return false;
     }
     char *to = chunk->bytes + chunk->used;
     memcpy(to, &entry, sizeof entry);
-    struct record *copy = (struct record *)(to + sizeof entry);
-    size_t text_len = name_bytes(r->name);
-    memcpy(copy, r, sizeof *r + text_len + data_len);
-    memcpy((char *)(copy + 1) + text_len + data_len, record_data(r) + r->data_len,
-           8 * (size_t)extras_count(r->extras));
-    copy->slots = (uint32_t)slots & 0xffffffu;
-    copy->data_len = data_len;
-    if (strip)
-        copy->data_kind = DATA_NONE;
+    memcpy(to + sizeof entry, r, entry.size);
     chunk->used += size;
     h->bytes += size;
     return true;
-}
-
-bool hold_put_gpu(struct hold *h, const struct gpu_record *from_gpu)
-{
-    struct {
-        struct record r;
-        struct gpu_record data;
-    } copy = {.r = {.kind = REC_GPU,
-                    .data_kind = DATA_GPU,
-                    .start = from_gpu->start,
-                    .end = from_gpu->end,
-                    .slots = (uint32_t)record_slots(0, sizeof *from_gpu, 0) & 0xffffffu,
-                    .data_len = sizeof *from_gpu},
-              .data = *from_gpu};
-    static const struct record_owner nobody;
-    return hold_put(h, &nobody, &copy.r, false);
 }
 
 void hold_each(const struct hold *h,
@@ -109,7 +81,7 @@ void hold_each(const struct hold *h,
 static void keep_if_skipped(const struct record_owner *owner, const struct record *r, void *kept)
 {
     if (r->flags & REC_SKIPPED)
-        hold_put(kept, owner, r, false);
+        hold_put(kept, owner, r);
 }
 
 void hold_keep_skipped(struct hold *h)
@@ -118,7 +90,7 @@ void hold_keep_skipped(struct hold *h)
     struct hold kept = {.from = h->from, .limit = h->limit, .on = true};
     hold_each(h, keep_if_skipped, &kept);
     hold_drop(h);
-    kept.refused = kept.refused_markers = kept.refused_skipped += refused;
+    kept.refused = kept.refused_skipped += refused;
     *h = kept;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records kept aside, raw, until it is known whether a file wants them: step 0 of a program that may never mark a step, and the
- * markers of warmup steps. cprof thread. */
+/* Records kept aside, raw, until it is known whether a file wants them: the markers of warmup steps
+ * and of steps to skip. cprof thread. */
 #ifndef WRITER_HOLD_H
 #define WRITER_HOLD_H
 
-#include "writer/gpu_record.h"
 #include "writer/record.h"
 #include "writer/thread_log.h"
 
@@ -14,8 +13,8 @@ struct hold {
     uint64_t from;  /* ticks: takes records that start at or after this */
     uint64_t limit; /* most bytes of records */
     uint64_t bytes; /* bytes of records held */
-    /* records for which there was no room; those of them that are markers, and markers that ask for steps to skip */
-    uint64_t refused, refused_markers, refused_skipped;
+    /* records for which there was no room; those of them that ask for steps to skip */
+    uint64_t refused, refused_skipped;
     struct hold_chunk *first, *last;
     bool on;
 };
@@ -23,11 +22,8 @@ struct hold {
 /* Begins to hold what starts at `from` or later, at most `limit` bytes. */
 void hold_begin(struct hold *h, uint64_t from, uint64_t limit);
 
-/* Keeps a copy; false when the limit is reached or memory is short (counted). Shapes are left out when `bare`. */
-bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r, bool bare);
-
-/* The same for a record of CUPTI's: as data of a REC_GPU that is nobody's. */
-bool hold_put_gpu(struct hold *h, const struct gpu_record *r);
+/* Keeps a copy; false when the limit is reached or memory is short (counted). */
+bool hold_put(struct hold *h, const struct record_owner *owner, const struct record *r);
 
 /* Calls each() for every record held, in the order in which they came. */
 void hold_each(const struct hold *h,

@@ -200,7 +200,7 @@ static void remove_first(void)
 static struct window *window_for(struct window *windows, const struct import *i)
 {
     struct window *w = windows;
-    while (w && (w->unwanted || w->end <= i->ticks))
+    while (w && (w->unwanted || w->held || w->end <= i->ticks))
         w = w->next;
     return w;
 }

@@ -530,17 +530,6 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
     }
 }
 
-void join_forget(const struct gpu_record *r)
-{
-    struct call *c = r->kind == GPU_CALL ? calls_get(calls_extend(r->correlation), true) : NULL;
-    if (!c || c->state >= CALL_WRITTEN)
-        return;
-    calls_drop(c);
-    c->state = CALL_OUTSIDE;
-    c->effect = r->flags & GPU_FAILED ? EFFECT_NONE : r->call.effect;
-    c->done = expects_nothing(c);
-}
-
 /* A hooked call for which CUPTI has no record: its row has no correlation. */
 static void write_hook(const struct join_windows *in, struct window *w, struct timeline *t,
                        struct note *hook)
@@ -608,11 +597,6 @@ void join_node(const struct record_owner *owner, const struct record *r)
         nodes_count(&maker, &about);
     }
     nodes_add(r->node.id, r->node.original, &maker);
-}
-
-void join_replay(bool on)
-{
-    timeline_replay(on);
 }
 
 void join_pass(const struct join_windows *in, bool fresh)
@@ -751,6 +735,25 @@ void join_settle(const struct join_windows *in, struct window *w)
     w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
     w->lost.n[LOSS_NAMES] += names_refused();
     w->lost.n[LOSS_MEMORY_TABLE] += w->gpu.memory.refused;
+}
+
+/* Another window may have the markers of the same time: what is the window's is told by its time.
+ * */
+static void forget_hooks(struct window *w)
+{
+    for (struct timeline *t = timeline_first(); t; t = t->next) {
+        struct note *n;
+        for (uint64_t at = 0; t->calls_waiting && (n = timeline_note(t, &at)); at++)
+            if (n->state == NOTE_CALL && n->start >= w->start && n->start < w->end)
+                hook_is_written(w, t, n);
+    }
+}
+
+void join_forget(struct window *w)
+{
+    calls_forget(w->serial);
+    forget_hooks(w);
+    ranges_take(w->serial, NULL, NULL);
 }
 
 void join_finished(uint64_t end)

@@ -24,9 +24,6 @@ struct join_windows {
 /* Takes a record. */
 void join_take(const struct join_windows *in, const struct gpu_record *r);
 
-/* A call record of a time that no window wants after all: what follows from it is nobody's loss. */
-void join_forget(const struct gpu_record *r);
-
 /* Takes a span that has ended: the memory of its thread. True when it is a hooked call that waits for CUPTI's record of it, whose row
  * is not to be written now. reported: CUPTI records calls at that time. */
 bool join_span(const struct join_windows *in, struct window *w, const struct record_owner *owner,
@@ -34,10 +31,6 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
 
 /* Takes a REC_NODE. */
 void join_node(const struct record_owner *owner, const struct record *r);
-
-/* What was held is being replayed, in the order in which it came: calls whose hooked call has not been replayed yet wait for
- * join_pass(). */
-void join_replay(bool on);
 
 /* The end of a pass: asks again for what could not be told before. fresh: records came in it, so that what waited for a record of an
  * earlier buffer has waited long enough. */
@@ -52,6 +45,9 @@ uint64_t join_missing(const struct window *w);
 
 /* Hooked calls of all windows that wait for CUPTI's record of them. */
 uint64_t join_waiting(void);
+
+/* Nobody wants the window: what still comes of its calls is no loss, and is not waited for. */
+void join_forget(struct window *w);
 
 /* The window is about to be finished: what still waits is written as it is and counted. */
 void join_settle(const struct join_windows *in, struct window *w);

@@ -458,7 +458,6 @@ void json_record(struct buf *b, const struct record *r, struct text name,
         break;
     case REC_OUT_OF_MEMORY: /* window_memory.c: with who holds the memory */
     case REC_NODE:
-    case REC_GPU:
     case REC_PAD:
         break;
     }

@@ -314,6 +314,20 @@ static bool process_named(const struct lanes *l, uint32_t pid)
     return false;
 }
 
+void lanes_rename(struct lanes *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    l->n_pids = 0;
+    for (uint32_t i = 0; i < l->capacity; i++) {
+        struct group *g = l->table[i];
+        for (uint32_t k = 0; g != NULL && k < g->n; k++) {
+            g->lanes[k].named = false;
+        }
+    }
+}
+
 bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner)
 {
     return process_named(l, pid_of(kind, owner));

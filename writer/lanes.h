@@ -32,6 +32,9 @@ void lanes_free(struct lanes *l);
 /* Memory that their intervals take, in bytes. l may be NULL. */
 uint64_t lanes_bytes(const struct lanes *l);
 
+/* Rows and processes get their M events again when they are next used. NULL is allowed. */
+void lanes_rename(struct lanes *l);
+
 /* True when the process of such a row has been named: lanes_place() does not look at `process` then. */
 bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner);
 

@@ -257,6 +257,16 @@ bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t
     return length > 0 && (size_t)length < size && strlen(last_component(out)) <= PATH_NAME_MAX;
 }
 
+bool path_prestep_name(const char *path, pid_t pid, int n, char *out, size_t size)
+{
+    int folder = (int)(last_component(path) - path);
+    char number[16] = "";
+    if (n > 1)
+        snprintf(number, sizeof number, "-%d", n);
+    int length = snprintf(out, size, "%.*sprestep.%d%s.part", folder, path, (int)pid, number);
+    return length > 0 && (size_t)length < size;
+}
+
 size_t path_describe(const struct path_error *error, const char *const *names, size_t count,
                      char *out, size_t size)
 {

@@ -84,6 +84,13 @@ const char *path_ending(const char *path);
 bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t size);
 
 /*
+ * The name of the file that holds what comes before the first step mark into out[0..size):
+ * "prestep.<pid>.part" in the folder of the trace `path`, for n > 1 "prestep.<pid>-<n>.part". False
+ * when it does not fit.
+ */
+bool path_prestep_name(const char *path, pid_t pid, int n, char *out, size_t size);
+
+/*
  * The error in words into out (terminated, cut at size), naming the allowed variables, for example
  * "unknown variable {nope}; allowed: {rank} {batch}". Returns the length written.
  */

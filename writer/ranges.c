@@ -162,7 +162,8 @@ void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void
     }
     for (uint32_t at = 1; at <= n_extents; at++) {
         if (extents[at].window == window) {
-            each(&extents[at].what, arg);
+            if (each)
+                each(&extents[at].what, arg);
             continue;
         }
         struct range *r = range_at(extents[at].range);

@@ -25,7 +25,7 @@ uint32_t ranges_of(struct timeline *t, struct note *note);
 void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t stream,
                    uint64_t start, uint64_t end);
 
-/* Calls each() for what the window's launches did, and forgets it. */
+/* Calls each(), unless it is NULL, for what the window's launches did, and forgets it. */
 void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void *), void *arg);
 
 /* Extents for which there was no room, since last asked. */

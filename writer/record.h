@@ -32,11 +32,10 @@ enum record_kind {
     REC_OUT_OF_MEMORY, /* as REC_MEMORY: an allocation of so many bytes that failed; of the driver: the text names the call */
     REC_NODE, /* node: a node of a CUDA graph came into being; the text names the span that made it, `parent` is its id */
     REC_ASYNC, /* name, start, end, async: a range that does not nest with the row of its thread; both ends in one, as REC_SPAN */
-    REC_GPU, /* a struct gpu_record as data: from CUPTI, never in a ring; held with the records of step 0 */
 };
 
 /* What the `data` bytes behind the text are. */
-enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_GPU, DATA_NODE };
+enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_NODE };
 
 enum record_flags {
     /* the span was still open when its window was written; end = the window's end */

@@ -15,13 +15,14 @@ static bool disk_low(const char *path)
     return true;
 }
 
-/* Asked before a window makes its file. */
+/* Asked before a window makes its file. What comes before the first step mark is in nobody's way
+ * until it is the trace. */
 static bool may_make_file(const struct window *w, const struct writer_options *options)
 {
     char path[PATH_MAX];
     struct train_time time = {.batch = w->first_step};
-    return !earlier_run_in_the_way(options) && options->trace_path(&time, path, sizeof path) &&
-           !disk_low(path);
+    return (w->held || !earlier_run_in_the_way(options)) &&
+           options->trace_path(&time, path, sizeof path) && !disk_low(path);
 }
 
 void saving_drop(struct window *w)
@@ -84,10 +85,10 @@ static void say_unmarked(const struct window *w, const struct writer_options *op
     static const char how[] = "cprof_step(), an optimizer, or "
                               "CPROF_STEP=dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME";
     if (w->lost.n[LOSS_HOLD_FULL])
-        log_warn("no step was marked: the trace holds the run's beginning, %zu MB of records, and "
-                 "the rest was not recorded; CPROF_SCHEDULE_SCOPE=none records all of a run, and "
-                 "%s mark steps",
-                 (size_t)(options->hold_bytes >> 20), how);
+        log_warn("no step was marked: the trace holds the run's end, up to %llu MB, and what came "
+                 "before was dropped; CPROF_SCHEDULE_SCOPE=none records all of a run, and %s mark "
+                 "steps",
+                 (unsigned long long)options->held_bytes / 1000000, how);
     else
         log_info("no step was marked: the trace holds the whole run (%s mark steps)", how);
 }
@@ -97,6 +98,11 @@ bool saving_finish(struct window *w, const struct window_shared *shared)
     char path[PATH_MAX] = "";
     if (!w->sink && !may_make_file(w, shared->options))
         return false;
+    bool in_the_way = w->markless && w->sink && earlier_run_in_the_way(shared->options);
+    if (in_the_way) {
+        window_discard(w);
+        return false;
+    }
     int error = window_finish(w, shared, path);
     if (error) {
         say_failed(w, path, error);

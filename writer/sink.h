@@ -28,6 +28,10 @@ struct sink {
      * EEXIST is returned when the name is taken otherwise, ENOENT when there was no flush yet. 0 or errno; after an error it
      * may be called again with another name. */
     int (*finish)(struct sink *, const char *final_path, bool replace);
+    /* Removes the first `bytes` of the body, as flushes left them, with a copy of the rest that
+     * takes the file's place in one moment. The file is whole at any time. 0 or errno; after an
+     * error it is as before. */
+    int (*drop)(struct sink *, uint64_t bytes);
     /* Removes the unfinished file (a window that turned out not to be wanted). */
     void (*discard)(struct sink *);
     /* Frees the sink. The file stays as it is. NULL is allowed for the sink itself via sink_free(). */

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,8 @@
 
 /* O_NONBLOCK, O_NOCTTY: whatever has been put in the file's place, open() neither waits nor takes a terminal. */
 #define OPEN_FLAGS (O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+#define COPY_BYTES ((size_t)1 << 20) /* at a time, where a part of the file moves */
 
 struct file_sink {
     struct sink sink; /* first, so that a struct sink * is one of these */
@@ -487,6 +490,91 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
     return error;
 }
 
+/* Copies the body from byte `at` of the part on into the new file `to`, behind its head. 0 or
+ * errno. */
+static int copy_rest(const struct file_sink *s, int from, int to, uint64_t at)
+{
+    char *bytes = malloc(COPY_BYTES);
+    int error = bytes == NULL ? ENOMEM : 0;
+    uint64_t end = s->head.len + s->sink.body_size;
+    for (uint64_t new_at = s->head.len; error == 0 && at < end;) {
+        size_t most = end - at < COPY_BYTES ? end - at : COPY_BYTES;
+        ssize_t n = io_pread(from, bytes, most, (off_t)at);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        struct pair some = {{{bytes, n > 0 ? (size_t)n : 0}, {NULL, 0}}};
+        error = n < 0 ? errno : n == 0 ? ESTALE : write_range(s, to, &some, 0, (size_t)n, new_at);
+        at += n > 0 ? (uint64_t)n : 0;
+        new_at += n > 0 ? (uint64_t)n : 0;
+    }
+    free(bytes);
+    return error;
+}
+
+/* Makes the whole new file. 0 or errno. */
+static int copy_without(const struct file_sink *s, int from, int to, uint64_t drop)
+{
+    int error = write_buf(s, to, &s->head, 0);
+    if (error == 0) {
+        error = copy_rest(s, from, to, s->head.len + drop);
+    }
+    if (error == 0) {
+        error = write_buf(s, to, &s->trailer, s->head.len + s->sink.body_size - drop);
+    }
+    return error;
+}
+
+/* Puts a copy without the first `drop` bytes of the body in the part's place. 0 or errno. */
+static int replace_part(struct file_sink *s, uint64_t drop)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int n = snprintf(path, sizeof(path), "%s.new", s->path);
+    if (n < 0 || (size_t)n >= sizeof(path)) {
+        return ENAMETOOLONG;
+    }
+    int from = io_open(s->path, (OPEN_FLAGS & ~O_WRONLY) | O_RDWR, 0);
+    if (from < 0) {
+        return errno;
+    }
+    int error = check_part(s, from);
+    int to = error == 0 ? io_open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666) : -1;
+    if (error == 0 && (to < 0 || io_fstat(to, &st) != 0)) {
+        error = errno;
+    }
+    if (error == 0) {
+        error = copy_without(s, from, to, drop);
+    }
+    if (to >= 0 && s->ops->close(to) != 0 && error == 0 && errno != EINTR) {
+        error = errno;
+    }
+    s->ops->close(from);
+    if (error == 0 && s->ops->rename(path, s->path) != 0) {
+        error = errno;
+    }
+    if (error != 0 && to >= 0) {
+        unlink(path);
+    } else if (error == 0) {
+        s->sink.file = file_identity_of(&st);
+    }
+    return error;
+}
+
+static int file_drop(struct sink *sink, uint64_t bytes)
+{
+    struct file_sink *s = (struct file_sink *)sink;
+    if (s->over || !s->made || bytes > s->sink.body_size) {
+        return EBADF;
+    }
+    int error = replace_part(s, bytes);
+    if (error == 0) {
+        s->sink.body_size -= bytes;
+        s->sink.bytes_written = size_of(s);
+    }
+    return error;
+}
+
 static void file_discard(struct sink *sink)
 {
     struct file_sink *s = (struct file_sink *)sink;
@@ -545,6 +633,7 @@ struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, b
     }
     s->sink.flush = file_flush;
     s->sink.finish = file_finish;
+    s->sink.drop = file_drop;
     s->sink.discard = file_discard;
     s->sink.free = file_free;
     s->ops = ops;

@@ -17,7 +17,6 @@
 #define PLACE (sizeof(struct note) + sizeof(uint32_t))
 
 static struct timeline *first;
-static bool replaying;
 static uint64_t generation; /* of looking for the logs of threads */
 static struct timeline *by_tid[HASH];
 
@@ -289,17 +288,10 @@ struct note *timeline_counted(struct timeline *t, uint64_t id, struct note *open
     return NULL;
 }
 
-void timeline_replay(bool on)
-{
-    replaying = on;
-}
-
 bool timeline_knows(const struct timeline *t, uint64_t ticks)
 {
     if (t->ended && note_at(t, t->ended - 1)->start >= ticks)
         return true;
-    if (replaying)
-        return false;
     struct timeline *mutable = (struct timeline *)t;
     struct thread_log *log = log_of(mutable);
     if (!log)

@@ -88,9 +88,6 @@ struct note *timeline_add(struct timeline *t, const struct record *r);
 /* The note that the next timeline_add() will overwrite; NULL while there is room. Makes room, if it can, for a call that waits. */
 struct note *timeline_oldest(struct timeline *t);
 
-/* While on, what was held is being replayed: an empty ring does not mean that a thread's spans have been taken. */
-void timeline_replay(bool on);
-
 /* True when everything that the thread had ended before `ticks` has been taken, so that timeline_at() can be asked. */
 bool timeline_knows(const struct timeline *t, uint64_t ticks);
 

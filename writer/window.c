@@ -24,19 +24,21 @@
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known; cupti/devices.c gives 12 KB of these at most */
 #define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
-#define GZIP_LEVEL   1
-#define STEP_TID     4194305u /* above the kernel's largest pid: no thread has it */
-#define MODULE_TIDS  8388608u /* added to a thread's number: the row of its modules */
-#define GPU_PIDS     4096u    /* pids below are GPU ordinals to readers */
-#define NAMES_TRIED  100000
-#define FRAMES_FREE  (256u << 10) /* bytes of stackFrames that each flush may write */
-#define SCRATCH_KEPT (64u << 10)  /* bytes of a head or a trailer that stay allocated */
-#define PID_SHIFT    1000000u
+#define GZIP_LEVEL     1
+#define STEP_TID       4194305u /* above the kernel's largest pid: no thread has it */
+#define MODULE_TIDS    8388608u /* added to a thread's number: the row of its modules */
+#define GPU_PIDS       4096u    /* pids below are GPU ordinals to readers */
+#define NAMES_TRIED    100000
+#define FRAMES_FREE    (256u << 10) /* bytes of stackFrames that each flush may write */
+#define SCRATCH_KEPT   (64u << 10)  /* bytes of a head or a trailer that stay allocated */
+#define PID_SHIFT      1000000u
+#define HELD_TOP_BYTES (2u << 20) /* memory for the table of a window that may not be wanted */
 /* bytes of operators whose arrow waits for other threads' records; of more it is drawn as things are */
 #define BACKWARD_MOST (64u << 20)
 
 /* Of the file that is being flushed: only one is at a time, while many windows may be open. */
 static struct buf head, trailer;
+static uint64_t namings; /* given out as window.naming */
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -69,6 +71,7 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
         return NULL;
     }
     w->serial = serial;
+    w->naming = ++namings;
     w->from = w->warm_from = from;
     w->start = start;
     w->end = UINT64_MAX;
@@ -85,9 +88,9 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
 void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
                         uint64_t *named)
 {
-    if (*named == (w->serial << 32 | tid))
+    if (*named == (w->naming << 32 | tid))
         return;
-    *named = w->serial << 32 | tid;
+    *named = w->naming << 32 | tid;
     char path[64], comm[32] = "", name[64];
     snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
     size_t len = read_file(path, comm, sizeof comm);
@@ -111,7 +114,7 @@ static uint32_t row_of(const struct record *r, uint32_t tid)
 static void name_modules(struct window *w, const struct window_shared *shared,
                          const struct record_owner *owner)
 {
-    uint64_t now = w->serial << 32 | owner->tid;
+    uint64_t now = w->naming << 32 | owner->tid;
     if (owner->log->modules_named == now)
         return;
     owner->log->modules_named = now;
@@ -165,7 +168,7 @@ bool window_takes(const struct window *w, uint64_t start, uint8_t flags)
 
 bool window_room(struct window *w, const struct window_shared *shared)
 {
-    if (!w->full || shared->options->continuous)
+    if (!w->full || shared->options->continuous || w->held)
         return true; /* a continuous recording goes on in the next file */
     w->lost.n[LOSS_FILE_FULL]++;
     return false;
@@ -186,7 +189,8 @@ struct top *window_top(struct window *w, const struct window_shared *shared)
 {
     if (!w->top_tried) {
         w->top_tried = true;
-        w->top = top_make(shared->options->top_bytes);
+        uint64_t most = shared->options->top_bytes;
+        w->top = top_make(w->held && most > HELD_TOP_BYTES ? HELD_TOP_BYTES : most);
     }
     return w->top;
 }
@@ -541,7 +545,7 @@ static void put_new_names(struct window *w, const struct window_shared *shared, 
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
         uint32_t tid = (uint32_t)log->named;
         struct thread_name given;
-        if (log->named >> 32 == w->serial && thread_names_find(tid, &given) &&
+        if (log->named >> 32 == w->naming && thread_names_find(tid, &given) &&
             given.ticks >= w->from)
             json_meta_text(b, "thread_name", shared->pid, tid, "name", given.text, given.len);
     }
@@ -607,15 +611,53 @@ static void release_scratch(void)
         buf_free(&trailer);
 }
 
+/* What follows belongs to the newer half of the file, whose rows are named anew. */
+static void begin_half(struct window *w)
+{
+    w->half.bytes = w->sink->body_size;
+    w->half.events = w->flushed;
+    w->naming = ++namings;
+    lanes_rename(w->gpu.lanes);
+}
+
+/* Makes room in a held window's file by dropping its older half. The table counted what is dropped,
+ * so the trace has none. 0 or errno. */
+static int make_room(struct window *w, uint64_t most)
+{
+    if (!w->held || w->sink->bytes_written + w->body.len <= most)
+        return 0;
+    if (w->half.bytes == 0)
+        begin_half(w);
+    int error = w->sink->drop(w->sink, w->half.bytes);
+    if (error)
+        return error;
+    w->lost.n[LOSS_HOLD_FULL] += w->half.events;
+    w->events -= w->half.events;
+    w->flushed -= w->half.events;
+    top_free(w->top);
+    w->top = NULL;
+    begin_half(w);
+    return 0;
+}
+
+static uint64_t most_held(const struct writer_options *o)
+{
+    return o->held_bytes < o->max_trace_bytes ? o->held_bytes : o->max_trace_bytes;
+}
+
 static int flush_as(struct window *w, const struct window_shared *shared, const char *name)
 {
+    uint64_t held_most = most_held(shared->options);
+    int error = make_room(w, held_most);
+    if (error)
+        return error;
     make_head(w, shared);
     make_trailer(w, shared, name);
     bool failed = w->body.failed || head.failed || trailer.failed || w->open.failed;
     leave_write_begins();
-    int error = failed ? ENOMEM
-                       : w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
-                                        trailer.data, trailer.len);
+    error = failed ? ENOMEM
+                   : w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
+                                    trailer.data, trailer.len);
     leave_write_ends(error == 0);
     release_scratch();
     if (error)
@@ -625,23 +667,34 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     else
         buf_reset(&w->body);
     w->flushed = w->events;
-    if (w->sink->body_size >= shared->options->max_trace_bytes)
+    if (w->held && w->half.bytes == 0 && w->sink->body_size >= held_most / 2)
+        begin_half(w);
+    if (!w->held && w->sink->body_size >= shared->options->max_trace_bytes)
         w->full = true;
     return 0;
+}
+
+/* The name under which the n-th try makes the file. */
+static bool part_name(struct window *w, const char *path, int n)
+{
+    char free_path[PATH_MAX];
+    if (w->held)
+        return path_prestep_name(path, getpid(), n, w->part_path, sizeof w->part_path);
+    return numbered(path, n, free_path) &&
+           path_part_name(free_path, getpid(), w->first_step, w->part_path, sizeof w->part_path);
 }
 
 /* Makes the file under the name with which it grows. In a container a killed run may have left one with the same pid; a
  * continuous recording has several in one step. */
 static int make_file(struct window *w, const struct window_shared *shared)
 {
-    char path[PATH_MAX], free_path[PATH_MAX];
+    char path[PATH_MAX];
     struct train_time time = {.batch = w->first_step};
     if (!shared->options->trace_path(&time, path, sizeof path))
         return ENAMETOOLONG;
     int error = EEXIST;
     for (int n = 1; error == EEXIST && n < NAMES_TRIED; n++) {
-        if (!numbered(path, n, free_path) ||
-            !path_part_name(free_path, getpid(), w->first_step, w->part_path, sizeof w->part_path))
+        if (!part_name(w, path, n))
             return ENAMETOOLONG;
         sink_free(w->sink);
         w->sink = sink_file(w->part_path, shared->options->gzip, GZIP_LEVEL);

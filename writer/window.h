@@ -10,7 +10,6 @@
 #include "writer/flop_stats.h"
 #include "writer/flows.h"
 #include "writer/gpu_memory.h"
-#include "writer/hold.h"
 #include "writer/sink.h"
 #include "writer/stacks.h"
 #include "writer/writer.h"
@@ -49,6 +48,7 @@ struct window {
     int64_t first_step, last_step; /* last_step: the last whole one; first - 1 = none */
     struct train_time time;        /* at the end */
     bool partial;                  /* cut short by exit */
+    bool held;                     /* before the first step mark: it may not be wanted */
     bool markless;                 /* a program without step marks */
     bool region;                   /* a part of a program, without step marks */
     bool full;                     /* reached max_trace_bytes */
@@ -66,7 +66,12 @@ struct window {
     struct losses before, at_end;
     struct losses lost;  /* what the writer itself left out of it */
     uint64_t lost_total; /* as the trailer made last says */
-    uint64_t flushed;    /* of `events`, those that stand in the file */
+    uint64_t naming;     /* rows named under an earlier number are named again */
+    /* while held: the older half of the file's body, which is dropped when the file is full */
+    struct {
+        uint64_t bytes, events;
+    } half;
+    uint64_t flushed; /* of `events`, those that stand in the file */
     struct window_gpu gpu;
     struct memory_owners *memory; /* who holds tensor memory; made at the first record of it */
     int64_t reserved[RESERVED];   /* as its counter last said, by number of the GPU */
@@ -135,8 +140,9 @@ struct json_place window_place(const struct window *w, const struct window_share
 /* Everything recorded before `ticks` has been taken: what waited for other threads' records is written. */
 void window_taken_until(struct window *w, const struct window_shared *shared, uint64_t ticks);
 
-/* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside (w->full). Makes the file at the
- * first call. */
+/* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside
+ * (w->full). Makes the file at the first call. A held window's file is prestep.PID.part; at
+ * options->held_bytes it loses its older half, which is counted. */
 int window_flush(struct window *w, const struct window_shared *shared);
 
 /* True when the edge ends the window. */

@@ -28,10 +28,13 @@
 #include "writer/urgent.h"
 #include "writer/window.h"
 
-#define POLL_MS     10         /* between passes while something is recorded */
-#define FLUSH_MS    250        /* what a kill -9 costs at most */
-#define FLUSH_BYTES (4u << 20) /* or earlier, so that the buffer stays small */
-#define GRACE_MS    500        /* for spans that are open at a window's end */
+#define POLL_MS      10         /* between passes while something is recorded */
+#define FLUSH_MS     250        /* what a kill -9 costs at most */
+#define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
+#define HELD_FLUSHES 32         /* parts of the file of what comes before the first step mark */
+#define HELD_IDLE    4          /* flushes of which one is done while nothing comes */
+#define HELD_MS      1000       /* what comes before the first step mark has no file for so long */
+#define GRACE_MS     500        /* for spans that are open at a window's end */
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
 
@@ -49,10 +52,10 @@ static cpu_set_t affinity;
 static struct window_shared shared = {.options = &options, .user_json = "", .notes_json = ""};
 static struct window *windows; /* oldest first; all but the last are closed */
 static struct window *current; /* the open one, or NULL */
+/* markers of warmup steps and of steps to skip, and those of a held window that a listener may be
+ * told */
 static struct hold hold;
-static struct losses held_losses; /* when the hold began */
-static struct losses held_faults; /* of CUPTI, since then */
-static uint32_t held_gate;        /* as the step that is held set it */
+static struct losses hold_losses; /* when the hold began */
 static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
 static uint64_t step_start;          /* ticks of the edge at which the step being run began */
@@ -60,8 +63,6 @@ static uint64_t passes;              /* begun so far */
 static uint64_t thread_started_ns;
 static uint64_t looked_at; /* ticks before this pass looked how far the rings are filled */
 static struct gpu_side gpu;
-/* what is held may become the trace; else it is markers of warmup steps and of steps to skip */
-static bool hold_is_trace;
 /* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no such step */
 static uint64_t skip_from, warm_from;
 static struct losses skip_losses; /* at skip_from */
@@ -95,15 +96,28 @@ static bool flush_window(struct window *w)
 /* Between flushes, so that a burst does not fill the memory. False: could not be written, or need not be. */
 static bool flush_long(struct window *w)
 {
-    return w->body.len > flush_bytes && flush_window(w);
+    if (w->unwanted)
+        buf_reset(&w->body);
+    uint64_t held_most = options.held_bytes / HELD_FLUSHES;
+    uint64_t most = w->held && held_most < flush_bytes ? held_most : flush_bytes;
+    return w->body.len > most && flush_window(w);
 }
 
 /* ---- windows ---- */
 
+/* The oldest window whose losses count; NULL: none does. */
+static struct window *oldest_wanted(void)
+{
+    struct window *w = windows;
+    while (w && w->unwanted)
+        w = w->next;
+    return w;
+}
+
 /* Steps that were to be recorded began while too much waited to be written. */
 static void count_behind(uint64_t n)
 {
-    struct window *w = windows ? windows : current;
+    struct window *w = oldest_wanted();
     *(w ? &w->lost.n[LOSS_BEHIND] : &report.lost) += n;
     report.lost_more |= n > 0;
 }
@@ -119,8 +133,9 @@ static void take_refused_late(struct window *w)
     taken = n;
 }
 
+/* held: whether it is wanted is not known yet. */
 static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step,
-                                  const struct losses *before)
+                                  const struct losses *before, bool held)
 {
     if (!windows) {
         clock_settle();
@@ -135,7 +150,9 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     while (*at)
         at = &(*at)->next;
     *at = w;
-    listening_window_open(w, passes);
+    w->held = w->markless = held;
+    if (!held)
+        listening_window_open(w, passes);
     return w;
 }
 
@@ -149,85 +166,42 @@ static void put_record(struct window *w, const struct record_owner *owner, const
         window_add(w, &shared, owner, r);
 }
 
-static void replay(const struct record_owner *owner, const struct record *r, void *w)
-{
-    struct gpu_record from_gpu;
-    if (r->kind == REC_GPU) {
-        memcpy(&from_gpu, record_data(r), sizeof from_gpu);
-        join_take(&gpu.in, &from_gpu);
-    } else {
-        put_record(w, owner, r);
-        listening_replay(owner, r);
-    }
-    flush_long(w);
-}
-
-/* Of a step 0 that nobody wants: so that what its calls still cause is known to be nobody's loss. */
-static void replay_nothing(const struct record_owner *owner, const struct record *r, void *unused)
-{
-    struct gpu_record from_gpu;
-    (void)owner, (void)unused;
-    if (r->kind != REC_GPU)
-        return;
-    memcpy(&from_gpu, record_data(r), sizeof from_gpu);
-    join_forget(&from_gpu);
-}
-
-static void forget_hold(void)
-{
-    if (hold.on && hold_is_trace)
-        hold_each(&hold, replay_nothing, NULL);
-    hold_drop(&hold);
-    hold_is_trace = false;
-}
-
 /* What is held is not wanted but for the markers that asked for steps to skip. */
 static void forget_unasked(void)
 {
-    if (!atomic_load(&skipped_wanted)) {
-        forget_hold();
-        return;
-    }
-    if (hold.on && hold_is_trace)
-        hold_each(&hold, replay_nothing, NULL);
-    if (hold.on)
+    if (!atomic_load(&skipped_wanted))
+        hold_drop(&hold);
+    else if (hold.on)
         hold_keep_skipped(&hold);
-    hold_is_trace = false;
 }
 
-static void begin_hold(uint64_t from, bool is_trace, const struct losses *before, uint32_t gate)
+static void begin_hold(uint64_t from, const struct losses *before)
 {
     hold_begin(&hold, from, options.hold_bytes);
-    hold_is_trace = is_trace;
-    held_losses = *before;
-    memset(&held_faults, 0, sizeof held_faults);
-    held_gate = gate;
+    hold_losses = *before;
 }
 
-/* Markers may now ask for steps to skip, in the middle of which we are. */
+/* Markers may now ask for steps to skip, or be for somebody who listens, in the middle of such
+ * steps. */
 static void hold_skipped(void)
 {
-    if (skip_from != 0 && !hold.on && atomic_load(&skipped_wanted))
-        begin_hold(skip_from, false, &skip_losses, 0);
-}
-
-static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
-{
-    if (r->flags & REC_MARKER)
-        replay(owner, r, w);
+    bool told_later = current && current->held && listening();
+    if (skip_from != 0 && !hold.on && (told_later || atomic_load(&skipped_wanted)))
+        begin_hold(skip_from, &skip_losses);
 }
 
 /* What had no room in the hold is a loss of the window that wants it; of nobody when the hold is thrown away. */
 static void count_refused(struct window *w, uint64_t n)
 {
-    if (n == 0)
-        return;
     w->lost.n[LOSS_HOLD_FULL] += n;
-    report.lost_more |= w->markless;
-    writer_note(
-        w->markless
-            ? "more came before the first step mark than is kept; the rest was not recorded"
-            : "more markers came before a window than are kept; the rest is not in its file");
+    if (n)
+        writer_note("more markers came before a window than are kept; the rest is not in its file");
+}
+
+static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
+{
+    window_add(w, &shared, owner, r);
+    flush_long(w);
 }
 
 static void close_current(const struct step_edge *edge)
@@ -248,32 +222,60 @@ static void roll_over(void)
     struct step_edge edge = {.ticks = now, .time = time_taken};
     window_losses(&edge.losses);
     close_current(&edge);
-    current = open_window(now, now, step, &edge.losses);
+    current = open_window(now, now, step, &edge.losses, false);
 }
 
-/* A program that ends without a mark gets what was held as its trace. */
-static void open_markless(const struct step_edge *edge)
+/* What comes before the first step mark is written as any window is, and thrown away when there is
+ * a mark. */
+static void open_held(const struct step_edge *edge)
 {
-    if (edge->kind == EDGE_STOP && !backlog_takes_one(windows, edge, false)) {
+    if (!backlog_takes_one(windows, edge, false)) {
         count_behind(1);
         return;
     }
-    struct window *w = open_window(hold.from, hold.from, edge->step, &held_losses);
-    if (!w)
+    current = open_window(edge->ticks, edge->ticks, edge->step, &edge->losses, true);
+}
+
+static void tell_held(const struct record_owner *owner, const struct record *r, void *unused)
+{
+    (void)unused;
+    listening_replay(owner, r);
+}
+
+/* A program, or a region of one, that ends without a mark gets what was held as its trace. */
+static void keep_held(bool region)
+{
+    current->held = false;
+    current->region = region;
+    listening_window_open(current, passes);
+    hold_each(&hold, tell_held, NULL);
+    if (current->lost.n[LOSS_HOLD_FULL])
+        writer_note("more came before the first step mark than is kept; the oldest was dropped");
+}
+
+/* There is a mark: the file goes at once, the window takes what still comes of its time. */
+static void discard_held(void)
+{
+    current->held = false;
+    window_discard(current);
+}
+
+/* The held window ends here, unless the same step goes on. */
+static void end_held(const struct step_edge *edge)
+{
+    bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
+    if (!over && edge->keep && edge->kind != EDGE_START)
         return;
-    w->markless = true;
-    w->region = edge->kind == EDGE_STOP;
-    for (unsigned i = 0; i < sizeof held_faults.n / sizeof held_faults.n[0]; i++)
-        w->lost.n[i] += held_faults.n[i];
-    count_refused(w, hold.refused);
-    current = w;
-    join_replay(true);
-    hold_each(&hold, replay, w);
-    join_replay(false);
-    hold_drop(&hold);
+    bool wanted =
+        over && edge->keep && !(edge->unless_ranks && options.ranks_wrote && options.ranks_wrote());
+    struct window *w = current;
+    if (wanted)
+        keep_held(edge->kind == EDGE_STOP);
+    else
+        discard_held();
     close_current(edge);
-    current = NULL;
     w->partial = false;
+    w->unwanted = !wanted;
 }
 
 static void begin_step(const struct step_edge *edge)
@@ -281,25 +283,25 @@ static void begin_step(const struct step_edge *edge)
     if (edge->begun >= ACTION_ACTIVE && !current &&
         backlog_takes_one(windows, edge, options.continuous)) {
         current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step,
-                              hold.on ? &held_losses : &edge->losses);
+                              hold.on ? &hold_losses : &edge->losses, false);
         if (current)
             current->warm_from = warm_from ? warm_from : edge->ticks;
         if (current && hold.on) {
-            count_refused(current, hold.refused_markers);
+            count_refused(current, hold.refused);
             hold_each(&hold, replay_marker, current);
         }
     }
     time_taken = edge->time;
     bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
     bool skip = edge->begun == ACTION_SKIP;
-    if (hold.on && hold_is_trace && edge->keep)
-        ; /* as before: it is the same step */
-    else if (edge->keep || (warmup && !hold.on))
-        begin_hold(edge->ticks, edge->keep, &edge->losses, edge->gate);
-    else if (skip)
+    if (edge->keep && !current)
+        open_held(edge);
+    if (warmup && !hold.on)
+        begin_hold(edge->ticks, &edge->losses);
+    else if (skip && !edge->keep)
         forget_unasked();
-    else if (!warmup)
-        forget_hold();
+    else if (!skip && !warmup)
+        hold_drop(&hold);
     if (skip && !skip_from)
         skip_losses = edge->losses;
     skip_from = !skip ? 0 : skip_from ? skip_from : edge->ticks;
@@ -307,7 +309,7 @@ static void begin_step(const struct step_edge *edge)
     hold_skipped();
     if (edge->kind == EDGE_STEP || !current || current->start == edge->ticks)
         step_start = edge->ticks;
-    gpu_side_step(&gpu, edge->begun, hold.on && hold_is_trace);
+    gpu_side_step(&gpu, edge->begun, current && current->held);
 }
 
 static void take_edge(const struct step_edge *edge)
@@ -318,15 +320,14 @@ static void take_edge(const struct step_edge *edge)
     else if (recorded && backlog_left_out() &&
              (edge->kind == EDGE_STEP || edge->begun < ACTION_ACTIVE))
         count_behind(1); /* at another edge the step goes on */
-    if (current && window_ends(current, edge))
+    if (current && current->held)
+        end_held(edge);
+    else if (current && window_ends(current, edge))
         close_current(edge);
     if (edge->kind == EDGE_START)
-        forget_hold();
+        hold_drop(&hold);
     if (edge->kind == EDGE_STOP || edge->kind == EDGE_LAST) {
-        if (hold.on && edge->keep &&
-            !(edge->unless_ranks && options.ranks_wrote && options.ranks_wrote()))
-            open_markless(edge);
-        forget_hold();
+        hold_drop(&hold);
         skip_from = warm_from = 0;
         gpu_side_step(&gpu, ACTION_SKIP, false);
         return;
@@ -352,12 +353,17 @@ static void take_edges(void)
 
 static struct window *window_of(uint64_t ticks)
 {
+    struct window *unwanted = NULL; /* another may want the markers of its time */
     if (current && ticks >= current->from)
         return current;
-    for (struct window *w = windows; w; w = w->next)
-        if (ticks >= w->from && ticks < w->end)
+    for (struct window *w = windows; w; w = w->next) {
+        bool of_its_time = ticks >= w->from && ticks < w->end;
+        if (of_its_time && !w->unwanted)
             return w;
-    return NULL;
+        if (of_its_time)
+            unwanted = w;
+    }
+    return unwanted;
 }
 
 /* The same without the warmup step, of which a window takes only the markers. */
@@ -367,20 +373,12 @@ static struct window *window_of_gpu(uint64_t ticks)
     return w && ticks >= w->start ? w : NULL;
 }
 
-/* Step 0 of a program that does not mark steps has grown too long to keep. Nothing more is recorded before the first mark. */
-static void hold_is_full(void)
-{
-    uint32_t gate = held_gate; /* a mark may have changed it just now */
-    if (hold.refused == 1)
-        atomic_compare_exchange_strong(&writer_gate, &gate, 0);
-    gpu.holding = false;
-}
-
 static bool hold_wants(const struct record *r)
 {
-    bool marker =
-        (r->flags & REC_SKIPPED) || ((r->flags & REC_MARKER) && warm_from && r->start >= warm_from);
-    return r->start >= hold.from && (hold_is_trace || marker);
+    if (!hold.on || r->start < hold.from || !(r->flags & REC_MARKER))
+        return false;
+    bool warm = warm_from && r->start >= warm_from;
+    return warm || (r->flags & REC_SKIPPED) || (current && current->held && listening());
 }
 
 static void take_record(struct thread_log *log, const struct record *r)
@@ -390,18 +388,17 @@ static void take_record(struct thread_log *log, const struct record *r)
     if (record_was_span(r))
         log->last_span = r->id;
     listening_record(&owner, r);
+    if ((!w || w->held || w->unwanted) && hold_wants(r))
+        hold_put(&hold, &owner, r);
     if (r->kind == REC_NODE) {
         gpu_side_node(&gpu, &owner, r);
     } else if (w) {
         if (window_takes(w, r->start, r->flags))
             put_record(w, &owner, r);
-        if (w->markless) /* not held: it came in the last moment */
+        if (w->markless && !w->held && !w->unwanted) /* it came in the last moment */
             listening_replay(&owner, r);
         if (flush_long(w))
             roll_over();
-    } else if (hold.on && hold_wants(r)) {
-        if (!hold_put(&hold, &owner, r, true))
-            hold_is_full();
     } else if (finished_missed_span(r->start, r->id)) {
         ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is written */
     }
@@ -447,18 +444,6 @@ static struct window *window_numbered(uint64_t number)
     return w;
 }
 
-/* While step 0 or a region is held, so is what CUPTI delivers of it; windows may wait for what came before. What calls cause goes where
- * they went: before a call that is held is replayed, it waits in the table of calls. */
-static bool keep_gpu(const struct gpu_record *r)
-{
-    bool has_time = r->kind == GPU_CALL || r->kind == GPU_OVERHEAD;
-    if (!hold.on || !hold_is_trace || (windows && (!has_time || r->start < hold.from)))
-        return false;
-    if (!hold_put_gpu(&hold, r))
-        hold_is_full();
-    return true;
-}
-
 static void relieve(void)
 {
     static unsigned calls;
@@ -474,11 +459,9 @@ static void relieve(void)
 
 static void blame_window(enum loss cause, uint64_t n)
 {
-    struct window *w = windows ? windows : current;
+    struct window *w = oldest_wanted();
     if (w)
         w->lost.n[cause] += n;
-    else if (hold.on && hold_is_trace)
-        held_faults.n[cause] += n;
     else if (cause == LOSS_LATE)
         report.lost += n;
 }
@@ -487,7 +470,6 @@ static void start_gpu(void)
 {
     gpu = (struct gpu_side){.source = options.gpu,
                             .in = {window_of_gpu, window_numbered, relieve, &shared},
-                            .keep = keep_gpu,
                             .catch_up = take_edges,
                             .blame = blame_window,
                             .calls_since = UINT64_MAX};
@@ -516,12 +498,19 @@ static void collect(void)
 /* Recording was turned off in the middle of a window, or the process ends without a last edge: the window ends here. */
 static void end_stopped(bool stopping)
 {
-    struct step_edge edge = {.ticks = clock_ticks(), .kind = EDGE_LAST, .time = time_taken};
+    struct step_edge edge = {.ticks = clock_ticks(),
+                             .kind = EDGE_LAST,
+                             .time = time_taken,
+                             .keep = stopping,
+                             .unless_ranks = true};
     bool paused = edges_paused() && edges_taken_so_far() == edges_posted_so_far();
     struct window *w = current;
     if (current && (stopping || paused)) {
         window_losses(&edge.losses);
-        close_current(&edge);
+        if (w->held)
+            end_held(&edge);
+        else
+            close_current(&edge);
         w->partial |= paused; /* the program goes on */
     }
     if (paused && !stopping && !writer_is_off()) {
@@ -536,6 +525,21 @@ static bool has_content(const struct window *w)
     return !w->unwanted && (w->events || w->sink || window_has_open_spans(w));
 }
 
+static double ms_since(uint64_t ticks)
+{
+    return (double)(clock_ticks() - ticks) * 1e3 / clock_ticks_per_second();
+}
+
+/* A held window is most often thrown away soon: it has no file for a second. A server may stand
+ * idle for hours: its held window is then flushed once a second, so that `cprof recover` sees it
+ * grow. */
+static bool is_to_flush(const struct window *w, bool force)
+{
+    static unsigned times;
+    bool idle = w->sink && w->events == w->flushed && ++times % HELD_IDLE != 0;
+    return has_content(w) && (!w->held || force || (!idle && ms_since(w->from) > HELD_MS));
+}
+
 static void flush_windows(bool force)
 {
     uint64_t now = clock_monotonic_ns();
@@ -548,7 +552,7 @@ static void flush_windows(bool force)
     last_flush_ns = now;
     texts_collect(&shared.user_json, &shared.notes_json);
     for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
-        if (has_content(w))
+        if (is_to_flush(w, force))
             flush_window(w);
     }
     roll_over();
@@ -556,7 +560,9 @@ static void flush_windows(bool force)
 
 static void finish_window(struct window *w)
 {
-    listening_window_close(w);
+    bool told = !w->unwanted || !w->markless; /* that it has opened */
+    if (told)
+        listening_window_close(w);
     if (w->unwanted) {
         window_discard(w);
     } else if (w->events || w->sink || w->unfinished) {
@@ -574,23 +580,28 @@ static void finish_window(struct window *w)
  * a span that stays open longer stands in the file as unfinished. */
 static bool complete(const struct window *w, bool stopping)
 {
+    if (w->unwanted)
+        return true;
     if (w->end == UINT64_MAX || w->closed_pass == passes || !gpu_side_complete(&gpu, w, stopping) ||
         import_holds(windows, w))
         return false;
     if (stopping || !window_has_open_spans(w))
         return true;
-    double ms = (double)(clock_ticks() - w->closed_at) * 1e3 / clock_ticks_per_second();
-    return ms > GRACE_MS;
+    return ms_since(w->closed_at) > GRACE_MS;
 }
 
 /* Takes the window out of the list and writes its end. */
 static void finish_one(struct window **link)
 {
     struct window *w = *link;
-    window_settle(w, &shared);
-    collect(); /* what closed just before */
-    take_refused_late(w);
-    join_settle(&gpu.in, w);
+    if (w->unwanted) {
+        join_forget(w);
+    } else {
+        window_settle(w, &shared);
+        collect(); /* what closed just before */
+        take_refused_late(w);
+        join_settle(&gpu.in, w);
+    }
     join_finished(w->end);
     *link = w->next;
     finish_window(w);

@@ -79,7 +79,7 @@ enum gate {
     GATE_SKIPPED = 1u << 5, /* markers that ask for steps to skip: such a step */
     GATE_STACKS = 1u << 6,  /* the stacks of all these */
     GATE_FLOPS = 1u << 7,   /* FLOPs of operators and of library calls, as GATE_SPANS */
-    GATE_BITS = 8,          /* what lies above counts the settings */
+    GATE_BITS = 8,
 };
 
 /* Bits of enum gate; 0 when none is on. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set
@@ -206,7 +206,8 @@ struct step_edge {
     enum action begun; /* action of the step from here on; ACTION_SKIP at EDGE_STOP and EDGE_LAST */
     enum edge_kind kind;
     bool kept; /* what came before was held, as keep says */
-    /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: write it */
+    /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: it is the
+     * trace */
     bool keep;
     bool unless_ranks;      /* EDGE_LAST: but not where writer_options.ranks_wrote() says so */
     struct train_time time; /* counters at the edge */
@@ -214,7 +215,6 @@ struct step_edge {
     struct thread_log *by;  /* of the thread that marks it, or NULL; writer_edge() fills it in */
     uint32_t tid;           /* its number, 0: not known; writer_edge() fills it in */
     struct losses losses;   /* of all threads until here; writer_edge() fills it in */
-    uint32_t gate; /* writer_gate in the step that begins here; writer_edge() fills it in */
 };
 
 /* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair with writer_edge(). One
@@ -264,7 +264,8 @@ struct writer_options {
     uint64_t ring_bytes;      /* per thread */
     uint64_t max_trace_bytes; /* on disk per file */
     uint64_t top_bytes;       /* memory for a window's table; 0: none is made */
-    uint64_t hold_bytes;      /* for step 0 before the first mark */
+    uint64_t held_bytes;      /* on disk, for what comes before the first step mark */
+    uint64_t hold_bytes;      /* in memory, for markers of steps that are not recorded */
     int64_t exit_deadline_ms; /* at exit, for all that is left to do */
     int64_t run_started_ns;   /* wall clock; this rank's files that are not older are of this run */
     const void *affinity;     /* cpu_set_t read in the constructor, or NULL; copied */

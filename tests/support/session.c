@@ -34,7 +34,8 @@ void session_setup(void)
     session_options = (struct writer_options){
         .ring_bytes = 8u << 20,
         .max_trace_bytes = 1u << 30,
-        .hold_bytes = 64u << 20,
+        .held_bytes = 64000000u,
+        .hold_bytes = 4u << 20,
         .exit_deadline_ms = 60000,
         .trace_path = path_of,
     };
