@@ -20,7 +20,8 @@ MAX_TLS = 256
 NEEDED = re.compile(r"libc\.so\.6|ld-linux[\w-]*\.so\.\d+|libpthread\.so\.0|libdl\.so\.2")
 
 # Wrappers of libc calls, in the base version: callers ask for _exit@GLIBC_2.2.5 (see preload/exports.map).
-UNVERSIONED = {"_exit", "_Exit", "kill", "dlclose", "fopen", "fopen64"}
+UNVERSIONED = {"_exit", "_Exit", "abort", "kill", "killpg", "raise", "tgkill", "pthread_kill", "sigqueue",
+               "dlclose", "fopen", "fopen64"}
 
 
 def output(*command):

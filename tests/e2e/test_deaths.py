@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to end a process: each leaves a whole trace, or an open file that is one, with steps and without."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+import tool
+from support import Running, events, files, load, program, python, read_bytes, run, wait_until
+
+CLEAN = {**dict.fromkeys(["return", "exit", "_exit", "quick_exit"], 7),
+         **dict.fromkeys(["kill", "kill_group", "raise", "killpg", "tgkill", "pthread_kill", "sigqueue", "other_thread"], -signal.SIGTERM),
+         "abort": -signal.SIGABRT}
+KILLED = {"alarm": -signal.SIGALRM, "pipe": -signal.SIGPIPE, "segv": -signal.SIGSEGV, "raw_tgkill": -signal.SIGTERM, "exit_group": 7,
+          "outside": -signal.SIGTERM, "outside SIGKILL": -signal.SIGKILL}
+
+
+@pytest.mark.parametrize("steps", [False, True], ids=["without", "steps"])
+@pytest.mark.parametrize("how", [*CLEAN, *KILLED])
+def test_how_it_ends(tmp_path, how, steps):
+    """What is marked as CLEAN passes a wrapper or a handler of exit(): all is in a trace. Else all is in the open file after a second."""
+    death, _, number = how.partition(" ")
+    with Running(program("deaths", death, *["steps"] * steps), tmp_path, WARMUP=0 if steps else 1, ACTIVE=1000) as running:
+        running.wait_for("ready")
+        if how in KILLED:
+            running.wait_flushed('"name": "last"')
+        running.say()
+        result = running.end(getattr(signal, number or "SIGTERM") if death == "outside" else None)
+    assert result.rc == {**CLEAN, **KILLED}[how] and result.others == ""
+    [path] = files(tmp_path)
+    trace = load(path)
+    assert len(events(trace, ph="X", name="work")) == 20 and len(events(trace, ph="X", name="last")) == 1
+    assert trace["cprof"]["complete"] == (how in CLEAN) and trace["cprof"]["marked"] == steps
+    if how in CLEAN:
+        assert path.name == ("rank0.20.pt.trace.json" if steps else "rank0.0.pt.trace.json")
+        assert [line for line in result.complaints if not line.startswith("no step was marked: the trace holds the whole run")] == []
+    elif not steps:
+        assert path.name == f"prestep.{running.process.pid}.part" and result.said == []
+
+
+@pytest.mark.parametrize("steps", [False, True], ids=["without", "steps"])
+def test_signals_that_do_not_end_it(tmp_path, steps):
+    """Recording goes on behind a signal that is blocked, handled or harmless."""
+    with Running(program("deaths", "handled", *["steps"] * steps), tmp_path, WARMUP=0 if steps else 1, ACTIVE=1000) as running:
+        running.wait_for("ready")
+        running.say()
+        result = running.end()
+    assert result.rc == 7 and "did not end it" not in result.err
+    assert len(events(load(result.traces[0]), ph="X", name="afterwards")) == 1
