@@ -34,6 +34,7 @@
 #include "preload/injection.h"
 #include "preload/last_thread.h"
 #include "preload/names.h"
+#include "preload/nvtx.h"
 #include "preload/peaks.h"
 #include "preload/process.h"
 #include "preload/python.h"
@@ -177,6 +178,8 @@ static void look_around(void)
         inject_all(path);
         symbol_start();
         last_thread_start();
+        thread_log_take_key();
+        nvtx_take_key();
     } else {
         atomic_store(&cprof_life, LIFE_OVER);
         path = copies_first() ? absolute(copies_first(), room) : NULL;

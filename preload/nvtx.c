@@ -61,7 +61,7 @@ static __thread struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_key;
-static bool has_key;                        /* written under `once` */
+static bool has_key;                        /* written in the constructor, or under `once` */
 static const char *_Atomic step_pattern;    /* CPROF_STEP=nvtx:GLOB, else NULL; set under `once` */
 static const char *_Atomic capture_pattern; /* CPROF_TRIGGER=nvtx:GLOB, as above */
 static _Atomic uint64_t not_recorded_ids;   /* any thread adds */
@@ -666,9 +666,14 @@ static domain domain_create_w(const wchar_t *name)
 
 /* ---- clients ---------------------------------------------------------------------------------------------- */
 
+void nvtx_take_key(void)
+{
+    has_key = has_key || pthread_key_create(&end_key, thread_ended) == 0;
+}
+
 static void start_once(void)
 {
-    has_key = pthread_key_create(&end_key, thread_ended) == 0;
+    nvtx_take_key();
     const struct config *config = config_get();
     if (config->step == CONFIG_STEP_NVTX)
         atomic_store(&step_pattern, config_step_name(CONFIG_STEP_NVTX));

@@ -6,6 +6,7 @@
 #define config_get       nvtx_mock_config_get
 #define config_step_name nvtx_mock_config_step_name
 #define nvtx_attach      nvtx_mock_attach
+#define nvtx_take_key    nvtx_mock_take_key
 #include "preload/nvtx.c"
 
 #include <check.h>

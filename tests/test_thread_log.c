@@ -438,6 +438,31 @@ START_TEST(each_of_many_at_once_has_its_own)
 }
 END_TEST
 
+static void *count_allocations(void *out)
+{
+    uint64_t before = alloc_count();
+    bool good = thread_log_get() != NULL;
+    *(uint64_t *)out = good ? alloc_count() - before : UINT64_MAX;
+    return NULL;
+}
+
+/* A calloc() of the program's own would be called, with whatever lock it holds. */
+START_TEST(a_log_is_made_without_calloc)
+{
+    pthread_key_t of_program;
+    uint64_t allocations = UINT64_MAX;
+    if (!alloc_is_ours)
+        return;
+    thread_log_take_key();
+    for (unsigned i = 0; i < 100; i++)
+        ck_assert_int_eq(pthread_key_create(&of_program, NULL), 0);
+    ck_assert(thread_log_start(RING_BYTES));
+    ck_assert_ptr_nonnull(thread_log_get()); /* maps memory for the next one's, too */
+    in_thread(count_allocations, &allocations);
+    ck_assert_uint_eq(allocations, 0);
+}
+END_TEST
+
 START_TEST(a_forked_child_gets_none)
 {
     ck_assert(thread_log_start(RING_BYTES));
@@ -491,6 +516,7 @@ Suite *suite_thread_log(void)
     tcase_add_test(all, logs_that_nobody_empties_are_so_many_and_no_more);
     tcase_add_test(all, threads_that_live_count_for_nothing);
     tcase_add_test(all, each_of_many_at_once_has_its_own);
+    tcase_add_test(all, a_log_is_made_without_calloc);
     tcase_add_test(all, a_forked_child_gets_none);
     tcase_add_test(all, losses_go_where_they_belong);
     suite_add_tcase(suite, all);

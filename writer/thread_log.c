@@ -45,6 +45,7 @@ static _Atomic uintptr_t slab_next;
 static _Atomic bool ready;
 static uint64_t ring_size;
 static pthread_key_t end_key;
+static bool has_key; /* written in the constructor, or at wake-up */
 
 /* Runs as the thread ends. The ring stays until the cprof thread has emptied it, which is woken before there are too many. Counted first:
  * who empties it counts it off. */
@@ -61,12 +62,18 @@ static void thread_ended(void *arg)
         edges_wake();
 }
 
+void thread_log_take_key(void)
+{
+    has_key = has_key || pthread_key_create(&end_key, thread_ended) == 0;
+}
+
 bool thread_log_start(uint64_t ring_bytes)
 {
     ring_size = SMALLEST_RING;
     while (ring_size < ring_bytes)
         ring_size *= 2;
-    if (pthread_key_create(&end_key, thread_ended) != 0)
+    thread_log_take_key();
+    if (!has_key)
         return false;
     atomic_store(&ready, true);
     return true;
@@ -202,11 +209,12 @@ static struct thread_log *attach(void)
         atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
     else
         log = make();
+    thread_log_self = log; /* before it may allocate: what comes back then has its log */
     if (log && pthread_setspecific(end_key, log) != 0) {
+        thread_log_self = NULL;
         give_back(log);
         log = NULL;
     }
-    thread_log_self = log;
     return log;
 }
 
