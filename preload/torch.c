@@ -57,14 +57,14 @@ static bool read_version(char *text, size_t size)
     return true;
 }
 
-static const struct torch_layout *find_layout(void)
+static const struct torch_layout *find_layout(struct torch_api *api)
 {
     int major = 0, minor = 0;
-    if (!read_version(torch_api.version, sizeof torch_api.version)) {
-        strcpy(torch_api.version, "of unknown version");
+    if (!read_version(api->version, sizeof api->version)) {
+        strcpy(api->version, "of unknown version");
         return NULL;
     }
-    if (sscanf(torch_api.version, "%d.%d", &major, &minor) != 2)
+    if (sscanf(api->version, "%d.%d", &major, &minor) != 2)
         return NULL;
     bool new_abi = resolve_in("libtorch_cpu.so", TORCH_SYM_ABI_CXX11) != NULL;
     bool old_abi = resolve_in("libtorch_cpu.so", TORCH_SYM_ABI_OLD) != NULL;
@@ -72,24 +72,24 @@ static const struct torch_layout *find_layout(void)
 }
 
 /* All or nothing: a name that is missing means another torch than the ones known. */
-static bool find_functions(void)
+static bool find_functions(struct torch_api *api)
 {
     static const char object[] = "libtorch_cpu.so";
-    *(void **)&torch_api.add = resolve_in(object, TORCH_SYM_ADD_GLOBAL);
-    *(void **)&torch_api.disable = resolve_in(object, TORCH_SYM_DISABLE);
-    *(void **)&torch_api.reenable = resolve_in(object, TORCH_SYM_REENABLE);
-    *(void **)&torch_api.name = resolve_in(object, TORCH_SYM_NAME);
-    *(void **)&torch_api.num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
-    torch_api.undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
-    return torch_api.add && torch_api.disable && torch_api.reenable && torch_api.name;
+    *(void **)&api->add = resolve_in(object, TORCH_SYM_ADD_GLOBAL);
+    *(void **)&api->disable = resolve_in(object, TORCH_SYM_DISABLE);
+    *(void **)&api->reenable = resolve_in(object, TORCH_SYM_REENABLE);
+    *(void **)&api->name = resolve_in(object, TORCH_SYM_NAME);
+    *(void **)&api->num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
+    api->undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
+    return api->add && api->disable && api->reenable && api->name;
 }
 
 /* What c10d says of transfers: only where its class keeps what the layout says. */
-static void find_comms(void)
+static void find_comms(struct torch_api *api)
 {
-    const struct torch_layout *l = torch_api.layout;
+    const struct torch_layout *l = api->layout;
     char constructor[256];
-    if (!l || l->pc_group == TORCH_LAYOUT_ABSENT)
+    if (l->pc_group == TORCH_LAYOUT_ABSENT)
         return;
     snprintf(constructor, sizeof constructor,
              l->cxx11_abi ? TORCH_SYM_COMMS_CXX11 : TORCH_SYM_COMMS_OLD,
@@ -98,8 +98,8 @@ static void find_comms(void)
     if (!resolve_in("libtorch_cpu.so", constructor))
         return;
     const uintptr_t *kind = resolve_in("libc10.so", TORCH_SYM_COMMS_KIND);
-    torch_api.comms_kind = kind ? *kind : TORCH_COMMS_KIND;
-    *(void **)&torch_api.debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
+    api->comms_kind = kind ? *kind : TORCH_COMMS_KIND;
+    *(void **)&api->debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
 }
 
 /* What operators are in. The other scopes are of builds of torch that look for what a smaller build can leave out (Dispatch.h,
@@ -188,25 +188,9 @@ static void do_without_callbacks(const struct config *config)
         python_run_later(optimizer_glue);
 }
 
-void torch_start(const struct config *config)
+static void add_callbacks(const struct config *config)
 {
-    char path[4096];
-    if (atomic_load(&registered) || atomic_load(&broken) ||
-        !resolve_object("libtorch_cpu.so", path, sizeof path))
-        return;
-    bool known = find_functions();
-    torch_api.layout = find_layout();
-    if (!known || !torch_api.layout || torch_api.layout->cb_size != sizeof(struct callback)) {
-        do_without_callbacks(config);
-        return;
-    }
-    find_comms();
-    pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
     fork_torch_lock();
-    if (atomic_load(&registered)) {
-        fork_torch_unlock();
-        return;
-    }
     flops_start();
     operator_handle = add((const void *)(uintptr_t)&operator_start_entry, torch_operator_end, false,
                           config->record_shapes || config->with_flops);
@@ -214,6 +198,31 @@ void torch_start(const struct config *config)
     torch_api.disable(operator_handle);
     atomic_store(&registered, true);
     fork_torch_unlock();
+}
+
+/* Two threads may look at once, and one of them may fail where the other does not (no descriptor is left for the file with torch's
+ * version). The one that is done first decides, and torch_api does not change under callbacks that run. */
+void torch_start(const struct config *config)
+{
+    static _Atomic bool decided;
+    struct torch_api api = {0};
+    char path[4096];
+    if (atomic_load(&decided) || !resolve_object("libtorch_cpu.so", path, sizeof path))
+        return;
+    bool known = find_functions(&api);
+    api.layout = find_layout(&api);
+    known = known && api.layout && api.layout->cb_size == sizeof(struct callback);
+    if (known)
+        find_comms(&api);
+    if (atomic_exchange(&decided, true))
+        return;
+    torch_api = api;
+    if (known) {
+        pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
+        add_callbacks(config);
+    } else {
+        do_without_callbacks(config);
+    }
 }
 
 bool torch_here(void)

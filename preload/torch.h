@@ -12,7 +12,7 @@
 #include "preload/config.h"
 #include "preload/torch_layout.h"
 
-/* What is known of the torch in this process. Written once by torch_find(), constant afterwards. */
+/* What is known of the torch in this process. Written once by torch_start(), before a callback runs; constant afterwards. */
 struct torch_api {
     const struct torch_layout *layout; /* NULL: version not known, operators stay off */
     uint64_t (*add)(void *callback);   /* see torch.c for how the 40-byte callback is passed */
