@@ -423,6 +423,7 @@ def test_doctor_where_all_is_well(tmp_path):
     assert done.returncode == 0 and done.stderr == "" and "off" not in {state for state, _, _ in report(done)}
     assert str(support.LIBRARY) in lines["library"][1] and "version" in lines["library"][1]
     assert lines["preload"] == ("ok", "the library comes along")
+    assert all(word in lines["children"][1] for word in ("musl end with 127", "AddressSanitizer with 1", "R reports"))
     assert lines["schedule"] == ("ok", "steps 1 to 4") and str(tmp_path) in lines["folder"][1]
 
 

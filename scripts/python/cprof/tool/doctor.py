@@ -90,6 +90,8 @@ def _program(path: str) -> Iterator[Finding]:
     real = program.native(path)
     why = why_not_loaded(real)
     yield off("program", f"{real} {why}") if why else ok("program", real)
+    yield ok("children", "the programs that it starts inherit LD_PRELOAD: those that run on musl end with 127, those that gcc built with AddressSanitizer "
+             "with 1; R reports libcprof.so as its BLAS")
 
 
 def _python(found: Dict[str, Any]) -> Iterator[Finding]:
