@@ -503,7 +503,9 @@ void cprof_at_exit(void)
     steps_finish();
     atomic_store(&cprof_life, LIFE_OVER);
     bool entered = guard_enter();
-    if (!writer_finish())
+    if (writer_finish())
+        trigger_over();
+    else
         handlers_say_stuck();
     atomic_store(&exit_done, true);
     if (entered)

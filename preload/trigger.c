@@ -49,6 +49,13 @@ static uint64_t looked_ns;
 static uint64_t end_ns;     /* of the timed window; 0: none is open */
 static uint64_t ended_mark; /* writer_mark() when it ended */
 static bool ended;          /* it has, and no trace has come since */
+/* The windows that a signal or a file asked for last, of steps and of seconds, until their trace is
+ * whole. Once the cprof thread has ended the exiting thread's. */
+static struct asked_window {
+    char who[96];
+    int64_t step; /* traces with this step or later ones are its */
+    bool waits;
+} asked_for[2];
 
 /* ---- requests --------------------------------------------------------------------------------------------- */
 
@@ -122,6 +129,23 @@ static struct trigger_request usual(struct trigger_request asked)
     return asked;
 }
 
+/* Of two windows of steps the later one. */
+static void remember_asked(const char *who, int64_t step, bool timed)
+{
+    struct asked_window *a = &asked_for[timed];
+    if (a->waits && a->step > step)
+        return;
+    *a = (struct asked_window){.step = step, .waits = true};
+    snprintf(a->who, sizeof a->who, "%s", who);
+}
+
+static void say_nothing_recorded(struct asked_window *a)
+{
+    if (a->waits)
+        log_info("%s: nothing was recorded: no trace was written", a->who);
+    a->waits = false;
+}
+
 bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step,
                     bool *timed)
 {
@@ -158,10 +182,12 @@ static void open_and_say(const struct trigger_request *request, const char *who)
     char answer[160];
     int64_t step;
     bool timed;
-    if (trigger_window(request, answer, sizeof answer, &step, &timed))
-        log_info("%s: a window %s%s", who, strncmp(answer, "open ", 5) == 0 ? "is " : "", answer);
-    else
+    if (!trigger_window(request, answer, sizeof answer, &step, &timed)) {
         log_warn("%s: no window: %s", who, answer);
+        return;
+    }
+    log_info("%s: a window %s%s", who, strncmp(answer, "open ", 5) == 0 ? "is " : "", answer);
+    remember_asked(who, step, timed);
 }
 
 static void end_timed(uint64_t now)
@@ -368,6 +394,14 @@ void trigger_finish(void)
             "was recorded");
 }
 
+void trigger_over(void)
+{
+    if (writer_is_off())
+        return;
+    for (unsigned i = 0; i < 2; i++)
+        say_nothing_recorded(&asked_for[i]);
+}
+
 /* ---- life ------------------------------------------------------------------------------------------------- */
 
 bool trigger_try(const struct config *given)
@@ -401,6 +435,8 @@ int trigger_poll(bool stopping)
     }
     uint64_t now = clock_monotonic_ns();
     end_timed(now);
+    if (trigger_left_nothing())
+        say_nothing_recorded(&asked_for[true]);
     if (config->trigger == CONFIG_TRIGGER_SIGNAL)
         look_for_signal();
     if (now - looked_ns >= LOOK_MS * 1000000ull) {
@@ -418,6 +454,9 @@ int trigger_poll(bool stopping)
 
 void trigger_trace(const struct saved_trace *trace)
 {
+    for (unsigned i = 0; i < 2; i++)
+        if (trace->first_step >= asked_for[i].step || trace->last_step >= asked_for[i].step)
+            asked_for[i].waits = false;
     if (!atomic_load(&on))
         return;
     if (config->trigger == CONFIG_TRIGGER_SOCKET)

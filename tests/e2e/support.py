@@ -196,6 +196,11 @@ class Running:
                     f"no {text!r}; rc {self.process.poll()}\n{''.join(self._out)}{''.join(self._err)}"
                 self._new_line.wait(min(left, 0.2))
 
+    def has_said(self, text):
+        """Whether stderr holds the text already."""
+        with self._new_line:
+            return text in "".join(self._err)
+
     def wait_flushed(self, *texts):
         """Until the open file, gzip or not, is whole and holds the texts; its path."""
         def holds():

@@ -276,6 +276,44 @@ def test_window_in_which_nothing_happens(tmp_path):
         p.wait_for("runs")
         wait_socket(p.process.pid)
         assert ask(p.process.pid, "window seconds=0.2")[1:] == ["error nothing was recorded: no trace was written"]
+        p.say()
+        assert p.end().said == []
+
+
+NOTHING = "nothing was recorded: no trace was written"
+IDLE = "mark(b'awake')\nprint('runs', flush=True)\nsys.stdin.readline()"
+
+
+def catches(pid, number):
+    """Whether the process has a handler for the signal."""
+    mask = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]
+    return int(mask, 16) >> (number - 1) & 1
+
+
+def test_a_file_whose_window_saw_nothing(tmp_path):
+    """A line says so while the program runs."""
+    with Running(python(IDLE), tmp_path / "t", TRIGGER=f"file:{tmp_path}/go", **NONE) as p:
+        p.wait_for("runs")
+        (tmp_path / "new").write_text("seconds=0.2")
+        os.rename(tmp_path / "new", tmp_path / "go")
+        wait_until(lambda: p.has_said(NOTHING), "the line")
+        p.say()
+        result = p.end()
+    assert result.said == [f"{tmp_path}/go: a window opens step=0 seconds=0.200", f"{tmp_path}/go: {NOTHING}"]
+
+
+@pytest.mark.parametrize("settings, opens", [({}, "step=0 seconds=5.000"), ({"ACTIVE": 2}, "step=4 steps=2")])
+def test_a_signal_whose_window_the_program_does_not_live_to_see(tmp_path, settings, opens):
+    """A line at exit says so."""
+    steps = "" if not settings else "steps(3)\n"
+    with Running(python(steps + IDLE), tmp_path / "t", TRIGGER="signal:USR2", **{**NONE, **settings}) as p:
+        p.wait_for("runs")
+        wait_until(lambda: catches(p.process.pid, signal.SIGUSR2), "the handler")
+        p.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: p.has_said("a window opens"), "the line")
+        p.say()
+        result = p.end()
+    assert [line for line in result.said if line.startswith("signal")] == [f"signal 12: a window opens {opens}", f"signal 12: {NOTHING}"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
