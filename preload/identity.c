@@ -78,6 +78,7 @@ static struct rank_info rank_now(void)
         now.world_size = communicator.size;
         now.source = communicator.source;
         now.known = now.world_known = true;
+        now.local_known = false;
     }
     pthread_mutex_unlock(&rank_lock);
     return now;
@@ -113,7 +114,7 @@ void identity_fill(struct trace_identity *out)
     struct rank_info now = rank_now();
     int of = atomic_load_explicit(&backend, memory_order_relaxed);
     *out = (struct trace_identity){.rank = now.rank,
-                                   .local_rank = now.local_rank,
+                                   .local_rank = now.local_known ? now.local_rank : -1,
                                    .world_size = now.world_size,
                                    .local_world_size = now.local_world_size,
                                    .node_rank = now.node_rank,

@@ -205,8 +205,10 @@ static bool prepare(void)
     return atomic_load(&state) == DONE;
 }
 
-__attribute__((constructor)) static void loaded(void)
+/* The C library gives constructors the arguments of main(). */
+__attribute__((constructor)) static void loaded(int argc, char **argv)
 {
+    names_take_arguments(argc, argv);
     prepare();
 }
 

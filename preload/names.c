@@ -41,6 +41,10 @@ const char *const names_variables[NAMES_VARIABLES] = {
 /* Nanoseconds since the epoch; written by names_capture() in the constructor, read-only after it. */
 static int64_t start_ns;
 
+/* What the program was started with, as /proc/PID/cmdline shows it then; as start_ns. */
+static char own_cmdline[CMDLINE_MAX];
+static size_t own_length;
+
 /* ---- command lines ---- */
 
 /* The argument after the one at *at, or NULL; arguments are ended by NULs. */
@@ -183,6 +187,29 @@ static size_t read_cmdline(const char *path, char *out, size_t size)
     return length > 0 && out[length - 1] != '\0' ? length + 1 : length;
 }
 
+/* Without /proc, which shows the title that a program has given itself since. */
+void names_take_arguments(int argc, char **argv)
+{
+    for (int i = 0; i < argc && argv[i] && own_length < sizeof own_cmdline; i++) {
+        size_t length = strlen(argv[i]) + 1, room = sizeof own_cmdline - own_length;
+        memcpy(own_cmdline + own_length, argv[i], length < room ? length : room);
+        own_length += length < room ? length : room;
+    }
+    if (own_length)
+        own_cmdline[own_length - 1] = '\0';
+}
+
+/* As read_cmdline(), of this process. */
+static size_t take_own_cmdline(char *out, size_t size)
+{
+    if (own_length == 0)
+        return read_cmdline("/proc/self/cmdline", out, size);
+    size_t length = own_length < size ? own_length : size;
+    memcpy(out, own_cmdline, length);
+    out[length - 1] = '\0';
+    return length;
+}
+
 /* The parent of a process, or 0. */
 static pid_t parent_of(pid_t pid)
 {
@@ -205,7 +232,7 @@ void names_script(char *out, size_t size)
     static char cmdline[CMDLINE_MAX];
     char path[32];
     pid_t pid = getpid();
-    size_t length = read_cmdline("/proc/self/cmdline", cmdline, sizeof cmdline);
+    size_t length = take_own_cmdline(cmdline, sizeof cmdline);
 
     for (int i = 0; i < PARENTS_MAX && names_is_multiprocessing(cmdline, length); i++) {
         pid = parent_of(pid);
@@ -245,8 +272,7 @@ static bool is_part_of_launch(void)
     const char *program = program_invocation_short_name;
     if (!is_python(program, strlen(program)))
         return false;
-    return names_is_multiprocessing(cmdline,
-                                    read_cmdline("/proc/self/cmdline", cmdline, sizeof cmdline));
+    return names_is_multiprocessing(cmdline, take_own_cmdline(cmdline, sizeof cmdline));
 }
 
 /* The digits of n, at least so many, in front of `end`. Returns where they begin. */

@@ -30,6 +30,10 @@ struct names_values {
     char numbers[NAMES_VARIABLES][24];
 };
 
+/* Copies the program's arguments, from which its name comes. In the constructor, once, before
+ * names_capture(); without it /proc is read. */
+void names_take_arguments(int argc, char **argv);
+
 /*
  * Decides the start time of the launch and hands it on in CPROF_START_TIME. A process that a
  * launcher made one of several ranks, or that Python's multiprocessing made, keeps the time it
@@ -50,7 +54,7 @@ int64_t names_start_ns(void);
  * The name of what runs here into out[0..size): Python's script without folder and .py, the last
  * part of a -m module, "python" for -c and standard input, the program's own name elsewhere; for a
  * child made by Python's multiprocessing its parent's. Bytes that do not belong into a file name
- * are '_'. Reads /proc; at wake-up, any thread.
+ * are '_'. Reads /proc of parents; at wake-up, any thread.
  */
 void names_script(char *out, size_t size);
 

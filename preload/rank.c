@@ -171,6 +171,7 @@ static void settle(struct rank_info *info, const struct claim *claim)
     info->world_known = claim->world_size != UNKNOWN;
     info->rank = claim->rank;
     info->world_size = info->world_known ? claim->world_size : claim->rank + 1;
+    info->local_known = claim->local_rank != UNKNOWN || info->world_size == 1;
     info->local_rank = claim->local_rank == UNKNOWN ? 0 : claim->local_rank;
     info->local_world_size = claim->local_world_size;
     if (info->local_world_size <= info->local_rank)
@@ -188,7 +189,8 @@ void rank_read(struct rank_info *info, rank_lookup *lookup, bool warn)
     struct reader reader = {lookup, warn};
     struct claim claim = {UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN};
 
-    *info = (struct rank_info){.world_size = 1, .local_world_size = 1, .source = "default"};
+    *info = (struct rank_info){
+        .world_size = 1, .local_world_size = 1, .local_known = true, .source = "default"};
     for (unsigned i = 0; i < LAUNCHERS; i++) {
         struct claim more = read_claim(&reader, &launchers[i]);
         if (more.rank == UNKNOWN)

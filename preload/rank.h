@@ -18,6 +18,7 @@ struct rank_info {
     int64_t world_size; /* at least rank + 1 while world_known is false */
     int64_t local_world_size;
     int64_t node_rank;
+    bool local_known; /* a launcher said which local rank, or there is one rank */
     bool known;       /* a launcher said which rank this is; else rank 0 of 1 */
     bool world_known; /* a launcher said how many ranks there are */
     /* "torchrun", "Open MPI", "PMI", "PMIx", "Slurm", "LOCAL_RANK" or "default" */

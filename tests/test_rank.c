@@ -214,6 +214,16 @@ START_TEST(gaps_come_from_whoever_tells_the_same_rank)
 }
 END_TEST
 
+START_TEST(a_local_rank_that_nobody_tells_is_not_known)
+{
+    ck_assert(!READ("RANK=1", "WORLD_SIZE=2").local_known);
+    ck_assert(!READ("PMIX_RANK=1").local_known);
+    ck_assert(READ("RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1").local_known);
+    ck_assert(READ("RANK=0", "WORLD_SIZE=1").local_known);
+    ck_assert(READ("HOME=/").local_known); /* one process */
+}
+END_TEST
+
 START_TEST(garbage_is_ignored_with_one_line)
 {
     struct rank_info info = READ("RANK=abc", "WORLD_SIZE=8");
@@ -269,6 +279,7 @@ Suite *suite_rank(void)
     tcase_add_test(tcase, lightnings_launcher);
     tcase_add_test(tcase, order_of_launchers);
     tcase_add_test(tcase, gaps_come_from_whoever_tells_the_same_rank);
+    tcase_add_test(tcase, a_local_rank_that_nobody_tells_is_not_known);
     tcase_add_test(tcase, garbage_is_ignored_with_one_line);
     tcase_add_test(tcase, contradictions_are_ignored_with_one_line);
     suite_add_tcase(suite, tcase);

@@ -412,11 +412,13 @@ static void make_head(struct window *w, const struct window_shared *shared)
     buf_puts(b, ",\n\"distributedInfo\": {\n\"backend\": ");
     const char *backend = id.backend ? id.backend : "";
     json_string(b, backend, strlen(backend));
+    char local_rank[24] = "null";
+    if (id.local_rank >= 0)
+        snprintf(local_rank, sizeof local_rank, "%lld", (long long)id.local_rank);
     buf_printf(b,
-               ",\n\"rank\": %lld,\n\"world_size\": %lld,\n\"local_rank\": %lld,\n\"node_rank\": "
+               ",\n\"rank\": %lld,\n\"world_size\": %lld,\n\"local_rank\": %s,\n\"node_rank\": "
                "%lld\n},\n",
-               (long long)id.rank, (long long)id.world_size, (long long)id.local_rank,
-               (long long)id.node_rank);
+               (long long)id.rank, (long long)id.world_size, local_rank, (long long)id.node_rank);
     buf_puts(b, "\"host_name\": ");
     json_string(b, host, strlen(host));
     buf_puts(b, ",\n");

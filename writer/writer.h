@@ -229,7 +229,8 @@ void writer_edge(const struct step_edge *edge);
 /* ---- life ---- */
 
 struct trace_identity {
-    int64_t rank, local_rank, world_size, local_world_size, node_rank;
+    int64_t rank, world_size, local_world_size, node_rank;
+    int64_t local_rank;  /* -1: nobody says */
     const char *backend; /* of torch.distributed, or NULL */
     const char *source;  /* where the rank came from, for the trace: "torchrun", "default" … */
 };

@@ -164,3 +164,33 @@ def test_spawned_ranks(tmp_path):
     assert_good(done)
     assert_ranks(tmp_path, 2, "torchrun", files=("3", "6"))
     assert len(done.said) == 2
+
+
+RENAMES_ITSELF = """
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+start, end = int(fields[45]), int(fields[46])
+ctypes.memmove(start, b"trainer rank 0 of 2".ljust(end - start, b"\\0"), end - start)
+assert open("/proc/self/cmdline").read().startswith("trainer rank 0")
+steps(4)
+"""
+
+
+def test_a_program_that_renames_itself(tmp_path):
+    """As setproctitle does, before cprof wakes: the run has the name of the script."""
+    script = tmp_path / "train.py"
+    script.write_text(support.PRELUDE + RENAMES_ITSELF)
+    result = support.run([sys.executable, script, "a longer argument to write over"], TEMPLATE, cwd=tmp_path, WARMUP=0, ACTIVE=2)
+    assert result.rc == 0, result.err
+    folder, = (path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert re.fullmatch(r"train-\d{8}-\d{6}", folder)
+
+
+def test_ranks_that_only_tell_torch(tmp_path):
+    """Children of torch.multiprocessing.spawn without variables: the rank comes from init_process_group(). Nobody tells the rank on the
+    host, so that it is null."""
+    done = run("spawned_bare.py", tmp_path, WARMUP=1, ACTIVE=2)
+    assert_good(done)
+    for path in support.files(tmp_path):
+        one = Trace(path)
+        assert (one.info["world_size"], one.info["local_rank"], one.account["rank_from"]) == (2, None, "torch.distributed")
+    assert sorted(Trace(path).info["rank"] for path in support.files(tmp_path)) == [0, 1]

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks made by torch.multiprocessing.spawn, which tell their rank to torch.distributed and set no variables."""
+
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+RANKS = 2
+
+
+def train(rank, store):
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    net = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(5):
+        net(torch.ones(1, 2)).sum().backward()
+        dist.all_reduce(net.weight.grad)
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(train, args=(f"{folder}/store",), nprocs=RANKS)
