@@ -254,6 +254,7 @@ CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
  * thread also empties the event buffers and writes the files: a handler that takes long makes it fall behind, and what then
  * finds no room in the buffers is counted as lost (CPROF_RING_KB makes them larger). The time that handlers took stands in
  * each trace ("cprof", "handlers_ns"). When recording is turned off (the disk is full ...), only close is still told.
+ * The thread blocks all signals and has a stack of one megabyte.
  * Callbacks must not throw, fork or end the process. Of this header they may call what asks, adds metadata or adds a
  * handler; steps and marks made by them are not recorded. */
 

@@ -24,6 +24,8 @@ HARMS = {
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
         "e2e faults descriptors_are_the_programs_own", "unit io_thread descriptors_are_not_the_programs", "unit io_thread locks_of_the_program_stay",
         "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger program_that_closes_everything"],
+    "a malloc hook or an unwinder runs where descriptors are not the process's, and opens its own there": ["e2e coexist a_malloc_that_keeps_a_pipe"],
+    "a thread's stack is what thread-local storage leaves of it": ["e2e settings a_program_with_large_thread_local_storage"],
     "memory profiling that is forced on slows every thread and shows in the program's own tables": [
         "e2e harmless program_uses_torch_profiler", "e2e torch_profiler memory"],
     "a vfork child, or one that cannot exec, finishes the parent's trace": [
