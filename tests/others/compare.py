@@ -47,6 +47,7 @@ class Case:
     modes: tuple = MODES[:2]
     limit_s: float = 300
     quick: bool = False        # also in the short form
+    behind: str = ""           # a library that LD_PRELOAD names behind cprof; env names one before it
 
 
 @dataclasses.dataclass
@@ -97,6 +98,8 @@ def one_run(case, mode, stacks, library, wake, folder):
     env = environment(mode, library, wake, folder)
     for name, value in case.env.items():
         env[name] = value + (":" + env[name] if name in ("LD_PRELOAD", "PYTHONPATH") and name in env else "")
+    if case.behind:
+        env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), case.behind]))
     process = subprocess.Popen(case.command, env=env, cwd=folder / "work", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True)
     try:

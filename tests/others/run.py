@@ -165,6 +165,34 @@ def memray_case():
                 env={"CPROF_WITH_STACK": "1", "CPROF_OVERWRITE": "1"})
 
 
+@functools.lru_cache(None)
+def older_build():
+    """(path, None) of libcprof.so as it was before copies were hidden, or (None, reason)."""
+    commit, path = "1c9057e", BUILD / "older/build/libcprof.so"
+    if subprocess.run(["git", "-C", ROOT, "cat-file", "-e", commit + "^{commit}"], capture_output=True, timeout=60).returncode:
+        return None, f"no commit {commit} in this clone"
+    if not path.exists():
+        path.parents[1].mkdir(parents=True, exist_ok=True)
+        text = f"git -C '{ROOT}' archive {commit} | tar -x && env -u BUILD make -j2 build/libcprof.so"
+        if subprocess.run(["bash", "-o", "pipefail", "-c", text], cwd=path.parents[1], capture_output=True, timeout=1200).returncode:
+            return None, f"commit {commit} does not build here"
+    return str(path), None
+
+
+def preload_cases():
+    """A library that exports dlsym(), and an older build of cprof, before this one and behind it."""
+    for name, (path, reason) in {"a library that exports dlsym": (str(PROGRAMS / "libdlsymhook.so"), None), "an older build": older_build()}.items():
+        if reason:
+            yield name, reason
+            continue
+        for place in ({"env": {"LD_PRELOAD": path}}, {"behind": path}):
+            where = f"{name} {'behind' if 'behind' in place else 'before'} cprof"
+            yield Case(f"{where}: everyday commands", ["bash", str(HERE / "everyday.sh")], **place)
+            for example in ("autograd_threads", "dataloader_fork", "jit"):
+                yield Case(f"{where}: torch {example}", [sys.executable, str(HERE / "torch_examples.py"), example], modes=("idle", "stacks"),
+                           limit_s=600, **{**place, "env": {"OMP_NUM_THREADS": "1", **place.get("env", {})}})
+
+
 def build_case():
     if lacks("make", "gcc"):
         return "this project", "no make or gcc here"
@@ -179,7 +207,7 @@ def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
-        yield from (*server_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case())
+        yield from (*server_cases(), *preload_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case())
 
 
 def main():
