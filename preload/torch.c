@@ -32,29 +32,34 @@ struct callback {
     unsigned char bytes[40];
 };
 
-/* The torch package's version: version.py beside _C.so, or build-version of a libtorch archive. */
-static bool read_version(char *text, size_t size)
+/* The version in a file beside `path`, whose last part it replaces. */
+static bool read_version_beside(const char *path, const char *file, char *text, size_t size)
 {
-    char path[4096], line[1024];
-    const char *file = "/version.py";
-    if (!resolve_path_containing("/torch/_C.", path, sizeof path)) {
-        if (!resolve_object("libtorch_cpu.so", path, sizeof path))
-            return false;
-        file = "/../build-version";
-    }
-    char *slash = strrchr(path, '/');
-    if (!slash || (size_t)(slash - path) + strlen(file) >= sizeof path)
+    char other[4096], line[1024];
+    const char *slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) + strlen(file) >= sizeof other)
         return false;
-    strcpy(slash, file);
-    if (!read_file(path, line, sizeof line))
+    snprintf(other, sizeof other, "%.*s%s", (int)(slash - path), path, file);
+    if (!read_file(other, line, sizeof line))
         return false;
     const char *digits = strstr(line, "__version__ ="); /* it also stands in __all__ */
     digits = strpbrk(digits ? digits : line, "0123456789");
     if (!digits)
         return false;
-    size_t used = strspn(digits, "0123456789.");
-    snprintf(text, size, "%.*s", (int)used, digits);
+    snprintf(text, size, "%.*s", (int)strspn(digits, "0123456789."), digits);
     return true;
+}
+
+/* The torch package's version: version.py beside _C.so. A C++ program has no _C.so: then build-version
+ * of a libtorch archive, or version.py of a wheel, beside the folder of the library. */
+static bool read_version(char *text, size_t size)
+{
+    char path[4096];
+    if (resolve_path_containing("/torch/_C.", path, sizeof path))
+        return read_version_beside(path, "/version.py", text, size);
+    return resolve_object("libtorch_cpu.so", path, sizeof path) &&
+           (read_version_beside(path, "/../build-version", text, size) ||
+            read_version_beside(path, "/../version.py", text, size));
 }
 
 static const struct torch_layout *find_layout(struct torch_api *api)

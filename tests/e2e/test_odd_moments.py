@@ -3,12 +3,13 @@
 
 import bisect
 import re
+import sys
 
 import pytest
 
 import torch_runs
 from support import SANITIZER, Running, events, load, program, run, span_ns, step_numbers
-from torch_runs import both_pythons, python_or_skip
+from torch_runs import both_pythons, needs_torch_2, python_or_skip
 
 from conftest import BUILD
 
@@ -249,3 +250,17 @@ def test_torchscript_functions_that_end_on_another_thread(tmp_path):
         starts = [span_ns(e)[0] for e in after]
         for start, end in map(span_ns, inside):
             assert bisect.bisect(starts, start) == bisect.bisect(starts, end - 1), "a range after the call lies in it"
+
+
+@needs_torch_2("Debian's is no wheel")
+def test_the_version_of_a_torch_without_python(tmp_path):
+    """A C++ program that is linked to the wheel has no _C.so in it: the version stands beside the folder of the library."""
+    result = run([sys.executable, "-c", """
+import ctypes, importlib.util, os
+libraries = os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "lib")
+for name in ("libc10.so", "libtorch_cpu.so"):
+    ctypes.CDLL(os.path.join(libraries, name), ctypes.RTLD_GLOBAL)
+for _ in range(4):
+    ctypes.CDLL(None).cprof_step()
+"""], tmp_path, WARMUP=0, ACTIVE=2)
+    assert result.rc == 0 and result.complaints == [], result.err
