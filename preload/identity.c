@@ -393,7 +393,7 @@ bool identity_ranks_wrote(void)
     bool wrote = false;
     for (size_t i = 0; i < found.gl_pathc && !wrote; i++) {
         struct stat st;
-        wrote = stat(found.gl_pathv[i], &st) == 0 && since_started(&st.st_mtim);
+        wrote = owner_is_trusted_file(found.gl_pathv[i], &st) && since_started(&st.st_mtim);
     }
     globfree(&found);
     wrote = wrote && had_children();

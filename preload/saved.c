@@ -19,10 +19,12 @@
 #include "preload/names.h"
 #include "writer/locks.h"
 
-#define LIST_NAME "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
-#define LINE_MOST 16384
-#define LOOKS     250     /* at a list that ends within a line */
-#define LOOK_NS   1000000 /* between two of them */
+#define LIST_NAME  "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
+#define LINE_MOST  16384
+#define TRIES      4
+#define NAME_LOOKS 16
+#define LOOKS      250     /* at a list that ends within a line */
+#define LOOK_NS    1000000 /* between two of them */
 
 struct kept {
     struct kept *next;
@@ -117,18 +119,41 @@ static bool ends_cut(int fd)
     return true;
 }
 
-/* Behind what is there, on a line of its own. A file of more than one name may be somebody's who has been made to share it. A byte
- * before the line may be written. 0 or an errno value. */
+/* Not blocking: somebody may have put a FIFO there. Another rank may make or remove the list meanwhile. */
+static int open_list(const char *path)
+{
+    const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < TRIES; i++) {
+        fd = io_open(path, flags, 0);
+        if (fd < 0 && errno == ENOENT)
+            fd = io_open(path, flags | O_CREAT | O_EXCL, 0666);
+        if (fd < 0 && errno != EEXIST && errno != ENOENT)
+            break;
+    }
+    return fd;
+}
+
+/* Whether the open file has this name and no other one. A file with two names may be somebody's who
+ * was made to share it. lstat() finds the file first and counts its names then: somebody who takes the
+ * name away in between is not seen. Nobody can do so at each of many looks. */
+static bool is_only_name(int fd, const char *path)
+{
+    struct stat opened, named;
+    bool only = io_fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode);
+    for (int i = 0; only && i < NAME_LOOKS; i++)
+        only = lstat(path, &named) == 0 && named.st_dev == opened.st_dev &&
+               named.st_ino == opened.st_ino && named.st_nlink == 1;
+    return only;
+}
+
+/* Behind what is there, on a line of its own. A byte before the line may be written. 0 or an errno value. */
 static int append(const char *path, char *line, size_t len)
 {
-    struct stat st;
-    /* Not blocking: somebody may have put a FIFO there. */
-    int fd = io_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int fd = open_list(path);
     if (fd < 0)
         return errno;
-    int error = io_fstat(fd, &st) != 0                    ? errno
-                : S_ISREG(st.st_mode) && st.st_nlink == 1 ? 0
-                                                          : EINVAL;
+    int error = is_only_name(fd, path) ? 0 : EINVAL;
     if (!error && ends_cut(fd))
         line--, *line = '\n', len++;
     errno = EIO;

@@ -23,11 +23,12 @@
 #include "preload/identity.h"
 #include "preload/trigger_socket.h"
 
-#define LOOK_MS   250 /* between looks for a file, a client, a handler */
-#define USUAL_MS  5000
-#define MOST_MS   86400000
-#define FILE_MOST 256
-#define BLANKS    " \t\r\n"
+#define LOOK_MS    250 /* between looks for a file, a client, a handler */
+#define CROWDED_MS 20  /* the same while strangers connect */
+#define USUAL_MS   5000
+#define MOST_MS    86400000
+#define FILE_MOST  256
+#define BLANKS     " \t\r\n"
 
 /* Written once by trigger_start(). */
 static _Atomic bool started, on;
@@ -301,18 +302,20 @@ static bool start_file(const char *path)
     return false;
 }
 
-/* Reads and removes it. False: it is none of ours, or cannot be removed and would start a window for ever. */
-static bool take_file(int fd, char *text, size_t size)
+/* Reads and removes it. False: it is none of ours, or cannot be removed and would start a window for
+ * ever. With a second name it may be a file of this user that another one has linked here. */
+static bool take_file(int fd, const struct stat *st, char *text, size_t size)
 {
-    struct stat st, now;
-    if (io_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        (st.st_uid != geteuid() && st.st_uid != 0)) {
-        log_warn("%s: no regular file of this user; CPROF_TRIGGER=file is off", file_path);
+    struct stat now;
+    if (!owner_is_trusted(st->st_uid) || st->st_nlink != 1) {
+        log_warn("%s: must belong to this user or root and have one link; "
+                 "CPROF_TRIGGER=file is off",
+                 file_path);
         return false;
     }
     ssize_t n = io_read(fd, text, size - 1);
     text[n > 0 ? n : 0] = '\0';
-    if (lstat(file_path, &now) == 0 && now.st_ino == st.st_ino && now.st_dev == st.st_dev &&
+    if (lstat(file_path, &now) == 0 && now.st_ino == st->st_ino && now.st_dev == st->st_dev &&
         unlink(file_path) != 0) {
         log_warn("%s: cannot be removed: %s; CPROF_TRIGGER=file is off", file_path,
                  strerror(errno));
@@ -324,14 +327,16 @@ static bool take_file(int fd, char *text, size_t size)
 /* Into text[FILE_MOST]. ENOENT: nothing is to be done; else the trigger is off. */
 static int look_for_text(char *text)
 {
-    /* Not blocking: it might be a FIFO. */
-    int fd = io_open(file_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0);
+    struct stat st;
+    int fd = open_foreign(file_path, O_NOFOLLOW, UINT64_MAX, &st), error = errno;
     if (fd < 0) {
-        if (errno == ELOOP)
-            log_warn("%s: a symbolic link; CPROF_TRIGGER=file is off", file_path);
-        return errno == ELOOP ? ELOOP : ENOENT;
+        if (error != ELOOP && error != EINVAL)
+            return ENOENT;
+        log_warn("%s: %s; CPROF_TRIGGER=file is off", file_path,
+                 error == ELOOP ? "a symbolic link" : "no regular file of this user");
+        return error;
     }
-    bool taken = take_file(fd, text, FILE_MOST);
+    bool taken = take_file(fd, &st, text, FILE_MOST);
     io_close(fd);
     return taken ? 0 : EINVAL;
 }
@@ -439,7 +444,9 @@ int trigger_poll(bool stopping)
         say_nothing_recorded(&asked_for[true]);
     if (config->trigger == CONFIG_TRIGGER_SIGNAL)
         look_for_signal();
-    if (now - looked_ns >= LOOK_MS * 1000000ull) {
+    bool crowded = config->trigger == CONFIG_TRIGGER_SOCKET && trigger_socket_crowded();
+    int pause = crowded ? CROWDED_MS : LOOK_MS;
+    if (now - looked_ns >= (uint64_t)pause * 1000000u) {
         looked_ns = now;
         if (config->trigger == CONFIG_TRIGGER_SIGNAL)
             keep_signal();
@@ -448,8 +455,8 @@ int trigger_poll(bool stopping)
         else if (!trigger_socket_poll())
             atomic_store(&on, false);
     }
-    int64_t left = end_ns > now ? (int64_t)((end_ns - now) / 1000000u) + 1 : LOOK_MS;
-    return (int)(left < LOOK_MS ? left : LOOK_MS);
+    int64_t left = end_ns > now ? (int64_t)((end_ns - now) / 1000000u) + 1 : pause;
+    return (int)(left < pause ? left : pause);
 }
 
 void trigger_trace(const struct saved_trace *trace)

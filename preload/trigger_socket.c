@@ -20,6 +20,8 @@
 #include "preload/trigger.h"
 
 #define CLIENTS_MOST 16
+#define BACKLOG      4096 /* strangers fill it, too; the kernel takes less (net.core.somaxconn) */
+#define ACCEPTS_MOST 256  /* in one pass */
 #define LINE_MOST    256
 #define PATIENCE_MS  5000 /* for a request to be sent */
 
@@ -43,6 +45,7 @@ struct client {
 static struct endpoint listener = {.fd = -1};
 static struct client clients[CLIENTS_MOST];
 static uint64_t n_traces;
+static bool crowded; /* a stranger came in the last pass */
 
 static bool remember(struct endpoint *e, int fd)
 {
@@ -95,7 +98,7 @@ static bool open_listener(void)
     socklen_t size = make_address(&address);
     int fd = io_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && io_bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        io_listen(fd, CLIENTS_MOST) == 0 && remember(&listener, fd))
+        io_listen(fd, BACKLOG) == 0 && remember(&listener, fd))
         return true;
     log_warn("CPROF_TRIGGER=socket: cannot listen at @%s: %s; the trigger is off",
              address.sun_path + 1, strerror(errno));
@@ -109,7 +112,7 @@ static bool is_allowed(int fd)
     struct ucred peer;
     socklen_t size = sizeof peer;
     return io_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
+           owner_is_trusted(peer.uid);
 }
 
 static struct client *free_client(void)
@@ -120,12 +123,17 @@ static struct client *free_client(void)
     return NULL;
 }
 
-static void accept_all(void)
+/* Not without end: somebody may connect faster than this. */
+static void accept_some(void)
 {
     int fd;
-    while (is_ours(&listener) &&
-           (fd = io_accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct client *c = is_allowed(fd) ? free_client() : NULL;
+    crowded = false;
+    for (int i = 0; i < ACCEPTS_MOST && is_ours(&listener) &&
+                    (fd = io_accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
+         i++) {
+        bool allowed = is_allowed(fd);
+        crowded = crowded || !allowed;
+        struct client *c = allowed ? free_client() : NULL;
         if (!c || !remember(&c->at, fd)) {
             io_close(fd);
             continue;
@@ -249,7 +257,7 @@ bool trigger_socket_poll(void)
     if (!opened && !open_listener())
         return false;
     opened = true;
-    accept_all();
+    accept_some();
     for (unsigned i = 0; i < CLIENTS_MOST; i++) {
         struct client *c = &clients[i];
         if (c->used && !is_ours(&c->at))
@@ -262,6 +270,11 @@ bool trigger_socket_poll(void)
             tell_last(c, "error", "nothing was recorded: no trace was written");
     }
     return true;
+}
+
+bool trigger_socket_crowded(void)
+{
+    return crowded;
 }
 
 void trigger_socket_trace(const struct saved_trace *trace)

@@ -15,6 +15,9 @@
  * had. */
 bool trigger_socket_poll(void);
 
+/* Whether others than those who are listened to came in the last pass: they fill the places of clients, so the next pass should come soon. */
+bool trigger_socket_crowded(void);
+
 /* Tells the clients that wait for it of a trace. */
 void trigger_socket_trace(const struct saved_trace *trace);
 

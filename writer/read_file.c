@@ -10,13 +10,15 @@
 #include <sys/stat.h>
 
 #include "writer/io_thread.h"
+#include "writer/open_foreign.h"
 
 #define ENTRIES 8192 /* bytes of a folder's entries read at a time */
 
 size_t read_file(const char *path, char *text, size_t size)
 {
     size_t used = 0;
-    int saved = errno, fd = io_open(path, O_RDONLY | O_CLOEXEC, 0);
+    struct stat st;
+    int saved = errno, fd = open_foreign(path, 0, UINT64_MAX, &st);
     while (fd >= 0 && used < size - 1) {
         ssize_t got = io_read(fd, text + used, size - 1 - used);
         if (got <= 0 && !(got < 0 && errno == EINTR))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "writer/clock.h"
+#include "writer/open_foreign.h"
 #include "writer/thread_log.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -44,7 +45,8 @@ bool earlier_run_in_the_way(const struct writer_options *options)
     bool in_the_way = false;
     for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
         struct stat st;
-        if (is_table(found.gl_pathv[i]) || stat(found.gl_pathv[i], &st) != 0)
+        /* what another user puts there is not this user's earlier run, and is never replaced */
+        if (is_table(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st))
             continue;
         int64_t second = options->run_started_ns - options->run_started_ns % SECOND_NS;
         in_the_way =

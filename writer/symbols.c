@@ -16,6 +16,7 @@
 #include "writer/demangle.h"
 #include "writer/io_thread.h"
 #include "writer/objects.h"
+#include "writer/open_foreign.h"
 
 #define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
 #define NAME_MOST    1024u        /* beyond it the demangler does not go */
@@ -146,15 +147,14 @@ static int open_file(struct module *m)
     bool apart = io_is_apart();
     if (apart && opened == m)
         return opened_fd;
-    int fd = io_open(m->object->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+    int fd = open_foreign(m->object->path, 0, UINT64_MAX, &st);
     if (fd < 0)
         return -1;
-    bool good = io_fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    if (good && !m->inode) {
+    if (!m->inode) {
         m->device = st.st_dev;
         m->inode = st.st_ino;
     }
-    if (!good || st.st_dev != m->device || st.st_ino != m->inode) {
+    if (st.st_dev != m->device || st.st_ino != m->inode) {
         io_close(fd);
         return -1;
     }

@@ -28,15 +28,13 @@ static int know_trace(struct trace_known *k)
 {
     unsigned char tail[TAIL_BYTES];
     struct stat st;
-    int error = EINVAL, fd = io_open(k->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+    int fd = open_foreign(k->path, O_NOFOLLOW, UINT64_MAX, &st);
     if (fd < 0)
         return errno;
-    if (io_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-        size_t n = st.st_size < (off_t)sizeof tail ? (size_t)st.st_size : sizeof tail;
-        error = io_pread(fd, tail, n, st.st_size - (off_t)n) == (ssize_t)n ? 0 : EIO;
-        k->size = (uint64_t)st.st_size;
-        k->sum = error ? 0 : (uint32_t)crc32(0, tail, (unsigned)n);
-    }
+    size_t n = st.st_size < (off_t)sizeof tail ? (size_t)st.st_size : sizeof tail;
+    int error = io_pread(fd, tail, n, st.st_size - (off_t)n) == (ssize_t)n ? 0 : EIO;
+    k->size = (uint64_t)st.st_size;
+    k->sum = error ? 0 : (uint32_t)crc32(0, tail, (unsigned)n);
     io_close(fd);
     return error;
 }

@@ -28,6 +28,7 @@
 #include "writer/modules.h"
 #include "writer/numbered.h"
 #include "writer/objects.h"
+#include "writer/open_foreign.h"
 #include "writer/path.h"
 #include "writer/raw_syscall.h"
 #include "writer/read_file.h"

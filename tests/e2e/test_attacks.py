@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks on the library: what another user, the environment or a limit of the process can do to a program that records."""
 
+import multiprocessing
 import os
 import resource
+import socket
 import subprocess
+import sys
+import time
 
 import pytest
 
 import servers
-from support import environment, files, parse, program, python, run, step_numbers, wait_until
-from test_security import PRECIOUS, as_root, needs_curl, traps
+from support import Running, environment, files, parse, program, python, run, step_numbers, wait_until
+from test_security import NOBODY, PRECIOUS, as_root, needs_curl, public, traps  # noqa: F401
 
 KIB = 1024
 TWO_TRACES = dict(WARMUP=0, ACTIVE=1, REPEAT=2)
@@ -131,3 +135,134 @@ def test_the_name_of_the_host_stays_in_the_folder(tmp_path):
     result = run(["unshare", "--uts", *python(code)], tmp_path, FOLDER=None, TENSORBOARD_DIR=folder, WARMUP=0, ACTIVE=1, REPEAT=1)
     assert (result.rc, result.out) == (0, "done\n")
     assert [(path.parent, path.name[:14]) for path in result.traces] == [(folder, ".._.._{out}_x_")], result.err
+
+
+# ---- other users -------------------------------------------------------------------------------------------
+
+VICTIM, ATTACKER = 54321, 54322
+RACE = """
+import os, sys, time
+precious, name = sys.argv[1:]
+end = time.monotonic() + 20
+while os.path.exists(precious) and time.monotonic() < end:
+    for _ in range(50):
+        try: os.link(precious, name); os.unlink(name)
+        except OSError: pass
+"""
+
+
+def become(uid):
+    """For before_exec: another user with all groups given back."""
+    def change():
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+    return change
+
+
+def put_as(uid, path):
+    """An empty file of another user, older than the run."""
+    path.touch()
+    os.chown(path, uid, uid)
+    os.utime(path, (1, 1))
+
+
+def connect_for(seconds, address):
+    """As another user, as often as possible."""
+    become(ATTACKER)()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with socket.socket(socket.AF_UNIX) as s:
+            s.setblocking(False)
+            if s.connect_ex(address):
+                time.sleep(0.001)
+
+
+def test_a_hard_link_is_no_trigger_file(tmp_path):
+    """Whoever may write to the folder can link any empty file of the user there."""
+    (tmp_path / "empty").touch()
+    os.link(tmp_path / "empty", tmp_path / "go")
+    code = "steps(1); time.sleep(0.6); steps(2); print('done')"
+    result = run(python(code), tmp_path / "t", TRIGGER=f"file:{tmp_path / 'go'}", SKIP_FIRST=1000000)
+    assert (result.rc, result.out, result.traces) == (0, "done\n", [])
+    assert result.complaints == [f"{tmp_path / 'go'}: must belong to this user or root and have one link; CPROF_TRIGGER=file is off"]
+
+
+def test_the_list_of_traces_is_no_link_for_a_moment(tmp_path):
+    """Somebody links a file of this user to the list's name and takes the name away again, all the time."""
+    precious, folder = tmp_path / "precious", tmp_path / "t"
+    precious.write_text(PRECIOUS)
+    folder.mkdir()
+    racer = subprocess.Popen([sys.executable, "-c", RACE, precious, folder / "saved_traces.jsonl"])
+    try:
+        result = run(python("steps(300); print('done')"), folder, WARMUP=0, ACTIVE=1, REPEAT=0, TOP_MB=0, NUM_TRACES_TO_KEEP=3, LOG="error")
+    finally:
+        text = precious.read_text()
+        precious.unlink()
+        racer.wait(60)
+    assert (result.rc, result.out) == (0, "done\n") and text == PRECIOUS
+
+
+@as_root
+def test_a_strangers_file_is_no_earlier_run(public):
+    """An empty file under the name of a trace does not stop the recording of another user."""
+    folder = public / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    put_as(ATTACKER, folder / "rank0.1.pt.trace.json")
+    result = run(program("burst", 1, 10), folder, before_exec=become(VICTIM), cwd="/", WARMUP=0, ACTIVE=1, REPEAT=1)
+    assert (result.rc, result.out, result.complaints) == (0, "made 20\n", [])
+    assert [path.name for path in result.traces if path.stat().st_size] == ["rank0.1-2.pt.trace.json"]
+
+
+@as_root
+def test_users_that_are_not_mapped_start_nothing(public):
+    """In a user namespace they all look like the overflow user, which this process is, too."""
+    if subprocess.run(["unshare", "--user", "--map-user=65534", "true"], capture_output=True, timeout=60).returncode:
+        pytest.skip("no user namespaces here")
+    run_folder, folder = public / "run", public / "t"
+    for path in (run_folder, folder):
+        path.mkdir()
+        path.chmod(0o777)
+    trigger = run_folder / "go"
+    put_as(ATTACKER, trigger)
+    command = ["unshare", "--user", "--map-user=65534", *program("burst", 1, 10, 400)]
+    result = run(command, folder, before_exec=become(VICTIM), cwd="/", TRIGGER=f"file:{trigger}", SKIP_FIRST=1000000)
+    assert result.rc == 0 and result.traces == []
+    assert [line for line in result.complaints if "must belong to this user or root" in line], result.err
+
+
+@as_root
+def test_nobody_is_a_user_like_others_where_all_are_mapped(public):
+    trigger, folder = public / "run/go", public / "t"
+    for path in (trigger.parent, folder):
+        path.mkdir()
+        path.chmod(0o777)
+    put_as(NOBODY, trigger)
+    if open("/proc/self/uid_map").read().split()[-1] != str(2**32 - 1):
+        pytest.skip("this is a user namespace")
+    result = run(program("burst", 1, 10, 400), folder, before_exec=become(NOBODY), cwd="/", TRIGGER=f"file:{trigger}",
+                 SKIP_FIRST=1000000)
+    assert result.rc == 0 and not trigger.exists() and [line for line in result.said if "a window opens" in line], result.err
+
+
+@as_root
+def test_strangers_do_not_silence_the_trigger(public):
+    """Another user connects as fast as possible: the owner is answered."""
+    fork = multiprocessing.get_context("fork")
+    with Running(python("steps(1); print('on', flush=True); sys.stdin.readline()"), public / "t", TRIGGER="socket",
+                 SKIP_FIRST=1000000) as running:
+        running.wait_for("on")
+        namespace = "".join(c for c in os.readlink(f"/proc/{running.process.pid}/ns/pid") if c.isdigit())
+        address = f"\0cprof-{namespace}-{running.process.pid}"
+        strangers = [fork.Process(target=connect_for, args=(4, address)) for _ in range(2)]
+        for stranger in strangers:
+            stranger.start()
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(30)
+            wait_until(lambda: s.connect_ex(address) == 0, "a place in the queue")
+            s.sendall(b"status\n")
+            assert s.recv(200).startswith(b"status pid=")
+        for stranger in strangers:
+            stranger.join(60)
+        assert running.end(9).rc == -9

@@ -125,7 +125,7 @@ def test_trap_at_the_list_of_traces(tmp_path, trap):
 
 
 def test_trap_at_the_trigger_file(tmp_path, trap):
-    """It starts nothing but when it is a plain file of this user, which the hard link is: that only goes away."""
+    """It starts nothing and stays; one line says so."""
     trigger = tmp_path / "go"
     trap.set(trigger)
     code = "steps(1); time.sleep(0.6); steps(2); time.sleep(0.3); print('done')"
