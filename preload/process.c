@@ -84,13 +84,14 @@ static pid_t own_tid(void)
     return (pid_t)syscall(SYS_gettid);
 }
 
-/* Whether the kernel ends a process to which this signal is sent and that has no handler for it. */
+/* Whether the kernel ends a process to which this signal is sent and that has no handler for it. Who
+ * sends itself SIGKILL wants nothing more to be done. */
 static bool is_deadly(int number)
 {
-    static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG,  SIGWINCH,
-                                   SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
-    for (unsigned i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (number == harmless[i])
+    static const int others[] = {SIGKILL, SIGCHLD, SIGCONT, SIGURG, SIGWINCH,
+                                 SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        if (number == others[i])
             return false;
     return number > 0;
 }
