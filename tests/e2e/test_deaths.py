@@ -2,12 +2,10 @@
 """Ways to end a process: each leaves a whole trace, or an open file that is one, with steps and without."""
 
 import signal
-import subprocess
-import time
 
 import pytest
 import tool
-from support import Running, events, files, load, program, python, read_bytes, run, wait_until
+from support import LIBRARY, Running, events, files, load, program, python
 
 CLEAN = {**dict.fromkeys(["return", "exit", "_exit", "quick_exit"], 7),
          **dict.fromkeys(["kill", "kill_group", "raise", "killpg", "tgkill", "pthread_kill", "sigqueue", "other_thread"], -signal.SIGTERM),
@@ -48,3 +46,28 @@ def test_signals_that_do_not_end_it(tmp_path, steps):
         result = running.end()
     assert result.rc == 7 and "did not end it" not in result.err
     assert len(events(load(result.traces[0]), ph="X", name="afterwards")) == 1
+
+
+@pytest.mark.parametrize("gzip", [0, 1])
+def test_what_came_before_the_first_step_is_recovered(tmp_path, gzip):
+    """The command knows the file by its name: run shows it, check reads it, recover gives it the name of a trace."""
+    with Running(program("deaths", "outside"), tmp_path, USE_GZIP=gzip, env={"RANK": "3", "WORLD_SIZE": "4"}) as running:
+        running.wait_for("ready")
+        running.wait_flushed('"name": "last"')
+        running.end(signal.SIGKILL)
+    [part] = files(tmp_path)
+    assert part.name == f"prestep.{running.process.pid}.part"
+    assert "what a killed process left" in tool.cprof("check", part).out
+    done = tool.cprof("recover", tmp_path)
+    assert done.rc == 0, done.err
+    [trace] = files(tmp_path, ".json", ".json.gz")
+    assert trace.name == "rank3.0.pt.trace.json" + ".gz" * gzip and part.exists()
+    assert len(events(load(trace), ph="X", name="work")) == 20
+    assert tool.cprof("check", trace).rc == 0
+
+
+def test_run_names_what_came_before_the_first_step(tmp_path):
+    """`cprof run` of a program that is killed before it marks a step."""
+    code = "push(b'work'); pop()\nflushed(b'work')\nos.kill(os.getpid(), 9)"
+    done = tool.cprof("run", "--library", LIBRARY, "--folder", tmp_path, "--", *python(code), env={"CPROF_FOLDER": str(tmp_path)})
+    assert done.rc == 128 + 9 and "prestep." in done.err and "cprof recover" in done.err, done.err

@@ -51,7 +51,7 @@ KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files."""
     parser.add_argument("files", nargs="+", metavar="FILE.part", help="an open window's file, or a folder of them")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the trace's name (default: that of FILE.part without .PID.STEP.part)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the trace's name (default: that of FILE.part without .PID.STEP.part, rankN.0.pt.trace.json for prestep.PID.part)")
     parser.add_argument("--delete", action="store_true", help="remove the .part file when its trace is written")
     parser.add_argument("--force", action="store_true", help="take what there is of a file that is still being written")
 
@@ -448,23 +448,29 @@ def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tup
     return lost, account
 
 
+def _prestep_name(path: str, rank: Any, packed: bool) -> str:
+    """The name that the library gives such a trace where no setting says another."""
+    number = rank if type(rank) is int else 0
+    return os.path.join(os.path.dirname(path), f"rank{number}.0.pt.trace.json{'.gz' * packed}")
+
+
 def recover(path: str, output: Optional[str] = None) -> str:
     """Writes the trace and says what it holds; its path."""
     match = PART.fullmatch(path)
     os.stat(path)  # what is not there has no wrong name
     if match is None and output is None:
-        raise Problem("is no open file of cprof (NAME.PID.STEP.part); --output names the trace of another", path)
-    wanted = output or match[1]  # type: ignore[index]
+        raise Problem("is no open file of cprof (NAME.PID.STEP.part, prestep.PID.part); --output names the trace of another", path)
+    wanted = output or match["path"]  # type: ignore[index]
     trace = Trace(path)
-    with temporary_beside(wanted, wanted) as folder:
+    with temporary_beside(wanted or path, wanted or path) as folder:
         whole = os.path.join(folder, "whole")
         with open_regular(path) as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
             text = Text(file, os.fstat(file.fileno()).st_size, progress)
             with create(whole) as raw:
-                packed = wanted.lower().endswith(".gz")
+                packed = wanted.lower().endswith(".gz") if wanted else text.gzip
                 with gzip.GzipFile("", "wb", 1, raw, 0) if packed else contextlib.nullcontext(raw) as out:
-                    lost, account = _write(trace, text, out, int(match[3]) if match else None)
-        named = _name(whole, wanted, output is not None)
+                    lost, account = _write(trace, text, out, int(match["step"] or 0) if match else None)
+        named = _name(whole, wanted or _prestep_name(path, trace.rank, text.gzip), output is not None)
     _tell(named, trace, lost, account)
     return named
 

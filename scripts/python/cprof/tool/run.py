@@ -25,7 +25,7 @@ from cprof.tool import Problem, note, printable, said
 from cprof.tool import library, program, settings
 from cprof.tool.screen import tell
 from cprof.tool.top_file import load
-from cprof.tool.watch import State, Watch, size_text
+from cprof.tool.watch import PART, State, Watch, size_text
 from cprof.tool.writers import being_written
 
 HELP = "run a program under the profiler"
@@ -105,7 +105,7 @@ class _Status:
 
     def _tell(self) -> None:
         now = self._watch.state()
-        opened = [path for path in now.open if path not in self._last.open]
+        opened = [path for path in now.open if path not in self._last.open and not PART.fullmatch(path)["prestep"]]  # type: ignore[index]
         closed = [path for path in now.closed if path not in self._last.closed]
         self._last = now
         if closed:

@@ -11,7 +11,8 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Tuple
 from cprof._saved import LIST_NAME, lines_of
 from cprof.tool.settings import in_force, is_on
 
-PART = re.compile(r"(.*)\.(\d+)\.(-?\d+)\.part", re.S)  # PATH.PID.FIRST STEP.part (writer/path.h)
+# PATH.PID.FIRST STEP.part of a window, FOLDER/prestep.PID.part of what comes before the first step mark (writer/path.h).
+PART = re.compile(r"(?:(?P<path>.*)\.(?P<pid>\d+)\.(?P<step>-?\d+)|(?:.*/)?prestep\.(?P<prestep>\d+)(?:-\d+)?)\.part", re.S)
 TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/top_file.c
 RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/names.h)
 BLANKS = " \t\r\n"
@@ -66,12 +67,13 @@ class Watch:
         stem, ending = re.fullmatch(r"(.*?)((?:(?:\.pt\.trace)?\.json)?(?:\.gz)?)", name, re.IGNORECASE | re.S).groups()
         self._closed = os.path.join(glob.escape(os.getcwd()), folder, stem.rstrip("*") + "*" + ending)
         self._open = self._closed + ".*.part"
+        self._prestep = os.path.join(os.path.dirname(self._closed), "prestep.*.part")
         self._before = self._look()
         self._lists_before = self._lists()
 
     def _look(self) -> Dict[str, Tuple[int, int]]:
         found = {}
-        for path in glob.glob(self._open) + glob.glob(self._closed):
+        for path in glob.glob(self._open) + glob.glob(self._prestep) + glob.glob(self._closed):
             try:
                 info = os.stat(path)
             except OSError:

@@ -33,7 +33,7 @@ def stamp(path: str) -> Stamp:
 
 def being_written(paths: Iterable[str]) -> Dict[str, str]:
     """Those of these open files that are still written: {path: by whom, in words}. Takes LOOK_S where no process here is the writer."""
-    pids = {path: int(match[2]) for path in paths for match in [PART.fullmatch(path)] if match}
+    pids = {path: int(match["pid"] or match["prestep"]) for path in paths for match in [PART.fullmatch(path)] if match}
     here = _writers_here(set(pids.values()))
     found = {path: f"process {process} is still writing it" for path, pid in pids.items() for process in _older(here.get(pid, []), path)[:1]}
     changed = _changing([path for path in pids if path not in found])
