@@ -5,7 +5,7 @@ import signal
 
 import pytest
 import tool
-from support import LIBRARY, Running, events, files, load, program, python
+from support import LIBRARY, Running, events, files, load, program, python, run
 
 CLEAN = {**dict.fromkeys(["return", "exit", "_exit", "quick_exit"], 7),
          **dict.fromkeys(["kill", "kill_group", "raise", "killpg", "tgkill", "pthread_kill", "sigqueue", "other_thread"], -signal.SIGTERM),
@@ -71,3 +71,25 @@ def test_run_names_what_came_before_the_first_step(tmp_path):
     code = "push(b'work'); pop()\nflushed(b'work')\nos.kill(os.getpid(), 9)"
     done = tool.cprof("run", "--library", LIBRARY, "--folder", tmp_path, "--", *python(code), env={"CPROF_FOLDER": str(tmp_path)})
     assert done.rc == 128 + 9 and "prestep." in done.err and "cprof recover" in done.err, done.err
+
+
+def test_what_comes_before_the_first_step_takes_little_memory(tmp_path):
+    """80 MB of records: the file stays below 64 MB, the process grows by less than 8 MB, and the file is gone with the first step."""
+    code = """
+def anonymous():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])
+def much(n):
+    for i in range(n):
+        for k in range(100): mark(b"4 KB" * 1000)
+        time.sleep(0.005)
+much(5)
+before = anonymous()
+much(200)
+flushed(b"4 KB")
+print(anonymous() - before, *[os.path.getsize(entry) for entry in os.scandir(os.environ["CPROF_FOLDER"])])
+steps(1)
+while os.listdir(os.environ["CPROF_FOLDER"]): time.sleep(0.02)
+"""
+    result = run(python(code), tmp_path, SKIP_FIRST=1000, RING_KB=1024)
+    grown, size = map(int, result.out.split())
+    assert result.rc == 0 and grown < 8 << 10 and 20 << 20 < size <= 64_100_000, result.out
