@@ -268,7 +268,7 @@ e2e-tsan:
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
 
 ## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
-QUICK_SUITES := ring thread_log io_thread sink gzip split json json_gpu json_check translate stacks objects modules memory_owners flop_stats \
+QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stacks objects modules memory_owners flop_stats \
 	handler_queue upload spawn names nvtx gpu_records join
 .PHONY: asan-quick
 asan-quick:

@@ -617,16 +617,16 @@ static const struct {
 /* Adds the elements of one tensor's dtype, number of dimensions and sizes at *at, which moves behind them. */
 static bool add_tensor(const uint8_t **at, const uint8_t *end, struct amount *a, uint64_t *size)
 {
-    if (end - *at < 2 || (size_t)(end - *at - 2) < (size_t)(*at)[1] * 8)
+    if (end - *at < 2 || (size_t)(end - *at) < shape_body_size(*at))
         return false;
-    uint8_t dtype = (*at)[0], dims = (*at)[1];
+    uint8_t dtype = (*at)[0], dims = (*at)[1] & SHAPE_NDIM;
     uint64_t n = 1;
     for (unsigned i = 0; i < dims; i++) {
         int64_t d;
         memcpy(&d, *at + 2 + 8 * i, sizeof d);
         n *= (uint64_t)d;
     }
-    *at += 2 + 8 * dims;
+    *at += shape_body_size(*at);
     bool known = dtype < sizeof torch_types / sizeof *torch_types;
     a->dtype = known ? torch_types[dtype].name : NULL;
     *size = known ? torch_types[dtype].bytes : 0;

@@ -81,7 +81,7 @@ void collective_end(struct collective_call *call, const struct collective *what)
 bool collective_is_range(const char *name);
 
 /* Bytes of shapes that collective_of_shapes() reads, and of all that it writes, at most. */
-#define COLLECTIVE_SHAPES 512u
+#define COLLECTIVE_SHAPES 1024u
 #define COLLECTIVE_ARGS   (1536u + COLLECTIVE_SHAPES)
 
 /* How many transfers were asked for in torch's process group before this one, of collectives or, of one with PEER_TO or PEER_FROM, of those

@@ -46,6 +46,13 @@ static inline bool value_has_sizes(const void *tensor)
            dtype < l->dtype_undefined && value_word(tensor, l->ti_ndim) <= DIMS_MAX;
 }
 
+/* Whether its layout has strides: not sparse (COO, CSR) and not mkldnn's. */
+static inline bool value_is_strided(const void *tensor)
+{
+    const struct torch_layout *l = torch_api.layout;
+    return !(value_word(tensor, l->ti_key_set) & l->keys_without_strides);
+}
+
 /* Whether the tag is one of those that Kineto calls Scalar. */
 static inline bool value_is_scalar(uint32_t tag)
 {

@@ -419,6 +419,7 @@ START_TEST(operator_with_shapes)
     add_body(&d, 4, 3, sizes);
     add_body(&d, 4, 0, sizes);
     add_tag(&d, SHAPE_SCALAR_LIST);
+    add_tag(&d, 0);
     add_tag(&d, SHAPE_OTHER);
     add_tag(&d, SHAPE_TENSOR);
     add_body(&d, 1, 1, sizes); /* a dtype without a name */
@@ -432,7 +433,9 @@ START_TEST(operator_with_shapes)
         "\"args\": {\"Record function id\": 0, "
         "\"Input type\": [\"float\", \"Scalar\", \"TensorList\", \"ScalarList\", \"\", \"\", \"\", "
         "\"TensorList\"], "
-        "\"Input Dims\": [[2, 3], [], [[2, 3, -1], []], [], [], [2], [], []]}},\n"));
+        "\"Input Dims\": [[2, 3], [], [[2, 3, -1], []], [], [], [2], [], []], "
+        "\"Input Strides\": [[], [], [[], []], [], [], [], [], []], "
+        "\"Concrete Inputs\": [\"\", \"\", \"\", \"[]\", \"\", \"\", \"\", \"\"]}},\n"));
     buf_free(&d);
 }
 END_TEST
@@ -451,7 +454,8 @@ START_TEST(cut_shapes_give_their_whole_items)
         const char *text = text_of(make(REC_SPAN, CAT_CPU_OP, "op", DATA_SHAPES, d.data, n));
         ck_assert(json_lines_valid(text, strlen(text)));
         const char *one =
-            "\"Input type\": [\"float\"], \"Input Dims\": [[-9223372036854775808, 3]]}},\n";
+            "\"Input type\": [\"float\"], \"Input Dims\": [[-9223372036854775808, 3]], "
+            "\"Input Strides\": [[]], \"Concrete Inputs\": [\"\"]}},\n";
         ck_assert_int_eq(strstr(text, one) != NULL, n >= 19);
         ck_assert_int_eq(strstr(text, "Input") != NULL, n >= 19);
     }
@@ -682,8 +686,8 @@ START_TEST(shapes_among_args)
     add_int(&args, "a", 1);
     add_arg(&args, ARG_SHAPES, "", shapes.data, (uint32_t)shapes.len);
     add_int(&args, "b", 2);
-    const char *dims =
-        "\"a\": 1, \"b\": 2, \"Input type\": [\"float\"], \"Input Dims\": [[2, 3]]}},\n";
+    const char *dims = "\"a\": 1, \"b\": 2, \"Input type\": [\"float\"], \"Input Dims\": [[2, 3]], "
+                       "\"Input Strides\": [[]], \"Concrete Inputs\": [\"\"]}},\n";
     for (int kind = REC_SPAN; kind == REC_SPAN || kind == REC_ASYNC; kind += REC_ASYNC - REC_SPAN) {
         const char *text = text_of(
             make((uint8_t)kind, CAT_USER_ANNOTATION, "gloo:send", DATA_ARGS, args.data, args.len));

@@ -6,6 +6,7 @@
 #include "writer/json_args.h"
 #include "writer/json_event.h"
 #include "writer/json_extras.h"
+#include "writer/json_inputs.h"
 #include "writer/json_memory.h"
 
 #include <stdbool.h>
@@ -19,157 +20,6 @@ static const char *const category_text[CAT_COUNT] = {
 #undef CATEGORY
 };
 
-/* ---- args: shapes of operator inputs --------------------------------------------------------------------- */
-
-/* One item of DATA_SHAPES. */
-struct input {
-    uint8_t tag;
-    uint8_t dtype;         /* SHAPE_TENSOR */
-    uint8_t count;         /* tensors of SHAPE_LIST */
-    const uint8_t *bodies; /* one or `count` times: dtype, ndim, sizes */
-    size_t size;           /* bytes of all bodies */
-};
-
-/* Bytes of one tensor body; 0 when it was cut. */
-static size_t body_size(const uint8_t *p, const uint8_t *end)
-{
-    size_t size = end - p >= 2 ? 2 + 8 * (size_t)p[1] : 0;
-    return (size_t)(end - p) >= size ? size : 0;
-}
-
-/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
-static bool next_input(const uint8_t **at, const uint8_t *end, struct input *in)
-{
-    const uint8_t *p = *at;
-    if (p >= end) {
-        return false;
-    }
-    in->tag = *p++;
-    in->count = 0;
-    if (in->tag == SHAPE_TENSOR) {
-        in->count = 1;
-    } else if (in->tag == SHAPE_LIST) {
-        if (p >= end) {
-            return false;
-        }
-        in->count = *p++;
-    } else if (in->tag > SHAPE_SCALAR_LIST) {
-        return false;
-    }
-    in->bodies = p;
-    for (unsigned i = 0; i < in->count; i++) {
-        size_t size = body_size(p, end);
-        if (size == 0) {
-            return false;
-        }
-        p += size;
-    }
-    in->size = (size_t)(p - in->bodies);
-    in->dtype = in->tag == SHAPE_TENSOR ? in->bodies[0] : 0;
-    *at = p;
-    return true;
-}
-
-/* Writes [d0, d1, …] of the tensor body at *body and steps over it. */
-static char *put_dims(char *to, const uint8_t **body)
-{
-    unsigned ndim = (*body)[1];
-    const uint8_t *sizes = *body + 2;
-    *to++ = '[';
-    for (unsigned i = 0; i < ndim; i++) {
-        int64_t size;
-        memcpy(&size, sizes + 8 * (size_t)i, sizeof(size));
-        if (i != 0) {
-            to = put_literal(to, ", ");
-        }
-        to = put_i64(to, size);
-    }
-    *to++ = ']';
-    *body = sizes + 8 * (size_t)ndim;
-    return to;
-}
-
-/* Appends the dims of one input: [2, 3] for a tensor, [[2], [3]] for a list, [] for all else. */
-static void put_input_dims(struct buf *b, const struct input *in)
-{
-    /* A size of 8 bytes takes at most 22 characters with its comma, a body's two bytes at most "[], ". */
-    char *to = buf_room(b, 3 * in->size + 4);
-    if (to == NULL) {
-        return;
-    }
-    char *p = to;
-    const uint8_t *body = in->bodies;
-    if (in->tag == SHAPE_TENSOR) {
-        p = put_dims(p, &body);
-    } else {
-        *p++ = '[';
-        for (unsigned i = 0; i < in->count; i++) {
-            if (i != 0) {
-                p = put_literal(p, ", ");
-            }
-            p = put_dims(p, &body);
-        }
-        *p++ = ']';
-    }
-    b->len += (size_t)(p - to);
-}
-
-/* Appends the type word of one input as a JSON string. */
-static void put_input_type(struct buf *b, const struct input *in, const char *const *names,
-                           unsigned n_names)
-{
-    static const char *const words[] = {
-        [SHAPE_OTHER] = "",
-        [SHAPE_TENSOR] = "",
-        [SHAPE_LIST] = "TensorList",
-        [SHAPE_SCALAR] = "Scalar",
-        [SHAPE_SCALAR_LIST] = "ScalarList",
-    };
-    const char *word = words[in->tag];
-    if (in->tag == SHAPE_TENSOR && in->dtype < n_names && names[in->dtype] != NULL) {
-        word = names[in->dtype];
-    }
-    size_t n = strlen(word);
-    char *to = n <= INLINE_NAME ? buf_room(b, STRING_ROOM(n)) : NULL;
-    if (to != NULL) {
-        b->len += (size_t)(put_string(to, word, n) - to);
-    } else {
-        json_string(b, word, n);
-    }
-}
-
-/* Appends "Input type" and "Input Dims" with the same number of items; nothing when there is no whole item. first: nothing stands before
- * them; returns whether that still is so. */
-static bool put_shapes(struct buf *b, const uint8_t *begin, size_t n, const char *const *names,
-                       unsigned n_names, bool first)
-{
-    const uint8_t *end = begin + n;
-    const uint8_t *at = begin;
-    struct input in;
-    unsigned items = 0;
-    while (next_input(&at, end, &in)) {
-        if (items++ != 0) {
-            buf_put(b, ", ", 2);
-        } else {
-            buf_puts(b, first ? "\"Input type\": [" : ", \"Input type\": [");
-        }
-        put_input_type(b, &in, names, n_names);
-    }
-    if (items == 0) {
-        return first;
-    }
-    buf_puts(b, "], \"Input Dims\": [");
-    at = begin;
-    for (unsigned i = 0; i < items && next_input(&at, end, &in); i++) {
-        if (i != 0) {
-            buf_put(b, ", ", 2);
-        }
-        put_input_dims(b, &in);
-    }
-    buf_put(b, "]", 1);
-    return false;
-}
-
 /* Appends the items of DATA_ARGS. Returns what json_args() does. */
 static bool put_args(struct buf *b, const struct record *r, const char *const *names,
                      unsigned n_names, bool first)
@@ -180,7 +30,7 @@ static bool put_args(struct buf *b, const struct record *r, const char *const *n
     first = json_args(b, at, r->data_len, first);
     while (json_next_arg(&at, end, &a)) {
         if (a.type == ARG_SHAPES && a.value_len != 0) {
-            first = put_shapes(b, a.value, a.value_len, names, n_names, first);
+            first = json_inputs(b, a.value, a.value_len, names, n_names, first);
         }
     }
     return first;
@@ -280,7 +130,7 @@ static void put_span(struct buf *b, const struct record *r, struct text name,
     bool first = p == none;
     if (r->data_kind == DATA_SHAPES) {
         end_at(b, p);
-        first = put_shapes(b, record_data(r), r->data_len, dtype_names, n_dtypes, first);
+        first = json_inputs(b, record_data(r), r->data_len, dtype_names, n_dtypes, first);
         p = buf_room(b, EVENT_ROOM);
     } else if (r->data_kind == DATA_ARGS) {
         end_at(b, p);

@@ -148,11 +148,37 @@ struct record_node {
 #define MEMORY_OF_DRIVER (-1) /* device_type of a call to the CUDA driver or runtime that failed */
 
 /* DATA_SHAPES: one item per operator input, in order. An item is a tag byte, then:
- *   SHAPE_TENSOR   uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size
- *   SHAPE_LIST     uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); a longer list is cut at 255
- *   SHAPE_SCALAR, SHAPE_SCALAR_LIST, SHAPE_OTHER   nothing
- * which is all that Kineto's "Input Dims" and "Input type" can tell apart. Integers are in host order, unaligned. */
-enum shape_tag { SHAPE_OTHER, SHAPE_TENSOR, SHAPE_LIST, SHAPE_SCALAR, SHAPE_SCALAR_LIST };
+ *   SHAPE_TENSOR       uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size; with SHAPE_STRIDES in ndim: ndim x int64 stride
+ *   SHAPE_LIST         uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); a longer list is cut at 255
+ *   SHAPE_SCALAR_LIST  uint8 n, then n items of scalars, or SHAPE_OTHER for what is none
+ *   SHAPE_INT          int64
+ *   SHAPE_REAL         double
+ *   SHAPE_COMPLEX      2 x double
+ *   SHAPE_SCALAR (its value cannot be told), SHAPE_FALSE, SHAPE_TRUE, SHAPE_OTHER   nothing
+ * which is all that Kineto's "Input Dims", "Input Strides", "Input type" and "Concrete Inputs" can tell apart. Numbers are in host order,
+ * unaligned. */
+enum shape_tag {
+    SHAPE_OTHER,
+    SHAPE_TENSOR,
+    SHAPE_LIST,
+    SHAPE_SCALAR,
+    SHAPE_SCALAR_LIST,
+    SHAPE_INT,
+    SHAPE_REAL,
+    SHAPE_COMPLEX,
+    SHAPE_FALSE,
+    SHAPE_TRUE,
+};
+
+#define SHAPE_STRIDES 0x80u /* bit of ndim */
+#define SHAPE_NDIM    0x7fu /* the rest of it */
+
+/* Bytes of a SHAPE_TENSOR body that begins so. */
+static inline size_t shape_body_size(const uint8_t *body)
+{
+    size_t ndim = body[1] & SHAPE_NDIM;
+    return 2 + 8 * ndim * (body[1] & SHAPE_STRIDES ? 2 : 1);
+}
 
 /* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, then 8 bytes of value (ARG_INT int64,
  * ARG_REAL double) or uint32 length + bytes (ARG_TEXT; ARG_SHAPES, without a key: as DATA_SHAPES). */

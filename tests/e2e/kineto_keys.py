@@ -20,7 +20,6 @@ GROUP = "members of a group by number; cprof writes Group size, Rank and Comms I
 MEANT = {
     "cpu_op": {
         "Ev Idx": "an index into torch's own list of events; cprof has no such list",
-        "Concrete Inputs": SHAPES, "Input Strides": SHAPES,
         "kernel_file": "keyword of one Triton operator", "kernel_hash": "keyword of one Triton operator",
         "kernel_backend": "keyword of one Triton operator", "grid": "keyword of one Triton operator",
         "stream": "keyword of one Triton operator; HTA would take our row for a kernel's",

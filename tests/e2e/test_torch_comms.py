@@ -76,10 +76,9 @@ def script(folder, library, *parts, **values):
 
 
 def said(events):
-    """Of each record_param_comms, in order. `Comms Id` is a hash; `Concrete Inputs`, `Input Strides`, `Ev Idx` and that it is finished cprof does
-    not write."""
+    """Of each record_param_comms, in order. `Comms Id` is a hash; `Ev Idx` and that it is finished cprof does not write."""
     rows = sorted((e for e in events if e.get("name") == "record_param_comms" and e.get("ph") == "X"), key=lambda e: float(e["ts"]))
-    left_out = {"External id", "Record function id", "Ev Idx", "Comms Id", "Input Strides", "Concrete Inputs", "finished"}
+    left_out = {"External id", "Record function id", "Ev Idx", "Comms Id", "finished"}
     return [{key: value for key, value in e["args"].items() if key not in left_out} for e in rows]
 
 

@@ -2,8 +2,7 @@
 """cprof and torch.profiler on the same script, each in a process of its own: the same operators with the same shapes in the same
 steps, the same arrows, the same tensor memory.
 
-Excused: nothing but the two events with which torch.profiler marks its own window. cprof writes no `Ev Idx`, no `Concrete
-Inputs` and no strides; ids differ.
+Excused: nothing but the two events with which torch.profiler marks its own window. cprof writes no `Ev Idx`; ids differ.
 """
 
 import collections
@@ -20,6 +19,7 @@ pytestmark = pytest.mark.skipif(not torch.autograd.kineto_available(),
                                 reason=f"torch {torch.__version__} was built without Kineto: its profiler records no inputs")
 
 SCRIPT = support.pathlib.Path(__file__).parent / "scripts" / "zoo.py"
+INPUTS = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
 SETTINGS = {"SKIP_FIRST": 2, "WAIT": 1, "WARMUP": 1, "ACTIVE": 3, "REPEAT": 2, "RECORD_SHAPES": 1}
 
 
@@ -89,7 +89,7 @@ def test_no_operator_of_another_step(pair):
 def test_shapes_types_and_numbers(pair):
     def key(e):
         args = e["args"]
-        return e["name"], json.dumps([args.get("Input Dims"), args.get("Input type"), args.get("Fwd thread id")])
+        return e["name"], json.dumps([args.get(key) for key in (*INPUTS, "Fwd thread id")])
     compare(pair, lambda trace: events(trace, ph="X", cat="cpu_op"), key)
 
 
@@ -97,6 +97,23 @@ def test_nested_lists_are_among_the_shapes(pair):
     """The comparison above would also pass on a model without lists of tensors."""
     dims = [e["args"].get("Input Dims") for e in events(pair[1][0], ph="X", name="aten::cat")]
     assert [[[8, 10], [8, 10]], []] in dims
+
+
+def test_arguments_of_many_kinds(tmp_path):
+    """Scalars, lists, strings, None, devices, types, strides and layouts, in the order in which the operators began."""
+    script = SCRIPT.with_name("arguments.py")
+    subprocess.run([sys.executable, script, tmp_path / "theirs.txt"], capture_output=True, timeout=300, check=True)
+    run = support.run([sys.executable, script], tmp_path / "ours", STEP="manual", RECORD_SHAPES=1, SKIP_FIRST=1, WAIT=0, WARMUP=0, ACTIVE=1, REPEAT=1)
+    assert run.rc == 0 and len(run.traces) == 1, run.err
+
+    def said(trace):
+        found = sorted(events(trace, ph="X", cat="cpu_op"), key=lambda e: (float(e["ts"]), -float(e["dur"])))
+        return [(e["name"], *(e["args"].get(key) for key in INPUTS)) for e in found]
+
+    theirs, ours = said(json.loads((tmp_path / "theirs.txt").read_text())), said(support.load(run.traces[0]))
+    assert len(theirs) > 300 and ours == theirs
+    values = {value for _, _, _, _, concrete in ours for value in concrete or ()}
+    assert {"", "[]", "True", "1.5", "0.", "inf", "nan", "[2., 1.5]", "[True, False, True]", "0.10000000000000001-1e+20j"} <= values
 
 
 def arrows(trace):

@@ -48,18 +48,28 @@ static inline void setup(void)
 
 /* ---- objects ---- */
 
+/* The stride of each tensor's dimension i. */
+static inline int64_t stride_of(uint64_t i)
+{
+    return 1000 + (int64_t)i;
+}
+
 static inline void *tensor(uint16_t dtype, uint64_t dims, const int64_t *sizes)
 {
     void *t = make(l->ti_size);
     SET(t, l->ti_ndim, uint64_t, dims);
     SET(t, l->ti_dtype, uint16_t, dtype);
+    int64_t *outside = NULL, *strides = (int64_t *)((char *)t + l->ti_sizes) + l->ti_inline_max;
     if (dims <= l->ti_inline_max) {
         set(t, l->ti_sizes, sizes, dims * sizeof *sizes);
-        return t;
+    } else {
+        outside = make(2 * dims * sizeof *sizes);
+        memcpy(outside, sizes, dims * sizeof *sizes);
+        SET(t, l->ti_sizes, const void *, outside);
+        strides = outside + dims;
     }
-    int64_t *outside = make(2 * dims * sizeof *sizes); /* strides follow */
-    memcpy(outside, sizes, dims * sizeof *sizes);
-    SET(t, l->ti_sizes, const void *, outside);
+    for (uint64_t i = 0; i < dims; i++)
+        strides[i] = stride_of(i);
     return t;
 }
 

@@ -32,7 +32,7 @@ GROUPS = [
     ('What is recorded', [
         ('CPROF_ACTIVITIES', 'LIST', 'cpu,cuda', 0, 0, 'cpu|cuda|xpu|mtia', 'Where to look: operators (cpu), GPU (cuda); xpu and mtia are not supported'),
         ('CPROF_GPU_GRAPHS', 'CHOICE', 'nodes', 0, 0, 'nodes|whole', 'CUDA graphs: a row for each node, or one for each launch, which costs less (CUDA 12.6 or newer)'),
-        ('CPROF_RECORD_SHAPES', 'BOOL', '0', 0, 1, '0|1', 'Write the input shapes of operators'),
+        ('CPROF_RECORD_SHAPES', 'BOOL', '0', 0, 1, '0|1', 'Write the inputs of operators: shapes, strides, types and the values of scalars'),
         ('CPROF_PROFILE_MEMORY', 'BOOL', '1', 0, 1, '0|1', 'Record tensor memory'),
         ('CPROF_WITH_STACK', 'BOOL', '0', 0, 1, '0|1', 'Record the Python stack of operators, CUDA calls, allocations and markers, and the native stack below it'),
         ('CPROF_NATIVE_STACK', 'BOOL', '1', 0, 1, '0|1', 'With stacks: the native frames below the Python ones too, which cost more'),
