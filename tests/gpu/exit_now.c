@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ends right after launches, without waiting: --how return, exit, _exit, thread (exit in another thread) or abort; --ns
- * of each of --launches kernels. With --linger MS the process is there for so long after the driver went down. */
+ * of each of --launches kernels. With --linger MS the process is there for so long after the driver went down. With
+ * --when-written FOLDER it waits, after the first launch, until a file of a recording is in the folder. */
+#include <dirent.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "tests/gpu/kernels.h"
@@ -19,15 +22,30 @@ static void *leave(void *code)
     exit((int)(intptr_t)code);
 }
 
+static bool holds_a_recording(const char *folder)
+{
+    bool found = false;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && !found && (entry = readdir(open));)
+        found = strstr(entry->d_name, ".part") != NULL;
+    if (open)
+        closedir(open);
+    return found;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = option(argc, argv, "how", "return");
+    const char *folder = option(argc, argv, "when-written", NULL);
     long launches = number(argc, argv, "launches", 10), ns = number(argc, argv, "ns", 1000000);
     linger_ms = number(argc, argv, "linger", 0);
     atexit(linger); /* before the driver's, which run first */
     CHECK(cudaSetDevice(0));
-    for (long i = 0; i < launches; i++, tally.kernels++)
+    for (long i = 0; i < launches; i++, tally.kernels++) {
         CHECK(gpu_spin(0, (uint64_t)ns));
+        while (i == 0 && folder && !holds_a_recording(folder))
+            usleep(10000);
+    }
     int code = report();
     if (!strcmp(how, "exit"))
         exit(code);
