@@ -415,6 +415,7 @@ EXPORTED uint64_t sim_cupti_count(const char *name)
 __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("SIM_REPORT");
+    sim_end();
     FILE *f = path && *path ? fopen(path, "ae") : NULL;
     if (!f)
         return;

@@ -36,6 +36,8 @@ static void set_kind(uint32_t kind, bool on)
     atomic_store(&sim_settings.kind[kind], on);
     if (!on)
         atomic_store(&sim_settings.kind_of_context[kind], 0);
+    if (kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && on)
+        atomic_store(&sim_settings.graphs_whole, true);
     if (kind == CUPTI_ACTIVITY_KIND_RUNTIME)
         set_calls(SIM_RUNTIME, on);
     if (kind == CUPTI_ACTIVITY_KIND_DRIVER)
@@ -375,6 +377,7 @@ EXPORTED CUptiResult CUPTIAPI cuptiFinalize(void)
         atomic_store(&sim_settings.kind[kind], false);
     set_calls(SIM_RUNTIME, false);
     set_calls(SIM_DRIVER, false);
+    atomic_store(&sim_settings.graphs_whole, false);
     sim_drop_subscriber();
     sim_deliver_all(true);
     sim_forget_client();

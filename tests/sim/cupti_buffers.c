@@ -561,11 +561,13 @@ static void collect(struct lane *l, bool forced, bool withhold, struct list *lis
 void sim_deliver_all(bool forced)
 {
     bool withhold = sim_fault_on("withhold", true);
-    long late = 0;
+    long late = 0, held = 0;
     struct list list = {NULL, &list.head};
     collect(&whole_process, forced, withhold, &list);
     pthread_mutex_lock(&lanes_lock);
     struct lane *first = lanes; /* lanes are never taken away */
+    if (sim_fault("flush_holds_ms", &held))
+        sim_sleep_ms(held);
     pthread_mutex_unlock(&lanes_lock);
     for (struct lane *l = first; l; l = l->next)
         collect(l, forced, withhold, &list);
@@ -595,6 +597,12 @@ void sim_deliver_all(bool forced)
     pthread_mutex_unlock(&queue_lock);
 }
 
+void sim_end(void)
+{
+    pthread_mutex_lock(&lanes_lock);
+    pthread_mutex_unlock(&lanes_lock);
+}
+
 void sim_forget_client(void)
 {
     atomic_store(&client_request, NULL);
@@ -616,6 +624,11 @@ static CUptiResult flush(uint32_t flag)
         COUNT(forced_flushes);
     else
         COUNT(flushes);
+    for (uint32_t kind = 0; forced && kind < KINDS; kind++)
+        if (atomic_load(&sim_settings.kind[kind])) {
+            COUNT(forced_while_on);
+            break;
+        }
     while (sim_fault_on("hold_flush", false))
         sim_sleep_ms(50);
     if (atomic_fetch_add(&flushing, 1))

@@ -120,6 +120,7 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc 
         atomic_store(&the_subscriber.function, function);
         *handle = &the_subscriber;
         result = CUPTI_SUCCESS;
+        sim_clock_subscribed();
     }
     pthread_mutex_unlock(&lock);
     if (result == CUPTI_SUCCESS)

@@ -83,6 +83,27 @@ bool sim_clock_is_clients(void)
     return atomic_load_explicit(&client_clock, memory_order_relaxed) != NULL;
 }
 
+#define SAME_NS                                                                                    \
+    1000000000u /* two readings of one clock are nearer than that, of different clocks much farther */
+
+static bool
+    latched; /* device times stay on the system's clock, whatever the callback gives now; under the lock */
+
+/* From 13.1 on, where a context exists, cuptiSubscribe() takes the clock of that moment for device
+ * times. Where the callback gives another clock later, device times stay on the first; from 13.3
+ * Update 3 on they follow (pytorch#190354). */
+void sim_clock_subscribed(void)
+{
+    if (sim_version() < 130100 || sim_version() >= 130303 || !sim_any_context())
+        return;
+    uint64_t system = system_now(), clock = sim_now();
+    pthread_mutex_lock(&lock);
+    latched = clock - system + SAME_NS < 2 * SAME_NS;
+    sample_n = 0;
+    atomic_fetch_add(&generation, 1);
+    pthread_mutex_unlock(&lock);
+}
+
 /* Best of many, because a preempted thread gives a pair that lies far apart, and the slope of two pairs that lie close together makes
  * a small error of one a large one later. */
 static struct sample take_sample(void)
@@ -90,7 +111,8 @@ static struct sample take_sample(void)
     struct sample best = {0, 0};
     uint64_t width = UINT64_MAX;
     for (int i = 0; i < 25; i++) {
-        uint64_t before = sim_device_now(), tap = sim_now(), after = sim_device_now();
+        uint64_t before = sim_device_now(), tap = latched ? system_now() : sim_now();
+        uint64_t after = sim_device_now();
         if (after - before < width) {
             width = after - before;
             best = (struct sample){before + width / 2, tap};
@@ -162,7 +184,7 @@ uint64_t sim_on_clock(uint64_t mono)
 {
     if (!mono)
         return 0;
-    if (sim_system_at && !sim_clock_is_clients())
+    if (sim_system_at && (latched || !sim_clock_is_clients()))
         return sim_system_at(mono);
     struct thread *self = sim_self();
     if (self->clock_generation != atomic_load_explicit(&generation, memory_order_relaxed) ||

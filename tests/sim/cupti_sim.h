@@ -80,6 +80,7 @@ struct thread *sim_self(void);
     X(disables, "disables")                                                                        \
     X(flushes, "flushes")                                                                          \
     X(forced_flushes, "forced_flushes")                                                            \
+    X(forced_while_on, "forced_while_on")                                                          \
     X(concurrent_flushes, "concurrent_flushes")                                                    \
     X(finalizes, "finalizes")                                                                      \
     X(subscribes, "subscribes")                                                                    \
@@ -155,6 +156,7 @@ struct settings {
     _Atomic bool latency;
     _Atomic bool all_syncs;
     _Atomic bool event_times;
+    _Atomic bool graphs_whole; /* GRAPH_TRACE was enabled at least once */
 };
 extern struct settings sim_settings;
 bool sim_kind_on(uint32_t kind, uint32_t context);
@@ -173,6 +175,7 @@ struct slot *sim_reserve(void *record); /* one that a stream finishes later; NUL
 void sim_finish(struct slot *slot, uint64_t start, uint64_t end);
 void sim_deliver_all(bool forced);
 void sim_forget_client(void);
+void sim_end(void); /* the library's end waits for a flush in progress */
 bool sim_drop_this(void);
 uint64_t sim_take_dropped(void);
 void sim_leave_thread(struct thread *thread);
@@ -180,6 +183,7 @@ void sim_leave_thread(struct thread *thread);
 /* cupti_tap.c */
 extern const struct sim_tap sim_cupti_tap;
 void sim_dump(uint32_t kind); /* records of what exists already */
+bool sim_any_context(void);
 bool sim_device_of_context(uint32_t context, uint32_t *device);
 void sim_overhead(CUpti_ActivityOverheadKind kind, uint64_t start, uint64_t end, void *data);
 
@@ -199,6 +203,7 @@ uint64_t sim_on_system_clock(uint64_t device_ns);
 void sim_clock_keep_fresh(void); /* a pair now, if the newest is old */
 bool sim_clock_is_clients(void);
 void sim_clock_set(CUpti_TimestampCallbackFunc function);
+void sim_clock_subscribed(void); /* what cuptiSubscribe() does to the clock of device times */
 
 #pragma GCC visibility pop
 

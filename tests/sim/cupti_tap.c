@@ -198,6 +198,14 @@ bool sim_device_of_context(uint32_t context, uint32_t *device)
     return found;
 }
 
+bool sim_any_context(void)
+{
+    pthread_mutex_lock(&lock);
+    bool any = context_n != 0;
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
 static void put_device(uint32_t id)
 {
     const struct sim_device *d = sim_the_core->device((int)id);
@@ -307,11 +315,15 @@ static bool is_traced(uint32_t graph)
            (traced[graph % TRACED / 64] >> graph % 64 & 1);
 }
 
-/* Of a graph's nodes: "CUPTI will not collect any kernel, memcpy or memset activities" while graphs are traced as a whole, and a graph that
- * was instantiated before is not traced either (CUPTI's usage guide, CUDA graph-level tracing). */
+/* "Disabling GRAPH_TRACE does not restore node level tracing" (cupti_activity.h of 13.5): once it
+ * was on, nodes stay without records until CUPTI is finalized.
+ *
+ * Of a graph's nodes: "CUPTI will not collect any kernel, memcpy or memset activities" while graphs
+ * are traced as a whole, and a graph that was instantiated before is not traced either (CUPTI's
+ * usage guide, CUDA graph-level tracing). */
 static bool without_records(uint32_t graph)
 {
-    return graph && (on(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 0) || sim_fault_on("no_nodes", false));
+    return graph && (sim_settings.graphs_whole || sim_fault_on("no_nodes", false));
 }
 
 static uint32_t callback_of(enum sim_resource resource)
