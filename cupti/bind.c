@@ -288,3 +288,27 @@ const char *bind_error(const struct cupti *c, int result)
         return "unknown error";
     return text;
 }
+
+void bind_say_missing(const struct cupti *c, enum bind_result found)
+{
+    static const char hooks_only[] = "CUDA calls are recorded, GPU activity is not";
+    if (found == BIND_NOT_FOUND)
+        log_info("no libcupti is to be found; %s", hooks_only);
+    else if (found == BIND_NO_DRIVER)
+        log_info("no driver (libcuda.so.1) is to be found; %s", hooks_only);
+    else if (found == BIND_TOO_OLD)
+        log_info("%s: older than CUDA 11.8; %s", c->path, hooks_only);
+    else if (found == BIND_BROKEN)
+        log_warn("%s: not a whole CUPTI; %s", c->path, hooks_only);
+}
+
+const char *bind_versions_json(const struct cupti *c)
+{
+    static char text[192];
+    int runtime = bind_runtime_version();
+    int used = snprintf(text, sizeof text, "\"cupti_version\": %u,\n", c->version);
+    if (runtime)
+        snprintf(text + used, sizeof text - (size_t)used, "\"cuda_runtime_version\": %d,\n",
+                 runtime);
+    return text;
+}

@@ -34,12 +34,19 @@ enum bind_result {
 /* Finds, opens and binds libcupti. Once; any thread, inside a dlopen too. */
 enum bind_result bind_open(struct cupti *c);
 
+/* One line that says why bind_open() found no CUPTI, for all but BIND_DONE and BIND_NO_GPU. */
+void bind_say_missing(const struct cupti *c, enum bind_result found);
+
 /* CUPTI's text for a result. Any thread. */
 const char *bind_error(const struct cupti *c, int result);
 
 /* Version of the loaded runtime as CUDA numbers it (12040), from the name of its file; 0: none is loaded, or its name does not tell (a
  * wheel's does not). Any thread. */
 int bind_runtime_version(void);
+
+/* Members of a trace's head, each with a comma and a newline: the versions of CUPTI and of the
+ * runtime, where known. Valid until the next call. cprof thread. */
+const char *bind_versions_json(const struct cupti *c);
 
 /* Major and *minor version in a library's file name: 12 and 4 of libcudart.so.12.4.127; 0 and -1 where there is none. Pure. */
 int bind_file_version(const char *path, int *minor);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "writer/writer.h"
 
@@ -377,6 +378,13 @@ bool buffers_returned(uint64_t ticks)
 bool buffers_out(uint64_t ticks)
 {
     return any_since(ticks, true);
+}
+
+void buffers_await(uint64_t ticks, long ms)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (long i = 0; i < ms && buffers_out(ticks); i++)
+        nanosleep(&pause, NULL);
 }
 
 void buffers_forget(void)

@@ -79,6 +79,11 @@ bool buffers_returned(uint64_t ticks);
 /* True while CUPTI has one that was handed out before `ticks`. Any thread. */
 bool buffers_out(uint64_t ticks);
 
+/* Waits until that is not so, for `ms` at most: CUPTI's own thread may bring what a flush is for a
+ * moment after the flush has returned. Then another client's buffers may be registered already, or
+ * nobody looks any more. */
+void buffers_await(uint64_t ticks, long ms);
+
 /* What is out will not come back: another client took CUPTI over. It counts as returned; it is used again only if it does come. Any
  * thread. */
 void buffers_forget(void);

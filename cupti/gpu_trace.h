@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public header of cupti/: CUPTI found and bound at run time, its records on their way to the writer.
+/* The public header of cupti/: CUPTI found and bound at run time, its records on their way to the
+ * writer.
  *
- *     driver or first CUDA call:  gpu_start()          finds CUPTI, subscribes, pays the first enable
+ *     driver or first CUDA call:  gpu_start()          finds CUPTI; takes it where something is to be recorded
  *     cprof thread:               gpu_source functions  kinds on and off, flush, decode, translate
  *     CUPTI's threads:            buffers in and out    lock-free, no allocation
  *
- * No CUPTI, no driver, no GPU, no privilege, another client: normal states, each with one line; cprof then records hooks only. */
+ * No CUPTI, no driver, no GPU, no privilege, another client: normal states, each with one line;
+ * cprof then records hooks only. */
 #ifndef CUPTI_GPU_TRACE_H
 #define CUPTI_GPU_TRACE_H
 
@@ -28,13 +30,15 @@ struct gpu_options {
 /* Takes the options; touches nothing else. Once, at wake-up, before the functions below. */
 void gpu_configure(const struct gpu_options *options);
 
-/* Finds CUPTI, subscribes, and enables and disables CONCURRENT_KERNEL once, so that modules loaded and graphs made from now on are known
- * and the seconds this can take belong to start-up; arms the other kinds when `arm`. From InitializeInjection or the first CUDA call
- * of the process, whichever comes first; later calls do nothing. initializing: the former, inside cuInit. Application thread. */
+/* Finds CUPTI. arm: something is to be recorded from now on: subscribes, enables and disables
+ * CONCURRENT_KERNEL once, so that the seconds this can take belong to start-up, and arms the other
+ * kinds. Else CUPTI is taken when a window begins. Between windows it is given back. From
+ * InitializeInjection or the first CUDA call of the process, whichever comes first; later calls do
+ * nothing. initializing: the former, inside cuInit. Application thread. */
 void gpu_start(bool arm, bool initializing);
 
-/* Switches the kinds on now, when they are not: a step begins to be recorded without a warmup step before it. Stepping thread; cheap
- * when they are on. */
+/* Takes CUPTI and switches the kinds on now, when they are not: a step begins to be recorded
+ * without a warmup step before it. Stepping thread; cheap when they are on. */
 void gpu_arm(void);
 
 /* The GPU side for writer_options.gpu; its functions do nothing before gpu_start(). */
@@ -66,6 +70,12 @@ enum gpu_other {
     GPU_OTHER_FLUSHED,      /* cuptiActivityFlush…; told after it has returned */
 };
 void gpu_other_client(enum gpu_other what, int kind); /* as said above */
+
+/* Around fork(): no flush of CUPTI is in progress between the two, and no kinds are being switched,
+ * so that the child meets no lock of CUPTI that nobody gives back. Waits for 200 ms at most. The
+ * forking thread; the second one in parent and child. */
+void gpu_fork_begin(void);
+void gpu_fork_end(void);
 
 /* In a forked child: CUPTI's threads are not there; no CUPTI call is ever made again. */
 void gpu_abandon(void);

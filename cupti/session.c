@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/gpu_trace.h. The state of the session, who may change it, and what other clients of CUPTI do to it.
+/* See cupti/gpu_trace.h. The state of the session, who may change it, and what other clients of
+ * CUPTI do to it.
  *
- *   NONE --gpu_start--> READY --the other subscribes or takes the buffers--> LEAVING --> OTHER --next window, it is idle--> READY
- *                         |                                                    '-- it finalizes: DETACHED --next window--> READY
- *                         '--CUPTI ends of itself, the process does--> OVER
+ *   NONE --gpu_start--> READY or AWAY
+ *   READY --another client begins--> LEAVING --> OTHER, or DETACHED where it finalizes CUPTI
+ *   READY --nothing is to be recorded--> LEAVING --> AWAY
+ *   AWAY, OTHER, DETACHED --a window begins and nobody else is at work--> READY
+ *   any --CUPTI ends by itself, or the process ends--> OVER
  *
- * The lock guards the state and is held while kinds are switched; never during a flush, which can take long. Every wait for it has an
- * end, so that a CUPTI that hangs on one thread does not take others along. */
+ * The lock guards the state and is held while kinds are switched; never during a flush, which can
+ * take long. Every wait for it has an end, so that a CUPTI that hangs on one thread does not take
+ * others along. */
 #include "cupti/gpu_trace.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "cupti/bind.h"
@@ -20,16 +23,17 @@
 #include "cupti/collect.h"
 #include "cupti/devices.h"
 #include "cupti/other_client.h"
+#include "cupti/recorded.h"
 #include "cupti/switch.h"
 #include "writer/locks.h"
 
 #define PRESENT_BYTES (UINT64_C(1) << 30) /* of buffers at once */
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
 #define WAIT_APP_MS   2000
+#define WAIT_FORK_MS  100
 #define STOP_MS       100
 #define LATE_MS       100  /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
-#define RECORDED      16
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
@@ -46,7 +50,15 @@
 /* The versions between give kernels no times with a callback. */
 #define TIMES_WITH_CLOCK(v) (((v) >= 17 && (v) <= 23) || (v) >= 130100)
 
-enum phase { PHASE_NONE, PHASE_READY, PHASE_LEAVING, PHASE_OTHER, PHASE_DETACHED, PHASE_OVER };
+enum phase {
+    PHASE_NONE,
+    PHASE_READY,    /* CUPTI is ours */
+    PHASE_LEAVING,  /* it is being given back; the lock may be free meanwhile */
+    PHASE_AWAY,     /* given back: nothing is to be recorded */
+    PHASE_OTHER,    /* given back: another client is at work */
+    PHASE_DETACHED, /* another client has finalized it */
+    PHASE_OVER      /* CUPTI is not called any more */
+};
 
 static struct gpu_options options;
 static struct cupti api;
@@ -59,13 +71,6 @@ static _Atomic bool dead;  /* forked child; its one thread writes, all read */
 static _Atomic bool at_work;
 static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
 static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
-/* gpu_source.calls_since; as armed */
-static _Atomic uint64_t calls_from = UINT64_MAX;
-/* When CUPTI recorded calls, the latest times: rings are drained after another client has made cprof step aside. As armed. */
-static struct {
-    _Atomic uint64_t from, until; /* until is 0 while from changes */
-} recorded[RECORDED];
-static _Atomic unsigned n_recorded; /* as armed */
 /* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come to; 0 = none */
 static _Atomic uint64_t asked;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes, gpu_arm() reads */
@@ -85,6 +90,7 @@ static _Atomic bool came_late;
 static struct held_back holder_before; /* the holder's thread once it lets go */
 static void *subscriber;               /* NULL: borrowed, another client holds the subscription */
 static bool filtered;                  /* since the last arming */
+static bool first_enabled;             /* switch_first() was called */
 static bool came_back;                 /* at least once: said */
 static bool stood_down;                /* the same */
 
@@ -141,33 +147,36 @@ static void leave_lock(void)
     hold_back_end(&before);
 }
 
+/* Takes the lock when CUPTI is not just being given back: the flush of that can take milliseconds.
+ * An application thread; false: not within WAIT_APP_MS. */
+static bool take_lock_settled(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int ms = 0; take_lock(WAIT_APP_MS); ms++) {
+        if (!in_phase(PHASE_LEAVING) || ms == WAIT_APP_MS)
+            return true;
+        leave_lock();
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 static void set_attribute(int attribute, uint8_t value)
 {
     size_t size = sizeof value;
     api.set_attribute(attribute, &size, &value);
 }
 
-static void calls_begin(void)
-{
-    unsigned n = atomic_load(&n_recorded), slot = n % RECORDED;
-    uint64_t now = clock_ticks();
-    atomic_store(&recorded[slot].until, 0);
-    atomic_store(&recorded[slot].from, now);
-    atomic_store(&recorded[slot].until, UINT64_MAX);
-    atomic_store(&n_recorded, n + 1);
-    atomic_store(&calls_from, now);
-}
-
-static void calls_end(void)
-{
-    unsigned n = atomic_load(&n_recorded);
-    if (atomic_exchange(&calls_from, UINT64_MAX) != UINT64_MAX && n)
-        atomic_store(&recorded[(n - 1) % RECORDED].until, clock_ticks());
-}
-
 static bool frail(void)
 {
     return api.version == FRAIL;
+}
+
+/* CUPTI cannot be given back between windows: kernels cannot be switched off, or graphs must be
+ * known when they are made. */
+static bool keeps_cupti(void)
+{
+    return frail() || options.whole_graphs;
 }
 
 /* Of what switch_on() enables, between windows. */
@@ -181,7 +190,7 @@ static void gone(const char *why)
 {
     set_phase(PHASE_OVER);
     atomic_store(&armed, false);
-    calls_end();
+    recorded_end();
     buffers_forget();
     log_warn("CUPTI ended: %s; GPU activity is no longer recorded", why);
     writer_note("CUPTI ended with an error; GPU activity is missing from then on");
@@ -198,7 +207,7 @@ static void arm(bool initializing)
     switch_on(&api, &options, initializing, &calls);
     filtered = false;
     if (calls)
-        calls_begin();
+        recorded_begin();
     atomic_store(&armed, true);
 }
 
@@ -206,7 +215,7 @@ static void disarm(void)
 {
     if (!atomic_load(&armed))
         return;
-    calls_end();
+    recorded_end();
     atomic_store(&armed, false);
     switch_off(&api, stays_on());
     if (stays_on())
@@ -237,12 +246,16 @@ static void give_clock(void)
     collect_own_clock(own);
 }
 
-/* What is the process's, not the subscriber's; stand_down() sets it back. */
+/* What is the process's, not the subscriber's; give_back() sets it back. No buffer is out. */
 static int settle_in(void)
 {
     atomic_store(&ticking, true);
     api.set_thread_id_type(CUPTI_THREAD_SYSTEM);
     set_attribute(CUPTI_ZEROED_BUFFERS, 1);
+    if (api.version >= PER_THREAD)
+        set_attribute(CUPTI_PER_THREAD_BUFFERS, 1);
+    if (frail())
+        set_attribute(CUPTI_HOST_PINNED, 1);
     give_clock();
     return api.register_callbacks(buffers_request, buffers_complete);
 }
@@ -302,66 +315,109 @@ static void look_at_version(void)
             api.version, api.path);
 }
 
-static void start(bool arm_now, bool initializing)
+/* What another client finds again when cprof leaves: CUPTI's own defaults, and no subscriber. */
+static void unsettle(void)
+{
+    set_attribute(CUPTI_ZEROED_BUFFERS, 0);
+    if (api.version >= PER_THREAD)
+        set_attribute(CUPTI_PER_THREAD_BUFFERS, 0);
+    api.set_thread_id_type(CUPTI_THREAD_DEFAULT);
+    if (api.enable_all_sync_records)
+        api.enable_all_sync_records(1);
+    if (subscriber)
+        api.unsubscribe(subscriber);
+    subscriber = NULL;
+    atomic_store(&ticking, false);
+}
+
+/* The first time a kind is enabled takes long; its cost is to fall here. initializing: inside
+ * cuInit. Returns an error only where CUPTI cannot record at all. */
+static int enable_first(bool initializing)
+{
+    if (first_enabled)
+        return CUPTI_OK;
+    if (stays_on())
+        buffers_unread_from(clock_ticks());
+    int result = switch_first(&api, initializing ? stays_on() & ~SWITCH_KERNELS : stays_on());
+    first_enabled = true;
+    return result == CUPTI_NOT_INITIALIZED || result == CUPTI_NO_REASON ? result : CUPTI_OK;
+}
+
+/* Takes CUPTI. Returns CUPTI_MULTIPLE_SUBSCRIBERS while another client is at work. */
+static int attach(bool initializing)
 {
     int result;
+    if (!join_in(&result))
+        return result;
+    result = settle_in();
+    if (result == CUPTI_OK)
+        result = enable_first(initializing);
+    if (result == CUPTI_OK)
+        set_phase(PHASE_READY);
+    else
+        unsettle();
+    return result;
+}
+
+/* attach() failed where no other client was known to be at work. */
+static void attach_failed(int result)
+{
+    if (result != CUPTI_MULTIPLE_SUBSCRIBERS) {
+        no_gpu("start", result);
+        return;
+    }
+    set_phase(PHASE_OTHER);
+    say_other(true);
+}
+
+static bool prepare(void)
+{
+    uint64_t now;
     if (!buffers_start(options.buffer_bytes, PRESENT_BYTES, api.version >= MAY_REFUSE)) {
         set_phase(PHASE_OVER);
         log_warn("no memory for CUPTI's buffers; GPU activity is not recorded");
-        return;
+        return false;
     }
-    uint64_t now;
-    result = api.get_timestamp(&now);
+    int result = api.get_timestamp(&now);
     if (result != CUPTI_OK) {
         no_gpu("tell the time", result);
-        return;
+        return false;
     }
     look_at_version();
     switch_learn(&api);
     collect_start(&api, options.dump_path);
-    bool joined = join_in(&result);
-    if (!joined && result != CUPTI_MULTIPLE_SUBSCRIBERS) {
-        no_gpu("start", result);
-        return;
-    }
-    if (!joined) {
-        set_phase(PHASE_OTHER);
-        say_other(true);
-        return;
-    }
-    if (api.version >= PER_THREAD)
-        set_attribute(CUPTI_PER_THREAD_BUFFERS,
-                      1); /* once: it must not change while buffers are out */
-    if (frail())
-        set_attribute(CUPTI_HOST_PINNED, 1);
-    if (stays_on())
-        buffers_unread_from(clock_ticks());
-    result = settle_in();
-    if (result == CUPTI_OK)
-        result = switch_first(&api, initializing ? stays_on() & ~SWITCH_KERNELS : stays_on());
-    if (result == CUPTI_NOT_INITIALIZED || result == CUPTI_NO_REASON) {
-        if (subscriber)
-            api.unsubscribe(subscriber);
-        no_gpu("record", result);
-        return;
-    }
-    set_phase(PHASE_READY);
     log_debug("CUPTI %u from %s", api.version, api.path);
-    if (arm_now) {
+    return true;
+}
+
+static void start(bool arm_now, bool initializing)
+{
+    if (!prepare())
+        return;
+    if (!arm_now && !keeps_cupti()) {
+        set_phase(PHASE_AWAY);
+        return;
+    }
+    int result = attach(initializing);
+    if (result != CUPTI_OK) {
+        attach_failed(result);
+    } else if (arm_now) {
         atomic_store(&asked, clock_ticks());
         arm(initializing);
     }
 }
 
-/* A window begins: back from another client, if it is done. */
+/* A window begins: takes CUPTI again, unless another client is at work. */
 static void come_back(void)
 {
-    int result;
-    if (!(in_phase(PHASE_OTHER) || in_phase(PHASE_DETACHED)) || !join_in(&result))
+    bool away = in_phase(PHASE_AWAY);
+    if (!away && !in_phase(PHASE_OTHER) && !in_phase(PHASE_DETACHED))
         return;
-    if (settle_in() != CUPTI_OK)
+    int result = attach(false);
+    if (result != CUPTI_OK && away)
+        attach_failed(result);
+    if (result != CUPTI_OK || away)
         return;
-    set_phase(PHASE_READY);
     writer_gap(OTHER_NOTE, false);
     if (!came_back)
         log_info("the other CUPTI client is idle; GPU activity is recorded again");
@@ -378,30 +434,14 @@ void gpu_start(bool arm_now, bool initializing)
     if (atomic_load(&dead) || atomic_exchange(&begun, true))
         return;
     inside = true;
-    switch (bind_open(&api)) {
-    case BIND_NOT_FOUND:
-        log_info("no libcupti is to be found; CUDA calls are recorded, GPU activity is not");
-        break;
-    case BIND_NO_DRIVER:
-        log_info("no driver (libcuda.so.1) is to be found; CUDA calls are recorded, GPU activity "
-                 "is not");
-        break;
-    case BIND_TOO_OLD:
-        log_info("%s: older than CUDA 11.8; CUDA calls are recorded, GPU activity is not",
-                 api.path);
-        break;
-    case BIND_BROKEN:
-        log_warn("%s: not a whole CUPTI; CUDA calls are recorded, GPU activity is not", api.path);
-        break;
-    case BIND_NO_GPU:
+    enum bind_result found = bind_open(&api);
+    if (found == BIND_NO_GPU)
         no_gpu("start", api.error);
-        break;
-    case BIND_DONE:
-        if (take_lock(WAIT_APP_MS)) {
-            start(arm_now, initializing);
-            leave_lock();
-        }
-        break;
+    else if (found != BIND_DONE)
+        bind_say_missing(&api, found);
+    else if (take_lock(WAIT_APP_MS)) {
+        start(arm_now, initializing);
+        leave_lock();
     }
     inside = false;
 }
@@ -425,7 +465,7 @@ void gpu_arm(void)
     if (atomic_load(&armed) || seems_hung())
         return;
     inside = true;
-    if (take_lock(WAIT_APP_MS)) {
+    if (take_lock_settled()) {
         if (!is_owed()) {
             come_back();
             arm(false);
@@ -446,15 +486,6 @@ static void note_other(enum gpu_other what, int kind)
         atomic_store(&owed, PHASE_DETACHED);
 }
 
-/* CUPTI's own thread may bring what a flush is for a moment after it has returned, and then another client's buffers are registered, or
- * nobody looks any more. */
-static void await_buffers(uint64_t handed_before)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    for (int i = 0; i < LATE_MS && buffers_out(handed_before); i++)
-        nanosleep(&pause, NULL);
-}
-
 static void flush(uint32_t flag)
 {
     static _Atomic bool said; /* any thread */
@@ -464,7 +495,7 @@ static void flush(uint32_t flag)
     buffers_forced(forced);
     int result = api.flush_all(flag);
     if (forced && result == CUPTI_OK)
-        await_buffers(began);
+        buffers_await(began, LATE_MS);
     buffers_forced(false);
     atomic_store(&flushing_since, 0);
     if (result == CUPTI_OK || atomic_exchange(&said, true))
@@ -489,36 +520,45 @@ static bool flush_all(void)
     return false;
 }
 
-/* Everything as a client expects to find it: no kind of ours on, none of our buffers in use, no
- * subscriber, CUPTI's own defaults. Gives the lock back. late: the other has registered its buffers
- * already, and a flush would give it ours. */
-static void stand_down(enum phase then, bool late)
+/* Leaves everything as another client expects to find it: no kind of ours on, none of our buffers
+ * in use. Under flush_lock and the lock, which it both gives back. late: the other has registered
+ * its buffers already, and a flush would give it ours; then flush_lock is not held. */
+static void give_back(enum phase then, bool late)
 {
-    say_other(false);
-    if (!late && !lock_within(&flush_lock, WAIT_APP_MS)) { /* a flush hangs, as any call would */
-        set_phase(PHASE_OVER);
-        leave_lock();
-        return;
-    }
     set_phase(PHASE_LEAVING);
     disarm();
     switch_last(&api, stays_on());
     if (!late && !flush_all())
         return;
-    if (!in_phase(PHASE_LEAVING)) { /* CUPTI ended meanwhile */
-        leave_lock();
+    if (in_phase(PHASE_LEAVING)) { /* else CUPTI ended meanwhile */
+        unsettle();
+        buffers_forget();
+        set_phase(then);
+    }
+    leave_lock();
+}
+
+/* Another client begins. Gives the lock back. late: as in give_back(). */
+static void stand_down(enum phase then, bool late)
+{
+    say_other(false);
+    if (late || lock_within(&flush_lock, WAIT_APP_MS)) {
+        give_back(then, late);
         return;
     }
-    set_attribute(CUPTI_ZEROED_BUFFERS, 0); /* the other's buffers are not zeroed */
-    api.set_thread_id_type(CUPTI_THREAD_DEFAULT);
-    if (api.enable_all_sync_records)
-        api.enable_all_sync_records(1);
-    if (subscriber)
-        api.unsubscribe(subscriber);
-    subscriber = NULL;
-    atomic_store(&ticking, false);
-    buffers_forget();
-    set_phase(then);
+    set_phase(PHASE_OVER); /* a flush hangs, as any call would */
+    leave_lock();
+}
+
+/* Nothing is to be recorded: other clients may have CUPTI, and the program runs without it. What
+ * CUPTI still holds was made after the last window. Gives the lock back. */
+static void let_go(void)
+{
+    if (in_phase(PHASE_READY) && !keeps_cupti() && pthread_mutex_trylock(&flush_lock) == 0) {
+        buffers_unread_from(0);
+        give_back(PHASE_AWAY, false);
+        return;
+    }
     leave_lock();
 }
 
@@ -548,7 +588,7 @@ void gpu_other_client(enum gpu_other what, int kind)
     int saved = errno, cancel = cancel_off();
     inside = true;
     note_other(what, kind);
-    if (is_owed() && take_lock(WAIT_APP_MS))
+    if (is_owed() && take_lock_settled())
         react();
     else if (is_owed() && what != GPU_OTHER_SUBSCRIBES)
         atomic_store(&came_late, true);
@@ -582,11 +622,13 @@ static void change(enum gpu_want want)
     filtered = true;
 }
 
-/* A gpu_arm() may have been for a step that was over before this thread looked: then all is on, though nothing was wanted here since. */
+/* A gpu_arm() may have been for a step that was over before this thread looked: then CUPTI is ours,
+ * though nothing was wanted here since. */
 static bool is_so(enum gpu_want want)
 {
-    return want == wanted &&
-           !(want == GPU_WANT_NOTHING && atomic_load_explicit(&armed, memory_order_relaxed));
+    bool on = atomic_load_explicit(&armed, memory_order_relaxed) ||
+              (in_phase(PHASE_READY) && !keeps_cupti());
+    return want == wanted && !(want == GPU_WANT_NOTHING && on);
 }
 
 static void look(enum gpu_want want)
@@ -601,10 +643,16 @@ static void look(enum gpu_want want)
         return;
     buffers_small(want == GPU_WANT_SOON);
     change(want);
-    leave_lock();
     wanted = want;
-    if (want == GPU_WANT_NOTHING)
-        buffers_trim();
+    if (want != GPU_WANT_NOTHING) {
+        leave_lock();
+        return;
+    }
+    if (is_owed())
+        react();
+    else
+        let_go();
+    buffers_trim();
 }
 
 /* Either source_stop() sees the thread at work, or the thread sees that all is over. */
@@ -663,31 +711,9 @@ static bool source_returned(uint64_t ticks)
     return !usable() || buffers_returned(ticks);
 }
 
-static uint64_t source_calls_since(void)
-{
-    return atomic_load_explicit(&calls_from, memory_order_relaxed);
-}
-
-static bool source_recorded(uint64_t ticks)
-{
-    for (unsigned i = 0; i < RECORDED; i++)
-        if (ticks < atomic_load(&recorded[i].until) && ticks >= atomic_load(&recorded[i].from))
-            return true;
-    return false;
-}
-
 static const char *source_versions_json(void)
 {
-    static char text[192];
-    int runtime = bind_runtime_version(), used = 0;
-    text[0] = '\0';
-    if (!usable())
-        return text;
-    used = snprintf(text, sizeof text, "\"cupti_version\": %u,\n", api.version);
-    if (runtime)
-        snprintf(text + used, sizeof text - (size_t)used, "\"cuda_runtime_version\": %d,\n",
-                 runtime);
-    return text;
+    return usable() ? bind_versions_json(&api) : "";
 }
 
 static void source_stop(void)
@@ -728,8 +754,8 @@ const struct gpu_source *gpu_source(void)
         .want = source_want,
         .collect = source_collect,
         .returned = source_returned,
-        .calls_since = source_calls_since,
-        .recorded = source_recorded,
+        .calls_since = recorded_since,
+        .recorded = recorded_at,
         .devices_json = gpu_devices_json,
         .versions_json = source_versions_json,
         .device_name = gpu_device_name,
@@ -739,6 +765,25 @@ const struct gpu_source *gpu_source(void)
         .finish = source_finish,
     };
     return &source;
+}
+
+static bool fork_flush, fork_lock; /* gpu_fork_begin() holds them; the forking thread's */
+
+void gpu_fork_begin(void)
+{
+    if (inside || atomic_load(&dead) || in_phase(PHASE_NONE))
+        return;
+    fork_flush = lock_within(&flush_lock, WAIT_FORK_MS);
+    fork_lock = fork_flush && take_lock(WAIT_FORK_MS);
+}
+
+void gpu_fork_end(void)
+{
+    if (fork_lock)
+        leave_lock();
+    if (fork_flush)
+        pthread_mutex_unlock(&flush_lock);
+    fork_lock = fork_flush = false;
 }
 
 void gpu_abandon(void)

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "cupti/gpu_trace.h"
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/lock_spy.h"
@@ -120,15 +121,19 @@ static void before_fork(void)
         take();
     took_ours = !inside;
     took_own = !inside && take_own_lock();
-    if (took_ours)
+    if (took_ours) {
         loader_hold();
+        gpu_fork_begin();
+    }
     errno = saved;
 }
 
 static void release(bool child)
 {
-    if (took_ours)
+    if (took_ours) {
+        gpu_fork_end();
         loader_release(child);
+    }
     if (took_own)
         pthread_mutex_unlock(atomic_load(&own_lock));
     if (took_ours)

@@ -46,7 +46,7 @@ WINDOWS = [
     ("train", "--steps 12", "--steps 60", dict(WARMUP=1, ACTIVE=3, REPEAT=2), "train"),
 ]
 # CUPTI used as a guest: these stay 0 in the simulated one.
-FORBIDDEN = ("misuse", "kind_kernel", "finalizes", "forced_flushes", "concurrent_flushes")
+FORBIDDEN = ("misuse", "kind_kernel", "finalizes", "forced_while_on", "concurrent_flushes")
 # What each program does beside launching: its own rule on top of the counts.
 MORE = {"marked": lambda trace: [*range_problems(trace, {"nvtx outer": 1, "itt inner": 1})],
         "out_of_memory": lambda trace: [] if len(failed_allocations(trace)) == 2 else

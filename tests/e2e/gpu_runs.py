@@ -3,7 +3,7 @@
 
     run = gpu_run("many", tmp_path, "--launches", 1000, faults="wrap=1", SCHEDULE_SCOPE="none")
     trace = run.whole()                          # valid, complete, every kernel once and joined to its call
-    assert run.cupti["forced_flushes"] == 0      # what the simulated CUPTI counted; run.core: what the driver did
+    assert run.cupti["forced_while_on"] == 0     # what the simulated CUPTI counted; run.core: what the driver did
 """
 
 import collections
@@ -64,7 +64,7 @@ class GpuRun(Result):
 
     def behaves(self):
         """CUPTI was used as a guest uses it. Returns its counters."""
-        for name in ("misuse", "kind_kernel", "finalizes", "forced_flushes", "concurrent_flushes"):
+        for name in ("misuse", "kind_kernel", "finalizes", "forced_while_on", "concurrent_flushes"):
             assert self.cupti.get(name, 0) == 0, f"{name}: {self.cupti}\n{self.err}"
         assert self.cupti["register_timestamp"] <= 1
         return self.cupti

@@ -175,11 +175,33 @@ def test_buffers_that_come_after_the_flush(tmp_path):
     assert lost(trace) == {"gpu_unfinished": 1} and kernels_by_step(trace) == {step: 0 if step in (6, 7) else LAUNCHES for step in range(1, 20)}
 
 
-@pytest.mark.parametrize("args, all_syncs", [(("--sessions", 0), 0), (("--first", 15, "--length", 5), 1)])
-def test_the_other_finds_the_settings_that_cupti_has_by_itself(tmp_path, args, all_syncs):
-    """cprof wants no row for a query that was not ready; the other may."""
+@pytest.mark.parametrize("args", [("--sessions", 0), ("--first", 15, "--length", 5)])
+def test_cupti_has_its_own_settings_again_after_the_last_window(tmp_path, args):
+    """cprof wants no row for a query that was not ready; another client may. Nothing of cprof stays subscribed."""
     result = gpu_run("second_client", tmp_path, *args, WARMUP=1, ACTIVE=3)
-    assert result.rc == 0 and result.cupti["all_syncs"] == all_syncs, result.err
+    assert result.rc == 0 and result.cupti["all_syncs"] == 1, result.err
+    assert result.cupti["subscribes"] == result.cupti["unsubscribes"] + (args[1] > 0)  # the other one keeps its own
+
+
+CLIENTS = {"kineto": (), "jax": ("--hidden", 1, "--leaves", 1), "proton": ("--hidden", 1, "--leaves", 1, "--finalizes", 1)}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_others_have_cupti_in_each_step_outside_of_the_windows(tmp_path, client):
+    """JAX's profiler and Triton's Proton open libcupti by themselves, so cprof never sees them. Each session is one step, in
+    which the client tries to subscribe for five seconds: cprof may still be draining its window."""
+    windows = [{5, 6}, {11, 12}]  # the steps before them are warmup
+    for number, first in enumerate((1, 7, 13)):
+        result = gpu_run("second_client", tmp_path / str(number), "--first", first, "--length", 1, "--period", 1, "--sessions", 3,
+                         "--steps", 20, *CLIENTS[client], SKIP_FIRST=1, WAIT=3, WARMUP=1, ACTIVE=2, REPEAT=2)
+        assert result.rc == 0, result.err
+        sessions = [tuple(map(int, found)) for found in re.findall(r"^session (\d+) (\d+) (\d+)$", result.out, re.M)]
+        assert [recorded for _, _, recorded in sessions] == [LAUNCHES] * 3, result.out
+        assert client == "kineto" and set(result.complaints) <= {BEGINS, BACK} or result.complaints == [], result.err
+        assert [set(step_numbers(load(path))) for path in result.traces] == windows
+        for path in result.traces:
+            trace = load(path)
+            assert set(kernels_by_step(trace).values()) == {LAUNCHES} and lost(trace) == {}
 
 
 def test_a_tool_that_was_never_seen(tmp_path):

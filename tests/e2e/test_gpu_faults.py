@@ -128,7 +128,7 @@ def test_the_device_is_never_described(tmp_path):
     trace = result.trace()
     assert counts(trace)["kernel"] == result.launched["kernels"] and lost(trace) == {}
     assert any("est. achieved occupancy %" not in e["args"] for e in events(trace, ph="X", cat="kernel"))
-    assert result.cupti["forced_flushes"] == 0
+    assert result.cupti["forced_while_on"] == 0
     result.behaves()
 
 

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A second client of CUPTI, which behaves as Kineto does: it subscribes once and does not look whether that worked, and for each of
- * its sessions registers its buffers, enables kinds, disables them and flushes everything. --steps N of --launches kernels each;
- * sessions of --length steps begin at step --first and every --period steps, --sessions of them, each while a kernel of --busy ns runs;
- * --careful 1: it ignores buffers that it did not give, as Kineto does (else it frees them);
- * --early 1: it subscribes before CUDA begins; --clock 1: it gives CUPTI the processor's counter, which then stays. Prints `session NUMBER LAUNCHED RECORDED` for each. Real build: link with -lcupti */
+/* A second client of CUPTI. By default it behaves as Kineto does: it subscribes once and does not
+ * check whether that worked, and for each of its sessions registers its buffers, enables kinds,
+ * disables them and flushes everything.
+ *
+ *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do: nobody can interpose them
+ *     --leaves 1      each session subscribes (trying for five seconds) and unsubscribes
+ *     --finalizes 1   each session ends with cuptiFinalize
+ *     --careful 1     it ignores buffers that it did not give, as Kineto does (else it frees them)
+ *     --early 1       it subscribes before CUDA begins
+ *     --clock 1       it gives CUPTI the processor's counter, which then stays
+ *
+ * --steps N of --launches kernels each; --sessions of --length steps begin at step --first and
+ * every --period steps, each while a kernel of --busy ns runs. Prints `session NUMBER LAUNCHED
+ * RECORDED` for each. Real build: link with -lcupti */
+#include <dlfcn.h>
+#include <time.h>
+
 #include <cupti.h>
 
 #include "preload/cprof.h"
@@ -13,8 +25,37 @@
 #define BUFFER_BYTES (1u << 20)
 
 static CUpti_SubscriberHandle subscriber;
-static int gives_clock, is_careful;
+static int gives_clock, is_careful, leaves, finalizes;
 static uint8_t *_Atomic given[1024];
+
+/* The functions that it calls. */
+static struct {
+#define FUNCTIONS(X)                                                                               \
+    X(cuptiSubscribe)                                                                              \
+    X(cuptiUnsubscribe)                                                                            \
+    X(cuptiFinalize)                                                                               \
+    X(cuptiActivityRegisterTimestampCallback)                                                      \
+    X(cuptiActivityRegisterCallbacks)                                                              \
+    X(cuptiActivityEnable)                                                                         \
+    X(cuptiActivityDisable)                                                                        \
+    X(cuptiActivityFlushAll)                                                                       \
+    X(cuptiActivityGetNextRecord)
+#define X(name) __typeof__(&name) name;
+    FUNCTIONS(X)
+#undef X
+} c = {
+#define X(name) .name = name,
+    FUNCTIONS(X)
+#undef X
+};
+
+static void find_hidden(void)
+{
+    void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+#define X(name) *(void **)&c.name = dlsym(cupti, #name);
+    FUNCTIONS(X)
+#undef X
+}
 static _Atomic uint64_t recorded;
 
 static void CUPTIAPI on_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -52,15 +93,29 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *da
     (void)context, (void)stream, (void)size;
     if (!is_own(data) && is_careful)
         return;
-    while (cuptiActivityGetNextRecord(data, valid, &record) == CUPTI_SUCCESS)
+    while (c.cuptiActivityGetNextRecord(data, valid, &record) == CUPTI_SUCCESS)
         recorded += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     free(data);
 }
 
 static void subscribe(void)
 {
-    if (!subscriber)
-        cuptiSubscribe(&subscriber, on_call, NULL);
+    const struct timespec pause = {.tv_nsec = 5000000};
+    for (int tries = 0; !subscriber && tries < (leaves ? 1000 : 1); tries++)
+        if (c.cuptiSubscribe(&subscriber, on_call, NULL) != CUPTI_SUCCESS) {
+            subscriber = NULL;
+            nanosleep(&pause, NULL);
+        }
+}
+
+static void leave(void)
+{
+    if (leaves && subscriber)
+        c.cuptiUnsubscribe(subscriber);
+    if (leaves)
+        subscriber = NULL;
+    if (finalizes)
+        c.cuptiFinalize();
 }
 
 static uint64_t CUPTIAPI counter(void)
@@ -76,24 +131,27 @@ static uint64_t CUPTIAPI counter(void)
 
 static void begin(void)
 {
-    subscribe();
-    if (gives_clock)
-        cuptiActivityRegisterTimestampCallback(counter);
     recorded = 0;
-    cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
-    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
-    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
+    subscribe();
+    if (leaves && !subscriber)
+        return;
+    if (gives_clock)
+        c.cuptiActivityRegisterTimestampCallback(counter);
+    c.cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
+    c.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    c.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    c.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
 }
 
 static void end(long number, uint64_t launched)
 {
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
-    cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-    cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
-    cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
-    cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    c.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    c.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    c.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
+    c.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    leave();
     printf("session %ld %llu %llu\n", number, (unsigned long long)launched,
            (unsigned long long)recorded);
 }
@@ -107,6 +165,10 @@ int main(int argc, char **argv)
     cudaStream_t stream;
     gives_clock = number(argc, argv, "clock", 0) != 0;
     is_careful = number(argc, argv, "careful", 0) != 0;
+    leaves = number(argc, argv, "leaves", 0) != 0;
+    finalizes = number(argc, argv, "finalizes", 0) != 0;
+    if (number(argc, argv, "hidden", 0))
+        find_hidden();
     if (number(argc, argv, "early", 0))
         subscribe();
     if (first < 0)
