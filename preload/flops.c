@@ -2,185 +2,22 @@
 /* See flops.h; the formulas are explained in flops.def. */
 #include "preload/flops.h"
 
-#include "preload/torch_values.h"
+#include "preload/flops_inputs.h"
+#include "preload/product_names.h"
 
-#define SLOTS        1024u  /* of the hash table of names; a power of two */
-#define LIST_MOST    65536u /* tensors of one list */
-#define SPATIAL_MOST 3u     /* dimensions that a convolution slides over */
-#define KEY          8u     /* shortest name in the table */
+#define SLOTS        1024u /* of the hash table of names; a power of two */
+#define SPATIAL_MOST 3u    /* dimensions that a convolution slides over */
+#define KEY          8u    /* shortest name in the table */
 
-/* c10::ScalarType, where it matters. */
-enum {
-    COMPLEX_HALF = 8,
-    COMPLEX_FLOAT = 9,
-    COMPLEX_DOUBLE = 10,
-    FLOAT4_X2 = 45, /* two numbers in an element */
-    COMPLEX_BFLOAT16 = 46,
-};
-
-/* A tensor's part of the work. sizes is NULL when it is not there. */
-struct shape {
-    const int64_t *sizes;
-    uint64_t dims;
-    const void *tensor;
-    uint32_t dtype;
-};
-
-/* One counting: what is read, and where it stands. */
-struct call {
-    const char *values;
-    uint64_t n;
-    struct flops_count *out;
-    bool bad;    /* something could not be told */
-    bool inside; /* what it calls will tell */
-};
+uint64_t flops_wrapper_keys, flops_special_keys;
 
 struct flops_row {
     const char *name;
     void (*formula)(struct call *call, int a, int b, int c);
     int8_t a, b, c;
     uint8_t len;
+    bool product; /* all that it does is a product, or products */
 };
-
-/* ---- reading ------------------------------------------------------------------------------------------------ */
-
-/* A product that must fit into 63 bits. */
-static uint64_t times(struct call *call, uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    if (__builtin_mul_overflow(a, b, &product) || product > INT64_MAX)
-        call->bad = true;
-    return call->bad ? 0 : product;
-}
-
-/* Product of the sizes from..dims. */
-static uint64_t volume(struct call *call, const struct shape *s, uint64_t from)
-{
-    uint64_t n = 1;
-    for (uint64_t i = from; i < s->dims; i++)
-        n = times(call, n, (uint64_t)s->sizes[i]);
-    return n;
-}
-
-static uint64_t dtype_bytes(uint32_t dtype)
-{
-    static const uint8_t bytes[] = {
-        1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1, 2, 1,
-        1, 1, 1, 2, 4, 8, 1, 1, 1, 1, 1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4,
-    };
-    return dtype < sizeof bytes ? bytes[dtype] : 1;
-}
-
-static void move_bytes(struct call *call, uint64_t elements, uint32_t dtype)
-{
-    call->out->bytes += times(call, elements, dtype_bytes(dtype));
-}
-
-/* Dispatch keys of tensors that only stand for others: a DTensor for this rank's part of it, one of vmap's for all samples. Written by
- * flops_start(). */
-static uint64_t wrapper_keys;
-
-/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad, one that stands for others leaves it to the
- * operators inside: its own shape is not what is computed. */
-static bool shape_of(struct call *call, const void *tensor, struct shape *s)
-{
-    *s = (struct shape){.tensor = tensor};
-    if (!tensor || tensor == torch_api.undefined_tensor)
-        return false;
-    if (value_word(tensor, torch_api.layout->ti_key_set) & wrapper_keys) {
-        call->inside = true;
-        return false;
-    }
-    if (!value_has_sizes(tensor)) {
-        call->bad = true;
-        return false;
-    }
-    uint16_t dtype;
-    memcpy(&dtype, (const char *)tensor + torch_api.layout->ti_dtype, sizeof dtype);
-    s->sizes = value_sizes(tensor, &s->dims);
-    s->dtype = dtype;
-    return true;
-}
-
-static const char *value_at(const struct call *call, int i)
-{
-    return i >= 0 && (uint64_t)i < call->n ? call->values + (size_t)i * torch_api.layout->iv_size
-                                           : NULL;
-}
-
-/* The tensor at position i; false: there is none. */
-static bool tensor_at(struct call *call, int i, struct shape *s)
-{
-    const char *value = value_at(call, i);
-    *s = (struct shape){0};
-    return value && value_tag(value) == torch_api.layout->tag_tensor &&
-           shape_of(call, value_pointer(value, torch_api.layout->iv_payload), s);
-}
-
-/* What the tensor is made of is what the call is counted for. */
-static void note_first(struct call *call, const struct shape *s)
-{
-    const struct torch_layout *l = torch_api.layout;
-    const int8_t *tensor = s->tensor;
-    call->out->dtype = s->dtype;
-    call->out->device_type = tensor[l->ti_device_set] ? tensor[l->ti_device_type] : -1;
-    call->out->device_index = tensor[l->ti_device_set] ? tensor[l->ti_device_index] : -1;
-}
-
-/* The tensor at position i, where there must be one; `first`: the call is counted for it. */
-static bool operand(struct call *call, int i, struct shape *s, bool first)
-{
-    if (!tensor_at(call, i, s)) {
-        call->bad = true;
-        return false;
-    }
-    if (first)
-        note_first(call, s);
-    return true;
-}
-
-/* The elements of the list at position i, *n of them; NULL: it is no list. */
-static const char *list_at(const struct call *call, int i, uint64_t *n)
-{
-    const struct torch_layout *l = torch_api.layout;
-    const char *value = value_at(call, i);
-    *n = 0;
-    if (!value || value_tag(value) != l->tag_generic_list)
-        return NULL;
-    const void *list = value_pointer(value, l->iv_payload);
-    if (!list)
-        return NULL;
-    const char *first = value_pointer(list, l->list_begin);
-    *n = (uint64_t)((const char *)value_pointer(list, l->list_end) - first) / l->iv_size;
-    return *n <= LIST_MOST ? first : NULL;
-}
-
-/* Whether the value is true; one that is no bool makes the call bad. */
-static bool truth(struct call *call, const char *value)
-{
-    const struct torch_layout *l = torch_api.layout;
-    if (!value || value_tag(value) != l->tag_bool) {
-        call->bad = true;
-        return false;
-    }
-    return *(value + l->iv_payload) != 0;
-}
-
-/* The number in the list at position i for spatial dimension d; a list of one is for all of them. A position of -1 yields `otherwise`. */
-static int64_t int_of(struct call *call, int i, uint64_t d, int64_t otherwise)
-{
-    const struct torch_layout *l = torch_api.layout;
-    uint64_t n;
-    if (i < 0)
-        return otherwise;
-    const char *first = list_at(call, i, &n);
-    const char *value = first && n ? first + (n == 1 ? 0 : d) * l->iv_size : NULL;
-    if (!value || (n != 1 && d >= n) || value_tag(value) != l->tag_int) {
-        call->bad = true;
-        return otherwise;
-    }
-    return (int64_t)value_word(value, l->iv_payload);
-}
 
 /* ---- the formulas ------------------------------------------------------------------------------------------- */
 
@@ -201,6 +38,28 @@ static uint64_t per_product(const struct call *call)
     }
 }
 
+/* A product with a sparse matrix: each entry that it holds meets a row or a column of the other one. How many products two of them have does
+ * not show in their shapes. */
+static __attribute__((noinline, cold)) void
+count_sparse(struct call *call, const struct shape *left, const struct shape *right)
+{
+    call->sparse = false;
+    call->bad |= left->sparse && right->sparse;
+    uint64_t times_each = 1; /* vectors */
+    if (left->sparse && right->dims >= 2)
+        times_each = (uint64_t)right->sizes[right->dims - 1];
+    else if (right->sparse && left->dims >= 2)
+        times_each = (uint64_t)left->sizes[left->dims - 2];
+    uint64_t stored = left->sparse ? left->stored : right->stored;
+    uint64_t depth = (uint64_t)left->sizes[left->dims - 1];
+    uint64_t columns = right->dims >= 2 ? (uint64_t)right->sizes[right->dims - 1] : 1;
+    uint64_t result = depth ? times(call, volume(call, left, 0) / depth, columns) : 0;
+    call->out->flops = times(call, per_product(call), times(call, stored, times_each));
+    move_bytes(call, elements_of(call, left), left->dtype);
+    move_bytes(call, elements_of(call, right), right->dtype);
+    move_bytes(call, result, left->dtype);
+}
+
 static void count_MATMUL(struct call *call, int a, int b, int c)
 {
     struct shape left, right, added;
@@ -208,6 +67,12 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
         return;
     if (left.dims == 0 || right.dims == 0 || right.dims > left.dims) {
         call->bad = true;
+        return;
+    }
+    if (__builtin_expect(call->sparse, 0)) {
+        count_sparse(call, &left, &right);
+        if (tensor_at(call, c, &added)) /* a sparse one may tell which entries are wanted */
+            move_bytes(call, elements_of(call, &added), added.dtype);
         return;
     }
     uint64_t rows = volume(call, &left, 0), columns = 1;
@@ -221,6 +86,87 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
     move_bytes(call, result, left.dtype);
     if (tensor_at(call, c, &added))
         move_bytes(call, volume(call, &added, 0), added.dtype);
+}
+
+/* A layer whose weight may be packed in a way of its library: each row of the input meets each number of the weight. */
+static void count_rows(struct call *call, int input, int weight)
+{
+    struct shape in, w;
+    if (!operand(call, input, &in, true) || !operand(call, weight, &w, false))
+        return;
+    uint64_t depth = in.dims ? (uint64_t)in.sizes[in.dims - 1] : 0;
+    uint64_t rows = depth ? volume(call, &in, 0) / depth : 0, weights = volume(call, &w, 0);
+    call->bad |= in.dims == 0;
+    call->out->flops = times(call, per_product(call), times(call, rows, weights));
+    move_bytes(call, times(call, rows, depth), in.dtype);
+    move_bytes(call, weights, w.dtype);
+}
+
+static void count_ROWS(struct call *call, int a, int b, int c)
+{
+    (void)c;
+    count_rows(call, a, b);
+}
+
+/* True when the input at i is a tensor of so many dimensions or more: what stands at that place tells the variants of an operator apart. */
+static bool has_dims(struct call *call, int i, uint64_t dims)
+{
+    struct call one = {.values = call->values, .n = call->n, .out = call->out};
+    struct shape s;
+    return tensor_at(&one, i, &s) && s.dims >= dims;
+}
+
+static void count_LINEAR_X(struct call *call, int a, int b, int c)
+{
+    (void)c;
+    count_rows(call, a, has_dims(call, b + 1, 2) ? b + 1 : b);
+}
+
+static int64_t number_at(struct call *call, int i);
+
+static void count_COLUMNS(struct call *call, int a, int b, int c)
+{
+    struct shape in, w;
+    int64_t columns = -1;
+    if (!operand(call, a, &in, true))
+        return;
+    if (c < 0)
+        columns = number_at(call, b);
+    else if (operand(call, b, &w, false) && (uint64_t)c < w.dims)
+        columns = w.sizes[c];
+    call->bad |= columns < 0;
+    uint64_t elements = volume(call, &in, 0);
+    call->out->flops =
+        call->bad ? 0 : times(call, per_product(call), times(call, elements, (uint64_t)columns));
+    move_bytes(call, elements, in.dtype);
+}
+
+/* cuSPARSELt keeps two numbers of four, and metadata behind them: 9/16 of the matrix, of one-byte numbers 10/16. */
+static void count_CSLT(struct call *call, int a, int b, int c)
+{
+    struct shape packed, right;
+    (void)c;
+    if (!operand(call, a, &packed, true) || !operand(call, b, &right, false))
+        return;
+    uint64_t kept = volume(call, &packed, 0) / (dtype_bytes(packed.dtype) == 1 ? 10 : 9) * 8;
+    call->bad |= right.dims != 2;
+    if (!call->bad)
+        call->out->flops =
+            times(call, per_product(call), times(call, kept, (uint64_t)right.sizes[1]));
+    move_bytes(call, volume(call, &packed, 0), packed.dtype);
+    move_bytes(call, volume(call, &right, 0), right.dtype);
+}
+
+/* What only looks like a product: none is known of it. Without a tensor that it works on, it is taken for one of this machine. */
+static void count_GUESS(struct call *call, int a, int b, int c)
+{
+    struct shape s = {0};
+    (void)a, (void)b, (void)c;
+    for (int i = 0; (uint64_t)i < call->n && !s.sizes; i++)
+        tensor_at(call, i, &s);
+    if (s.sizes)
+        note_first(call, &s);
+    call->bad = !s.sizes || call->out->device_type == 0 || call->out->device_type == 1;
 }
 
 static void count_GROUPED(struct call *call, int a, int b, int c)
@@ -256,9 +202,13 @@ static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
         if (tensors++ == 0)
             note_first(call, &shapes[i]);
         dims = shapes[i].dims > dims ? shapes[i].dims : dims;
-        move_bytes(call, volume(call, &shapes[i], 0), shapes[i].dtype);
+        move_bytes(call, elements_of(call, &shapes[i]), shapes[i].dtype);
     }
     call->bad |= tensors == 0;
+    if (tensors == 1 && call->sparse) { /* the rest are numbers */
+        call->sparse = false;
+        return shapes[0].sparse ? shapes[0].stored : shapes[1].stored;
+    }
     if (a == 1)
         return volume(call, &shapes[0], 0);
     for (uint64_t d = 1; d <= dims; d++) {
@@ -284,7 +234,7 @@ static void count_FIRST(struct call *call, int a, int b, int c)
 {
     struct shape shapes[3] = {{0}};
     uint64_t n = broadcast(call, a, shapes);
-    call->out->flops = call->bad ? 0 : times(call, volume(call, &shapes[0], 0), (uint64_t)b);
+    call->out->flops = call->bad ? 0 : times(call, elements_of(call, &shapes[0]), (uint64_t)b);
     if (c)
         move_bytes(call, n, shapes[0].dtype);
 }
@@ -295,7 +245,8 @@ static void count_REDUCE(struct call *call, int a, int b, int c)
     (void)c;
     if (!operand(call, a, &s, true))
         return;
-    uint64_t n = volume(call, &s, 0);
+    uint64_t n = elements_of(call, &s);
+    call->sparse = false;
     call->out->flops = times(call, n, (uint64_t)b);
     move_bytes(call, n, s.dtype);
 }
@@ -316,6 +267,7 @@ static uint64_t sum_list(struct call *call, int i, bool first, uint64_t *bytes)
             call->inside |= one.inside;
             return 0;
         }
+        call->sparse |= one.sparse;
         uint64_t these = volume(call, &s, 0);
         elements += these;
         *bytes += times(call, these, dtype_bytes(s.dtype));
@@ -394,9 +346,9 @@ struct spread {
     int stride, padding, more, dilation, groups;
 };
 
-static bool conv_shapes(struct call *call, int input, struct conv *k)
+static bool conv_shapes(struct call *call, int input, int weight, struct conv *k)
 {
-    if (!operand(call, input, &k->input, true) || !operand(call, input + 1, &k->weight, false))
+    if (!operand(call, input, &k->input, true) || !operand(call, weight, &k->weight, false))
         return false;
     k->spatial = k->weight.dims - 2;
     bool fits = k->weight.dims > 2 && k->spatial <= SPATIAL_MOST &&
@@ -432,19 +384,60 @@ static void conv_bytes(struct call *call, const struct conv *k, uint64_t out)
     move_bytes(call, out, k->input.dtype);
 }
 
+/* What the window is moved to, once for each element of the weight. */
+static void count_window(struct call *call, struct conv *k, int stride, int padding, int dilation)
+{
+    k->position = conv_batch(k);
+    for (uint64_t d = 0; d < k->spatial; d++)
+        k->position =
+            times(call, k->position, output_length(call, k, d, stride, padding, dilation));
+    uint64_t weights = volume(call, &k->weight, 0);
+    call->out->flops = times(call, per_product(call), times(call, k->position, weights));
+    conv_bytes(call, k, times(call, k->position, (uint64_t)k->weight.sizes[0]));
+}
+
 static void count_CONV(struct call *call, int stride, int padding, int dilation)
 {
     struct conv k;
     const char *named = value_at(call, padding);
     call->inside = named && value_tag(named) == torch_api.layout->tag_string;
-    if (call->inside || !conv_shapes(call, 0, &k))
+    if (call->inside || !conv_shapes(call, 0, 1, &k))
         return; /* padding by name: the aten::convolution inside has it in numbers */
-    k.position = conv_batch(&k);
-    for (uint64_t d = 0; d < k.spatial; d++)
-        k.position = times(call, k.position, output_length(call, &k, d, stride, padding, dilation));
-    uint64_t weights = volume(call, &k.weight, 0);
-    call->out->flops = times(call, per_product(call), times(call, k.position, weights));
-    conv_bytes(call, &k, times(call, k.position, (uint64_t)k.weight.sizes[0]));
+    count_window(call, &k, stride, padding, dilation);
+}
+
+/* mkldnn's: what is added to the result may stand in front of the weight. */
+static void count_CONV_X(struct call *call, int input, int weight, int c)
+{
+    struct conv k;
+    (void)c;
+    int at = has_dims(call, weight + 1, 3) ? weight + 1 : weight;
+    if (conv_shapes(call, input, at, &k))
+        count_window(call, &k, at + 3, at + 2, at + 4);
+}
+
+/* oneDNN's of whole numbers: what is added to the result may stand in front of the bias. */
+static void count_CONV_Q(struct call *call, int input, int weight, int bias)
+{
+    struct conv k;
+    int at = has_dims(call, bias, 3) ? bias + 1 : bias;
+    if (conv_shapes(call, input, weight, &k))
+        count_window(call, &k, at + 1, at + 2, at + 3);
+}
+
+/* Of a transposed one, each number of the input meets the weight's of its channel. */
+static void count_SPREAD(struct call *call, int a, int b, int c)
+{
+    struct shape in, w;
+    (void)c;
+    if (!operand(call, a, &in, true) || !operand(call, b, &w, false))
+        return;
+    call->bad |= in.dims < 3 || in.sizes[1] <= 0;
+    uint64_t weights = volume(call, &w, 0), elements = volume(call, &in, 0);
+    uint64_t each = call->bad ? 0 : weights / (uint64_t)in.sizes[1];
+    call->out->flops = times(call, per_product(call), times(call, elements, each));
+    move_bytes(call, elements, in.dtype);
+    move_bytes(call, weights, w.dtype);
 }
 
 /* The number at position i; one that is none makes the call bad. */
@@ -475,7 +468,7 @@ static uint64_t spread_length(struct call *call, const struct conv *k, uint64_t 
 static void count_spread(struct call *call, const struct spread *at)
 {
     struct conv k;
-    if (!conv_shapes(call, 0, &k))
+    if (!conv_shapes(call, 0, 1, &k))
         return;
     uint64_t inputs = volume(call, &k.input, 0), filter = volume(call, &k.weight, 1);
     call->out->flops = times(call, per_product(call), times(call, inputs, filter));
@@ -512,7 +505,7 @@ static void count_CONV_BACK(struct call *call, int transposed, int stride, int m
     struct shape gradient;
     uint64_t n, wanted = 0;
     (void)stride;
-    if (!operand(call, 0, &gradient, false) || !conv_shapes(call, 1, &k))
+    if (!operand(call, 0, &gradient, false) || !conv_shapes(call, 1, 2, &k))
         return;
     const char *asked = list_at(call, mask, &n);
     if (!asked || n < 2) {
@@ -644,11 +637,20 @@ static void count_RNN_LIST(struct call *call, int a, int b, int c)
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
 
-static const struct flops_row rows[] = {
-#define FLOPS(name, formula, a, b, c, source) {name, count_##formula, a, b, c, sizeof(name) - 1},
+static bool is_product(void (*formula)(struct call *, int, int, int))
+{
+    return formula != count_FIRST && formula != count_ELEMENTS && formula != count_REDUCE &&
+           formula != count_LIST && formula != count_COPY && formula != count_GATHER &&
+           formula != count_BAG;
+}
+
+static struct flops_row rows[] = {
+#define FLOPS(name, formula, a, b, c, source)                                                      \
+    {name, count_##formula, a, b, c, sizeof(name) - 1, false},
 #include "preload/flops.def"
 #undef FLOPS
 };
+static const struct flops_row guess = {.formula = count_GUESS, .product = true};
 #define ROWS (sizeof rows / sizeof rows[0])
 _Static_assert(ROWS < 255, "a slot is a byte");
 
@@ -676,9 +678,13 @@ static uint64_t key_mask(uint16_t bit)
 void flops_start(void)
 {
     const struct torch_layout *l = torch_api.layout;
-    wrapper_keys = key_mask(l->key_python) | key_mask(l->key_vmap) | key_mask(l->key_old_vmap) |
-                   key_mask(l->key_grad_wrapper);
+    flops_wrapper_keys = key_mask(l->key_python) | key_mask(l->key_vmap) |
+                         key_mask(l->key_old_vmap) | key_mask(l->key_grad_wrapper);
+    flops_special_keys = flops_wrapper_keys;
+    for (uint16_t bit = l->key_sparse; bit < l->key_nested; bit++) /* compressed ones follow COO */
+        flops_special_keys |= key_mask(bit);
     for (unsigned i = 0; i < ROWS; i++) {
+        rows[i].product = is_product(rows[i].formula);
         uint32_t at = hash(rows[i].name, rows[i].len);
         while (slots[at] && slots[at] != i + 1)
             at = (at + 1) & (SLOTS - 1);
@@ -700,8 +706,14 @@ const struct flops_row *flops_find(const char *name, uint32_t len)
 
 static inline void count(struct call *call, const struct flops_row *row)
 {
-    *call->out = (struct flops_count){.device_type = -1, .device_index = -1};
+    *call->out =
+        (struct flops_count){.device_type = -1, .device_index = -1, .product = row->product};
     row->formula(call, row->a, row->b, row->c);
+}
+
+const struct flops_row *flops_guess(const char *name)
+{
+    return product_name(name) ? &guess : NULL;
 }
 
 static inline enum flops_told told_by(const struct call *call)
@@ -710,7 +722,7 @@ static inline enum flops_told told_by(const struct call *call)
         return FLOPS_NONE;
     if (call->out->device_type != 0 && call->out->device_type != 1)
         return call->bad ? FLOPS_UNKNOWN : FLOPS_NONE;
-    return call->bad ? FLOPS_UNKNOWN : FLOPS_COUNTED;
+    return call->bad || call->sparse ? FLOPS_UNKNOWN : FLOPS_COUNTED;
 }
 
 /* A boxed call shows its whole stack, where torch.func's transforms leave the tensors that they unwrapped: the operator's own inputs are the

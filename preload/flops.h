@@ -13,6 +13,7 @@ struct flops_count {
     uint32_t dtype;        /* c10::ScalarType of the first operand */
     int32_t device_type;   /* c10::DeviceType of the first operand: 0 CPU, 1 CUDA; -1 = not known */
     int32_t device_index;  /* -1 = none */
+    bool product;          /* all that it does is products, as of a convolution */
 };
 
 struct flops_row;
@@ -22,6 +23,10 @@ void flops_start(void);
 
 /* The row of the operator with this name; NULL: it is not in the table. len: bytes of the name. */
 const struct flops_row *flops_find(const char *name, uint32_t len);
+
+/* The row for an operator that is not in the table and whose name says that it multiplies matrices; NULL: it does not. Nothing is counted by
+ * it: such a call is FLOPS_UNKNOWN, or FLOPS_NONE. */
+const struct flops_row *flops_guess(const char *name);
 
 enum flops_told {
     FLOPS_COUNTED,

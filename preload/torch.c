@@ -76,6 +76,12 @@ static const struct torch_layout *find_layout(struct torch_api *api)
     return new_abi == old_abi ? NULL : torch_layout_find(major, minor, new_abi);
 }
 
+static const void *find_class(const char *table)
+{
+    const char *at = resolve_in("libtorch_cpu.so", table);
+    return at ? at + 2 * sizeof(void *) : NULL; /* behind two words (Itanium C++ ABI, 2.5.2) */
+}
+
 /* All or nothing: a name that is missing means another torch than the ones known. */
 static bool find_functions(struct torch_api *api)
 {
@@ -85,6 +91,12 @@ static bool find_functions(struct torch_api *api)
     *(void **)&api->reenable = resolve_in(object, TORCH_SYM_REENABLE);
     *(void **)&api->name = resolve_in(object, TORCH_SYM_NAME);
     *(void **)&api->num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
+    void *exceptions = resolve_in("libstdc++.so.6", "__cxa_get_globals");
+    if (!exceptions)
+        exceptions = resolve_in("libc++abi.so.1", "__cxa_get_globals");
+    *(void **)&api->exceptions = exceptions;
+    api->coo_class = find_class(TORCH_SYM_COO_CLASS);
+    api->compressed_class = find_class(TORCH_SYM_COMPRESSED_CLASS);
     api->undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
     return api->add && api->disable && api->reenable && api->name;
 }

@@ -20,6 +20,13 @@ struct torch_api {
     void (*reenable)(uint64_t handle);
     const char *(*name)(const void *function);
     size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
+    /* __cxa_get_globals() of the C++ library (Itanium C++ ABI: Exception Handling, 2.2.2); NULL: not found */
+    struct exceptions {
+        void *caught;
+        uint32_t uncaught;
+    } * (*exceptions)(void);
+    /* what the first word of a SparseTensorImpl, and of a SparseCsrTensorImpl, is: its table of functions; NULL: not found */
+    const void *coo_class, *compressed_class;
     const void *undefined_tensor; /* the address of the one undefined tensor, or NULL */
     const void *(*debug_info)(
         uintptr_t kind);  /* what the thread keeps of that kind; NULL: not found */

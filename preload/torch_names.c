@@ -36,6 +36,8 @@ const struct known_name *torch_name_look(struct thread_log *log, const char *tex
         return known;
     }
     known->about = flops_find(text, (uint32_t)len);
+    if (!known->about)
+        known->about = flops_guess(text);
     known->about_c10d = torch_is_transfer(text) ? C10D_TRANSFER
                         : torch_is_comms(text)  ? C10D_COMMS
                                                 : C10D_NONE;

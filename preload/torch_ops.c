@@ -116,6 +116,43 @@ static struct open_span *tell_engine_range(struct thread_log *log, const struct 
     return range;
 }
 
+/* How many exceptions are on their way in this thread: in C++'s own account of it. */
+static __attribute__((noinline, cold)) const uint32_t *find_uncaught(void)
+{
+    static const uint32_t none;
+    return torch_api.exceptions ? &torch_api.exceptions()->uncaught : &none;
+}
+
+/* An operator may run while an exception is on its way, in a destructor. */
+static uint64_t with_uncaught(struct thread_log *log, uint64_t where)
+{
+    if (__builtin_expect(!log->uncaught, 0))
+        log->uncaught = find_uncaught();
+    return where | (uint64_t)(*log->uncaught & 0xffu) << WHERE_UNCAUGHT_SHIFT;
+}
+
+/* An exception is on its way where the operator ends. When it came inside, the operator has not done its work, and counts for nothing. */
+static __attribute__((noinline, cold)) void look_at_exception(struct thread_log *log,
+                                                              const void *function)
+{
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (at > 0 && span_key(&log->spans[at - 1]) != function)
+        at--;
+    if (at == 0)
+        return;
+    struct open_span *span = &log->spans[at - 1];
+    uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    if (!(extras & 1u << EXTRA_DTYPE))
+        return;
+    uint64_t where = atomic_load_explicit(&log->extras[at - 1][EXTRA_DTYPE], memory_order_relaxed);
+    if (*log->uncaught > where >> WHERE_UNCAUGHT_SHIFT) {
+        uint8_t counts = 1u << EXTRA_FLOPS | 1u << EXTRA_BYTES | 1u << EXTRA_DTYPE;
+        atomic_store_explicit(&span->extras, (uint8_t)(extras & ~counts), memory_order_relaxed);
+        return;
+    }
+    span_set_extra(log, span, EXTRA_DTYPE, where & ((UINT64_C(1) << WHERE_UNCAUGHT_SHIFT) - 1));
+}
+
 /* Gives the span its FLOPs, unless an operator around it has been given those of all that it does. */
 static void count_flops(struct thread_log *log, struct open_span *span, const void *function,
                         const struct flops_row *row)
@@ -125,11 +162,13 @@ static void count_flops(struct thread_log *log, struct open_span *span, const vo
     struct flops_count n;
     enum flops_told told = flops_of(row, function, &n);
     if (told == FLOPS_UNKNOWN)
-        span_set_extra(log, span, EXTRA_DTYPE, FLOPS_NOT_KNOWN);
+        span_set_extra(log, span, EXTRA_DTYPE,
+                       with_uncaught(log, FLOPS_NOT_KNOWN | (n.product ? WHERE_PRODUCT : 0)));
     if (told != FLOPS_COUNTED)
         return;
+    uint64_t where = record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index);
     span_set_flops(log, span, n.flops, n.bytes,
-                   record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index));
+                   with_uncaught(log, where | (n.product ? WHERE_PRODUCT : 0)));
 }
 
 /* What c10d says of the transfer that it asks for, and the inputs where they are wanted. False: nothing. */
@@ -210,6 +249,9 @@ static inline uint64_t close_span(const void *function)
 void torch_operator_end(const void *function, void *context)
 {
     (void)context;
+    struct thread_log *log = thread_log_self;
+    if (__builtin_expect(log && log->uncaught && *log->uncaught, 0))
+        look_at_exception(log, function);
     if (__builtin_expect(close_span(function) == 0, 0) && !torch_stopped())
         span_ended_elsewhere(function);
 }

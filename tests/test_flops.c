@@ -378,6 +378,118 @@ static void *with_key(uint16_t key)
     return t;
 }
 
+static int coo_table, compressed_table; /* addresses alone */
+
+/* A sparse matrix of 3 x 4 that holds `stored` numbers, with the members of a SparseTensorImpl or of a SparseCsrTensorImpl. */
+static void *sparse(bool coo, int64_t stored)
+{
+    torch_api.coo_class = &coo_table;
+    torch_api.compressed_class = &compressed_table;
+    void *t = make(l->ti_size + 40);
+    memcpy(t, MADE(FLOAT, 3, 4), l->ti_size);
+    SET(t, 0, const void *, coo ? &coo_table : &compressed_table);
+    uint16_t key = coo ? l->key_sparse : (uint16_t)(l->key_sparse + 1);
+    SET(t, l->ti_key_set, uint64_t, UINT64_C(1) << key);
+    void *values = MADE(FLOAT, stored), *indices = MADE(LONG, 2, stored), *rows = MADE(LONG, 4);
+    SET(values, l->ti_numel, int64_t, stored);
+    SET(indices, l->ti_numel, int64_t, coo ? 2 * stored : stored);
+    SET(rows, l->ti_numel, int64_t, 4);
+    SET(t, (uint16_t)(l->ti_size + (coo ? 24 : 16)), const void *, values);
+    SET(t, (uint16_t)(l->ti_size + (coo ? 16 : 8)), const void *, indices);
+    if (!coo)
+        SET(t, l->ti_size, const void *, rows);
+    return t;
+}
+
+#define SPARSE(stored) add(l->tag_tensor, sparse(coo, stored))
+
+/* Each entry that is held meets a row, or a column, of the other matrix. */
+START_TEST(sparse_matrices)
+{
+    for (int coo = 0; coo < 2; coo++) {
+        uint64_t index_bytes = coo ? 2 * 5 * 8 : (5 + 4) * 8;
+        SPARSE(5), ADD(FLOAT, 4, 7);
+        expect("aten::mm", 2 * 5 * 7, index_bytes + 4 * (5 + 28 + 21));
+        ADD(FLOAT, 3, 7), SPARSE(5), ADD(FLOAT, 4, 7);
+        expect("aten::addmm", 2 * 5 * 7, index_bytes + 4 * (5 + 28 + 21 + 21));
+        ADD(FLOAT, 6, 3), SPARSE(5);
+        expect("aten::mm", 2 * 6 * 5, index_bytes + 4 * (18 + 5 + 24));
+        SPARSE(5), ADD(FLOAT, 4);
+        expect("aten::mv", 2 * 5, index_bytes + 4 * (5 + 4 + 3));
+        SPARSE(5);
+        expect("aten::sum", 5, index_bytes + 4 * 5);
+        SPARSE(5), add_int(2);
+        expect("aten::mul", 5, index_bytes + 4 * (5 + 5));
+        SPARSE(5), SPARSE(5);
+        ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+        SPARSE(5), ADD(FLOAT, 3, 4);
+        ck_assert_int_eq(tell("aten::add"), FLOPS_UNKNOWN);
+        SPARSE(5), ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 4); /* which entries are wanted */
+        ck_assert_int_eq(tell("aten::addmm"), FLOPS_UNKNOWN);
+        add(l->tag_tensor, with_key((uint16_t)(l->key_sparse + !coo))), ADD(FLOAT, 4, 7);
+        ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN); /* it stands for one */
+    }
+}
+END_TEST
+
+/* The weight's own shape may be that of the library. */
+START_TEST(packed_weights)
+{
+    ADD(FLOAT, 2, 3, 8), ADD(FLOAT, 99), ADD(FLOAT, 5, 8), add_none(), add_int(6);
+    expect("mkl::_mkl_linear", 2 * 6 * 5 * 8, 4 * (48 + 40));
+    ADD(FLOAT, 6, 8), ADD(FLOAT, 5, 8), ADD(FLOAT, 5);
+    expect("mkldnn::_linear_pointwise", 2 * 6 * 5 * 8, 4 * (48 + 40));
+    ADD(FLOAT, 6, 8), ADD(FLOAT, 6, 5), ADD(FLOAT, 5, 8), ADD(FLOAT, 5);
+    expect("mkldnn::_linear_pointwise", 2 * 6 * 5 * 8, 4 * (48 + 40));
+    ADD(BF16, 6, 64), ADD(INT, 4, 4, 32, 4), add_int(32), ADD(BF16, 2, 32, 2);
+    expect("aten::_weight_int4pack_mm", 2 * 6 * 64 * 32, 2 * 6 * 64);
+    ADD(FLOAT, 6, 64), ADD(INT, 1000), add_int(32), add_int(64), add_int(10);
+    expect("aten::_dyn_quant_matmul_4bit", 2 * 6 * 64 * 10, 4 * 6 * 64);
+    ADD(HALF, 6, 8), ADD(HALF, 5, 4), ADD(HALF, 5, 1);
+    expect("aten::_sparse_semi_structured_linear", 2 * 6 * 5 * 4, 2 * (48 + 20));
+    ADD(HALF, 16 * 32 * 9 / 16), ADD(HALF, 32, 10);
+    expect("aten::_cslt_sparse_mm", 2 * 16 * 16 * 10, 2 * (16 * 18 + 320));
+    for (int added = 0; added < 2; added++) {
+        ADD(FLOAT, 2, 3, 8, 8);
+        if (added)
+            ADD(FLOAT, 2, 4, 4, 4);
+        ADD(FLOAT, 4, 3, 3, 3), add_none(), INTS(1, 1), INTS(2, 2), INTS(1, 1), add_int(1);
+        expect("mkldnn::_convolution_pointwise", 2 * 2 * 16 * 4 * 27, 4 * (384 + 108 + 128));
+    }
+    ADD(FLOAT, 2, 4, 4, 4), ADD(FLOAT, 4, 2, 3, 3), add_none(), INTS(1, 1);
+    expect("mkldnn::_convolution_transpose_pointwise", 2 * 128 * 18, 4 * (128 + 72));
+}
+END_TEST
+
+/* Only the name says that it is a product. */
+START_TEST(what_looks_like_a_product)
+{
+    static const char *const products[] = {"quantized::linear_dynamic", "quantized::linear_relu",
+                                           "mine::fused_gemm_bias",     "aten::_new_mm",
+                                           "vllm::unified_attention",   "aten::conv_tbc"};
+    static const char *const others[] = {"quantized::linear_prepack",
+                                         "mkldnn::_reorder_linear_weight",
+                                         "aten::linspace",
+                                         "AddmmBackward0",
+                                         "aten::upsample_bilinear2d",
+                                         "aten::comm",
+                                         "autograd::engine::evaluate_function: MmBackward0"};
+    for (unsigned i = 0; i < sizeof products / sizeof *products; i++) {
+        const struct flops_row *row = flops_guess(products[i]);
+        ck_assert_msg(row != NULL, "%s", products[i]);
+        ADD(FLOAT, 3, 4);
+        ck_assert_int_eq(flops_of(row, make_function(), &n), FLOPS_UNKNOWN);
+        ck_assert(n.product);
+        n_inputs = 0;
+    }
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_msg(!flops_guess(others[i]), "%s", others[i]);
+    add(l->tag_tensor, with_key(l->key_python));
+    ck_assert_int_eq(flops_of(flops_guess(products[0]), make_function(), &n), FLOPS_NONE);
+    n_inputs = 0;
+}
+END_TEST
+
 /* Tensors that only stand for others: what is computed, the operators inside get. */
 START_TEST(what_stands_for_others)
 {
@@ -397,8 +509,6 @@ START_TEST(what_stands_for_others)
         add(l->tag_tensor, symbolic), ADD(FLOAT, 4, 5);
         ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
     }
-    add(l->tag_tensor, with_key(l->key_sparse)), ADD(FLOAT, 4, 5);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_COUNTED);
     struct torch_layout unknown = *l; /* of a version whose keys nobody looked at */
     unknown.key_python = unknown.key_vmap = TORCH_LAYOUT_ABSENT;
     unknown.key_old_vmap = unknown.key_grad_wrapper = TORCH_LAYOUT_ABSENT;
@@ -463,6 +573,9 @@ Suite *suite_flops(void)
     tcase_add_test(all, what_cannot_be_told);
     tcase_add_test(all, what_is_counted_elsewhere);
     tcase_add_test(all, what_stands_for_others);
+    tcase_add_test(all, sparse_matrices);
+    tcase_add_test(all, packed_weights);
+    tcase_add_test(all, what_looks_like_a_product);
     tcase_add_test(all, what_was_unwrapped);
     tcase_add_test(all, where_it_is_done);
     suite_add_tcase(suite, all);

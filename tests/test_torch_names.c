@@ -32,7 +32,8 @@ static const struct known_name *look(const char *text)
     struct text name = name_text(known->name, text);
     ck_assert_msg(name.len == strlen(text) && memcmp(name.at, text, name.len) == 0,
                   "%s is taken for %.*s", text, (int)name.len, name.at);
-    ck_assert_ptr_eq(known->about, flops_find(text, (uint32_t)strlen(text)));
+    const struct flops_row *row = flops_find(text, (uint32_t)strlen(text));
+    ck_assert_ptr_eq(known->about, row ? row : flops_guess(text));
     return known;
 }
 
@@ -53,7 +54,7 @@ START_TEST(known_from_the_second_time_on)
     ck_assert_ptr_nonnull(look(mm)->about);
     ck_assert_uint_eq(look(mm)->about_c10d, C10D_NONE);
     for (int i = 0; i < 3; i++) {
-        ck_assert_ptr_null(look(linear)->about);
+        ck_assert_ptr_eq(look(linear)->about, flops_guess(linear)); /* what it calls is counted */
         ck_assert_uint_eq(look(all)->about_c10d, C10D_TRANSFER);
         ck_assert_uint_eq(look(comms)->about_c10d, C10D_COMMS);
     }

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GPUS    128u /* more than a process was seen to have */
-#define CPU     0u   /* GPUs come behind it */
-#define NOWHERE UINT32_MAX
-#define DIGITS  6 /* of rates and shares */
+#define GPUS          128u /* more than a process was seen to have */
+#define CPU           0u   /* GPUs come behind it */
+#define NOWHERE       UINT32_MAX
+#define UNKNOWN_NAMES 32u
+#define DIGITS        6 /* of rates and shares */
 
 struct work {
     uint64_t flops[FLOP_CLASSES];
@@ -32,7 +33,11 @@ struct flop_stats {
     struct step whole;                 /* all that was told, whatever step it is of */
     uint64_t late;                     /* spans and kernels of steps that were settled */
     uint64_t unknown;                  /* spans whose shapes could not be told */
-    uint64_t not_placed;               /* FLOPs of library calls whose kernel has not come */
+    struct {
+        char name[64]; /* cut */
+        uint64_t n;
+    } unknown_of[UNKNOWN_NAMES]; /* by operator, as they came; those beyond have no name */
+    uint64_t not_placed;         /* FLOPs of library calls whose kernel has not come */
 };
 
 static const char *const class_names[FLOP_CLASSES] = {
@@ -251,6 +256,33 @@ static uint64_t as_computed(const struct thread_log *log, const struct record *r
     return tf32 ? (where & ~(uint64_t)0xffff) | DTYPE_TF32 : where;
 }
 
+static void count_unknown(struct flop_stats *s, struct text name)
+{
+    unsigned i = 0;
+    size_t len =
+        name.len < sizeof s->unknown_of[0].name ? name.len : sizeof s->unknown_of[0].name - 1;
+    s->unknown++;
+    while (
+        i < UNKNOWN_NAMES && s->unknown_of[i].n &&
+        (strlen(s->unknown_of[i].name) != len || memcmp(s->unknown_of[i].name, name.at, len) != 0))
+        i++;
+    if (i == UNKNOWN_NAMES)
+        return;
+    memcpy(s->unknown_of[i].name, name.at, len);
+    s->unknown_of[i].n++;
+}
+
+/* Whether a product inside the span was counted, or is unknown itself: then one that is unknown is that one. */
+static bool is_told_inside(struct thread_log *log, const struct record *r, uint64_t where)
+{
+    if (!log || !(where & WHERE_PRODUCT || r->category == CAT_LIBRARY))
+        return false;
+    bool inside = log->product_at >= r->start;
+    if (!inside)
+        log->product_at = r->start;
+    return inside;
+}
+
 void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct record *r,
                      const struct json_place *at)
 {
@@ -271,8 +303,10 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
     }
     where = as_computed(log, r, where);
     uint32_t device = device_of(where);
+    bool inside = is_told_inside(log, r, where);
     if ((where & 0xffffu) == FLOPS_NOT_KNOWN) {
-        s->unknown++;
+        if (!inside)
+            count_unknown(s, record_name(r));
     } else if (where & WHERE_CAPTURED) {
         ; /* it runs when its graph is launched */
     } else if (device == NOWHERE) {
@@ -515,6 +549,20 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
     buf_puts(b, "}, ");
 }
 
+/* By operator. */
+static void put_unknown(const struct flop_stats *s, struct buf *b)
+{
+    if (!s->unknown)
+        return;
+    buf_puts(b, "\"unknown_operators\": {");
+    for (unsigned i = 0; i < UNKNOWN_NAMES && s->unknown_of[i].n; i++) {
+        buf_puts(b, i ? ", " : "");
+        json_string(b, s->unknown_of[i].name, strlen(s->unknown_of[i].name));
+        buf_printf(b, ": %llu", (unsigned long long)s->unknown_of[i].n);
+    }
+    buf_puts(b, "}, ");
+}
+
 void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
                         const struct writer_options *options, struct buf *b)
 {
@@ -524,7 +572,8 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
     for (uint32_t d = 0; d < s->whole.n; d++)
         if (is_told(s, d))
             put_device(s, d, duration_ns, options, b);
-    buf_printf(b, "\"unknown\": %llu, \"not_placed\": %llu, \"late\": %llu}, ",
-               (unsigned long long)s->unknown, (unsigned long long)s->not_placed,
+    buf_printf(b, "\"unknown\": %llu, ", (unsigned long long)s->unknown);
+    put_unknown(s, b);
+    buf_printf(b, "\"not_placed\": %llu, \"late\": %llu}, ", (unsigned long long)s->not_placed,
                (unsigned long long)s->late);
 }

@@ -75,6 +75,12 @@ enum record_extra {
 /* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is launched. */
 #define WHERE_CAPTURED (UINT64_C(1) << 32)
 
+/* Bit of EXTRA_DTYPE: a product, as of matrices or a convolution; with FLOPS_NOT_KNOWN, what looks like one by its name, too. */
+#define WHERE_PRODUCT (UINT64_C(1) << 33)
+
+/* Where EXTRA_DTYPE of an open span has how many exceptions were on their way when it began; 0 in a record. */
+#define WHERE_UNCAUGHT_SHIFT 48
+
 /* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's number, 0xff = it is that of the kernels. */
 static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32_t device_index)
 {

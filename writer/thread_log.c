@@ -239,6 +239,7 @@ void thread_log_recycle(struct thread_log *log)
 {
     atomic_store_explicit(&log->depth, 0, memory_order_relaxed);
     log->text_used = log->data_used = 0;
+    log->uncaught = NULL;
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     log->named = 0;
     ring_restart(&log->ring); /* or short threads would touch all of it, one after another */

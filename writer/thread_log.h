@@ -84,7 +84,8 @@ struct thread_log {
     uint64_t last_end;      /* owner only: ticks at which the last span of its row ended */
     /* numbers of spans that ended elsewhere: told by any thread, taken by the owner (release) */
     _Atomic uint32_t ended_told, ended_taken;
-    uint32_t modules_times; /* owner only: torch_modules_times when last looked */
+    const uint32_t *uncaught; /* owner only: C++ exceptions on their way; NULL: not looked up yet */
+    uint32_t modules_times;   /* owner only: torch_modules_times when last looked */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;
     uint32_t number;      /* 1, 2 … in order of making; constant */
@@ -123,6 +124,7 @@ struct thread_log {
     uint32_t n_outermost;
     /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
     uint64_t tf32_at;
+    uint64_t product_at; /* the same of the newest product that was counted, or is unknown */
 };
 
 /* Who opened the span. Its own thread; of another one's, the answer may be that of the place's next span. */

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import support
+import torch_runs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = pytest.mark.skipif(not torch.autograd.kineto_available(),
@@ -121,7 +122,8 @@ STAND_FOR_OTHERS = {
     "grads_batched": 4 * 2 * 8 * 16 * 32,
     "tensor_parallel": 3 * 2 * 32 * 64 * 64,
 }
-PRODUCTS = ["aten::mm", "aten::addmm", "aten::bmm", "aten::mv", "aten::dot"]
+PRODUCTS = ["aten::mm", "aten::addmm", "aten::bmm", "aten::mv", "aten::dot", "aten::_sparse_addmm", "aten::mkldnn_linear",
+            "aten::_weight_int8pack_mm"]
 
 
 def products_of_a_step(what, folder):
@@ -148,3 +150,27 @@ def test_a_complex_product_is_eight_operations(tmp_path):
     calls = [e["args"]["flops"] for e in support.events(trace, ph="X", cat="library_call") if e["name"] == "cgemm_"]
     assert products == 8 * 5 * 7 * 11
     assert calls in ([products], [])  # builds of torch whose products are not seen as calls
+
+
+# (FLOPs of products in a step, operators whose products nobody knows)
+NOT_DENSE_OR_NOT_DONE = {
+    "sparse": (2 * 2 * 48 * 8, 1),
+    "raising": (2 * 4 * 8 * 16, 0),
+    "checkpointed": (7 * 2 * 4 * 8 * 16, 0),
+    "packed": (3 * 2 * 4 * 64 * 32, {"quantized::linear_dynamic": 1}),
+}
+
+
+@torch_runs.needs_torch_2("some of these operators are newer")
+@pytest.mark.parametrize("what", NOT_DENSE_OR_NOT_DONE)
+def test_work_that_is_not_dense_or_was_not_done(what, tmp_path):
+    """Of a sparse matrix its entries count, an operator that raises counts for nothing, and what is not known is named."""
+    products, trace = products_of_a_step(what, tmp_path)
+    flops, unknown = NOT_DENSE_OR_NOT_DONE[what]
+    names = trace["cprof"]["flops"].get("unknown_operators", {})
+    assert products == flops
+    assert sum(names.values()) == trace["cprof"]["flops"]["unknown"]
+    if isinstance(unknown, dict):
+        assert names == unknown
+    else:
+        assert sum(n for name, n in names.items() if name.endswith("mm")) == unknown, names

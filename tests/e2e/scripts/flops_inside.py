@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiplies tensors that stand for others, and complex ones: flops_inside.py WHAT. The same in each of six steps."""
+"""Multiplies tensors that stand for others, complex, sparse and packed ones, and products that raise: flops_inside.py WHAT. The same in each of six steps."""
 
 import sys
 
@@ -51,6 +51,56 @@ def complex_numbers():
     """5 x 7 by 7 x 11; each product and its sum is four products and four sums."""
     a, b = torch.randn(5, 7, dtype=torch.complex64), torch.randn(7, 11, dtype=torch.complex64)
     return lambda: a @ b
+
+
+def sparse():
+    """48 entries of a 16 x 32 matrix, as COO and as CSR, by 32 x 8; its own square, whose number of products nobody knows."""
+    a = torch.zeros(32, 32)
+    a.view(-1)[:96:2] = 1
+    x, csr = torch.randn(32, 8), a.to_sparse_csr()
+    return lambda: (torch.sparse.mm(a.to_sparse(), x), csr @ x, csr @ csr)
+
+
+def raising():
+    """One product of 4 x 8 by 8 x 16; one that finds no memory, and one whose gradient's hook raises."""
+    a, b, huge = torch.randn(4, 8), torch.randn(8, 16), torch.ones(1, 1)
+
+    def refuse(_):
+        raise RuntimeError("refused")
+
+    def work():
+        for one in (lambda: a @ b, lambda: huge.expand(1 << 21, 8) @ huge.expand(8, 1 << 22), refused):
+            try:
+                one()
+            except RuntimeError:
+                pass
+
+    def refused():
+        with torch.autograd.graph.saved_tensors_hooks(refuse, refuse):
+            return a.clone().requires_grad_() @ b
+    return work
+
+
+def checkpointed():
+    """Two layers of 8 and 16, 4 samples: two products forward, four backward, and the first one again."""
+    from torch.utils.checkpoint import checkpoint
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 16, bias=False), torch.nn.ReLU(), torch.nn.Linear(16, 8, bias=False))
+    x = torch.randn(4, 8, requires_grad=True)
+    return lambda: checkpoint(layers, x, use_reentrant=False).sum().backward()
+
+
+def packed():
+    """4 x 64 by 64 x 32 in each way that a CPU's inference has."""
+    from torch.utils import mkldnn
+    x, linear = torch.randn(4, 64), torch.nn.Linear(64, 32).eval()
+    dense = mkldnn.to_mkldnn(torch.nn.Linear(64, 32).eval())
+    whole, scales = torch.randint(-9, 9, (32, 64), dtype=torch.int8), torch.ones(32).bfloat16()
+    quantized = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(64, 32)), {torch.nn.Linear})
+
+    def work():
+        with torch.no_grad():
+            linear(x), dense(x.to_mkldnn()), torch.ops.aten._weight_int8pack_mm(x.bfloat16(), whole, scales), quantized(x)
+    return work
 
 
 def main():

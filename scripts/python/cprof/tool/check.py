@@ -25,6 +25,7 @@ from cprof.tool.steps import FOREIGN_PIDS
 
 HELP = "whether a trace keeps the rules of its readers, and what was lost; exit code 1 when it does not"
 ERROR, WARNING = "error", "warning"
+POSSIBLE_CPU, POSSIBLE_GPU = 200, 50000  # TFLOP/s: far above the fastest of one process there is
 _HABIT, _OWN = "habit", "own"
 PHASES = frozenset("BEXiICbneSTpFstfPNODMVvRc()")
 METADATA = frozenset(("process_name", "process_labels", "process_sort_index", "process_uptime_seconds", "thread_name",
@@ -328,6 +329,7 @@ def _losses(metadata: Dict[str, Any], found: Findings) -> None:
             found.add(ERROR, "cprof.lost does not add up", f"total {total}, causes {sum(causes.values())}")
         if type(about.get("unfinished")) is int and about["unfinished"]:
             found.add(WARNING, "spans that were still open", "", about["unfinished"])
+        _rates(about.get("flops"), found)
         _recovered(about.get("recovered"), found)
         notes = about.get("notes")
         for line in notes if type(notes) is list else ():
@@ -335,6 +337,18 @@ def _losses(metadata: Dict[str, Any], found: Findings) -> None:
     for key in ("INFO", "WARNING", "ERROR"):
         for line in metadata[key] if type(metadata.get(key)) is list else ():
             _kineto_losses(printable(line), found)
+
+
+def _rates(flops: Any, found: Findings) -> None:
+    """FLOPs that no device can have done in that time: something was counted that was not computed."""
+    for device, told in flops.items() if type(flops) is dict else ():
+        if type(told) is not dict:
+            continue
+        share, rate = told.get("mfu_percent"), told.get("tflops_per_s")
+        if type(share) in (int, float) and share > 100:
+            found.add(WARNING, "a rate above the device's peak", f"{printable(str(device))}: MFU {share:g} %")
+        elif type(rate) in (int, float) and rate > (POSSIBLE_CPU if device == "CPU" else POSSIBLE_GPU):
+            found.add(WARNING, "a rate above any possible peak", f"{printable(str(device))}: {rate:g} TFLOP/s")
 
 
 def _recovered(told: Any, found: Findings) -> None:
