@@ -17,9 +17,10 @@ enum config_step {
     CONFIG_STEP_MANUAL = 1,     /* cprof_step() only */
     CONFIG_STEP_DATALOADER = 2, /* each batch taken from a DataLoader */
     CONFIG_STEP_FORWARD = 3,    /* each outermost module call */
-    CONFIG_STEP_NVTX = 4,       /* the end of an NVTX range, or a mark, whose name matches */
-    CONFIG_STEP_ITT = 5,        /* the end of an ITT task, or a mark, whose name matches */
-    CONFIG_STEP_SYMBOL = 6,     /* each call of an exported function */
+    CONFIG_STEP_OPTIMIZER = 4,  /* each step() of an optimizer whose class matches */
+    CONFIG_STEP_NVTX = 5,       /* the end of an NVTX range, or a mark, whose name matches */
+    CONFIG_STEP_ITT = 6,        /* the end of an ITT task, or a mark, whose name matches */
+    CONFIG_STEP_SYMBOL = 7,     /* each call of an exported function */
 };
 
 /* What starts a recording besides the schedule. The order is that of CPROF_TRIGGER's values in config.def. */

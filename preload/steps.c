@@ -606,7 +606,8 @@ bool steps_listen_to(enum step_source source)
     const struct config *c = config;
     if (!c || atomic_load_explicit(&called, memory_order_relaxed))
         return false;
-    return (source == STEP_OPTIMIZER && c->step == CONFIG_STEP_AUTO) ||
+    return (source == STEP_OPTIMIZER &&
+            (c->step == CONFIG_STEP_AUTO || c->step == CONFIG_STEP_OPTIMIZER)) ||
            (source == STEP_DATALOADER && c->step == CONFIG_STEP_DATALOADER) ||
            (source == STEP_FORWARD && c->step == CONFIG_STEP_FORWARD) ||
            (source == STEP_NVTX && c->step == CONFIG_STEP_NVTX) ||
@@ -736,6 +737,10 @@ void steps_finish(void)
         return;
     bool unreached = running && !wanted && atomic_load(&step) > 0 && !chooser &&
                      config->trigger == CONFIG_TRIGGER_OFF;
+    bool optimizerless =
+        running && atomic_load(&step) == 0 && config->step == CONFIG_STEP_OPTIMIZER;
+    if (running && last_mark == STEP_OPTIMIZER && config->step == CONFIG_STEP_AUTO)
+        writer_tell_optimizers();
     bool epochless = running && atomic_load(&step) > 0 && done.epoch == 0 && counts_epochs();
     if (running) {
         struct step_edge edge = {.step = atomic_load(&step),
@@ -751,6 +756,8 @@ void steps_finish(void)
         running = false;
     }
     unlock();
+    if (optimizerless)
+        steps_say_no_optimizer(config_step_name(CONFIG_STEP_OPTIMIZER));
     if (unreached)
         steps_say_unreached(&schedule, atomic_load(&step));
     else if (epochless)

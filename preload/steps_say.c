@@ -48,6 +48,15 @@ void steps_say_unreached(const struct schedule *schedule, int64_t steps)
              (long long)steps, steps == 1 ? "" : "s", text);
 }
 
+void steps_say_no_optimizer(const char *glob)
+{
+    char seen[OPTIMIZERS_TEXT];
+    if (writer_optimizers(seen, sizeof seen) > 0)
+        log_warn("CPROF_STEP=optimizer:%s: no optimizer of such a class stepped: %s; no step was "
+                 "marked",
+                 glob, seen);
+}
+
 void steps_say_no_epoch(const struct schedule *schedule, int64_t steps)
 {
     log_info(

@@ -180,14 +180,14 @@ static const char optimizer_glue[] =
     "    import ctypes, sys\n"
     "    from torch.optim.optimizer import register_optimizer_step_post_hook\n"
     "    ended = ctypes.PyDLL(None).cprof_optimizer_ended\n"
-    "    ended.argtypes, ended.restype = [ctypes.c_void_p], None\n"
+    "    ended.argtypes, ended.restype = [ctypes.c_void_p, ctypes.c_char_p], None\n"
     "    def after(optimizer, args, kwargs):\n"
     "        wrapper = sys._getframe(1)\n"
     "        outer = wrapper.f_back\n"
     "        while outer and outer.f_code is not wrapper.f_code:\n"
     "            outer = outer.f_back\n"
     "        if not outer:\n"
-    "            ended(id(optimizer))\n"
+    "            ended(id(optimizer), type(optimizer).__name__.encode(errors='replace'))\n"
     "    register_optimizer_step_post_hook(after)\n"
     "try:\n"
     "    _cprof_optimizer_glue()\n"
@@ -201,7 +201,7 @@ static void do_without_callbacks(const struct config *config)
 {
     torch_operators_broken("operators and ranges",
                            "its layout is not known to this version of cprof");
-    if (config->step == CONFIG_STEP_AUTO)
+    if (config->step == CONFIG_STEP_AUTO || config->step == CONFIG_STEP_OPTIMIZER)
         python_run_later(optimizer_glue);
 }
 

@@ -7,6 +7,7 @@
 
 #include "preload/collectives.h"
 #include "preload/flops.h"
+#include "preload/glob.h"
 #include "preload/guard.h"
 #include "preload/init.h"
 #include "preload/python.h"
@@ -29,9 +30,9 @@ static _Atomic int checks_left = CHECKS;
 
 /* Optimizer ranges open on this thread: a step() that calls super().step() is one step. */
 static __thread uint32_t optimizer_depth;
-static __thread bool optimizer_counts; /* the outermost one is of the optimizer that marks steps */
+static __thread uint32_t marking_depth; /* of the one whose end marks a step; 0: none is open */
 
-/* Which optimizer marks steps: the first one that steps, until it is no more, or has rested for so many steps of others that the program must
+/* Which optimizer marks steps unless CPROF_STEP chooses a class: the first one that steps, until it is no more, or has rested for so many steps of others that the program must
  * have gone on to another model: fewer of one that has never stepped before it. Any thread. */
 #define REST     100u
 #define REST_NEW 10u
@@ -301,23 +302,41 @@ static bool marks_steps(const void *optimizer)
 
 static void optimizer_began(const char *name)
 {
-    if (optimizer_depth++ == 0 && steps_listen_to(STEP_OPTIMIZER))
-        optimizer_counts = marks_steps(optimizer_identity(name));
+    static const char end[] = ".step";
+    const char *class = name + sizeof STEP_RANGE - 1;
+    size_t len = strlen(class), tail = sizeof end - 1;
+    if (len > tail && memcmp(class + len - tail, end, tail) == 0)
+        len -= tail;
+    bool outermost = optimizer_depth++ == 0;
+    if (outermost)
+        writer_optimizer_steps(class, len);
+    if (marking_depth || !steps_listen_to(STEP_OPTIMIZER))
+        return;
+    const char *glob = config_step_name(CONFIG_STEP_OPTIMIZER);
+    if (*glob ? glob_match(glob, class, len) : outermost && marks_steps(optimizer_identity(name)))
+        marking_depth = optimizer_depth;
 }
 
 static void optimizer_ended(uint64_t ticks)
 {
-    if (optimizer_depth == 0 || --optimizer_depth != 0 || !optimizer_counts)
+    if (optimizer_depth-- != marking_depth)
         return;
-    optimizer_counts = false;
+    marking_depth = 0;
     steps_mark(STEP_OPTIMIZER, ticks);
 }
 
 /* Called by the glue of torch.c, where the ranges cannot be seen; the interpreter holds its lock. */
-__attribute__((visibility("default"))) void cprof_optimizer_ended(const void *optimizer);
-void cprof_optimizer_ended(const void *optimizer)
+__attribute__((visibility("default"))) void cprof_optimizer_ended(const void *optimizer,
+                                                                  const char *class);
+void cprof_optimizer_ended(const void *optimizer, const char *class)
 {
-    if (!torch_stopped() && steps_listen_to(STEP_OPTIMIZER) && marks_steps(optimizer))
+    if (torch_stopped())
+        return;
+    size_t len = strlen(class);
+    writer_optimizer_steps(class, len);
+    const char *glob = config_step_name(CONFIG_STEP_OPTIMIZER);
+    if (steps_listen_to(STEP_OPTIMIZER) &&
+        (*glob ? glob_match(glob, class, len) : marks_steps(optimizer)))
         steps_mark(STEP_OPTIMIZER, 0);
 }
 

@@ -138,8 +138,8 @@ START_TEST(each_bad_value_is_one_line)
         {"CPROF_SCHEDULE_SCOPE=all",
          "CPROF_SCHEDULE_SCOPE=all: must be one of run, epoch, none; using the default run"},
         {"CPROF_STEP=nvtx",
-         "CPROF_STEP=nvtx: must be one of auto, manual, dataloader, forward, nvtx:GLOB, itt:GLOB, "
-         "symbol:NAME; using the default auto"},
+         "CPROF_STEP=nvtx: must be one of auto, manual, dataloader, forward, optimizer:GLOB, "
+         "nvtx:GLOB, itt:GLOB, symbol:NAME; using the default auto"},
         {"CPROF_LOG=loud",
          "CPROF_LOG=loud: must be one of error, warn, info, debug; using the default info"},
         {"CPROF_ACTIVITIES=cpu,gpu",
@@ -267,6 +267,23 @@ START_TEST(steps_by_name)
     ck_assert(strstr(lines, "must be one of") != NULL);
     ck_assert_int_eq(c->step, CONFIG_STEP_AUTO);
     ck_assert_str_eq(config_step_name(CONFIG_STEP_ITT), "");
+}
+END_TEST
+
+START_TEST(steps_by_class_of_optimizer)
+{
+    const struct config *c = LOAD("CPROF_STEP= Optimizer: Adam* ");
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(c->step, CONFIG_STEP_OPTIMIZER);
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_OPTIMIZER), "Adam*");
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_NVTX), "");
+    c = LOAD("CPROF_STEP=optimizer:");
+    ck_assert_str_eq(lines,
+                     "cprof: CPROF_STEP=optimizer:: must be one of auto, manual, dataloader, "
+                     "forward, optimizer:GLOB, nvtx:GLOB, itt:GLOB, symbol:NAME; using the "
+                     "default auto\n");
+    ck_assert_int_eq(c->step, CONFIG_STEP_AUTO);
+    ck_assert_str_eq(config_step_name(CONFIG_STEP_OPTIMIZER), "");
 }
 END_TEST
 
@@ -500,6 +517,7 @@ Suite *suite_config(void)
     tcase_add_test(tcase, keeping_nothing_needs_a_target);
     tcase_add_test(tcase, missing_parts_that_nobody_needs_are_silent);
     tcase_add_test(tcase, steps_by_name);
+    tcase_add_test(tcase, steps_by_class_of_optimizer);
     tcase_add_test(tcase, keeping_no_trace_is_refused);
     tcase_add_test(tcase, counts_mean_nothing_without_schedule);
     tcase_add_test(tcase, unsupported_activities);

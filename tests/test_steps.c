@@ -101,7 +101,8 @@ START_TEST(sources)
     } rows[] = {{CONFIG_STEP_AUTO, STEP_OPTIMIZER},
                 {CONFIG_STEP_MANUAL, STEP_CALL},
                 {CONFIG_STEP_DATALOADER, STEP_DATALOADER},
-                {CONFIG_STEP_FORWARD, STEP_FORWARD}};
+                {CONFIG_STEP_FORWARD, STEP_FORWARD},
+                {CONFIG_STEP_OPTIMIZER, STEP_OPTIMIZER}};
     config.step = rows[_i].setting;
     ck_assert(!steps_listen_to(STEP_OPTIMIZER)); /* asleep */
     steps_mark(STEP_OPTIMIZER, 0);
@@ -585,7 +586,7 @@ Suite *suite_steps(void)
     tcase_add_loop_test(all, step_0_that_is_kept_is_recorded_without_shapes, 0, 2);
     tcase_add_test(all, nothing_to_keep_where_step_0_is_active);
     tcase_add_test(all, without_a_schedule_all_is_active);
-    tcase_add_loop_test(all, sources, 0, 4);
+    tcase_add_loop_test(all, sources, 0, 5);
     tcase_add_test(all, marks_of_many_threads);
     tcase_add_test(all, the_thread_starts_when_a_step_needs_it);
     tcase_add_test(all, windows_of_the_schedule);

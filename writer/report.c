@@ -7,6 +7,7 @@
 
 #include "writer/clock.h"
 #include "writer/open_foreign.h"
+#include "writer/optimizers.h"
 #include "writer/thread_log.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -198,13 +199,14 @@ void report_exit(const struct writer_options *options)
         options->identity(&id);
     static char paths[REPORT_PATHS * PATH_MAX +
                       128]; /* once: a signal handler may leave, on a small stack */
-    char events[32], losts[32], who[160] = "";
+    char events[32], losts[32], who[160] = "", optimizers[OPTIMIZERS_TEXT + 128];
     list_paths(paths, sizeof paths);
     if (report.lost)
         tell_loser(who, sizeof who);
-    log_last("rank %lld: %llu trace%s, %s events, %s%s lost: %s%s", (long long)id.rank,
+    optimizers_exit(optimizers, sizeof optimizers);
+    log_last("rank %lld: %llu trace%s, %s events, %s%s lost: %s%s%s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
              grouped(report.events, events, sizeof events),
              report.lost && report.lost_more ? "at least " : "",
-             grouped(report.lost, losts, sizeof losts), paths, who);
+             grouped(report.lost, losts, sizeof losts), paths, who, optimizers);
 }

@@ -83,7 +83,8 @@ static void tell(const struct window *w, const char *path, const struct writer_o
 static void say_unmarked(const struct window *w, const struct writer_options *options)
 {
     static const char how[] = "cprof_step(), an optimizer, or "
-                              "CPROF_STEP=dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME";
+                              "CPROF_STEP=dataloader|forward|optimizer:GLOB|nvtx:GLOB|itt:GLOB|"
+                              "symbol:NAME";
     if (w->lost.n[LOSS_HOLD_FULL])
         log_warn("no step was marked: the trace holds the run's end, up to %llu MB, and what came "
                  "before was dropped; CPROF_SCHEDULE_SCOPE=none records all of a run, and %s mark "

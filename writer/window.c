@@ -13,6 +13,7 @@
 #include "writer/lanes.h"
 #include "writer/leave.h"
 #include "writer/open_copy.h"
+#include "writer/optimizers.h"
 #include "writer/path.h"
 #include "writer/report.h"
 #include "writer/texts.h"
@@ -500,6 +501,7 @@ static void put_account(struct window *w, const struct window_shared *shared)
     buf_printf(b, ", \"records\": %llu, \"events\": %llu, \"unfinished\": %llu, ",
                (unsigned long long)w->records, (unsigned long long)w->events,
                (unsigned long long)w->unfinished);
+    optimizers_account(b);
     put_gpu(b, &w->gpu);
     if (w->merged.files)
         buf_printf(b, "\"merged\": {\"files\": %llu, \"events\": %llu, \"left_out\": %llu}, ",

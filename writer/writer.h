@@ -299,6 +299,22 @@ struct writer_options {
  * before the first file is made; later calls answer false. cprof thread, or the only one. */
 bool earlier_run_in_the_way(const struct writer_options *options);
 
+/* ---- optimizers: the trace and the exit line name the classes that have stepped in this process ---- */
+
+#define OPTIMIZERS_MOST 16  /* classes; further ones are not counted */
+#define OPTIMIZERS_TEXT 512 /* bytes for writer_optimizers() */
+
+/* An optimizer of this class steps; of a long name the first 63 bytes count. Any thread; no lock, no allocation. */
+void writer_optimizer_steps(const char *class, size_t len);
+
+/* Writes "SGD (18), Adam (6)", in the order of their first steps, terminated; a name that does not fit is left out. Returns the number of
+ * classes. Any thread. */
+unsigned writer_optimizers(char *out, size_t size);
+
+/* The steps were those of the first optimizer: the exit line names all if they are of several classes. The exiting thread, before the
+ * line. */
+void writer_tell_optimizers(void);
+
 /* ---- listening: who is told of marks, steps and files while they come ---- */
 
 /* A point in time. */

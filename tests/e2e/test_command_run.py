@@ -465,6 +465,12 @@ def test_doctor_says_what_is_off(tmp_path):
     assert found["ok", "rank"] == "3 of 8 (torchrun's variables)"
 
 
+@pytest.mark.parametrize("step, said", [("", "CPROF_STEP=optimizer:GLOB chooses"), ("optimizer: Adam*", "matches Adam*; "), ("forward", None)])
+def test_doctor_says_which_optimizers_mark_steps(step, said):
+    lines = {what: text for state, what, text in report(cprof("doctor", "--", "true", env={"CPROF_STEP": step}))}
+    assert said in lines["steps"] if said else "steps" not in lines
+
+
 def test_an_address_of_uploads_is_shown_nowhere():
     """It may hold a password, and what the doctor says is what people send to others."""
     url = "https://user:secret@host/x"

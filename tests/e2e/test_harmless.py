@@ -154,5 +154,8 @@ def test_unknown_torch(tmp_path):
     one = Trace(done.traces[0])
     assert one.ops() == [] and len(one.memory()) > 100 and one.account["notes"] == [why]
     assert sorted(one.steps) == list(range(printed(done)["iterations"]))
+    done = run("steps.py", tmp_path / "chosen", "gan", env=env, STEP="optimizer:Adam", **SHAPES)
+    one = Trace(done.traces[0])
+    assert sorted(one.steps) == list(range(printed(done)["iterations"])) and one.account["optimizers"] == {"SGD": 18, "Adam": 6}
 
 

@@ -47,6 +47,42 @@ def test_an_optimizer_that_has_never_stepped_before_takes_over_soon(which, tmp_p
 
 
 @both_pythons
+@pytest.mark.parametrize("loop,pattern,more", [("gan", "Adam", 0), ("gan", "[!S]*", 0), ("sharded", "Sharded", 0), ("sharded", "*", 0)])
+def test_optimizers_of_a_class_mark_steps(loop, pattern, more, which, tmp_path):
+    """CPROF_STEP=optimizer:GLOB: the end of each outermost matching step(), whichever optimizer stepped first."""
+    done = run("steps.py", tmp_path, loop, python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
+    assert_one_probe_each(trace(done), printed(done)["iterations"], more)
+    assert "stepped" not in done.err, "who has chosen needs no list"
+
+
+@pytest.mark.parametrize("loop,pattern,each", [("gan", "*", 4), ("gan", "SGD", 3), ("sharded", "SGD", 2)])
+def test_every_optimizer_that_matches_marks_steps(loop, pattern, each, tmp_path):
+    """Also several times in an iteration, and inside the step() of an optimizer that does not match."""
+    one = trace(run("steps.py", tmp_path, loop, STEP=f"optimizer:{pattern}", **ALWAYS))
+    assert sorted(one.steps) == list(range(6 * each))
+    seen = {"gan": {"SGD": 18, "Adam": 6}, "sharded": {"Sharded": 6}}
+    assert one.account["optimizers"] == seen[loop], "outermost ones"
+
+
+def test_optimizers_that_do_not_match_are_named(tmp_path):
+    """Where the pattern matches none, a line at exit says which stepped."""
+    done = run("steps.py", tmp_path, "gan", STEP="optimizer:Adam?", **ALWAYS)
+    assert done.rc == 0 and len(done.traces) == 1
+    assert done.complaints == ["CPROF_STEP=optimizer:Adam?: no optimizer of such a class stepped: SGD (18), Adam (6); no step was marked"]
+
+
+def test_optimizers_of_several_classes_are_named(tmp_path):
+    """The last line says which stepped, and how to choose, where the first one marks the steps."""
+    done = run("steps.py", tmp_path, "gan", **ALWAYS)
+    one = trace(done)
+    assert len(one.steps) == 18 and one.account["optimizers"] == {"SGD": 18, "Adam": 6}
+    assert done.said[0].endswith(" (optimizers that stepped: SGD (18), Adam (6); CPROF_STEP=optimizer:GLOB chooses by class)"), done.said
+    for loop, step in (("one", "auto"), ("gan", "manual"), ("infer", "auto")):
+        done = run("steps.py", tmp_path / loop, loop, STEP=step, **ALWAYS)
+        assert done.rc == 0 and "stepped" not in done.err
+
+
+@both_pythons
 def test_dataloader_marks_steps(which, tmp_path):
     """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left
     early."""

@@ -95,6 +95,43 @@ def two_of_one():
         second.step()
 
 
+def gan():
+    """Three steps of the critic's optimizer, then one of the generator's."""
+    a, b = model(), model()
+    critic = torch.optim.SGD(a.parameters(), lr=0.01)
+    generator = torch.optim.Adam(b.parameters(), lr=0.01)
+    for i in range(ITERATIONS):
+        for _ in range(3):
+            backward(a)
+            critic.step()
+        backward(b)
+        probe(i)
+        generator.step()
+
+
+class Sharded(torch.optim.Optimizer):
+    """Steps two optimizers of its own, as ZeroRedundancyOptimizer steps one."""
+
+    def __init__(self, *models):
+        super().__init__([p for m in models for p in m.parameters()], {})
+        self.inner = [torch.optim.SGD(m.parameters(), lr=0.01) for m in models]
+
+    def step(self, closure=None):
+        for inner in self.inner:
+            inner.step()
+
+
+def sharded():
+    """An optimizer's step inside another one's."""
+    models = model(), model()
+    optimizer = Sharded(*models)
+    for i in range(ITERATIONS):
+        for net in models:
+            backward(net)
+        probe(i)
+        optimizer.step()
+
+
 def folds():
     """Trainings one after the other, each with a model and an optimizer of its own, of which nothing is left when the next one begins."""
     def train(first):

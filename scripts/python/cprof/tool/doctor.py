@@ -202,7 +202,18 @@ def _settings(environment: Dict[str, str], said: Optional[List[str]]) -> Iterato
     sound = [name for name in given if not any(_is_about(line, name) for line in lines) and (on or name != "CPROF_ENABLED")]
     others = "the others: " if warnings or len(sound) < len(given) else ""
     yield ok("settings", others + (" ".join(settings.shown(name, environment[name]) for name in sound) or "the defaults"))
+    yield from _steps(environment)
     yield ok("schedule", _schedule(environment))
+
+
+def _steps(environment: Dict[str, str]) -> Iterator[Finding]:
+    """Which optimizers mark steps, where they do. Which ones step is known after a run only."""
+    kind, _, glob = settings.in_force(environment, "CPROF_STEP").strip().partition(":")
+    if kind.lower() == "auto":
+        yield ok("steps", "of the first optimizer that steps, if there are several; CPROF_STEP=optimizer:GLOB chooses by class name")
+    elif kind.lower() == "optimizer":
+        yield ok("steps", f"each step of an optimizer whose class name matches {glob.strip()}; after a run its line at exit or, in "
+                 "its traces, cprof.optimizers names the classes that stepped")
 
 
 def _schedule(environment: Dict[str, str]) -> str:

@@ -12,7 +12,7 @@ GROUPS = [
         ('CPROF_REPEAT', 'INT', '1', 0, 2147483647, '', 'Number of cycles; 0 goes on until the program ends'),
         ('CPROF_SKIP_FIRST_WAIT', 'BOOL', '0', 0, 1, '0|1', 'Leave out the wait of the first cycle'),
         ('CPROF_SCHEDULE_SCOPE', 'CHOICE', 'run', 0, 0, 'run|epoch|none', 'What the schedule counts: steps of the run, batches of each epoch, whose end saves what is active, or nothing (record from start to exit)'),
-        ('CPROF_STEP', 'STEP', 'auto', 0, 1023, 'auto|manual|dataloader|forward|nvtx:GLOB|itt:GLOB|symbol:NAME', 'What marks a step; nvtx:GLOB is the end of each NVTX range, and each NVTX mark, whose name or domain/name matches; itt:GLOB the end of an ITT task, or an ITT mark, of such a name; symbol:NAME each call of an exported function'),
+        ('CPROF_STEP', 'STEP', 'auto', 0, 1023, 'auto|manual|dataloader|forward|optimizer:GLOB|nvtx:GLOB|itt:GLOB|symbol:NAME', 'What marks a step; optimizer:GLOB is the end of each step() of an optimizer whose class name matches; nvtx:GLOB is the end of each NVTX range, and each NVTX mark, whose name or domain/name matches; itt:GLOB the end of an ITT task, or an ITT mark, of such a name; symbol:NAME each call of an exported function'),
     ]),
     ('Where traces go', [
         ('CPROF_FOLDER', 'FOLDER', '{run_name}/torch_traces', 1, 4000, 'a folder template', 'Folder of the traces, below the one in which the process began unless it begins with /; takes {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}'),
