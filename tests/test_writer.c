@@ -318,7 +318,7 @@ START_TEST(step_0_is_on_disk_after_a_second)
     ck_assert_uint_eq(session_files(""), 0);
     session_await(".part", 1);
     snprintf(path, sizeof path, "%s/prestep.%d.part", session_folder, (int)getpid());
-    struct trace t = trace_read(path);
+    struct trace t = trace_read_open(path);
     ck_assert_uint_eq(trace_named(&t, 'X', "early"), 1);
     ck_assert_ptr_nonnull(strstr(t.text, "\"marked\": false"));
     ck_assert_ptr_nonnull(strstr(t.text, "\"complete\": false"));

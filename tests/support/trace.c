@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/fuzz/json_valid.h"
 
-struct trace trace_read(const char *path)
+static struct trace read_all(const char *path)
 {
     struct trace t = {0};
     FILE *file = fopen(path, "rbe");
@@ -22,8 +23,26 @@ struct trace trace_read(const char *path)
     ck_assert_uint_eq(fread(t.text, 1, t.len, file), t.len);
     fclose(file);
     t.text[t.len] = '\0';
+    return t;
+}
+
+struct trace trace_read(const char *path)
+{
+    struct trace t = read_all(path);
     ck_assert_msg(json_valid(t.text, t.len), "%s is not JSON", path);
     return t;
+}
+
+struct trace trace_read_open(const char *path)
+{
+    for (int ms = 0; ms < 10000; ms += 10) {
+        struct trace t = read_all(path);
+        if (json_valid(t.text, t.len))
+            return t;
+        trace_free(&t);
+        usleep(10000);
+    }
+    return trace_read(path);
 }
 
 void trace_free(struct trace *t)

@@ -16,6 +16,9 @@ struct trace {
 /* Reads the file; the test fails unless it is one JSON value and nothing else. Free with trace_free(). */
 struct trace trace_read(const char *path);
 
+/* The same of a file that is being written: waits until it is whole, ten seconds at most. */
+struct trace trace_read_open(const char *path);
+
 /* Frees the text. */
 void trace_free(struct trace *t);
 
