@@ -144,9 +144,10 @@ static inline const char *value_at(const struct call *call, int i)
 static inline bool tensor_at(struct call *call, int i, struct shape *s)
 {
     const char *value = value_at(call, i);
+    if (value && value_tag(value) == torch_api.layout->tag_tensor)
+        return shape_of(call, value_pointer(value, torch_api.layout->iv_payload), s);
     *s = (struct shape){0};
-    return value && value_tag(value) == torch_api.layout->tag_tensor &&
-           shape_of(call, value_pointer(value, torch_api.layout->iv_payload), s);
+    return false;
 }
 
 /* What the tensor is made of is what the call is counted for. */

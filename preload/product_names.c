@@ -34,9 +34,11 @@ static bool is_one_of(const char *word, size_t len, const char *const *words, si
 
 bool product_name(const char *name)
 {
+    if (strchr(name, ' ')) /* the engine's ranges, most often: asked first, because it is quick */
+        return false;
     const char *word = strstr(name, "::");
     bool found = false;
-    if (!word || strchr(name, ' '))
+    if (!word)
         return false;
     for (word += 2; *word;) {
         size_t len = strcspn(word, "_:");

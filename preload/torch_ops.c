@@ -127,7 +127,7 @@ static __attribute__((noinline, cold)) const uint32_t *find_uncaught(void)
 /* An operator may run while an exception is on its way, in a destructor. */
 static uint64_t with_uncaught(struct thread_log *log, uint64_t where)
 {
-    if (__builtin_expect(!log->uncaught, 0))
+    if (__builtin_expect(log->uncaught == &thread_log_not_asked, 0))
         log->uncaught = find_uncaught();
     return where | (uint64_t)(*log->uncaught & 0xffu) << WHERE_UNCAUGHT_SHIFT;
 }
@@ -247,13 +247,27 @@ static inline uint64_t close_span(const void *function)
     return ticks;
 }
 
+/* The thread has no log or is inside cprof, or an exception is on its way. */
+static __attribute__((noinline, cold)) uint64_t close_rarely(const void *function)
+{
+    struct thread_log *log = thread_log_self;
+    if (log && *log->uncaught)
+        look_at_exception(log, function);
+    return close_span(function);
+}
+
 void torch_operator_end(const void *function, void *context)
 {
     (void)context;
     struct thread_log *log = thread_log_self;
-    if (__builtin_expect(log && log->uncaught && *log->uncaught, 0))
-        look_at_exception(log, function);
-    if (__builtin_expect(close_span(function) == 0, 0) && !torch_stopped())
+    uint64_t ticks;
+    if (__builtin_expect(log && !*log->uncaught && guard_enter(), 1)) {
+        ticks = span_close(log, function);
+        guard_leave();
+    } else {
+        ticks = close_rarely(function);
+    }
+    if (__builtin_expect(ticks == 0, 0) && !torch_stopped())
         span_ended_elsewhere(function);
 }
 

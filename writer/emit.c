@@ -200,22 +200,18 @@ static inline bool any_ended_elsewhere(const struct thread_log *log)
            atomic_load_explicit(&log->ended_taken, memory_order_relaxed);
 }
 
-struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
-                            const char *text, uint32_t name)
+/* Room for names of open spans, in bytes. */
+static inline uint32_t text_room(const struct thread_log *log)
 {
-    if (__builtin_expect(any_ended_elsewhere(log), 0))
-        spans_take_ended(log);
+    return SPAN_TEXT - log->text_used * 8;
+}
+
+/* There is a place, and room for the name. */
+HOT struct open_span *push_span(struct thread_log *log, const void *key, enum category category,
+                                const char *text, uint32_t name, uint64_t (*now)(void))
+{
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    if (__builtin_expect(depth == SPAN_DEPTH, 0)) {
-        lost(log, LOSS_DEPTH);
-        return NULL;
-    }
     uint32_t text_at = log->text_used, text_len = name_bytes(name);
-    uint32_t room = SPAN_TEXT - text_at * 8;
-    if (__builtin_expect(text_len > room, 0)) {
-        lost(log, LOSS_TEXT);
-        name = text_len = room;
-    }
     struct open_span *span = &log->spans[depth];
     uint64_t id = ++log->next_id, parent = 0, module = 0;
     uint8_t flags = 0;
@@ -242,10 +238,42 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
         span_set_extra(log, span, EXTRA_MODULE, module);
     push_text(log, text_at, text, text_len);
     log->text_used = text_at + (text_len + 7) / 8;
-    atomic_store_explicit(&span->start, clock_ticks(), memory_order_relaxed);
+    atomic_store_explicit(&span->start, now(), memory_order_relaxed);
     atomic_store_explicit(&span->id, id, memory_order_release);
     atomic_store_explicit(&log->depth, depth + 1, memory_order_release);
     return span;
+}
+
+/* The same where something else comes first. */
+static __attribute__((noinline)) struct open_span *open_rarely(struct thread_log *log,
+                                                               const void *key,
+                                                               enum category category,
+                                                               const char *text, uint32_t name)
+{
+    if (any_ended_elsewhere(log))
+        spans_take_ended(log);
+    if (atomic_load_explicit(&log->depth, memory_order_relaxed) == SPAN_DEPTH) {
+        lost(log, LOSS_DEPTH);
+        return NULL;
+    }
+    if (name_bytes(name) > text_room(log)) {
+        lost(log, LOSS_TEXT);
+        name = text_room(log);
+    }
+    return push_span(log, key, category, text, name, clock_ticks);
+}
+
+/* All calls are in open_rarely(), and that one is a jump: registers need not be saved. */
+struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
+                            const char *text, uint32_t name)
+{
+    if (__builtin_expect(any_ended_elsewhere(log) || !clock_is_counter() ||
+                             atomic_load_explicit(&log->depth, memory_order_relaxed) ==
+                                 SPAN_DEPTH ||
+                             name_bytes(name) > text_room(log),
+                         0))
+        return open_rarely(log, key, category, text, name);
+    return push_span(log, key, category, text, name, clock_counter);
 }
 
 uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most)

@@ -47,6 +47,8 @@ static uint64_t ring_size;
 static pthread_key_t end_key;
 static bool has_key; /* written in the constructor, or at wake-up */
 
+const uint32_t thread_log_not_asked;
+
 /* Runs as the thread ends. The ring stays until the cprof thread has emptied it, which is woken before there are too many. Counted first:
  * who empties it counts it off. */
 static void thread_ended(void *arg)
@@ -193,6 +195,7 @@ static struct thread_log *make(void)
     if (number >= THREADS_MAX) /* others came first; the place stays unused */
         return NULL;
     log->number = number;
+    log->uncaught = &thread_log_not_asked;
     log->next_id = (uint64_t)number << SPAN_ID_THREAD_SHIFT;
     atomic_store(&log->state, THREAD_LIVE);
     atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
@@ -239,7 +242,7 @@ void thread_log_recycle(struct thread_log *log)
 {
     atomic_store_explicit(&log->depth, 0, memory_order_relaxed);
     log->text_used = log->data_used = 0;
-    log->uncaught = NULL;
+    log->uncaught = &thread_log_not_asked;
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     log->named = 0;
     ring_restart(&log->ring); /* or short threads would touch all of it, one after another */

@@ -84,8 +84,9 @@ struct thread_log {
     uint64_t last_end;      /* owner only: ticks at which the last span of its row ended */
     /* numbers of spans that ended elsewhere: told by any thread, taken by the owner (release) */
     _Atomic uint32_t ended_told, ended_taken;
-    const uint32_t *uncaught; /* owner only: C++ exceptions on their way; NULL: not looked up yet */
-    uint32_t modules_times;   /* owner only: torch_modules_times when last looked */
+    /* owner only: C++ exceptions on their way; &thread_log_not_asked: not looked up yet */
+    const uint32_t *uncaught;
+    uint32_t modules_times; /* owner only: torch_modules_times when last looked */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;
     uint32_t number;      /* 1, 2 … in order of making; constant */
@@ -193,6 +194,8 @@ static inline struct record_owner thread_log_owner(struct thread_log *log)
 }
 
 enum thread_state { THREAD_FREE, THREAD_LIVE, THREAD_ENDED };
+
+extern const uint32_t thread_log_not_asked __attribute__((visibility("hidden"))); /* 0 */
 
 /* The calling thread's log; NULL before its first event. initial-exec: one load. */
 extern __thread struct thread_log *thread_log_self
