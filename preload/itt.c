@@ -14,6 +14,9 @@
  *                              what is open inside ends with it
  *   overlapped tasks           are asynchronous ranges (writer/async.c), told apart by domain and id, ended on any thread
  *   thread ends                spans_abandon() writes what is open as unfinished
+ *
+ * Libraries such as oneDNN make tasks around their own work. So tasks of warmup steps are in no trace (REC_TASK), whoever
+ * made them; marks, counters, frames and events are, as markers are.
  */
 #include "preload/itt.h"
 
@@ -133,7 +136,7 @@ static struct open_span *open_span(struct thread_log *log, const void *key, cons
     if (!span)
         return NULL;
     stacks_open_span(log, span);
-    span_add_flags(span, MARKER_FLAGS);
+    span_add_flags(span, is_task(key) ? MARKER_FLAGS | REC_TASK : MARKER_FLAGS);
     if (is_shown(domain))
         add_domain(log, span, domain);
     return span;
@@ -275,7 +278,7 @@ static void task_begin_overlapped(const struct itt_domain *domain, struct itt_id
         uint32_t used = is_shown(shown)
                             ? itt_text_item(data, "domain", 6, shown, strnlen(shown, ARGS_MOST))
                             : 0;
-        itt_running_is(task, async_open(log, CAT_USER_ANNOTATION, REC_MARKER, text,
+        itt_running_is(task, async_open(log, CAT_USER_ANNOTATION, REC_MARKER | REC_TASK, text,
                                         (uint32_t)strnlen(text, ITT_NAME_MOST), data, used));
     } else if (log) {
         thread_log_lost(log, LOSS_ASYNC, 1);

@@ -407,7 +407,7 @@ START_TEST(events)
     ck_assert_int_eq(event, client.event_create("event", 5));
     client.event_start(event);
     client.event_end(event);
-    expect(REC_SPAN, "event");
+    ck_assert_uint_eq(expect(REC_SPAN, "event")->flags & REC_TASK, 0);
     int moment = client.event_create("moment", 6);
     for (int i = 0; i < 3; i++)
         client.event_start(moment);
@@ -449,7 +449,7 @@ START_TEST(frames)
     client.frame_begin_v3(&their_domain, NULL);
     client.frame_end_v3(&their_domain, NULL);
     client.frame_end_v3(&their_domain, NULL);
-    expect(REC_SPAN, "theirs");
+    ck_assert_uint_eq(expect(REC_SPAN, "theirs")->flags & REC_TASK, 0);
     expect(REC_SPAN, "theirs");
     expect_nothing();
 }
@@ -643,12 +643,13 @@ START_TEST(overlapped_tasks_cross)
     const struct record *r = expect(REC_ASYNC, "first");
     ck_assert_str_eq(item(r, ARG_TEXT, "domain"), "d");
     ck_assert_uint_ne(r->async.tid, 0);
+    ck_assert_uint_ne(r->flags & REC_TASK, 0);
     end_overlapped(domain, 1); /* there is none any more */
     ck_assert_ptr_null(take());
     end_overlapped(domain, 2);
     expect(REC_ASYNC, "second");
     client.task_end(domain);
-    expect(REC_SPAN, "plain");
+    ck_assert_uint_ne(expect(REC_SPAN, "plain")->flags & REC_TASK, 0);
     end_overlapped(other, 1);
     expect(REC_ASYNC, "same id, another domain");
     ck_assert_uint_eq(lost(LOSS_MARKER) + lost(LOSS_ASYNC), 0);

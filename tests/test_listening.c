@@ -101,6 +101,7 @@ START_TEST(in_the_order_of_time)
     mark("skip", REC_SKIPPED);
     session_step(ACTION_WARMUP);
     mark("warm", 0);
+    mark("task", REC_TASK);   /* told, though no file has it */
     session_span("operator"); /* no mark */
     session_step(ACTION_ACTIVE);
     mark("a", 0);
@@ -115,7 +116,7 @@ START_TEST(in_the_order_of_time)
     ck_assert_ptr_nonnull(window);
     memmove((char *)window, window + 3,
             strlen(window + 3) + 1); /* closed when its records are there */
-    ck_assert_str_eq(heard.text, "skip0 /0 warm1 /1 [2 a2 b2 /2 c3 /3 late4 /4 end0 ");
+    ck_assert_str_eq(heard.text, "skip0 /0 warm1 task1 /1 [2 a2 b2 /2 c3 /3 late4 /4 end0 ");
     ck_assert_uint_gt(heard.looks, 0);
     ck_assert_int_le(heard.first_start.wall_ns, heard.last_end.wall_ns);
     ck_assert_uint_gt(writer_listener_ns(), 0);

@@ -20,6 +20,7 @@
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
+#include "writer/async.h"
 #include "writer/thread_names.h"
 
 /* ---- which file ------------------------------------------------------------------------------------------ */
@@ -230,12 +231,45 @@ START_TEST(markers_of_warmup_stand_at_the_head)
 }
 END_TEST
 
+/* Also where the warmup step is the first one, which is kept until there is a mark: of a program without marks it is the trace. */
+START_TEST(tasks_of_warmup_stand_nowhere)
+{
+    bool first = _i == 1;
+    session_start(first ? ACTION_WARMUP : ACTION_SKIP, first);
+    if (!first)
+        session_step(ACTION_WARMUP);
+    session_instant("mark", REC_MARKER);
+    span_add_flags(session_open("early task"), REC_MARKER | REC_TASK);
+    session_close("early task");
+    uint64_t ended = async_open(thread_log_get(), CAT_USER_ANNOTATION, REC_MARKER | REC_TASK,
+                                "early overlapped", 16, NULL, 0);
+    ck_assert(async_close(thread_log_get(), ended));
+    span_add_flags(session_open("open task"), REC_MARKER | REC_TASK);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_close("open task");
+    span_add_flags(session_open("task"), REC_MARKER | REC_TASK);
+    session_close("task");
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(first ? 2 : 3);
+    ck_assert_uint_eq(trace_named(&t, 'i', "mark"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "early task"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'b', "early overlapped"), 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "open task"), 0); /* it began in the warmup step */
+    ck_assert_uint_eq(trace_named(&t, 'X', "task"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
 START_TEST(step_0_is_the_trace_of_a_program_without_marks)
 {
     session_start(_i == 0 ? ACTION_SKIP : ACTION_WARMUP, true);
     for (unsigned i = 0; i < 500; i++)
         session_span("kept");
     session_instant("marker", REC_MARKER);
+    span_add_flags(session_open("task"), REC_MARKER | REC_TASK);
+    session_close("task");
     session_open("open");
     session_sleep(50); /* so that some of it is taken out of the ring before the end */
     session_span("kept");
@@ -243,13 +277,14 @@ START_TEST(step_0_is_the_trace_of_a_program_without_marks)
     struct trace t = session_trace(0);
     ck_assert_uint_eq(trace_named(&t, 'X', "kept"), 501);
     ck_assert_uint_eq(trace_named(&t, 'i', "marker"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "task"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "open"), 1);
     ck_assert_ptr_nonnull(strstr(t.text, "\"marked\": false"));
     ck_assert_ptr_nonnull(strstr(t.text, "\"partial\": false"));
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "no step was marked"), 1);
-    ck_assert_uint_eq(capture_lines(capture_stderr(), "502 events, 0 lost"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "503 events, 0 lost"), 1);
 }
 END_TEST
 
@@ -561,6 +596,7 @@ Suite *suite_writer(void)
     tcase_add_test(files, open_spans_at_exit);
     tcase_add_test(files, an_empty_window_leaves_no_file);
     tcase_add_loop_test(files, markers_of_warmup_stand_at_the_head, 0, 2);
+    tcase_add_loop_test(files, tasks_of_warmup_stand_nowhere, 0, 2);
     tcase_add_test(files, a_saved_trace_is_told);
     tcase_add_loop_test(files, step_0_is_the_trace_of_a_program_without_marks, 0, 2);
     tcase_add_loop_test(files, the_first_mark_throws_step_0_away, 0, 2);

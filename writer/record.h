@@ -54,6 +54,9 @@ enum record_flags {
     REC_SKIPPED = 1u << 6,
     /* a span around it on its thread has a FLOP count: its own, if any, is part of that */
     REC_IN_COUNTED = 1u << 7,
+    /* with REC_MARKER, which never has REC_BORROWED: a task, made by a library around its work as
+     * likely as by the program: in a warmup step it is no more than other records */
+    REC_TASK = REC_BORROWED,
 };
 
 /* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those whose bit is set in `extras`. */

@@ -163,7 +163,8 @@ void window_taken_until(struct window *w, const struct window_shared *shared, ui
 
 bool window_takes(const struct window *w, uint64_t start, uint8_t flags)
 {
-    uint64_t from = flags & REC_SKIPPED ? w->from : flags & REC_MARKER ? w->warm_from : w->start;
+    bool of_warmup = (flags & (REC_MARKER | REC_TASK)) == REC_MARKER;
+    uint64_t from = flags & REC_SKIPPED ? w->from : of_warmup ? w->warm_from : w->start;
     return start < w->end && start >= from;
 }
 

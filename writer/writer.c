@@ -377,8 +377,9 @@ static bool hold_wants(const struct record *r)
 {
     if (!hold.on || r->start < hold.from || !(r->flags & REC_MARKER))
         return false;
-    bool warm = warm_from && r->start >= warm_from;
-    return warm || (r->flags & REC_SKIPPED) || (current && current->held && listening());
+    if (warm_from && r->start >= warm_from)
+        return !(r->flags & REC_TASK);
+    return (r->flags & REC_SKIPPED) || (current && current->held && listening());
 }
 
 static void take_record(struct thread_log *log, const struct record *r)

@@ -81,6 +81,9 @@ def test_only_the_scheduled_steps(trace):
     assert [n for n in names if n.startswith("ProfilerStep")] == [f"ProfilerStep#{n}" for n in (1, 2, 3, 4)]
     assert names.count("Optimizer.step#SGD.step") == 4
     assert sum(n.startswith("enumerate(DataLoader)#") for n in names) == 4
+    first = min(support.to_ns(e["ts"]) for e in support.events(loaded, ph="X", name="ProfilerStep#1"))
+    early = [e["name"] for e in loaded["traceEvents"] if e["ph"] in "Xib" and support.to_ns(e["ts"]) < first]
+    assert early == [], "the timeline begins with the first step"
 
 
 def test_keeps_the_rules_of_its_readers(trace):
