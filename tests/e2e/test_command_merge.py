@@ -389,7 +389,7 @@ def test_where_a_file_has_one_name_only(tmp_path):
     training(0).write(tmp_path)
     [trace] = tmp_path.iterdir()
     code = ("import errno, os, sys\nfrom cprof.tool import main\n"
-            "def link(*names): raise OSError(errno.EPERM, os.strerror(errno.EPERM), *names)\n"
+            "def link(*names, **how): raise OSError(errno.EPERM, os.strerror(errno.EPERM), *names)\n"
             "os.link = link\nsys.exit(main(sys.argv[1:]))")
     out = tmp_path / "out.json"
     for code_expected in (0, 2):
@@ -432,7 +432,7 @@ def test_an_interrupted_merge_leaves_nothing(tmp_path, number):
         (tmp_path / f"rank{rank}.json").write_text('{"traceEvents": [' + ",\n".join([line] * 100_000) + "]}")
     with subprocess.Popen(command("merge", "-j", 2, *tmp_path.iterdir(), "-o", tmp_path / "out.json"), env=environment(),
                           stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
-        support.wait_until(lambda: len(list(tmp_path.glob(".out*/*"))) == 2, "both workers to begin")
+        support.wait_until(lambda: len(list(tmp_path.glob(".cprof-*.tmp/[01]"))) == 2, "both workers to begin")
         os.killpg(running.pid, number)
         assert running.wait(30) == 128 + number and running.stderr.read() == ""
     assert {path.name for path in tmp_path.iterdir()} == {"rank0.json", "rank1.json"}
