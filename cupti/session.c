@@ -506,8 +506,8 @@ static void flush(uint32_t flag)
     writer_note("CUPTI could not be flushed; GPU activity is missing");
 }
 
-/* Under flush_lock, which it gives back, and the lock, which is not held meanwhile. False: the lock is
- * not to be had again, because a call of CUPTI hangs; then no more calls are made. */
+/* Under flush_lock, which it gives back, and the lock, which is not held meanwhile. False: the lock
+ * is not to be had again, because a call of CUPTI hangs; then no more calls are made. */
 static bool flush_all(void)
 {
     leave_lock();

@@ -12,8 +12,9 @@
 static const char *first, *hidden;
 static bool first_is_own, own_is_hidden;
 
-/* For loader_walk(). What is loaded together with the program stands before the C library. Copies that are opened later, through a
- * variable for the driver, NVTX or ITT, are found by who opens them alone. */
+/* For loader_walk(). What is loaded together with the program stands before the C library. Copies
+ * that are opened later, through a variable for the driver, NVTX or ITT, are found by who opens
+ * them alone. */
 static int look(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct elf_loaded o;

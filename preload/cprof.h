@@ -245,18 +245,20 @@ CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
 
 /* ---- trace handlers --------------------------------------------------------------------------------------- */
 
-/* Who wants to be told of what is recorded while it comes, beside the traces that cprof writes. A handler is a shared
- * object that CPROF_TRACE_HANDLERS names (see cprof_trace_handler_open() below), or a program's own, given to
- * cprof_add_trace_handler(). Several may be there at once; they are called one after the other, those of
- * CPROF_TRACE_HANDLERS first, in the order of the list, the others in the order in which they were added.
+/* Who wants to be told of what is recorded while it comes, beside the traces that cprof writes. A
+ * handler is a shared object that CPROF_TRACE_HANDLERS names (see cprof_trace_handler_open()
+ * below), or a program's own, given to cprof_add_trace_handler(). Several may be there at once;
+ * they are called one after the other, those of CPROF_TRACE_HANDLERS first, in the order of the
+ * list, the others in the order in which they were added.
  *
- * Every call comes from cprof's own thread, never from one of the program's, some 10 ms later than what it tells of. That
- * thread also empties the event buffers and writes the files: a handler that takes long makes it fall behind, and what then
- * finds no room in the buffers is counted as lost (CPROF_RING_KB makes them larger). The time that handlers took stands in
- * each trace ("cprof", "handlers_ns"). When recording is turned off (the disk is full ...), only close is still told.
- * The thread blocks all signals and has a stack of one megabyte.
- * Callbacks must not throw, fork or end the process. Of this header they may call what asks, adds metadata or adds a
- * handler; steps and marks made by them are not recorded. */
+ * Every call comes from cprof's own thread, never from one of the program's, some 10 ms later than
+ * what it tells of. That thread also empties the event buffers and writes the files: a handler that
+ * takes long makes it fall behind, and what then finds no room in the buffers is counted as lost
+ * (CPROF_RING_KB makes them larger). The time that handlers took stands in each trace ("cprof",
+ * "handlers_ns"). When recording is turned off (the disk is full ...), only close is still told.
+ * The thread blocks all signals and has a stack of one megabyte. Callbacks must not throw, fork or
+ * end the process. Of this header they may call what asks, adds metadata or adds a handler; steps
+ * and marks made by them are not recorded. */
 
 /* Raised when handlers made for the version before would misunderstand the library. */
 #define CPROF_TRACE_HANDLER_VERSION 1

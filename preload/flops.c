@@ -38,8 +38,8 @@ static uint64_t per_product(const struct call *call)
     }
 }
 
-/* A product with a sparse matrix: each entry that it holds meets a row or a column of the other one. How many products two of them have does
- * not show in their shapes. */
+/* A product with a sparse matrix: each entry that it holds meets a row or a column of the other
+ * one. How many products two of them have does not show in their shapes. */
 static __attribute__((noinline, cold)) void
 count_sparse(struct call *call, const struct shape *left, const struct shape *right)
 {
@@ -88,7 +88,8 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
         move_bytes(call, volume(call, &added, 0), added.dtype);
 }
 
-/* A layer whose weight may be packed in a way of its library: each row of the input meets each number of the weight. */
+/* A layer whose weight may be packed in a way of its library: each row of the input meets each
+ * number of the weight. */
 static void count_rows(struct call *call, int input, int weight)
 {
     struct shape in, w;
@@ -108,7 +109,8 @@ static void count_ROWS(struct call *call, int a, int b, int c)
     count_rows(call, a, b);
 }
 
-/* True when the input at i is a tensor of so many dimensions or more: what stands at that place tells the variants of an operator apart. */
+/* True when the input at i is a tensor of so many dimensions or more: what stands at that place
+ * tells the variants of an operator apart. */
 static bool has_dims(struct call *call, int i, uint64_t dims)
 {
     struct call one = {.values = call->values, .n = call->n, .out = call->out};
@@ -141,7 +143,8 @@ static void count_COLUMNS(struct call *call, int a, int b, int c)
     move_bytes(call, elements, in.dtype);
 }
 
-/* cuSPARSELt keeps two numbers of four, and metadata behind them: 9/16 of the matrix, of one-byte numbers 10/16. */
+/* cuSPARSELt keeps two numbers of four, and metadata behind them: 9/16 of the matrix, of one-byte
+ * numbers 10/16. */
 static void count_CSLT(struct call *call, int a, int b, int c)
 {
     struct shape packed, right;
@@ -157,7 +160,8 @@ static void count_CSLT(struct call *call, int a, int b, int c)
     move_bytes(call, volume(call, &right, 0), right.dtype);
 }
 
-/* What only looks like a product: none is known of it. Without a tensor that it works on, it is taken for one of this machine. */
+/* What only looks like a product: none is known of it. Without a tensor that it works on, it is
+ * taken for one of this machine. */
 static void count_GUESS(struct call *call, int a, int b, int c)
 {
     struct shape s = {0};

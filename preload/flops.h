@@ -24,8 +24,8 @@ void flops_start(void);
 /* The row of the operator with this name; NULL: it is not in the table. len: bytes of the name. */
 const struct flops_row *flops_find(const char *name, uint32_t len);
 
-/* The row for an operator that is not in the table and whose name says that it multiplies matrices; NULL: it does not. Nothing is counted by
- * it: such a call is FLOPS_UNKNOWN, or FLOPS_NONE. */
+/* The row for an operator that is not in the table and whose name says that it multiplies matrices;
+ * NULL: it does not. Nothing is counted by it: such a call is FLOPS_UNKNOWN, or FLOPS_NONE. */
 const struct flops_row *flops_guess(const char *name);
 
 enum flops_told {

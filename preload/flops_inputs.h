@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operator's inputs as the formulas of flops.c read them: tensors, lists and numbers, by layout, and arithmetic that notes what cannot be
- * told. Application threads; nothing is kept. */
+/* An operator's inputs as the formulas of flops.c read them: tensors, lists and numbers, by layout,
+ * and arithmetic that notes what cannot be told. Application threads; nothing is kept. */
 #ifndef PRELOAD_FLOPS_INPUTS_H
 #define PRELOAD_FLOPS_INPUTS_H
 
@@ -72,8 +72,9 @@ static inline void move_bytes(struct call *call, uint64_t elements, uint32_t dty
     call->out->bytes += times(call, elements, dtype_bytes(dtype));
 }
 
-/* Dispatch keys of tensors that only stand for others: a DTensor for this rank's part of it, one of vmap's for all samples. The second also
- * has those of sparse tensors, COO and compressed (CSR, CSC, BSR, BSC). Written by flops_start(). */
+/* Dispatch keys of tensors that only stand for others: a DTensor for this rank's part of it, one of
+ * vmap's for all samples. The second also has those of sparse tensors, COO and compressed (CSR,
+ * CSC, BSR, BSC). Written by flops_start(). */
 extern uint64_t flops_wrapper_keys __attribute__((visibility("hidden")));
 extern uint64_t flops_special_keys __attribute__((visibility("hidden")));
 
@@ -82,8 +83,9 @@ static inline uint64_t word_if(const void *tensor, uint16_t offset)
     return tensor ? value_word(tensor, offset) : 0;
 }
 
-/* How many entries the sparse tensor holds. A SparseTensorImpl has two numbers, its indices and its values behind the TensorImpl; a
- * SparseCsrTensorImpl has two tensors of indices and its values. Entries of blocks, or of dense dimensions, are all in `values`. */
+/* How many entries the sparse tensor holds. A SparseTensorImpl has two numbers, its indices and its
+ * values behind the TensorImpl; a SparseCsrTensorImpl has two tensors of indices and its values.
+ * Entries of blocks, or of dense dimensions, are all in `values`. */
 static __attribute__((noinline, cold)) void note_sparse(struct call *call, const void *tensor,
                                                         struct shape *s)
 {
@@ -103,8 +105,9 @@ static __attribute__((noinline, cold)) void note_sparse(struct call *call, const
     call->out->bytes += times(call, 8, word_if(first, numel) + word_if(second, numel));
 }
 
-/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad, one that stands for others leaves it to the
- * operators inside: its own shape is not what is computed. */
+/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad, one
+ * that stands for others leaves it to the operators inside: its own shape is not what is
+ * computed. */
 static inline bool shape_of(struct call *call, const void *tensor, struct shape *s)
 {
     *s = (struct shape){.tensor = tensor};
@@ -199,7 +202,8 @@ static inline bool truth(struct call *call, const char *value)
     return *(value + l->iv_payload) != 0;
 }
 
-/* The number in the list at position i for spatial dimension d; a list of one is for all of them. A position of -1 yields `otherwise`. */
+/* The number in the list at position i for spatial dimension d; a list of one is for all of them. A
+ * position of -1 yields `otherwise`. */
 static inline int64_t int_of(struct call *call, int i, uint64_t d, int64_t otherwise)
 {
     const struct torch_layout *l = torch_api.layout;

@@ -217,7 +217,8 @@ static bool expand(struct names_values *values, char *out, size_t size, bool *cu
 }
 
 /* <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler names it. The
- * name of the host is a variable of its own here: as any value, it never leads to another folder. */
+ * name of the host is a variable of its own here: as any value, it never leads to another
+ * folder. */
 static bool expand_tensorboard(struct names_values *values, char *out, size_t size, bool *cut)
 {
     char file[PATH_MAX], host[256] = "", path[PATH_MAX], pid[24] = "";

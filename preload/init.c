@@ -106,7 +106,8 @@ static const char forward_glue[] =
     "    print('cprof: CPROF_STEP=forward: cannot hook module calls:', e, file=sys.stderr)\n"
     "del _cprof_forward_glue\n";
 
-/* False: no memory. What the user has set stays, but for another copy of this library, which would do nothing. */
+/* False: no memory. What the user has set stays, but for another copy of this library, which would
+ * do nothing. */
 static bool inject(const char *variable, const char *path)
 {
     const char *told = config_env(variable), *slash = told ? strrchr(told, '/') : NULL;
@@ -114,7 +115,8 @@ static bool inject(const char *variable, const char *path)
     return setenv(variable, path, is_copy && strcmp(told, path) != 0) == 0;
 }
 
-/* Gives the driver, NVTX and ITT this path of the library, so that they call it when they come alive. */
+/* Gives the driver, NVTX and ITT this path of the library, so that they call it when they come
+ * alive. */
 static void inject_all(const char *path)
 {
     bool done = inject("CUDA_INJECTION64_PATH", path);
@@ -127,8 +129,9 @@ static void inject_all(const char *path)
                  "and ITT may be missing");
 }
 
-/* Another copy of this library is the one: it came with the program first, or this one is in a namespace of its own (dlmopen()), where the
- * three variables lead NVTX and ITT clients, too. A process has one profiler. */
+/* Another copy of this library is the one: it came with the program first, or this one is in a
+ * namespace of its own (dlmopen()), where the three variables lead NVTX and ITT clients, too. A
+ * process has one profiler. */
 static bool is_second(const struct link_map *self)
 {
     Lmid_t space = LM_ID_BASE;

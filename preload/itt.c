@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collector of ITT: what clients' calls become. Application threads; tasks, marks and counters take no lock, allocate
- * nothing and make no system call once their names are known.
+ * The collector of ITT: what clients' calls become. Application threads; tasks, marks and counters
+ * take no lock, allocate nothing and make no system call once their names are known.
  *
- * A task is a span of its thread. task_end() names no task but a domain: it ends the thread's innermost task of that domain,
- * which must be known whether the task was recorded or not. So each thread counts its open tasks, and the key of a task's span
- * is its domain and how many were open before it. What does not fit:
+ * A task is a span of its thread. task_end() names no task but a domain: it ends the thread's
+ * innermost task of that domain, which must be known whether the task was recorded or not. So each
+ * thread counts its open tasks, and the key of a task's span is its domain and how many were open
+ * before it. What does not fit:
  *
  *   end without a begin        ignored, counted (marker_misuse)
  *   begin that was not recorded, or that ended with the span around it (emit_itt ends an operator's task behind the operator)
@@ -15,8 +16,8 @@
  *   overlapped tasks           are asynchronous ranges (writer/async.c), told apart by domain and id, ended on any thread
  *   thread ends                spans_abandon() writes what is open as unfinished
  *
- * Libraries such as oneDNN make tasks around their own work. So tasks of warmup steps are in no trace (REC_TASK), whoever
- * made them; marks, counters, frames and events are, as markers are.
+ * Libraries such as oneDNN make tasks around their own work. So tasks of warmup steps are in no
+ * trace (REC_TASK), whoever made them; marks, counters, frames and events are, as markers are.
  */
 #include "preload/itt.h"
 

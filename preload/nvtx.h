@@ -9,7 +9,8 @@
  * range ids are good in every client of the process. */
 void nvtx_attach(nvtx_get_export_table *get_export_table);
 
-/* Takes the key of its thread-end hook, for the reason of thread_log_take_key(). Constructor; without it nvtx_attach() takes a key. */
+/* Takes the key of its thread-end hook, for the reason of thread_log_take_key(). Constructor;
+ * without it nvtx_attach() takes a key. */
 void nvtx_take_key(void);
 
 #endif

@@ -84,8 +84,8 @@ static pid_t own_tid(void)
     return (pid_t)syscall(SYS_gettid);
 }
 
-/* Whether the kernel ends a process to which this signal is sent and that has no handler for it. Who
- * sends itself SIGKILL wants nothing more to be done. */
+/* Whether the kernel ends a process to which this signal is sent and that has no handler for it.
+ * Who sends itself SIGKILL wants nothing more to be done. */
 static bool is_deadly(int number)
 {
     static const int others[] = {SIGKILL, SIGCHLD, SIGCONT, SIGURG, SIGWINCH,

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* True for NAMESPACE::NAME where a word of NAME (between underscores) is one of those for products, as `mm` or `linear`, and none says that it
- * prepares one, as `prepack`. */
+/* True for NAMESPACE::NAME where a word of NAME (between underscores) is one of those for products,
+ * as `mm` or `linear`, and none says that it prepares one, as `prepack`. */
 bool product_name(const char *name);
 
 #endif

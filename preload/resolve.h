@@ -34,8 +34,8 @@ void *resolve_next(const char *symbol, const struct resolve_library *library, co
 void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
                          const void *caller);
 
-/* The function of the C library, or of a library that stands between, which this library's own wrapper of that name forwards to; NULL:
- * none. Not pinned. Any thread. */
+/* The function of the C library, or of a library that stands between, which this library's own
+ * wrapper of that name forwards to; NULL: none. Not pinned. Any thread. */
 void *resolve_behind(const char *symbol);
 
 /* What comes first in the global scope under this name, or NULL. Of a variable that is the program's own copy where it was linked so (a copy

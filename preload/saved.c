@@ -119,7 +119,8 @@ static bool ends_cut(int fd)
     return true;
 }
 
-/* Not blocking: somebody may have put a FIFO there. Another rank may make or remove the list meanwhile. */
+/* Not blocking: somebody may have put a FIFO there. Another rank may make or remove the list
+ * meanwhile. */
 static int open_list(const char *path)
 {
     const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
@@ -135,8 +136,8 @@ static int open_list(const char *path)
 }
 
 /* Whether the open file has this name and no other one. A file with two names may be somebody's who
- * was made to share it. lstat() finds the file first and counts its names then: somebody who takes the
- * name away in between is not seen. Nobody can do so at each of many looks. */
+ * was made to share it. lstat() finds the file first and counts its names then: somebody who takes
+ * the name away in between is not seen. Nobody can do so at each of many looks. */
 static bool is_only_name(int fd, const char *path)
 {
     struct stat opened, named;
@@ -147,7 +148,8 @@ static bool is_only_name(int fd, const char *path)
     return only;
 }
 
-/* Behind what is there, on a line of its own. A byte before the line may be written. 0 or an errno value. */
+/* Behind what is there, on a line of its own. A byte before the line may be written. 0 or an errno
+ * value. */
 static int append(const char *path, char *line, size_t len)
 {
     int fd = open_list(path);

@@ -21,8 +21,8 @@ struct saved_file {
     bool rest;       /* of the last step, which the end of the program cut: no whole one is in it */
 };
 
-/* Looks at the trace's file. False, and nothing is owned: it is gone, another file has its name (one line
- * says so, once), or no memory. */
+/* Looks at the trace's file. False, and nothing is owned: it is gone, another file has its name
+ * (one line says so, once), or no memory. */
 bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 
 /* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that ranks do not mix theirs. remote: the

@@ -23,7 +23,8 @@ void steps_say_too_many(unsigned most);
  * for the reason. */
 void steps_say_unreached(const struct schedule *schedule, int64_t steps);
 
-/* No optimizer whose class matches CPROF_STEP=optimizer:GLOB has stepped. Says nothing where no optimizer has. */
+/* No optimizer whose class matches CPROF_STEP=optimizer:GLOB has stepped. Says nothing where no
+ * optimizer has. */
 void steps_say_no_optimizer(const char *glob);
 
 /* No end of an epoch was seen in so many steps, though the schedule or a name counts in epochs: who waits for the traces of the others would

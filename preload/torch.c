@@ -50,8 +50,9 @@ static bool read_version_beside(const char *path, const char *file, char *text, 
     return true;
 }
 
-/* The torch package's version: version.py beside _C.so. A C++ program has no _C.so: then build-version
- * of a libtorch archive, or version.py of a wheel, beside the folder of the library. */
+/* The torch package's version: version.py beside _C.so. A C++ program has no _C.so: then
+ * build-version of a libtorch archive, or version.py of a wheel, beside the folder of the
+ * library. */
 static bool read_version(char *text, size_t size)
 {
     char path[4096];
@@ -217,8 +218,9 @@ static void add_callbacks(const struct config *config)
     fork_torch_unlock();
 }
 
-/* Two threads may look at once, and one of them may fail where the other does not (no descriptor is left for the file with torch's
- * version). The one that is done first decides, and torch_api does not change under callbacks that run. */
+/* Two threads may look at once, and one of them may fail where the other does not (no descriptor is
+ * left for the file with torch's version). The one that is done first decides, and torch_api does
+ * not change under callbacks that run. */
 void torch_start(const struct config *config)
 {
     static _Atomic bool decided;

@@ -12,7 +12,8 @@
 #include "preload/config.h"
 #include "preload/torch_layout.h"
 
-/* What is known of the torch in this process. Written once by torch_start(), before a callback runs; constant afterwards. */
+/* What is known of the torch in this process. Written once by torch_start(), before a callback
+ * runs; constant afterwards. */
 struct torch_api {
     const struct torch_layout *layout; /* NULL: version not known, operators stay off */
     uint64_t (*add)(void *callback);   /* see torch.c for how the 40-byte callback is passed */
@@ -20,12 +21,14 @@ struct torch_api {
     void (*reenable)(uint64_t handle);
     const char *(*name)(const void *function);
     size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
-    /* __cxa_get_globals() of the C++ library (Itanium C++ ABI: Exception Handling, 2.2.2); NULL: not found */
+    /* __cxa_get_globals() of the C++ library (Itanium C++ ABI: Exception Handling, 2.2.2); NULL:
+     * not found */
     struct exceptions {
         void *caught;
         uint32_t uncaught;
     } * (*exceptions)(void);
-    /* what the first word of a SparseTensorImpl, and of a SparseCsrTensorImpl, is: its table of functions; NULL: not found */
+    /* what the first word of a SparseTensorImpl, and of a SparseCsrTensorImpl, is: its table of
+     * functions; NULL: not found */
     const void *coo_class, *compressed_class;
     const void *undefined_tensor; /* the address of the one undefined tensor, or NULL */
     const void *(*debug_info)(

@@ -84,7 +84,8 @@
 /* The one undefined tensor (libc10.so, data): an IValue's or list element's pointer equals it. */
 #define TORCH_SYM_UNDEFINED_TENSOR "_ZN3c1019UndefinedTensorImpl10_singletonE"
 
-/* Tables of virtual functions (libtorch_cpu.so, data): the keys alone do not tell a sparse tensor from one that stands for it. */
+/* Tables of virtual functions (libtorch_cpu.so, data): the keys alone do not tell a sparse tensor
+ * from one that stands for it. */
 #define TORCH_SYM_COO_CLASS        "_ZTVN2at16SparseTensorImplE"
 #define TORCH_SYM_COMPRESSED_CLASS "_ZTVN2at19SparseCsrTensorImplE"
 

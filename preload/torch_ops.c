@@ -32,8 +32,9 @@ static _Atomic int checks_left = CHECKS;
 static __thread uint32_t optimizer_depth;
 static __thread uint32_t marking_depth; /* of the one whose end marks a step; 0: none is open */
 
-/* Which optimizer marks steps unless CPROF_STEP chooses a class: the first one that steps, until it is no more, or has rested for so many steps of others that the program must
- * have gone on to another model: fewer of one that has never stepped before it. Any thread. */
+/* Which optimizer marks steps unless CPROF_STEP chooses a class: the first one that steps, until it
+ * is no more, or has rested for so many steps of others that the program must have gone on to
+ * another model: fewer of one that has never stepped before it. Any thread. */
 #define REST     100u
 #define REST_NEW 10u
 static const void *_Atomic counting_optimizer; /* its identity, NULL = none yet */
@@ -132,7 +133,8 @@ static uint64_t with_uncaught(struct thread_log *log, uint64_t where)
     return where | (uint64_t)(*log->uncaught & 0xffu) << WHERE_UNCAUGHT_SHIFT;
 }
 
-/* An exception is on its way where the operator ends. When it came inside, the operator has not done its work, and counts for nothing. */
+/* An exception is on its way where the operator ends. When it came inside, the operator has not
+ * done its work, and counts for nothing. */
 static __attribute__((noinline, cold)) void look_at_exception(struct thread_log *log,
                                                               const void *function)
 {
@@ -465,8 +467,9 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
     }
 }
 
-/* What the start callback of a recorded range gives torch to keep: an object whose class has destructors that do nothing, since torch
- * deletes it (Itanium C++ ABI, 2.5.2: complete and deleting destructor behind the two words in front of the table). */
+/* What the start callback of a recorded range gives torch to keep: an object whose class has
+ * destructors that do nothing, since torch deletes it (Itanium C++ ABI, 2.5.2: complete and
+ * deleting destructor behind the two words in front of the table). */
 static void destroy_nothing(void *object)
 {
     (void)object;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operator inputs to shapes and values, read by layout as Kineto encodes them (rules in torch_layout.h). Application threads, inside the
- * operator's start callback: the inputs live as long as the call, so no reference is taken. */
+/* Operator inputs to shapes and values, read by layout as Kineto encodes them (rules in
+ * torch_layout.h). Application threads, inside the operator's start callback: the inputs live as
+ * long as the call, so no reference is taken. */
 #include "preload/torch.h"
 #include "preload/torch_values.h"
 
@@ -42,7 +43,8 @@ static inline uint8_t *put_numbers(uint8_t *to, const int64_t *from, uint64_t n)
     return to;
 }
 
-/* Writes dtype, number of dimensions, sizes and, where it has them, strides; false when there is no room. */
+/* Writes dtype, number of dimensions, sizes and, where it has them, strides; false when there is no
+ * room. */
 static inline bool put_tensor(struct out *o, const void *tensor)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -79,7 +81,8 @@ static inline bool put_number(struct out *o, enum shape_tag tag, const void *val
     return true;
 }
 
-/* Of what Kineto calls a scalar. Values that are not known yet (SymInt) would have to be asked for. */
+/* Of what Kineto calls a scalar. Values that are not known yet (SymInt) would have to be asked
+ * for. */
 static inline bool put_scalar(struct out *o, uint32_t tag, const void *value)
 {
     const struct torch_layout *l = torch_api.layout;

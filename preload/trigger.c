@@ -302,8 +302,8 @@ static bool start_file(const char *path)
     return false;
 }
 
-/* Reads and removes it. False: it is none of ours, or cannot be removed and would start a window for
- * ever. With a second name it may be a file of this user that another one has linked here. */
+/* Reads and removes it. False: it is none of ours, or cannot be removed and would start a window
+ * for ever. With a second name it may be a file of this user that another one has linked here. */
 static bool take_file(int fd, const struct stat *st, char *text, size_t size)
 {
     struct stat now;

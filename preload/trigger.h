@@ -77,8 +77,8 @@ void trigger_region(bool begins);
 /* Says so when there was no range of the program where to record. Exiting thread. */
 void trigger_finish(void);
 
-/* Says so when a window that a signal or a file asked for has left no trace. Exiting thread, once all
- * traces are written. */
+/* Says so when a window that a signal or a file asked for has left no trace. Exiting thread, once
+ * all traces are written. */
 void trigger_over(void);
 
 /* Opens the window asked for. answer: the first line of the protocol; *step: traces with this step or later ones are its; *timed: it is one

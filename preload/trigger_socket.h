@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket of CPROF_TRIGGER=socket: who is listened to, lines in, lines out; the protocol stands in trigger.h. Descriptors are kept where
- * the program does not see them (writer/io_thread.h). Where that cannot be had, it may close all it does not know and reuse the numbers, so each is
- * compared with what it was before it is used.
- * cprof thread but where something else is said. */
+/* The socket of CPROF_TRIGGER=socket: who is listened to, lines in, lines out; the protocol stands
+ * in trigger.h. Descriptors are kept where the program does not see them (writer/io_thread.h).
+ * Where that cannot be had, it may close all it does not know and reuse the numbers, so each is
+ * compared with what it was before it is used. cprof thread but where something else is said. */
 #ifndef PRELOAD_TRIGGER_SOCKET_H
 #define PRELOAD_TRIGGER_SOCKET_H
 
@@ -15,7 +15,8 @@
  * had. */
 bool trigger_socket_poll(void);
 
-/* Whether others than those who are listened to came in the last pass: they fill the places of clients, so the next pass should come soon. */
+/* Whether others than those who are listened to came in the last pass: they fill the places of
+ * clients, so the next pass should come soon. */
 bool trigger_socket_crowded(void);
 
 /* Tells the clients that wait for it of a trace. */

@@ -26,8 +26,8 @@ const char *upload_refusal(const char *url);
 /* The URL as people may see it: without user, password and query. Cut at size, terminated. */
 void upload_shown(const char *url, char *out, size_t size);
 
-/* curl's config for the upload of its file SPAWN_FILE_PATH (spawn.h) as `name` below url into out, terminated. Returns its length; 0: *why says what
- * is wrong. */
+/* curl's config for the upload of its file SPAWN_FILE_PATH (spawn.h) as `name` below url into out,
+ * terminated. Returns its length; 0: *why says what is wrong. */
 size_t upload_config(const char *url, const char *name, upload_lookup *lookup, char *out,
                      size_t size, const char **why);
 

@@ -210,7 +210,8 @@ static void check_took(const struct trace *t, char phase, const char *name, doub
     ck_assert_msg(took >= least && took < most, "%s: %f us", name, took);
 }
 
-/* More calls than spans may be open. Each end comes before the thread goes on, while the next span is open, or behind the range around it. */
+/* More calls than spans may be open. Each end comes before the thread goes on, while the next span
+ * is open, or behind the range around it. */
 START_TEST(an_operator_that_ends_elsewhere_stays_in_its_row)
 {
     static char before[] = "b", during[] = "d", behind[] = "r", around[] = "a", after[] = "n";

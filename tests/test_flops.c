@@ -380,7 +380,8 @@ static void *with_key(uint16_t key)
 
 static int coo_table, compressed_table; /* addresses alone */
 
-/* A sparse matrix of 3 x 4 that holds `stored` numbers, with the members of a SparseTensorImpl or of a SparseCsrTensorImpl. */
+/* A sparse matrix of 3 x 4 that holds `stored` numbers, with the members of a SparseTensorImpl or
+ * of a SparseCsrTensorImpl. */
 static void *sparse(bool coo, int64_t stored)
 {
     torch_api.coo_class = &coo_table;

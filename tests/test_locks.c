@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/locks.h: waits that end, and locks that a signal handler of the program cannot take along. */
+/* Tests of writer/locks.h: waits that end, and locks that a signal handler of the program cannot
+ * take along. */
 #include "writer/locks.h"
 
 #include <check.h>

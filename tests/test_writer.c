@@ -231,7 +231,8 @@ START_TEST(markers_of_warmup_stand_at_the_head)
 }
 END_TEST
 
-/* Also where the warmup step is the first one, which is kept until there is a mark: of a program without marks it is the trace. */
+/* Also where the warmup step is the first one, which is kept until there is a mark: of a program
+ * without marks it is the trace. */
 START_TEST(tasks_of_warmup_stand_nowhere)
 {
     bool first = _i == 1;

@@ -46,7 +46,8 @@ static inline uint64_t clock_counter(void)
 #endif
 }
 
-/* Now, in ticks. Any thread, about 9 ns with a counter, 21 ns without; never fails, never goes back on a thread. */
+/* Now, in ticks. Any thread, about 9 ns with a counter, 21 ns without; never fails, never goes back
+ * on a thread. */
 static inline uint64_t clock_ticks(void)
 {
     return clock_is_counter() ? clock_counter() : clock_monotonic_ns();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf_loaded.h. The table is that of DT_GNU_HASH: four numbers, the words of a Bloom filter, the buckets, and the hashes of the
- * symbols, whose lowest bit ends a bucket. */
+/* See elf_loaded.h. The table is that of DT_GNU_HASH: four numbers, the words of a Bloom filter,
+ * the buckets, and the hashes of the symbols, whose lowest bit ends a bucket. */
 #include "writer/elf_loaded.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@
 
 enum { BUCKETS, FIRST_SYMBOL, FILTER_WORDS, FILTER_SHIFT, HEAD };
 
-/* The loader has added the base to addresses of the dynamic section, but not to those of the kernel's own object. */
+/* The loader has added the base to addresses of the dynamic section, but not to those of the
+ * kernel's own object. */
 static uintptr_t moved(const struct dl_phdr_info *info, ElfW(Addr) address)
 {
     return (uintptr_t)(address < info->dlpi_addr ? info->dlpi_addr + address : address);

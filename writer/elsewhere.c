@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans that end on another thread than the one that began them: a TorchScript function that waits goes on where its future is
- * completed, and a callback may leave a record_function(). The thread on which the end comes looks for the span and tells its
- * owner, which closes it before it opens or closes another one. Only the owner changes its stack of open spans. */
+/* Spans that end on another thread than the one that began them: a TorchScript function that waits
+ * goes on where its future is completed, and a callback may leave a record_function(). The thread
+ * on which the end comes looks for the span and tells its owner, which closes it before it opens or
+ * closes another one. Only the owner changes its stack of open spans. */
 #include "writer/clock.h"
 #include "writer/emit.h"
 #include "writer/writer.h"
@@ -44,7 +45,8 @@ static struct found find(const void *key)
     return found;
 }
 
-/* False: as many are told as may be open, because the owner dropped spans before it heard of their ends. */
+/* False: as many are told as may be open, because the owner dropped spans before it heard of their
+ * ends. */
 static bool tell(struct thread_log *log, uint64_t id, uint64_t ticks)
 {
     uint32_t number = atomic_load_explicit(&log->ended_told, memory_order_relaxed);

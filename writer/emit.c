@@ -435,7 +435,8 @@ static void take_out(struct thread_log *log, uint32_t at, uint64_t end)
         commit(log);
 }
 
-/* Spans from..to are open while the one around them ends: those that may outlive it become asynchronous, the others are dropped. */
+/* Spans from..to are open while the one around them ends: those that may outlive it become
+ * asynchronous, the others are dropped. */
 static void let_cross(struct thread_log *log, uint32_t from, uint32_t to)
 {
     for (struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++) {
@@ -450,8 +451,8 @@ static void let_cross(struct thread_log *log, uint32_t from, uint32_t to)
     }
 }
 
-/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes asynchronous, when it may, or those do that
- * may; what may not is dropped. */
+/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes
+ * asynchronous, when it may, or those do that may; what may not is dropped. */
 static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
                                                    uint64_t end)
 {
@@ -465,8 +466,9 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     take_out(log, at, end);
 }
 
-/* Whether an operator at `at` that ended elsewhere fits into its thread's row. Where a span is open above it, the thread began that one when
- * the call was over, so that the operator ends there. Otherwise nothing in the row may have ended behind its end. */
+/* Whether an operator at `at` that ended elsewhere fits into its thread's row. Where a span is open
+ * above it, the thread began that one when the call was over, so that the operator ends there.
+ * Otherwise nothing in the row may have ended behind its end. */
 static bool nests(const struct thread_log *log, uint32_t at, uint64_t *end)
 {
     const struct open_span *span = &log->spans[at];

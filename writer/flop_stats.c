@@ -272,7 +272,8 @@ static void count_unknown(struct flop_stats *s, struct text name)
     s->unknown_of[i].n++;
 }
 
-/* Whether a product inside the span was counted, or is unknown itself: then one that is unknown is that one. */
+/* Whether a product inside the span was counted, or is unknown itself: then one that is unknown is
+ * that one. */
 static bool is_told_inside(struct thread_log *log, const struct record *r, uint64_t where)
 {
     if (!log || !(where & WHERE_PRODUCT || r->category == CAT_LIBRARY))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two futex calls, private to the process, and a lock made of them: no allocation, errno stays. */
+/* The two futex calls, private to the process, and a lock made of them: no allocation, errno
+ * stays. */
 #ifndef WRITER_FUTEX_H
 #define WRITER_FUTEX_H
 
@@ -28,8 +29,8 @@ static inline void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms
 
 enum { FUTEX_FREE, FUTEX_HELD, FUTEX_AWAITED }; /* the word of a lock */
 
-/* Takes the lock within `ms` milliseconds; below 0: whenever it is free. false: not in that time. Who
- * waits sleeps, so that a holder of lower priority gets the processor. Any thread. */
+/* Takes the lock within `ms` milliseconds; below 0: whenever it is free. false: not in that time.
+ * Who waits sleeps, so that a holder of lower priority gets the processor. Any thread. */
 static inline bool futex_lock(_Atomic uint32_t *word, int64_t ms)
 {
     uint32_t was = FUTEX_FREE;

@@ -20,8 +20,8 @@ struct io_server {
     long result;           /* as the kernel gives it: -errno on failure */
 };
 
-/* What the thread runs, with a struct io_server whose turn is IO_SERVES. Makes the table, then gives
- * the first turn to IO_ASKS. Returns after IO_ENDS and IO_REFUSED. */
+/* What the thread runs, with a struct io_server whose turn is IO_SERVES. Makes the table, then
+ * gives the first turn to IO_ASKS. Returns after IO_ENDS and IO_REFUSED. */
 void *io_serve(void *server);
 
 #endif

@@ -41,7 +41,8 @@ static size_t number_size(uint8_t tag)
     return tag == SHAPE_COMPLEX ? 16 : tag == SHAPE_INT || tag == SHAPE_REAL ? 8 : 0;
 }
 
-/* Bytes of an element of a list of scalars, its tag included; 0 when it was cut or is no such thing. */
+/* Bytes of an element of a list of scalars, its tag included; 0 when it was cut or is no such
+ * thing. */
 static size_t element_size(const uint8_t *p, const uint8_t *end)
 {
     if (p >= end || (!is_scalar(*p) && *p != SHAPE_OTHER)) {
@@ -51,7 +52,8 @@ static size_t element_size(const uint8_t *p, const uint8_t *end)
     return (size_t)(end - p) >= size ? size : 0;
 }
 
-/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
+/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no
+ * sense. */
 static bool next_input(const uint8_t **at, const uint8_t *end, struct input *in)
 {
     const uint8_t *p = *at;
@@ -114,10 +116,12 @@ static char *put_body(char *to, const uint8_t **body, bool strides)
     return to;
 }
 
-/* Appends the sizes, or the strides, of one input: [2, 3] for a tensor, [[2], [3]] for a list, [] for all else. */
+/* Appends the sizes, or the strides, of one input: [2, 3] for a tensor, [[2], [3]] for a list, []
+ * for all else. */
 static void put_dims(struct buf *b, const struct input *in, bool strides)
 {
-    /* A size of 8 bytes takes at most 22 characters with its comma, a body's two bytes at most "[], ". */
+    /* A size of 8 bytes takes at most 22 characters with its comma, a body's two bytes at most "[],
+     * ". */
     char *to = buf_room(b, 3 * in->size + 4);
     if (to == NULL) {
         return;
@@ -186,7 +190,8 @@ static void put_real(struct buf *b, double value)
     }
 }
 
-/* Appends the value of a scalar with this tag as torch prints it; nothing of one that cannot be told. */
+/* Appends the value of a scalar with this tag as torch prints it; nothing of one that cannot be
+ * told. */
 static void put_scalar(struct buf *b, uint8_t tag, const uint8_t *number)
 {
     int64_t whole;
@@ -221,8 +226,8 @@ static void put_scalar(struct buf *b, uint8_t tag, const uint8_t *number)
     }
 }
 
-/* Appends the value of one input as a JSON string, which is empty for all but scalars and lists of them. No value has a character that JSON
- * escapes. */
+/* Appends the value of one input as a JSON string, which is empty for all but scalars and lists of
+ * them. No value has a character that JSON escapes. */
 static void put_value(struct buf *b, const struct input *in)
 {
     buf_put(b, "\"", 1);

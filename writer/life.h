@@ -41,8 +41,8 @@ void life_wait_past(enum writer_life part, int64_t most_ms);
 int life_start(void *(*run)(void *), const struct writer_options *options);
 
 /* Size of the stack, in bytes, for a thread of ours that uses `own` of it: the C library puts the
- * thread-local storage of the program and its libraries there, too. Any thread that may walk over the
- * loader's list. */
+ * thread-local storage of the program and its libraries there, too. Any thread that may walk over
+ * the loader's list. */
 size_t life_stack_size(size_t own);
 
 /* A thread of ours is about to begin (1), or ends (-1): for writer_threads(). Any thread. */

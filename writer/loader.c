@@ -2,12 +2,14 @@
 /*
  * What cprof asks the loader.
  *
- * Symbols: other libraries of LD_PRELOAD export a dlsym() of their own. RTLD_NEXT then means what comes behind them, which is cprof itself
- * where they come first. So cprof calls the C library's dlsym(), found in that library's table.
+ * Symbols: other libraries of LD_PRELOAD export a dlsym() of their own. RTLD_NEXT then means what
+ * comes behind them, which is cprof itself where they come first. So cprof calls the C library's
+ * dlsym(), found in that library's table.
  *
- * Walks over the loader's list, and forks. The C library makes its other locks free again in a forked child, but not the one of
- * dl_iterate_phdr(): a child made while a thread walks could never load a library. A fork waits for the walks that have begun, and who wants
- * to begin one waits for the fork; nobody waits for ever, because a signal handler may fork in the middle of a walk.
+ * Walks over the loader's list, and forks. The C library makes its other locks free again in a
+ * forked child, but not the one of dl_iterate_phdr(): a child made while a thread walks could never
+ * load a library. A fork waits for the walks that have begun, and who wants to begin one waits for
+ * the fork; nobody waits for ever, because a signal handler may fork in the middle of a walk.
  */
 #include "writer/writer.h"
 

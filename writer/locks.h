@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holding locks on threads of the program: what must not end the holder, and waits that have an end. */
+/* Holding locks on threads of the program: what must not end the holder, and waits that have an
+ * end. */
 #ifndef WRITER_LOCKS_H
 #define WRITER_LOCKS_H
 
@@ -8,8 +9,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* What cprof does on a thread of the program is not to end half-way because the thread is cancelled in a call that opens or writes a
- * file. Returns what is given to cancel_back(). */
+/* What cprof does on a thread of the program is not to end half-way because the thread is cancelled
+ * in a call that opens or writes a file. Returns what is given to cancel_back(). */
 static inline int cancel_off(void)
 {
     int before;
@@ -22,14 +23,16 @@ static inline void cancel_back(int before)
     pthread_setcancelstate(before, NULL);
 }
 
-/* What a thread of the program is not to take along: cancel_off() for its end in another way, too. */
+/* What a thread of the program is not to take along: cancel_off() for its end in another way,
+ * too. */
 struct held_back {
     sigset_t signals;
     int cancel;
 };
 
-/* A handler that leaves by siglongjmp() or pthread_exit() would leave a lock that nobody gives back: while one is held, signals wait, but
- * for those by which the processor says that what runs is wrong. Two system calls with hold_back_end(). */
+/* A handler that leaves by siglongjmp() or pthread_exit() would leave a lock that nobody gives
+ * back: while one is held, signals wait, but for those by which the processor says that what runs
+ * is wrong. Two system calls with hold_back_end(). */
 static inline struct held_back hold_back(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -49,7 +52,8 @@ static inline void hold_back_end(const struct held_back *before)
     pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
-/* gcc 12's ThreadSanitizer does not know pthread_mutex_clocklock(): it would call the unlock wrong. */
+/* gcc 12's ThreadSanitizer does not know pthread_mutex_clocklock(): it would call the unlock
+ * wrong. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define LOCKS_CLOCK CLOCK_REALTIME

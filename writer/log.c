@@ -59,7 +59,8 @@ static bool has_room(void)
     return room;
 }
 
-/* Writes to stderr. What a write that fails raises (no reader, RLIMIT_FSIZE) is not the program's. */
+/* Writes to stderr. What a write that fails raises (no reader, RLIMIT_FSIZE) is not the
+ * program's. */
 static void write_line(const char *text, size_t size)
 {
     struct write_signals held;

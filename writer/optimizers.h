@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The classes of the optimizers that have stepped in this process, as the trace and the exit line name them. */
+/* The classes of the optimizers that have stepped in this process, as the trace and the exit line
+ * name them. */
 #ifndef WRITER_OPTIMIZERS_H
 #define WRITER_OPTIMIZERS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small files and names of files. Where the cprof thread asks, no descriptor of the program's is taken for it (writer/io_thread.h). */
+/* Small files and names of files. Where the cprof thread asks, no descriptor of the program's is
+ * taken for it (writer/io_thread.h). */
 #ifndef WRITER_READ_FILE_H
 #define WRITER_READ_FILE_H
 

@@ -78,10 +78,12 @@ enum record_extra {
 /* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is launched. */
 #define WHERE_CAPTURED (UINT64_C(1) << 32)
 
-/* Bit of EXTRA_DTYPE: a product, as of matrices or a convolution; with FLOPS_NOT_KNOWN, what looks like one by its name, too. */
+/* Bit of EXTRA_DTYPE: a product, as of matrices or a convolution; with FLOPS_NOT_KNOWN, what looks
+ * like one by its name, too. */
 #define WHERE_PRODUCT (UINT64_C(1) << 33)
 
-/* Where EXTRA_DTYPE of an open span has how many exceptions were on their way when it began; 0 in a record. */
+/* Where EXTRA_DTYPE of an open span has how many exceptions were on their way when it began; 0 in a
+ * record. */
 #define WHERE_UNCAUGHT_SHIFT 48
 
 /* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's number, 0xff = it is that of the kernels. */
@@ -164,8 +166,8 @@ struct record_node {
  *   SHAPE_REAL         double
  *   SHAPE_COMPLEX      2 x double
  *   SHAPE_SCALAR (its value cannot be told), SHAPE_FALSE, SHAPE_TRUE, SHAPE_OTHER   nothing
- * which is all that Kineto's "Input Dims", "Input Strides", "Input type" and "Concrete Inputs" can tell apart. Numbers are in host order,
- * unaligned. */
+ * which is all that Kineto's "Input Dims", "Input Strides", "Input type" and "Concrete Inputs" can
+ * tell apart. Numbers are in host order, unaligned. */
 enum shape_tag {
     SHAPE_OTHER,
     SHAPE_TENSOR,

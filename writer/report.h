@@ -27,8 +27,8 @@ struct report {
 
 extern struct report report;
 
-/* Notes what the log's thread has lost, which has ended, or is the last one that will be asked for. cprof thread, or the exiting one once that is
- * done. */
+/* Notes what the log's thread has lost, which has ended, or is the last one that will be asked for.
+ * cprof thread, or the exiting one once that is done. */
 void report_thread(struct thread_log *log);
 
 /* So many were lost, and more that nobody counts. cprof thread. */

@@ -31,8 +31,9 @@ static enum stacks_in_args in_args = STACKS_ALL;
 static const struct stacks_resolver *resolve;
 static uint32_t looked; /* frames below were looked at */
 
-/* The text in args of stacks that events had before: most have one of a few. Of stacks whose ids share a place it is that of the
- * last one. What was made before the last change of a line is made again. */
+/* The text in args of stacks that events had before: most have one of a few. Of stacks whose ids
+ * share a place it is that of the last one. What was made before the last change of a line is made
+ * again. */
 static struct kept_args {
     uint32_t stack, change;
     uint32_t len, room;

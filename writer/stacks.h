@@ -39,7 +39,8 @@ struct stacks_resolver {
     void (*look)(void);
     /* The line of this frame will be asked for. */
     void (*want)(uint32_t frame, uint64_t pc, uint32_t object);
-    /* Asks, and waits for answers, at most 100 ms and not while a ring fills up; stopping: at most a second in all. */
+    /* Asks, and waits for answers, at most 100 ms and not while a ring fills up; stopping: at most
+     * a second in all. */
     void (*ask)(bool stopping);
     /* The next frame whose line has come; 0: none. *file is not terminated, and good until it asks again. */
     uint32_t (*answer)(const char **file, uint32_t *len, int32_t *line);

@@ -49,7 +49,8 @@ static bool read_at(int fd, void *to, uint64_t size, uint64_t at)
     return io_pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Moves the functions, in the order of byte `digit` of their places, to `to`. false: the byte is the same in all. */
+/* Moves the functions, in the order of byte `digit` of their places, to `to`. false: the byte is
+ * the same in all. */
 static bool sort_by_digit(const struct function *from, struct function *to, uint32_t n,
                           unsigned digit)
 {
@@ -65,8 +66,8 @@ static bool sort_by_digit(const struct function *from, struct function *to, uint
     return true;
 }
 
-/* Takes a hundredth of a second for half a million functions, a tenth of what qsort() takes: meanwhile no ring is emptied.
- * Returns the sorted array, one of the two; frees the other. */
+/* Takes a hundredth of a second for half a million functions, a tenth of what qsort() takes:
+ * meanwhile no ring is emptied. Returns the sorted array, one of the two; frees the other. */
 static struct function *sort_by_place(struct function *functions, struct function *other,
                                       uint32_t n)
 {

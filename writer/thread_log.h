@@ -201,14 +201,17 @@ extern const uint32_t thread_log_not_asked __attribute__((visibility("hidden")))
 extern __thread struct thread_log *thread_log_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* The calling thread's log, made now if need be. NULL when that is not possible (no memory; too many logs of threads that have ended
- * wait for the cprof thread; the thread is past its end: counted each time, so ask once for each event; or cprof is off). Slow path: maps
- * memory, takes no lock, keeps errno; calls calloc() only where thread_log_take_key() came too late. Any application thread. */
+/* The calling thread's log, made now if need be. NULL when that is not possible (no memory; too
+ * many logs of threads that have ended wait for the cprof thread; the thread is past its end:
+ * counted each time, so ask once for each event; or cprof is off). Slow path: maps memory, takes no
+ * lock, keeps errno; calls calloc() only where thread_log_take_key() came too late. Any application
+ * thread. */
 struct thread_log *thread_log_attach(void);
 
-/* Takes the key of the thread-end hook, before the program makes its own keys. glibc keeps the values of the first 32 keys of a process in
- * the thread's descriptor, and calls calloc() for those of later ones: the program may have put a function of its own there, which holds a
- * lock and comes back. Constructor; without it thread_log_start() takes a key. */
+/* Takes the key of the thread-end hook, before the program makes its own keys. glibc keeps the
+ * values of the first 32 keys of a process in the thread's descriptor, and calls calloc() for those
+ * of later ones: the program may have put a function of its own there, which holds a lock and comes
+ * back. Constructor; without it thread_log_start() takes a key. */
 void thread_log_take_key(void);
 
 /* Makes the thread-end hook; ring_bytes is each ring's size. Once, at wake-up. false: no key to be had. */

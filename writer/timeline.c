@@ -33,7 +33,8 @@ static void unmap_ring(struct timeline *t)
     space_give_back(t->room * PLACE);
 }
 
-/* False: no memory; the ring is as it was. `room` is made smaller where the address space is limited. */
+/* False: no memory; the ring is as it was. `room` is made smaller where the address space is
+ * limited. */
 static bool map_ring(struct timeline *t, uint32_t room)
 {
     uint64_t bytes = room * PLACE;

@@ -325,7 +325,8 @@ struct put_arg {
     uint64_t ended; /* of the spans, those that are over */
 };
 
-/* An open span as an event that is cut at now, or at the window's end; whole when its end is known by then. */
+/* An open span as an event that is cut at now, or at the window's end; whole when its end is known
+ * by then. */
 static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 {
     struct put_arg *put = arg;

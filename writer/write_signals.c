@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See write_signals.h. The kernel sends both signals to the thread that writes, before write() returns. */
+/* See write_signals.h. The kernel sends both signals to the thread that writes, before write()
+ * returns. */
 #define _GNU_SOURCE
 #include "writer/write_signals.h"
 

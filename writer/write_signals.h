@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the program from the signals that a failed write of ours raises: SIGPIPE (no reader) and SIGXFSZ (RLIMIT_FSIZE). */
+/* Keeps the program from the signals that a failed write of ours raises: SIGPIPE (no reader) and
+ * SIGXFSZ (RLIMIT_FSIZE). */
 #ifndef WRITER_WRITE_SIGNALS_H
 #define WRITER_WRITE_SIGNALS_H
 

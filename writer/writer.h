@@ -117,14 +117,17 @@ void span_data_done(struct thread_log *log, struct open_span *span, enum record_
  * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
 uint64_t span_close(struct thread_log *log, const void *key);
 
-/* The span with this key ended now, and this thread has none with it: another one has begun it, or it was not recorded. The one that
- * began it closes it by spans_take_ended(). Looks at the open spans of all threads: for the rare case. Any thread, also one without a log,
- * and while nothing is recorded. */
+/* The span with this key ended now, and this thread has none with it: another one has begun it, or
+ * it was not recorded. The one that began it closes it by spans_take_ended(). Looks at the open
+ * spans of all threads: for the rare case. Any thread, also one without a log, and while nothing is
+ * recorded. */
 void span_ended_elsewhere(const void *key);
 
-/* Closes the spans of this thread whose ends came on other threads, at the moments when they came. An operator stays in its thread's row: it
- * ends at the latest where its thread has begun another span, because its caller went on then. A range becomes asynchronous. What is open
- * inside goes on. span_open() and span_close() do it; also to be called when a range begins that is not recorded, and at the thread's end. */
+/* Closes the spans of this thread whose ends came on other threads, at the moments when they came.
+ * An operator stays in its thread's row: it ends at the latest where its thread has begun another
+ * span, because its caller went on then. A range becomes asynchronous. What is open inside goes on.
+ * span_open() and span_close() do it; also to be called when a range begins that is not recorded,
+ * and at the thread's end. */
 void spans_take_ended(struct thread_log *log);
 
 /* Id of the innermost open span of the thread; 0 = none. */
@@ -304,15 +307,16 @@ bool earlier_run_in_the_way(const struct writer_options *options);
 #define OPTIMIZERS_MOST 16  /* classes; further ones are not counted */
 #define OPTIMIZERS_TEXT 512 /* bytes for writer_optimizers() */
 
-/* An optimizer of this class steps; of a long name the first 63 bytes count. Any thread; no lock, no allocation. */
+/* An optimizer of this class steps; of a long name the first 63 bytes count. Any thread; no lock,
+ * no allocation. */
 void writer_optimizer_steps(const char *class, size_t len);
 
-/* Writes "SGD (18), Adam (6)", in the order of their first steps, terminated; a name that does not fit is left out. Returns the number of
- * classes. Any thread. */
+/* Writes "SGD (18), Adam (6)", in the order of their first steps, terminated; a name that does not
+ * fit is left out. Returns the number of classes. Any thread. */
 unsigned writer_optimizers(char *out, size_t size);
 
-/* The steps were those of the first optimizer: the exit line names all if they are of several classes. The exiting thread, before the
- * line. */
+/* The steps were those of the first optimizer: the exit line names all if they are of several
+ * classes. The exiting thread, before the line. */
 void writer_tell_optimizers(void);
 
 /* ---- listening: who is told of marks, steps and files while they come ---- */
@@ -408,17 +412,19 @@ bool writer_saved(uint64_t mark);
 /* A finished trace was removed on purpose: the line at exit does not name it. cprof thread. */
 void writer_trace_removed(const char *path);
 
-/* Copies the whole trace `file` at `from`, packed or unpacked as the name `to` says (.gz). A file `to` appears, or is replaced, in one moment when all is
- * written; its folder must be there. Links are followed as by open(2), but for somebody else's in a folder like /tmp; a device or FIFO is
- * written into, and given up when it takes nothing for 5 s; a folder or socket is refused. 0 or an errno value. Blocks on the disk; any
- * thread. ESTALE: `from` is another file by now. */
+/* Copies the whole trace `file` at `from`, packed or unpacked as the name `to` says (.gz). A file
+ * `to` appears, or is replaced, in one moment when all is written; its folder must be there. Links
+ * are followed as by open(2), but for somebody else's in a folder like /tmp; a device or FIFO is
+ * written into, and given up when it takes nothing for 5 s; a folder or socket is refused. 0 or an
+ * errno value. Blocks on the disk; any thread. ESTALE: `from` is another file by now. */
 int writer_copy_trace(const char *from, const struct file_identity *file, const char *to);
 
 /* What an error of writer_copy_trace() means, in words. Any thread. */
 const char *writer_copy_error(int error);
 
-/* dlsym() and dlvsym() of the C library, which are not to be called otherwise: another library may export its own, see loader.c. RTLD_NEXT is
- * what comes behind this library. They set what dlerror() says. Any thread. */
+/* dlsym() and dlvsym() of the C library, which are not to be called otherwise: another library may
+ * export its own, see loader.c. RTLD_NEXT is what comes behind this library. They set what
+ * dlerror() says. Any thread. */
 void *loader_symbol(void *handle, const char *name);
 void *loader_symbol_of(void *handle, const char *name, const char *version); /* as above */
 

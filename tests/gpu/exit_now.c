@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends right after launches, without waiting: --how return, exit, _exit, thread (exit in another thread) or abort; --ns
- * of each of --launches kernels. With --linger MS the process is there for so long after the driver went down. With
- * --when-written FOLDER it waits, after the first launch, until a file of a recording is in the folder. */
+/* Ends right after launches, without waiting: --how return, exit, _exit, thread (exit in another
+ * thread) or abort; --ns of each of --launches kernels. With --linger MS the process is there for
+ * so long after the driver went down. With --when-written FOLDER it waits, after the first launch,
+ * until a file of a recording is in the folder. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -161,8 +161,9 @@ struct sim_core {
 };
 const struct sim_core *sim_core(void);
 
-/* The fault switchboard. SIM_FAULTS="name[=number],…" in the environment, or sim_fault_set() of libcuda.so.1 from the program (dlsym).
- * Each fault is read where it bites, so that it can be switched in the middle of a run.
+/* The fault switchboard. SIM_FAULTS="name[=number],…" in the environment, or sim_fault_set() of
+ * libcuda.so.1 from the program (dlsym). Each fault is read where it bites, so that it can be
+ * switched in the middle of a run.
  *
  *   no_device            cuInit succeeds, cuDeviceGetCount says 0
  *   no_driver            cuInit fails with CUDA_ERROR_NO_DEVICE; CUPTI's calls answer 999 as without a driver
@@ -194,8 +195,7 @@ const struct sim_core *sim_core(void);
  *   hold_flush=1         FlushAll never returns (a hung CUPTI)
  *   flush_holds_ms=N     FlushAll holds a lock for so long that the end of the process needs
  *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never returns (13.0 as first released may)
- *   hold_disable=N       the first such call takes N ms
- */
+ *   hold_disable=N       the first such call takes N ms */
 void sim_fault_set(const char *name, const char *value); /* value NULL: off */
 
 #endif

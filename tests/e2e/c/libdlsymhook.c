@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A preloaded library that exports dlsym() and dlvsym(), as GPU sharing tools and overlays do, and wrappers of functions that cprof wraps,
- * too. HOOK_LOG names a file that gets a line for each call of a wrapper. HOOK_ANSWERS is how its dlsym() treats RTLD_NEXT:
+/* A preloaded library that exports dlsym() and dlvsym(), as GPU sharing tools and overlays do, and
+ * wrappers of functions that cprof wraps, too. HOOK_LOG names a file that gets a line for each call
+ * of a wrapper. HOOK_ANSWERS is how its dlsym() treats RTLD_NEXT:
  *   next     asks the C library, for which it means what comes behind this library
  *   default  takes it for RTLD_DEFAULT
  *   once     as next, but answers the same thing only once for each thread */
@@ -18,7 +19,8 @@ typedef void *symbol_function(void *, const char *);
 
 static symbol_function *real;
 
-/* Without its own dlsym(): the C library's is found in its table of symbols, from the first to the last. */
+/* Without its own dlsym(): the C library's is found in its table of symbols, from the first to the
+ * last. */
 static int look(struct dl_phdr_info *info, size_t size, void *unused)
 {
     const ElfW(Sym) *symbols = NULL;

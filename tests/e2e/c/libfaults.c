@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded behind the library: lets one call that the library makes to the C library fail, whatever thread makes it. FAULT_AT: which one, from 1,
- * of the kind in FAULT_KIND ("file" or "memory"); FAULT_ERRNO: how; FAULT_TIMES: how many in a row, 1 by default. At exit the number
- * of such calls is written to the file FAULT_REPORT. FAULT_DELAY_US: how much longer each call of a file takes. Calls of the program itself are left alone.
- * What cprof's second thread does for files cannot be reached: use it where that thread is refused its table (refuse_close_range()). */
+/* Loaded behind the library: lets one call that the library makes to the C library fail, whatever
+ * thread makes it. FAULT_AT: which one, from 1, of the kind in FAULT_KIND ("file" or "memory");
+ * FAULT_ERRNO: how; FAULT_TIMES: how many in a row, 1 by default. At exit the number of such calls
+ * is written to the file FAULT_REPORT. FAULT_DELAY_US: how much longer each call of a file takes.
+ * Calls of the program itself are left alone. What cprof's second thread does for files cannot be
+ * reached: use it where that thread is refused its table (refuse_close_range()). */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -189,8 +191,9 @@ int open(const char *path, int flags, ...)
 
 /* Not fopen(): the library opens nothing by it, and hands the program's calls on (preload/thread_count.c). */
 
-/* What the library asks for by io_open() and its like, where these are called in the program's table
- * (writer/io_thread.h). Linux closes the file also where close() says that something went wrong. */
+/* What the library asks for by io_open() and its like, where these are called in the program's
+ * table (writer/io_thread.h). Linux closes the file also where close() says that something went
+ * wrong. */
 long syscall(long number, ...)
 {
     long a[6];

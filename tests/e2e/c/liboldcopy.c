@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for an older build of cprof (its soname is libcprof.so), which finds the real functions as older builds do: what comes behind it,
- * and else what the caller's own object says, whoever that is. So two such copies call each other without end. */
+/* Stands in for an older build of cprof (its soname is libcprof.so), which finds the real functions
+ * as older builds do: what comes behind it, and else what the caller's own object says, whoever
+ * that is. So two such copies call each other without end. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
