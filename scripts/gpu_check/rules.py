@@ -2,7 +2,9 @@
 """What gpu_check asks of a trace: everything launched is in it, once, joined, inside its bounds; products, transfers, stacks, memory as the
 program says they were. It knows nothing of how cprof writes and shares no code with the tests, so that it runs where only Python is."""
 
+import bisect
 import collections
+import itertools
 import json
 import re
 import statistics
@@ -53,6 +55,38 @@ def join_problems(trace):
     return figures, problems + device_problems(trace)
 
 
+def wait_problems(trace):
+    """({figures}, problems): what a wait for a stream or a context waited for has ended when the wait ends. With join_problems() this bounds a
+    constant error of the device's clock from both sides."""
+    called = {e["args"]["correlation"]: e for e in rows_of(trace, *CALLS) if "correlation" in e["args"]}
+    works = collections.defaultdict(list)  # (device, context, stream) or (device, context): (when its call returned, when it ended)
+    for e in rows_of(trace, *WORK):
+        call, args = called.get(e["args"].get("correlation")), e["args"]
+        if call:
+            work = call["ts"] + call["dur"], e["ts"] + e["dur"]
+            works[args.get("device"), args.get("context")].append(work)
+            works[args.get("device"), args.get("context"), args.get("stream")].append(work)
+    latest = {}
+    for place, all_works in works.items():
+        all_works.sort()
+        ends = list(itertools.accumulate((end for _, end in all_works), max))
+        latest[place] = [returned for returned, _ in all_works], ends
+    least = []
+    for e in rows_of(trace, "cuda_sync"):
+        args, names = e["args"], ("device", "context", "stream")
+        of_stream = args["cuda_sync_kind"] == "Stream Sync"
+        call = called.get(args.get("correlation"))
+        place = tuple(args.get(name) for name in names[:3 if of_stream else 2])
+        if not call or not (of_stream or args["cuda_sync_kind"] == "Context Sync") or place not in latest:
+            continue
+        returned, ends = latest[place]
+        n = bisect.bisect_right(returned, call["ts"])
+        if n:
+            least.append(round((call["ts"] + call["dur"] - ends[n - 1]) * 1000))
+    late = sum(gap < 0 for gap in least)
+    return {"waits": len(least), "least_after_ns": min(least, default=None)}, [f"{late} waits end before what they waited for"] if late else []
+
+
 def loss_problems(trace):
     lost = {name: n for name, n in trace["cprof"]["lost"].items() if n and name != "total"}
     return [f"lost: {lost}"] if lost else []
@@ -100,7 +134,9 @@ def whole_problems(trace, tally, slots=0):
     """({figures}, problems) of a trace of a whole run. slots: the least gap in so many parts of the run, in order."""
     figures, problems = join_problems(trace)
     gaps = figures.pop("gaps")
-    problems += [*count_problems(trace, tally), *loss_problems(trace)]
+    waits, late = wait_problems(trace)
+    figures.update(waits)
+    problems += [*late, *count_problems(trace, tally), *loss_problems(trace)]
     figures.update(counted(trace), launched=tally.get("kernels", 0) + tally.get("graph_kernels", 0), fills_as_kernels=fills_as_kernels(trace, tally))
     if slots:
         figures["gap_slots_ns"] = least_of_slots(gaps, slots)

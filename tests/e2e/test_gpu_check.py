@@ -122,6 +122,18 @@ def test_each_rule_finds_its_problem(trace):
     assert "lost: {'late': 1}" in problems(lost)
 
 
+@needed
+@pytest.mark.parametrize("us, problem", [(0, None), (50, "waits end before what they waited for"), (-50, "start before their call")])
+def test_a_clock_that_is_off_to_either_side_is_found(tmp_path, us, problem):
+    """The device's times 50 us late, or early: a launch bounds its kernel from one side, the wait for it from the other."""
+    result = gpu_run("many", tmp_path, "--launches", 20, "--sync", 1)
+    trace = rules.read(result.traces[0])
+    for e in rules.rows_of(trace, "kernel"):
+        e["ts"] += us
+    found = rules.whole_problems(trace, result.launched)[1]
+    assert [problem in one for one in found] == [True] if problem else found == [], found
+
+
 @pytest.fixture(scope="module")
 def run_of(tmp_path_factory):
     """name, arguments -> (traces, what the program says), each run once."""
