@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs, as ratios of runs that were made in turn: unprofiled, between windows, while recording, under torch.profiler; how
+"""What recording costs, as ratios of runs that were made in turn: unprofiled, before any window, after one, while recording, under torch.profiler; how
 long the stepping thread is held at a window's end; how the GPU's clock and the CPU's agree over a minute."""
 
 import collections
@@ -10,11 +10,19 @@ import sys
 from gpu_check.rules import read, whole_problems
 from gpu_check.run import ended, tally
 
-GOALS = {("launch-bound", "recording"): 1.3, ("compute-bound", "recording"): 1.01, ("launch-bound", "idle"): 1.002, ("compute-bound", "idle"): 1.002}
-# A step of `many`: launches as fast as they go; kernels of 100 us that the CPU is ahead of.
-LOADS = {"launch-bound": "--mark 1 --threads 1 --streams 1 --ns 1000 --sync 100 --launches 5000",
-         "compute-bound": "--mark 1 --threads 1 --streams 1 --ns 100000 --sync 50 --launches 1000"}
-MODES = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "recording": dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1)}
+IDLE_GOAL = 1.002
+GOALS = {("launch-bound", "recording"): 1.3, ("compute-bound", "recording"): 1.01,
+         **{(load, mode): IDLE_GOAL for load in ("launch-bound", "compute-bound", "graph-bound") for mode in ("idle", "after")}}
+# A step of `many`: launches as fast as they go; kernels of 100 us that the CPU is ahead of; graphs of 200 nodes.
+LOADS = {"launch-bound": "--threads 1 --streams 1 --ns 1000 --sync 100 --launches 5000",
+         "compute-bound": "--threads 1 --streams 1 --ns 100000 --sync 50 --launches 1000",
+         "graph-bound": "--threads 1 --streams 1 --ns 2000 --graph 200 --launches 20000"}
+# name: (arguments of the program, settings of cprof). after: the window is over, and CUPTI is given back.
+MODES = {"unprofiled": ("--mark 1", None),
+         "idle": ("--mark 1", dict(SKIP_FIRST=1000000)),
+         "after": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1)),
+         "recording": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1))}
+WHOLE = {"recording, graphs as a whole": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
 
 
 def report(check, load, times, source):
@@ -45,10 +53,11 @@ def run_cost(check):
     for load, args in LOADS.items():
         if not check.options.quick:
             args = re.sub(r"(?<=--launches )\d+", lambda m: str(int(m.group()) * 10), args)
-        command = [check.program("many"), *args.split()]
+        modes = {**MODES, **(WHOLE if load == "graph-bound" else {})}
         times = collections.defaultdict(list)
         for _ in range(rounds):
-            for mode, settings in MODES.items():
+            for mode, (more, settings) in modes.items():
+                command = [check.program("many"), *args.split(), *more.split()]
                 times[mode].append(seconds_of(check.run(command, preload=settings is not None, **(settings or {}))))
         if any(None in measured for measured in times.values()):
             check.fail(load, f"a run failed or did not say its time: {dict(times)}")

@@ -39,7 +39,9 @@ def test_green_on_the_simulated_gpu(tmp_path):
     assert found["fixtures"] and (tmp_path / "fixtures.tar.gz").is_file()
     assert len(found["clock"]["least_gap_of_each_tenth_ns"]) == 10 and found["clock"]["least_gap_ns"] > 0
     assert found["raw"]["no wait of cprof's for the device (raw API records)"]["many"]["waits"]["stream"] > 0
-    assert set(found["cost"]) == {"C, launch-bound", "C, compute-bound"} and found["window_end_us"]["cpu_most"] > 0
+    assert set(found["cost"]) == {"C, launch-bound", "C, compute-bound", "C, graph-bound"}
+    assert set(found["cost"]["C, graph-bound"]["ratios"]) == {"idle", "after", "recording", "recording, graphs as a whole"}
+    assert found["window_end_us"]["cpu_most"] > 0
     assert found["window_open_us"]["edge_first"] > 0 and found["window_open_us"]["launch_median"] > 0
     assert found["programs"]["a graph made before the window"]["kernels"] > 4
     nested = found["driver_calls_inside_runtime_calls"]

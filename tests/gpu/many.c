@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many launches: --threads T, each with --streams S, --launches N per thread, kernels of --ns each, --devices D in
- * turn, --sync N: a stream synchronisation after so many launches, --mark 1: a step ends before the first launch, --settle MS: how
- * long after that, --rounds R: all of that so often, each time by new threads. On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
+/* Many launches, timed.
+ *
+ *     --threads T --streams S   each thread launches on streams of its own, --devices D in turn
+ *     --launches N --ns NS      kernels of NS each; --graph K: in graphs of K nodes instead of one by one
+ *     --sync N                  a stream synchronisation after so many launches
+ *     --mark 1                  a step ends before the first launch
+ *     --recorded N              before that, a step of its own with N launches
+ *     --settle MS               waits so long before the timed part
+ *     --rounds R                all of it so often, each time by new threads
+ *
+ * On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
 #include <pthread.h>
 #include <time.h>
 
@@ -9,7 +17,7 @@
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
-static long n_threads, n_streams, n_launches, nanoseconds, n_devices, sync_after;
+static long n_threads, n_streams, n_launches, nanoseconds, n_devices, sync_after, n_nodes;
 static _Atomic uint64_t cpu_ns; /* of all launches */
 
 static uint64_t thread_cpu_ns(void)
@@ -19,6 +27,47 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* A graph of n_nodes kernels, one after the other. */
+static cudaGraphExec_t make_graph(cudaStream_t stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (long i = 0; i < n_nodes; i++)
+        CHECK(gpu_spin(stream, (uint64_t)nanoseconds));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+    return exec;
+}
+
+/* n_launches kernels in graphs. */
+static void launch_graphs(cudaStream_t stream)
+{
+    cudaGraphExec_t exec = make_graph(stream);
+    uint64_t before = thread_cpu_ns();
+    for (long i = 0; i < n_launches / n_nodes; i++) {
+        CHECK(cudaGraphLaunch(exec, stream));
+        tally.graph_launches++;
+        tally.graph_kernels += (uint64_t)n_nodes;
+    }
+    cpu_ns += thread_cpu_ns() - before;
+    CHECK(cudaStreamSynchronize(stream));
+    tally.stream_syncs++;
+    CHECK(cudaGraphExecDestroy(exec));
+}
+
+/* A step of its own, over when its kernels are. */
+static void recorded_step(long launches)
+{
+    cprof_step();
+    for (long i = 0; i < launches; i++, tally.kernels++)
+        CHECK(gpu_spin(0, (uint64_t)nanoseconds));
+    CHECK(cudaStreamSynchronize(0));
+    tally.stream_syncs++;
+    cprof_step();
+}
+
 static void *run(void *given)
 {
     long index = (long)(intptr_t)given, syncs = 0;
@@ -26,8 +75,10 @@ static void *run(void *given)
     CHECK(cudaSetDevice((int)(index % n_devices)));
     for (long i = 0; i < n_streams; i++)
         CHECK(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+    if (n_nodes)
+        launch_graphs(streams[0]);
     uint64_t before = thread_cpu_ns();
-    for (long i = 0; i < n_launches; i++) {
+    for (long i = 0; i < n_launches && !n_nodes; i++) {
         CHECK(gpu_spin(streams[i % n_streams], (uint64_t)nanoseconds));
         if (sync_after && i % sync_after == sync_after - 1) {
             CHECK(cudaStreamSynchronize(streams[i % n_streams]));
@@ -40,7 +91,8 @@ static void *run(void *given)
         CHECK(cudaStreamDestroy(streams[i]));
     }
     free(streams);
-    tally.kernels += (uint64_t)n_launches;
+    if (!n_nodes)
+        tally.kernels += (uint64_t)n_launches;
     tally.stream_syncs += (uint64_t)syncs;
     return NULL;
 }
@@ -54,8 +106,12 @@ int main(int argc, char **argv)
     nanoseconds = number(argc, argv, "ns", 2000);
     n_devices = number(argc, argv, "devices", 1);
     sync_after = number(argc, argv, "sync", 0);
+    n_nodes = number(argc, argv, "graph", 0);
     long rounds = number(argc, argv, "rounds", 1);
+    long first = number(argc, argv, "recorded", 0);
     CHECK(cudaSetDevice(0));
+    if (first)
+        recorded_step(first);
     if (number(argc, argv, "mark", 0))
         cprof_step();
     long settle = number(argc, argv, "settle", 0);
