@@ -209,8 +209,6 @@ struct torch_layout {
     uint16_t st_nbytes;         /* int64_t, negative = symbolic */
     uint16_t key_nested;        /* bit number in the key set: a nested tensor */
     uint16_t key_sparse;        /* bit number in it: a sparse (COO) tensor */
-    /* mkldnn's key and those of sparse tensors, which stand between it and key_nested */
-    uint64_t keys_without_strides;
     /* Of tensors that only stand for others, which operators inside the operator get; TORCH_LAYOUT_ABSENT: not looked at
      * in this version. */
     uint16_t key_python;       /* a subclass that handles operators in Python: DTensor */

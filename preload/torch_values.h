@@ -46,11 +46,18 @@ static inline bool value_has_sizes(const void *tensor)
            dtype < l->dtype_undefined && value_word(tensor, l->ti_ndim) <= DIMS_MAX;
 }
 
+/* The keys of layouts without strides: mkldnn's and those of sparse tensors stand one behind the other,
+ * before that of nested tensors. */
+static inline uint64_t value_strideless_keys(const struct torch_layout *l)
+{
+    return (UINT64_C(1) << l->key_nested) - (UINT64_C(1) << (l->key_sparse - 1));
+}
+
 /* Whether its layout has strides: not sparse (COO, CSR) and not mkldnn's. */
 static inline bool value_is_strided(const void *tensor)
 {
     const struct torch_layout *l = torch_api.layout;
-    return !(value_word(tensor, l->ti_key_set) & l->keys_without_strides);
+    return !(value_word(tensor, l->ti_key_set) & value_strideless_keys(l));
 }
 
 /* Whether the tag is one of those that Kineto calls Scalar. */

@@ -364,7 +364,7 @@ void check_tensor()
     FIELD(ti_key_set, OFFSET(TensorImpl, key_set_));
     FIELD(key_nested, key_bit(c10::DispatchKey::NestedTensor));
     FIELD(key_sparse, key_bit(c10::DispatchKey::Sparse));
-    check("keys_without_strides begin", key_bit(c10::DispatchKey::MkldnnCPU), key_bit(c10::DispatchKey::Sparse) - 1);
+    check("value_strideless_keys() begin with mkldnn's", key_bit(c10::DispatchKey::MkldnnCPU), key_bit(c10::DispatchKey::Sparse) - 1);
     FIELD(key_python, key_bit(c10::DispatchKey::Python));
     FIELD(key_vmap, key_bit(c10::DispatchKey::FuncTorchBatched));
     FIELD(key_old_vmap, key_bit(c10::DispatchKey::Batched));

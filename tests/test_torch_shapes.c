@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/torch_values.h"
 #include "tests/support/torch_objects.h"
 #include "writer/writer.h"
 
@@ -121,7 +122,7 @@ START_TEST(tensors_without_sizes)
     SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
     SET(subclass, l->ti_flags, uint8_t, (uint8_t)(l->mask_policy & ~l->mask_symbolic));
     SET(subclass, l->ti_key_set, uint64_t,
-        ~(UINT64_C(1) << l->key_nested | l->keys_without_strides));
+        ~(UINT64_C(1) << l->key_nested | value_strideless_keys(l)));
     add(l->tag_tensor, undefined);
     add(l->tag_tensor, NULL);
     add(l->tag_tensor, nested);

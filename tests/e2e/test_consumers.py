@@ -169,7 +169,8 @@ class Simulation:
         self.copy("Memcpy HtoD (Pinned -> Device)", t + 50, t + 150, 1_000_000)         # 10 GB/s
 
         self.op("aten::mm", t + 70, t + 110, **{
-            "Input type": ["float", "float"], "Input Dims": [[64, 64], [64, 64]], "Sequence number": number, "Fwd thread id": 0})
+            "Input type": ["float", "float"], "Input Dims": [[64, 64], [64, 64]],
+            "Input Strides": [[64, 1], [64, 1]], "Concrete Inputs": ["", ""], "Sequence number": number, "Fwd thread id": 0})
         self.event("s", "fwdbwd", "fwdbwd", ts=t + 70, id=1_000_000 + number)
         self.memory(t + 75, 16384, 16384)
         self.driver_memory(t + 78, 2 << 20)
