@@ -2,7 +2,7 @@
 /* The public header of cupti/: CUPTI found and bound at run time, its records on their way to the
  * writer.
  *
- *     driver or first CUDA call:  gpu_start()          finds CUPTI; takes it where something is to be recorded
+ *     driver or first CUDA call:  gpu_start()          finds CUPTI; takes it to record
  *     cprof thread:               gpu_source functions  kinds on and off, flush, decode, translate
  *     CUPTI's threads:            buffers in and out    lock-free, no allocation
  *

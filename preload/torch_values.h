@@ -46,8 +46,8 @@ static inline bool value_has_sizes(const void *tensor)
            dtype < l->dtype_undefined && value_word(tensor, l->ti_ndim) <= DIMS_MAX;
 }
 
-/* The keys of layouts without strides: mkldnn's and those of sparse tensors stand one behind the other,
- * before that of nested tensors. */
+/* The keys of layouts without strides: mkldnn's and those of sparse tensors stand in a row, before
+ * that of nested tensors. */
 static inline uint64_t value_strideless_keys(const struct torch_layout *l)
 {
     return (UINT64_C(1) << l->key_nested) - (UINT64_C(1) << (l->key_sparse - 1));

@@ -2,7 +2,7 @@
 /* Many launches, timed.
  *
  *     --threads T --streams S   each thread launches on streams of its own, --devices D in turn
- *     --launches N --ns NS      kernels of NS each; --graph K: in graphs of K nodes instead of one by one
+ *     --launches N --ns NS      kernels of NS each; --graph K: in graphs of K nodes
  *     --sync N                  a stream synchronisation after so many launches
  *     --mark 1                  a step ends before the first launch
  *     --recorded N              before that, a step of its own with N launches

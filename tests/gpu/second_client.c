@@ -3,7 +3,7 @@
  * check whether that worked, and for each of its sessions registers its buffers, enables kinds,
  * disables them and flushes everything.
  *
- *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do: nobody can interpose them
+ *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do
  *     --leaves 1      each session subscribes (trying for five seconds) and unsubscribes
  *     --finalizes 1   each session ends with cuptiFinalize
  *     --careful 1     it ignores buffers that it did not give, as Kineto does (else it frees them)
