@@ -354,7 +354,7 @@ print("hung", hung)
 
 @pytest.fixture(scope="module")
 def early(tmp_path_factory):
-    """A program that is linked to a library whose constructor marks a range. It prints its threads' names."""
+    """A program that is linked to a library whose constructor marks a range. It prints how many threads it has."""
     folder = tmp_path_factory.mktemp("early")
     (folder / "lib.c").write_text('''#define _GNU_SOURCE
 #include <dlfcn.h>
@@ -367,7 +367,7 @@ __attribute__((constructor)) void early(void)
 }
 ''')
     (folder / "main.c").write_text("#include <stdlib.h>\nvoid early(void);\n"
-                                   "int main(void) { early(); return system(\"cat /proc/$PPID/task/*/comm\") != 0; }\n")
+                                   "int main(void) { early(); return system(\"ls /proc/$PPID/task | wc -l\") != 0; }\n")
     for command in (["-shared", "-fPIC", "-o", "libearly.so", "lib.c", "-ldl"], ["-o", "main", "main.c", "./libearly.so"]):
         subprocess.run(["cc", *command], cwd=folder, check=True, timeout=60)
     return folder
@@ -377,12 +377,12 @@ def test_a_hook_before_the_constructor_knows_the_settings(tmp_path, early):
     done = support.run([early / "main"], tmp_path, cwd=early, FILENAME="t.json")
     assert done.names == ["t.json"] and done.rc == 0 and "1 trace" in done.err, done.err
     assert len(support.events(support.load(done.traces[0]), name="early")) == 2
-    assert "cprof" in done.out.split()
+    assert int(done.out) > 1, "no writer thread"
 
 
 def test_a_hook_before_the_constructor_leaves_what_is_off_off(tmp_path, early):
     done = support.run([early / "main"], tmp_path, cwd=early, ENABLED=0)
-    assert (done.rc, done.out.split(), done.err, done.names) == (0, ["main"], "", [])
+    assert (done.rc, done.out.split(), done.err, done.names) == (0, ["1"], "", [])
     assert sorted(path.name for path in early.iterdir()) == ["lib.c", "libearly.so", "main", "main.c"]
 
 
