@@ -46,7 +46,7 @@ ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
 SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
-# And json-c, which reads foreign traces; without its header or static library they cannot be handed in. --wrap: writer/parse_memory.h.
+# And json-c, which reads foreign traces; without its header or static library they cannot be handed in. --wrap: writer/import/parse_memory.h.
 comma := ,
 hash := \#
 JSONC := $(if $(and $(filter /%,$(shell $(CC) -print-file-name=libjson-c.a 2>/dev/null)), \
@@ -61,13 +61,14 @@ LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -
 
 # ---- sources ----------------------------------------------------------------------------------------------
 
-SRC := $(wildcard preload/*.c cupti/*.c writer/*.c)
+SRC := $(wildcard $(foreach folder,preload cupti writer,$(folder)/*.c $(folder)/*/*.c))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
 
-# One suite per tests/test_<name>.c; the list of suites is made from the file names, so there is no second list.
-TEST_SRC := $(filter-out tests/test_main.c,$(wildcard tests/test_*.c))
-SUITES := $(patsubst tests/test_%.c,%,$(TEST_SRC))
-TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) tests/test_main.c $(wildcard tests/support/*.c))
+# One suite per tests/unit/<room>/test_<name>.c; the list of suites is made from the file names, so there is no second list.
+TEST_MAIN := tests/unit/test_main.c
+TEST_SRC := $(wildcard $(foreach depth,/* /*/*,tests/unit$(depth)/test_*.c))
+SUITES := $(patsubst test_%.c,%,$(notdir $(TEST_SRC)))
+TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) $(TEST_MAIN) $(wildcard tests/support/*.c))
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lm)
 
 # Programs and libraries that the end-to-end tests trace: tests/e2e/c/x.c -> x, tests/e2e/c/libx.c -> libx.so.
@@ -268,8 +269,8 @@ e2e-tsan:
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
 
 ## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
-QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stacks objects modules memory_owners flop_stats \
-	handler_queue upload spawn names nvtx gpu_records join
+QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stack_json dso_table modules memory_owners flop_stats \
+	handler_queue upload spawn run_names nvtx gpu_records join
 .PHONY: asan-quick
 asan-quick:
 	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
@@ -352,7 +353,7 @@ $(BUILD)/%.o: %.c $(BUILD)/.flags
 
 # Tests define suite_<name>() for the runner only, so they need no prototype.
 $(BUILD)/tests/%.o: EXTRA := -Wno-missing-prototypes -I$(BUILD)
-$(BUILD)/tests/test_main.o: $(BUILD)/suites.def
+$(TEST_MAIN:%.c=$(BUILD)/%.o): $(BUILD)/suites.def
 
 $(BUILD)/unit: $(OBJ) $(TEST_OBJ)
 	$(SAY) "  LINK    $@"
@@ -517,7 +518,7 @@ $(BUILD)/.flags: .always
 	$(call keep_if_same,'$(CC) $(ALL_CFLAGS)')
 
 $(BUILD)/suites.def: .always
-	$(call keep_if_same,'/* Made by the Makefile from the names of tests/test_*.c. */' $(patsubst %,'SUITE(%)',$(SUITES)))
+	$(call keep_if_same,'/* Made by the Makefile from the names of the files test_NAME.c below tests/unit. */' $(patsubst %,'SUITE(%)',$(SUITES)))
 
 # Objects that only lead to a program are kept like all others.
 .SECONDARY:

@@ -9,7 +9,7 @@
 #include "cupti/clock_pairs.h"
 #include "cupti/devices.h"
 #include "cupti/dump.h"
-#include "cupti/names.h"
+#include "cupti/gpu_names.h"
 #include "cupti/records.h"
 #include "cupti/translate.h"
 

@@ -3,7 +3,7 @@
  * with one difference: Kineto asks for the limit without opt-in and so gets 0 for every kernel with more than 48 KB of shared memory. A
  * kernel that ran did fit. */
 #include "cupti/devices.h"
-#include "cupti/peaks.h"
+#include "cupti/gpu_peaks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,9 @@
 #define DEVICES   128u
 #define CONTEXTS  1024u
 #define NAME_SIZE 96u
-#define JSON_SIZE 640u   /* one device */
-#define JSON_MOST 12288u /* all: what a file's head has room for (writer/window.c), 25 of today's */
+#define JSON_SIZE 640u /* one device */
+#define JSON_MOST                                                                                  \
+    12288u /* all: what a file's head has room for (writer/window/window.c), 25 of today's */
 /* bytes of shared memory that the driver takes of each block, compute capability 8.0 and newer */
 #define SHARED_OF_CUDA 1024u
 

@@ -24,7 +24,7 @@ uint32_t gpu_device_of(uint32_t context);
 /* "NVIDIA H200", terminated; NULL: not known. */
 const char *gpu_device_name(uint32_t device);
 
-/* Most TFLOP/s of the device for numbers of an enum flop_class (cupti/peaks.def); 0 = not known. */
+/* Most TFLOP/s of the device for numbers of an enum flop_class (cupti/gpu_peaks.def); 0 = not known. */
 double gpu_device_peak(uint32_t device, unsigned flop_class);
 
 /* The value of deviceProperties in Kineto's keys, a line per device; "[]" without any. Valid until the next call. */

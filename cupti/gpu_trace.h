@@ -57,7 +57,7 @@ static inline void gpu_clock_look(uint64_t now)
         gpu_clock_take();
 }
 
-/* Another client of CUPTI in this process, seen by the interposed functions (preload/wrap_cupti.c). Called on its thread before its
+/* Another client of CUPTI in this process, seen by the interposed functions (preload/hooks/wrap_cupti.c). Called on its thread before its
  * call is forwarded; when the other begins to use CUPTI, our kinds are disabled, our buffers taken back and our subscription given up
  * before this returns. */
 enum gpu_other {

@@ -2,7 +2,7 @@
 /* CUPTI's activity records as far as cprof reads them, so that the build needs no CUDA headers. CUPTI fills the newest struct that it
  * knows itself, whatever a client was compiled against, and only appends to a struct: each view is the struct of CUDA 11.8 and, behind
  * a line `from NNN`, what later versions (cuptiGetVersion) appended. Never read a field behind such a line without asking the version;
- * never take a size from here, cuptiActivityGetNextRecord() knows the stride. tests/test_gpu_records.c checks every offset against the
+ * never take a size from here, cuptiActivityGetNextRecord() knows the stride. tests/unit/cupti/test_gpu_records.c checks every offset against the
  * real headers. cprof thread. */
 #ifndef CUPTI_RECORDS_H
 #define CUPTI_RECORDS_H

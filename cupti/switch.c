@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "cupti/names.h"
+#include "cupti/gpu_names.h"
 #include "cupti/records.h"
 
 #define DOMAINS 3

@@ -3,7 +3,7 @@
 #include "cupti/translate.h"
 
 #include "cupti/devices.h"
-#include "cupti/names.h"
+#include "cupti/gpu_names.h"
 #include "cupti/records.h"
 
 #include <limits.h>

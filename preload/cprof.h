@@ -32,7 +32,7 @@
  * editor settles them as 0 for good. The calls are static functions under assembler names of their own, because a
  * local function called cprof_step would satisfy the reference to cprof_step.
  */
-#ifdef CPROF_IMPLEMENTATION /* the library itself (preload/markers.c) */
+#ifdef CPROF_IMPLEMENTATION /* the library itself (preload/markers/markers.c) */
 #define CPROF_FUNCTION_(result, name, parameters, arguments, otherwise)                            \
     __attribute__((visibility("default"))) result name parameters
 #define CPROF_PROCEDURE_(name, parameters, arguments)                                              \

@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/config.h"
-#include "preload/guard.h"
+#include "preload/settings/config.h"
+#include "preload/core/guard.h"
 #include "preload/init.h"
-#include "preload/saved.h"
+#include "preload/delivery/saved.h"
 #include "writer/writer.h"
 
 /* A window that has just ended is written first. On the cprof thread, which would wait for itself, nothing is waited for, nor while the

@@ -24,30 +24,30 @@
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/after.h"
-#include "preload/config.h"
-#include "preload/copies.h"
-#include "preload/fork.h"
-#include "preload/guard.h"
-#include "preload/handlers.h"
-#include "preload/identity.h"
+#include "preload/delivery/post_save.h"
+#include "preload/settings/config.h"
+#include "preload/link/copies.h"
+#include "preload/hooks/fork.h"
+#include "preload/core/guard.h"
+#include "preload/markers/handlers.h"
+#include "preload/settings/identity.h"
 #include "preload/injection.h"
-#include "preload/last_thread.h"
-#include "preload/names.h"
-#include "preload/nvtx.h"
-#include "preload/peaks.h"
-#include "preload/process.h"
-#include "preload/python.h"
-#include "preload/resolve.h"
-#include "preload/saved.h"
-#include "preload/schedule.h"
-#include "preload/stacks.h"
-#include "preload/steps.h"
-#include "preload/symbol.h"
-#include "preload/thread_count.h"
-#include "preload/torch.h"
-#include "preload/torch_modules.h"
-#include "preload/trigger.h"
+#include "preload/hooks/last_thread.h"
+#include "preload/settings/run_names.h"
+#include "preload/markers/nvtx.h"
+#include "preload/settings/peaks.h"
+#include "preload/hooks/process.h"
+#include "preload/stacks/python.h"
+#include "preload/link/resolve.h"
+#include "preload/delivery/saved.h"
+#include "preload/settings/schedule.h"
+#include "preload/stacks/stack_capture.h"
+#include "preload/steps/steps.h"
+#include "preload/link/symbol.h"
+#include "preload/core/thread_count.h"
+#include "preload/torch/torch.h"
+#include "preload/torch/torch_modules.h"
+#include "preload/steps/trigger.h"
 #include "writer/writer.h"
 
 #define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */
@@ -226,7 +226,7 @@ static void trace_ready(const struct saved_trace *trace)
 {
     saved_set_last(trace);
     handlers_trace_ready(trace);
-    after_trace(trace);
+    post_save_trace(trace);
     trigger_trace(trace);
 }
 
@@ -240,7 +240,7 @@ static int each_pass(bool stopping)
 {
     int trigger = trigger_poll(stopping);
     int last = stopping ? -1 : last_thread_poll();
-    return sooner(last, sooner(trigger, after_poll(stopping)));
+    return sooner(last, sooner(trigger, post_save_poll(stopping)));
 }
 
 static bool start_writer(const struct config *config)
@@ -334,7 +334,7 @@ static void start_parts(enum wake_reason reason)
     }
     identity_start(config);
     configure_gpu(config);
-    after_start(config);
+    post_save_start(config);
     trigger_configure(config);
     if (!start_writer(config)) {
         atomic_store(&cprof_life, LIFE_OVER);
@@ -347,7 +347,7 @@ static void start_parts(enum wake_reason reason)
     }
     atexit(cprof_at_exit);
     at_quick_exit(cprof_at_exit);
-    stacks_start(config);
+    stack_capture_start(config);
     if (config->with_modules && config->activities & CONFIG_ACTIVITY_CPU)
         torch_modules_start();
     torch_start(config);
@@ -389,7 +389,7 @@ int cprof_try_settings(void)
     const struct config *config = config_get();
     address_space_allows();
     identity_start(config);
-    after_start(config);
+    post_save_start(config);
     if (config->with_flops)
         peaks_read(config->peak_tflops, &peaks);
     handlers_try(config);

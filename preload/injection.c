@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doors through which the CUDA driver and NVTX clients come in, each of its own accord, because the constructor put this library's
- * path into their variables (ITT's is in preload/itt.c). The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application
+ * path into their variables (ITT's is in preload/markers/itt.c). The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application
  * threads, possibly inside dlopen. */
 #include "preload/injection.h"
 
@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/config.h"
+#include "preload/settings/config.h"
 #include "preload/init.h"
-#include "preload/nvtx.h"
+#include "preload/markers/nvtx.h"
 #include "writer/writer.h"
 
 #define VISIBLE __attribute__((visibility("default")))

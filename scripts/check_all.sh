@@ -27,7 +27,7 @@ skip() { echo "  skip  $1 ($2)"; }
 # Each header compiled as if it were a source file: it must include what it uses.
 headers_alone() {
     local header bad=0
-    for header in preload/*.h cupti/*.h writer/*.h tests/support/*.h; do
+    for header in {preload,cupti,writer}/{,*/}*.h tests/support/*.h; do
         [ -f "$header" ] || continue
         $CC -std=gnu11 -D_GNU_SOURCE= -Wall -Werror -I. -fsyntax-only -x c -include "$header" /dev/null || bad=1
     done

@@ -4,7 +4,7 @@
 
 - it NEEDs libc only
 - its TLS block is at most 256 bytes (initial-exec TLS of a preloaded library comes out of a small reserve)
-- its defined dynamic symbols are those of preload/exports.map, and its CUDA wrappers the rows of preload/hooks.def
+- its defined dynamic symbols are those of preload/exports.map, and its CUDA wrappers the rows of preload/hooks/hooks.def
 """
 
 import fnmatch
@@ -36,10 +36,10 @@ def map_patterns():
 
 
 def hook_exports():
-    """symbol@version of each row of preload/hooks.def, expanded by the preprocessor."""
-    source = ('#include "preload/hooks.h"\n'
+    """symbol@version of each row of preload/hooks/hooks.def, expanded by the preprocessor."""
+    source = ('#include "preload/hooks/hooks.h"\n'
               "#define HOOK(node, symbol, ...) ROW symbol HOOK_SUFFIX_##node\n"
-              '#include "preload/hooks.def"\n')
+              '#include "preload/hooks/hooks.def"\n')
     text = subprocess.run([os.environ.get("CC", "cc"), "-I.", "-E", "-P", "-"], cwd=ROOT, input=source,
                           capture_output=True, text=True, check=True).stdout
     return {name + version for name, version in re.findall(r'ROW (\w+) "(@[^"]*)"', text)}
@@ -52,9 +52,9 @@ def check_exports(library):
 
     hooks = hook_exports()
     for symbol in sorted(hooks - found):
-        yield f"preload/hooks.def has a row for {symbol}, which the library does not export"
+        yield f"preload/hooks/hooks.def has a row for {symbol}, which the library does not export"
     for symbol in sorted(symbol for symbol in found - hooks if re.match(r"cuda|cu[A-Z]|__cuda", names[symbol])):
-        yield f"exports {symbol}, which is no row of preload/hooks.def"
+        yield f"exports {symbol}, which is no row of preload/hooks/hooks.def"
 
     patterns = map_patterns()
     for symbol in sorted(found):

@@ -23,7 +23,7 @@ import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
-PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h", "writer/futex.h", "writer/locks.h"}
+PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h", "writer/os/futex.h", "writer/os/locks.h"}
 MAX_FILE, MAX_FUNCTION = 800, 90
 
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|system|popen)\s*\(")
@@ -31,8 +31,8 @@ GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
 WALK = re.compile(r"(?<![\w.>])dl_iterate_phdr\s*\(")
 LOOKUP = re.compile(r"(?<![\w.>])dlv?sym\s*\(")
 TIMED = re.compile(r"\b(pthread_\w+_timed\w+|sem_timedwait)\s*\(")
-# What runs in a descriptor table of its own (writer/io_server.h), and all that it may call.
-SERVER = "writer/io_server.c"
+# What runs in a descriptor table of its own (writer/os/io_server.h), and all that it may call.
+SERVER = "writer/os/io_server.c"
 SERVER_CALLS = {"raw_syscall", "futex_wait", "futex_wake", "atomic_load", "atomic_store", "give_turn", "io_serve"}
 PRINTS = re.compile(r"(?<![\w.])print\s*\(|\bsys\.(__)?std(out|err)(__)?\.(write|writelines|buffer)|file=sys\.")
 OPENS = re.compile(r"(?<![\w.])open\s*\(|\b(os|io|gzip|codecs)\.open\s*\(|\.read_(text|bytes)\s*\(")
@@ -95,15 +95,15 @@ def check_calls(path, lines, bare_lines):
         match = FORBIDDEN.search(line)
         if match and not allowed(lines, number):
             problem(path, number, f"{match.group(1)}() in the host process")
-        if GETENV.search(line) and path != "preload/config.c" and not allowed(lines, number):
-            problem(path, number, "getenv() outside preload/config.c")
-        if LOOKUP.search(line) and path != "writer/loader.c" and not allowed(lines, number):
-            problem(path, number, "dlsym() outside writer/loader.c, whose loader_symbol() is the C library's own")
+        if GETENV.search(line) and path != "preload/settings/config.c" and not allowed(lines, number):
+            problem(path, number, "getenv() outside preload/settings/config.c")
+        if LOOKUP.search(line) and path != "writer/os/loader.c" and not allowed(lines, number):
+            problem(path, number, "dlsym() outside writer/os/loader.c, whose loader_symbol() is the C library's own")
         match = TIMED.search(line)
         if match and not allowed(lines, number):
-            problem(path, number, f"{match.group(1)}() goes by a clock that can be set back; use lock_within() of writer/locks.h")
-        if WALK.search(line) and path != "writer/loader.c" and not allowed(lines, number):
-            problem(path, number, "dl_iterate_phdr() outside writer/loader.c, whose loader_walk() forks wait for")
+            problem(path, number, f"{match.group(1)}() goes by a clock that can be set back; use lock_within() of writer/os/locks.h")
+        if WALK.search(line) and path != "writer/os/loader.c" and not allowed(lines, number):
+            problem(path, number, "dl_iterate_phdr() outside writer/os/loader.c, whose loader_walk() forks wait for")
 
 
 def check_server(path, bare_lines):

@@ -4,7 +4,7 @@
 
 - the README's table of settings from config.def, between the two marks
 
-    <!-- settings: made by scripts/gen_settings.py from preload/config.def -->
+    <!-- settings: made by scripts/gen_settings.py from preload/settings/config.def -->
     <!-- settings end -->
 
 - scripts/python/cprof/tool/settings_table.py, which the command `cprof` makes its options from: an installed package has
@@ -22,7 +22,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BEGIN = "<!-- settings: made by scripts/gen_settings.py from preload/config.def -->"
+BEGIN = "<!-- settings: made by scripts/gen_settings.py from preload/settings/config.def -->"
 END = "<!-- settings end -->"
 NO_LIMIT = 2147483647
 
@@ -35,7 +35,7 @@ def split_row(text):
 
 def rows():
     """The arguments of each X row."""
-    for line in (ROOT / "preload/config.def").read_text().splitlines():
+    for line in (ROOT / "preload/settings/config.def").read_text().splitlines():
         match = re.fullmatch(r"X\((.*)\)", line)
         if match:
             yield split_row(match.group(1))
@@ -64,7 +64,7 @@ def table():
 def groups():
     """(heading, rows) in the order of config.def: a comment of one line stands above each group."""
     found, heading = [], ""
-    for line in (ROOT / "preload/config.def").read_text().splitlines():
+    for line in (ROOT / "preload/settings/config.def").read_text().splitlines():
         comment = re.fullmatch(r"/\* ([^:.]*).*\*/", line)
         match = re.fullmatch(r"X\((.*)\)", line)
         if comment:
@@ -76,21 +76,21 @@ def groups():
 
 def template_variables():
     """The variables of file names; the first ones, which folders take too, are NAMES_RUN_VARIABLES."""
-    listed = re.search(r"names_variables\[\w+\] = \{(.*?)\};", (ROOT / "preload/names.c").read_text(), re.S)
-    run = re.search(r"NAMES_RUN_VARIABLES = (\d+)", (ROOT / "preload/names.h").read_text())
+    listed = re.search(r"names_variables\[\w+\] = \{(.*?)\};", (ROOT / "preload/settings/run_names.c").read_text(), re.S)
+    run = re.search(r"NAMES_RUN_VARIABLES = (\d+)", (ROOT / "preload/settings/run_names.h").read_text())
     return re.findall(r'"(\w+)"', listed.group(1)), int(run.group(1))
 
 
 def torch_versions():
     """(first, last) version of each row of known layouts; two rows of one range differ in what Python does not see."""
-    text = (ROOT / "preload/torch_layout.def").read_text()
+    text = (ROOT / "preload/torch/torch_layout.def").read_text()
     found = re.findall(r"^TORCH_LAYOUT\(TL_V\((\d+), (\d+)\),\s*TL_V\((\d+), (\d+)\)", text, re.M)
     return sorted({((int(a), int(b)), (int(c), int(d))) for a, b, c, d in found})
 
 
 def python_minors():
     """The interpreters 3.N whose frames are known."""
-    rows = re.findall(r"^LAYOUT\((\d+),", (ROOT / "preload/pyframes.def").read_text(), re.M)
+    rows = re.findall(r"^LAYOUT\((\d+),", (ROOT / "preload/stacks/pyframes.def").read_text(), re.M)
     return [int(minor) for minor in rows]
 
 

@@ -2,10 +2,10 @@
 /* See gpu_side.h. */
 #include "writer/gpu_side.h"
 
-#include "writer/calls.h"
-#include "writer/edges.h"
-#include "writer/events.h"
-#include "writer/timeline.h"
+#include "writer/join/correlation.h"
+#include "writer/record/edges.h"
+#include "writer/record/events.h"
+#include "writer/join/timeline.h"
 
 #define FLUSH_NS                                                                                   \
     250000000u /* while nothing waits: what a kill costs, of buffers that CUPTI gives back */
@@ -161,9 +161,9 @@ void gpu_side_idle(struct gpu_side *g)
 {
     join_idle();
     bool off = g->source && g->calls_since == UINT64_MAX && g->source->returned(g->looked);
-    if (!off || calls_held() != 0)
+    if (!off || correlation_held() != 0)
         return;
-    calls_pause();
+    correlation_pause();
     events_pause();
 }
 

@@ -4,7 +4,7 @@
 #ifndef WRITER_GPU_SIDE_H
 #define WRITER_GPU_SIDE_H
 
-#include "writer/join.h"
+#include "writer/join/join.h"
 
 /* How the passes let their windows be reached. */
 struct gpu_side {

@@ -12,21 +12,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/backlog.h"
-#include "writer/edges.h"
-#include "writer/finished.h"
+#include "writer/window/backlog.h"
+#include "writer/record/edges.h"
+#include "writer/file/finished.h"
 #include "writer/gpu_side.h"
-#include "writer/hold.h"
-#include "writer/import.h"
-#include "writer/leave.h"
-#include "writer/life.h"
-#include "writer/listening.h"
-#include "writer/report.h"
-#include "writer/saving.h"
-#include "writer/texts.h"
-#include "writer/thread_names.h"
-#include "writer/urgent.h"
-#include "writer/window.h"
+#include "writer/base/hold.h"
+#include "writer/import/import.h"
+#include "writer/shutdown.h"
+#include "writer/base/run_state.h"
+#include "writer/record/observers.h"
+#include "writer/window/report.h"
+#include "writer/window/save.h"
+#include "writer/record/trace_metadata.h"
+#include "writer/record/thread_names.h"
+#include "writer/window/flush_now.h"
+#include "writer/window/window.h"
 
 #define POLL_MS      10         /* between passes while something is recorded */
 #define FLUSH_MS     250        /* what a kill -9 costs at most */
@@ -80,14 +80,14 @@ static void fail(void)
 
 bool writer_saved(uint64_t mark)
 {
-    return life_now() != WRITER_RUNS || atomic_load(&edges_saved) >= mark;
+    return run_state_now() != WRITER_RUNS || atomic_load(&edges_saved) >= mark;
 }
 
 /* ---- files ---- */
 
 static bool flush_window(struct window *w)
 {
-    bool done = saving_flush(w, &shared);
+    bool done = save_flush(w, &shared);
     if (!done)
         fail();
     return done;
@@ -152,7 +152,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     *at = w;
     w->held = w->markless = held;
     if (!held)
-        listening_window_open(w, passes);
+        observers_window_open(w, passes);
     return w;
 }
 
@@ -239,7 +239,7 @@ static void open_held(const struct step_edge *edge)
 static void tell_held(const struct record_owner *owner, const struct record *r, void *unused)
 {
     (void)unused;
-    listening_replay(owner, r);
+    observers_replay(owner, r);
 }
 
 /* A program, or a region of one, that ends without a mark gets what was held as its trace. */
@@ -247,7 +247,7 @@ static void keep_held(bool region)
 {
     current->held = false;
     current->region = region;
-    listening_window_open(current, passes);
+    observers_window_open(current, passes);
     hold_each(&hold, tell_held, NULL);
     if (current->lost.n[LOSS_HOLD_FULL])
         writer_note("more came before the first step mark than is kept; the oldest was dropped");
@@ -339,7 +339,7 @@ static void take_edge(const struct step_edge *edge)
 
 static void take_posted(const struct step_edge *edge)
 {
-    listening_edge(edge, passes);
+    observers_edge(edge, passes);
     if (!atomic_load(&failed) && !edge_changes_nothing(edge))
         take_edge(edge);
 }
@@ -388,7 +388,7 @@ static void take_record(struct thread_log *log, const struct record *r)
     struct record_owner owner = thread_log_owner(log);
     if (record_was_span(r))
         log->last_span = r->id;
-    listening_record(&owner, r);
+    observers_record(&owner, r);
     if ((!w || w->held || w->unwanted) && hold_wants(r))
         hold_put(&hold, &owner, r);
     if (r->kind == REC_NODE) {
@@ -397,7 +397,7 @@ static void take_record(struct thread_log *log, const struct record *r)
         if (window_takes(w, r->start, r->flags))
             put_record(w, &owner, r);
         if (w->markless && !w->held && !w->unwanted) /* it came in the last moment */
-            listening_replay(&owner, r);
+            observers_replay(&owner, r);
         if (flush_long(w))
             roll_over();
     } else if (finished_missed_span(r->start, r->id)) {
@@ -486,13 +486,13 @@ static bool draining(void)
 static void collect(void)
 {
     look_at_rings();
-    listening_begin(); /* of marks that were made since somebody came none is told yet */
+    observers_begin(); /* of marks that were made since somebody came none is told yet */
     gpu_side_look(&gpu, draining());
     hold_skipped();
-    stacks_look(life_now() == WRITER_STOPPING);
+    stacks_look(run_state_now() == WRITER_STOPPING);
     take_edges();
     drain_rings();
-    listening_drained(passes);
+    observers_drained(passes);
     gpu_side_collect(&gpu, draining());
 }
 
@@ -551,7 +551,7 @@ static void flush_windows(bool force)
     if (!due)
         return;
     last_flush_ns = now;
-    texts_collect(&shared.user_json, &shared.notes_json);
+    metadata_collect(&shared.user_json, &shared.notes_json);
     for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
         if (is_to_flush(w, force))
             flush_window(w);
@@ -563,16 +563,16 @@ static void finish_window(struct window *w)
 {
     bool told = !w->unwanted || !w->markless; /* that it has opened */
     if (told)
-        listening_window_close(w);
+        observers_window_close(w);
     if (w->unwanted) {
         window_discard(w);
     } else if (w->events || w->sink || w->unfinished) {
-        texts_collect(&shared.user_json, &shared.notes_json);
-        if (!saving_finish(w, &shared))
+        metadata_collect(&shared.user_json, &shared.notes_json);
+        if (!save_finish(w, &shared))
             fail();
         finished_add(w->start, w->end, &w->open_ids);
     } else {
-        saving_none(w);
+        save_none(w);
     }
     window_free(w);
 }
@@ -630,7 +630,7 @@ static void drop_windows(void)
         windows = w->next;
         if (w == current)
             unwritten_from = w->start;
-        saving_drop(w);
+        save_drop(w);
         window_free(w);
     }
     current = NULL;
@@ -650,8 +650,8 @@ static void merge_foreign(bool stopping)
 
 static void pass(bool stopping)
 {
-    uint32_t urgent = urgent_asked();
-    bool force = urgent != urgent_done();
+    uint32_t urgent = flush_now_asked();
+    bool force = urgent != flush_now_done();
     passes++;
     collect();
     for (struct window *w = windows; w; w = w->next)
@@ -661,7 +661,7 @@ static void pass(bool stopping)
     merge_foreign(stopping);
     flush_windows(force);
     if (force)
-        urgent_set_done(urgent);
+        flush_now_set_done(urgent);
     finish_windows(stopping);
     if (atomic_load(&failed))
         drop_windows();
@@ -702,7 +702,7 @@ static void finish_all(void)
             give_up();
         pass(true);
         if (windows)
-            life_wait(WRITER_STOPPING, 2);
+            run_state_wait(WRITER_STOPPING, 2);
     }
     import_give_up();
 }
@@ -715,8 +715,8 @@ static void *run(void *unused)
     io_thread_begin();
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = emit_measure();
-    life_wait(WRITER_RUNS,
-              1); /* the clock's rate is measured between its start and the first knot */
+    run_state_wait(WRITER_RUNS,
+                   1); /* the clock's rate is measured between its start and the first knot */
     clock_knot();
     if (!(shared.flows = calloc(1, sizeof *shared.flows)))
         log_warn("no memory: the arrows from forward to backward operators are missing");
@@ -724,15 +724,15 @@ static void *run(void *unused)
     start_gpu();
     for (;;) {
         uint32_t word = edges_wake_word();
-        bool stopping = life_now() == WRITER_STOPPING;
+        bool stopping = run_state_now() == WRITER_STOPPING;
         pass(stopping);
         if (stopping)
             break;
         edges_wait(word, pause_ms());
     }
     finish_all();
-    listening_end();
-    leave_run();
+    observers_end();
+    shutdown_run();
     io_thread_end();
     return unused;
 }
@@ -750,7 +750,7 @@ bool writer_import(const char *path)
 bool writer_start(const struct writer_options *given)
 {
     options = *given;
-    leave_start(&options);
+    shutdown_start(&options);
     stacks_in_args((enum stacks_in_args)options.stacks_in_args);
     flush_bytes =
         options.max_trace_bytes / 4 < FLUSH_BYTES ? options.max_trace_bytes / 4 : FLUSH_BYTES;
@@ -771,12 +771,12 @@ bool writer_start(const struct writer_options *given)
 
 bool writer_run(void)
 {
-    if (!life_change(WRITER_NONE, WRITER_RUNS))
+    if (!run_state_change(WRITER_NONE, WRITER_RUNS))
         return true;
-    int error = life_start(run, &options);
+    int error = run_state_start(run, &options);
     if (!error)
         return true;
-    life_set(WRITER_ABANDONED);
+    run_state_set(WRITER_ABANDONED);
     fail();
     log_error("cannot start a thread: %s; nothing is recorded", strerror(error));
     return false;
@@ -793,7 +793,7 @@ void writer_want_skipped(void)
 void writer_abandon(void)
 {
     fail();
-    life_set(WRITER_ABANDONED);
+    run_state_set(WRITER_ABANDONED);
     io_thread_abandon();
     thread_log_abandon();
 }

@@ -50,7 +50,7 @@ def wait_problems(paths, tally):
 
 def nesting(paths):
     """Of driver calls made inside a runtime call of their thread, how many have its correlation and how many one of their own: CUPTI's
-    documentation leaves open which, and writer/join.c takes both; CUPTI 13.0 on an H200 told of no such call. Runtime calls, too."""
+    documentation leaves open which, and writer/join/join.c takes both; CUPTI 13.0 on an H200 told of no such call. Runtime calls, too."""
     calls = [call for path in paths for call in api_calls(path)]
     outer, found = collections.defaultdict(list), collections.Counter()
     for call in calls:

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/itt.h"
+#include "preload/markers/itt.h"
 #include "tests/bench/pair.h"
 
 static struct itt_domain *(*domain_create)(const char *name);

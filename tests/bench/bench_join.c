@@ -10,7 +10,7 @@
 
 #include "cupti/records.h"
 #include "cupti/translate.h"
-#include "writer/join.h"
+#include "writer/join/join.h"
 
 static struct window *window;
 static const char *folder;

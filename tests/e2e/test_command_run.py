@@ -210,7 +210,7 @@ def options():
 def test_every_setting_is_an_option():
     """They win over the environment; what has no option given stays."""
     given, wanted = options()
-    names = {line.split("(")[1].split(",")[0] for line in (ROOT / "preload/config.def").read_text().splitlines()
+    names = {line.split("(")[1].split(",")[0] for line in (ROOT / "preload/settings/config.def").read_text().splitlines()
              if line.startswith("X(") and ", NOW," in line}
     assert set(wanted) | {"CPROF_ENABLED"} == names
     code = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('CPROF_')}))"

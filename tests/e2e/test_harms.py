@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 from support import LIBRARY
 
-# unit: tests/test_NAME.c, e2e: tests/e2e/test_NAME.py
+# unit: tests/unit/ROOM/test_NAME.c, e2e: tests/e2e/test_NAME.py
 HARMS = {
     "a call is forwarded to another copy of the library than the caller's": [
         "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes",
@@ -72,7 +72,7 @@ HARMS = {
                                              "e2e gpu nodes_name_the_operator_that_captured_them",
                                              "e2e gpu kinds_are_off_between_windows",
                                              "e2e consumers torch_rules_excuse_what_was_recorded_before"],
-    "a trace takes another's name": ["unit names a_launch_shares_its_start", "e2e ranks elastic_restart",
+    "a trace takes another's name": ["unit run_names a_launch_shares_its_start", "e2e ranks elastic_restart",
                                      "unit sink final_name_is_never_taken_over", "e2e files traces_of_an_earlier_run_stop_the_recording"],
     "readers take another file for a trace, or a process for a GPU": ["e2e exit side_files_are_no_traces_by_name",
                                                                       "unit window pids_of_containers_are_moved"],
@@ -83,7 +83,7 @@ HARMS = {
         "e2e harms thread_local_memory_is_small"],
     "programs that the profiler starts are seen by the host": [
         "unit spawn the_host_sees_no_child", "e2e after host_sees_no_child", "e2e after command_without_our_preload"],
-    "the environment changes while it is read": ["unit after the_environment_may_change_meanwhile"],
+    "the environment changes while it is read": ["unit post_save the_environment_may_change_meanwhile"],
     "threads of few events take memory": [
         "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
     "the mappings that a process may have are used up": ["unit thread_log many_threads_take_few_mappings"],
@@ -105,7 +105,7 @@ def test_each_has_its_tests(harm):
     """They are there, and run."""
     for test in HARMS[harm]:
         kind, name, function = test.split()
-        path = ROOT / (f"tests/test_{name}.c" if kind == "unit" else f"tests/e2e/test_{name}.py")
+        path, = (ROOT / "tests/unit").rglob(f"test_{name}.c") if kind == "unit" else [ROOT / f"tests/e2e/test_{name}.py"]
         text = path.read_text()
         if kind == "unit":
             assert f"START_TEST({function})" in text and re.search(rf"tcase_add_(loop_)?test\(\w+, {function}\b", text), test

@@ -287,7 +287,7 @@ def header_folders():
 def rows():
     """(node, symbol, shown, types) of every row, expanded by the preprocessor."""
     source = '#define HOOK(node, symbol, shown, r, m, c, ...) ROW node symbol shown {__VA_ARGS__}\n' \
-             '#include "preload/hooks.def"\n'
+             '#include "preload/hooks/hooks.def"\n'
     text = subprocess.run([CC, "-I.", "-E", "-P", "-x", "c", "-"], input=source, cwd=ROOT, capture_output=True,
                           text=True, check=True).stdout
     return re.findall(r"ROW (\w+) (\w+) (\w+) \{(.*?)\}", re.sub(r"\s+", " ", text))

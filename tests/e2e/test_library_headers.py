@@ -51,20 +51,20 @@ def preprocessed(compiler, text, *options):
 def rows():
     """{symbol: (ret, params)} of blas.def."""
     text = preprocessed("cc", '#define BLAS(node, symbol, ret, missing, params, args, count) ROW symbol ; ret ; params END\n'
-                              '#include "preload/blas.def"\n', "-I", str(ROOT))
+                              '#include "preload/flops/blas.def"\n', "-I", str(ROOT))
     found = re.findall(r"ROW (\S+) ; (\S+) ; (\(.*?\)) END", re.sub(r"\s+", " ", text))
     return {symbol: (ret, params) for symbol, ret, params in found}
 
 
 def numbers():
     """[(library, name, value)] of library_numbers.def."""
-    text = (ROOT / "preload/library_numbers.def").read_text()
+    text = (ROOT / "preload/flops/library_numbers.def").read_text()
     return re.findall(r"^NUMBER\((\w+), (\w+), (\d+)\)$", text, re.MULTILINE)
 
 
 def test_every_row_and_number_is_read():
     assert len(rows()) > 80 and {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasLtMatmul", "cudnnBackendExecute", "sgemm_"} <= set(rows())
-    assert len(numbers()) == (ROOT / "preload/library_numbers.def").read_text().count("\nNUMBER(")
+    assert len(numbers()) == (ROOT / "preload/flops/library_numbers.def").read_text().count("\nNUMBER(")
 
 
 @pytest.mark.parametrize("library, folder, more", folders() or [(None, None, None)], ids=lambda v: v if isinstance(v, str) else "")

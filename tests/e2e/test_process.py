@@ -267,7 +267,7 @@ bool locks_on_the_stack(void)
 }
 """
 SPY_MAIN = """
-#include "preload/lock_spy.h"
+#include "preload/link/lock_spy.h"
 #include <stdio.h>
 pthread_mutex_t *address(void);
 bool locks(void), locks_nothing(void), locks_on_the_stack(void);
@@ -289,7 +289,7 @@ def test_a_lock_inside_another_library_is_found(tmp_path, options):
     (tmp_path / "main.c").write_text(SPY_MAIN)
     library, program = str(tmp_path / "libspied.so"), str(tmp_path / "main")
     subprocess.run([*cc, "-fPIC", "-shared", *options, "-o", library, str(tmp_path / "spied.c"), "-lpthread"], check=True)
-    sources = [str(ROOT / name) for name in ("preload/lock_spy.c", "preload/got.c", "writer/loader.c", "writer/elf_loaded.c")]
+    sources = [str(ROOT / name) for name in ("preload/link/lock_spy.c", "preload/link/got.c", "writer/os/loader.c", "writer/os/elf_loaded.c")]
     subprocess.run([*cc, f"-I{ROOT}", "-o", program, str(tmp_path / "main.c"), *sources, library, f"-Wl,-rpath,{tmp_path}", "-ldl",
                     "-lpthread"], check=True)
     assert subprocess.run([program], capture_output=True, text=True, check=True, timeout=120).stdout == "111111"

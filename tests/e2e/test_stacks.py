@@ -222,7 +222,7 @@ def test_layouts_are_those_of_the_headers(tmp_path, which):
                     ROOT / "scripts/python_layout_check.c"], check=True)
     rows = subprocess.run([check], capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(rows) == 1 + (version_of(PYTHONS[which]) >= (3, 13))
-    assert set(rows) <= set((ROOT / "preload/pyframes.def").read_text().splitlines())
+    assert set(rows) <= set((ROOT / "preload/stacks/pyframes.def").read_text().splitlines())
 
 
 # ---- nothing crashes ----------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ def test_an_open_file_that_unpacks_to_much():
         for _ in range(200):
             out.write(b"x" * MB)
     data = bytearray(packed.getvalue())
-    data[8:10] = b"\0\3"  # as writer/sink_gzip.c begins its members
+    data[8:10] = b"\0\3"  # as writer/file/sink_gzip.c begins its members
     pathlib.Path(PART).write_bytes(data)
     done = in_little_memory("recover", "--force", PART)
     assert done.returncode == 0 and f"{200 * MB:,} bytes held no whole event and are lost" in done.stderr, done.stderr

@@ -33,7 +33,7 @@ NONE = dict(SKIP_FIRST=1000000)  # the schedule records nothing
 
 
 class Client:
-    """Speaks the protocol of preload/trigger.h."""
+    """Speaks the protocol of preload/steps/trigger.h."""
 
     def __init__(self, pid, request):
         namespace = re.search(r"\d+", os.readlink(f"/proc/{pid}/ns/pid")).group()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every interleaving of writer/ring.h and writer/thread_log.c: reserve, commit, drop, wrap, the end of a thread, the reuse of its log
+/* Every interleaving of writer/record/ring.h and writer/record/thread_log.c: reserve, commit, drop, wrap, the end of a thread, the reuse of its log
  * by another, the drain, and slabs that are made and used up. tests/e2e/test_explore.py runs it, also on sources with mistakes in them,
  * which it must find. */
 #include "tests/explore/explore.h"
@@ -30,15 +30,15 @@ static void pool_open(void *at, size_t size);
 #define syscall(number)                         tid_of_self()
 static long tid_of_self(void);
 
-#include "writer/edges.h"
-#include "writer/space.h"
+#include "writer/record/edges.h"
+#include "writer/base/space.h"
 
 #define space_limited()           false
 #define space_take(ring, besides) ((void)(ring), (void)(besides), false)
 #define space_give_back(bytes)    ((void)(bytes))
 #define edges_wake()              ((void)0)
 
-#include "writer/thread_log.c"
+#include "writer/record/thread_log.c"
 
 enum { SLOTS = 64, RECORDS = 8 };
 enum { CONSUMER = 1, OTHERS = 2 | 4, ALL = CONSUMER | OTHERS }; /* masks */

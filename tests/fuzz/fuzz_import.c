@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "tests/fuzz/json_valid.h"
-#include "writer/foreign.h"
-#include "writer/split.h"
+#include "writer/import/foreign.h"
+#include "writer/import/split.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -8,7 +8,7 @@
 #define steps_mark       fuzz_itt_steps_mark
 #define config_step_name fuzz_itt_step_name
 #define __itt_api_init   fuzz_itt_api_init
-#include "preload/itt.c"
+#include "preload/markers/itt.c"
 
 #include "tests/fuzz/input.h"
 

@@ -2,7 +2,7 @@
 /* libFuzzer target: any bytes as one record must become whole lines of strict JSON.
  * Input: kind, category, data kind, flags, length of name, 8 bytes of id, name, data. */
 #include "tests/fuzz/json_valid.h"
-#include "writer/json.h"
+#include "writer/json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -10,7 +10,7 @@
 #define config_step_name fuzz_nvtx_config_step_name
 #define nvtx_attach      fuzz_nvtx_attach
 #define nvtx_take_key    fuzz_nvtx_take_key
-#include "preload/nvtx.c"
+#include "preload/markers/nvtx.c"
 
 #include "tests/fuzz/input.h"
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/glob.h"
-#include "preload/json_check.h"
-#include "preload/parse.h"
-#include "preload/rank.h"
+#include "preload/core/glob.h"
+#include "preload/markers/json_check.h"
+#include "preload/core/parse.h"
+#include "preload/settings/rank.h"
 #include "tests/fuzz/json_valid.h"
-#include "writer/path.h"
+#include "writer/base/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

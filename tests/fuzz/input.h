@@ -8,8 +8,8 @@
 #include <wchar.h>
 
 #include "tests/fuzz/json_valid.h"
-#include "writer/json.h"
-#include "writer/thread_log.h"
+#include "writer/json/json.h"
+#include "writer/record/thread_log.h"
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include "preload/nvtx_abi.h"
+#include "preload/markers/nvtx_abi.h"
 
 enum { NVTX_FUNCTIONS = 16, NVTX_PUSH_A = 9, NVTX_POP = 11 };
 

@@ -19,7 +19,7 @@ make)
     printf 'all: %s\n%%.o:\n\t@echo made $@; sleep 0.01; touch $@\n' "$(seq -s ' ' -f '%g.o' 40)" >Makefile
     make -r -j8 -Otarget | sort; make -r; make -r -n -B 1.o; make -r nothing; echo "$?" ;;
 gcc)
-    for c in "$here"/../../writer/{ring,buf,glob,path,schedule,names}.c "$here"/../../preload/{glob,parse,schedule}.c; do
+    for c in "$here"/../../writer/*/{ring,buf,path,kept_names}.c "$here"/../../preload/*/{glob,parse,schedule}.c; do
         [ -f "$c" ] && gcc -std=gnu11 -D_GNU_SOURCE= -O2 -I "$here/../.." -c "$c" -o "$(basename "$(dirname "$c")")-$(basename "$c" .c).o"
     done
     echo 'int main(void) {return unknown;}' >bad.c; gcc -c bad.c; echo "$?"

@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/clock.h"
-#include "writer/thread_log.h"
+#include "writer/base/clock.h"
+#include "writer/record/thread_log.h"
 #include "writer/writer.h"
 
 #define MOST 4096

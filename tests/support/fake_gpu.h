@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/gpu_record.h"
+#include "writer/join/gpu_record.h"
 #include "writer/gpu_side.h"
-#include "writer/record.h"
+#include "writer/record/record.h"
 
 struct fake_gpu {
     _Atomic uint64_t since;     /* UINT64_MAX: no calls are reported */

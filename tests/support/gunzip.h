@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_GUNZIP_H
 #define TESTS_SUPPORT_GUNZIP_H
 
-#include "writer/buf.h"
+#include "writer/base/buf.h"
 
 /* What the members of the file hold together; NULL when they are not whole or something but zeros follows them. Good until the next call. */
 struct buf *unpacked(const struct buf *file);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recording driven through preload/steps.h, for its tests: no torch, no constructor, files in the session's folder. */
+/* A recording driven through preload/steps/steps.h, for its tests: no torch, no constructor, files in the session's folder. */
 #ifndef TESTS_SUPPORT_STEPPING_H
 #define TESTS_SUPPORT_STEPPING_H
 
 #include <check.h>
 #include <stdio.h>
 
-#include "preload/identity.h"
+#include "preload/settings/identity.h"
 #include "preload/init.h"
-#include "preload/schedule.h"
-#include "preload/steps.h"
+#include "preload/settings/schedule.h"
+#include "preload/steps/steps.h"
 #include "tests/support/session.h"
 
 static struct config config;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/torch.h"
+#include "preload/torch/torch.h"
 
 #define FLOAT 6u
 #define LONG  4u

@@ -41,7 +41,7 @@ PLACES_MOST = 1 << 24  # of all ranks at all moments
 
 
 def _is_sound(line: dict) -> bool:
-    """Whether a line holds what the library writes (preload/saved.c)."""
+    """Whether a line holds what the library writes (preload/delivery/saved.c)."""
     return (all(type(line[key]) is int for key in ("rank", "world_size", "keep", "saved_ns")) and
             type(line.get("began_ns", 0)) is int and type(line["path"]) is str and type(line["run_name"]) is str and
             0 <= line["rank"] < MOST_RANKS and line["world_size"] <= MOST_RANKS and

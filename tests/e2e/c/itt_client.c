@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "preload/cprof.h"
-#include "preload/itt.h"
+#include "preload/markers/itt.h"
 
 typedef struct itt_domain *make_domain(const char *);
 typedef struct itt_string *make_string(const char *);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves the events of a trace as text, which takes a third of the time that reading each as JSON takes: for whole traces with
-one event in a line and its keys in the order of writer/json.c. `NotLines` is raised for all others, and where anything is
+one event in a line and its keys in the order of writer/json/json.c. `NotLines` is raised for all others, and where anything is
 odd; such a trace is to be read by reader.py.
 
 What is replaced is sure to be what it looks like: a quote inside of a JSON string has a backslash before it, and each line

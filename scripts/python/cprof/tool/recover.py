@@ -33,13 +33,13 @@ from cprof.tool.writers import being_written, stamp
 HELP = "make whole traces, with their names, of what a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
-HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window.c)
+HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window/window.c)
 CHUNK = 1 << 20
 LINE_MOST = 16 << 20       # of a line; cprof's have some KB, but for what a program adds
 HELD_MOST = 16 << 20       # of the lines that are kept until it is known what follows: open ranges, and a trailer
 TRAILER_ENDS_MOST = 1000   # lines of a trailer that may be its last
 PIDS_MOST = 1 << 16        # processes that get a name where they have none
-# How a member of writer/sink_gzip.c begins: no flags, no time, level 1 or stored, Unix.
+# How a member of writer/file/sink_gzip.c begins: no flags, no time, level 1 or stored, Unix.
 MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
 ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
 NAMES_TRIED = 1000

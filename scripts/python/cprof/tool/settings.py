@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library's settings as options of a sub-command, and what is wrong with their values. The rules
-are those of preload/parse.c and config.c; what they mean stands in settings_table.py."""
+are those of preload/core/parse.c and config.c; what they mean stands in settings_table.py."""
 
 import argparse
 import re

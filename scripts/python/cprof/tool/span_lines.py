@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans out of the text of cprof's own traces, a third of the time that reading them as JSON takes: one event in a line, its
-keys in the order of writer/json.c. A line that looks different is read as JSON, and a block in which that fails, or in which
+keys in the order of writer/json/json.c. A line that looks different is read as JSON, and a block in which that fails, or in which
 most lines do, is left to reader.py as a whole: nothing is guessed."""
 
 import json

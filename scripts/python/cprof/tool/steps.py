@@ -8,13 +8,13 @@ trace of torch.profiler has these only, and they are its steps."""
 
 from typing import Any, Dict
 
-ROW = "4194305"                           # STEP_TID of writer/window.c
-FOREIGN_PIDS = 10_000_000                 # from here on: of files that were merged into cprof's (writer/foreign.h)
+ROW = "4194305"                           # STEP_TID of writer/window/window.c
+FOREIGN_PIDS = 10_000_000                 # from here on: of files that were merged into cprof's (writer/import/foreign.h)
 FOREIGN_DIGITS = len(str(FOREIGN_PIDS))
-RANGE_NAME = "torch.profiler step "       # of one of the program's; STEP_RANGE_NAME of writer/json.h
+RANGE_NAME = "torch.profiler step "       # of one of the program's; STEP_RANGE_NAME of writer/json/json.h
 NAMES = ("ProfilerStep#", RANGE_NAME)
 STEPS = "ProfilerStep*"                   # all of them, in tables
-RANGES = STEPS + " (torch.profiler)"      # beside cprof's; as writer/top.c has it
+RANGES = STEPS + " (torch.profiler)"      # beside cprof's; as writer/sums/top.c has it
 
 
 def is_step_name(name: str) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table that cprof leaves beside a trace, TRACE.top: what read_spans() and walk() would find in the trace, added up while
-it was written (writer/top.h).
+it was written (writer/sums/top.h).
 
     rows, why = load("rank0.5.pt.trace.json")   # rows is None where there is no such table, or it is of another trace
 """
@@ -15,7 +15,7 @@ from cprof._untrusted import lines_in, open_regular
 SUFFIX = ".top"
 MOST_BYTES = 64 << 20  # of a table
 MOST_LINE = 1 << 20    # bytes
-MOST_ROWS = 16384      # KINDS_MOST in writer/top.c
+MOST_ROWS = 16384      # KINDS_MOST in writer/sums/top.c
 _TAIL = 4096
 _NUMBERS = 15          # behind the name
 

@@ -31,14 +31,14 @@ from cprof.tool.screen import put
 
 HELP = "record a window in a running program"
 LINE_MOST = 8192
-SECONDS_LEAST, SECONDS_MOST = 0.001, 86400  # preload/trigger.c
+SECONDS_LEAST, SECONDS_MOST = 0.001, 86400  # preload/steps/trigger.c
 WAIT_MOST_S = 3600.0                        # at a time: select() takes no more than some weeks
 LOOK_S = 0.3                                # between two looks at where ranks are: longer than they let a client wait
 ANSWER_S = 5.0                              # for that, and for a place in the queue of a process
 LINES_MOST = 10000                          # of one process's answer; a line for each trace
 MEETING_S = 1.0                             # until a request has reached all of them
-STEPS_MOST, STEP_MOST = 2**31 - 1, (2**63 - 1) // 2  # preload/trigger.c, preload/demands.h
-LISTENING = re.compile(r"@(cprof-\d+-\d+)$")  # preload/trigger.h has the protocol
+STEPS_MOST, STEP_MOST = 2**31 - 1, (2**63 - 1) // 2  # preload/steps/trigger.c, preload/settings/demands.h
+LISTENING = re.compile(r"@(cprof-\d+-\d+)$")  # preload/steps/trigger.h has the protocol
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

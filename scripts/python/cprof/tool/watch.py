@@ -11,10 +11,10 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Tuple
 from cprof._saved import LIST_NAME, lines_of
 from cprof.tool.settings import in_force, is_on
 
-# PATH.PID.FIRST STEP.part of a window, FOLDER/prestep.PID.part of what comes before the first step mark (writer/path.h).
+# PATH.PID.FIRST STEP.part of a window, FOLDER/prestep.PID.part of what comes before the first step mark (writer/base/path.h).
 PART = re.compile(r"(?:(?P<path>.*)\.(?P<pid>\d+)\.(?P<step>-?\d+)|(?:.*/)?prestep\.(?P<prestep>\d+)(?:-\d+)?)\.part", re.S)
-TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/top_file.c
-RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/names.h)
+TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/sums/top_file.c
+RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/settings/run_names.h)
 BLANKS = " \t\r\n"
 
 

@@ -90,7 +90,7 @@ def _started(pid: int) -> float:
 
 def _has_writer(pid: str) -> bool:
     """Whether this process has a thread of cprof's. A program may itself be called cprof, and so are then its threads: not its first
-    one, nor one that takes signals (preload/identity.c knows it by the same)."""
+    one, nor one that takes signals (preload/settings/identity.c knows it by the same)."""
     try:
         return any(_is_writer(f"/proc/{pid}/task/{task}") for task in os.listdir(f"/proc/{pid}/task") if task != pid)
     except OSError:

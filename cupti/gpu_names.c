@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cupti/gpu_names.h. Kept names stand in a hash table by their content. In front of it a small cache by address saves the hash, not the
+ * comparison: after a module was unloaded and another loaded, other text may stand at the same address. */
+#include "cupti/gpu_names.h"
+
+#include "cupti/translate.h"
+#include "writer/writer.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_LEN   UINT16_MAX
+#define MOST_BYTES     (64u << 20) /* of all names */
+#define CHUNK          (64u << 10) /* memory is taken in pieces of this size */
+#define FIRST_TABLE    1024u
+#define BY_ADDRESS     1024u
+#define CALLS          2048u /* ids that are remembered; CUDA 13 has about 900 */
+#define COPY_KINDS     12u   /* 0 to 10, and one for all others */
+#define MEMORY_KINDS   9u    /* 0 to 7, and one for all others */
+#define TEXT(literal)  ((struct gpu_text){(literal), sizeof(literal) - 1})
+#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
+
+/* A name as CUPTI gave it, and its text. */
+struct kept {
+    struct gpu_text text;
+    uint32_t hash;
+    size_t len; /* of the name, which follows with its NUL */
+    char name[];
+};
+
+static struct {
+    struct kept **slots; /* open addressing; a power of two, at most half full */
+    size_t n_slots, used;
+    char *chunk; /* the rest of the newest piece */
+    size_t chunk_left;
+    size_t bytes; /* of all pieces */
+    struct {
+        const char *at;
+        const struct kept *kept;
+    } by_address[BY_ADDRESS];
+    struct gpu_call calls[2][CALLS]; /* runtime, driver */
+    struct gpu_text copies[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
+    struct gpu_text fills[MEMORY_KINDS];
+    uint64_t refused; /* since gpu_names_refused() */
+} names;
+
+/* ---- keeping --------------------------------------------------------------------------------------------- */
+
+/* Memory for ever; NULL: none left. */
+static void *keep(size_t size)
+{
+    size = (size + 7) & ~(size_t)7;
+    if (size > names.chunk_left) {
+        size_t piece = size > CHUNK / 4 ? size : CHUNK;
+        if (names.bytes + piece > MOST_BYTES) {
+            return NULL;
+        }
+        char *p = malloc(piece);
+        if (p == NULL) {
+            return NULL;
+        }
+        names.bytes += piece;
+        if (piece == size) {
+            return p;
+        }
+        names.chunk = p;
+        names.chunk_left = piece;
+    }
+    void *p = names.chunk;
+    names.chunk += size;
+    names.chunk_left -= size;
+    return p;
+}
+
+/* The slot of a name: its own, or the empty one where it belongs. */
+static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const char *name,
+                             size_t len)
+{
+    size_t i = hash & (n - 1);
+    while (slots[i] != NULL && (slots[i]->hash != hash || slots[i]->len != len ||
+                                memcmp(slots[i]->name, name, len) != 0)) {
+        i = (i + 1) & (n - 1);
+    }
+    return &slots[i];
+}
+
+/* Makes sure of a free slot. */
+static bool grow(void)
+{
+    if (names.used * 2 < names.n_slots) {
+        return true;
+    }
+    size_t n = names.n_slots == 0 ? FIRST_TABLE : names.n_slots * 2;
+    struct kept **slots = calloc(n, sizeof(struct kept *));
+    if (slots == NULL) {
+        return names.used + 1 < names.n_slots;
+    }
+    for (size_t i = 0; i < names.n_slots; i++) {
+        struct kept *k = names.slots[i];
+        if (k != NULL) {
+            *slot_of(slots, n, k->hash, k->name, k->len) = k;
+        }
+    }
+    free(names.slots);
+    names.slots = slots;
+    names.n_slots = n;
+    return true;
+}
+
+static const struct kept *add(struct kept **slot, uint32_t hash, const char *name, size_t len)
+{
+    size_t shown = len;
+    struct gpu_text text = {.text = demangle(name, &shown)};
+    text.len = (uint16_t)shown;
+    bool same = text.text == name;
+    struct kept *k = keep(sizeof(struct kept) + len + 1 + (same ? 0 : text.len));
+    if (k == NULL) {
+        return NULL;
+    }
+    k->hash = hash;
+    k->len = len;
+    memcpy(k->name, name, len);
+    k->name[len] = '\0';
+    if (!same) {
+        memcpy(k->name + len + 1, text.text, text.len);
+    }
+    k->text = (struct gpu_text){same ? k->name : k->name + len + 1, text.len};
+    *slot = k;
+    names.used++;
+    return k;
+}
+
+static struct gpu_text refuse(void)
+{
+    names.refused++;
+    return TEXT("(names are full)");
+}
+
+uint64_t gpu_names_refused(void)
+{
+    uint64_t n = names.refused;
+    names.refused = 0;
+    return n;
+}
+
+struct gpu_text gpu_name(const char *name)
+{
+    if (name == NULL) {
+        return TEXT("(unnamed kernel)");
+    }
+    size_t i = ((uintptr_t)name >> 3 ^ (uintptr_t)name >> 13) % BY_ADDRESS;
+    const struct kept *k = names.by_address[i].kept;
+    if (names.by_address[i].at == name && strcmp(k->name, name) == 0) {
+        return k->text;
+    }
+    size_t len = strlen(name);
+    uint32_t hash = (uint32_t)hash_text(name, len);
+    if (!grow()) {
+        return refuse();
+    }
+    struct kept **slot = slot_of(names.slots, names.n_slots, hash, name, len);
+    k = *slot != NULL ? *slot : add(slot, hash, name, len);
+    if (k == NULL) {
+        return refuse();
+    }
+    names.by_address[i].at = name;
+    names.by_address[i].kept = k;
+    return k->text;
+}
+
+/* ---- Kineto's words -------------------------------------------------------------------------------------- */
+
+static const char *const copy_kinds[COPY_KINDS] = {
+    "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+    "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP", "Unknown",
+};
+
+static const char *const memory_kinds[MEMORY_KINDS] = {
+    "Unknown", "Pageable",      "Pinned",         "Device",  "Array",
+    "Managed", "Device Static", "Managed Static", "Unknown",
+};
+
+struct gpu_text gpu_copy_name(unsigned kind, unsigned from, unsigned to)
+{
+    kind = kind < COPY_KINDS ? kind : COPY_KINDS - 1;
+    from = from < MEMORY_KINDS ? from : MEMORY_KINDS - 1;
+    to = to < MEMORY_KINDS ? to : MEMORY_KINDS - 1;
+    struct gpu_text *name = &names.copies[kind][from][to];
+    if (name->text == NULL) {
+        char text[80];
+        snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_kinds[kind], memory_kinds[from],
+                 memory_kinds[to]);
+        *name = gpu_name(text);
+    }
+    return *name;
+}
+
+struct gpu_text gpu_fill_name(unsigned kind)
+{
+    struct gpu_text *name = &names.fills[kind < MEMORY_KINDS ? kind : MEMORY_KINDS - 1];
+    if (name->text == NULL) {
+        char text[40];
+        snprintf(text, sizeof(text), "Memset (%s)", memory_kinds[name - names.fills]);
+        *name = gpu_name(text);
+    }
+    return *name;
+}
+
+struct gpu_text gpu_sync_name(unsigned type)
+{
+    static const struct gpu_text texts[] = {
+        TEXT("Unknown Sync"), TEXT("Event Sync"),   TEXT("Stream Wait Event"),
+        TEXT("Stream Sync"),  TEXT("Context Sync"),
+    };
+    return texts[type < COUNT_OF(texts) ? type : 0];
+}
+
+struct gpu_text gpu_overhead_name(unsigned kind)
+{
+    /* CUPTI's own kinds are counted in the upper 16 bits; 1 is the driver's compiler. */
+    static const struct gpu_text texts[] = {
+        TEXT("Unknown"),
+        TEXT("Buffer Flush"),
+        TEXT("Instrumentation"),
+        TEXT("Resource"),
+        TEXT("Runtime Triggered Module Loading"),
+        TEXT("Lazy Function Loading"),
+        TEXT("Command Buffer Full"),
+        TEXT("Activity Buffer Request"),
+        TEXT("UVM Activity Init"),
+    };
+    if (kind == 1) {
+        return TEXT("Driver Compiler");
+    }
+    unsigned i = (kind & 0xffff) == 0 ? kind >> 16 : 0;
+    return texts[i < COUNT_OF(texts) ? i : 0];
+}
+
+struct gpu_text gpu_graph_name(uint32_t graph)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "CUDA graph %u", (unsigned)graph);
+    return gpu_name(text);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+enum library { RUNTIME, DRIVER };
+
+struct call_rule {
+    uint8_t library, effect;
+    bool shown, prefix;
+    uint8_t len;      /* of the pattern, without its '*' */
+    char pattern[43]; /* no pointer: nothing to relocate in each process that starts */
+};
+
+static const struct call_rule call_rules[] = {
+#define CALL(library, pattern, shown, effect)                                                      \
+    {library,                                                                                      \
+     effect,                                                                                       \
+     shown,                                                                                        \
+     (pattern)[sizeof(pattern) - 2] == '*',                                                        \
+     sizeof(pattern) - 1 - ((pattern)[sizeof(pattern) - 2] == '*'),                                \
+     pattern},
+#include "cupti/calls.def"
+#undef CALL
+};
+
+/* The part of a call's name that says what it does: no leading underscores, no _v2, _v7000, _ptsz, _ptds behind it. */
+static struct gpu_text plain_name(const char *name)
+{
+    name += strspn(name, "_");
+    size_t len = strnlen(name, NAME_MAX_LEN);
+    for (;;) {
+        size_t n = len;
+        while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9') {
+            n--;
+        }
+        if (n < len && n > 2 && name[n - 1] == 'v' && name[n - 2] == '_') {
+            len = n - 2;
+        } else if (len > 5 && (memcmp(name + len - 5, "_ptsz", 5) == 0 ||
+                               memcmp(name + len - 5, "_ptds", 5) == 0)) {
+            len -= 5;
+        } else {
+            return (struct gpu_text){name, (uint16_t)len};
+        }
+    }
+}
+
+/* The rule for a plain name; the last row of each library takes all. */
+static const struct call_rule *rule_of(struct gpu_text name, bool driver)
+{
+    const struct call_rule *r = call_rules;
+    while (r->library != (driver ? DRIVER : RUNTIME) || r->len > name.len ||
+           (r->len < name.len && !r->prefix) || memcmp(r->pattern, name.text, r->len) != 0) {
+        r++;
+    }
+    return r;
+}
+
+bool translate_shows_call(const char *plain, bool driver)
+{
+    return rule_of(plain_name(plain), driver)->shown;
+}
+
+const struct gpu_call *gpu_call(int (*callback_name)(int domain, uint32_t cbid, const char **name),
+                                bool driver, uint32_t cbid)
+{
+    static struct gpu_call other;
+    struct gpu_call *call = cbid < CALLS ? &names.calls[driver][cbid] : &other;
+    if (call != &other && call->name.text != NULL) {
+        return call;
+    }
+    const char *name = NULL;
+    call->name.text = NULL;
+    if (callback_name(driver ? 1 : 2, cbid, &name) != 0 || name == NULL) {
+        return call;
+    }
+    char copy[256];
+    struct gpu_text plain = plain_name(name);
+    snprintf(copy, sizeof(copy), "%.*s", plain.len, plain.text);
+    const struct call_rule *rule = rule_of(plain, driver);
+    call->name = gpu_name(copy);
+    call->effect = rule->effect;
+    call->shown = rule->shown;
+    return call;
+}

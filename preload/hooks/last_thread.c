@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See last_thread.h. */
+#define _GNU_SOURCE
+#include "preload/hooks/last_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/init.h"
+#include "writer/writer.h"
+
+#define POLL_MS  20
+#define ALONE_MS 1000 /* for threads of cprof's that are done already to be gone */
+
+static pthread_key_t key;
+static _Atomic bool main_left;
+static sigset_t mask; /* the main thread's; written before main_left is */
+
+/* Of the values that keys have, those of a main thread are taken away only where it leaves before the process ends. */
+static void main_leaves(void *unused)
+{
+    (void)unused;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    atomic_store(&main_left, true);
+    writer_wake();
+}
+
+void last_thread_start(void)
+{
+    if ((pid_t)syscall(SYS_gettid) == getpid() && pthread_key_create(&key, main_leaves) == 0)
+        pthread_setspecific(key, &key);
+}
+
+/* Threads of the process, a main thread that has left among them: the links of the folder (proc_task_getattr() in fs/proc/base.c). 0: it
+ * cannot be told. No descriptor is taken for it. */
+static unsigned count_threads(void)
+{
+    struct stat st;
+    return stat("/proc/self/task", &st) == 0 && st.st_nlink > 2 ? (unsigned)st.st_nlink - 2 : 0;
+}
+
+/* Other keys' values may still be taken away. */
+static bool main_is_gone(void)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", (long)getpid());
+    const char *name_end = read_file(path, text, sizeof text) ? strrchr(text, ')') : NULL;
+    return name_end && strncmp(name_end, ") Z", 3) == 0;
+}
+
+/* With the signals of the program: what it told atexit() runs here. */
+static void *end_process(void *unused)
+{
+    prctl(PR_SET_NAME, "cprof-last", 0, 0, 0);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    cprof_at_exit();
+    for (unsigned ms = 0; ms < ALONE_MS && count_threads() > 2; ms++)
+        usleep(1000);
+    return unused;
+}
+
+static bool start_end(void)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    io_thread_returns();
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    bool done = pthread_create(&thread, &attr, end_process, NULL) == 0;
+    pthread_attr_destroy(&attr);
+    return done;
+}
+
+int last_thread_poll(void)
+{
+    static bool ending;
+    if (ending || !atomic_load_explicit(&main_left, memory_order_acquire))
+        return -1;
+    if (count_threads() == writer_threads() + 1 && main_is_gone())
+        ending = start_end();
+    return ending ? -1 : POLL_MS;
+}

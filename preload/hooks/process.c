@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lint: ends the process on behalf of the program */
+/*
+ * Wrappers of _exit, _Exit, abort and of the calls that send a signal; see process.h. They run on
+ * any application thread, in signal handlers, and in vfork children, which share the memory of a
+ * parent that goes on: what they look at first is whose process this is.
+ */
+#include "preload/hooks/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/core/guard.h"
+#include "preload/init.h"
+#include "preload/link/resolve.h"
+#include "writer/writer.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef void exit_function(int status);
+
+/* The next definition of each. Written in the constructor, before any other thread; read by the
+ * wrappers. */
+static exit_function *next_underscore_exit;
+static exit_function *next_c99_exit;
+static void (*next_abort)(void);
+static int (*next_kill)(pid_t pid, int number);
+static int (*next_killpg)(pid_t group, int number);
+static int (*next_raise)(int number);
+static int (*next_tgkill)(pid_t process, pid_t thread, int number);
+static int (*next_pthread_kill)(pthread_t thread, int number);
+static int (*next_sigqueue)(pid_t pid, int number, const union sigval value);
+
+void process_start(void)
+{
+    *(void **)&next_underscore_exit = resolve_behind("_exit");
+    *(void **)&next_c99_exit = resolve_behind("_Exit");
+    *(void **)&next_abort = resolve_behind("abort");
+    *(void **)&next_kill = resolve_behind("kill");
+    *(void **)&next_killpg = resolve_behind("killpg");
+    *(void **)&next_raise = resolve_behind("raise");
+    *(void **)&next_tgkill = resolve_behind("tgkill");
+    *(void **)&next_pthread_kill = resolve_behind("pthread_kill");
+    *(void **)&next_sigqueue = resolve_behind("sigqueue");
+}
+
+static _Atomic int outlived; /* signal that was to end the process, and has not; any thread */
+
+/* In a signal handler the interrupted code may be cprof's own: cprof_at_exit() waits for no lock
+ * without a limit, and a record that was being written is not yet committed. */
+static void finish_traces(void)
+{
+    int owner = cprof_owner_pid();
+    if (owner == 0 || owner != (int)syscall(SYS_getpid))
+        return; /* not awake, a forked child, or a vfork child in its parent's memory */
+    bool entered = guard_enter();
+    cprof_at_exit();
+    if (entered)
+        guard_leave();
+}
+
+static _Noreturn void leave(exit_function *next, int status)
+{
+    if (next)
+        next(status);
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+static pid_t own_pid(void)
+{
+    return (pid_t)syscall(SYS_getpid);
+}
+
+static pid_t own_tid(void)
+{
+    return (pid_t)syscall(SYS_gettid);
+}
+
+/* Whether the kernel ends a process to which this signal is sent and that has no handler for it.
+ * Who sends itself SIGKILL wants nothing more to be done. */
+static bool is_deadly(int number)
+{
+    static const int others[] = {SIGKILL, SIGCHLD, SIGCONT, SIGURG, SIGWINCH,
+                                 SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        if (number == others[i])
+            return false;
+    return number > 0;
+}
+
+static bool has_no_handler(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) &&
+           action.sa_handler == SIG_DFL;
+}
+
+/* Whether the thread holds the signal back; true also where that cannot be told. */
+static bool blocks(pid_t thread, int number)
+{
+    char path[64], text[4096];
+    unsigned long long mask;
+    if (thread == own_tid()) {
+        sigset_t blocked;
+        return pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0 || sigismember(&blocked, number);
+    }
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)thread);
+    const char *line = read_file(path, text, sizeof text) ? strstr(text, "\nSigBlk:") : NULL;
+    return !line || sscanf(line, "\nSigBlk: %llx", &mask) != 1 || mask >> (number - 1) & 1;
+}
+
+/* Finishes the traces when the signal, sent to this thread of this process, ends the process:
+ * nobody handles it and nothing holds it back. The first process of a container does not end by its
+ * own. Keeps errno. */
+static bool finish_if_last(pid_t thread, int number)
+{
+    int saved = errno;
+    pid_t owner = (pid_t)cprof_owner_pid();
+    bool last = owner > 1 && owner == own_pid() && is_deadly(number) && has_no_handler(number) &&
+                !blocks(thread, number);
+    if (last)
+        finish_traces();
+    errno = saved;
+    return last;
+}
+
+/* What a wrapper returns behind the real call. */
+static int sent(bool last, int number, int result)
+{
+    if (last)
+        atomic_store(&outlived, number);
+    return result;
+}
+
+/* The kernel's number of a thread, as the clock of its CPU time holds it (CPUCLOCK_PERTHREAD); 0:
+ * not known. */
+static pid_t tid_of(pthread_t thread)
+{
+    clockid_t clock;
+    if (pthread_equal(thread, pthread_self()))
+        return own_tid();
+    return pthread_getcpuclockid(thread, &clock) == 0 ? (pid_t) ~(clock >> 3) : 0;
+}
+
+/* Exported without a version, as exports.map explains. */
+__asm__(".symver process_leave_posix, _exit@@");
+__asm__(".symver process_leave_c99, _Exit@@");
+__asm__(".symver process_abort, abort@@");
+__asm__(".symver process_kill, kill@@");
+__asm__(".symver process_killpg, killpg@@");
+__asm__(".symver process_raise, raise@@");
+__asm__(".symver process_tgkill, tgkill@@");
+__asm__(".symver process_pthread_kill, pthread_kill@@");
+__asm__(".symver process_sigqueue, sigqueue@@");
+
+EXPORT _Noreturn void process_leave_posix(int status);
+EXPORT _Noreturn void process_leave_c99(int status);
+EXPORT _Noreturn void process_abort(void);
+EXPORT int process_kill(pid_t pid, int number);
+EXPORT int process_killpg(pid_t group, int number);
+EXPORT int process_raise(int number);
+EXPORT int process_tgkill(pid_t process, pid_t thread, int number);
+EXPORT int process_pthread_kill(pthread_t thread, int number);
+EXPORT int process_sigqueue(pid_t pid, int number, const union sigval value);
+
+EXPORT void process_leave_posix(int status)
+{
+    finish_traces();
+    leave(next_underscore_exit, status);
+}
+
+EXPORT void process_leave_c99(int status)
+{
+    finish_traces();
+    leave(next_c99_exit, status);
+}
+
+/* A handler for SIGABRT may lead elsewhere by siglongjmp(); it finishes the traces when it raises
+ * the signal again. */
+EXPORT void process_abort(void)
+{
+    struct sigaction action;
+    bool handled = sigaction(SIGABRT, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+                   action.sa_handler != SIG_IGN;
+    if (!handled)
+        finish_traces();
+    if (next_abort)
+        next_abort();
+    for (;;)
+        syscall(SYS_tgkill, own_pid(), own_tid(), SIGKILL);
+}
+
+/* This process is in the group to which a signal is sent; group 0 is the caller's. */
+static bool is_in(pid_t group)
+{
+    return group == 0 || group == getpgrp();
+}
+
+EXPORT int process_kill(pid_t pid, int number)
+{
+    bool own = pid > 0 ? pid == (pid_t)cprof_owner_pid() : pid != -1 && is_in(-pid);
+    bool last = own && finish_if_last(own_tid(), number);
+    return sent(last, number,
+                next_kill ? next_kill(pid, number) : (int)syscall(SYS_kill, pid, number));
+}
+
+EXPORT int process_killpg(pid_t group, int number)
+{
+    bool last = is_in(group) && finish_if_last(own_tid(), number);
+    return sent(last, number,
+                next_killpg ? next_killpg(group, number) : (int)syscall(SYS_kill, -group, number));
+}
+
+EXPORT int process_raise(int number)
+{
+    bool last = finish_if_last(own_tid(), number);
+    return sent(last, number,
+                next_raise ? next_raise(number)
+                           : (int)syscall(SYS_tgkill, own_pid(), own_tid(), number));
+}
+
+EXPORT int process_tgkill(pid_t process, pid_t thread, int number)
+{
+    bool last = process == (pid_t)cprof_owner_pid() && finish_if_last(thread, number);
+    return sent(last, number,
+                next_tgkill ? next_tgkill(process, thread, number)
+                            : (int)syscall(SYS_tgkill, process, thread, number));
+}
+
+EXPORT int process_pthread_kill(pthread_t thread, int number)
+{
+    bool awake = cprof_owner_pid() != 0 && is_deadly(number);
+    bool last = awake && finish_if_last(tid_of(thread), number);
+    return sent(last, number, next_pthread_kill ? next_pthread_kill(thread, number) : ENOSYS);
+}
+
+EXPORT int process_sigqueue(pid_t pid, int number, const union sigval value)
+{
+    bool last = pid == (pid_t)cprof_owner_pid() && finish_if_last(own_tid(), number);
+    if (next_sigqueue)
+        return sent(last, number, next_sigqueue(pid, number, value));
+    errno = ENOSYS;
+    return -1;
+}
+
+/* Another thread was in a sigwait() for it, which no thread can see of another. */
+void process_say_outlived(void)
+{
+    int number = atomic_exchange(&outlived, 0);
+    if (number)
+        log_warn("the program sent itself signal %d, which did not end it: the traces were "
+                 "finished then, and nothing is recorded since",
+                 number);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wrappers around the CUDA runtime and driver, one per row and version node of hooks.def. They
+ * run on application threads, in place of the real function, and always forward to it.
+ *
+ * Each is exported by .symver as symbol@node, so that a caller linked to libcudart.so.12 gets the
+ * wrapper that forwards to 12 even when 13 lives in the same process. Callers without a version and
+ * dlsym() get symbol@@CPROF_1 (see exports.map).
+ *
+ * The slow half is a function of its own and reached by a jump, so that the fast half keeps all
+ * arguments where they are and needs no stack.
+ */
+#include "preload/hooks/hooks.h"
+
+#include <string.h>
+
+#define OUT_OF_MEMORY 2 /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Bytes that a call wanted, 0 = not known: of copies and fills the second argument is an address or a pitch. */
+static uint64_t wanted(const char *symbol, uint64_t size)
+{
+    return strstr(symbol, "Memcpy") || strstr(symbol, "Memset") ? 0 : size;
+}
+
+#define HOOK(node, symbol, shown, ret, missing, category, ...)                                     \
+    static __attribute__((noinline)) ret slow_##node##_##symbol HOOK_PARAMS(__VA_ARGS__)           \
+    {                                                                                              \
+        struct hook_call call;                                                                     \
+        hook_begin(&call, HOOK_##node##_##symbol, __builtin_return_address(0));                    \
+        ret(*real) HOOK_PARAMS(__VA_ARGS__) = call.real;                                           \
+        if (!real)                                                                                 \
+            return missing;                                                                        \
+        ret result = real HOOK_ARGS(__VA_ARGS__);                                                  \
+        if (__builtin_expect(result == OUT_OF_MEMORY, 0))                                          \
+            hook_out_of_memory(&call, wanted(#symbol, HOOK_SIZE(__VA_ARGS__)));                    \
+        hook_end(&call, result == 0);                                                              \
+        return result;                                                                             \
+    }                                                                                              \
+    __asm__(".symver hook_" #node "_" #symbol ", " #symbol HOOK_SUFFIX_##node);                    \
+    EXPORT ret hook_##node##_##symbol HOOK_PARAMS(__VA_ARGS__);                                    \
+    EXPORT ret hook_##node##_##symbol HOOK_PARAMS(__VA_ARGS__)                                     \
+    {                                                                                              \
+        struct hook_slot *slot = &hook_slots[HOOK_##node##_##symbol];                              \
+        ret(*go) HOOK_PARAMS(__VA_ARGS__) =                                                        \
+            atomic_load_explicit(&slot->fast, memory_order_relaxed);                               \
+        if (__builtin_expect(!go || gate_open(GATE_CALLS), 0))                                     \
+            go = slow_##node##_##symbol;                                                           \
+        return go HOOK_ARGS(__VA_ARGS__);                                                          \
+    }
+#include "preload/hooks/hooks.def"

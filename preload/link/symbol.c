@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Redirecting GOT entries; see preload/link/symbol.h. One thread at a time looks, others go on. Three passes, because nothing may be looked
+ * up by name while the loader's list is held (dl_iterate_phdr), and nothing may be touched while it is not (dlclose):
+ *
+ *   collect   under the list: entries for the name in objects that were not looked at yet
+ *   resolve   outside: what each of them means
+ *   patch     under the list: the entry, if its object is still there
+ *
+ * Entries of an object that another thread is still relocating are not ready: it is looked at again. Others seem so for ever (a weak
+ * reference to nothing, memory that another tool left writable, all of them without /proc), so that an object is looked at again a few
+ * times only, ever more rarely.
+ */
+#include "preload/link/symbol.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/settings/config.h"
+#include "preload/link/got.h"
+#include "preload/core/guard.h"
+#include "preload/init.h"
+#include "preload/link/resolve.h"
+#include "writer/writer.h"
+
+#define ENTRIES_MOST 64u   /* of one pass */
+#define SEEN_MOST    4096u /* remembered; further ones are looked at each time */
+#define PAUSE_NS     5000000u
+#define NEVER        UINT64_MAX
+#define AGAIN_MOST   12 /* times that an object is looked at again, within 20 s */
+
+/* An object that was looked at. */
+struct seen {
+    const void *dynamic;
+    uint64_t again_ns; /* when it is looked at again, or NEVER */
+    unsigned agains;   /* so far */
+};
+
+/* A GOT entry for the name. */
+struct entry {
+    void *_Atomic *slot;
+    ElfW(Addr) base;
+    const void *dynamic; /* with base: which object */
+    void *found;         /* what stood there */
+    void *stub;          /* NULL: leave it as it is */
+};
+
+_Atomic bool symbol_wanted;
+
+static const char *name;
+static const void *own_dynamic;
+
+/* Under `busy`. */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static uint64_t looked_at_ns, seen_adds, seen_subs;
+static uint64_t next_ns = NEVER; /* the first time that an object is looked at again */
+static struct seen seen[SEEN_MOST];
+static unsigned n_seen;
+static struct entry entries[ENTRIES_MOST];
+static unsigned n_entries;
+static unsigned reals;
+
+/* Written under `busy`, any thread reads. */
+static _Atomic uint64_t redirected; /* entries */
+static _Atomic bool refused;        /* an entry could not be redirected, if only for a while */
+
+/* ---- collect ---------------------------------------------------------------------------------------------- */
+
+static struct seen *find_seen(const void *dynamic)
+{
+    for (unsigned i = 0; i < n_seen; i++)
+        if (seen[i].dynamic == dynamic)
+            return &seen[i];
+    return NULL;
+}
+
+static void expect_look(uint64_t ns)
+{
+    next_ns = ns < next_ns ? ns : next_ns;
+}
+
+/* An entry of the object is not ready. Each pause is twice the one before. */
+static void look_again_at(const void *dynamic)
+{
+    struct seen *s = find_seen(dynamic);
+    if (!s || s->again_ns != NEVER || s->agains == AGAIN_MOST)
+        return;
+    s->again_ns = looked_at_ns + ((uint64_t)PAUSE_NS << s->agains++);
+    expect_look(s->again_ns);
+}
+
+/* True when the object is to be looked at now, and remembered for that. */
+static bool take(const void *dynamic)
+{
+    struct seen *s = find_seen(dynamic);
+    if (s && s->again_ns > looked_at_ns) {
+        expect_look(s->again_ns);
+        return false;
+    }
+    if (!s && n_seen < SEEN_MOST) {
+        s = &seen[n_seen++];
+        *s = (struct seen){.dynamic = dynamic};
+    }
+    if (s)
+        s->again_ns = NEVER;
+    return true;
+}
+
+static void add_entry(const struct got_object *o, const char *of, void *_Atomic *slot, void *unused)
+{
+    (void)unused;
+    if (strcmp(of, name) != 0)
+        return;
+    void *found = atomic_load_explicit(slot, memory_order_relaxed);
+    for (unsigned i = 0; i < SYMBOL_STUBS; i++)
+        if (found == symbol_stub(i))
+            return;
+    if (!found)
+        look_again_at(o->dynamic);
+    else if (n_entries < ENTRIES_MOST)
+        entries[n_entries++] =
+            (struct entry){.slot = slot, .base = o->base, .dynamic = o->dynamic, .found = found};
+}
+
+static int collect(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct got_object o;
+    (void)size;
+    (void)data;
+    if (n_entries > ENTRIES_MOST / 2) { /* an object has a few: room for one; the rest next time */
+        expect_look(looked_at_ns);
+        return 1;
+    }
+    if (got_describe(info, &o) && o.dynamic != own_dynamic && take(o.dynamic))
+        got_entries(&o, add_entry, NULL);
+    return 0;
+}
+
+/* ---- resolve ---------------------------------------------------------------------------------------------- */
+
+static bool is_function(void *address)
+{
+    Dl_info info;
+    const ElfW(Sym) *symbol = NULL;
+    if (!dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+        return false;
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    return type == STT_FUNC || type == STT_GNU_IFUNC;
+}
+
+/* The stub that calls a function, made its own if need be; NULL: there are too many. */
+static void *stub_for(void *real)
+{
+    unsigned i = 0;
+    while (i < reals && atomic_load_explicit(&symbol_reals[i], memory_order_relaxed) != real)
+        i++;
+    void *stub = symbol_stub(i);
+    if (i == reals && stub) {
+        atomic_store_explicit(&symbol_reals[i], real, memory_order_release);
+        reals++;
+    }
+    return stub;
+}
+
+static void resolve(struct entry *e)
+{
+    static const struct resolve_library any;
+    Dl_info caller, found;
+    void *real = resolve_next(name, &any, (const void *)e->slot);
+    /* what is bound already counts, but for the way to the loader: a place in the caller's own PLT */
+    if (dladdr(e->found, &found) && dladdr((const void *)e->slot, &caller) &&
+        (found.dli_fbase != caller.dli_fbase || found.dli_saddr == e->found))
+        real = e->found;
+    if (real && is_function(real))
+        e->stub = stub_for(real);
+    else
+        log_debug("CPROF_STEP=symbol:%s: an entry at %p does not lead to a function", name,
+                  (const void *)e->slot);
+}
+
+/* ---- patch ------------------------------------------------------------------------------------------------ */
+
+static int patch(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct got_object o;
+    (void)size;
+    (void)data;
+    if (!got_describe(info, &o))
+        return 0;
+    for (unsigned i = 0; i < n_entries; i++) {
+        const struct entry *e = &entries[i];
+        if (!e->stub || e->base != o.base || e->dynamic != o.dynamic)
+            continue;
+        enum got_written done = got_write(&o, e->slot, e->found, e->stub);
+        if (done == GOT_WRITTEN)
+            atomic_fetch_add_explicit(&redirected, 1, memory_order_relaxed);
+        else
+            atomic_store_explicit(&refused, true, memory_order_relaxed);
+        if (done == GOT_LATER)
+            look_again_at(o.dynamic);
+    }
+    return 0;
+}
+
+/* ---- when ------------------------------------------------------------------------------------------------- */
+
+/* Both counts are from before the objects are looked at: what changes meanwhile is seen next time. */
+static int note_changes(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    *(bool *)data = info->dlpi_adds != seen_adds;
+    if (info->dlpi_subs != seen_subs)
+        n_seen = 0; /* another object may lie where one was */
+    seen_adds = info->dlpi_adds;
+    seen_subs = info->dlpi_subs;
+    return 1;
+}
+
+static void look(void)
+{
+    bool changed = false;
+    loader_walk(note_changes, &changed);
+    if (!changed && looked_at_ns < next_ns)
+        return;
+    next_ns = NEVER;
+    n_entries = 0;
+    loader_walk(collect, NULL);
+    for (unsigned i = 0; i < n_entries; i++)
+        resolve(&entries[i]);
+    if (n_entries > 0)
+        loader_walk(patch, NULL);
+}
+
+void symbol_look_now(void)
+{
+    if (atomic_load(&cprof_life) == LIFE_OVER)
+        return;
+    uint64_t now = clock_monotonic_ns();
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        return;
+    if (now - looked_at_ns >= PAUSE_NS) {
+        int saved = errno, cancel = cancel_off();
+        looked_at_ns = now;
+        look();
+        cancel_back(cancel);
+        errno = saved;
+    }
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+static int note_own(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct got_object o;
+    Dl_info own;
+    (void)size;
+    (void)data;
+    if (dladdr((const void *)&symbol_wanted, &own) && got_describe(info, &o) &&
+        (ElfW(Addr))(uintptr_t)own.dli_fbase == o.base)
+        own_dynamic = o.dynamic;
+    return own_dynamic != NULL;
+}
+
+void symbol_start(void)
+{
+    name = config_step_name(CONFIG_STEP_SYMBOL);
+    if (!*name || !symbol_stub(0))
+        return;
+    loader_walk(note_own, NULL);
+    atomic_store(&symbol_wanted, true);
+    symbol_look_now();
+}
+
+void symbol_finish(void)
+{
+    if (!config_step_name(CONFIG_STEP_SYMBOL)[0] || atomic_load(&symbol_called))
+        return;
+    if (atomic_load(&refused))
+        log_warn(
+            "CPROF_STEP=symbol:%s: its calls could not be redirected: their GOT entries are not "
+            "as the loader leaves them, cannot be written, or are not known without /proc; "
+            "they marked no step",
+            name);
+    else if (atomic_load(&redirected) == 0)
+        log_warn("CPROF_STEP=symbol:%s: no loaded object calls an exported function of this name; "
+                 "it marked no step",
+                 name);
+}

@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The collector of ITT: what clients' calls become. Application threads; tasks, marks and counters
+ * take no lock, allocate nothing and make no system call once their names are known.
+ *
+ * A task is a span of its thread. task_end() names no task but a domain: it ends the thread's
+ * innermost task of that domain, which must be known whether the task was recorded or not. So each
+ * thread counts its open tasks, and the key of a task's span is its domain and how many were open
+ * before it. What does not fit:
+ *
+ *   end without a begin        ignored, counted (marker_misuse)
+ *   begin that was not recorded, or that ended with the span around it (emit_itt ends an operator's task behind the operator)
+ *                              its end is ignored; nothing is counted
+ *   end of an outer task first (domains that do not nest)
+ *                              what is open inside ends with it
+ *   overlapped tasks           are asynchronous ranges (writer/record/async.c), told apart by domain and id, ended on any thread
+ *   thread ends                spans_abandon() writes what is open as unfinished
+ *
+ * Libraries such as oneDNN make tasks around their own work. So tasks of warmup steps are in no
+ * trace (REC_TASK), whoever made them; marks, counters, frames and events are, as markers are.
+ */
+#include "preload/markers/itt.h"
+
+#include <errno.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/settings/config.h"
+#include "preload/core/glob.h"
+#include "preload/core/guard.h"
+#include "preload/init.h"
+#include "preload/stacks/stack_capture.h"
+#include "preload/steps/steps.h"
+#include "preload/link/symbol.h"
+#include "writer/writer.h"
+
+#define THREAD_NAME 256u /* bytes of a thread's name that are kept, the NUL included */
+#define VISIBLE     __attribute__((visibility("default")))
+
+#define TORCH_DOMAIN "PyTorch" /* goes without saying */
+#define ARGS_MOST    4096u     /* bytes of one value of metadata, and of a mark's text */
+#define VALUES_MOST  16u       /* numbers of one value of metadata */
+#define MARKER_FLAGS ((uint8_t)(REC_MARKER | REC_ENDS_LATE))
+
+/* Keys of spans: the lower three bits tell ours from addresses (0) and from those of markers (odd). */
+#define KEY_TAGS   7u
+#define KEY_TASK   2u /* depth << 48 | domain */
+#define KEY_EVENT  4u /* number << 48 */
+#define KEY_FRAME  6u /* domain */
+#define KEY_SHIFT  48u
+#define DEPTH_MOST 0xffffu
+
+/* What each thread knows about its own calls. */
+static __thread struct {
+    uint32_t depth; /* tasks begun and not ended, recorded or not */
+    /* 1 + the depth of the outermost task that ends a step; 0 = none is open */
+    uint32_t step_depth;
+    uint64_t id;  /* of the innermost task, 0 = none or not known any more */
+    bool ignored; /* by thread_ignore() */
+} here;
+
+static _Atomic bool paused; /* any thread writes, relaxed */
+static const char
+    *_Atomic pattern; /* of the names that mark steps; NULL: none do. Set by the first client */
+
+/* ---- recording -------------------------------------------------------------------------------------------- */
+
+/* Enters cprof when this thread's calls are recorded now; then leave() follows. */
+static inline struct thread_log *enter(void)
+{
+    if (!gate_open(GATE_MARKERS) || atomic_load_explicit(&paused, memory_order_relaxed) ||
+        here.ignored || !guard_enter_event())
+        return NULL;
+    struct thread_log *log = thread_log_self;
+    if (__builtin_expect(!log, 0)) {
+        int saved = errno;
+        log = thread_log_attach();
+        errno = saved;
+        if (!log)
+            guard_leave();
+    }
+    return log;
+}
+
+static inline void leave(void)
+{
+    guard_leave();
+}
+
+/* A call that makes no sense. What happens while nothing is recorded costs the trace nothing. */
+static void misuse(void)
+{
+    if (gate_open(GATE_MARKERS))
+        thread_log_lost(thread_log_self, LOSS_MARKER, 1);
+}
+
+static inline const void *task_key(const struct itt_domain *domain, uint32_t depth)
+{
+    uint64_t place =
+        (uint64_t)(uintptr_t)domain & ((UINT64_C(1) << KEY_SHIFT) - 1) & ~(uint64_t)KEY_TAGS;
+    return (const void *)(uintptr_t)((uint64_t)depth << KEY_SHIFT | place | KEY_TASK);
+}
+
+static inline const void *event_key(int event)
+{
+    return (const void *)(uintptr_t)((uint64_t)(unsigned)event << KEY_SHIFT | KEY_EVENT);
+}
+
+static inline const void *frame_key(const struct itt_domain *domain)
+{
+    return (const void *)(((uintptr_t)domain & ~(uintptr_t)KEY_TAGS) | KEY_FRAME);
+}
+
+static bool is_task(const void *key)
+{
+    return ((uintptr_t)key & KEY_TAGS) == KEY_TASK;
+}
+
+static bool is_shown(const char *domain)
+{
+    return domain && *domain && strcmp(domain, TORCH_DOMAIN) != 0;
+}
+
+static void add_domain(struct thread_log *log, struct open_span *span, const char *domain)
+{
+    size_t len = strnlen(domain, ARGS_MOST);
+    uint8_t *room = span_data_room(log, span, (uint32_t)len + 16);
+    if (room)
+        span_data_done(log, span, DATA_ARGS, itt_text_item(room, "domain", 6, domain, len));
+}
+
+static struct open_span *open_span(struct thread_log *log, const void *key, const char *name,
+                                   size_t len, const char *domain)
+{
+    struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, name, (uint32_t)len);
+    if (!span)
+        return NULL;
+    stacks_open_span(log, span);
+    span_add_flags(span, is_task(key) ? MARKER_FLAGS | REC_TASK : MARKER_FLAGS);
+    if (is_shown(domain))
+        add_domain(log, span, domain);
+    return span;
+}
+
+/* An instant with up to one text besides its domain. */
+static void put_instant(struct thread_log *log, const char *name, const char *domain,
+                        const char *key, const char *text)
+{
+    /* where spans have theirs: the thread's stack may be small, and an unwinder is to run on it */
+    uint8_t *data = is_shown(domain) || text ? span_data_room(log, NULL, 2 * ARGS_MOST + 64) : NULL;
+    uint32_t used = 0;
+    struct extras stack;
+    if (data && is_shown(domain))
+        used += itt_text_item(data, "domain", 6, domain, strnlen(domain, ARGS_MOST));
+    if (data && text)
+        used += itt_text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
+    emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name, (uint32_t)strnlen(name, ITT_NAME_MOST),
+                 used ? DATA_ARGS : DATA_NONE, data, used, stacks_of_point(log, &stack));
+}
+
+static const char *text_of(const struct itt_string *name)
+{
+    return name && name->text ? name->text : "";
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------ */
+
+static bool marks_steps(const char *name)
+{
+    const char *glob = atomic_load_explicit(&pattern, memory_order_acquire);
+    return __builtin_expect(glob != NULL, 0) &&
+           glob_match(glob, name, strnlen(name, ITT_NAME_MOST));
+}
+
+static __attribute__((noinline)) void mark_step(uint64_t ticks)
+{
+    int saved = errno;
+    steps_mark(STEP_ITT, ticks);
+    errno = saved;
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------ */
+
+static void begin(const struct itt_domain *domain, uint64_t id, const char *name)
+{
+    uint32_t depth = here.depth++;
+    here.id = id;
+    if (marks_steps(name) && here.step_depth == 0)
+        here.step_depth = depth + 1;
+    struct thread_log *log = depth <= DEPTH_MOST ? enter() : NULL;
+    if (!log)
+        return;
+    open_span(log, task_key(domain, depth), name, strnlen(name, ITT_NAME_MOST),
+              domain ? domain->name : NULL);
+    leave();
+}
+
+static void task_begin(const struct itt_domain *domain, struct itt_id id, struct itt_id parent,
+                       const struct itt_string *name)
+{
+    (void)parent;
+    begin(domain, id.d1, text_of(name));
+}
+
+/* The task is named after its function. dladdr() takes the loader's lock, so it is asked only while recording. */
+static void task_begin_fn(const struct itt_domain *domain, struct itt_id id, struct itt_id parent,
+                          void *function)
+{
+    char name[32] = "";
+    const char *shown = name;
+    (void)parent;
+    if (gate_open(GATE_MARKERS) || atomic_load_explicit(&pattern, memory_order_relaxed)) {
+        Dl_info info;
+        if (function && dladdr(function, &info) && info.dli_sname && info.dli_saddr == function)
+            shown = info.dli_sname;
+        else
+            snprintf(name, sizeof name, "%p", function);
+    }
+    begin(domain, id.d1, shown);
+}
+
+/* The key of the span that the end of a task of this domain closes, `depth` tasks being open around it; NULL: it has none. */
+static const void *find_task(const struct thread_log *log, const struct itt_domain *domain,
+                             uint32_t depth)
+{
+    if (depth > DEPTH_MOST)
+        return NULL;
+    const void *wanted = task_key(domain, depth);
+    bool there = false; /* the innermost task is on the stack: in another domain */
+    for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > 0; i--) {
+        const void *key = span_key(&log->spans[i - 1]);
+        if (key == wanted)
+            return key;
+        if (!is_task(key))
+            continue;
+        uint32_t at = (uint32_t)((uint64_t)(uintptr_t)key >> KEY_SHIFT);
+        there = there || at == depth;
+        if (at < depth && !there)
+            return NULL;
+        if (key == task_key(domain, at))
+            return key;
+    }
+    return NULL;
+}
+
+static void task_end(const struct itt_domain *domain)
+{
+    if (here.depth == 0) {
+        misuse();
+        return;
+    }
+    uint32_t depth = --here.depth;
+    uint64_t end = 0;
+    struct thread_log *log = thread_log_self;
+    here.id = 0;
+    if (log && atomic_load_explicit(&log->depth, memory_order_relaxed) > 0 && guard_enter()) {
+        const void *key = find_task(log, domain, depth);
+        if (key)
+            end = span_close(log, key);
+        leave();
+    }
+    if (__builtin_expect(here.step_depth == depth + 1, 0)) {
+        here.step_depth = 0;
+        mark_step(end);
+    }
+}
+
+static void task_begin_overlapped(const struct itt_domain *domain, struct itt_id id,
+                                  struct itt_id parent, const struct itt_string *name)
+{
+    (void)parent;
+    const char *text = text_of(name), *shown = domain ? domain->name : NULL;
+    bool marks = marks_steps(text);
+    struct thread_log *log = enter();
+    struct itt_running *task = log || marks ? itt_running_add(domain, id, marks) : NULL;
+    if (log && task) {
+        uint8_t data[ARGS_MOST + 64];
+        uint32_t used = is_shown(shown)
+                            ? itt_text_item(data, "domain", 6, shown, strnlen(shown, ARGS_MOST))
+                            : 0;
+        itt_running_is(task, async_open(log, CAT_USER_ANNOTATION, REC_MARKER | REC_TASK, text,
+                                        (uint32_t)strnlen(text, ITT_NAME_MOST), data, used));
+    } else if (log) {
+        thread_log_lost(log, LOSS_ASYNC, 1);
+    }
+    if (log)
+        leave();
+}
+
+static void task_end_overlapped(const struct itt_domain *domain, struct itt_id id)
+{
+    uint64_t range;
+    bool marks;
+    if (!itt_running_take(domain, id, &range, &marks))
+        return; /* its begin was not recorded */
+    if (range && guard_enter_event()) {
+        async_close(thread_log_get(), range); /* also without a log: its place is free */
+        leave();
+    }
+    if (marks)
+        mark_step(0);
+}
+
+static void marker(const struct itt_domain *domain, struct itt_id id, const struct itt_string *name,
+                   int scope)
+{
+    (void)id;
+    (void)scope;
+    struct thread_log *log = enter();
+    if (log) {
+        put_instant(log, text_of(name), domain ? domain->name : NULL, NULL, NULL);
+        leave();
+    }
+    if (marks_steps(text_of(name)))
+        mark_step(0);
+}
+
+/* ---- metadata: arguments of the innermost task ------------------------------------------------------------ */
+
+/* The span of the innermost task, if data can be added to it; counted when it has one that cannot take any. */
+static struct open_span *innermost(struct thread_log *log, struct itt_id id)
+{
+    uint32_t top = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    uint32_t at = top;
+    while (at > 0 && !is_task(span_key(&log->spans[at - 1])))
+        at--;
+    if (at == 0 ||
+        (uint64_t)(uintptr_t)span_key(&log->spans[at - 1]) >> KEY_SHIFT != here.depth - 1)
+        return NULL; /* it is not recorded */
+    struct open_span *span = &log->spans[at - 1];
+    bool names_it = id.d1 == 0 || id.d1 == here.id;
+    if (names_it && (uint32_t)span->data_at + span->data_len == log->data_used)
+        return span;
+    thread_log_lost(log, LOSS_TEXT, 1);
+    return NULL;
+}
+
+/* Room for an item behind the span's data; it becomes part of it by add_done(). */
+static uint8_t *add_room(struct thread_log *log, struct open_span *span, size_t key_len,
+                         size_t value_len)
+{
+    return span_data_room(log, span,
+                          (uint32_t)(ITT_ITEM_HEAD + key_len + sizeof(uint32_t) + value_len));
+}
+
+static void add_done(struct thread_log *log, struct open_span *span, uint32_t used)
+{
+    span->data_kind = DATA_ARGS;
+    span->data_len = (uint16_t)(span->data_len + used);
+    log->data_used += used;
+}
+
+static void metadata_str_add(const struct itt_domain *domain, struct itt_id id,
+                             const struct itt_string *name, const char *data, size_t length)
+{
+    (void)domain;
+    struct thread_log *log = enter();
+    if (!log)
+        return;
+    struct open_span *span = name && data ? innermost(log, id) : NULL;
+    const char *key = text_of(name);
+    size_t len = span ? strnlen(data, length && length < ARGS_MOST ? length : ARGS_MOST) : 0;
+    size_t key_len = strnlen(key, ARGS_MOST);
+    uint8_t *room = span ? add_room(log, span, key_len, len) : NULL;
+    if (room)
+        add_done(log, span, itt_text_item(room, key, key_len, data, len));
+    leave();
+}
+
+/* A single number under the key, several under "key[0]", "key[1]" … */
+static void metadata_add(const struct itt_domain *domain, struct itt_id id,
+                         const struct itt_string *name, int type, size_t count, void *data)
+{
+    (void)domain;
+    struct thread_log *log = enter();
+    if (!log)
+        return;
+    struct open_span *span = name && data && count ? innermost(log, id) : NULL;
+    if (span && count > VALUES_MOST)
+        thread_log_lost(log, LOSS_TEXT, 1);
+    for (size_t i = 0; span && i < count && i < VALUES_MOST; i++) {
+        char key[256];
+        uint64_t bits;
+        int item = itt_number_at(type, data, i, &bits);
+        if (item < 0) {
+            misuse();
+            continue;
+        }
+        int len = count == 1 ? snprintf(key, sizeof key, "%.200s", text_of(name))
+                             : snprintf(key, sizeof key, "%.200s[%zu]", text_of(name), i);
+        uint8_t *room = add_room(log, span, (size_t)len, 8);
+        if (!room)
+            break;
+        add_done(log, span, itt_number_item(room, item, key, (size_t)len, bits));
+    }
+    leave();
+}
+
+/* ---- frames, events, marks -------------------------------------------------------------------------------- */
+
+/* A frame, too, is of the thread that begins it; a second begin ends the first. */
+static void frame_begin(const struct itt_domain *domain, struct itt_id *id)
+{
+    (void)id;
+    struct thread_log *log = domain ? enter() : NULL;
+    if (!log)
+        return;
+    const char *name = domain->name ? domain->name : "";
+    span_close(log, frame_key(domain));
+    open_span(log, frame_key(domain), name, strnlen(name, ITT_NAME_MOST), NULL);
+    leave();
+}
+
+static void frame_end(const struct itt_domain *domain, struct itt_id *id)
+{
+    (void)id;
+    struct thread_log *log = thread_log_self;
+    if (!log || !guard_enter())
+        return;
+    span_close(log, frame_key(domain));
+    leave();
+    if (domain && marks_steps(domain->name ? domain->name : ""))
+        mark_step(0);
+}
+
+/* An event that was started and not ended is a moment: the second start finds out. Bits by number, any thread. */
+static _Atomic uint64_t moments[64];
+
+static bool is_moment(int event)
+{
+    unsigned n = (unsigned)event - 1;
+    return atomic_load_explicit(&moments[n / 64 % 64], memory_order_relaxed) >> n % 64 & 1;
+}
+
+static bool is_open(const struct thread_log *log, const void *key)
+{
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
+        at--;
+    return at > 0;
+}
+
+static int event_start(int event)
+{
+    const struct itt_string *name = itt_event_name(event);
+    struct thread_log *log = enter();
+    if (!log)
+        return 0;
+    if (!name) { /* of a name too many */
+        thread_log_lost(log, LOSS_MARKER, 1);
+        leave();
+        return 0;
+    }
+    const void *key = event_key(event);
+    if (is_open(log, key)) {
+        unsigned n = (unsigned)event - 1;
+        atomic_fetch_or_explicit(&moments[n / 64 % 64], UINT64_C(1) << n % 64,
+                                 memory_order_relaxed);
+        span_close(log, key);
+    }
+    if (is_moment(event))
+        put_instant(log, text_of(name), NULL, NULL, NULL);
+    else
+        open_span(log, key, text_of(name), strnlen(text_of(name), ITT_NAME_MOST), NULL);
+    leave();
+    return 0;
+}
+
+static int event_end(int event)
+{
+    const struct itt_string *name = itt_event_name(event);
+    struct thread_log *log = thread_log_self;
+    if (log && name && guard_enter()) {
+        span_close(log, event_key(event));
+        leave();
+    }
+    if (name && marks_steps(text_of(name)))
+        mark_step(0);
+    return 0;
+}
+
+static int mark(int event, const char *parameter)
+{
+    const struct itt_string *name = itt_event_name(event);
+    struct thread_log *log = name ? enter() : NULL;
+    if (log) {
+        put_instant(log, text_of(name), NULL, "parameter", parameter);
+        leave();
+    }
+    if (name && marks_steps(text_of(name)))
+        mark_step(0);
+    return 0;
+}
+
+/* ---- counters --------------------------------------------------------------------------------------------- */
+
+static void put_counter(struct itt_cell *cell)
+{
+    struct thread_log *log = enter();
+    if (!log)
+        return;
+    uint64_t value = atomic_load_explicit(&cell->value, memory_order_relaxed), bits;
+    uint8_t data[ITT_ITEM_HEAD + 8];
+    int item = itt_number_at(cell->type, &value, 0, &bits);
+    if (item >= 0)
+        emit_counter(log, REC_MARKER, cell->text, cell->text_len, data,
+                     itt_number_item(data, item, "", 0, bits));
+    else
+        misuse();
+    leave();
+}
+
+/* Counts up or down, also while nothing is recorded. Reals do not count. */
+static void count(struct itt_cell *cell, uint64_t delta)
+{
+    if (!cell || cell->type == ITT_FLOAT || cell->type == ITT_DOUBLE)
+        return;
+    atomic_fetch_add_explicit(&cell->value, delta, memory_order_relaxed);
+    put_counter(cell);
+}
+
+static void counter_inc(const struct itt_counter *counter)
+{
+    count(itt_cell_of(counter), 1);
+}
+
+static void counter_inc_delta(const struct itt_counter *counter, unsigned long long delta)
+{
+    count(itt_cell_of(counter), delta);
+}
+
+static void counter_dec(const struct itt_counter *counter)
+{
+    count(itt_cell_of(counter), -UINT64_C(1));
+}
+
+static void counter_dec_delta(const struct itt_counter *counter, unsigned long long delta)
+{
+    count(itt_cell_of(counter), -(uint64_t)delta);
+}
+
+static void counter_inc_v3(const struct itt_domain *domain, const struct itt_string *name)
+{
+    count(itt_cell_named(domain, name), 1);
+}
+
+static void counter_inc_delta_v3(const struct itt_domain *domain, const struct itt_string *name,
+                                 unsigned long long delta)
+{
+    count(itt_cell_named(domain, name), delta);
+}
+
+static void counter_dec_v3(const struct itt_domain *domain, const struct itt_string *name)
+{
+    count(itt_cell_named(domain, name), -UINT64_C(1));
+}
+
+static void counter_dec_delta_v3(const struct itt_domain *domain, const struct itt_string *name,
+                                 unsigned long long delta)
+{
+    count(itt_cell_named(domain, name), -(uint64_t)delta);
+}
+
+static void counter_set_value(const struct itt_counter *counter, const void *value)
+{
+    static const uint8_t sizes[] = {
+        [ITT_U64] = 8, [ITT_S64] = 8, [ITT_U32] = 4,   [ITT_S32] = 4,
+        [ITT_U16] = 2, [ITT_S16] = 2, [ITT_FLOAT] = 4, [ITT_DOUBLE] = 8};
+    struct itt_cell *cell = itt_cell_of(counter);
+    if (!cell || !value || (size_t)cell->type >= sizeof sizes)
+        return;
+    uint64_t bits = 0;
+    memcpy(&bits, value, sizes[cell->type]);
+    atomic_store_explicit(&cell->value, bits, memory_order_relaxed);
+    put_counter(cell);
+}
+
+/* ---- names, and what is switched -------------------------------------------------------------------------- */
+
+/* Keeps errno: making a name may allocate. */
+static struct itt_domain *domain_create(const char *name)
+{
+    int saved = errno;
+    struct itt_domain *domain = itt_domain_of(name);
+    errno = saved;
+    return domain;
+}
+
+static struct itt_string *string_handle_create(const char *text)
+{
+    int saved = errno;
+    struct itt_string *string = itt_string_of(text, text ? strnlen(text, ITT_NAME_MOST) : 0);
+    errno = saved;
+    return string;
+}
+
+static struct itt_counter *counter_create_typed(const char *name, const char *domain, int type)
+{
+    int saved = errno;
+    struct itt_counter *counter = itt_counter_make(name, domain, type);
+    errno = saved;
+    return counter;
+}
+
+static struct itt_counter *counter_create(const char *name, const char *domain)
+{
+    return counter_create_typed(name, domain, ITT_U64);
+}
+
+static struct itt_counter *counter_create_v3(const struct itt_domain *domain, const char *name,
+                                             int type)
+{
+    return counter_create_typed(name, domain ? domain->name : NULL, type);
+}
+
+static int event_create(const char *name, int length)
+{
+    size_t most = length >= 0 && (unsigned)length < ITT_NAME_MOST ? (size_t)length : ITT_NAME_MOST;
+    int saved = errno;
+    int event = name ? itt_event_make(name, strnlen(name, most)) : 0;
+    errno = saved;
+    return event;
+}
+
+static int mark_create(const char *name)
+{
+    return event_create(name, -1);
+}
+
+static void thread_set_name(const char *name)
+{
+    if (!name || atomic_load_explicit(&cprof_life, memory_order_relaxed) != LIFE_AWAKE ||
+        !guard_enter())
+        return;
+    int saved = errno;
+    struct thread_log *log = thread_log_get();
+    if (log)
+        writer_name_thread(atomic_load(&log->tid), name, strnlen(name, THREAD_NAME - 1));
+    errno = saved;
+    leave();
+}
+
+static int thr_name_set(const char *name, int length)
+{
+    char text[THREAD_NAME];
+    size_t most = length >= 0 && length < (int)sizeof text ? (size_t)length : sizeof text - 1;
+    snprintf(text, sizeof text, "%.*s", (int)most, name ? name : "");
+    thread_set_name(text);
+    return 0;
+}
+
+static void thread_ignore(void)
+{
+    here.ignored = true;
+}
+
+static void collection_pause(void)
+{
+    atomic_store_explicit(&paused, true, memory_order_relaxed);
+}
+
+static void collection_resume(void)
+{
+    atomic_store_explicit(&paused, false, memory_order_relaxed);
+}
+
+static void collection_pause_scoped(int scope)
+{
+    (void)scope;
+    collection_pause();
+}
+
+static void collection_resume_scoped(int scope)
+{
+    (void)scope;
+    collection_resume();
+}
+
+/* ---- the door --------------------------------------------------------------------------------------------- */
+
+typedef void (*any_function)(void);
+
+/* Arrays of text and a switch, not a table of addresses: nothing for the loader to relocate in each process. */
+static const char names[][24] = {
+#define ITT(name, function) #name,
+#include "preload/markers/itt.def"
+#undef ITT
+};
+
+enum {
+#define ITT(name, function) ITT_##name,
+#include "preload/markers/itt.def"
+#undef ITT
+    ITT_COUNT
+};
+
+static any_function function_of(const char *name)
+{
+    unsigned i = 0;
+    while (i < ITT_COUNT && strcmp(names[i], name) != 0)
+        i++;
+    switch (i) {
+#define ITT(name, function)                                                                        \
+    case ITT_##name:                                                                               \
+        return (any_function)function;
+#include "preload/markers/itt.def"
+#undef ITT
+    default:
+        return NULL;
+    }
+}
+
+void __itt_api_init(void *given, int groups);
+
+/* Called by a client's static part at its first call, under the client's own lock. What cprof does not take over becomes what it is
+ * without a collector, and so does everything where cprof is off. */
+VISIBLE void __itt_api_init(void *given, int groups)
+{
+    struct itt_global *global = given;
+    (void)groups;
+    cprof_wake_once(WAKE_INJECTION);
+    symbol_look();
+    bool off = atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_OVER;
+    const char *glob = config_step_name(CONFIG_STEP_ITT);
+    if (!off && *glob)
+        atomic_store_explicit(&pattern, glob, memory_order_release);
+    if (!global || memcmp(global->magic, ITT_MAGIC, sizeof global->magic) != 0)
+        return;
+    for (struct itt_function *f = global->functions; f && f->name; f++) {
+        const char *name = strncmp(f->name, "__itt_", 6) == 0 ? f->name + 6 : f->name;
+        any_function ours = off ? NULL : function_of(name);
+        if (f->pointer)
+            *f->pointer = ours ? (void *)ours : f->null;
+    }
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ITT clients hand over, as their static part (intel/ittapi, ittnotify_config.h and ittnotify.h) lays it out, and the
+ * names behind it. Each client library has a static part of its own. What it made before it called __itt_api_init() is
+ * its own too: of domains, strings and counters only the fields below are ever read, and nothing is written.
+ */
+#ifndef PRELOAD_MARKERS_ITT_H
+#define PRELOAD_MARKERS_ITT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One row of a client's table of functions (__itt_api_info). */
+struct itt_function {
+    const char *name;
+    void **pointer;
+    void *init;
+    void *null; /* without a collector; NULL: the call is left out */
+    int group;
+};
+
+#define ITT_MAGIC "\xED\xAB\xAB\xEC\x0D\xEE\xDA\x30"
+
+/* The beginning of __itt_global. */
+struct itt_global {
+    char magic[8]; /* ITT_MAGIC, not terminated */
+    unsigned long version[3];
+    volatile long state[3];
+    pthread_mutex_t mutex;
+    void *library, *error_handler, *path;
+    struct itt_function *functions; /* ended by one without a name */
+};
+
+/* __itt_id, by value. */
+struct itt_id {
+    unsigned long long d1, d2, d3;
+};
+
+/* __itt_domain. */
+struct itt_domain {
+    volatile int flags; /* 0: the client leaves its calls out */
+    const char *name;
+    void *wide_name;
+    int extra1;
+    void *extra2;
+    struct itt_domain *next;
+};
+
+/* __itt_string_handle. */
+struct itt_string {
+    const char *text;
+    void *wide_text;
+    int extra1;
+    void *extra2;
+    struct itt_string *next;
+};
+
+/* __itt_counter_info. */
+struct itt_counter {
+    const char *name;
+    void *wide_name;
+    const char *domain;
+    void *wide_domain;
+    int type; /* enum itt_type */
+    long index;
+    int extra1;
+    void *extra2;
+    struct itt_counter *next;
+};
+
+/* __itt_metadata_type. */
+enum itt_type {
+    ITT_UNKNOWN,
+    ITT_U64,
+    ITT_S64,
+    ITT_U32,
+    ITT_S32,
+    ITT_U16,
+    ITT_S16,
+    ITT_FLOAT,
+    ITT_DOUBLE
+};
+
+_Static_assert(offsetof(struct itt_domain, name) == 8 && sizeof(struct itt_domain) == 48 &&
+                   sizeof(struct itt_string) == 40 && offsetof(struct itt_counter, type) == 32,
+               "ITT's own layout");
+
+#define ITT_NAME_MOST (1u << 16) /* bytes of a name that are looked at */
+
+#define ITT_ITEM_HEAD 3u /* type and key length of a DATA_ARGS item */
+
+/* Writes a text as an item of DATA_ARGS; returns its bytes, ITT_ITEM_HEAD + 4 more than key and text. Any thread. */
+uint32_t itt_text_item(uint8_t *to, const char *key, size_t key_len, const char *text, size_t len);
+
+/* One number of an array of this type as an 8-byte value; its item's type, -1: no such type, or not a number. Any thread. */
+int itt_number_at(int type, const void *data, size_t i, uint64_t *bits);
+
+/* Writes such a number as an item; returns its bytes, ITT_ITEM_HEAD + 8 more than the key. Any thread. */
+uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits);
+
+/* An overlapped task that runs. */
+struct itt_running;
+
+/* A place for a task that begins; marks: its end ends a step. NULL: too many run. Any thread; no lock, no memory. */
+struct itt_running *itt_running_add(const struct itt_domain *domain, struct itt_id id, bool marks);
+
+/* Its range (async_open()); 0: it is not recorded. By who added it. */
+void itt_running_is(struct itt_running *task, uint64_t range);
+
+/* Takes out a task of this domain and id. False: none runs. Any thread; no lock. */
+bool itt_running_take(const struct itt_domain *domain, struct itt_id id, uint64_t *range,
+                      bool *marks);
+
+/* The domain of this name: same name, same domain. NULL: no memory. Any thread; no lock; allocates for a new name. */
+struct itt_domain *itt_domain_of(const char *name);
+
+/* The string of this name, as above; of the same string for every further name once there are too many (said, counted). */
+struct itt_string *itt_string_of(const char *text, size_t len);
+
+/* What is known about a counter besides its client's struct. */
+struct itt_cell {
+    struct itt_cell *next;       /* in its bucket */
+    struct itt_cell *next_named; /* in that of its name, when it was made here */
+    const void *a, *b; /* whose it is: the client's counter and NULL, or a domain and a string */
+    struct itt_counter own; /* what a counter made here is to its client */
+    _Atomic uint64_t value; /* its bits, by type; any thread, relaxed */
+    int type;               /* enum itt_type */
+    uint32_t text_len;
+    char text[]; /* the name that traces show */
+};
+
+/* The cell of a counter that itt_counter_make() or a client's static part made. NULL: no memory. Any thread; no lock. */
+struct itt_cell *itt_cell_of(const struct itt_counter *counter);
+
+/* The cell of the 64-bit counter that a domain and a string name; as above. */
+struct itt_cell *itt_cell_named(const struct itt_domain *domain, const struct itt_string *name);
+
+/* The counter of this name and domain (may be NULL), made when it is new; as above. */
+struct itt_counter *itt_counter_make(const char *name, const char *domain, int type);
+
+/* The number, from 1, of the event of this name; the same for the same name. 0: there are too many. Any thread; no lock. */
+int itt_event_make(const char *name, size_t len);
+
+/* The name of an event; NULL: there is no such event. Any thread. */
+const struct itt_string *itt_event_name(int event);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The binary interface of NVTX v3, as far as it is used here: what a client library hands to a tool. Declared here because the library
+ * builds without NVTX's headers; tests/e2e/c/nvtx.c is built with them. Layouts are those of nvToolsExt.h and nvtxTypes.h, 64-bit. */
+#ifndef PRELOAD_MARKERS_NVTX_ABI_H
+#define PRELOAD_MARKERS_NVTX_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NVTX_CALLBACKS 1u /* NVTX_ETID_CALLBACKS */
+
+enum nvtx_module { NVTX_CORE = 1, NVTX_CORE2 = 5 };
+
+typedef void (*nvtx_function)(void);
+
+/* What get_export_table(NVTX_CALLBACKS) points to. */
+struct nvtx_callbacks {
+    size_t size;
+    /* Not 0: *table points to *n pointers to function pointers; [0] is not used. */
+    int (*module_table)(int module, nvtx_function ***table, unsigned *n);
+};
+
+typedef const void *nvtx_get_export_table(uint32_t id);
+
+enum nvtx_message_type { NVTX_NO_MESSAGE, NVTX_ASCII, NVTX_UNICODE, NVTX_REGISTERED };
+
+union nvtx_message {
+    const char *ascii;
+    const wchar_t *unicode;
+    struct nvtx_string *registered;
+};
+
+enum nvtx_payload_type {
+    NVTX_NO_PAYLOAD,
+    NVTX_UINT64,
+    NVTX_INT64,
+    NVTX_DOUBLE,
+    NVTX_UINT32,
+    NVTX_INT32,
+    NVTX_FLOAT
+};
+
+/* nvtxEventAttributes_t of versions 2 and 3. */
+struct nvtx_attributes {
+    uint16_t version;
+    uint16_t size;
+    uint32_t category; /* 0: none */
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type; /* enum nvtx_payload_type, or an extension's */
+    int32_t reserved;
+    union {
+        uint64_t u64;
+        int64_t i64;
+        double f64;
+        uint32_t u32;
+        int32_t i32;
+        float f32;
+    } payload;
+    int32_t message_type; /* enum nvtx_message_type */
+    union nvtx_message message;
+};
+_Static_assert(sizeof(struct nvtx_attributes) == 48, "nvtxEventAttributes_t");
+
+enum { NVTX_THREAD_NATIVE = 0x10003, NVTX_THREAD_POSIX = 0x10004 };
+
+/* nvtxResourceAttributes_t. */
+struct nvtx_resource {
+    uint16_t version;
+    uint16_t size;
+    int32_t type; /* of identifier; NVTX_THREAD_… */
+    uint64_t identifier;
+    int32_t message_type;
+    union nvtx_message message;
+};
+_Static_assert(sizeof(struct nvtx_resource) == 32, "nvtxResourceAttributes_t");
+
+#define NVTX_UNTRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the level is not known */
+
+#endif

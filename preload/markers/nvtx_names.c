@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See nvtx_names.h. */
+#include "preload/markers/nvtx_names.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/writer.h"
+
+#define BUCKETS      (1u << 16) /* of strings; a power of two. Programs put numbers into them */
+#define CATEGORIES   4096u      /* places for named categories; a power of two */
+#define STRINGS_MOST (1u << 18)
+#define BYTES_MOST   (64u << 20) /* of all strings */
+#define ITEM_HEAD    3u          /* type and key length of a DATA_ARGS item */
+
+/* A named category; [domain, category] -> name. Places are taken for ever, names may change. */
+struct named_category {
+    /* 1 + domain << 32 | category; 0 = free. Who takes the place sets it (by compare and swap) */
+    _Atomic uint64_t key;
+    struct nvtx_string
+        *_Atomic name; /* NULL until the first name is there; any thread sets (release) */
+};
+
+static struct nvtx_string *_Atomic strings[BUCKETS];
+static _Atomic uint64_t strings_made, string_bytes;             /* any thread adds */
+static const struct nvtx_domain *_Atomic domains[NVTX_DOMAINS]; /* [0] stays NULL */
+static struct named_category categories[CATEGORIES];
+static _Atomic bool too_many_said;
+
+static void *too_many(const char *what)
+{
+    if (!atomic_exchange(&too_many_said, true))
+        log_warn("too many NVTX %s: what uses new ones is recorded without them", what);
+    return NULL;
+}
+
+static uint32_t hash_of(const char *text, size_t len)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    return hash ^ hash >> 16;
+}
+
+static struct nvtx_string *search(struct nvtx_string *s, const struct nvtx_string *end,
+                                  const char *text, size_t len)
+{
+    for (; s != end; s = s->next)
+        if (s->len == len && memcmp(s->text, text, len) == 0)
+            return s;
+    return NULL;
+}
+
+static struct nvtx_string *make_string(const char *text, size_t len)
+{
+    if (atomic_fetch_add(&strings_made, 1) >= STRINGS_MOST ||
+        atomic_fetch_add(&string_bytes, len) + len > BYTES_MOST)
+        return too_many("strings");
+    struct nvtx_string *s = malloc(sizeof *s + len + 1);
+    if (!s)
+        return NULL;
+    s->len = (uint32_t)len;
+    memcpy(s->text, text, len);
+    s->text[len] = '\0';
+    return s;
+}
+
+struct nvtx_string *nvtx_string(const char *text, size_t len)
+{
+    int saved = errno;
+    if (len > NVTX_STRING_MOST)
+        len = NVTX_STRING_MOST;
+    struct nvtx_string *_Atomic *bucket = &strings[hash_of(text, len) & (BUCKETS - 1)];
+    struct nvtx_string *seen = atomic_load_explicit(bucket, memory_order_acquire);
+    struct nvtx_string *s = search(seen, NULL, text, len);
+    if (!s && (s = make_string(text, len))) {
+        s->next = seen;
+        while (!atomic_compare_exchange_weak(bucket, &s->next, s)) {
+            struct nvtx_string *first = search(s->next, seen, text, len);
+            seen = s->next;
+            if (first) {
+                free(s);
+                s = first;
+                break;
+            }
+        }
+    }
+    errno = saved;
+    return s;
+}
+
+/* Writes a text item; what does not fit into NVTX_ITEM_MOST is cut. Returns its length. */
+static uint32_t put_text(uint8_t *to, const char *key, const char *text, uint32_t len)
+{
+    uint16_t key_len = (uint16_t)strlen(key);
+    uint32_t head = ITEM_HEAD + key_len + (uint32_t)sizeof len;
+    if (len > NVTX_ITEM_MOST - head)
+        len = NVTX_ITEM_MOST - head;
+    *to = ARG_TEXT;
+    memcpy(to + 1, &key_len, sizeof key_len);
+    memcpy(to + ITEM_HEAD, key, key_len);
+    memcpy(to + ITEM_HEAD + key_len, &len, sizeof len);
+    memcpy(to + head, text, len);
+    return head + len;
+}
+
+static struct nvtx_domain *make_domain(uint32_t number, const struct nvtx_string *name)
+{
+    struct nvtx_domain *d = malloc(sizeof *d + NVTX_ITEM_MOST);
+    if (!d)
+        return NULL;
+    d->number = number;
+    d->name = name->text;
+    d->len = name->len;
+    d->item_len = put_text(d->item, "domain", name->text, name->len);
+    return d;
+}
+
+const struct nvtx_domain *nvtx_domain(const char *name, size_t len)
+{
+    const struct nvtx_string *kept = nvtx_string(name, len); /* one address for each name */
+    if (!kept)
+        return NULL;
+    int saved = errno;
+    struct nvtx_domain *mine = NULL;
+    const struct nvtx_domain *found = NULL;
+    for (uint32_t i = 1; i < NVTX_DOMAINS && !found; i++) {
+        const struct nvtx_domain *seen = atomic_load_explicit(&domains[i], memory_order_acquire);
+        if (!seen) {
+            if (!mine && !(mine = make_domain(i, kept)))
+                break;
+            mine->number = i;
+            if (atomic_compare_exchange_strong(&domains[i], &seen, mine)) {
+                errno = saved;
+                return mine;
+            }
+        }
+        found = seen->name == kept->text ? seen : NULL;
+    }
+    if (!found)
+        too_many("domains");
+    free(mine);
+    errno = saved;
+    return found;
+}
+
+/* The place of a category; NULL: it has none, or there is none left. */
+static struct named_category *category_of(uint32_t domain, uint32_t number, bool make)
+{
+    uint64_t key = ((uint64_t)domain + 1) << 32 | number;
+    uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40);
+    for (uint32_t tried = 0; tried < CATEGORIES; tried++, at++) {
+        struct named_category *c = &categories[at & (CATEGORIES - 1)];
+        uint64_t seen = atomic_load_explicit(&c->key, memory_order_relaxed);
+        if (seen == 0 && (!make || atomic_compare_exchange_strong(&c->key, &seen, key)))
+            return make ? c : NULL;
+        if (seen == key)
+            return c;
+    }
+    return NULL;
+}
+
+void nvtx_name_category(uint32_t domain, uint32_t category, const char *name, size_t len)
+{
+    struct nvtx_string *kept = nvtx_string(name, len);
+    struct named_category *c = kept ? category_of(domain, category, true) : NULL;
+    if (c)
+        atomic_store_explicit(&c->name, kept, memory_order_release);
+    else
+        too_many("categories");
+}
+
+uint32_t nvtx_category_item(uint32_t domain, uint32_t category, uint8_t *room)
+{
+    const struct named_category *c = category_of(domain, category, false);
+    const struct nvtx_string *name =
+        c ? atomic_load_explicit(&c->name, memory_order_acquire) : NULL;
+    if (name)
+        return put_text(room, "category", name->text, name->len);
+    static const uint16_t key_len = sizeof "category" - 1;
+    int64_t value = category;
+    *room = ARG_INT;
+    memcpy(room + 1, &key_len, sizeof key_len);
+    memcpy(room + ITEM_HEAD, "category", key_len);
+    memcpy(room + ITEM_HEAD + key_len, &value, sizeof value);
+    return ITEM_HEAD + key_len + (uint32_t)sizeof value;
+}
+
+size_t nvtx_utf8(const wchar_t *text, char *out, size_t size)
+{
+    size_t len = 0;
+    for (; text && *text; text++) {
+        uint32_t c = (uint32_t)*text;
+        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+            c = 0xfffd;
+        unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        if (len + more + 1 > size)
+            break;
+        static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+        out[len++] = (char)(first[more] | c >> 6 * more);
+        while (more--)
+            out[len++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+    }
+    return len;
+}

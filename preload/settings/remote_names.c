@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See remote_names.h. */
+#include "preload/settings/remote_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/writer.h"
+
+/* Where the name stands, or would stand. There is a free slot. */
+static struct remote_name *place(const struct remote_name *slots, size_t room, uint64_t hash)
+{
+    size_t at = hash & (room - 1);
+    while (slots[at].hash != 0 && slots[at].hash != hash)
+        at = (at + 1) & (room - 1);
+    return (struct remote_name *)&slots[at];
+}
+
+static bool make_room(struct remote_names *names)
+{
+    if (names->used < names->room / 4 * 3)
+        return true;
+    size_t room = names->room ? 2 * names->room : 64;
+    struct remote_name *slots = calloc(room, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < names->room; i++)
+        if (names->slots[i].hash != 0)
+            *place(slots, room, names->slots[i].hash) = names->slots[i];
+    free(names->slots);
+    names->slots = slots;
+    names->room = room;
+    return true;
+}
+
+static uint64_t hash_of(const char *name)
+{
+    uint64_t hash = hash_text(name, strlen(name));
+    return hash ? hash : 1;
+}
+
+/* False: it was given out before. */
+static bool add(struct remote_names *names, uint64_t hash)
+{
+    struct remote_name *slot = place(names->slots, names->room, hash);
+    if (slot->hash != 0)
+        return false;
+    *slot = (struct remote_name){hash, 1};
+    names->used++;
+    return true;
+}
+
+bool remote_names_take(struct remote_names *names, remote_name_maker make, void *arg, char *name,
+                       unsigned long size)
+{
+    if (!make_room(names) || !make(arg, 1, name, size))
+        return false;
+    uint64_t plain = hash_of(name);
+    if (add(names, plain))
+        return true;
+    unsigned *last = &place(names->slots, names->room, plain)->last;
+    do /* what has a number may be another's plain name */
+        if (!make(arg, ++*last, name, size))
+            return false;
+    while (!add(names, hash_of(name)));
+    return true;
+}

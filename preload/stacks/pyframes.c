@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See pyframes.h. Application threads; no lock, no allocation, no system call but at the first lookup. */
+#define _GNU_SOURCE
+#include "preload/stacks/pyframes.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/stacks/pyoffsets.h"
+#include "writer/writer.h"
+
+/* The same in all versions of pyframes.def. */
+#define TYPE_OF     8u  /* PyObject.ob_type */
+#define TEXT_LENGTH 16u /* PyASCIIObject.length */
+#define TEXT_HASH   24u /* PyASCIIObject.hash */
+#define TEXT_STATE  32u /* PyASCIIObject.state: kind is bits 2 to 4, compact bit 5, ascii bit 6 */
+#define BYTES_SIZE  16u /* PyBytesObject.ob_size */
+#define BYTES_HASH  24u /* PyBytesObject.ob_shash */
+#define BYTES_DATA  32u
+#define FIRST_TOLD  13         /* minor versions that say themselves where things are */
+#define NO_CODE     3          /* f_owner from which on a frame is the interpreter's own */
+#define TEXT_MOST   (1u << 16) /* bytes of a text that are looked at */
+#define TABLE_MOST  (1u << 20) /* and of a line table */
+
+static const struct pyframes_layout layouts[] = {
+#define LAYOUT(minor, thread_frame, cframe, f_code, f_back, f_instr, f_owner, f_locals,            \
+               co_filename, co_name, co_lines, co_firstline, co_bytecode, co_traceable,            \
+               co_version, ascii, compact, table)                                                  \
+    {minor,       thread_frame, cframe,      f_code,  f_back,   f_instr,                           \
+     f_owner,     f_locals,     co_filename, co_name, co_lines, co_firstline,                      \
+     co_bytecode, co_traceable, co_version,  ascii,   compact,  TABLE_##table},
+#define TOLD(...)
+#include "preload/stacks/pyframes.def"
+};
+
+static void *(*this_thread)(void);
+static void *(*newest_interpreter)(void), *(*main_interpreter)(void);
+static const void *code_type; /* PyCode_Type */
+static const struct pyframes_layout *layout;
+static const char *unknown = "";
+
+/* ---- reading ---- */
+
+static inline const void *pointer_at(const void *object, int offset)
+{
+    const void *value;
+    memcpy(&value, (const char *)object + offset, sizeof value);
+    return value;
+}
+
+static inline int32_t int_at(const void *object, int offset)
+{
+    int32_t value;
+    memcpy(&value, (const char *)object + offset, sizeof value);
+    return value;
+}
+
+static inline size_t size_at(const void *object, int offset, size_t most)
+{
+    size_t value;
+    memcpy(&value, (const char *)object + offset, sizeof value);
+    return value < most ? value : most;
+}
+
+/* ---- the interpreter ---- */
+
+const struct pyframes_layout *pyframes_layout_of(int minor)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        if (layouts[i].minor == minor)
+            return &layouts[i];
+    return NULL;
+}
+
+/* The row, unless the interpreter itself says something else. */
+static const struct pyframes_layout *confirm(const struct pyframes_layout *row)
+{
+    struct pyframes_layout told;
+    const char *why;
+    if (row->minor < FIRST_TOLD)
+        return row;
+    if (!pyoffsets_read(row->minor, loader_symbol(RTLD_DEFAULT, "_PyRuntime"), &told, &why)) {
+        unknown = why;
+        return NULL;
+    }
+    if (!pyoffsets_agree(&told, row)) {
+        unknown = "its layout is another than that of its version";
+        return NULL;
+    }
+    return row;
+}
+
+static const struct pyframes_layout *look(void)
+{
+    static char why[64];
+    const char *(*version)(void) =
+        (const char *(*)(void))loader_symbol(RTLD_DEFAULT, "Py_GetVersion");
+    *(void **)&this_thread = loader_symbol(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    *(void **)&newest_interpreter = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_Head");
+    *(void **)&main_interpreter = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_Main");
+    code_type = loader_symbol(RTLD_DEFAULT, "PyCode_Type");
+    int major = 0, minor = 0;
+    if (!version || !this_thread || !code_type || !newest_interpreter || !main_interpreter)
+        return NULL; /* no CPython here */
+    bool read = sscanf(version(), "%d.%d", &major, &minor) == 2 && major == 3;
+    const struct pyframes_layout *row = read ? pyframes_layout_of(minor) : NULL;
+    if (!row) {
+        snprintf(why, sizeof why, "the layout of Python %d.%d is not known", major, minor);
+        unknown = why;
+        return NULL;
+    }
+    if (loader_symbol(RTLD_DEFAULT,
+                      "_Py_MergeZeroLocalRefcount")) { /* free-threaded builds have it */
+        unknown = "this Python has no GIL";
+        return NULL;
+    }
+    return confirm(row);
+}
+
+/* Several threads may look at the same time and come to the same result. */
+const struct pyframes_layout *pyframes_layout(const char **why)
+{
+    static _Atomic bool looked;
+    if (!atomic_load_explicit(&looked, memory_order_acquire)) {
+        layout = look();
+        atomic_store_explicit(&looked, true, memory_order_release);
+    }
+    if (why)
+        *why = unknown;
+    return layout;
+}
+
+/* ---- frames ---- */
+
+/* The code that a frame runs; NULL for one of the interpreter's own, and for one that is still being set up. */
+static inline const void *code_of(const struct pyframes_layout *l, const void *frame,
+                                  int32_t *instruction)
+{
+    if (l->f_owner >= 0 && ((const char *)frame)[l->f_owner] >= NO_CODE)
+        return NULL;
+    /* 3.14 keeps a tag in the lowest bits */
+    const void *code = (const void *)((uintptr_t)pointer_at(frame, l->f_code) & ~(uintptr_t)7);
+    if (!code || pointer_at(code, TYPE_OF) != code_type)
+        return NULL;
+    if (l->co_bytecode < 0) {
+        int32_t last = int_at(frame, l->f_instr);
+        *instruction = l->table == TABLE_LNOTAB ? last : 2 * last; /* 3.10 counts words */
+        return code;
+    }
+    const char *at = pointer_at(frame, l->f_instr);
+    *instruction = (int32_t)(at - ((const char *)code + l->co_bytecode));
+    bool in_generator = ((const char *)frame)[l->f_owner] == 1;
+    bool begun = l->co_traceable < 0 || *instruction >= 2 * int_at(code, l->co_traceable);
+    return in_generator || begun ? code : NULL;
+}
+
+static const void *first_with_code(const struct pyframes_layout *l, const void *frame)
+{
+    int32_t instruction;
+    while (frame && !code_of(l, frame, &instruction))
+        frame = pointer_at(frame, l->f_back);
+    return frame;
+}
+
+bool pyframes_alone(void)
+{
+    return layout->minor >= 12 || newest_interpreter() == main_interpreter();
+}
+
+const void *pyframes_top(void)
+{
+    const struct pyframes_layout *l = layout;
+    const void *thread = this_thread();
+    const void *frame = thread ? pointer_at(thread, l->thread_frame) : NULL;
+    if (frame && l->cframe >= 0)
+        frame = pointer_at(frame, l->cframe);
+    return first_with_code(l, frame);
+}
+
+const void *pyframes_outer(const void *frame)
+{
+    return first_with_code(layout, pointer_at(frame, layout->f_back));
+}
+
+/* Folds two words into one; the product of two odd-looking 64-bit numbers spreads every bit over all. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product =
+        (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd1b54a32d192ed03u);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* A text's length, spread over all bits: as it is, it would make up for other bytes of a text one letter longer. */
+static inline uint64_t spread(size_t n)
+{
+    return n * 0x9e3779b97f4a7c15u;
+}
+
+static inline uint64_t word_at(const uint8_t *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+/* Fewer than 16 bytes. */
+static inline uint64_t fold_few(const uint8_t *bytes, size_t n, uint64_t seed)
+{
+    uint32_t low = 0, high = 0;
+    if (n >= 8)
+        return fold(word_at(bytes) ^ seed, word_at(bytes + n - 8) ^ spread(n));
+    if (n >= 4) {
+        memcpy(&low, bytes, sizeof low);
+        memcpy(&high, bytes + n - 4, sizeof high);
+    } else if (n > 0) {
+        low = (uint32_t)bytes[0] | (uint32_t)bytes[n / 2] << 8 | (uint32_t)bytes[n - 1] << 16;
+    }
+    return fold(low ^ seed, high ^ spread(n));
+}
+
+/* The last bytes are read with those before them: no byte is left out, and none behind the end is touched. */
+static inline uint64_t fold_bytes(const uint8_t *bytes, size_t n, uint64_t seed)
+{
+    if (n < 16)
+        return fold_few(bytes, n, seed);
+    uint64_t a = seed, b = spread(n);
+    const uint8_t *end = bytes + n;
+    for (; end - bytes > 32; bytes += 32) {
+        a = fold(word_at(bytes) ^ a, word_at(bytes + 8));
+        b = fold(word_at(bytes + 16) ^ b, word_at(bytes + 24));
+    }
+    if (end - bytes > 16)
+        a = fold(word_at(bytes) ^ a, word_at(bytes + 8));
+    return fold(fold(word_at(end - 16) ^ a, word_at(end - 8)), b);
+}
+
+uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed)
+{
+    return fold_bytes(bytes, n, seed);
+}
+
+/* Width of a character in bytes, and where the first one is; 0: not a string in one piece. */
+static unsigned text_of(const struct pyframes_layout *l, const void *text, const char **chars)
+{
+    uint32_t state = (uint32_t)int_at(text, TEXT_STATE);
+    if (!(state & 0x20))
+        return 0;
+    *chars = (const char *)text + (state & 0x40 ? l->ascii : l->compact);
+    return state >> 2 & 7;
+}
+
+/* A string, or bytes, that were hashed before know their hash, of all of their content; -1: they were not. */
+static inline bool hashed(const void *object, int offset, uint64_t *hash)
+{
+    memcpy(hash, (const char *)object + offset, sizeof *hash);
+    return *hash != UINT64_MAX;
+}
+
+static inline uint64_t fold_text(const struct pyframes_layout *l, const void *text, uint64_t seed)
+{
+    const char *chars;
+    uint64_t hash;
+    if (hashed(text, TEXT_HASH, &hash))
+        return fold(hash ^ seed, seed);
+    unsigned width = text_of(l, text, &chars);
+    size_t n = size_at(text, TEXT_LENGTH, TEXT_MOST);
+    return fold_bytes((const uint8_t *)(width ? chars : ""), width * n, seed);
+}
+
+/* What stays of a code object that may be freed: all that its frames show. */
+static uint64_t print_of_content(const struct pyframes_layout *l, const void *code)
+{
+    const void *lines = pointer_at(code, l->co_lines);
+    uint64_t print;
+    if (!hashed(lines, BYTES_HASH, &print))
+        print = fold_bytes((const uint8_t *)lines + BYTES_DATA,
+                           size_at(lines, BYTES_SIZE, TABLE_MOST), 0);
+    print = fold_text(l, pointer_at(code, l->co_filename), print);
+    return fold_text(l, pointer_at(code, l->co_name), print);
+}
+
+static inline uint64_t print_of(const struct pyframes_layout *l, const void *code)
+{
+    uint32_t version = l->co_version >= 0 ? (uint32_t)int_at(code, l->co_version) : 0;
+    if (!version)
+        return print_of_content(l, code);
+    /* with the file's name, which the import that loads the code may mend once */
+    uint64_t file = (uintptr_t)pointer_at(code, l->co_filename);
+    return fold((uintptr_t)code, file + version * 0x9e3779b97f4a7c15u);
+}
+
+unsigned pyframes_walk(const void *top, struct pyframe *out, unsigned most, bool *more)
+{
+    const struct pyframes_layout *l = layout;
+    unsigned n = 0;
+    const void *frame = top;
+    for (; frame && n < most; frame = pointer_at(frame, l->f_back)) {
+        struct pyframe *f = &out[n];
+        f->code = code_of(l, frame, &f->instruction);
+        if (!f->code)
+            continue;
+        uint64_t place =
+            (uint64_t)(uint32_t)f->instruction << 32 | (uint32_t)int_at(f->code, l->co_firstline);
+        f->print = fold(print_of(l, f->code), place);
+        n++;
+    }
+    *more = first_with_code(l, frame) != NULL; /* the outermost one may be the interpreter's own */
+    return n;
+}
+
+/* ---- lines ---- */
+
+/* 3.9: pairs of what to add to the address and to the line. */
+static int32_t line_in_lnotab(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
+{
+    int32_t at = 0;
+    for (size_t i = 0; i + 1 < size; i += 2) {
+        at += t[i];
+        if (at > instruction)
+            break;
+        line += (int8_t)t[i + 1];
+    }
+    return line;
+}
+
+/* 3.10: pairs of a range's length and what to add to the line; -128: the range is of no line. */
+static int32_t line_in_ranges(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
+{
+    int32_t end = 0, first = line;
+    if (instruction < 0)
+        return first;
+    for (size_t i = 0; i + 1 < size; i += 2) {
+        int8_t more = (int8_t)t[i + 1];
+        end += t[i];
+        line += more == -128 ? 0 : more;
+        if (instruction < end)
+            return more == -128 ? 0 : line;
+    }
+    return 0;
+}
+
+static int32_t signed_number(const uint8_t *t, size_t size, size_t at)
+{
+    uint32_t value = 0;
+    for (unsigned shift = 0; at < size && shift < 30; shift += 6, at++) {
+        value |= (uint32_t)(t[at] & 63) << shift;
+        if (!(t[at] & 64))
+            break;
+    }
+    return value & 1 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
+}
+
+/* 3.11: an entry begins with a byte above 127 that holds its kind and how many words of code it is for. */
+static int32_t line_in_locations(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
+{
+    enum { SHORT_LAST = 9, ONE_LINE = 10, NO_COLUMNS = 13, LONG = 14, NONE = 15 };
+    int32_t end = 0, first = line;
+    if (instruction < 0)
+        return first;
+    for (size_t i = 0; i < size;) {
+        unsigned kind = t[i] >> 3 & 15;
+        end += 2 * ((t[i] & 7) + 1);
+        if (kind == NO_COLUMNS || kind == LONG)
+            line += signed_number(t, size, i + 1);
+        else if (kind > SHORT_LAST && kind < NO_COLUMNS)
+            line += (int32_t)kind - ONE_LINE;
+        if (instruction < end)
+            return kind == NONE ? 0 : line;
+        for (i++; i < size && !(t[i] & 128);)
+            i++;
+    }
+    return 0;
+}
+
+int32_t pyframes_line(enum pyframes_table encoding, const uint8_t *table, size_t size,
+                      int32_t first_line, int32_t instruction)
+{
+    switch (encoding) {
+    case TABLE_LNOTAB:
+        return line_in_lnotab(table, size, first_line, instruction);
+    case TABLE_RANGES:
+        return line_in_ranges(table, size, first_line, instruction);
+    case TABLE_LOCATIONS:
+        return line_in_locations(table, size, first_line, instruction);
+    }
+    return 0;
+}
+
+/* ---- names ---- */
+
+static unsigned put_utf8(char to[4], uint32_t c)
+{
+    if (c < 0x80)
+        return to[0] = (char)c, 1;
+    if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
+        c = 0xfffd;
+    unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    to[0] = (char)(lead[more] | c >> 6 * more);
+    for (unsigned i = 1; i <= more; i++)
+        to[i] = (char)(0x80 | (c >> 6 * (more - i) & 63));
+    return more + 1;
+}
+
+uint32_t pyframes_utf8(const void *text, unsigned width, size_t n, char *out, uint32_t size)
+{
+    uint32_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t c = 0; /* little endian */
+        memcpy(&c, (const char *)text + i * width, width);
+        char bytes[4];
+        unsigned more = put_utf8(bytes, c);
+        if (used + more > size)
+            break;
+        memcpy(out + used, bytes, more);
+        used += more;
+    }
+    return used;
+}
+
+static uint32_t describe_text(const struct pyframes_layout *l, const void *text, char *room,
+                              uint32_t size, const char **out)
+{
+    const char *chars;
+    unsigned width = text_of(l, text, &chars);
+    size_t n = size_at(text, TEXT_LENGTH, TEXT_MOST);
+    if (width != 1 && width != 2 && width != 4) {
+        *out = "?";
+        return 1;
+    }
+    bool ascii = (uint32_t)int_at(text, TEXT_STATE) & 0x40;
+    *out = ascii ? chars : room;
+    if (ascii)
+        return (uint32_t)(n < size ? n : size);
+    return pyframes_utf8(chars, width, n, room, size);
+}
+
+void pyframes_describe(const struct pyframe *frame, struct pyframe_text *out)
+{
+    const struct pyframes_layout *l = layout;
+    const void *code = frame->code;
+    out->file_len = describe_text(l, pointer_at(code, l->co_filename), out->room[0],
+                                  sizeof out->room[0], &out->file);
+    out->name_len = describe_text(l, pointer_at(code, l->co_name), out->room[1],
+                                  sizeof out->room[1], &out->name);
+    const char *lines = pointer_at(code, l->co_lines);
+    out->line = pyframes_line(l->table, (const uint8_t *)lines + BYTES_DATA,
+                              size_at(lines, BYTES_SIZE, TABLE_MOST), int_at(code, l->co_firstline),
+                              frame->instruction);
+}

@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step counter and what happens at its edges. Application threads; one lock guards the edge. */
+#include "preload/steps/steps.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cupti/gpu_trace.h"
+#include "preload/delivery/post_save.h"
+#include "preload/settings/demands.h"
+#include "preload/core/guard.h"
+#include "preload/settings/identity.h"
+#include "preload/init.h"
+#include "preload/settings/schedule.h"
+#include "preload/steps/steps_say.h"
+#include "preload/torch/torch.h"
+#include "preload/torch/torch_modules.h"
+#include "preload/steps/trigger.h"
+#include "preload/stacks/unwind.h"
+#include "writer/os/futex.h"
+#include "writer/writer.h"
+
+#define EXIT_WAIT_MS 50  /* many times what an edge takes */
+#define WAITING      64u /* edges that may come while a schedule of the program's decides */
+#define JUST_NOW     8 /* part of an iteration that lies between its optimizer's step and its end */
+
+/* What happens to the step; see enum edge_kind. */
+struct request {
+    enum edge_kind kind;
+    enum step_source source;
+    uint64_t ticks;
+    int64_t samples, tokens;
+    bool called;            /* EDGE_EPOCH: by the program */
+    steps_chooser *chooser; /* EDGE_SCHEDULE */
+    void *arg;
+    bool demand; /* EDGE_START, EDGE_STOP: of a demanded window, on the cprof thread */
+};
+
+static _Atomic uint32_t edge_lock; /* futex_lock() */
+
+/* Under edge_lock; the atomic ones are also read without it. */
+static struct held_back holder_before; /* the holder's thread once it lets go */
+static struct schedule schedule;
+static const struct config *_Atomic config; /* set once; NULL while cprof sleeps */
+static _Atomic int64_t step;
+static _Atomic int action;
+static _Atomic bool keep;
+static int last_mark = -1; /* enum step_source of the last one that counted */
+static bool running, ranked;
+static bool wanted; /* a step was to be recorded */
+static uint64_t started_ns, epoch_ns, step_ns;
+static uint64_t length_ns;     /* of the step that ended last */
+static struct train_time done; /* what is complete; times are made when asked for */
+static int64_t first_step,
+    first_batch;          /* what the schedule calls 0, in the run and in the epoch being run */
+static unsigned regions;  /* steps_region(true) without its end */
+static bool outside;      /* of every region, and there has been one */
+static bool epoch_called; /* the program says where epochs end */
+static bool epoch_seen;   /* the last end of one was seen, not told */
+static steps_chooser *chooser;
+static void *chooser_arg;
+/* Windows that are wanted besides the schedule: of steps, and recording until it is said. */
+static struct demands demands;
+static bool timed;
+static bool demanded; /* what is recorded now was demanded */
+/* the window that is recorded began as the schedule's: what is demanded in it is added to it */
+static bool schedules_own;
+/* a thread handles requests, perhaps without the lock: it takes those that wait, too */
+static bool deciding;
+static uint64_t decision;                   /* number of the one under way, or of the last one */
+static pid_t decider;                       /* thread that asks the program's schedule for it */
+static _Atomic unsigned unheard;            /* marks that it made meanwhile; itself adds */
+static struct request waiting[WAITING + 1]; /* the last one is for who decides */
+static unsigned n_waiting;
+
+static _Atomic bool called; /* cprof_step() was used */
+
+/* Of each thread: it runs a handler of the program's; it runs the program's schedule, called from this frame; it has, or waits for, the
+ * lock, and a signal handler that interrupts it (of a fault, as others wait) must not wait for that; and the marks it has made. */
+static __thread bool in_handler;
+static __thread const char *asked_from;
+static __thread volatile bool has_lock;
+static __thread uint32_t marked_here;
+static __thread bool epoch_pending; /* see steps_end_epoch_next() */
+
+/* The holder cannot be cancelled, nor led away by a signal: what an edge does reads files and calls CUPTI, and others would wait for ever. */
+static void lock(void)
+{
+    struct held_back before = hold_back();
+    has_lock = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    futex_lock(&edge_lock, -1);
+    holder_before = before;
+}
+
+/* At exit: a handler of a fault that calls _exit may have interrupted the holder, for which there is no waiting. */
+static bool lock_for_exit(void)
+{
+    if (has_lock)
+        return false;
+    struct held_back before = hold_back();
+    has_lock = true;
+    if (!futex_lock(&edge_lock, EXIT_WAIT_MS)) {
+        has_lock = false;
+        hold_back_end(&before);
+        return false;
+    }
+    holder_before = before;
+    return true;
+}
+
+static void unlock(void)
+{
+    struct held_back before = holder_before;
+    futex_unlock(&edge_lock);
+    atomic_signal_fence(memory_order_seq_cst);
+    has_lock = false;
+    hold_back_end(&before);
+}
+
+/* What is recorded in a step with this action. kept: step 0 that may become the trace of a program without marks. */
+static uint32_t gate_for(enum action next, bool kept)
+{
+    const struct config *c = config;
+    uint32_t gate = 0;
+    if (next >= ACTION_ACTIVE || kept)
+        gate |= GATE_SPANS | GATE_MARKERS | (c->profile_memory ? GATE_MEMORY : 0u) |
+                (c->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u) |
+                (c->with_flops ? GATE_FLOPS : 0u);
+    if (next >= ACTION_ACTIVE && c->record_shapes)
+        gate |= GATE_SHAPES;
+    if (next == ACTION_WARMUP)
+        gate |= GATE_MARKERS;
+    if (next == ACTION_SKIP && !outside)
+        gate |= GATE_SKIPPED;
+    if ((gate & ~GATE_SKIPPED) && c->with_stack)
+        gate |= GATE_STACKS;
+    return gate;
+}
+
+static struct train_time time_at(uint64_t now_ns)
+{
+    struct train_time t = done;
+    t.batch = atomic_load(&step);
+    t.total_wct_ns = (int64_t)(now_ns - started_ns);
+    t.epoch_wct_ns = (int64_t)(now_ns - epoch_ns);
+    t.batch_wct_ns = (int64_t)(now_ns - step_ns);
+    return t;
+}
+
+/* CUPTI may come back through hooked calls. */
+static void arm_gpu(void)
+{
+    bool entered = guard_enter();
+    gpu_arm();
+    if (entered)
+        guard_leave();
+}
+
+/* The edge. Sources that are to be on in the next step are switched on before its first instant, so that it is whole; those that are
+ * to be off are switched off after it. */
+static void cross(struct step_edge *edge, const struct request *r)
+{
+    static uint64_t last; /* ticks of the newest edge */
+    bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
+    bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
+    bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
+    bool same = edge->kept && edge->keep && edge->kind != EDGE_START; /* the kept step goes on */
+    if (edge->begun >= ACTION_ACTIVE && !ranked && !r->demand) {      /* not on the cprof thread */
+        identity_refresh(); /* programs set RANK themselves, before they train */
+        post_save_refresh();
+        ranked = true;
+    }
+    if (record && !recorded) {
+        torch_operators(true);
+        torch_modules_switch(true);
+    }
+    if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
+        arm_gpu();
+    writer_edge_begin();
+    uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
+    if ((gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept))
+        torch_memory_restart();
+    if (gate & GATE_STACKS)
+        unwind_refresh();
+    edge->ticks = r->ticks ? r->ticks : clock_ticks();
+    if (edge->ticks < last) /* ranges of two threads end, and the later one's mark comes first */
+        edge->ticks = last;
+    last = edge->ticks;
+    writer_set_gate(gate);
+    writer_edge(edge);
+    if (!record && recorded &&
+        edge->kind != EDGE_LAST) { /* at exit torch must not be called any more */
+        torch_operators(false);
+        torch_modules_switch(false);
+    }
+}
+
+/* Tells who listens where training stands; nothing changes. time: from before the end of the epoch, if one is over. */
+static void note(const struct train_time *time, bool epoch_over)
+{
+    enum action now = (enum action)atomic_load(&action);
+    struct step_edge edge = {.kind = EDGE_NOTE,
+                             .step = atomic_load(&step),
+                             .ended = now,
+                             .begun = now,
+                             .kept = keep,
+                             .keep = keep,
+                             .time = *time,
+                             .epoch_over = epoch_over};
+    writer_edge_begin();
+    edge.ticks = clock_ticks();
+    writer_edge(&edge);
+}
+
+/* time: from before it ended. */
+static void note_epoch(const struct train_time *time)
+{
+    if (writer_is_heard())
+        note(time, true);
+}
+
+/* ---- which action ---- */
+
+static enum action checked(int answer)
+{
+    if (answer >= ACTION_SKIP && answer <= ACTION_ACTIVE_AND_SAVE)
+        return (enum action)answer;
+    steps_say_no_action(answer);
+    return ACTION_SKIP;
+}
+
+/* The program's schedule did not come back: nobody waits for its answer any more. */
+static void abandon(void)
+{
+    deciding = false;
+    decision++;
+    steps_say_no_answer();
+}
+
+/* Whether the thread that asks has ended in the program's schedule. Under the lock. */
+static bool decider_is_gone(void)
+{
+    int saved = errno;
+    bool gone =
+        deciding && syscall(SYS_tgkill, syscall(SYS_getpid), decider, 0) != 0 && errno == ESRCH;
+    errno = saved;
+    return gone;
+}
+
+/* Whether what this thread marks does not count, because it runs a handler or the program's schedule. A schedule that was left by longjmp
+ * or an exception has no frame any more: the stack grows down, and has come back to above where it was called from. From a call that lies
+ * deeper by chance that cannot be told; but no schedule marks so many steps. */
+static bool is_unheard(void)
+{
+    if (in_handler)
+        return true;
+    if (!asked_from)
+        return false;
+    if ((const char *)__builtin_frame_address(0) < asked_from && ++unheard <= WAITING)
+        return true;
+    asked_from = NULL;
+    lock();
+    if (deciding && decider == (pid_t)syscall(SYS_gettid))
+        abandon();
+    unlock();
+    return false;
+}
+
+/* Asks the program, without the lock: what it calls may wait for anything, and another thread may mark a step meanwhile. False: this
+ * process is over, or a child, or the answer comes too late, and the lock is not held. */
+static __attribute__((noinline)) bool ask(enum action *answer)
+{
+    uint64_t mine = decision;
+    struct train_time time = time_at(clock_monotonic_ns());
+    int64_t position = atomic_load(&step) - first_step;
+    steps_chooser *choose = chooser;
+    void *arg = chooser_arg;
+    decider = (pid_t)syscall(SYS_gettid);
+    unheard = 0;
+    unlock();
+    asked_from = __builtin_frame_address(0);
+    int given = choose(&time, position, arg);
+    asked_from = NULL;
+    if (atomic_load(&cprof_life) == LIFE_OVER)
+        return false;
+    lock();
+    *answer = checked(given);
+    if (decision == mine)
+        return true;
+    unlock();
+    return false;
+}
+
+static enum action scheduled(void)
+{
+    return schedule.scope == SCHEDULE_EPOCH
+               ? schedule_action_in_epoch(&schedule, done.batch_in_epoch - first_batch, false)
+               : schedule_action(&schedule, atomic_load(&step) - first_step);
+}
+
+/* Of a step that was demanded. */
+static enum action demanded_action(int64_t now)
+{
+    int before = atomic_load(&action);
+    schedules_own = schedules_own && before == ACTION_ACTIVE;
+    bool goes_on = schedules_own && !outside && !chooser && scheduled() == ACTION_ACTIVE;
+    return timed || goes_on || demands_cover(&demands, now + 1) ? ACTION_ACTIVE
+                                                                : ACTION_ACTIVE_AND_SAVE;
+}
+
+/* The action of the step that is now the current one. False: as ask(). */
+static bool choose_action(const struct request *r, enum action *answer)
+{
+    *answer = ACTION_SKIP;
+    int64_t now = atomic_load(&step);
+    demands_forget(&demands, now);
+    demanded = timed || (r->kind == EDGE_STEP && demands_cover(&demands, now));
+    if (demanded)
+        *answer = demanded_action(now);
+    if (demanded || outside || r->demand)
+        return true;
+    schedules_own = true;
+    if (chooser)
+        return ask(answer);
+    *answer = scheduled();
+    return true;
+}
+
+/* ---- what a request changes before the action is chosen; false: nothing comes of it ---- */
+
+static void add(int64_t *count, int64_t more)
+{
+    if (more > 0 && __builtin_add_overflow(*count, more, count))
+        *count = INT64_MAX;
+}
+
+/* The first call comes at the end of an iteration that the optimizer has marked just now, as it was not known that calls would. */
+static bool is_marked_already(const struct request *r)
+{
+    bool already = r->source == STEP_CALL && last_mark == STEP_OPTIMIZER &&
+                   clock_monotonic_ns() - step_ns < length_ns / JUST_NOW;
+    last_mark = (int)r->source;
+    return already;
+}
+
+static bool end_step(const struct request *r)
+{
+    if (!steps_listen_to(r->source))
+        return false;
+    bool already = is_marked_already(r);
+    if (!already) {
+        atomic_store(&step, atomic_load(&step) + 1);
+        add(&done.batch_in_epoch, 1);
+    }
+    add(&done.sample, r->samples);
+    add(&done.sample_in_epoch, r->samples);
+    add(&done.token, r->tokens);
+    add(&done.token_in_epoch, r->tokens);
+    return !already;
+}
+
+static bool end_epoch(const struct request *r)
+{
+    bool told_again = r->called && epoch_seen && done.batch_in_epoch == 0;
+    if (!r->called && epoch_called)
+        return false;
+    epoch_called = epoch_called || r->called;
+    epoch_seen = !r->called;
+    if (told_again)
+        return false; /* the end that was seen is the one that the program tells */
+    bool decides = schedule.scope == SCHEDULE_EPOCH || chooser;
+    struct train_time before = time_at(clock_monotonic_ns());
+    if (!decides)
+        note_epoch(&before);
+    add(&done.epoch, 1);
+    done.batch_in_epoch = done.sample_in_epoch = done.token_in_epoch = 0;
+    first_batch = 0;
+    epoch_ns = clock_monotonic_ns();
+    return decides;
+}
+
+static bool begin_region(void)
+{
+    if (regions++ > 0)
+        return false;
+    outside = false;
+    first_step = atomic_load(&step);
+    first_batch = done.batch_in_epoch;
+    return true;
+}
+
+static bool end_region(void)
+{
+    if (regions == 0 || --regions > 0)
+        return false;
+    outside = true;
+    return true;
+}
+
+/* The time of a window is over in a step that other requests, or the schedule, want as well: it is theirs from here on. */
+static bool is_taken_over(void)
+{
+    int64_t now = atomic_load(&step);
+    schedules_own = !outside && !chooser && scheduled() >= ACTION_ACTIVE;
+    demanded = demands_cover(&demands, now);
+    if (demanded || schedules_own)
+        atomic_store(&action, (int)(demanded ? demanded_action(now) : scheduled()));
+    return demanded || schedules_own;
+}
+
+/* A demanded window begins or ends in the middle of a step. */
+static bool demand_edge(bool begins)
+{
+    bool on = demanded && timed;
+    /* a mark may have begun the schedule's window since demand() looked */
+    timed = begins && (on || atomic_load(&action) < (int)ACTION_ACTIVE);
+    return on != timed && (timed || !is_taken_over());
+}
+
+static bool prepare(const struct request *r)
+{
+    if (r->demand)
+        return demand_edge(r->kind == EDGE_START);
+    switch (r->kind) {
+    case EDGE_STEP:
+        return end_step(r);
+    case EDGE_EPOCH:
+        return end_epoch(r);
+    case EDGE_START:
+        return begin_region();
+    case EDGE_STOP:
+        return end_region();
+    case EDGE_NOTE: {
+        struct train_time time = time_at(clock_monotonic_ns());
+        note(&time, false);
+        return false;
+    }
+    case EDGE_SCHEDULE:
+        chooser = r->chooser;
+        chooser_arg = r->arg;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- requests ---- */
+
+/* Whether step 0, or the first of a region, is to be held as the trace of a program that never marks a step; at the end: whether it
+ * is to be that trace. */
+static bool keeps(enum edge_kind kind, enum action begun)
+{
+    if (kind == EDGE_STEP)
+        return false;
+    if (kind == EDGE_START)
+        return begun < ACTION_ACTIVE;
+    return keep && (begun < ACTION_ACTIVE || kind == EDGE_STOP);
+}
+
+/* The end of an epoch is no edge where the program's schedule, asked again with the new epoch, says the same about the step: torch's
+ * schedules know nothing of epochs, and their windows go on there. */
+static bool goes_on(const struct request *r, enum action begun)
+{
+    return r->kind == EDGE_EPOCH && schedule.scope != SCHEDULE_EPOCH &&
+           begun == (enum action)atomic_load(&action);
+}
+
+/* False: as ask(). */
+static bool handle(const struct request *r)
+{
+    if (!running)
+        return true;
+    struct step_edge edge = {.kind = r->kind, .kept = keep};
+    if (r->demand && r->kind == EDGE_START) /* the markers before it are wanted as ever */
+        edge.kind = EDGE_SCHEDULE;
+    uint64_t now_ns = clock_monotonic_ns();
+    struct train_time before = time_at(now_ns);
+    if (!prepare(r))
+        return true;
+    if (demanded && r->kind != EDGE_STEP && !r->demand) {
+        schedules_own = false; /* its end has passed */
+        return true; /* a demanded window goes on whatever the program and its schedule want */
+    }
+    bool ends_step = r->kind == EDGE_STEP;
+    edge.time = ends_step ? time_at(now_ns) : before; /* an epoch's last trace is of that epoch */
+    if (ends_step) {
+        length_ns = now_ns - step_ns;
+        step_ns = now_ns;
+    }
+    if (!choose_action(r, &edge.begun))
+        return false;
+    if (!running) /* meanwhile */
+        return true;
+    if (goes_on(r, edge.begun)) {
+        note_epoch(&before);
+        return true;
+    }
+    edge.step = atomic_load(&step);
+    edge.ended = (enum action)atomic_load(&action);
+    edge.keep = keeps(r->kind, edge.begun);
+    wanted = wanted || edge.begun >= ACTION_ACTIVE;
+    if ((edge.begun != ACTION_SKIP || edge.keep) && !writer_run()) {
+        atomic_store(&action, (int)ACTION_SKIP);
+        keep = false;
+        return true;
+    }
+    atomic_store(&action, (int)edge.begun);
+    cross(&edge, r);
+    keep = edge.keep && r->kind != EDGE_STOP;
+    return true;
+}
+
+/* In a child made by clone() itself nobody is there who would let go of the lock, and nobody who records. */
+static bool is_elsewhere(void)
+{
+    int owner = cprof_owner_pid();
+    return owner && owner != (int)syscall(SYS_getpid);
+}
+
+/* Handles what waits, the oldest first, until there is nothing more. With the lock, which is given back. */
+static void serve_waiting(void)
+{
+    deciding = true;
+    decision++;
+    while (n_waiting > 0) {
+        struct request r = waiting[0];
+        n_waiting--;
+        for (unsigned i = 0; i < n_waiting; i++)
+            waiting[i] = waiting[i + 1];
+        if (!handle(&r))
+            return;
+    }
+    deciding = false;
+    unlock();
+}
+
+static void serve(const struct request *given)
+{
+    if (atomic_load(&cprof_life) == LIFE_OVER || is_elsewhere())
+        return; /* in a forked child the lock may be held by a thread that is not there */
+    if (has_lock) {
+        steps_say_in_handler();
+        return;
+    }
+    if (!given->demand && is_unheard()) /* the cprof thread runs handlers, too */
+        return;
+    if (given->kind == EDGE_STEP && given->source == STEP_CALL)
+        atomic_store(&called, true);
+    lock();
+    if (decider_is_gone())
+        abandon();
+    if (n_waiting < WAITING || !deciding)
+        waiting[n_waiting++] = *given;
+    else
+        steps_say_too_many(WAITING);
+    if (deciding)
+        unlock();
+    else
+        serve_waiting();
+    torch_modules_settle();
+}
+
+/* ---- calls ---- */
+
+void steps_start(const struct config *given, bool keep_unmarked)
+{
+    lock();
+    config = given;
+    schedule = (struct schedule){.skip_first = given->skip_first,
+                                 .wait = given->wait,
+                                 .warmup = given->warmup,
+                                 .active = given->active,
+                                 .repeat = given->repeat,
+                                 .skip_first_wait = given->skip_first_wait,
+                                 .scope = (enum schedule_scope)given->schedule_scope};
+    char text[256];
+    schedule_describe(&schedule, text, sizeof text);
+    log_debug("schedule: %s", text);
+    started_ns = epoch_ns = step_ns = clock_monotonic_ns();
+    /* Ranges of the program say where to record: nothing comes before the first. */
+    outside = given->trigger == CONFIG_TRIGGER_NVTX || given->trigger == CONFIG_TRIGGER_CUDA;
+    enum action first = outside ? ACTION_SKIP : schedule_action(&schedule, 0);
+    atomic_store(&action, (int)first);
+    wanted = first >= ACTION_ACTIVE;
+    struct step_edge edge = {.ended = ACTION_SKIP,
+                             .begun = first,
+                             .kind = EDGE_FIRST,
+                             .keep = keep_unmarked && !outside && first < ACTION_ACTIVE};
+    if ((first != ACTION_SKIP || edge.keep) && !writer_run())
+        edge.keep = false;
+    cross(&edge, &(struct request){.kind = EDGE_FIRST});
+    keep = edge.keep;
+    running = true;
+    unlock();
+    torch_modules_settle();
+}
+
+bool steps_listen_to(enum step_source source)
+{
+    if (source == STEP_CALL)
+        return true;
+    const struct config *c = config;
+    if (!c || atomic_load_explicit(&called, memory_order_relaxed))
+        return false;
+    return (source == STEP_OPTIMIZER &&
+            (c->step == CONFIG_STEP_AUTO || c->step == CONFIG_STEP_OPTIMIZER)) ||
+           (source == STEP_DATALOADER && c->step == CONFIG_STEP_DATALOADER) ||
+           (source == STEP_FORWARD && c->step == CONFIG_STEP_FORWARD) ||
+           (source == STEP_NVTX && c->step == CONFIG_STEP_NVTX) ||
+           (source == STEP_ITT && c->step == CONFIG_STEP_ITT) ||
+           (source == STEP_SYMBOL && c->step == CONFIG_STEP_SYMBOL);
+}
+
+void steps_mark(enum step_source source, uint64_t ticks)
+{
+    steps_mark_batch(source, ticks, 0, 0);
+}
+
+void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, int64_t tokens)
+{
+    marked_here++;
+    serve(&(struct request){
+        .kind = EDGE_STEP, .source = source, .ticks = ticks, .samples = samples, .tokens = tokens});
+    if (epoch_pending && steps_listen_to(source))
+        steps_end_epoch(false);
+    if (atomic_load(&cprof_life) == LIFE_AWAKE && steps_current() > 0)
+        trigger_start(config); /* a helper of a traced process turned out to be a rank */
+}
+
+uint32_t steps_marked_here(void)
+{
+    return marked_here;
+}
+
+void steps_end_epoch(bool told)
+{
+    epoch_pending = false;
+    serve(&(struct request){.kind = EDGE_EPOCH, .called = told});
+}
+
+void steps_end_epoch_next(void)
+{
+    epoch_pending = true;
+}
+
+void steps_end_pending_epoch(void)
+{
+    if (epoch_pending)
+        steps_end_epoch(false);
+}
+
+void steps_region(bool begins)
+{
+    serve(&(struct request){.kind = begins ? EDGE_START : EDGE_STOP});
+}
+
+void steps_choose_by(steps_chooser *given, void *arg)
+{
+    serve(&(struct request){.kind = EDGE_SCHEDULE, .chooser = given, .arg = arg});
+}
+
+void steps_tell(void)
+{
+    serve(&(struct request){.kind = EDGE_NOTE});
+}
+
+void steps_ignore_thread(void)
+{
+    in_handler = true;
+}
+
+/* As steps_demand(), but for the edge with which a timed window begins. Under the lock. */
+static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
+{
+    int64_t now = atomic_load(&step), next = now + 1;
+    *first = now;
+    if (!running || writer_is_off())
+        return STEPS_REFUSED;
+    int is = atomic_load(&action);
+    bool ends = steps > 0 && is == ACTION_ACTIVE_AND_SAVE; /* with this step: nothing is added */
+    bool records = !ends && (is >= (int)ACTION_ACTIVE || demands_cover(&demands, next));
+    if (records && from <= next) {
+        if (steps > 0) /* goes on for as long as this one asks for; without room as it is */
+            demands_add(&demands, timed ? now : next, steps + timed);
+        return STEPS_RECORDING;
+    }
+    if (steps == 0)
+        return STEPS_TAKEN;
+    *first = from > next ? from : next;
+    return demands_add(&demands, *first, steps) ? STEPS_TAKEN : STEPS_TOO_MANY;
+}
+
+enum steps_answer steps_demand(int64_t steps, int64_t from, int64_t *first)
+{
+    if (atomic_load(&cprof_life) != LIFE_AWAKE || is_elsewhere())
+        return STEPS_REFUSED;
+    lock();
+    enum steps_answer answer = demand(steps, from, first);
+    unlock();
+    if (answer == STEPS_TAKEN && steps == 0)
+        serve(&(struct request){.kind = EDGE_START, .demand = true});
+    return answer;
+}
+
+void steps_demand_end(void)
+{
+    serve(&(struct request){.kind = EDGE_STOP, .demand = true});
+}
+
+int64_t steps_current(void)
+{
+    return atomic_load_explicit(&step, memory_order_relaxed);
+}
+
+enum action steps_action(void)
+{
+    return (enum action)atomic_load_explicit(&action, memory_order_relaxed);
+}
+
+bool steps_want_gpu(void)
+{
+    return steps_action() != ACTION_SKIP || atomic_load_explicit(&keep, memory_order_relaxed);
+}
+
+static bool counts_epochs(void)
+{
+    return schedule.scope == SCHEDULE_EPOCH || strstr(config->filename, "epoch}");
+}
+
+void steps_finish(void)
+{
+    if (!lock_for_exit())
+        return;
+    bool unreached = running && !wanted && atomic_load(&step) > 0 && !chooser &&
+                     config->trigger == CONFIG_TRIGGER_OFF;
+    bool optimizerless =
+        running && atomic_load(&step) == 0 && config->step == CONFIG_STEP_OPTIMIZER;
+    if (running && last_mark == STEP_OPTIMIZER && config->step == CONFIG_STEP_AUTO)
+        writer_tell_optimizers();
+    bool epochless = running && atomic_load(&step) > 0 && done.epoch == 0 && counts_epochs();
+    if (running) {
+        struct step_edge edge = {.step = atomic_load(&step),
+                                 .ended = (enum action)atomic_load(&action),
+                                 .begun = ACTION_SKIP,
+                                 .kind = EDGE_LAST,
+                                 .time = time_at(clock_monotonic_ns()),
+                                 .kept = keep,
+                                 .keep = keep,
+                                 .unless_ranks = regions == 0};
+        cross(&edge, &(struct request){.kind = EDGE_LAST});
+        atomic_store(&action, ACTION_SKIP);
+        running = false;
+    }
+    unlock();
+    if (optimizerless)
+        steps_say_no_optimizer(config_step_name(CONFIG_STEP_OPTIMIZER));
+    if (unreached)
+        steps_say_unreached(&schedule, atomic_load(&step));
+    else if (epochless)
+        steps_say_no_epoch(&schedule, atomic_load(&step));
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding torch and registering with it. Runs on the thread that wakes cprof or marks a step. */
+#define _GNU_SOURCE
+#include "preload/torch/torch.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/flops/flops.h"
+#include "preload/hooks/fork.h"
+#include "preload/core/guard.h"
+#include "preload/init.h"
+#include "preload/stacks/pyend.h"
+#include "preload/stacks/python.h"
+#include "preload/link/resolve.h"
+#include "writer/writer.h"
+
+struct torch_api torch_api;
+
+static uint64_t range_handle, operator_handle;
+/* the callbacks stand in torch's list; written under the torch lock */
+static _Atomic bool registered;
+static _Atomic bool stopped; /* exit or fork: torch must not be called any more */
+static bool operators_on;    /* under the torch lock */
+static _Atomic bool broken;  /* operators are off for good */
+
+/* at::RecordFunctionCallback is passed by value; this struct has its size and is passed as the ABI passes such a class. */
+struct callback {
+    unsigned char bytes[40];
+};
+
+/* The version in a file beside `path`, whose last part it replaces. */
+static bool read_version_beside(const char *path, const char *file, char *text, size_t size)
+{
+    char other[4096], line[1024];
+    const char *slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) + strlen(file) >= sizeof other)
+        return false;
+    snprintf(other, sizeof other, "%.*s%s", (int)(slash - path), path, file);
+    if (!read_file(other, line, sizeof line))
+        return false;
+    const char *digits = strstr(line, "__version__ ="); /* it also stands in __all__ */
+    digits = strpbrk(digits ? digits : line, "0123456789");
+    if (!digits)
+        return false;
+    snprintf(text, size, "%.*s", (int)strspn(digits, "0123456789."), digits);
+    return true;
+}
+
+/* The torch package's version: version.py beside _C.so. A C++ program has no _C.so: then
+ * build-version of a libtorch archive, or version.py of a wheel, beside the folder of the
+ * library. */
+static bool read_version(char *text, size_t size)
+{
+    char path[4096];
+    if (resolve_path_containing("/torch/_C.", path, sizeof path))
+        return read_version_beside(path, "/version.py", text, size);
+    return resolve_object("libtorch_cpu.so", path, sizeof path) &&
+           (read_version_beside(path, "/../build-version", text, size) ||
+            read_version_beside(path, "/../version.py", text, size));
+}
+
+static const struct torch_layout *find_layout(struct torch_api *api)
+{
+    int major = 0, minor = 0;
+    if (!read_version(api->version, sizeof api->version)) {
+        strcpy(api->version, "of unknown version");
+        return NULL;
+    }
+    if (sscanf(api->version, "%d.%d", &major, &minor) != 2)
+        return NULL;
+    bool new_abi = resolve_in("libtorch_cpu.so", TORCH_SYM_ABI_CXX11) != NULL;
+    bool old_abi = resolve_in("libtorch_cpu.so", TORCH_SYM_ABI_OLD) != NULL;
+    return new_abi == old_abi ? NULL : torch_layout_find(major, minor, new_abi);
+}
+
+static const void *find_class(const char *table)
+{
+    const char *at = resolve_in("libtorch_cpu.so", table);
+    return at ? at + 2 * sizeof(void *) : NULL; /* behind two words (Itanium C++ ABI, 2.5.2) */
+}
+
+/* All or nothing: a name that is missing means another torch than the ones known. */
+static bool find_functions(struct torch_api *api)
+{
+    static const char object[] = "libtorch_cpu.so";
+    *(void **)&api->add = resolve_in(object, TORCH_SYM_ADD_GLOBAL);
+    *(void **)&api->disable = resolve_in(object, TORCH_SYM_DISABLE);
+    *(void **)&api->reenable = resolve_in(object, TORCH_SYM_REENABLE);
+    *(void **)&api->name = resolve_in(object, TORCH_SYM_NAME);
+    *(void **)&api->num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
+    void *exceptions = resolve_in("libstdc++.so.6", "__cxa_get_globals");
+    if (!exceptions)
+        exceptions = resolve_in("libc++abi.so.1", "__cxa_get_globals");
+    *(void **)&api->exceptions = exceptions;
+    api->coo_class = find_class(TORCH_SYM_COO_CLASS);
+    api->compressed_class = find_class(TORCH_SYM_COMPRESSED_CLASS);
+    api->undefined_tensor = resolve_in("libc10.so", TORCH_SYM_UNDEFINED_TENSOR);
+    return api->add && api->disable && api->reenable && api->name;
+}
+
+/* What c10d says of transfers: only where its class keeps what the layout says. */
+static void find_comms(struct torch_api *api)
+{
+    const struct torch_layout *l = api->layout;
+    char constructor[256];
+    if (l->pc_group == TORCH_LAYOUT_ABSENT)
+        return;
+    snprintf(constructor, sizeof constructor,
+             l->cxx11_abi ? TORCH_SYM_COMMS_CXX11 : TORCH_SYM_COMMS_OLD,
+             l->pc_out - l->pc_in == sizeof(int32_t) ? "ii" : "ll",
+             l->pc_seq != TORCH_LAYOUT_ABSENT ? "b" : "");
+    if (!resolve_in("libtorch_cpu.so", constructor))
+        return;
+    const uintptr_t *kind = resolve_in("libc10.so", TORCH_SYM_COMMS_KIND);
+    api->comms_kind = kind ? *kind : TORCH_COMMS_KIND;
+    *(void **)&api->debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
+}
+
+/* What operators are in. The other scopes are of builds of torch that look for what a smaller build can leave out (Dispatch.h,
+ * op_allowlist.h: ENABLE_RECORD_KERNEL_FUNCTION_DTYPE); and each scope that somebody listens to costs the engine an allocation for every node,
+ * because torch makes its lists of callbacks anew whenever a thread takes over another one's state. */
+static bool has_operators(unsigned scope)
+{
+    return scope != TORCH_SCOPE_USER_SCOPE && scope != TORCH_SCOPE_KERNEL_FUNCTION_DTYPE &&
+           scope != TORCH_SCOPE_CUSTOM_CLASS && scope != TORCH_SCOPE_BUILD_FEATURE;
+}
+
+/* A start callback's result is a std::unique_ptr, which C++ has it put where the caller says (Itanium C++ ABI, 3.1.3.1). x86-64 says where
+ * in the first argument. AArch64 says it in x8 (AAPCS64, 6.9), which C has no name for. */
+#if defined(__aarch64__)
+/* clang-format off */
+#define START_ENTRY(entry, callback)                                                               \
+    __asm__(".text\n"                                                                              \
+            ".p2align 2\n"                                                                         \
+            ".hidden " #entry "\n"                                                                 \
+            ".globl " #entry "\n"                                                                  \
+            ".type " #entry ", %function\n"                                                        \
+            #entry ":\n"                                                                           \
+            "    .cfi_startproc\n"                                                                 \
+            "    hint #34\n" /* bti c */                                                           \
+            "    mov x1, x0\n"                                                                     \
+            "    mov x0, x8\n"                                                                     \
+            "    b " #callback "\n"                                                                \
+            "    .cfi_endproc\n"                                                                   \
+            ".size " #entry ", . - " #entry "\n");                                                 \
+    __attribute__((visibility("hidden"))) void entry(void)
+/* clang-format on */
+START_ENTRY(operator_start_entry, torch_operator_start);
+START_ENTRY(range_start_entry, torch_range_start);
+#else
+#define operator_start_entry torch_operator_start
+#define range_start_entry    torch_range_start
+#endif
+
+/* `start`: a function as torch calls it, one of the two above. */
+static uint64_t add(const void *start, void (*end)(const void *, void *), bool ranges, bool inputs)
+{
+    const struct torch_layout *l = torch_api.layout;
+    struct callback callback = {{0}};
+    double always = 1.0;
+    memcpy(callback.bytes + l->cb_start, &start, sizeof start);
+    memcpy(callback.bytes + l->cb_end, &end, sizeof end);
+    memcpy(callback.bytes + l->cb_sampling_prob, &always, sizeof always);
+    for (unsigned scope = 0; scope < TORCH_SCOPE_COUNT; scope++)
+        callback.bytes[l->cb_scopes + scope] =
+            ranges ? scope == TORCH_SCOPE_USER_SCOPE : has_operators(scope);
+    callback.bytes[l->cb_needs_inputs] = inputs;
+    uint64_t (*by_value)(struct callback);
+    memcpy(&by_value, &torch_api.add, sizeof by_value);
+    return by_value(callback);
+}
+
+/* Steps of a torch whose callbacks are not to be touched: its own hook behind each optimizer's step (2.0 and later). A step() that
+ * calls super().step() runs the hook twice; the inner one is told by the outer one's frame. */
+static const char optimizer_glue[] =
+    "def _cprof_optimizer_glue():\n"
+    "    import ctypes, sys\n"
+    "    from torch.optim.optimizer import register_optimizer_step_post_hook\n"
+    "    ended = ctypes.PyDLL(None).cprof_optimizer_ended\n"
+    "    ended.argtypes, ended.restype = [ctypes.c_void_p, ctypes.c_char_p], None\n"
+    "    def after(optimizer, args, kwargs):\n"
+    "        wrapper = sys._getframe(1)\n"
+    "        outer = wrapper.f_back\n"
+    "        while outer and outer.f_code is not wrapper.f_code:\n"
+    "            outer = outer.f_back\n"
+    "        if not outer:\n"
+    "            ended(id(optimizer), type(optimizer).__name__.encode(errors='replace'))\n"
+    "    register_optimizer_step_post_hook(after)\n"
+    "try:\n"
+    "    _cprof_optimizer_glue()\n"
+    "except Exception as e:\n"
+    "    import sys\n"
+    "    print('cprof: cannot follow optimizers, only cprof_step() marks steps:', e, "
+    "file=sys.stderr)\n"
+    "del _cprof_optimizer_glue\n";
+
+static void do_without_callbacks(const struct config *config)
+{
+    torch_operators_broken("operators and ranges",
+                           "its layout is not known to this version of cprof");
+    if (config->step == CONFIG_STEP_AUTO || config->step == CONFIG_STEP_OPTIMIZER)
+        python_run_later(optimizer_glue);
+}
+
+static void add_callbacks(const struct config *config)
+{
+    fork_torch_lock();
+    flops_start();
+    operator_handle = add((const void *)(uintptr_t)&operator_start_entry, torch_operator_end, false,
+                          config->record_shapes || config->with_flops);
+    range_handle = add((const void *)(uintptr_t)&range_start_entry, torch_range_end, true, false);
+    torch_api.disable(operator_handle);
+    atomic_store(&registered, true);
+    fork_torch_unlock();
+}
+
+/* Two threads may look at once, and one of them may fail where the other does not (no descriptor is
+ * left for the file with torch's version). The one that is done first decides, and torch_api does
+ * not change under callbacks that run. */
+void torch_start(const struct config *config)
+{
+    static _Atomic bool decided;
+    struct torch_api api = {0};
+    char path[4096];
+    if (atomic_load(&decided) || !resolve_object("libtorch_cpu.so", path, sizeof path))
+        return;
+    bool known = find_functions(&api);
+    api.layout = find_layout(&api);
+    known = known && api.layout && api.layout->cb_size == sizeof(struct callback);
+    if (known)
+        find_comms(&api);
+    if (atomic_exchange(&decided, true))
+        return;
+    torch_api = api;
+    if (known) {
+        pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
+        add_callbacks(config);
+    } else {
+        do_without_callbacks(config);
+    }
+}
+
+bool torch_here(void)
+{
+    cprof_wake_once(WAKE_TORCH);
+    if (atomic_load(&registered) || atomic_load(&broken) || atomic_load(&cprof_life) == LIFE_OVER)
+        return true;
+    if (atomic_load(&cprof_life) != LIFE_AWAKE)
+        return false;
+    int cancel = cancel_off();
+    torch_start(config_get());
+    cancel_back(cancel);
+    if (gate_open(GATE_SPANS))
+        torch_operators(true);
+    return atomic_load(&registered);
+}
+
+void torch_operators(bool on)
+{
+    if (!atomic_load(&registered) || atomic_load(&stopped) || atomic_load(&broken) ||
+        !(config_get()->activities & CONFIG_ACTIVITY_CPU))
+        return;
+    fork_torch_lock();
+    if (on != operators_on && !atomic_load(&stopped)) {
+        if (on)
+            torch_api.reenable(operator_handle);
+        else
+            torch_api.disable(operator_handle);
+        operators_on = on;
+    }
+    fork_torch_unlock();
+}
+
+void torch_stop(void)
+{
+    atomic_store(&stopped, true);
+}
+
+bool torch_stopped(void)
+{
+    return atomic_load_explicit(&stopped, memory_order_relaxed);
+}
+
+void torch_operators_broken(const char *what, const char *why)
+{
+    if (atomic_exchange(&broken, true))
+        return;
+    char note[160];
+    snprintf(note, sizeof note, "%s are not recorded: torch %s: %s", what, torch_api.version, why);
+    log_warn("%s; all else is", note);
+    writer_note(note);
+}

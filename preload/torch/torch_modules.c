@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See torch_modules.h. The hooks are C functions behind the stable part of CPython's ABI; how a module is called is asked in Python, once
+ * for each module. All but torch_modules_operator() runs with the interpreter's lock held; nothing keeps a module alive. */
+#define _GNU_SOURCE
+#include "preload/torch/torch_modules.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/core/guard.h"
+#include "preload/init.h"
+#include "preload/torch/module_table.h"
+#include "preload/stacks/python.h"
+#include "preload/link/resolve.h"
+#include "preload/torch/torch.h"
+
+#define TRY_AGAIN_NS                                                                               \
+    UINT64_C(20000000) /* when Python could not be asked, or torch is not there yet */
+
+bool torch_modules_wanted;
+_Atomic uint32_t torch_modules_times;
+
+static _Atomic bool on;       /* the hooks are to stand in torch; stepping thread */
+static _Atomic bool stand;    /* they do; main thread */
+static _Atomic bool queued;   /* a change is under way; any thread */
+static _Atomic bool switched; /* `on` was set since torch_modules_settle() was called; any thread */
+static _Atomic bool broken;   /* off for good */
+static _Atomic uint64_t tried_ns;
+/* this torch runs no hook when forward() raises (before 2.0); under the GIL */
+static bool stale_ends;
+
+/* ---- CPython: the stable ABI, so no header is needed ---- */
+
+typedef struct python_object object;
+
+struct method {
+    const char *name;
+    object *(*call)(object *self, object *const *args, intptr_t n);
+    int flags;
+    const char *doc;
+};
+#define FASTCALL   0x80 /* METH_FASTCALL */
+#define FILE_INPUT 257  /* Py_file_input */
+
+static struct {
+    object *(*new_function)(struct method *, object *self, object *module);
+    object *(*new_dict)(void);
+    int (*set_item)(object *dict, const char *key, object *value);
+    object *(*get_item)(object *dict, const char *key); /* borrowed */
+    object *(*builtins)(void);                          /* borrowed */
+    object *(*run)(const char *code, int start, object *globals, object *locals, void *flags);
+    object *(*call)(object *callable, ...); /* arguments until NULL */
+    const char *(*text)(object *unicode, intptr_t *len);
+    object *(*new_text)(const char *text, intptr_t len);
+    void *(*as_pointer)(object *number);
+    void (*increase)(object *o);
+    void (*decrease)(object *o);
+    void (*print_error)(void);
+    void (*clear_error)(void);
+    int (*error_is)(object *type);
+    void (*set_error)(object *type, object *value);
+    object *(*type_of)(object *o);
+    object *none, *exception;
+} py;
+
+/* False: this is no CPython as known. */
+static bool find_python(void)
+{
+#define FIND(field, name) *(void **)&py.field = loader_symbol(RTLD_DEFAULT, name)
+    FIND(new_function, "PyCFunction_NewEx");
+    FIND(new_dict, "PyDict_New");
+    FIND(set_item, "PyDict_SetItemString");
+    FIND(get_item, "PyDict_GetItemString");
+    FIND(builtins, "PyEval_GetBuiltins");
+    FIND(run, "PyRun_StringFlags");
+    FIND(call, "PyObject_CallFunctionObjArgs");
+    FIND(text, "PyUnicode_AsUTF8AndSize");
+    FIND(new_text, "PyUnicode_FromStringAndSize");
+    FIND(as_pointer, "PyLong_AsVoidPtr");
+    FIND(increase, "Py_IncRef");
+    FIND(decrease, "Py_DecRef");
+    FIND(print_error, "PyErr_Print");
+    FIND(clear_error, "PyErr_Clear");
+    FIND(error_is, "PyErr_ExceptionMatches");
+    FIND(set_error, "PyErr_SetObject");
+    FIND(type_of, "PyObject_Type");
+    FIND(none, "_Py_NoneStruct");
+    object **exception = loader_symbol(RTLD_DEFAULT, "PyExc_Exception");
+    py.exception = exception ? *exception : NULL;
+#undef FIND
+    return py.new_function && py.new_dict && py.set_item && py.get_item && py.builtins && py.run &&
+           py.call && py.text && py.new_text && py.as_pointer && py.increase && py.decrease &&
+           py.clear_error && py.error_is && py.set_error && py.type_of && py.none && py.exception;
+}
+
+static object *return_none(void)
+{
+    py.increase(py.none);
+    return py.none;
+}
+
+/* ---- what Python does: names of modules, and the hooks in their place ----
+ *
+ * Compiled code: dynamo would trace the hooks, recompile when they go, and torch warns of them. So they stand only as long as nothing is
+ * compiled: they go when torch._dynamo is imported (and come back when it can be watched), when torch.compile is called (it puts its backend
+ * into a dictionary) and before anything is compiled. */
+static const char glue[] =
+    "import sys, weakref\n"
+    "handles, refs, searched, backends = [], {}, {}, []\n"
+    "WHY = 'torch.compile is used, and hooks on modules would make it compile again'\n"
+    "class Watch:\n"
+    "    @staticmethod\n"
+    "    def find_spec(name, path=None, target=None):\n"
+    "        if name == 'torch._dynamo':\n"
+    "            disarm()\n"
+    "        return None\n"
+    "def compiling(*unused):\n"
+    "    if handles:\n"
+    "        disarm()\n"
+    "        stop(WHY)\n"
+    "class Backends(dict):\n"
+    "    def setdefault(self, key, value=None):\n"
+    "        if value is not None:\n"
+    "            compiling()\n"
+    "        return dict.setdefault(sys.modules['torch._dynamo.eval_frame'].cached_backends, key, "
+    "value)\n"
+    "def watch_backends(frame):\n"
+    "    backends.append(frame.cached_backends)\n"
+    "    frame.cached_backends = Backends(frame.cached_backends)\n"
+    "def leave_backends():\n"
+    "    frame, real = sys.modules['torch._dynamo.eval_frame'], backends.pop()\n"
+    "    real.clear()\n"
+    "    real.update(frame.cached_backends)\n"
+    "    frame.cached_backends = real\n"
+    "def dynamo():\n" /* None: there is none yet; else whether the hooks may stand beside it */
+    "    package = sys.modules.get('torch._dynamo')\n"
+    "    if package is None:\n"
+    "        return None\n"
+    "    if package.__spec__._initializing:\n"
+    "        return False\n"
+    "    callbacks = sys.modules.get('torch._dynamo.callback')\n"
+    "    handler = getattr(callbacks, 'callback_handler', None)\n"
+    "    if not hasattr(handler, 'register_start_callback'):\n"
+    "        stop('this version of torch cannot tell when torch.compile is used')\n"
+    "        return False\n"
+    "    frame = sys.modules['torch._dynamo.eval_frame']\n"
+    "    used = any(b is not None for b in getattr(frame, 'cached_backends', {}).values())\n"
+    "    if used or any(sys.modules['torch._dynamo.utils'].counters['frames'].values()):\n"
+    "        stop(WHY)\n"
+    "        return False\n"
+    "    if compiling not in handler.start_callbacks:\n"
+    "        handler.register_start_callback(compiling)\n"
+    "    if hasattr(frame, 'cached_backends') and not backends:\n"
+    "        watch_backends(frame)\n"
+    "    return True\n"
+    "def arm():\n" /* answers whether the hooks stand */
+    "    module = sys.modules.get('torch.nn.modules.module')\n"
+    "    if module is None or module.__spec__._initializing or handles:\n"
+    "        return bool(handles)\n"
+    "    watched = dynamo()\n"
+    "    if watched is False:\n"
+    "        return False\n"
+    "    if watched is None:\n"
+    "        sys.meta_path.insert(0, Watch)\n"
+    "    always = {}\n"
+    "    if hasattr(module, '_global_forward_hooks_always_called'):\n"
+    "        always['always_call'] = True\n"
+    "    else:\n"
+    "        ends_may_lack()\n"
+    "    handles.append(module.register_module_forward_pre_hook(before))\n"
+    "    handles.append(module.register_module_forward_hook(after, **always))\n"
+    "    return True\n"
+    "def disarm():\n"
+    "    gone()\n"
+    "    if Watch in sys.meta_path:\n"
+    "        sys.meta_path.remove(Watch)\n"
+    "    if backends:\n"
+    "        leave_backends()\n"
+    "    for handle in handles:\n"
+    "        handle.remove()\n"
+    "    for some in handles, refs, searched:\n"
+    "        some.clear()\n"
+    "def learn(module, path):\n"
+    "    key = id(module)\n"
+    "    def dead(ref):\n"
+    "        forget(key)\n"
+    "        refs.pop(key, None)\n"
+    "        searched.pop(key, None)\n"
+    "    refs[key] = weakref.ref(module, dead)\n"
+    "    know(key, path)\n"
+    "def learn_below(top, path):\n"
+    "    for name, module in top.named_modules():\n"
+    "        learn(module, path + '.' + name if name else path)\n"
+    "def called(module):\n" /* what TorchScript was made of; a module is never asked for what it lacks: its __getattr__ is the program's */
+    "    name = module.original_name if hasattr(type(module), 'original_name') else None\n"
+    "    return name if isinstance(name, str) else type(module).__name__\n"
+    "def of_signal(error):\n" /* the program's handler of a signal that came just now raised it */
+    "    signal = sys.modules.get('signal')\n"
+    "    codes = [getattr(signal.getsignal(n), '__code__', None) for n in range(1, signal.NSIG)] "
+    "if signal else []\n"
+    "    step = error.__traceback__\n"
+    "    while step is not None and step.tb_frame.f_code not in codes:\n"
+    "        step = step.tb_next\n"
+    "    return step is not None\n"
+    "def ask(module, parent, path):\n" /* a module is called whose path is not known; parent: the one that calls it. Returns what the program is
+                                          to get raised */
+    "    own = type(module).__name__\n"
+    "    try:\n"
+    "        own = called(module)\n"
+    "        if parent is None:\n"
+    "            learn_below(module, own)\n"
+    "            return\n"
+    "        times = searched[id(parent)] = searched.get(id(parent), 0) + 1\n"
+    "        if times <= 4:\n" /* a parent that makes a new one for each call is not searched each time */
+    "            learn_below(parent, path)\n"
+    "        if id(module) not in refs:\n"
+    "            learn(module, path + '.(' + own + ')')\n"
+    "    except Exception as error:\n"
+    "        learn(module, own if path is None else path + '.(' + own + ')')\n"
+    "        return error if of_signal(error) else None\n";
+
+static object *ask_python, *arm_python, *disarm_python;
+
+/* ---- what Python calls ---- */
+
+static object *know(object *self, object *const *args, intptr_t n)
+{
+    (void)self;
+    intptr_t len = 0;
+    const char *path = n == 2 ? py.text(args[1], &len) : NULL;
+    uint32_t id = path ? modules_id(path, len > MODULE_PATH ? MODULE_PATH : (uint32_t)len) : 0;
+    if (id == 0 || !module_table_put(py.as_pointer(args[0]), id))
+        thread_log_lost(NULL, LOSS_MODULE, 1);
+    py.clear_error(); /* a name that is no valid text */
+    return return_none();
+}
+
+static object *forget(object *self, object *const *args, intptr_t n)
+{
+    (void)self;
+    if (n == 1)
+        module_table_remove(py.as_pointer(args[0]));
+    return return_none();
+}
+
+static object *ends_may_lack(object *self, object *const *args, intptr_t n)
+{
+    (void)self, (void)args, (void)n;
+    stale_ends = true;
+    return return_none();
+}
+
+/* The hooks have been taken out. */
+static object *gone(object *self, object *const *args, intptr_t n)
+{
+    (void)self, (void)args, (void)n;
+    atomic_store(&stand, false);
+    atomic_fetch_add(&torch_modules_times, 1);
+    module_table_clear();
+    return return_none();
+}
+
+static object *stop(object *self, object *const *args, intptr_t n)
+{
+    (void)self;
+    intptr_t len;
+    const char *why = n == 1 ? py.text(args[0], &len) : NULL;
+    if (!atomic_exchange(&broken, true)) {
+        char note[200];
+        snprintf(note, sizeof note, "eager modules are not recorded: %s", why ? why : "");
+        log_warn("CPROF_WITH_MODULES: %s", note);
+        writer_note(note);
+    }
+    return return_none();
+}
+
+/* ---- the hooks ---- */
+
+static bool is_module(const struct open_span *span)
+{
+    return atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_MODULE;
+}
+
+/* The innermost module that is open on this thread, or NULL. One that was left without its hook may be dead by now: its address is that of
+ * a module only if it is known as such, under the same path. */
+static const struct open_span *open_module(const struct thread_log *log)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (depth > 0) {
+        const struct open_span *span = &log->spans[--depth];
+        uint64_t id = atomic_load_explicit(&log->extras[depth][EXTRA_MODULE], memory_order_relaxed);
+        if (is_module(span) && module_table_find(span_key(span)) == id)
+            return span;
+    }
+    return NULL;
+}
+
+/* Before torch 2.0: a module whose forward() raised is still open. It is, when it is called again as the outermost one. */
+static void close_stale(struct thread_log *log, const void *module)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    for (uint32_t i = 0; i < depth; i++) {
+        const struct open_span *span = &log->spans[i];
+        if (!is_module(span))
+            continue;
+        if (span_key(span) == module)
+            span_close(log, module);
+        return;
+    }
+}
+
+/* What Python says while it is asked is ours, but for what a handler of a signal raised, and ^C: that is left to be raised. */
+static bool raises(object *answer)
+{
+    if (answer && answer != py.none) {
+        object *type = py.type_of(answer);
+        py.set_error(type, answer);
+        py.decrease(type);
+        return true;
+    }
+    if (answer)
+        return false;
+    if (!py.error_is(py.exception))
+        return true;
+    py.clear_error();
+    return false;
+}
+
+/* 0: not known, or, where *raised, an exception is set. */
+static uint32_t path_of(const struct thread_log *log, object *module, bool *raised)
+{
+    uint32_t id = module_table_find(module);
+    *raised = false;
+    if (id != 0)
+        return id;
+    const struct open_span *parent = open_module(log);
+    struct text name = parent ? span_name(log, parent) : (struct text){0};
+    object *path = parent ? py.new_text(name.at, name.len) : NULL;
+    object *done = py.call(ask_python, module, path ? (object *)(uintptr_t)parent->key : py.none,
+                           path ? path : py.none, NULL);
+    if (path)
+        py.decrease(path);
+    *raised = raises(done);
+    if (done)
+        py.decrease(done);
+    return *raised ? 0 : module_table_find(module);
+}
+
+static object *before(object *self, object *const *args, intptr_t n)
+{
+    (void)self;
+    struct thread_log *log = n > 0 && gate_open(GATE_SPANS) ? thread_log_get() : NULL;
+    if (!log || !guard_enter())
+        return return_none();
+    torch_modules_enter(log);
+    if (stale_ends)
+        close_stale(log, args[0]);
+    guard_leave();
+    bool raised;
+    uint32_t len = 0;
+    uint32_t id = path_of(log, args[0], &raised); /* runs Python, and what that frees is seen */
+    if (raised)
+        return NULL;
+    const char *path = modules_path(id, &len);
+    if (!path || !guard_enter())
+        return return_none();
+    struct open_span *span = span_open(log, args[0], CAT_MODULE, path, len);
+    if (span) {
+        span_add_flags(span, REC_ENDS_LATE); /* at the latest with what is around it */
+        span_set_extra(log, span, EXTRA_MODULE, id);
+    }
+    guard_leave();
+    return return_none();
+}
+
+static object *after(object *self, object *const *args, intptr_t n)
+{
+    (void)self;
+    if (n > 0 && thread_log_self && guard_enter()) {
+        span_close(thread_log_self, args[0]);
+        guard_leave();
+    }
+    return return_none();
+}
+
+/* ---- on and off ---- */
+
+/* A global of the glue, with a reference of its own. */
+static object *global(object *globals, const char *name)
+{
+    object *found = py.get_item(globals, name);
+    if (found)
+        py.increase(found);
+    return found;
+}
+
+static bool load_glue(void)
+{
+    static struct method methods[] = {
+        {"before", before, FASTCALL, NULL},
+        {"after", after, FASTCALL, NULL},
+        {"know", know, FASTCALL, NULL},
+        {"forget", forget, FASTCALL, NULL},
+        {"gone", gone, FASTCALL, NULL},
+        {"stop", stop, FASTCALL, NULL},
+        {"ends_may_lack", ends_may_lack, FASTCALL, NULL},
+    };
+    object *globals = find_python() ? py.new_dict() : NULL;
+    if (!globals)
+        return false;
+    bool good = py.set_item(globals, "__builtins__", py.builtins()) == 0;
+    for (size_t i = 0; good && i < sizeof methods / sizeof *methods; i++) {
+        object *function = py.new_function(&methods[i], NULL, NULL);
+        good = function && py.set_item(globals, methods[i].name, function) == 0;
+        if (function)
+            py.decrease(function);
+    }
+    object *done = good ? py.run(glue, FILE_INPUT, globals, globals, NULL) : NULL;
+    if (done) {
+        py.decrease(done);
+        ask_python = global(globals, "ask");
+        arm_python = global(globals, "arm");
+        disarm_python = global(globals, "disarm");
+    }
+    py.clear_error();
+    return ask_python && arm_python &&
+           disarm_python; /* globals live as long as they do: for good */
+}
+
+static void give_up(const char *why)
+{
+    if (atomic_exchange(&broken, true))
+        return;
+    log_warn("CPROF_WITH_MODULES: eager modules are not recorded: %s", why);
+    writer_note("eager modules are not recorded");
+}
+
+/* Main thread, holding the interpreter's lock. */
+static int change(void *unused)
+{
+    (void)unused;
+    static bool loaded;
+    atomic_store(&queued, false);
+    bool wanted = atomic_load(&on);
+    if (wanted == atomic_load(&stand) || atomic_load(&cprof_life) == LIFE_OVER ||
+        (wanted && atomic_load(&broken)))
+        return 0;
+    if (!loaded && !(loaded = load_glue())) {
+        give_up("the interpreter is not one that is known");
+        return 0;
+    }
+    object *answer = py.call(wanted ? arm_python : disarm_python, NULL);
+    if (!answer) {
+        py.clear_error();
+        give_up("this version of torch cannot be hooked");
+        return 0;
+    }
+    if (wanted) /* disarm() tells itself, by gone() */
+        atomic_store(&stand, answer == (object *)loader_symbol(RTLD_DEFAULT, "_Py_TrueStruct"));
+    py.decrease(answer);
+    return 0;
+}
+
+/* Has the change made. Since CPython 3.13 that may wait for a mutex of the interpreter, and give the interpreter's lock away meanwhile. */
+static void ask_for_change(void)
+{
+    atomic_store_explicit(&tried_ns, clock_monotonic_ns(), memory_order_relaxed);
+    if (!atomic_exchange(&queued, true) && !python_call_later(change, NULL))
+        atomic_store(&queued, false);
+}
+
+/* Once more, unless that was done just now. An operator's thread. */
+static __attribute__((noinline)) void ask_again(void)
+{
+    if (atomic_load_explicit(&on, memory_order_relaxed) &&
+        clock_monotonic_ns() - atomic_load_explicit(&tried_ns, memory_order_relaxed) >
+            TRY_AGAIN_NS &&
+        python_find())
+        ask_for_change();
+}
+
+/* ---- TorchScript ---- */
+
+/* std::vector<std::string> torch::jit::currentModuleHierarchy(), of the interpreter that runs on this thread; empty when none does. Strings
+ * as libstdc++ has them since GCC 5; the name says so. C and C++ return three words alike: in memory whose address goes where the
+ * processor's ABI says. */
+#define SYM_HIERARCHY "_ZN5torch3jit22currentModuleHierarchyB5cxx11Ev"
+#define SYM_DELETE    "_ZdlPv"
+
+struct std_string {
+    char *text; /* may point to `own` */
+    size_t len;
+    char own[16];
+};
+struct std_strings {
+    struct std_string *begin, *end, *room;
+};
+
+static struct std_strings (*hierarchy)(void);
+static void (*delete_object)(void *);
+
+static void find_torchscript(void)
+{
+    *(void **)&hierarchy = resolve_in("libtorch_cpu.so", SYM_HIERARCHY);
+    *(void **)&delete_object = loader_symbol(RTLD_DEFAULT, SYM_DELETE);
+    if (!delete_object)
+        *(void **)&delete_object = resolve_in("libstdc++.so", SYM_DELETE);
+}
+
+/* As torch.profiler writes it: a dot behind each part. 0: no TorchScript runs here. */
+static uint32_t torchscript_path(bool *in_backward)
+{
+    static const char backward[] = "TOP()::<backward op>";
+    struct std_strings parts = hierarchy();
+    if (parts.begin == parts.end)
+        return 0;
+    char path[MODULE_PATH];
+    uint32_t len = 0;
+    for (struct std_string *s = parts.begin; s < parts.end; s++) {
+        size_t n = s->len < sizeof path - 1 - len ? s->len : sizeof path - 1 - len;
+        memcpy(path + len, s->text, n);
+        len += (uint32_t)n;
+        if (len < sizeof path - 1)
+            path[len++] = '.';
+        if (s->text != s->own)
+            delete_object(s->text);
+    }
+    delete_object(parts.begin);
+    *in_backward = len >= sizeof backward - 1 && memcmp(path, backward, sizeof backward - 1) == 0;
+    uint32_t id = modules_id(path, len);
+    if (id == 0)
+        thread_log_lost(thread_log_self, LOSS_MODULE, 1);
+    return id;
+}
+
+/* ---- calls from outside ---- */
+
+/* What was open when the hooks went has lost its end: what is on top is over, what is below something else says nothing any more. */
+void torch_modules_forget(struct thread_log *log)
+{
+    log->modules_times = atomic_load_explicit(&torch_modules_times, memory_order_relaxed);
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    for (; depth > 0 && is_module(&log->spans[depth - 1]); depth--)
+        span_close(log, span_key(&log->spans[depth - 1]));
+    for (uint32_t i = 0; i < depth; i++) {
+        struct open_span *span = &log->spans[i];
+        uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+        atomic_store_explicit(&span->extras, (uint8_t)(extras & ~(1u << EXTRA_MODULE)),
+                              memory_order_relaxed);
+    }
+}
+
+void torch_modules_start(void)
+{
+    torch_modules_wanted = true;
+    python_find();
+    if (python_is_free_threaded())
+        give_up("this Python runs its threads without a lock");
+}
+
+void torch_modules_switch(bool wanted)
+{
+    if (!torch_modules_wanted)
+        return;
+    atomic_store(&on, wanted);
+    atomic_store(&switched, true);
+}
+
+void torch_modules_settle(void)
+{
+    if (atomic_load_explicit(&switched, memory_order_relaxed) &&
+        atomic_exchange(&switched, false) && atomic_load(&on) != atomic_load(&stand) &&
+        !atomic_load(&broken))
+        ask_for_change();
+}
+
+void torch_modules_operator(struct thread_log *log, struct open_span *span,
+                            struct open_span *engine_range, int64_t sequence,
+                            uint64_t forward_thread, uint64_t thread)
+{
+    static _Atomic bool looked;
+    if (__builtin_expect(!atomic_load_explicit(&looked, memory_order_acquire), 0)) {
+        find_torchscript();
+        atomic_store_explicit(&looked, true, memory_order_release);
+    }
+    if (__builtin_expect(!atomic_load_explicit(&stand, memory_order_relaxed), 0) &&
+        !atomic_load_explicit(&broken, memory_order_relaxed))
+        ask_again();
+    uint32_t id = (uint32_t)span_module(log);
+    bool in_backward = false;
+    uint32_t script = hierarchy && delete_object ? torchscript_path(&in_backward) : 0;
+    if (script != 0 && !(in_backward && id != 0))
+        id = script;
+    if (forward_thread != 0) {
+        uint32_t forward = modules_linked(forward_thread, sequence);
+        id = forward != 0 ? forward : id;
+        if (id != 0 && engine_range)
+            span_set_extra(log, engine_range, EXTRA_MODULE, id);
+    } else if (sequence >= 0) {
+        modules_link(thread, sequence, id);
+    }
+    if (id != 0)
+        span_set_extra(log, span, EXTRA_MODULE, id);
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch's RecordFunction callbacks to spans, and the ranges that mark steps. Application threads, inside torch; no lock, no
+ * allocation. Nothing here may throw or keep a pointer into torch. */
+#include "preload/torch/torch.h"
+
+#include <string.h>
+
+#include "preload/collectives/collectives.h"
+#include "preload/flops/flops.h"
+#include "preload/core/glob.h"
+#include "preload/core/guard.h"
+#include "preload/init.h"
+#include "preload/stacks/python.h"
+#include "preload/stacks/stack_capture.h"
+#include "preload/steps/steps.h"
+#include "preload/link/symbol.h"
+#include "preload/torch/torch_comms.h"
+#include "preload/torch/torch_groups.h"
+#include "preload/torch/torch_modules.h"
+#include "preload/torch/torch_names.h"
+#include "writer/writer.h"
+
+#define CHECKS      64    /* callbacks that are looked at closely before the layout is trusted */
+#define SHAPES_MAX  4096u /* bytes of shapes of one operator */
+#define STEP_RANGE  "Optimizer.step#"
+#define BATCH_RANGE "enumerate(DataLoader)#"
+#define EVALUATE    "autograd::engine::evaluate_function: "
+
+static _Atomic int checks_left = CHECKS;
+
+/* Optimizer ranges open on this thread: a step() that calls super().step() is one step. */
+static __thread uint32_t optimizer_depth;
+static __thread uint32_t marking_depth; /* of the one whose end marks a step; 0: none is open */
+
+/* Which optimizer marks steps unless CPROF_STEP chooses a class: the first one that steps, until it
+ * is no more, or has rested for so many steps of others that the program must have gone on to
+ * another model: fewer of one that has never stepped before it. Any thread. */
+#define REST     100u
+#define REST_NEW 10u
+static const void *_Atomic counting_optimizer; /* its identity, NULL = none yet */
+static const void *_Atomic counting_type;      /* of the object; NULL: the identity is none */
+static _Atomic unsigned resting;               /* steps of others since its last one */
+static const void *_Atomic other_optimizer;    /* the last one of these */
+static const void *_Atomic companion;          /* one of others that stepped before it */
+
+static int64_t sequence_of(const void *function)
+{
+    int64_t n;
+    memcpy(&n, (const char *)function + torch_api.layout->rf_sequence_nr, sizeof n);
+    return n;
+}
+
+static uint64_t number_at(const void *function, uint16_t offset)
+{
+    uint64_t n;
+    memcpy(&n, (const char *)function + offset, sizeof n);
+    return n;
+}
+
+static uint8_t scope_of(const void *function)
+{
+    return ((const uint8_t *)function)[torch_api.layout->rf_scope];
+}
+
+/* The passive self-test (an operator run by us would run inside torch's allocator, T3): what the layout yields on the first real
+ * callbacks must make sense, else operators are off. */
+static bool makes_sense(const void *function, const char *name)
+{
+    const struct torch_layout *l = torch_api.layout;
+    size_t len = name ? strnlen(name, 4096) : 0;
+    bool printable = len > 0;
+    for (size_t i = 0; i < len && i < 64; i++)
+        printable = printable && (unsigned char)name[i] >= 0x20;
+    int64_t sequence = sequence_of(function);
+    uint64_t inputs = number_at(function, l->rf_inputs_size);
+    return printable && scope_of(function) < TORCH_SCOPE_COUNT &&
+           scope_of(function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 &&
+           sequence < INT64_C(1) << 48 && number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
+           number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
+}
+
+static bool trusted(const void *function, const char *name)
+{
+    if (__builtin_expect(atomic_load_explicit(&checks_left, memory_order_relaxed) == 0, 1))
+        return true;
+    if (atomic_load(&checks_left) < 0)
+        return false;
+    if (makes_sense(function, name)) {
+        int left = atomic_load(&checks_left);
+        if (left > 0)
+            atomic_compare_exchange_strong(&checks_left, &left, left - 1);
+        return true;
+    }
+    atomic_store(&checks_left, -1);
+    torch_operators_broken("operators", "its operators do not look as their layout says");
+    return false;
+}
+
+/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between the two is passed over. Returns the
+ * range, or NULL. */
+static struct open_span *tell_engine_range(struct thread_log *log, const struct open_span *node)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    uint32_t at = depth < 2 ? 0 : depth - 1;
+    while (at > 0 && (log->spans[at - 1].flags & REC_ENDS_LATE))
+        at--;
+    if (at == 0)
+        return NULL;
+    struct open_span *range = &log->spans[at - 1];
+    bool opened_just_before = atomic_load_explicit(&range->id, memory_order_relaxed) + depth - at ==
+                              atomic_load_explicit(&node->id, memory_order_relaxed);
+    struct text name = span_name(log, range);
+    if (!opened_just_before || name.len < sizeof EVALUATE - 1 ||
+        memcmp(name.at, EVALUATE, sizeof EVALUATE - 1) != 0)
+        return NULL;
+    span_set_node(range, node->sequence, node->forward_thread);
+    span_add_flags(range, REC_BORROWED);
+    return range;
+}
+
+/* How many exceptions are on their way in this thread: in C++'s own account of it. */
+static __attribute__((noinline, cold)) const uint32_t *find_uncaught(void)
+{
+    static const uint32_t none;
+    return torch_api.exceptions ? &torch_api.exceptions()->uncaught : &none;
+}
+
+/* An operator may run while an exception is on its way, in a destructor. */
+static uint64_t with_uncaught(struct thread_log *log, uint64_t where)
+{
+    if (__builtin_expect(log->uncaught == &thread_log_not_asked, 0))
+        log->uncaught = find_uncaught();
+    return where | (uint64_t)(*log->uncaught & 0xffu) << WHERE_UNCAUGHT_SHIFT;
+}
+
+/* An exception is on its way where the operator ends. When it came inside, the operator has not
+ * done its work, and counts for nothing. */
+static __attribute__((noinline, cold)) void look_at_exception(struct thread_log *log,
+                                                              const void *function)
+{
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (at > 0 && span_key(&log->spans[at - 1]) != function)
+        at--;
+    if (at == 0)
+        return;
+    struct open_span *span = &log->spans[at - 1];
+    uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    if (!(extras & 1u << EXTRA_DTYPE))
+        return;
+    uint64_t where = atomic_load_explicit(&log->extras[at - 1][EXTRA_DTYPE], memory_order_relaxed);
+    if (*log->uncaught > where >> WHERE_UNCAUGHT_SHIFT) {
+        uint8_t counts = 1u << EXTRA_FLOPS | 1u << EXTRA_BYTES | 1u << EXTRA_DTYPE;
+        atomic_store_explicit(&span->extras, (uint8_t)(extras & ~counts), memory_order_relaxed);
+        return;
+    }
+    span_set_extra(log, span, EXTRA_DTYPE, where & ((UINT64_C(1) << WHERE_UNCAUGHT_SHIFT) - 1));
+}
+
+/* Gives the span its FLOPs, unless an operator around it has been given those of all that it does. */
+static void count_flops(struct thread_log *log, struct open_span *span, const void *function,
+                        const struct flops_row *row)
+{
+    if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_IN_COUNTED)
+        return;
+    struct flops_count n;
+    enum flops_told told = flops_of(row, function, &n);
+    if (told == FLOPS_UNKNOWN)
+        span_set_extra(log, span, EXTRA_DTYPE,
+                       with_uncaught(log, FLOPS_NOT_KNOWN | (n.product ? WHERE_PRODUCT : 0)));
+    if (told != FLOPS_COUNTED)
+        return;
+    uint64_t where = record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index);
+    span_set_flops(log, span, n.flops, n.bytes,
+                   with_uncaught(log, where | (n.product ? WHERE_PRODUCT : 0)));
+}
+
+/* What c10d says of the transfer that it asks for, and the inputs where they are wanted. False: nothing. */
+static bool tell_comms(struct thread_log *log, struct open_span *span, const void *function)
+{
+    uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
+    struct torch_comms comms;
+    if (!torch_comms_read(&comms))
+        return false;
+    uint32_t n = gate_open(GATE_SHAPES) ? torch_shapes(function, shapes, sizeof shapes) : 0;
+    n = collective_of_comms(&comms, shapes, n, args);
+    uint8_t *room = span_data_room(log, span, n);
+    if (room) {
+        memcpy(room, args, n);
+        span_data_done(log, span, DATA_ARGS, n);
+    }
+    return true;
+}
+
+static inline void open_operator(struct thread_log *log, const void *function, const char *name)
+{
+    torch_modules_enter(log);
+    struct known_name unkept;
+    const struct known_name *known = torch_name(log, name, &unkept);
+    struct open_span *span = span_open(log, function, CAT_CPU_OP, name, known->name);
+    if (!span)
+        return;
+    const struct torch_layout *l = torch_api.layout;
+    span_set_node(span, sequence_of(function), number_at(function, l->rf_fwd_thread_id));
+    atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
+                          memory_order_relaxed);
+    struct open_span *engine_range = NULL;
+    uint8_t scope = scope_of(function);
+    if (scope == TORCH_SCOPE_BACKWARD_FUNCTION)
+        engine_range = tell_engine_range(log, span);
+    else if (__builtin_expect(scope != TORCH_SCOPE_FUNCTION, 0))
+        span_add_flags(span, REC_LOOSE); /* TorchScript may end it on another thread, later */
+    if (torch_modules_wanted)
+        torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
+                               number_at(function, l->rf_thread_id));
+    if (known->about && gate_open(GATE_FLOPS))
+        count_flops(log, span, function, known->about);
+    if (known->about_c10d == C10D_TRANSFER)
+        torch_groups_note(function, name);
+    stacks_open_span(log, span);
+    if (known->about_c10d == C10D_COMMS && tell_comms(log, span, function))
+        return;
+    if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
+        return;
+    uint8_t *room = span_data_room(log, span, SHAPES_MAX);
+    if (room)
+        span_data_done(log, span, DATA_SHAPES, torch_shapes(function, room, SHAPES_MAX));
+}
+
+void **torch_operator_start(void **context, const void *function)
+{
+    *context = NULL;
+    if (!gate_open(GATE_SPANS) || !guard_enter_event())
+        return context;
+    struct thread_log *log = thread_log_get();
+    const char *name = log ? torch_api.name(function) : NULL;
+    if (log && trusted(function, name))
+        open_operator(log, function, name);
+    guard_leave();
+    return context;
+}
+
+static inline uint64_t close_span(const void *function)
+{
+    struct thread_log *log = thread_log_self;
+    if (!log || !guard_enter())
+        return 0;
+    uint64_t ticks = span_close(log, function);
+    guard_leave();
+    return ticks;
+}
+
+/* The thread has no log or is inside cprof, or an exception is on its way. */
+static __attribute__((noinline, cold)) uint64_t close_rarely(const void *function)
+{
+    struct thread_log *log = thread_log_self;
+    if (log && *log->uncaught)
+        look_at_exception(log, function);
+    return close_span(function);
+}
+
+void torch_operator_end(const void *function, void *context)
+{
+    (void)context;
+    struct thread_log *log = thread_log_self;
+    uint64_t ticks;
+    if (__builtin_expect(log && !*log->uncaught && guard_enter(), 1)) {
+        ticks = span_close(log, function);
+        guard_leave();
+    } else {
+        ticks = close_rarely(function);
+    }
+    if (__builtin_expect(ticks == 0, 0) && !torch_stopped())
+        span_ended_elsewhere(function);
+}
+
+static bool starts_with(const char *text, const char *prefix, size_t len)
+{
+    return strncmp(text, prefix, len) == 0;
+}
+
+/* The optimizer object where the interpreter's frames can be read, else one for the range's name, which is odd and no object. */
+static const void *optimizer_identity(const char *name)
+{
+    const void *object = python_first_argument("wrapper", "optimizer.py");
+    if (object)
+        return object;
+    return (const void *)(uintptr_t)(hash_text(name, strlen(name)) | 1);
+}
+
+static bool is_gone(const void *optimizer)
+{
+    const void *type = atomic_load(&counting_type);
+    return type && python_is_gone(optimizer, type);
+}
+
+/* Of another one's step. */
+static bool has_rested(const void *optimizer)
+{
+    unsigned most = optimizer == atomic_load(&companion) ? REST : REST_NEW;
+    atomic_store(&other_optimizer, optimizer);
+    return atomic_fetch_add(&resting, 1) >= most;
+}
+
+static bool marks_steps(const void *optimizer)
+{
+    const void *counting = atomic_load(&counting_optimizer);
+    if (counting && counting != optimizer && !is_gone(counting) && !has_rested(optimizer))
+        return false;
+    if (counting != optimizer) {
+        atomic_store(&counting_type, (uintptr_t)optimizer & 1 ? NULL : python_type_of(optimizer));
+        if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer))
+            return false; /* another thread's was first */
+    }
+    if (atomic_exchange(&resting, 0))
+        atomic_store(&companion, atomic_load(&other_optimizer));
+    return true;
+}
+
+static void optimizer_began(const char *name)
+{
+    static const char end[] = ".step";
+    const char *class = name + sizeof STEP_RANGE - 1;
+    size_t len = strlen(class), tail = sizeof end - 1;
+    if (len > tail && memcmp(class + len - tail, end, tail) == 0)
+        len -= tail;
+    bool outermost = optimizer_depth++ == 0;
+    if (outermost)
+        writer_optimizer_steps(class, len);
+    if (marking_depth || !steps_listen_to(STEP_OPTIMIZER))
+        return;
+    const char *glob = config_step_name(CONFIG_STEP_OPTIMIZER);
+    if (*glob ? glob_match(glob, class, len) : outermost && marks_steps(optimizer_identity(name)))
+        marking_depth = optimizer_depth;
+}
+
+static void optimizer_ended(uint64_t ticks)
+{
+    if (optimizer_depth-- != marking_depth)
+        return;
+    marking_depth = 0;
+    steps_mark(STEP_OPTIMIZER, ticks);
+}
+
+/* Called by the glue of torch.c, where the ranges cannot be seen; the interpreter holds its lock. */
+__attribute__((visibility("default"))) void cprof_optimizer_ended(const void *optimizer,
+                                                                  const char *class);
+void cprof_optimizer_ended(const void *optimizer, const char *class)
+{
+    if (torch_stopped())
+        return;
+    size_t len = strlen(class);
+    writer_optimizer_steps(class, len);
+    const char *glob = config_step_name(CONFIG_STEP_OPTIMIZER);
+    if (steps_listen_to(STEP_OPTIMIZER) &&
+        (*glob ? glob_match(glob, class, len) : marks_steps(optimizer)))
+        steps_mark(STEP_OPTIMIZER, 0);
+}
+
+/* A batch was fetched and the next fetch ends its step. Any thread. */
+static _Atomic bool batch_in_work;
+
+/* Epochs, as one thread sees them: an iterator whose batches it makes steps of ends in StopIteration. Loops of validation in between
+ * make none. Where batches are fetched ahead, by Accelerate or by the program, the last step comes behind that. Iterators are identities,
+ * never followed. */
+static __thread struct {
+    const void *range;   /* torch's range of the fetch that is going on */
+    const void *fetched; /* the iterator that the last batch came from */
+    const void *trained; /* the last one whose batch was followed by a step */
+    uint32_t marks;      /* steps_marked_here() when that batch came */
+    const void *counted; /* the iterator that the rest is of */
+    uint64_t batches;    /* of it so far */
+    uint64_t stepless;   /* of these, followed by the next fetch without a step in between */
+    bool first_stepless; /* the first one was */
+} epoch;
+
+static const void *batch_iterator(void)
+{
+    return python_first_local("__next__", "dataloader.py");
+}
+
+/* Of a batch that is followed by a fetch: whether steps were made of it before. */
+static void note_batch(void)
+{
+    if (epoch.marks != steps_marked_here()) {
+        epoch.trained = epoch.fetched;
+        return;
+    }
+    epoch.stepless++;
+    epoch.first_stepless = epoch.first_stepless || epoch.batches == 1;
+}
+
+static void count_batch(const void *iterator)
+{
+    if (iterator != epoch.counted) {
+        epoch.counted = iterator;
+        epoch.batches = epoch.stepless = 0;
+        epoch.first_stepless = false;
+    }
+    epoch.batches++;
+}
+
+/* Whether a batch that was fetched is still to be worked on: one more fetch than steps, and it was the first. Accelerate is asked by its
+ * frame, because it may make a step of several batches. */
+static bool fetches_ahead(void)
+{
+    return (epoch.batches > 1 && epoch.stepless == 1 && epoch.first_stepless) ||
+           python_first_local("__iter__", "accelerate/data_loader.py");
+}
+
+static void fetch_began(const void *range)
+{
+    steps_end_pending_epoch();
+    epoch.range = range;
+    if (steps_listen_to(STEP_DATALOADER) && atomic_exchange(&batch_in_work, false))
+        steps_mark(STEP_DATALOADER, 0);
+    if (epoch.fetched)
+        note_batch();
+}
+
+/* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the next epoch's first fetch ends
+ * nothing. */
+static void fetch_ended(void)
+{
+    enum python_exit how = python_left("profiler.py");
+    const void *iterator = batch_iterator();
+    epoch.range = NULL;
+    if (how == PYTHON_LEFT) {
+        if (steps_listen_to(STEP_DATALOADER))
+            atomic_store(&batch_in_work, true);
+        epoch.fetched = iterator;
+        epoch.marks = steps_marked_here();
+        count_batch(iterator);
+        return;
+    }
+    bool trained = iterator && iterator == epoch.trained;
+    epoch.fetched = NULL;
+    if (how == PYTHON_STOPPED && trained) {
+        epoch.trained = NULL;
+        if (fetches_ahead())
+            steps_end_epoch_next();
+        else
+            steps_end_epoch(false);
+    }
+    epoch.counted = NULL;
+}
+
+/* The callbacks stay in torch's list in a forked child. */
+static void say_not_traced(const char *name)
+{
+    if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
+        cprof_say_not_traced();
+}
+
+/* What the range around a transfer of c10d sends. */
+static void tell_transfer(struct thread_log *log, struct open_span *span, const void *function,
+                          const char *name)
+{
+    uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
+    struct torch_group group;
+    bool known = torch_groups_take(function, name, &group);
+    uint32_t n = torch_shapes(function, shapes, sizeof shapes);
+    n = collective_of_shapes(name, shapes, n, known ? &group : NULL, args);
+    uint8_t *room = n ? span_data_room(log, span, n) : NULL;
+    if (room) {
+        memcpy(room, args, n);
+        span_data_done(log, span, DATA_ARGS, n);
+    }
+}
+
+/* What the start callback of a recorded range gives torch to keep: an object whose class has
+ * destructors that do nothing, since torch deletes it (Itanium C++ ABI, 2.5.2: complete and
+ * deleting destructor behind the two words in front of the table). */
+static void destroy_nothing(void *object)
+{
+    (void)object;
+}
+static const struct {
+    ptrdiff_t to_top;
+    const void *type;
+    void (*destructors[2])(void *);
+} recorded_class = {0, NULL, {destroy_nothing, destroy_nothing}};
+static const void *const recorded = recorded_class.destructors;
+
+/* False: it is not recorded. */
+static bool open_range(const void *function, const char *name)
+{
+    struct thread_log *log = thread_log_get();
+    if (log)
+        torch_modules_enter(log);
+    struct open_span *span =
+        log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
+    stacks_open_span(log, span);
+    if (span) /* profilers in Python begin one before and end it after what is in it by their own rules */
+        span_add_flags(span, REC_LOOSE);
+    if (span && collective_is_range(name) &&
+        atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
+        tell_transfer(log, span, function, name);
+    return span;
+}
+
+/* What began while it was recorded still belongs into its file. */
+static void pass_range(void)
+{
+    struct thread_log *log = thread_log_self;
+    if (log && guard_enter()) {
+        spans_take_ended(log);
+        guard_leave();
+    }
+}
+
+void **torch_range_start(void **context, const void *function)
+{
+    *context = NULL;
+    const char *name = torch_api.name(function);
+    if (!name)
+        return context;
+    symbol_look();
+    if (torch_stopped()) {
+        say_not_traced(name);
+        return context;
+    }
+    if (starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
+        fetch_began(function); /* before the range opens: it belongs to the new step */
+    else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
+        optimizer_began(name);
+    if (!gate_open(GATE_SPANS)) {
+        pass_range();
+    } else if (guard_enter_event()) {
+        if (open_range(function, name))
+            *context = (void *)(uintptr_t)&recorded;
+        guard_leave();
+    }
+    return context;
+}
+
+void torch_range_end(const void *function, void *context)
+{
+    uint64_t ticks = close_span(function);
+    if (torch_stopped())
+        return;
+    if (ticks == 0 && context)
+        span_ended_elsewhere(function);
+    if (function == epoch.range)
+        fetch_ended();
+    if (optimizer_depth == 0)
+        return;
+    const char *name = torch_api.name(function);
+    if (name && starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
+        optimizer_ended(ticks);
+}

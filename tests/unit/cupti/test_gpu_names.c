@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cupti/gpu_names.c: demangling and keeping names, plain names of CUDA calls, which of them are shown and what follows from them. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cupti/gpu_names.h"
+#include "cupti/translate.h"
+
+/* preload/hooks/hooks.def spells CUDA's types. */
+#include "preload/hooks/hooks.h"
+#include "tests/support/sanitizer.h"
+
+#define ck_text(got, want)                                                                         \
+    do {                                                                                           \
+        struct gpu_text text_ = (got);                                                             \
+        ck_assert_ptr_nonnull(text_.text);                                                         \
+        ck_assert_uint_eq(text_.len, strlen(want));                                                \
+        ck_assert_mem_eq(text_.text, want, text_.len);                                             \
+    } while (0)
+
+START_TEST(kernels)
+{
+    ck_text(gpu_name("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
+    ck_text(gpu_name(""), "");
+    ck_text(gpu_name("f"), "f"); /* a type's code, but no mangled name */
+    ck_text(gpu_name("_Z"), "_Z");
+    ck_text(gpu_name("_Znot_mangled"), "_Znot_mangled");
+    ck_text(gpu_name(NULL), "(unnamed kernel)");
+#ifndef CPROF_NO_DEMANGLE
+    ck_text(gpu_name("_Z6vecaddPfPKfS1_i"), "vecadd(float*, float const*, float const*, int)");
+    ck_text(
+        gpu_name("_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE"),
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+    ck_text(
+        gpu_name("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEENS_6"
+                 "detail5ArrayIPcLi3EEEEEviT0_T1_"),
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+        "at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<float>, "
+        "at::detail::Array<char*, 3>)");
+#endif
+}
+END_TEST
+
+START_TEST(kept_once)
+{
+    char name[32] = "kernel_one";
+    struct gpu_text one = gpu_name(name);
+    ck_assert_ptr_eq(gpu_name("kernel_one").text, one.text);
+    ck_assert_ptr_ne(one.text, name);
+    /* A module was unloaded, and another one's name stands at the same address: longer, shorter, or with the same beginning. */
+    strcpy(name, "kernel_two_is_longer");
+    ck_text(gpu_name(name), "kernel_two_is_longer");
+    strcpy(name, "ker");
+    ck_text(gpu_name(name), "ker");
+    strcpy(name, "kernel_one");
+    ck_assert_ptr_eq(gpu_name(name).text, one.text);
+    ck_text(one, "kernel_one");
+}
+END_TEST
+
+START_TEST(many)
+{
+    enum { N = 20000 };
+    const char **texts = calloc(N, sizeof(*texts));
+    char name[32];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            snprintf(name, sizeof(name), "kernel_%d", i);
+            struct gpu_text text = gpu_name(name);
+            ck_text(text, name);
+            if (round == 0) {
+                texts[i] = text.text;
+            }
+            ck_assert_ptr_eq(text.text, texts[i]);
+        }
+    }
+    free(texts);
+}
+END_TEST
+
+/* Names with template arguments run to many thousand characters. */
+START_TEST(long_names)
+{
+    static char name[100001];
+    memset(name, 'k', sizeof(name) - 1);
+    struct gpu_text text = gpu_name(name);
+    ck_assert_uint_eq(text.len, UINT16_MAX);
+    ck_assert_mem_eq(text.text, name, UINT16_MAX);
+    /* The end counts too, although it is not shown. */
+    name[sizeof(name) - 2] = 'x';
+    ck_assert_ptr_ne(gpu_name(name).text, text.text);
+
+    /* libsupc++ gives up above 1024 characters: the name stays as it is. */
+    strcpy(name, "_Z1fI");
+    for (int i = 0; i < 400; i++) {
+        strcat(name, "N3abc2deE");
+    }
+    strcat(name, "EvT_");
+    ck_text(gpu_name(name), name);
+
+    /* Long when demangled. */
+    strcpy(name, "_Z1f");
+    for (int i = 0; i < 100; i++) {
+        strcat(name, "i");
+    }
+    text = gpu_name(name);
+#ifndef CPROF_NO_DEMANGLE
+    ck_assert_uint_eq(text.len, 100 * 5 + 1);
+#endif
+
+    /* Longer than all memory: each type names the one before twice. Cut, in no time. */
+    strcpy(name, "_Z1f1AIiiE");
+    for (const char *before = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *before; before++) {
+        sprintf(name + strlen(name), "S_IS%c_S%c_E", *before, *before);
+    }
+    text = gpu_name(name);
+#ifndef CPROF_NO_DEMANGLE
+    ck_assert_uint_eq(text.len, UINT16_MAX);
+    ck_assert_mem_eq(text.text, "f(A<int, int>, A<A<int, int>, A<int, int> >, ", 45);
+#endif
+}
+END_TEST
+
+/* ThreadSanitizer keeps 770 KB of its own in a thread's stack. */
+#define STACK (UNDER_TSAN ? 2u << 20 : 512u << 10)
+
+/* Names that nest as deep as 1024 characters allow, on half the stack of the cprof thread. */
+static void *demangle_hostile(void *arg)
+{
+    static const char *const pieces[] = {"P",    "I",  "N1a", "K", "F",  "M1a", "DT",
+                                         "adL_", "cv", "Z",   "X", "S_", "T_",  "N3abcI"};
+    char name[1100];
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        for (int arguments = 0; arguments < 2; arguments++) {
+            strcpy(name, arguments ? "_Z1fI" : "_Z1f");
+            while (strlen(name) + strlen(pieces[i]) < 1020) {
+                strcat(name, pieces[i]);
+            }
+            strcat(name, "i");
+            if (gpu_name(name).text == NULL) {
+                return NULL;
+            }
+        }
+    }
+    return arg;
+}
+
+START_TEST(hostile_names)
+{
+    static char token[1];
+    pthread_attr_t attr;
+    pthread_t thread;
+    void *done = NULL;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    ck_assert_int_eq(pthread_create(&thread, &attr, demangle_hostile, token), 0);
+    pthread_join(thread, &done);
+    ck_assert_ptr_eq(done, token);
+    pthread_attr_destroy(&attr);
+}
+END_TEST
+
+START_TEST(copies)
+{
+    ck_text(gpu_copy_name(1, 1, 3), "Memcpy HtoD (Pageable -> Device)");
+    ck_text(gpu_copy_name(2, 3, 2), "Memcpy DtoH (Device -> Pinned)");
+    ck_text(gpu_copy_name(8, 3, 3), "Memcpy DtoD (Device -> Device)");
+    ck_text(gpu_copy_name(10, 3, 3), "Memcpy PtoP (Device -> Device)");
+    ck_text(gpu_copy_name(9, 7, 6), "Memcpy HtoH (Managed Static -> Device Static)");
+    ck_text(gpu_copy_name(99, 255, 8), "Memcpy Unknown (Unknown -> Unknown)");
+    ck_text(gpu_fill_name(3), "Memset (Device)");
+    ck_text(gpu_fill_name(5), "Memset (Managed)");
+    ck_text(gpu_fill_name(65535), "Memset (Unknown)");
+    ck_assert_ptr_eq(gpu_fill_name(3).text, gpu_fill_name(3).text);
+    ck_text(gpu_graph_name(4294967295u), "CUDA graph 4294967295");
+}
+END_TEST
+
+START_TEST(waits_and_overheads)
+{
+    ck_text(gpu_sync_name(0), "Unknown Sync");
+    ck_text(gpu_sync_name(1), "Event Sync");
+    ck_text(gpu_sync_name(2), "Stream Wait Event");
+    ck_text(gpu_sync_name(3), "Stream Sync");
+    ck_text(gpu_sync_name(4), "Context Sync");
+    ck_text(gpu_sync_name(5), "Unknown Sync");
+    ck_text(gpu_overhead_name(0), "Unknown");
+    ck_text(gpu_overhead_name(1), "Driver Compiler");
+    ck_text(gpu_overhead_name(1 << 16), "Buffer Flush");
+    ck_text(gpu_overhead_name(2 << 16), "Instrumentation");
+    ck_text(gpu_overhead_name(3 << 16), "Resource");
+    ck_text(gpu_overhead_name(4 << 16), "Runtime Triggered Module Loading");
+    ck_text(gpu_overhead_name(5 << 16), "Lazy Function Loading");
+    ck_text(gpu_overhead_name(6 << 16), "Command Buffer Full");
+    ck_text(gpu_overhead_name(7 << 16), "Activity Buffer Request");
+    ck_text(gpu_overhead_name(99u << 16), "Unknown");
+    ck_text(gpu_overhead_name(2), "Unknown");
+}
+END_TEST
+
+static const struct {
+    uint32_t cbid;
+    bool driver;
+    const char *raw, *plain;
+    bool shown;
+    uint8_t effect;
+} calls[] = {
+    {211, false, "cudaLaunchKernel_v7000", "cudaLaunchKernel", true, EFFECT_KERNEL},
+    {214, false, "cudaLaunchKernel_ptsz_v7000", "cudaLaunchKernel", true, EFFECT_KERNEL},
+    {470, false, "__cudaLaunchKernel_ptsz_v13000", "cudaLaunchKernel", true, EFFECT_KERNEL},
+    {430, false, "cudaLaunchKernelExC_v11060", "cudaLaunchKernelExC", true, EFFECT_KERNEL},
+    {13, false, "cudaLaunch_v3020", "cudaLaunch", true, EFFECT_KERNEL},
+    {273, false, "cudaLaunchHostFunc_v10000", "cudaLaunchHostFunc", true, EFFECT_NONE},
+    {311, false, "cudaGraphLaunch_v10000", "cudaGraphLaunch", true, EFFECT_GRAPH},
+    {41, false, "cudaMemcpyAsync_v3020", "cudaMemcpyAsync", true, EFFECT_COPY},
+    {51, false, "cudaMemsetAsync_v3020", "cudaMemsetAsync", true, EFFECT_COPY},
+    {131, false, "cudaStreamSynchronize_v3020", "cudaStreamSynchronize", true, EFFECT_WAIT},
+    {147, false, "cudaStreamWaitEvent_v3020", "cudaStreamWaitEvent", true, EFFECT_WAIT},
+    {165, false, "cudaDeviceSynchronize_v3020", "cudaDeviceSynchronize", true, EFFECT_WAIT},
+    {135, false, "cudaEventRecord_v3020", "cudaEventRecord", true, EFFECT_NONE},
+    {20, false, "cudaMalloc_v3020", "cudaMalloc", true, EFFECT_NONE},
+    {129, false, "cudaStreamCreate_v3020", "cudaStreamCreate", true, EFFECT_NONE},
+    {300, false, "cudaGraphAddMemcpyNode_v10000", "cudaGraphAddMemcpyNode", true, EFFECT_NONE},
+    {301, false, "cudaFuncGetAttributes_v3020", "cudaFuncGetAttributes", true, EFFECT_NONE},
+    {17, false, "cudaGetDevice_v3020", "cudaGetDevice", false, EFFECT_NONE},
+    {302, false, "cudaGetDeviceProperties_v2_v12000", "cudaGetDeviceProperties", false,
+     EFFECT_NONE},
+    {10, false, "cudaGetLastError_v3020", "cudaGetLastError", false, EFFECT_NONE},
+    {134, false, "cudaEventCreateWithFlags_v3020", "cudaEventCreateWithFlags", false, EFFECT_NONE},
+    {137, false, "cudaEventQuery_v3020", "cudaEventQuery", false, EFFECT_NONE},
+    {317, false, "cudaStreamIsCapturing_v10000", "cudaStreamIsCapturing", false, EFFECT_NONE},
+    {318, false, "cudaStreamGetCaptureInfo_ptsz_v10010", "cudaStreamGetCaptureInfo", false,
+     EFFECT_NONE},
+    {307, true, "cuLaunchKernel", "cuLaunchKernel", true, EFFECT_KERNEL},
+    {652, true, "cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", true, EFFECT_KERNEL},
+    {115, true, "cuLaunch", "cuLaunch", true, EFFECT_KERNEL},
+    {514, true, "cuGraphLaunch", "cuGraphLaunch", true, EFFECT_GRAPH},
+    {279, true, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync", true, EFFECT_COPY},
+    {280, true, "cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync", true, EFFECT_COPY},
+    {281, true, "cuMemsetD32_v2_ptds", "cuMemsetD32", true, EFFECT_COPY},
+    {282, true, "cuCtxSynchronize_v2", "cuCtxSynchronize", true, EFFECT_WAIT},
+    {283, true, "cuMemAlloc_v2", "cuMemAlloc", true, EFFECT_NONE},
+    {284, true, "cuMemSetAccess", "cuMemSetAccess", true, EFFECT_NONE},
+    {285, true, "cuModuleLoadDataEx", "cuModuleLoadDataEx", true, EFFECT_NONE},
+    {286, true, "cuLibraryLoadData", "cuLibraryLoadData", true, EFFECT_NONE},
+    {287, true, "cuMemGetInfo_v2", "cuMemGetInfo", false, EFFECT_NONE},
+    {288, true, "cuCtxGetCurrent", "cuCtxGetCurrent", false, EFFECT_NONE},
+    {289, true, "cuKernelGetAttribute", "cuKernelGetAttribute", false, EFFECT_NONE},
+    {290, true, "cuStreamQuery", "cuStreamQuery", false, EFFECT_NONE},
+    {100000, true, "cuEventRecord", "cuEventRecord", true, EFFECT_NONE}, /* beyond the table */
+};
+
+/* Last of the names: with CK_FORK=no these use up the room. */
+START_TEST(full)
+{
+    enum { LEN = 60000, ROOM = 64 << 20 };
+    char *name = malloc(LEN + 1);
+    unsigned kept = 0;
+    ck_assert_ptr_nonnull(name);
+    memset(name, 'n', LEN);
+    name[LEN] = '\0';
+    ck_assert_uint_eq(gpu_names_refused(), 0);
+    for (; kept < ROOM / LEN + 1 && gpu_names_refused() == 0; kept++) {
+        snprintf(name, 12, "%11u", kept);
+        name[11] = 'n';
+        gpu_name(name);
+    }
+    ck_assert_uint_gt(kept, ROOM / LEN * 9 / 10);
+    ck_assert_uint_le(kept, ROOM / LEN);
+    ck_text(gpu_name(name), "(names are full)");
+    ck_text(gpu_name(name), "(names are full)");
+    ck_assert_uint_eq(gpu_names_refused(), 2);
+    ck_assert_uint_eq(gpu_names_refused(), 0);
+    snprintf(name, 12, "%11u", 0);
+    name[11] = 'n';
+    ck_text(gpu_name(name), name);
+    free(name);
+}
+END_TEST
+
+static unsigned asked;
+
+static int callback_name(int domain, uint32_t cbid, const char **name)
+{
+    asked++;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        if (calls[i].cbid == cbid && calls[i].driver == (domain == 1)) {
+            *name = calls[i].raw;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+START_TEST(call_rules)
+{
+    const struct gpu_call *call = gpu_call(callback_name, calls[_i].driver, calls[_i].cbid);
+    ck_text(call->name, calls[_i].plain);
+    ck_assert_int_eq(call->shown, calls[_i].shown);
+    ck_assert_uint_eq(call->effect, calls[_i].effect);
+    ck_assert_int_eq(translate_shows_call(calls[_i].plain, calls[_i].driver), calls[_i].shown);
+    ck_assert_int_eq(translate_shows_call(calls[_i].raw, calls[_i].driver), calls[_i].shown);
+}
+END_TEST
+
+START_TEST(calls_are_asked_once)
+{
+    asked = 0;
+    for (int i = 0; i < 3; i++) {
+        ck_text(gpu_call(callback_name, false, 211)->name, "cudaLaunchKernel");
+        ck_text(gpu_call(callback_name, true, 307)->name, "cuLaunchKernel");
+    }
+    ck_assert_uint_eq(asked, 2);
+    ck_assert_ptr_null(gpu_call(callback_name, false, 307)->name.text);
+    ck_assert_ptr_null(gpu_call(callback_name, true, UINT32_MAX)->name.text);
+}
+END_TEST
+
+/* The writer waits for CUPTI's record of each hooked call. */
+START_TEST(hooked_calls_are_shown)
+{
+    static const struct {
+        const char *name;
+        int category;
+    } hooks[] = {
+#define HOOK(node, symbol, shown, ret, missing, category, ...) {#shown, category},
+#include "preload/hooks/hooks.def"
+#undef HOOK
+    };
+    for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++) {
+        if (hooks[i].category == CAT_CUDA_RUNTIME || hooks[i].category == CAT_CUDA_DRIVER) {
+            bool driver = hooks[i].category == CAT_CUDA_DRIVER;
+            ck_assert_msg(translate_shows_call(hooks[i].name, driver), "%s is hooked and not shown",
+                          hooks[i].name);
+        }
+    }
+}
+END_TEST
+
+Suite *suite_gpu_names(void)
+{
+    Suite *suite = suite_create("gpu_names");
+    TCase *tcase = tcase_create("gpu_names");
+    tcase_add_test(tcase, kernels);
+    tcase_add_test(tcase, kept_once);
+    tcase_add_test(tcase, many);
+    tcase_add_test(tcase, long_names);
+    tcase_add_test(tcase, hostile_names);
+    tcase_add_test(tcase, copies);
+    tcase_add_test(tcase, waits_and_overheads);
+    tcase_add_loop_test(tcase, call_rules, 0, sizeof(calls) / sizeof(calls[0]));
+    tcase_add_test(tcase, calls_are_asked_once);
+    tcase_add_test(tcase, hooked_calls_are_shown);
+    tcase_add_test(tcase, full);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

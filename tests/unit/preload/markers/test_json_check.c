@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of preload/markers/json_check.h: what is taken and how it comes out, what is refused and where, and that nothing is read or written
+ * outside what was given. */
+#include "preload/markers/json_check.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/json_valid.h"
+
+/* On heap blocks of the exact size, so that ASan sees a byte too far. */
+static size_t check(const char *text, size_t len, char *out, struct json_fault *fault)
+{
+    char *given = malloc(len ? len : 1), *made = malloc(len ? len : 1);
+    ck_assert(given && made);
+    memcpy(given, text, len);
+    size_t used = json_check(given, len, made, fault);
+    ck_assert_uint_le(used, len);
+    memcpy(out, made, used);
+    out[used] = '\0';
+    free(given);
+    free(made);
+    return used;
+}
+
+static const struct {
+    const char *text, *out;
+} taken[] = {
+    {"1", "1"},
+    {" \t\r\n-0.5e+3 ", "-0.5e+3"},
+    {"0", "0"},
+    {"-0", "-0"},
+    {"1E5", "1E5"},
+    {"123456789012345678901234567890", "123456789012345678901234567890"},
+    {"1.7976931348623157e+308", "1.7976931348623157e+308"},
+    {"0.00017976931348623157e312", "0.00017976931348623157e312"},
+    {"1e-999999999999999999999", "1e-999999999999999999999"},
+    {"0e999999", "0e999999"},
+    {"true", "true"},
+    {"false", "false"},
+    {"null", "null"},
+    {"\"\"", "\"\""},
+    {"[]", "[]"},
+    {"{}", "{}"},
+    {"[ ]", "[]"},
+    {" { } ", "{}"},
+    {"[1, 2 ,3]", "[1,2,3]"},
+    {"{\"a\" : {\"b\" :[ ]} ,\n \"c\":null}", "{\"a\":{\"b\":[]},\"c\":null}"},
+    {"\"\\\" \\\\ \\/ \\b\\f\\n\\r\\t\"", "\"\\\" \\\\ / \\b\\f\\n\\r\\t\""},
+    {"\"\\u00e9 \\u20AC \\ud83d\\ude00\"", "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\""},
+    {"\"\\u0000\\u001F\"", "\"\\u0000\\u001f\""},
+    {"\"\\u0022\\u005c\\u002f\"", "\"\\\"\\\\/\""},
+    {"\"\x7f h\xc3\xa9llo \xf0\x9f\x98\x80\"", "\"\x7f h\xc3\xa9llo \xf0\x9f\x98\x80\""},
+};
+
+START_TEST(takes)
+{
+    char out[256];
+    struct json_fault fault;
+    const char *want = taken[_i].out;
+    ck_assert_uint_eq(check(taken[_i].text, strlen(taken[_i].text), out, &fault), strlen(want));
+    ck_assert_str_eq(out, want);
+    ck_assert(json_valid(out, strlen(out)));
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    size_t at;
+    const char *what;
+} refused[] = {
+    {"", 0, "a value is missing"},
+    {"  ", 2, "a value is missing"},
+    {"NaN", 0, "NaN and Infinity"},
+    {"[1, NaN]", 4, "NaN and Infinity"},
+    {"Infinity", 0, "NaN and Infinity"},
+    {"{\"a\": -Infinity}", 6, "NaN and Infinity"},
+    {"nan", 0, "no value begins"},
+    {"True", 0, "no value begins"},
+    {"tru", 0, "no value begins"},
+    {"'a'", 0, "no value begins"},
+    {"+1", 0, "no value begins"},
+    {".5", 0, "no value begins"},
+    {"01", 0, "begins with 0"},
+    {"-01", 1, "begins with 0"},
+    {"1.", 2, "a digit is missing"},
+    {"1.e5", 2, "a digit is missing"},
+    {"1e", 2, "a digit is missing"},
+    {"-", 1, "a digit is missing"},
+    {"-a", 1, "a digit is missing"},
+    {"0x10", 1, "something follows"},
+    {"1 2", 2, "something follows"},
+    {"{} // no", 3, "something follows"},
+    {"1e309", 0, "beyond the range"},
+    {"[-1.8e308]", 1, "beyond the range"},
+    {"1e99999999999999999999", 0, "beyond the range"},
+    {"[1, 2", 5, "it ends too early"},
+    {"[1 2]", 3, "a comma is missing"},
+    {"[1,]", 3, "no value begins"},
+    {"[,1]", 1, "no value begins"},
+    {"{\"a\" 1}", 5, "a colon is missing"},
+    {"{\"a\":}", 5, "no value begins"},
+    {"{\"a\":1,}", 7, "a key in double quotes"},
+    {"{a: 1}", 1, "a key in double quotes"},
+    {"{1: 1}", 1, "a key in double quotes"},
+    {"[1}", 2, "a comma is missing"},
+    {"\"abc", 0, "a string without an end"},
+    {"\"a\nb\"", 2, "a control character"},
+    {"\"\\x\"", 1, "no such escape"},
+    {"\"\\", 1, "no such escape"},
+    {"\"\\u12\"", 1, "four hexadecimal"},
+    {"\"\\u12g4\"", 1, "four hexadecimal"},
+    {"\"\\ud83d\"", 1, "half of a surrogate"},
+    {"\"\\ud83d\\u0041\"", 1, "half of a surrogate"},
+    {"\"\\ude00\"", 1, "half of a surrogate"},
+    {"\"\xff\"", 1, "no UTF-8"},
+    {"\"\xc3\"", 1, "no UTF-8"},
+    {"\"\xc0\xaf\"", 1, "no UTF-8"},
+    {"\"\xed\xa0\x80\"", 1, "no UTF-8"},
+    {"\"\xf4\x90\x80\x80\"", 1, "no UTF-8"},
+};
+
+START_TEST(refuses)
+{
+    char out[256];
+    struct json_fault fault = {99, ""};
+    ck_assert_uint_eq(check(refused[_i].text, strlen(refused[_i].text), out, &fault), 0);
+    ck_assert_uint_eq(fault.at, refused[_i].at);
+    ck_assert_msg(strstr(fault.what, refused[_i].what) != NULL, "%s: %s", refused[_i].text,
+                  fault.what);
+}
+END_TEST
+
+START_TEST(depth)
+{
+    char text[2 * JSON_DEPTH + 3], out[sizeof text];
+    struct json_fault fault;
+    memset(text, '[', JSON_DEPTH + 1);
+    memset(text + JSON_DEPTH + 1, ']', JSON_DEPTH + 1);
+    ck_assert_uint_eq(check(text, 2 * JSON_DEPTH + 2, out, &fault), 0);
+    ck_assert_uint_eq(fault.at, JSON_DEPTH);
+    ck_assert_str_eq(fault.what, "too deep");
+    ck_assert_uint_eq(check(text + 1, 2 * JSON_DEPTH, out, &fault), 2 * JSON_DEPTH);
+}
+END_TEST
+
+/* Every text cut anywhere, and with any byte changed, is refused or comes out valid. */
+START_TEST(never_lets_bad_json_through)
+{
+    static const char text[] = "{\"a\\u00e9\\ud83d\\ude00\\n\": [1, -2.5e-3, true, null, "
+                               "\"\xf0\x9f\x98\x80\"], \"b\": {}}";
+    char changed[sizeof text], out[sizeof text];
+    struct json_fault fault;
+    for (size_t at = 0; at < sizeof text - 1; at++) {
+        ck_assert_uint_eq(check(text, at, out, &fault), 0);
+        for (int byte = 0; byte < 256; byte++) {
+            memcpy(changed, text, sizeof text);
+            changed[at] = (char)byte;
+            size_t used = check(changed, sizeof text - 1, out, &fault);
+            ck_assert_msg(used == 0 || json_valid(out, used), "byte %zu as %d", at, byte);
+        }
+    }
+}
+END_TEST
+
+Suite *suite_json_check(void)
+{
+    Suite *suite = suite_create("json_check");
+    TCase *all = tcase_create("all");
+    tcase_add_loop_test(all, takes, 0, sizeof taken / sizeof taken[0]);
+    tcase_add_loop_test(all, refuses, 0, sizeof refused / sizeof refused[0]);
+    tcase_add_test(all, depth);
+    tcase_add_test(all, never_lets_bad_json_through);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preload/settings/rank.c on environments as launchers leave them, without touching the real one. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "preload/settings/rank.h"
+
+Suite *suite_rank(void);
+
+/* The environment of a test: NAME=value strings up to NULL. */
+static const char *const *environment;
+
+static const char *lookup(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *const *entry = environment; *entry; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
+}
+
+/* Reads the rank out of entries; what was written to stderr stands in lines afterwards. */
+static char lines[2048];
+
+static struct rank_info read_rank(const char *const *entries, bool warn)
+{
+    struct rank_info info;
+    memset(&info, 0x55, sizeof info);
+    int saved = dup(STDERR_FILENO);
+    int sink = memfd_create("stderr", MFD_CLOEXEC);
+    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0); /* as a log, see writer/base/log.c */
+    ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
+    environment = entries;
+    rank_read(&info, lookup, warn);
+    ck_assert(dup2(saved, STDERR_FILENO) >= 0);
+    ssize_t length = pread(sink, lines, sizeof lines - 1, 0);
+    lines[length < 0 ? 0 : length] = '\0';
+    close(saved);
+    close(sink);
+    ck_assert_int_ge(info.rank, 0);
+    ck_assert_int_lt(info.rank, info.world_size);
+    ck_assert_int_ge(info.local_rank, 0);
+    ck_assert_int_lt(info.local_rank, info.local_world_size);
+    return info;
+}
+
+#define READ(...) read_rank((const char *const[]){__VA_ARGS__, NULL}, true)
+
+static void expect(struct rank_info info, const char *source, int rank, int world, int local,
+                   int local_world, int node)
+{
+    ck_assert_str_eq(info.source, source);
+    ck_assert_int_eq(info.rank, rank);
+    ck_assert_int_eq(info.world_size, world);
+    ck_assert_int_eq(info.local_rank, local);
+    ck_assert_int_eq(info.local_world_size, local_world);
+    ck_assert_int_eq(info.node_rank, node);
+}
+
+START_TEST(nothing_is_rank_0_of_1)
+{
+    struct rank_info info = READ("PATH=/bin");
+    expect(info, "default", 0, 1, 0, 1, 0);
+    ck_assert(!info.known && !info.world_known);
+    ck_assert_str_eq(lines, "");
+}
+END_TEST
+
+START_TEST(torchrun)
+{
+    struct rank_info info = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4",
+                                 "GROUP_RANK=1", "NODE_RANK=7");
+    expect(info, "torchrun", 5, 8, 1, 4, 1);
+    ck_assert(info.known && info.world_known);
+    /* composer's and accelerate's launchers have NODE_RANK only */
+    expect(READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "NODE_RANK=1"),
+           "torchrun", 5, 8, 1, 4, 1);
+    /* without either the node follows when ranks fill node after node */
+    expect(READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4"), "torchrun", 5, 8,
+           1, 4, 1);
+    expect(READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=4"), "torchrun", 5, 8,
+           2, 4, 0);
+}
+END_TEST
+
+START_TEST(rank_alone)
+{
+    struct rank_info info = READ("RANK=3");
+    expect(info, "torchrun", 3, 4, 0, 1, 0);
+    ck_assert(info.known && !info.world_known);
+}
+END_TEST
+
+START_TEST(open_mpi)
+{
+    /* OMPI_COMM_WORLD_NODE_RANK counts processes on the node: here 1 on node 1, not node 1. */
+    expect(READ("OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+                "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_NODE_RANK=1", "PMIX_RANK=5"),
+           "Open MPI", 5, 8, 1, 4, 1);
+    expect(READ("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=2",
+                "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_NODE_RANK=2"),
+           "Open MPI", 2, 4, 2, 4, 0);
+}
+END_TEST
+
+START_TEST(pmi_and_pmix)
+{
+    expect(READ("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2"), "PMI", 3, 4,
+           1, 2, 1);
+    struct rank_info info = READ("PMIX_RANK=3", "PMIX_NAMESPACE=x");
+    expect(info, "PMIx", 3, 4, 0, 1, 0);
+    ck_assert(!info.world_known);
+    /* srun --mpi=pmix: PMIx tells the rank, Slurm the rest */
+    info = READ("PMIX_RANK=3", "SLURM_PROCID=3", "SLURM_STEP_ID=0", "SLURM_NTASKS=4",
+                "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=2(x2)");
+    expect(info, "PMIx", 3, 4, 1, 2, 1);
+    ck_assert(info.world_known);
+}
+END_TEST
+
+START_TEST(slurm)
+{
+    expect(READ("SLURM_PROCID=6", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=7", "SLURM_NTASKS=9",
+                "SLURM_LOCALID=2", "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=4,3"),
+           "Slurm", 6, 7, 2, 3, 1);
+    /* an old Slurm without the step's own numbers */
+    expect(READ("SLURM_PROCID=6", "SLURM_STEP_ID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=2",
+                "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=4"),
+           "Slurm", 6, 8, 2, 4, 1);
+}
+END_TEST
+
+START_TEST(slurm_tasks_per_node_lists)
+{
+    static const struct {
+        const char *list, *node;
+        int tasks;
+    } rows[] = {
+        {"4(x2),3", "0", 4},     {"4(x2),3", "1", 4}, {"4(x2),3", "2", 3},
+        {"4(x2),3", "3", 1},     {"5", "0", 5},       {"5,6,7(x10)", "12", 1},
+        {"5,6,7(x10)", "11", 7}, {"4(x2", "0", 1},    {"x", "0", 1},
+        {"4;3", "1", 1},         {"0,3", "0", 1},     {"99999999999999999999", "0", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char list[64], node[64];
+        snprintf(list, sizeof list, "SLURM_STEP_TASKS_PER_NODE=%s", rows[i].list);
+        snprintf(node, sizeof node, "SLURM_NODEID=%s", rows[i].node);
+        struct rank_info info = READ("SLURM_PROCID=0", "SLURM_STEP_ID=0", "SLURM_LOCALID=0",
+                                     "SLURM_NTASKS=90", list, node);
+        ck_assert_msg(info.local_world_size == rows[i].tasks, "%s node %s: %d", rows[i].list,
+                      rows[i].node, (int)info.local_world_size);
+    }
+}
+END_TEST
+
+START_TEST(slurm_outside_a_step_is_one_process)
+{
+    /* plain python in sbatch's script */
+    struct rank_info info = READ("SLURM_JOB_ID=77", "SLURM_PROCID=0", "SLURM_NTASKS=16",
+                                 "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_NTASKS_PER_NODE=8");
+    expect(info, "default", 0, 1, 0, 1, 0);
+    ck_assert(!info.known);
+    ck_assert_str_eq(lines, "");
+    /* salloc's shell on the login node: no SLURM_PROCID at all */
+    info = READ("SLURM_JOB_ID=77", "SLURM_NTASKS=16");
+    ck_assert(!info.known);
+    /* srun --pty bash inside a big job: one task */
+    info = READ("SLURM_PROCID=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_NTASKS=16");
+    expect(info, "Slurm", 0, 1, 0, 1, 0);
+}
+END_TEST
+
+START_TEST(lightnings_launcher)
+{
+    struct rank_info info = READ("LOCAL_RANK=2", "WORLD_SIZE=4", "NODE_RANK=0");
+    expect(info, "LOCAL_RANK", 2, 4, 2, 3, 0);
+    expect(READ("LOCAL_RANK=2", "WORLD_SIZE=4"), "LOCAL_RANK", 2, 4, 2, 3, 0);
+    /* on another node the rank does not follow */
+    ck_assert(!READ("LOCAL_RANK=2", "WORLD_SIZE=8", "NODE_RANK=1").known);
+    ck_assert(!READ("LOCAL_RANK=2").known);
+    /* MPI knows better */
+    expect(READ("LOCAL_RANK=2", "WORLD_SIZE=8", "OMPI_COMM_WORLD_RANK=6", "OMPI_COMM_WORLD_SIZE=8"),
+           "Open MPI", 6, 8, 0, 1, 0);
+}
+END_TEST
+
+START_TEST(order_of_launchers)
+{
+    expect(READ("RANK=1", "WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
+                "OMPI_COMM_WORLD_LOCAL_RANK=3", "SLURM_PROCID=5", "SLURM_STEP_ID=0"),
+           "torchrun", 1, 2, 0, 1, 0);
+    expect(READ("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "PMI_RANK=0", "PMI_SIZE=9",
+                "SLURM_PROCID=5", "SLURM_STEP_ID=0"),
+           "Open MPI", 3, 4, 0, 1, 0);
+    expect(READ("PMI_RANK=1", "PMI_SIZE=9", "SLURM_PROCID=5", "SLURM_STEP_ID=0"), "PMI", 1, 9, 0, 1,
+           0);
+}
+END_TEST
+
+START_TEST(gaps_come_from_whoever_tells_the_same_rank)
+{
+    /* sbatch scripts export RANK and WORLD_SIZE from Slurm's */
+    expect(READ("RANK=5", "WORLD_SIZE=8", "SLURM_PROCID=5", "SLURM_STEP_ID=0", "SLURM_NTASKS=8",
+                "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=4"),
+           "torchrun", 5, 8, 1, 4, 1);
+    /* torchrun under srun: Slurm counts agents, and speaks of another world */
+    expect(READ("RANK=1", "WORLD_SIZE=8", "SLURM_PROCID=1", "SLURM_STEP_ID=0", "SLURM_NTASKS=2",
+                "SLURM_LOCALID=0", "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=1"),
+           "torchrun", 1, 8, 0, 1, 0);
+}
+END_TEST
+
+START_TEST(a_local_rank_that_nobody_tells_is_not_known)
+{
+    ck_assert(!READ("RANK=1", "WORLD_SIZE=2").local_known);
+    ck_assert(!READ("PMIX_RANK=1").local_known);
+    ck_assert(READ("RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1").local_known);
+    ck_assert(READ("RANK=0", "WORLD_SIZE=1").local_known);
+    ck_assert(READ("HOME=/").local_known); /* one process */
+}
+END_TEST
+
+START_TEST(garbage_is_ignored_with_one_line)
+{
+    struct rank_info info = READ("RANK=abc", "WORLD_SIZE=8");
+    ck_assert(!info.known);
+    ck_assert_str_eq(lines,
+                     "cprof: RANK=abc: must be a whole number from 0 to 2147483647; ignored\n");
+    info = READ("RANK=-1", "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4");
+    expect(info, "Open MPI", 2, 4, 0, 1, 0);
+    ck_assert_str_eq(lines,
+                     "cprof: RANK=-1: must be a whole number from 0 to 2147483647; ignored\n");
+    info = READ("RANK=1", "WORLD_SIZE=0x8", "LOCAL_RANK=", "LOCAL_WORLD_SIZE= ");
+    expect(info, "torchrun", 1, 2, 0, 1, 0);
+    ck_assert_str_eq(
+        lines, "cprof: WORLD_SIZE=0x8: must be a whole number from 1 to 2147483647; ignored\n");
+    info = READ("RANK=4294967296");
+    ck_assert(!info.known);
+    read_rank((const char *const[]){"RANK=abc", NULL}, false);
+    ck_assert_str_eq(lines, "");
+}
+END_TEST
+
+START_TEST(contradictions_are_ignored_with_one_line)
+{
+    struct rank_info info = READ("RANK=7", "WORLD_SIZE=4");
+    expect(info, "torchrun", 7, 8, 0, 1, 0);
+    ck_assert(!info.world_known);
+    ck_assert_str_eq(lines, "cprof: WORLD_SIZE=4 does not fit RANK=7; the size is ignored\n");
+    ck_assert(!READ("RANK=4", "WORLD_SIZE=4").world_known);
+    info = READ("RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=2");
+    expect(info, "torchrun", 1, 4, 3, 4, 0);
+    ck_assert_str_eq(lines,
+                     "cprof: LOCAL_WORLD_SIZE=2 does not fit LOCAL_RANK=3; the size is ignored\n");
+    /* two launchers that fit each other only in part still give numbers that fit */
+    info = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "SLURM_PROCID=5", "SLURM_STEP_ID=0",
+                "SLURM_NTASKS=8", "SLURM_LOCALID=5");
+    ck_assert_int_eq(info.local_rank, 5);
+    ck_assert_int_eq(info.local_world_size, 6);
+}
+END_TEST
+
+Suite *suite_rank(void)
+{
+    Suite *suite = suite_create("rank");
+    TCase *tcase = tcase_create("rank");
+    tcase_add_test(tcase, nothing_is_rank_0_of_1);
+    tcase_add_test(tcase, torchrun);
+    tcase_add_test(tcase, rank_alone);
+    tcase_add_test(tcase, open_mpi);
+    tcase_add_test(tcase, pmi_and_pmix);
+    tcase_add_test(tcase, slurm);
+    tcase_add_test(tcase, slurm_tasks_per_node_lists);
+    tcase_add_test(tcase, slurm_outside_a_step_is_one_process);
+    tcase_add_test(tcase, lightnings_launcher);
+    tcase_add_test(tcase, order_of_launchers);
+    tcase_add_test(tcase, gaps_come_from_whoever_tells_the_same_rank);
+    tcase_add_test(tcase, a_local_rank_that_nobody_tells_is_not_known);
+    tcase_add_test(tcase, garbage_is_ignored_with_one_line);
+    tcase_add_test(tcase, contradictions_are_ignored_with_one_line);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preload/settings/schedule.c against torch's test vectors and Composer's arithmetic. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/settings/config.h"
+#include "preload/settings/demands.h"
+#include "preload/settings/schedule.h"
+
+Suite *suite_schedule(void);
+
+/* One letter per step from 0: skip, warmup, active, active and Save. */
+static void expect(const struct schedule *schedule, const char *letters)
+{
+    for (int64_t step = 0; letters[step]; step++) {
+        char letter = "-waS"[schedule_action(schedule, step)];
+        ck_assert_msg(letter == letters[step], "step %d: %c, not %c in %s", (int)step, letter,
+                      letters[step], letters);
+    }
+}
+
+START_TEST(torch_vectors)
+{
+    struct schedule s = {.skip_first = 10, .wait = 1, .warmup = 1, .active = 3, .repeat = 2};
+    expect(&s, "-----------waaS-waaS----------");
+    /* wait, warmup, active (12 to 14), wait, warmup, active (17 to 19), nothing from 20 */
+    ck_assert_int_eq(schedule_action(&s, 10), ACTION_SKIP);
+    ck_assert_int_eq(schedule_action(&s, 11), ACTION_WARMUP);
+    ck_assert_int_eq(schedule_action(&s, 12), ACTION_ACTIVE);
+    ck_assert_int_eq(schedule_action(&s, 14), ACTION_ACTIVE_AND_SAVE);
+    ck_assert_int_eq(schedule_action(&s, 19), ACTION_ACTIVE_AND_SAVE);
+    ck_assert_int_eq(schedule_action(&s, 20), ACTION_SKIP);
+}
+END_TEST
+
+START_TEST(torch_vector_without_first_wait)
+{
+    struct schedule s = {.skip_first = 10,
+                         .wait = 1,
+                         .warmup = 1,
+                         .active = 3,
+                         .repeat = 2,
+                         .skip_first_wait = true};
+    /* 10 warmup, 11 to 13, 14 wait, 15 warmup, 16 to 18, nothing from 19 */
+    expect(&s, "----------waaS-waaS-----------");
+}
+END_TEST
+
+START_TEST(torch_vector_every_step)
+{
+    struct schedule s = {.active = 1};
+    expect(&s, "SSSSSSSSSSSS");
+    s.repeat = 3;
+    expect(&s, "SSS---------");
+}
+END_TEST
+
+START_TEST(torch_vector_cut_by_exit)
+{
+    struct schedule s = {.wait = 2, .warmup = 2, .active = 6, .repeat = 1};
+    expect(&s, "--wwaaa");
+    expect(&s, "--wwaaaaaS----");
+}
+END_TEST
+
+START_TEST(defaults_are_composers)
+{
+    struct schedule s = {.warmup = 1, .active = 4, .repeat = 1};
+    expect(&s, "waaaS-----------");
+}
+END_TEST
+
+START_TEST(repeat_zero_is_for_ever)
+{
+    struct schedule s = {.wait = 1, .warmup = 1, .active = 2};
+    for (int64_t cycle = 0; cycle < 5; cycle++)
+        ck_assert_int_eq(schedule_action(&s, 4 * cycle + 3), ACTION_ACTIVE_AND_SAVE);
+    ck_assert_int_eq(schedule_action(&s, INT64_C(4000000000000000003)), ACTION_ACTIVE_AND_SAVE);
+    ck_assert_int_eq(schedule_action(&s, INT64_C(4000000000000000000)), ACTION_SKIP);
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_ACTIVE_AND_SAVE); /* 2^63-1 mod 4 = 3 */
+}
+END_TEST
+
+START_TEST(no_warmup_no_wait)
+{
+    struct schedule s = {.active = 3, .repeat = 2, .skip_first_wait = true};
+    expect(&s, "aaSaaS----");
+}
+END_TEST
+
+START_TEST(huge_counts_do_not_overflow)
+{
+    struct schedule s = {.skip_first = INT64_MAX,
+                         .wait = INT64_MAX,
+                         .warmup = INT64_MAX,
+                         .active = INT64_MAX,
+                         .repeat = INT64_MAX,
+                         .skip_first_wait = true};
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX - 1), ACTION_SKIP);
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_WARMUP); /* behind the wait left out */
+    s.skip_first = 0;
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_ACTIVE);
+    s.skip_first_wait = false;
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_WARMUP);
+    s.wait = s.warmup = 0;
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX - 1), ACTION_ACTIVE_AND_SAVE);
+    char text[64];
+    s.skip_first = s.warmup = INT64_MAX;
+    ck_assert_uint_gt(schedule_describe(&s, text, sizeof text), 0);
+}
+END_TEST
+
+START_TEST(nonsense_records_nothing)
+{
+    struct schedule s = {.active = 0};
+    ck_assert(!schedule_is_valid(&s));
+    ck_assert_int_eq(schedule_action(&s, 0), ACTION_SKIP);
+    s = (struct schedule){.active = 1, .warmup = -1};
+    ck_assert(!schedule_is_valid(&s));
+    ck_assert_int_eq(schedule_action(&s, 0), ACTION_SKIP);
+    s = (struct schedule){.active = 1};
+    ck_assert(schedule_is_valid(&s));
+    ck_assert_int_eq(schedule_action(&s, -1), ACTION_SKIP);
+    ck_assert_int_eq(schedule_action(&s, INT64_MIN), ACTION_SKIP);
+}
+END_TEST
+
+START_TEST(scope_none_is_always_active)
+{
+    struct schedule s = {.wait = 5, .active = 1, .scope = SCHEDULE_NONE};
+    expect(&s, "aaaaaaaaaa");
+    ck_assert_int_eq(schedule_action(&s, -1), ACTION_ACTIVE);
+    ck_assert_int_eq(schedule_action_in_epoch(&s, 3, true), ACTION_ACTIVE);
+}
+END_TEST
+
+/* Composer's cyclic_schedule, by its own definition, on one epoch of a given length. */
+static enum action composer(const struct schedule *s, int64_t batch, int64_t epoch_length)
+{
+    int64_t cycle = s->wait + s->warmup + s->active;
+    if (batch < s->skip_first)
+        return ACTION_SKIP;
+    if (s->repeat != 0 && batch >= cycle * s->repeat + s->skip_first)
+        return ACTION_SKIP;
+    int64_t position = (batch - s->skip_first) % cycle;
+    if (position < s->wait)
+        return ACTION_SKIP;
+    if (position < s->wait + s->warmup)
+        return ACTION_WARMUP;
+    return position == cycle - 1 || batch == epoch_length - 1 ? ACTION_ACTIVE_AND_SAVE
+                                                              : ACTION_ACTIVE;
+}
+
+START_TEST(epochs_replay_composers_schedule)
+{
+    for (int repeat = 0; repeat < 3; repeat++) {
+        struct schedule s = {.skip_first = 1,
+                             .wait = 2,
+                             .warmup = 3,
+                             .active = 4,
+                             .repeat = repeat,
+                             .scope = SCHEDULE_EPOCH};
+        for (int64_t length = 1; length < 30; length++)
+            for (int64_t batch = 0; batch < length; batch++)
+                ck_assert_int_eq(schedule_action_in_epoch(&s, batch, batch == length - 1),
+                                 composer(&s, batch, length));
+    }
+}
+END_TEST
+
+START_TEST(epoch_end_saves_only_what_is_active)
+{
+    struct schedule s = {.wait = 1, .warmup = 1, .active = 3, .scope = SCHEDULE_EPOCH};
+    ck_assert_int_eq(schedule_action_in_epoch(&s, 0, true), ACTION_SKIP);
+    ck_assert_int_eq(schedule_action_in_epoch(&s, 1, true), ACTION_WARMUP);
+    ck_assert_int_eq(schedule_action_in_epoch(&s, 2, true), ACTION_ACTIVE_AND_SAVE);
+    ck_assert_int_eq(schedule_action_in_epoch(&s, 2, false), ACTION_ACTIVE);
+    ck_assert_int_eq(schedule_action_in_epoch(&s, 4, true), ACTION_ACTIVE_AND_SAVE);
+    ck_assert_int_eq(schedule_action_in_epoch(&s, -3, true), ACTION_SKIP);
+}
+END_TEST
+
+START_TEST(scope_values_follow_config)
+{
+    /* config.def's "run|epoch|none" and the enum are one order. */
+    static const struct {
+        const char *text;
+        enum schedule_scope scope;
+    } rows[] = {{"run", SCHEDULE_RUN}, {"epoch", SCHEDULE_EPOCH}, {"none", SCHEDULE_NONE}};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(setenv("CPROF_SCHEDULE_SCOPE", rows[i].text, 1), 0);
+        config_capture();
+        ck_assert_int_eq(config_get()->schedule_scope, rows[i].scope);
+    }
+    unsetenv("CPROF_SCHEDULE_SCOPE");
+}
+END_TEST
+
+START_TEST(descriptions)
+{
+    char text[200];
+    struct schedule s = {.skip_first = 10, .wait = 1, .warmup = 1, .active = 3, .repeat = 2};
+    size_t length = schedule_describe(&s, text, sizeof text);
+    ck_assert_str_eq(text, "skip 10 steps, then 2 times: wait 1, warm up 1, record 3; "
+                           "steps 12 to 14 are recorded first");
+    ck_assert_uint_eq(length, strlen(text));
+    s = (struct schedule){.wait = 2, .active = 1, .skip_first_wait = true, .scope = SCHEDULE_EPOCH};
+    schedule_describe(&s, text, sizeof text);
+    ck_assert_str_eq(text, "in each epoch: for ever: wait 2 (not the first time), warm up 0, "
+                           "record 1; batches 0 to 0 are recorded first");
+    s.scope = SCHEDULE_NONE;
+    schedule_describe(&s, text, sizeof text);
+    ck_assert_str_eq(text, "record from start to exit");
+    s = (struct schedule){.active = 0};
+    schedule_describe(&s, text, sizeof text);
+    ck_assert_str_eq(text, "not a schedule");
+
+    s = (struct schedule){.active = 1, .repeat = 1};
+    memset(text, 'x', sizeof text);
+    ck_assert_uint_eq(schedule_describe(&s, text, 10), 9);
+    ck_assert_str_eq(text, "1 time: w");
+    ck_assert_int_eq(text[10], 'x');
+    ck_assert_uint_eq(schedule_describe(&s, text, 1), 0);
+    ck_assert_uint_eq(schedule_describe(&s, text, 0), 0);
+}
+END_TEST
+
+/* ---- preload/settings/demands.h ---- */
+
+START_TEST(demanded_windows_that_meet_are_one)
+{
+    struct demands d = {0};
+    ck_assert(!demands_cover(&d, 0));
+    ck_assert(demands_add(&d, 10, 3)); /* 10 to 12 */
+    ck_assert(demands_add(&d, 13, 1)); /* follows */
+    ck_assert(demands_add(&d, 5, 2));
+    ck_assert(demands_add(&d, 11, 1)); /* inside */
+    static const bool wanted[] = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0};
+    for (int64_t step = 0; step < 15; step++) {
+        demands_forget(&d, step);
+        ck_assert_int_eq(demands_cover(&d, step), wanted[step]);
+    }
+    ck_assert_uint_eq(d.n, 0);
+}
+END_TEST
+
+/* As often as somebody asks while one is open. */
+START_TEST(demands_that_meet_take_one_place)
+{
+    struct demands d = {0};
+    for (int64_t step = 0; step < 10 * DEMANDS_MOST; step++) {
+        demands_forget(&d, step);
+        ck_assert(demands_add(&d, step + 1, 1000 - step % 2 * 500));
+        ck_assert_uint_eq(d.n, 1);
+    }
+    ck_assert(demands_cover(&d, 10 * DEMANDS_MOST + 900) &&
+              !demands_cover(&d, 10 * DEMANDS_MOST + 1000));
+    ck_assert(demands_add(&d, DEMANDS_STEP, 1)); /* another */
+}
+END_TEST
+
+START_TEST(more_demanded_windows_than_may_wait)
+{
+    struct demands d = {0};
+    for (unsigned i = 0; i < DEMANDS_MOST; i++)
+        ck_assert(demands_add(&d, DEMANDS_STEP - 2 * (int64_t)i, 1));
+    ck_assert(!demands_add(&d, 1, 1));
+    ck_assert(!demands_cover(&d, 1) && demands_cover(&d, DEMANDS_STEP));
+    demands_forget(&d, INT64_MAX - 1);
+    ck_assert(demands_add(&d, 1, 1));
+}
+END_TEST
+
+Suite *suite_schedule(void)
+{
+    Suite *suite = suite_create("schedule");
+    TCase *tcase = tcase_create("schedule");
+    tcase_add_test(tcase, torch_vectors);
+    tcase_add_test(tcase, torch_vector_without_first_wait);
+    tcase_add_test(tcase, torch_vector_every_step);
+    tcase_add_test(tcase, torch_vector_cut_by_exit);
+    tcase_add_test(tcase, defaults_are_composers);
+    tcase_add_test(tcase, repeat_zero_is_for_ever);
+    tcase_add_test(tcase, no_warmup_no_wait);
+    tcase_add_test(tcase, huge_counts_do_not_overflow);
+    tcase_add_test(tcase, nonsense_records_nothing);
+    tcase_add_test(tcase, scope_none_is_always_active);
+    tcase_add_test(tcase, epochs_replay_composers_schedule);
+    tcase_add_test(tcase, epoch_end_saves_only_what_is_active);
+    tcase_add_test(tcase, scope_values_follow_config);
+    tcase_add_test(tcase, descriptions);
+    tcase_add_test(tcase, demanded_windows_that_meet_are_one);
+    tcase_add_test(tcase, demands_that_meet_take_one_place);
+    tcase_add_test(tcase, more_demanded_windows_than_may_wait);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of preload/torch/torch_names.h: an operator's name is known by where it stands, and is never taken for another one that stands there
+ * later. */
+#include "preload/torch/torch_names.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "preload/flops/flops.h"
+#include "preload/torch/torch.h"
+#include "preload/torch/torch_layout.h"
+
+static struct thread_log *log_;
+static struct known_name room;
+
+static void setup(void)
+{
+    clock_start();
+    ck_assert(thread_log_start(1u << 16));
+    log_ = thread_log_get();
+    ck_assert_ptr_nonnull(log_);
+    torch_api.layout = torch_layout_find(2, 13, true);
+    flops_start();
+}
+
+static const struct known_name *look(const char *text)
+{
+    const struct known_name *known = torch_name(log_, text, &room);
+    struct text name = name_text(known->name, text);
+    ck_assert_msg(name.len == strlen(text) && memcmp(name.at, text, name.len) == 0,
+                  "%s is taken for %.*s", text, (int)name.len, name.at);
+    const struct flops_row *row = flops_find(text, (uint32_t)strlen(text));
+    ck_assert_ptr_eq(known->about, row ? row : flops_guess(text));
+    return known;
+}
+
+static bool has_number(const char *text)
+{
+    return look(text)->name & NAME_NUMBERED;
+}
+
+START_TEST(known_from_the_second_time_on)
+{
+    static const char mm[] = "aten::mm", linear[] = "aten::linear", all[] = "c10d::allreduce_",
+                      comms[] = "record_param_comms";
+    ck_assert(!has_number(mm));
+    for (int i = 0; i < 3; i++) {
+        ck_assert(has_number(mm));
+        ck_assert_ptr_ne(look(mm), &room);
+    }
+    ck_assert_ptr_nonnull(look(mm)->about);
+    ck_assert_uint_eq(look(mm)->about_c10d, C10D_NONE);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_eq(look(linear)->about, flops_guess(linear)); /* what it calls is counted */
+        ck_assert_uint_eq(look(all)->about_c10d, C10D_TRANSFER);
+        ck_assert_uint_eq(look(comms)->about_c10d, C10D_COMMS);
+    }
+    ck_assert_uint_eq(look(mm)->name, numbered_name(mm, 8));
+}
+END_TEST
+
+/* As when a library's operators go and another one's come. */
+START_TEST(another_name_in_the_same_place)
+{
+    static const char *const names[] = {"aten::mm",  "aten::bmm", "aten::mm_", "aten::m",
+                                        "aten::add", "aten::mul", "aten::mm",  "aten::mm and more",
+                                        "x",         "",          "aten::mm"};
+    static char place[64];
+    for (int times = 0; times < 3; times++)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            strcpy(place, names[i]);
+            for (int again = 0; again <= times; again++)
+                look(place);
+        }
+}
+END_TEST
+
+/* Texts that are made for one call would use up the numbers. */
+START_TEST(what_never_comes_again_gets_no_number)
+{
+    static char place[64];
+    for (int i = 0; i < 3 * (int)NUMBERED_MOST; i++) {
+        snprintf(place, sizeof place, "range %d", i);
+        ck_assert(!has_number(place));
+    }
+    static const char mm[] = "aten::mm";
+    look(mm);
+    ck_assert(has_number(mm));
+}
+END_TEST
+
+/* Names of all lengths, at the very end of what may be read, before and behind a page's end. */
+START_TEST(nothing_is_read_that_is_not_there)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    ck_assert_int_eq(munmap(pages + 2 * page, page), 0);
+    for (size_t len = 0; len < 100; len++) {
+        for (int where = 0; where < 2; where++) {
+            char *at = pages + 2 * page - len - 1 - (where ? page - len / 2 : 0);
+            memset(at, 'a' + (int)(len % 26), len);
+            at[len] = '\0';
+            for (int i = 0; i < 3; i++)
+                look(at);
+        }
+    }
+    munmap(pages, 2 * page);
+}
+END_TEST
+
+/* More names than there are places: what has none is looked up each time. */
+START_TEST(more_than_there_is_room_for)
+{
+    enum { N = 4 << KNOWN_BITS };
+    static char names[N][32];
+    for (int i = 0; i < N; i++)
+        snprintf(names[i], sizeof names[i], "aten::operator_%d", i);
+    for (int times = 0; times < 3; times++)
+        for (int i = 0; i < N; i++)
+            look(names[i]);
+}
+END_TEST
+
+Suite *suite_torch_names(void)
+{
+    Suite *suite = suite_create("torch_names");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, NULL);
+    tcase_add_test(all, known_from_the_second_time_on);
+    tcase_add_test(all, another_name_in_the_same_place);
+    tcase_add_test(all, what_never_comes_again_gets_no_number);
+    tcase_add_test(all, nothing_is_read_that_is_not_there);
+    tcase_add_test(all, more_than_there_is_room_for);
+    suite_add_tcase(suite, all);
+    return suite;
+}

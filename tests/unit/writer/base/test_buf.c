@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/base/buf.h. Each runs in a process of its own (libcheck). */
+#include "writer/base/buf.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <string.h>
+
+START_TEST(grows_and_keeps_what_it_holds)
+{
+    struct buf b = {0};
+    for (int i = 0; i < 10000; i++) {
+        char byte = (char)i;
+        buf_put(&b, &byte, 1);
+    }
+    ck_assert(!b.failed);
+    ck_assert_uint_eq(b.len, 10000);
+    for (int i = 0; i < 10000; i++) {
+        ck_assert_int_eq(b.data[i], (char)i);
+    }
+    buf_free(&b);
+    ck_assert_ptr_null(b.data);
+    ck_assert_uint_eq(b.cap, 0);
+}
+END_TEST
+
+START_TEST(room_is_not_used_until_len_grows)
+{
+    struct buf b = {0};
+    char *p = buf_room(&b, 100000);
+    ck_assert_ptr_nonnull(p);
+    memset(p, 'x', 100000);
+    ck_assert_uint_eq(b.len, 0);
+    ck_assert_ptr_eq(buf_room(&b, 100000), p);
+    b.len += 3;
+    buf_puts(&b, "yz");
+    ck_assert(memcmp(b.data, "xxxyz", 5) == 0);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(nothing_is_a_legal_amount)
+{
+    struct buf b = {0};
+    buf_put(&b, NULL, 0);
+    buf_puts(&b, "");
+    ck_assert_uint_eq(b.len, 0);
+    ck_assert(!b.failed);
+    ck_assert_ptr_nonnull(buf_room(&b, 0));
+    buf_free(&b);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(limit_is_exact_and_the_error_sticks)
+{
+    struct buf b = {.limit = 5000};
+    ck_assert_ptr_nonnull(buf_room(&b, 5000));
+    ck_assert_uint_le(b.cap, 5000);
+    b.len = 4999;
+    buf_puts(&b, "ab");
+    ck_assert(b.failed);
+    ck_assert_uint_eq(b.len, 4999);
+    buf_puts(&b, "c"); /* would fit, but something before it is missing */
+    ck_assert_uint_eq(b.len, 4999);
+    ck_assert_ptr_null(buf_room(&b, 0));
+    buf_reset(&b);
+    ck_assert(!b.failed);
+    ck_assert_uint_eq(b.limit, 5000);
+    buf_puts(&b, "c");
+    ck_assert_uint_eq(b.len, 1);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(impossible_sizes_fail_and_keep_the_text)
+{
+    struct buf b = {0};
+    buf_puts(&b, "kept");
+    ck_assert_ptr_null(buf_room(&b, SIZE_MAX));
+    ck_assert(b.failed);
+    ck_assert_uint_eq(b.len, 4);
+    ck_assert(memcmp(b.data, "kept", 4) == 0);
+    b.failed = false;
+    ck_assert_ptr_null(buf_room(&b, (size_t)PTRDIFF_MAX));
+    ck_assert(b.failed);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(printf_of_any_length)
+{
+    struct buf b = {0};
+    buf_printf(&b, "%d-%s;", 42, "x");
+    ck_assert(b.len == 5 && memcmp(b.data, "42-x;", 5) == 0);
+    for (size_t n = 250; n < 260; n++) {
+        buf_reset(&b);
+        buf_printf(&b, "%*d", (int)n, 7);
+        ck_assert_uint_eq(b.len, n);
+        ck_assert_int_eq(b.data[n - 1], '7');
+    }
+    buf_reset(&b);
+    buf_printf(&b, "%70000d", 7);
+    ck_assert_uint_eq(b.len, 70000);
+    buf_free(&b);
+
+    struct buf small = {.limit = 300};
+    buf_printf(&small, "%400d", 7);
+    ck_assert(small.failed);
+    ck_assert_uint_eq(small.len, 0);
+    buf_free(&small);
+}
+END_TEST
+
+Suite *suite_buf(void)
+{
+    Suite *suite = suite_create("buf");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, grows_and_keeps_what_it_holds);
+    tcase_add_test(all, room_is_not_used_until_len_grows);
+    tcase_add_test(all, nothing_is_a_legal_amount);
+    tcase_add_test(all, limit_is_exact_and_the_error_sticks);
+    tcase_add_test(all, impossible_sizes_fail_and_keep_the_text);
+    tcase_add_test(all, printf_of_any_length);
+    suite_add_tcase(suite, all);
+    return suite;
+}

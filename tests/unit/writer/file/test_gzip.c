@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members of gzip files: stored, by zlib and by igzip. tests/unit/writer/file/test_sink.c has whole files of them. */
+#include "tests/support/gunzip.h"
+#include "writer/file/sink_file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+Suite *suite_gzip(void);
+
+/* Appends n bytes of text as it is in traces, or of noise, which deflate can only store. */
+static void make_text(struct buf *b, size_t n, bool noisy)
+{
+    uint64_t noise = 88172645463325252u; /* xorshift64 */
+    for (size_t at = 0; at < n; at++) {
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        char byte = noisy ? (char)noise : "{\"ph\": \"X\"}, "[at % 13];
+        buf_put(b, &byte, 1);
+    }
+}
+
+START_TEST(stored_members_of_any_size)
+{
+    static const size_t sizes[] = {0, 1, 65534, 65535, 65536, 200000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct buf plain = {0};
+        struct buf packed = {0};
+        memset(buf_room(&plain, sizes[i] + 1), 'x', sizes[i] + 1);
+        plain.len = sizes[i];
+        ck_assert_int_eq(gzip_stored(&packed, plain.data, sizes[i]), 0);
+        struct buf *back = unpacked(&packed);
+        ck_assert_ptr_nonnull(back);
+        ck_assert_uint_eq(back->len, sizes[i]);
+        ck_assert(memcmp(plain.data, back->data != NULL ? back->data : "", sizes[i]) == 0);
+        buf_free(&plain);
+        buf_free(&packed);
+    }
+}
+END_TEST
+
+START_TEST(members_by_igzip)
+{
+    static const size_t sizes[] = {0, 1, 70000, 3000000};
+    struct buf by_zlib = {0};
+    struct gzip *zlib = gzip_new(1);
+    ck_assert_int_eq(gzip_member(zlib, &by_zlib, "", 0), 0);
+    gzip_free(zlib);
+    sink_use_igzip();
+    struct igzip *g = igzip_new();
+    if (g == NULL) {
+        fprintf(stderr,
+                "skipped: built without isa-l.h (Debian: libisal-dev), or no libisal.so.2\n");
+        return;
+    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int noisy = 0; noisy < 2; noisy++) {
+            struct buf plain = {0};
+            struct buf packed = {0};
+            make_text(&plain, sizes[i], noisy);
+            struct buf full = {.limit = 1}; /* out of memory at once; the next member is whole */
+            ck_assert_int_eq(igzip_member(g, &full, plain.data, plain.len), ENOMEM);
+            ck_assert_int_eq(igzip_member(g, &packed, plain.data, plain.len), 0);
+            ck_assert(noisy || packed.len < 100 + sizes[i] / 20);
+            ck_assert(memcmp(packed.data, by_zlib.data, 10) ==
+                      0); /* the header: `cprof recover` looks for it */
+            struct buf *back = unpacked(&packed);
+            ck_assert_ptr_nonnull(back);
+            ck_assert_uint_eq(back->len, sizes[i]);
+            ck_assert(sizes[i] == 0 || memcmp(plain.data, back->data, sizes[i]) == 0);
+            buf_free(&plain);
+            buf_free(&packed);
+        }
+    igzip_free(g);
+    buf_free(&by_zlib);
+}
+END_TEST
+
+START_TEST(members_are_independent)
+{
+    struct gzip *g = gzip_new(99);
+    struct buf packed = {0};
+    struct buf body = {0};
+    make_text(&body, 50000, false);
+    ck_assert_int_eq(gzip_member(g, &packed, body.data, body.len), 0);
+    size_t first = packed.len;
+    struct buf full = {.limit = 1000}; /* out of memory in the middle of a member */
+    ck_assert_int_eq(gzip_member(g, &full, body.data, body.len), ENOMEM);
+    ck_assert_int_eq(gzip_stored(&full, body.data, body.len), ENOMEM);
+    ck_assert_int_eq(gzip_member(g, &packed, body.data, body.len), 0);
+    ck_assert_uint_eq(packed.len, 2 * first);
+    ck_assert_int_eq(gzip_member(g, &packed, "", 0), 0);
+    struct buf *back = unpacked(&packed);
+    ck_assert_ptr_nonnull(back);
+    ck_assert_uint_eq(back->len, 2 * body.len);
+    ck_assert(memcmp(back->data + body.len, body.data, body.len) == 0);
+    gzip_free(g);
+    gzip_free(NULL);
+    buf_free(&body);
+    buf_free(&packed);
+    buf_free(&full);
+}
+END_TEST
+
+Suite *suite_gzip(void)
+{
+    Suite *suite = suite_create("gzip");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, stored_members_of_any_size);
+    tcase_add_test(all, members_by_igzip);
+    tcase_add_test(all, members_are_independent);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/file/sink.h: what a file holds after each flush and after each system call within one, failing calls, foreign
+ * files, final names. Each test runs in a process of its own (libcheck), in a folder of its own under /tmp. */
+#include "tests/fuzz/json_valid.h"
+#include "tests/support/gunzip.h"
+#include "writer/file/sink_file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEAD_SIZE  300u
+#define EVENT_SIZE 51u
+
+static char folder[64];
+static char part[128];
+static char final[128];
+
+static void setup(void)
+{
+    strcpy(folder, "/tmp/cprof-sink-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(part, sizeof(part), "%s/t.part", folder);
+    snprintf(final, sizeof(final), "%s/t.json", folder);
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* ---- system calls that fail on demand -------------------------------------------------------------------- */
+
+static struct {
+    int at;         /* which write, cut or close fails: 1 is the next; 0 = none */
+    int times;      /* how many in a row */
+    int error;      /* errno; 0: a write of nothing */
+    size_t most;    /* most bytes that one write takes; 0 = all */
+    bool interrupt; /* every other write is interrupted first */
+    bool odd;
+    bool uncut; /* a cut has failed */
+    void (*after)(
+        void); /* runs after each change of the file, and after each page within a write */
+} fault;
+
+/* ---- a trace in three pieces ----------------------------------------------------------------------------- */
+
+static const char *head_of(int rank)
+{
+    static char head[HEAD_SIZE + 1];
+    int n = snprintf(head, sizeof(head), "{\"rank\": %d, \"traceEvents\": [", rank);
+    memset(head + n, ' ', HEAD_SIZE - (size_t)n);
+    head[HEAD_SIZE - 1] = '\n';
+    return head;
+}
+
+static struct buf body;
+
+/* `n` events of EVENT_SIZE bytes. */
+static void make_body(unsigned n)
+{
+    static unsigned event;
+    buf_reset(&body);
+    for (unsigned i = 0; i < n; i++) {
+        buf_printf(&body, "{\"ph\": \"X\", \"name\": \"event number %09u\"},    \n", event++);
+    }
+}
+
+static struct buf trailer;
+
+/* A trailer of about n bytes. */
+static void make_trailer(unsigned n)
+{
+    buf_reset(&trailer);
+    buf_printf(&trailer, "{\"ph\": \"M\", \"lost\": \"");
+    for (unsigned i = 0; i < n; i++) {
+        buf_put(&trailer, i % 61 ? "." : "0", 1);
+    }
+    buf_puts(&trailer, "\"}]}\n");
+}
+
+/* Flushes what the last flush() made. */
+static int flush_again(struct sink *s, int rank)
+{
+    return s->flush(s, rank >= 0 ? head_of(rank) : NULL, HEAD_SIZE, body.data, body.len,
+                    trailer.data, trailer.len);
+}
+
+static int flush(struct sink *s, int rank, unsigned events, unsigned trailer_size)
+{
+    make_body(events);
+    make_trailer(trailer_size);
+    return flush_again(s, rank);
+}
+
+/* The file's bytes; valid until the next call. */
+static struct buf *contents(const char *path)
+{
+    static struct buf b;
+    buf_reset(&b);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ssize_t n;
+    do {
+        b.len += (size_t)(n = read(fd, buf_room(&b, 65536), 65536));
+    } while (n > 0);
+    ck_assert_int_eq((int)n, 0);
+    close(fd);
+    return &b;
+}
+
+static unsigned count_events(const struct buf *text)
+{
+    unsigned n = 0;
+    const char *at = text->data;
+    const char *end = at + text->len;
+    while ((at = memmem(at, (size_t)(end - at), "event number", 12)) != NULL) {
+        n++;
+        at++;
+    }
+    return n;
+}
+
+/* Fails unless the file is a whole trace of so many events, and ends where it should. */
+static void check_file(const char *path, bool gzip, unsigned events, int rank)
+{
+    struct buf *file = contents(path);
+    struct buf *text = gzip ? unpacked(file) : file;
+    ck_assert_ptr_nonnull(text);
+    ck_assert(json_valid(text->data, text->len));
+    ck_assert_uint_eq(count_events(text), events);
+    ck_assert(memcmp(text->data, head_of(rank), HEAD_SIZE) == 0);
+    /* nothing behind the trailer but, when the system refuses to cut, blanks */
+    ck_assert(text->data[text->len - 1] == '\n' || fault.uncut);
+}
+
+/* ---- the calls themselves ------------------------------------------------------------------------------- */
+
+static bool fails(void)
+{
+    if (fault.at > 0 && --fault.at == 0) {
+        fault.at = fault.times > 1 ? 1 : 0;
+        fault.times--;
+        errno = fault.error;
+        return true;
+    }
+    return false;
+}
+
+static ssize_t test_pwritev(int fd, const struct iovec *parts, int n, off_t at)
+{
+    if (fails()) {
+        return fault.error == 0 ? 0 : -1;
+    }
+    fault.odd = !fault.odd;
+    if (fault.interrupt && fault.odd) {
+        errno = EINTR;
+        return -1;
+    }
+    ssize_t done = 0;
+    for (int i = 0; i < n; i++) {
+        for (size_t from = 0; from < parts[i].iov_len;) {
+            size_t page = 4096 - ((size_t)at & 4095);
+            size_t size = parts[i].iov_len - from;
+            size = size > page ? page : size;
+            if (fault.most != 0 && (size_t)done + size > fault.most) {
+                size = fault.most - (size_t)done;
+            }
+            if (size == 0) {
+                return done;
+            }
+            ck_assert_int_eq(pwrite(fd, (char *)parts[i].iov_base + from, size, at), (ssize_t)size);
+            from += size;
+            at += (off_t)size;
+            done += (ssize_t)size;
+            if (fault.after != NULL && (at & 4095) == 0) {
+                fault.after();
+            }
+        }
+    }
+    if (fault.after != NULL) {
+        fault.after();
+    }
+    return done;
+}
+
+static int test_ftruncate(int fd, off_t size)
+{
+    fault.uncut = fails();
+    if (fault.uncut) {
+        return -1;
+    }
+    int rc = ftruncate(fd, size);
+    if (fault.after != NULL) {
+        fault.after();
+    }
+    return rc;
+}
+
+static int test_close(int fd)
+{
+    int rc = close(fd);
+    return fails() ? -1 : rc;
+}
+
+static int link_error;
+static int rename_new_error;
+
+static int test_link(const char *from, const char *to)
+{
+    errno = link_error;
+    return link_error != 0 ? -1 : link(from, to);
+}
+
+static int test_rename_new(const char *from, const char *to)
+{
+    errno = rename_new_error;
+    return rename_new_error != 0 ? -1 : sink_file_system.rename_new(from, to);
+}
+
+static const struct file_ops test_ops = {test_pwritev, test_ftruncate,  test_close,
+                                         test_link,    test_rename_new, rename};
+
+static struct sink *make(bool gzip)
+{
+    struct sink *s = sink_file_with(&test_ops, part, gzip, 1);
+    ck_assert_ptr_nonnull(s);
+    return s;
+}
+
+/* ---- whole after every flush ----------------------------------------------------------------------------- */
+
+START_TEST(whole_after_every_flush)
+{
+    bool gzip = _i == 1;
+    static const unsigned trailers[] = {10, 5000, 10, 0, 20000, 19999, 3, 3, 4096, 1};
+    static const unsigned bodies[] = {0, 0, 3, 1000, 0, 0, 7, 1, 0, 0};
+    struct sink *s = sink_file(part, gzip, 1);
+    unsigned events = 0;
+    ck_assert_int_ne(access(part, F_OK), 0); /* nothing before the first flush */
+    for (int i = 0; i < 10; i++) {
+        ck_assert_int_eq(flush(s, i % 3 == 0 ? i : -1, bodies[i], trailers[i]), 0);
+        events += bodies[i];
+        check_file(part, gzip, events, i - i % 3);
+        ck_assert_uint_eq(s->bytes_written, contents(part)->len);
+        if (!gzip) {
+            ck_assert_uint_eq(s->body_size, events * EVENT_SIZE);
+            ck_assert_uint_eq(s->bytes_written, HEAD_SIZE + events * EVENT_SIZE + trailer.len);
+        }
+    }
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    check_file(final, gzip, events, 9);
+    ck_assert_int_eq(flush(s, 1, 1, 1), EBADF);
+    s->discard(s); /* no longer its file */
+    ck_assert_int_eq(access(final, F_OK), 0);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(other_readers_take_the_gzip)
+{
+    struct sink *s = sink_file(part, true, 1);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(flush(s, i, 400, i == 3 ? 9000 : 10), 0);
+        char command[512];
+        snprintf(command, sizeof(command), "gzip -t <'%s'", part);
+        ck_assert_int_eq(system(command), 0);
+        snprintf(command, sizeof(command),
+                 "! command -v python3 >/dev/null || python3 -c 'import gzip, json, sys\n"
+                 "assert len(json.load(gzip.open(sys.argv[1]))[\"traceEvents\"]) == %d' '%s'",
+                 400 * (i + 1) + 1, part);
+        ck_assert_int_eq(system(command), 0);
+    }
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(head_keeps_its_size)
+{
+    bool gzip = _i == 1;
+    struct sink *s = sink_file(part, gzip, 1);
+    ck_assert_int_eq(flush(s, 0, 10, 10), 0);
+    uint64_t size = s->bytes_written - s->body_size;
+    make_body(1);
+    ck_assert_int_eq(
+        s->flush(s, head_of(1), HEAD_SIZE - 1, body.data, body.len, trailer.data, trailer.len),
+        EINVAL);
+    check_file(part, gzip, 10, 0);
+    ck_assert_int_eq(flush(s, 123456, 0, 10), 0);
+    ck_assert_uint_eq(s->bytes_written - s->body_size, size);
+    check_file(part, gzip, 10, 123456);
+    sink_free(s);
+}
+END_TEST
+
+static void setup_igzip(void)
+{
+    setup();
+    sink_use_igzip();
+}
+
+/* ---- killed between and inside system calls -------------------------------------------------------------- */
+
+static struct {
+    unsigned before, after; /* events before and after the flush */
+    unsigned whole, behind, torn;
+} kills;
+
+/* Judges what a kill at this moment leaves: a whole trace, one with bytes behind it, or a torn one. */
+static void judge(void)
+{
+    struct buf *file = contents(part);
+    const uint8_t *begin = (const uint8_t *)file->data;
+    const uint8_t *end = value_end(begin, begin + file->len);
+    if (end == NULL) {
+        kills.torn++;
+        return;
+    }
+    struct buf text = {.data = file->data, .len = (size_t)(end - begin)};
+    unsigned events = count_events(&text);
+    if (events != kills.before && events != kills.after) {
+        kills.torn++; /* the two halves happen to fit */
+        return;
+    }
+    bool whole = skip_blank(end, begin + file->len) == begin + file->len;
+    kills.whole += whole;
+    kills.behind += !whole;
+}
+
+START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
+{
+    struct sink *s = make(false);
+    unsigned torn_allowed = 0;
+    fault.after = judge;
+    for (int i = 0; i < 100; i++) {
+        unsigned events = i % 7 == 0 ? 0 : (unsigned)(i * 13 % 250);
+        kills.before = kills.after;
+        kills.after += events;
+        uint64_t at = HEAD_SIZE + s->body_size;
+        uint64_t old_end = s->bytes_written;
+        /* only a stretch of trailer that crosses a page may be seen half written, and the very first write */
+        torn_allowed += i == 0 ? 1 : (unsigned)((old_end - 1) / 4096 - at / 4096);
+        ck_assert_int_eq(flush(s, i / 25, events, (unsigned)(i * 31 % 900)), 0);
+        check_file(part, false, kills.after, i / 25);
+    }
+    ck_assert_uint_le(kills.torn, torn_allowed);
+    ck_assert_uint_gt(kills.whole, 100);
+    ck_assert_uint_gt(kills.behind, 100);
+    ck_assert_uint_lt(kills.torn, kills.whole / 4);
+    sink_free(s);
+}
+END_TEST
+
+/* ---- failing calls --------------------------------------------------------------------------------------- */
+
+START_TEST(short_and_interrupted_writes)
+{
+    bool gzip = _i == 1;
+    struct sink *s = make(gzip);
+    fault.most = 37;
+    fault.interrupt = true;
+    ck_assert_int_eq(flush(s, 1, 20, 500), 0);
+    check_file(part, gzip, 20, 1);
+    ck_assert_int_eq(flush(s, 2, 20, 5), 0);
+    check_file(part, gzip, 40, 2);
+    sink_free(s);
+}
+END_TEST
+
+/* Each call of a flush fails in turn; the file must be what it was, and the same flush must then work. */
+START_TEST(any_call_may_fail)
+{
+    bool gzip = (_i & 1) != 0;
+    static const int errors[] = {ENOSPC, EIO, EDQUOT, EFBIG, 0};
+    fault.error = errors[_i / 2];
+    unsigned failures = 0;
+    for (int at = 1; at < 16; at++) {
+        struct sink *s = make(gzip);
+        unsigned events = 0;
+        for (unsigned trailer_size = 1; trailer_size < 9000;
+             trailer_size = trailer_size * 3 + at % 5) {
+            bool made = s->bytes_written != 0;
+            uint64_t size = s->bytes_written;
+            fault.most = 3000;
+            fault.at = at;
+            fault.times = 1;
+            int error = flush(s, 7, 60, trailer_size);
+            bool failed = error != 0;
+            fault.at = 0;
+            fault.most = 0;
+            failures += failed;
+            if (failed) {
+                ck_assert_int_eq(error, fault.error != 0 ? fault.error : error);
+                if (!made && s->bytes_written == 0) {
+                    ck_assert_int_ne(access(part, F_OK), 0);
+                } else {
+                    /* a failed close() may leave the new trace, all else the old one */
+                    struct buf *file = contents(part);
+                    struct buf *text = gzip ? unpacked(file) : file;
+                    ck_assert_ptr_nonnull(text);
+                    ck_assert(json_valid(text->data, text->len));
+                    unsigned found = count_events(text);
+                    ck_assert(found == events || found == events + 60);
+                    ck_assert(made ? s->bytes_written == size : s->bytes_written != 0);
+                }
+                ck_assert_int_eq(flush_again(s, 7), 0);
+            }
+            events += 60;
+            check_file(part, gzip, events, 7);
+        }
+        s->discard(s);
+        sink_free(s);
+    }
+    ck_assert_uint_gt(failures, 10);
+}
+END_TEST
+
+START_TEST(a_full_disk_stays_full_for_a_while)
+{
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 100), 0);
+    for (int i = 0; i < 20; i++) {
+        fault.at = 1 + i % 3; /* the cut that undoes a write fails as well, now and then */
+        fault.times = 5;
+        fault.error = ENOSPC;
+        ck_assert_int_eq(flush(s, 1, 100, 100), ENOSPC);
+        fault.at = 0;
+        struct buf *file = contents(part);
+        ck_assert_ptr_nonnull(value_end((uint8_t *)file->data, (uint8_t *)file->data + file->len));
+    }
+    ck_assert_int_eq(flush(s, 2, 5, 10), 0);
+    check_file(part, false, 15, 2);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(close_that_fails_is_a_flush_that_failed)
+{
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 500), 0);
+    fault.at = 3; /* tail, commit, close */
+    fault.times = 1;
+    fault.error = EIO;
+    ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
+    fault.at = 1; /* and the write that would undo it */
+    fault.times = 1;
+    ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
+    check_file(part, false, 20, 1); /* what close() could not vouch for */
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    check_file(final, false, 10, 1); /* undone: the caller was told that it had failed */
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(finish_undoes_a_flush_that_failed)
+{
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 500), 0);
+    fault.at = 2; /* commit, close: nothing lies behind the old end */
+    fault.times = 1;
+    fault.error = EIO;
+    ck_assert_int_eq(flush(s, 1, 1, 500 - EVENT_SIZE), EIO);
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    check_file(final, false, 10, 1);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_cut_is_whole)
+{
+    bool gzip = _i == 1;
+    struct sink *s = make(gzip);
+    ck_assert_int_eq(flush(s, 1, 10, 90000), 0);
+    uint64_t size = contents(part)->len;
+    fault.at = 2; /* commit, cut */
+    fault.times = 1;
+    fault.error = EIO;
+    ck_assert_int_eq(flush(s, 1, 0, 10), 0);
+    ck_assert_uint_eq(contents(part)->len, size);
+    check_file(part, gzip, 10, 1);
+    ck_assert_int_eq(flush(s, 1, 1, 10), 0);
+    ck_assert_uint_eq(contents(part)->len, s->bytes_written);
+    check_file(part, gzip, 11, 1);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(file_size_limit_of_the_process)
+{
+    bool gzip = _i == 1;
+    struct rlimit old;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    struct sink *s = sink_file(part, gzip, 1);
+    ck_assert_int_eq(flush(s, 1, 100, 100), 0);
+    struct rlimit small = {s->bytes_written + 100, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    int error = flush(s, 1, 20000, 100);
+    int again = flush(s, 1, 20000, 100);
+    setrlimit(RLIMIT_FSIZE, &old);
+    ck_assert_int_eq(error, EFBIG);
+    ck_assert_int_eq(again, EFBIG);
+    check_file(part, gzip, 100, 1);
+    ck_assert_int_eq(flush(s, 1, 20000, 100), 0);
+    check_file(part, gzip, 20100, 1);
+    sink_free(s);
+}
+END_TEST
+
+/* ---- names and foreign files ----------------------------------------------------------------------------- */
+
+START_TEST(missing_folders_are_made)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/a//b/c/t.part", folder);
+    struct sink *s = sink_file(path, false, 1);
+    ck_assert_int_eq(flush(s, 1, 1, 1), 0);
+    check_file(path, false, 1, 1);
+    snprintf(final, sizeof(final), "%s/x/y/t.json", folder);
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    check_file(final, false, 1, 1);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(folder_that_is_a_file)
+{
+    char path[256];
+    close(open(part, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    snprintf(path, sizeof(path), "%s/t.part", part);
+    struct sink *s = sink_file(path, false, 1);
+    ck_assert_int_eq(flush(s, 1, 1, 1), ENOTDIR);
+    ck_assert_uint_eq(s->bytes_written, 0);
+    sink_free(s);
+    snprintf(path, sizeof(path), "%s/a/b.part", part);
+    s = sink_file(path, false, 1);
+    ck_assert_int_eq(flush(s, 1, 1, 1), ENOTDIR);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(links_and_taken_names_are_refused)
+{
+    char target[128];
+    snprintf(target, sizeof(target), "%s/target", folder);
+    ck_assert_int_eq(symlink(target, part), 0);
+    struct sink *s = sink_file(part, false, 1);
+    ck_assert_int_eq(flush(s, 1, 1, 1), ELOOP);
+    ck_assert_int_ne(access(target, F_OK), 0);
+    ck_assert_int_eq(s->finish(s, final, false), ENOENT);
+    unlink(part);
+    close(open(part, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    ck_assert_int_eq(flush(s, 1, 1, 1), EEXIST);
+    ck_assert_uint_eq(contents(part)->len, 0);
+    unlink(part);
+    ck_assert_int_eq(flush(s, 1, 1, 1), 0);
+    /* replaced by a link to itself later on */
+    ck_assert_int_eq(rename(part, target), 0);
+    ck_assert_int_eq(symlink(target, part), 0);
+    ck_assert_int_eq(flush(s, 1, 1, 1), ELOOP);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(foreign_files_are_left_alone)
+{
+    struct sink *s = sink_file(part, false, 1);
+    ck_assert_int_eq(flush(s, 1, 1, 1), 0);
+    char kept[256];
+    snprintf(kept, sizeof(kept), "%s.kept", part); /* keeps the inode number in use */
+    ck_assert_int_eq(rename(part, kept), 0);
+    ck_assert_int_eq(flush(s, 1, 1, 1), ENOENT);
+    int fd = open(part, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    ck_assert_int_eq((int)write(fd, "checkpoint", 10), 10);
+    ck_assert_int_eq(ftruncate(fd, 1000000), 0);
+    close(fd);
+    ck_assert_int_eq(flush(s, 1, 1, 1), ESTALE);
+    ck_assert_int_eq(s->finish(s, final, true), ESTALE);
+    s->discard(s);
+    ck_assert_uint_eq(contents(part)->len, 1000000);
+    ck_assert_int_eq(memcmp(contents(part)->data, "checkpoint", 11), 0);
+    sink_free(s);
+
+    unlink(part);
+    s = sink_file(part, false, 1);
+    ck_assert_int_eq(flush(s, 1, 100, 1), 0);
+    ck_assert_int_eq(truncate(part, 5), 0); /* ours, but emptied */
+    ck_assert_int_eq(flush(s, 1, 1, 1), ESTALE);
+    ck_assert_uint_eq(contents(part)->len, 5);
+    unlink(part);
+    ck_assert_int_eq(mkfifo(part, 0666), 0); /* must not wait for a reader */
+    ck_assert_int_ne(flush(s, 1, 1, 1), 0);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(no_descriptor_is_kept)
+{
+    int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(before);
+    struct sink *s = sink_file(part, true, 1);
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    ck_assert_int_eq(truncate(part, 100000), 0); /* longer than it was left: cut */
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    check_file(part, true, 20, 1);
+    unlink(part);
+    ck_assert_int_eq(flush(s, 1, 10, 10), ENOENT);
+    int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(after);
+    ck_assert_int_eq(before, after);
+    sink_free(s);
+}
+END_TEST
+
+/* _i: 0 link works, 1 no link, 2 no link and no exclusive rename */
+START_TEST(final_name_is_never_taken_over)
+{
+    link_error = _i >= 1 ? (const int[]){0, EPERM, ENOSYS}[_i] : 0;
+    rename_new_error = _i == 2 ? EINVAL : 0;
+    struct sink *s = make(false);
+    ck_assert_int_eq(s->finish(s, final, false), ENOENT); /* nothing written yet */
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    int fd = open(final, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    ck_assert_int_eq((int)write(fd, "theirs", 6), 6);
+    close(fd);
+    ck_assert_int_eq(s->finish(s, final, false), EEXIST);
+    ck_assert_uint_eq(contents(final)->len, 6);
+    check_file(part, false, 10, 1);
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0); /* still its file */
+    if (_i == 0) {
+        ck_assert_int_eq(s->finish(s, final, true), 0);
+    } else {
+        strcat(final, "2");
+        ck_assert_int_eq(s->finish(s, final, false), 0);
+    }
+    ck_assert_int_ne(access(part, F_OK), 0);
+    check_file(final, false, 20, 1);
+    ck_assert_int_eq(s->finish(s, final, false), EBADF);
+    sink_free(s);
+}
+END_TEST
+
+/* _i: 0 FIFO, 1 folder, 2 link, 3 link to nothing */
+START_TEST(only_files_are_replaced)
+{
+    struct stat before, after;
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    ck_assert_int_eq(_i == 0   ? mkfifo(final, 0666)
+                     : _i == 1 ? mkdir(final, 0777)
+                               : symlink(_i == 2 ? part : "nothing", final),
+                     0);
+    ck_assert_int_eq(lstat(final, &before), 0);
+    ck_assert_int_eq(s->finish(s, final, true), EEXIST);
+    ck_assert_int_eq(lstat(final, &after), 0);
+    ck_assert_uint_eq(before.st_ino, after.st_ino);
+    check_file(part, false, 10, 1);
+    ck_assert_int_eq(remove(final), 0);
+    ck_assert_int_eq(s->finish(s, final, true), 0);
+    check_file(final, false, 10, 1);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(link_errors_that_are_final)
+{
+    static const int errors[] = {EACCES, EROFS, EXDEV, EIO};
+    struct sink *s = make(false);
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+        link_error = errors[i];
+        ck_assert_int_eq(s->finish(s, final, false), errors[i]);
+        link_error = EMLINK;
+        rename_new_error = errors[i];
+        ck_assert_int_eq(s->finish(s, final, false), errors[i]);
+    }
+    check_file(part, false, 10, 1);
+    /* the answer to a link that worked was lost */
+    link_error = EEXIST;
+    ck_assert_int_eq(link(part, final), 0);
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    ck_assert_int_ne(access(part, F_OK), 0);
+    check_file(final, false, 10, 1);
+    sink_free(s);
+}
+END_TEST
+
+START_TEST(discard_removes_the_part)
+{
+    struct sink *s = sink_file(part, true, 1);
+    s->discard(s);
+    sink_free(s);
+    s = sink_file(part, true, 1);
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0);
+    s->discard(s);
+    ck_assert_int_ne(access(part, F_OK), 0);
+    ck_assert_int_eq(flush(s, 1, 10, 10), EBADF);
+    sink_free(s);
+    sink_free(NULL);
+}
+END_TEST
+
+START_TEST(disk_low_looks_at_the_nearest_folder)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/not/there/t.part", folder);
+    ck_assert_int_eq(sink_disk_low(path), sink_disk_low(folder));
+    ck_assert_int_eq(sink_disk_low("not/there"), sink_disk_low("."));
+    ck_assert_int_eq(sink_disk_low("/not/there"), sink_disk_low("/"));
+    ck_assert_int_eq(sink_disk_low("/notthere"), sink_disk_low("/"));
+    ck_assert(!sink_disk_low("/proc/self")); /* no blocks at all: not a disk that fills up */
+    sink_disk_low("");
+}
+END_TEST
+
+Suite *suite_sink(void)
+{
+    Suite *suite = suite_create("sink");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_set_timeout(all, 60);
+    tcase_add_loop_test(all, whole_after_every_flush, 0, 2);
+    tcase_add_test(all, other_readers_take_the_gzip);
+    tcase_add_loop_test(all, head_keeps_its_size, 0, 2);
+    tcase_add_test(all, a_kill_keeps_the_old_trace_or_the_new_one);
+    tcase_add_loop_test(all, short_and_interrupted_writes, 0, 2);
+    tcase_add_loop_test(all, any_call_may_fail, 0, 10);
+    tcase_add_test(all, a_full_disk_stays_full_for_a_while);
+    tcase_add_test(all, close_that_fails_is_a_flush_that_failed);
+    tcase_add_test(all, finish_undoes_a_flush_that_failed);
+    tcase_add_loop_test(all, a_file_that_cannot_be_cut_is_whole, 0, 2);
+    tcase_add_loop_test(all, file_size_limit_of_the_process, 0, 2);
+    tcase_add_test(all, missing_folders_are_made);
+    tcase_add_test(all, folder_that_is_a_file);
+    tcase_add_test(all, links_and_taken_names_are_refused);
+    tcase_add_test(all, foreign_files_are_left_alone);
+    tcase_add_test(all, no_descriptor_is_kept);
+    tcase_add_loop_test(all, final_name_is_never_taken_over, 0, 3);
+    tcase_add_loop_test(all, only_files_are_replaced, 0, 4);
+    tcase_add_test(all, link_errors_that_are_final);
+    tcase_add_test(all, discard_removes_the_part);
+    tcase_add_test(all, disk_low_looks_at_the_nearest_folder);
+    suite_add_tcase(suite, all);
+    TCase *igzip = tcase_create("igzip");
+    tcase_add_checked_fixture(igzip, setup_igzip, teardown);
+    tcase_set_timeout(igzip, 60);
+    tcase_add_loop_test(igzip, whole_after_every_flush, 1, 2);
+    tcase_add_test(igzip, other_readers_take_the_gzip);
+    tcase_add_loop_test(igzip, head_keeps_its_size, 1, 2);
+    suite_add_tcase(suite, igzip);
+    return suite;
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/import/split.h and writer/import/foreign.h: every form of file, cut and hostile ones, and what becomes of each kind of event. */
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+
+#include "tests/support/alloc.h"
+#include "writer/import/json_parse.h"
+
+#define LLVMFuzzerTestOneInput fuzz_import
+#include "tests/fuzz/fuzz_import.c"
+
+/* ---- where values are --------------------------------------------------------------------------------------- */
+
+/* The values in a text, or its fault: `key=value` of members, `*` before events, `long`, and `!byte fault` or `$`. */
+static char *split_text(const char *text, size_t len, size_t most)
+{
+    static struct buf out;
+    struct split s = {0};
+    buf_reset(&out);
+    enum split_got got = SPLIT_MORE;
+    for (size_t at = 0; at < len && got != SPLIT_FAULT; at += most) {
+        const char *p = text + at, *end = p + (len - at < most ? len - at : most);
+        while ((got = split_next(&s, &p, end)) != SPLIT_MORE && got != SPLIT_FAULT) {
+            bool is_event = got == SPLIT_EVENT || got == SPLIT_LONG_EVENT;
+            bool is_long = got == SPLIT_LONG_EVENT || got == SPLIT_LONG_MEMBER;
+            buf_printf(&out, "%s%s%.*s ", is_event ? "*" : s.key, is_event ? "" : "=",
+                       is_long ? 4 : (int)s.value.len, is_long ? "long" : s.value.data);
+        }
+    }
+    bool cut;
+    if (!split_end(&s, &cut))
+        buf_printf(&out, "!%llu %s", (unsigned long long)s.fault_at, s.fault);
+    else
+        buf_printf(&out, cut ? "cut" : "$");
+    buf_put(&out, "", 1);
+    split_free(&s);
+    return out.data;
+}
+
+static void check_split(const char *text, const char *expected)
+{
+    for (size_t most = 1; most <= strlen(text) + 1; most++)
+        ck_assert_str_eq(split_text(text, strlen(text), most), expected);
+}
+
+START_TEST(both_forms)
+{
+    check_split(
+        "{\"traceEvents\": [{\"a\": 1}, {}], \"b\":2 , \"c\": \"]}\\\"\",\"d\":{\"e\":[]}}\n",
+        "*{\"a\": 1} *{} b=2 c=\"]}\\\"\" d={\"e\":[]} $");
+    check_split("[{\"a\": 1}\n,{}\n] ", "*{\"a\": 1} *{} $");
+    check_split("{\"traceEvents\":[]}", "$");
+    check_split("{\"a\":true,\"traceEvents\":[{}],\"b\":null,\"traceEvents\":[{\"c\":1}]}",
+                "a=true *{} b=null *{\"c\":1} $");
+}
+END_TEST
+
+START_TEST(an_array_need_not_end)
+{
+    check_split("[", "$");
+    check_split("[{\"a\":1},", "*{\"a\":1} $");
+    check_split("[{\"a\":1}", "*{\"a\":1} $");
+    check_split("[{\"a\":1},]", "*{\"a\":1} $");
+    check_split("[{\"a\":1},{\"b\":\"", "*{\"a\":1} cut");
+}
+END_TEST
+
+START_TEST(what_is_no_trace)
+{
+    check_split("", "!0 it is empty");
+    check_split("  \n", "!3 it is empty");
+    check_split("\"x\"", "!0 it is no trace: neither { nor [ begins it");
+    check_split("{\"a\":1}", "a=1 !7 it is no trace: it has no traceEvents");
+    check_split("{\"traceEvents\":7}", "!15 traceEvents is no array");
+    check_split("[1]", "!1 an event is no object");
+    check_split("[{},,{}]", "*{} !4 an event is no object");
+    check_split("{\"traceEvents\":[{},]}", "*{} !19 an event is no object");
+    check_split("{\"traceEvents\":[{}]", "*{} !19 it ends too early");
+    check_split("{\"traceEvents\":[{\"a\":", "!21 it ends too early");
+    check_split("{\"traceEvents\":[{}]} x", "*{} !21 something follows the end");
+    check_split("[{} {}]", "*{} !4 a comma or the closing bracket is missing");
+    check_split("{a:1}", "!1 a key in double quotes is missing");
+    check_split("{\"a\",1}", "!4 a colon is missing");
+    check_split("{\"a\":,}", "!5 a value is missing");
+    check_split("{\"a\":1,}", "a=1 !7 a key in double quotes is missing");
+}
+END_TEST
+
+START_TEST(huge_integers_are_put_in_quotes)
+{
+    check_split(
+        "[{\"a\":9223372036854775807,\"b\":9223372036854775808,\"c\":-9223372036854775808,"
+        "\"d\":-9223372036854775809,\"e\":[18446744073709551615],\"f\":\"18446744073709551615\","
+        "\"g\":18446744073709551615.0,\"h\":1e30}]",
+        "*{\"a\":9223372036854775807,\"b\":\"9223372036854775808\",\"c\":-9223372036854775808,"
+        "\"d\":\"-9223372036854775809\",\"e\":[\"18446744073709551615\"],"
+        "\"f\":\"18446744073709551615\",\"g\":18446744073709551615.0,\"h\":1e30} $");
+    check_split("{\"a\":18446744073709551615,\"traceEvents\":[]}", "a=\"18446744073709551615\" $");
+}
+END_TEST
+
+/* `[{"a":` MIDDLE n times END */
+static char *repeated(const char *begin, const char *middle, size_t n, const char *end)
+{
+    struct buf b = {0};
+    buf_puts(&b, begin);
+    for (size_t i = 0; i < n; i++)
+        buf_puts(&b, middle);
+    buf_puts(&b, end);
+    buf_put(&b, "", 1);
+    return b.data;
+}
+
+START_TEST(what_is_too_long_is_stepped_over)
+{
+    char *text = repeated("[{\"a\":\"", "x}]\\\"", SPLIT_VALUE_MOST / 4, "\"},{}]");
+    for (size_t most = 1000; most < 8u << 20; most *= 20)
+        ck_assert_str_eq(split_text(text, strlen(text), most), "*long *{} $");
+    free(text);
+    text = repeated("[{\"a\":[", "[],", SPLIT_CONTAINERS_MOST, "0]},{}]");
+    ck_assert_str_eq(split_text(text, strlen(text), 4096), "*long *{} $");
+    free(text);
+    text = repeated("{\"a\":[", "18446744073709551615,", SPLIT_VALUE_MOST / 20,
+                    "0],\"traceEvents\":[]}");
+    ck_assert_str_eq(split_text(text, strlen(text), 4096), "a=long $");
+    free(text);
+}
+END_TEST
+
+START_TEST(what_is_too_deep_is_refused)
+{
+    char *text = repeated("[{\"a\":", "[", 63, "");
+    ck_assert_str_eq(split_text(text, strlen(text), 7), "cut");
+    free(text);
+    text = repeated("[{\"a\":", "[", 64, "");
+    ck_assert_str_eq(split_text(text, strlen(text), 7), "!69 nested too deeply");
+    free(text);
+    text = repeated("{\"a\":", "[{\"b\":", 1000000, "");
+    ck_assert_str_eq(split_text(text, strlen(text), 100), "!197 nested too deeply");
+    free(text);
+}
+END_TEST
+
+/* ---- numbers ------------------------------------------------------------------------------------------------- */
+
+START_TEST(microseconds_to_ns)
+{
+    static const struct {
+        const char *text;
+        int64_t ns;
+    } good[] = {
+        {"0", 0},
+        {"-0.0", 0},
+        {"1", 1000},
+        {"1.5", 1500},
+        {"1.0004", 1000},
+        {"1.0005", 1001},
+        {"-2.5", -2500},
+        {"1763633123456789.123", 1763633123456789123},
+        {"9223372036854775.807", INT64_MAX},
+        {"1e3", 1000000},
+        {"1.25E+2", 125000},
+        {"12345e-4", 1235},
+        {"1e-99999999999999999999", 0},
+        {"0e999999999", 0},
+        {"0.00000000000000000000000000001", 0},
+        {"1.23456789012345678901234567890", 1235},
+    };
+    static const char *const bad[] = {"",
+                                      "-",
+                                      ".5",
+                                      "5.",
+                                      "05",
+                                      "+5",
+                                      "1e",
+                                      "1e+",
+                                      "0x10",
+                                      "1 ",
+                                      " 1",
+                                      "NaN",
+                                      "1..2",
+                                      "1.2.3",
+                                      "1,5",
+                                      "1e20",
+                                      "9223372036854775.808",
+                                      "1e999999999"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        int64_t ns = -1;
+        ck_assert_msg(foreign_us(good[i].text, strlen(good[i].text), &ns), "%s", good[i].text);
+        ck_assert_msg(ns == good[i].ns, "%s is %lld", good[i].text, (long long)ns);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        int64_t ns;
+        ck_assert_msg(!foreign_us(bad[i], strlen(bad[i]), &ns), "%s", bad[i]);
+    }
+}
+END_TEST
+
+/* ---- events -------------------------------------------------------------------------------------------------- */
+
+#define ID(n) (UINT64_C(1) << 52 | UINT64_C(3) << 44 | (n))
+
+static struct foreign *reader;
+static struct buf out;
+
+static void setup(void)
+{
+    reader = foreign_new();
+    if (foreign_built)
+        foreign_begin(reader, 3, 500, false);
+}
+
+static void teardown(void)
+{
+    foreign_free(reader);
+    buf_free(&out);
+}
+
+/* What becomes of an event; "" when nothing does. */
+static const char *put(const char *event)
+{
+    const char *why;
+    uint64_t at;
+    buf_reset(&out);
+    ck_assert_msg(foreign_parse(reader, event, strlen(event), &why, &at), "%s", event);
+    bool done = foreign_put(reader, &out);
+    ck_assert_int_eq(done, out.len > 0);
+    ck_assert_msg(json_lines_valid(out.data, out.len), "%.*s", (int)out.len, out.data);
+    buf_put(&out, "", 1);
+    return out.data;
+}
+
+static void check_put(const char *event, const char *expected)
+{
+    ck_assert_str_eq(put(event), expected);
+}
+
+START_TEST(a_span)
+{
+    check_put(
+        "{\"name\":\"a\\u00e9\\n\",\"cat\":\"c\",\"args\":{\"x\":[1,2.50,null,true,{\"y\":\"z\"}]},"
+        "\"dur\":2,\"ts\":1.25,\"tid\":7,\"pid\":5,\"ph\":\"X\",\"cname\":\"good\"}",
+        "{\"ph\": \"X\", \"cat\": \"c\", \"name\": \"aé\\n\", \"pid\": 30000005, \"tid\": 7, "
+        "\"ts\": 1.750, \"dur\": 2.000, \"cname\": \"good\", \"args\": {\"x\": [1, 2.50, null, "
+        "true, "
+        "{\"y\": \"z\"}]}},\n");
+    check_put(
+        "{\"ph\":\"X\",\"ts\":\"1\",\"dur\":-3}",
+        "{\"ph\": \"X\", \"pid\": 30000000, \"tid\": 30000000, \"ts\": 1.500, \"dur\": 0.000},\n");
+}
+END_TEST
+
+START_TEST(steps)
+{
+    static const char step[] = "{\"ph\":\"X\",\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
+    static const char on_gpu[] = "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\","
+                                 "\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
+    ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"ProfilerStep#12\""));
+    ck_assert_ptr_nonnull(strstr(put(on_gpu), "\"name\": \"torch.profiler step 12\""));
+    foreign_begin(reader, 3, 500, true); /* readers would take it for one of ours */
+    ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"torch.profiler step 12\""));
+    ck_assert_ptr_nonnull(strstr(put("{\"ph\":\"X\",\"name\":7,\"ts\":1,\"dur\":2}"), "\"ts\""));
+}
+END_TEST
+
+START_TEST(rows_that_are_no_numbers)
+{
+    check_put("{\"ph\":\"i\",\"ts\":0,\"pid\":\"Spans\",\"tid\":0}",
+              "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 39000000, \"tid\": 39000000, "
+              "\"ts\": 0.000, "
+              "\"args\": {\"name\": \"Spans\"}},\n"
+              "{\"ph\": \"i\", \"pid\": 39000000, \"tid\": 4200000000, \"ts\": 0.500},\n");
+    check_put("{\"ph\":\"i\",\"ts\":0,\"pid\":\"Spans\",\"tid\":0}",
+              "{\"ph\": \"i\", \"pid\": 39000000, \"tid\": 4200000000, \"ts\": 0.500},\n");
+    check_put("{\"ph\":\"i\",\"ts\":0,\"pid\":-1,\"tid\":140737353979712}",
+              "{\"ph\": \"i\", \"pid\": 39000001, \"tid\": 4200000001, \"ts\": 0.500},\n");
+    check_put("{\"ph\":\"i\",\"ts\":0,\"pid\":4294967296,\"tid\":\"\"}",
+              "{\"ph\": \"i\", \"pid\": 39000002, \"tid\": 4200000002, \"ts\": 0.500},\n");
+    char event[64];
+    unsigned taken = 0;
+    for (unsigned i = 0; i < 10000; i++) {
+        snprintf(event, sizeof event, "{\"ph\":\"i\",\"ts\":0,\"pid\":1,\"tid\":\"t%u\"}", i);
+        taken += *put(event) != '\0';
+    }
+    ck_assert_uint_eq(taken, 8192 * 3 / 4 - 6); /* bounded, whatever the file */
+}
+END_TEST
+
+START_TEST(ids_are_moved_alike)
+{
+    char expected[256];
+    snprintf(
+        expected, sizeof expected,
+        "{\"ph\": \"s\", \"pid\": 30000001, \"tid\": 30000001, \"ts\": 0.500, \"id\": %llu},\n",
+        (unsigned long long)ID(119));
+    check_put("{\"ph\":\"s\",\"id\":119,\"pid\":1,\"ts\":0}", expected);
+    snprintf(expected, sizeof expected,
+             "{\"ph\": \"f\", \"pid\": 30000001, \"tid\": 30000001, \"ts\": 0.500, \"id\": "
+             "\"0x%llx\", \"bp\": \"e\"},\n",
+             (unsigned long long)ID(119));
+    check_put("{\"ph\":\"f\",\"id\":\"77\",\"bp\":\"e\",\"pid\":1,\"ts\":0}", expected);
+    snprintf(expected, sizeof expected,
+             "{\"ph\": \"b\", \"pid\": 30000001, \"tid\": 30000001, \"ts\": 0.500, \"id2\": "
+             "{\"local\": \"0x%llx\"}},\n",
+             (unsigned long long)ID(1));
+    check_put("{\"ph\":\"b\",\"id2\":{\"local\":\"0x1\"},\"pid\":1,\"ts\":0}", expected);
+    snprintf(expected, sizeof expected,
+             "{\"ph\": \"X\", \"pid\": 30000001, \"tid\": 30000001, \"ts\": 0.500, \"dur\": 1.000, "
+             "\"bind_id\": %llu, "
+             "\"flow_out\": true},\n",
+             (unsigned long long)ID(2));
+    check_put("{\"ph\":\"X\",\"bind_id\":2,\"flow_out\":true,\"pid\":1,\"ts\":0,\"dur\":1}",
+              expected);
+    /* what has too many bits, or is a word, gets another id, the same one each time */
+    char *first = strdup(put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}"));
+    ck_assert_ptr_nonnull(strstr(first, "\"id\": \"0x"));
+    check_put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}", first);
+    ck_assert_str_ne(put("{\"ph\":\"b\",\"id\":\"request 6\",\"pid\":1,\"ts\":0}"), first);
+    foreign_begin(reader, 4, 500, false);
+    ck_assert_str_ne(
+        strstr(put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}"), "\"id\""),
+        strstr(first, "\"id\""));
+    free(first);
+    ck_assert_ptr_nonnull(
+        strstr(put("{\"ph\":\"s\",\"id\":-1,\"pid\":1,\"ts\":0}"), "\"id\": \"0x"));
+    ck_assert_ptr_nonnull(
+        strstr(put("{\"ph\":\"s\",\"id\":9007199254740993,\"pid\":1,\"ts\":0}"), "\"id\": \"0x"));
+    /* a counter's is part of its name */
+    check_put("{\"ph\":\"C\",\"name\":\"n\",\"id\":5,\"pid\":1,\"ts\":0,\"args\":{\"v\":1}}",
+              "{\"ph\": \"C\", \"name\": \"n\", \"pid\": 40000001, \"tid\": 40000001, \"ts\": "
+              "0.500, \"id\": 5, "
+              "\"args\": {\"v\": 1}},\n");
+}
+END_TEST
+
+START_TEST(ids_in_args_are_moved)
+{
+    char expected[256];
+    snprintf(
+        expected, sizeof expected,
+        "{\"ph\": \"X\", \"pid\": 30000000, \"tid\": 7, \"ts\": 0.500, \"dur\": 1.000, \"args\": "
+        "{\"correlation\": %llu, \"External id\": %llu, \"stream\": 7, \"device\": 0}},\n",
+        3ULL << 33 | 5, (unsigned long long)ID(9));
+    check_put("{\"ph\":\"X\",\"pid\":0,\"tid\":7,\"ts\":0,\"dur\":1,\"args\":{\"correlation\":5,"
+              "\"External id\":9,\"stream\":7,\"device\":0}}",
+              expected);
+    ck_assert_ptr_nonnull(
+        strstr(put("{\"ph\":\"X\",\"ts\":0,\"dur\":1,\"args\":{\"correlation\":-1}}"),
+               "\"correlation\": -1"));
+}
+END_TEST
+
+START_TEST(numbers_as_readers_take_them)
+{
+    check_put(
+        "{\"ph\":\"X\",\"ts\":0,\"dur\":1,\"args\":{\"a\":1e999,\"b\":NaN,\"c\":-Infinity,\"d\":1e-"
+        "400,"
+        "\"e\":0.30000000000000004,\"f\":-0,\"g\":\"18446744073709551615\",\"h\":1E5}}",
+        "{\"ph\": \"X\", \"pid\": 30000000, \"tid\": 30000000, \"ts\": 0.500, \"dur\": 1.000, "
+        "\"args\": {\"a\": "
+        "\"Infinity\", "
+        "\"b\": \"NaN\", \"c\": \"-Infinity\", \"d\": 0.0, \"e\": 0.30000000000000004, \"f\": 0, "
+        "\"g\": \"18446744073709551615\", \"h\": 1E5}},\n");
+    /* of a counter, numbers only */
+    check_put(
+        "{\"ph\":\"C\",\"name\":\"n\",\"ts\":0,\"args\":{\"a\":NaN,\"b\":\"2.5\",\"c\":\"x\",\"d\":"
+        "null,"
+        "\"e\":\"18446744073709551615\",\"f\":[1],\"\":1e999,\"g\":3}}",
+        "{\"ph\": \"C\", \"name\": \"n\", \"pid\": 30000000, \"tid\": 30000000, \"ts\": 0.500, "
+        "\"args\": {\"b\": 2.5, "
+        "\"e\": 18446744073709551615.0, \"g\": 3}},\n");
+}
+END_TEST
+
+START_TEST(strings_are_repaired)
+{
+    check_put("{\"ph\":\"i\",\"ts\":0,\"name\":\"\xff \\ud83d\\ude00 \\ud83d \\u001f\"}",
+              "{\"ph\": \"i\", \"name\": \"\ufffd \U0001F600 \ufffd \\u001f\", \"pid\": 30000000, "
+              "\"tid\": 30000000, "
+              "\"ts\": 0.500},\n");
+}
+END_TEST
+
+START_TEST(names_of_rows)
+{
+    check_put("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":5,\"tid\":0,\"args\":{\"name\":"
+              "\"python\"}}",
+              "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 30000005, \"tid\": 4200000000, "
+              "\"ts\": 0.000, \"args\": {\"name\": \"python\"}},\n");
+    check_put(
+        "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"ts\":-9,\"pid\":5,\"args\":{\"sort_"
+        "index\":9}}",
+        "{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": 30000005, \"tid\": 30000005, "
+        "\"ts\": 0.000, \"args\": {\"sort_index\": 9}},\n");
+}
+END_TEST
+
+START_TEST(what_no_reader_takes)
+{
+    static const char *const bad[] = {
+        "{}",
+        "[1]",
+        "{\"ph\":\"X\",\"ts\":1}",
+        "{\"ph\":\"X\",\"dur\":1}",
+        "{\"ph\":\"X\",\"dur\":1,\"ts\":\"NaN\"}",
+        "{\"ph\":\"X\",\"dur\":1,\"ts\":null}",
+        "{\"ph\":\"X\",\"dur\":1,\"ts\":-1}", /* before the trace's base */
+        "{\"ph\":\"X\",\"dur\":9e15,\"ts\":9e15}",
+        "{\"ph\":1,\"dur\":1,\"ts\":1}",
+        "{\"ph\":\"\",\"dur\":1,\"ts\":1}",
+        "{\"ph\":\"\\u00e9\",\"ts\":1}",
+        "{\"ph\":\"c\",\"ts\":1}",
+        "{\"ph\":\"T\",\"ts\":1}",
+        "{\"ph\":\"s\",\"ts\":1}",
+        "{\"ph\":\"b\",\"ts\":1}",
+        "{\"ph\":\"C\",\"ts\":1}",
+        "{\"ph\":\"C\",\"ts\":1,\"args\":{\"a\":\"b\"}}",
+        "{\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":\"\"}}",
+        "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":NaN}}",
+        "{\"ph\":\"M\",\"name\":\"thread_name\"}",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_str_eq(put(bad[i]), "");
+}
+END_TEST
+
+START_TEST(what_is_no_json)
+{
+    static const struct {
+        const char *text;
+        uint64_t at;
+    } bad[] = {{"{\"a\":1,}", 7},
+               {"{\"a\" 1}", 5},
+               {"{\"a\":tru}", 8},
+               {"{\"a\":'b'}", 5},
+               {"{\"a\":01}", 5}};
+    const char *why;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint64_t at = 99;
+        ck_assert_msg(!foreign_parse(reader, bad[i].text, strlen(bad[i].text), &why, &at), "%s",
+                      bad[i].text);
+        ck_assert_msg(at + 3 > bad[i].at && at < bad[i].at + 3, "%s: at %d", bad[i].text, (int)at);
+    }
+    int64_t n;
+    uint64_t at;
+    ck_assert(foreign_parse(reader, "1763000000000000000", 19, &why, &at));
+    ck_assert(foreign_integer(reader, &n) && n == 1763000000000000000);
+    ck_assert(foreign_parse(reader, "1.5", 3, &why, &at) && !foreign_integer(reader, &n));
+}
+END_TEST
+
+/* As with json-c 0.18, which refuses what is not ASCII as soon as it is strict. */
+START_TEST(utf8_where_strict_rules_take_none)
+{
+#ifndef CPROF_NO_JSON_C
+    static const struct {
+        const char *text;
+        bool good;
+    } cases[] = {{"{\"\u00e9\":[\"\U0001F600\"]}", true},
+                 {"\"\xff\"", true},
+                 {"{\"\u00e9\":1,}", false},
+                 {"{\"\u00e9\":'b'}", false},
+                 {"\u00e9", false},
+                 {"[\"\u00e9\", 1\u00e9]", false},
+                 {"[\"\u00e9\"] 1", false}};
+    struct json_parser p = {0};
+    ck_assert(json_parser_start(&p));
+    p.ascii_only = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *why;
+        uint64_t at;
+        bool good = json_parse(&p, cases[i].text, strlen(cases[i].text), &why, &at);
+        ck_assert_msg(good == cases[i].good, "%s: %s", cases[i].text, good ? "taken" : why);
+    }
+    json_parser_end(&p);
+#endif
+}
+END_TEST
+
+/* json-c does not look at each of its allocations: none may be used that failed, and no event may come out that is less than it was. */
+START_TEST(no_memory_to_parse)
+{
+    if (!alloc_is_ours)
+        return;
+    char event[600];
+    snprintf(event, sizeof event,
+             "{\"ph\": \"i\", \"%0150d\": [1, 2.5, \"%0150d\"], \"args\": {\"a\": {}}}", 0, 0);
+    for (size_t size = 1; size < 300; size = size * 3 / 2 + 1) {
+        const char *why = "";
+        uint64_t at = 99;
+        alloc_fail_from(size); /* no ck_assert() until the end of this: it takes memory */
+        bool whole = foreign_parse(reader, event, strlen(event), &why, &at);
+        alloc_fail_from(0);
+        ck_assert_msg(!whole, "%d bytes and more failed", (int)size);
+        ck_assert_str_eq(why, "no memory");
+        ck_assert_msg(foreign_parse(reader, event, strlen(event), &why, &at), "%s", why);
+    }
+}
+END_TEST
+
+START_TEST(fuzz_corpus)
+{
+    DIR *folder = opendir("tests/fuzz/import");
+    struct dirent *entry;
+    unsigned files = 0;
+    uint64_t random = 1;
+    static const char marks[] = "\"{}[],:0-9eEtn\\u \xff";
+    ck_assert_msg(folder != NULL, "run from the repository's root");
+    while ((entry = readdir(folder)) != NULL) {
+        char path[512];
+        uint8_t bytes[4096], changed[sizeof(bytes)];
+        snprintf(path, sizeof(path), "tests/fuzz/import/%s", entry->d_name);
+        FILE *file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
+        if (file == NULL)
+            continue;
+        size_t n = fread(bytes, 1, sizeof(bytes), file);
+        fclose(file);
+        fuzz_import(bytes, n);
+        for (int i = 0; i < 500; i++) {
+            memcpy(changed, bytes, n);
+            for (unsigned k = 0; k <= i % 4u; k++) {
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                changed[(random >> 33) % n] = (uint8_t)marks[(random >> 20) % 18];
+            }
+            fuzz_import(changed, n - (random >> 40) % n);
+        }
+        files++;
+    }
+    closedir(folder);
+    ck_assert_uint_ge(files, 5);
+}
+END_TEST
+
+Suite *suite_split(void)
+{
+    Suite *suite = suite_create("split");
+    TCase *text = tcase_create("text");
+    tcase_add_test(text, both_forms);
+    tcase_add_test(text, an_array_need_not_end);
+    tcase_add_test(text, what_is_no_trace);
+    tcase_add_test(text, huge_integers_are_put_in_quotes);
+    tcase_add_test(text, what_is_too_long_is_stepped_over);
+    tcase_add_test(text, what_is_too_deep_is_refused);
+    tcase_add_test(text, microseconds_to_ns);
+    suite_add_tcase(suite, text);
+    TCase *events = tcase_create("events");
+    tcase_add_checked_fixture(events, setup, teardown);
+    if (foreign_built) {
+        tcase_add_test(events, a_span);
+        tcase_add_test(events, steps);
+        tcase_add_test(events, rows_that_are_no_numbers);
+        tcase_add_test(events, ids_are_moved_alike);
+        tcase_add_test(events, ids_in_args_are_moved);
+        tcase_add_test(events, numbers_as_readers_take_them);
+        tcase_add_test(events, strings_are_repaired);
+        tcase_add_test(events, names_of_rows);
+        tcase_add_test(events, what_no_reader_takes);
+        tcase_add_test(events, what_is_no_json);
+        tcase_add_test(events, utf8_where_strict_rules_take_none);
+        tcase_add_test(events, no_memory_to_parse);
+        tcase_add_test(events, fuzz_corpus);
+    }
+    suite_add_tcase(suite, events);
+    return suite;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/join/correlation.h, writer/join/nodes.h and writer/record/events.h: the tables of the join. */
+#include "writer/join/correlation.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "writer/record/events.h"
+#include "writer/base/kept_names.h"
+#include "writer/join/nodes.h"
+
+START_TEST(ids_go_on_behind_the_wrap)
+{
+    ck_assert_uint_eq(correlation_extend(5), 5);
+    ck_assert_uint_eq(correlation_extend(0x7fffffff), 0x7fffffff);
+    ck_assert_uint_eq(correlation_extend(UINT32_MAX - 2), UINT32_MAX - 2);
+    ck_assert_uint_eq(correlation_extend(3), ((uint64_t)1 << 32) + 3);
+    ck_assert_uint_eq(correlation_extend(UINT32_MAX), UINT32_MAX); /* an old one that comes late */
+    ck_assert_uint_eq(correlation_extend(4), ((uint64_t)1 << 32) + 4);
+}
+END_TEST
+
+/* Between windows nobody counts: half of the ids, or more, may have been handed out meanwhile. */
+START_TEST(ids_go_on_after_a_pause)
+{
+    const uint64_t wraps = (uint64_t)3 << 32;
+    for (uint32_t i = 0; i < 12; i++)
+        correlation_extend(i % 3 * 0x55555555u + 3);
+    uint64_t before = correlation_extend(UINT32_MAX), first;
+    before = correlation_extend(100);
+    ck_assert_uint_gt(before, wraps);
+    correlation_pause();
+    first = correlation_extend(0x90000000u); /* more than half of them later */
+    ck_assert_uint_eq(first, before - 100 + 0x90000000u);
+    ck_assert_uint_eq(correlation_extend(0x90000000u - 5), first - 5); /* what comes out of order */
+    ck_assert_uint_eq(correlation_extend(0x90000000u + 5), first + 5);
+    correlation_pause();
+    ck_assert_uint_gt(correlation_extend(0x90000000u + 4),
+                      first + 5); /* not the call of that id again */
+}
+END_TEST
+
+/* CUPTI dropped their kernels; the window goes on. */
+START_TEST(calls_that_wait_do_not_keep_their_place_for_ever)
+{
+    const uint64_t most = 1u << 20;
+    for (uint64_t i = 1; i <= most + 1000; i++) {
+        struct call *c = correlation_get(i, true);
+        ck_assert_msg(c != NULL, "call %d has no place", (int)i);
+        c->state = CALL_WRITTEN;
+        c->effect = EFFECT_KERNEL;
+        c->done = i > 1000;
+    }
+}
+END_TEST
+
+START_TEST(calls_that_wait_keep_their_place)
+{
+    for (uint64_t i = 1; i <= 100000; i++) {
+        struct call *c = correlation_get(i, true);
+        ck_assert_ptr_nonnull(c);
+        ck_assert_uint_eq(c->state, CALL_FREE);
+        c->state = CALL_WRITTEN;
+        c->external = i * 7;
+        c->done = i % 100 != 0; /* one in a hundred waits */
+    }
+    for (uint64_t i = 100; i <= 100000; i += 100) {
+        struct call *c = correlation_get(i, false);
+        ck_assert_msg(c && c->external == i * 7, "call %d is gone", (int)i);
+    }
+    ck_assert_ptr_nonnull(correlation_get(99999, false));
+    ck_assert_ptr_null(correlation_get(100001, false));
+}
+END_TEST
+
+static unsigned given;
+
+static void give(struct call *c, const struct gpu_record *r, void *arg)
+{
+    (void)c, (void)arg;
+    ck_assert_uint_eq(r->correlation, given++);
+}
+
+START_TEST(records_are_held_in_order)
+{
+    struct call *c = correlation_get(1, true);
+    c->state = CALL_UNSEEN;
+    for (uint32_t i = 0; i < 200; i++)
+        ck_assert(correlation_hold(c, &(struct gpu_record){.correlation = i}));
+    ck_assert_uint_eq(correlation_held(), 200);
+    correlation_release(c, give, NULL);
+    ck_assert_uint_eq(given, 200);
+    ck_assert_uint_eq(correlation_held(), 0);
+    ck_assert(correlation_hold(c, &(struct gpu_record){.correlation = 1}));
+    ck_assert_uint_eq(correlation_drop(c), 1);
+    ck_assert_uint_eq(correlation_held(), 0);
+}
+END_TEST
+
+/* Their launch may be told of last. With a walk to the end for each, this takes half an hour. */
+START_TEST(a_graph_of_very_many_nodes)
+{
+    struct call *c = correlation_get(1, true);
+    c->state = CALL_UNSEEN;
+    for (uint32_t i = 0; i < 300000; i++)
+        ck_assert(correlation_hold(c, &(struct gpu_record){.correlation = i}));
+    ck_assert_uint_eq(calls_oldest(c)->correlation, 0);
+    given = 0;
+    correlation_release(c, give, NULL);
+    ck_assert_uint_eq(given, 300000);
+    ck_assert_ptr_null(calls_oldest(c));
+}
+END_TEST
+
+START_TEST(what_is_held_is_bounded)
+{
+    struct call *c = correlation_get(1, true);
+    unsigned n = 0;
+    c->state = CALL_UNSEEN;
+    struct gpu_record r = {0};
+    for (uint64_t id = 1; n < (1u << 22) && correlation_hold(c, &r); n++)
+        if (n % 16 == 15) {
+            c = correlation_get(++id, true);
+            ck_assert_ptr_nonnull(c);
+            c->state = CALL_UNSEEN;
+        }
+    ck_assert_uint_gt(n, 100000);
+    ck_assert_uint_lt(n, 1u << 22);
+}
+END_TEST
+
+START_TEST(copies_of_nodes_have_the_same_maker)
+{
+    struct node_maker maker = {.span = 12, .name = "op", .name_len = 2};
+    nodes_add(1, 0, &maker);
+    nodes_add(2, 1, &(struct node_maker){0});
+    ck_assert_ptr_nonnull(nodes_find(2));
+    ck_assert_uint_eq(nodes_find(2)->span, 12);
+    ck_assert_ptr_null(nodes_find(3));
+    nodes_add(4, 3, &maker); /* a copy of one that nobody knows */
+    ck_assert_ptr_null(nodes_find(4));
+    for (uint64_t i = 10; i < 20000; i++) {
+        maker.span = i;
+        nodes_add(i << 32 | i, 0, &maker);
+    }
+    for (uint64_t i = 10; i < 20000; i++)
+        if (!nodes_find(i << 32 | i) || nodes_find(i << 32 | i)->span != i)
+            ck_abort_msg("node %d is gone", (int)i);
+}
+END_TEST
+
+/* A program that captures its graphs anew in each step makes nodes for ever: its newest graphs are known, and those that it launches. */
+START_TEST(graphs_that_are_captured_anew)
+{
+    enum { NODES = 5 << 20, LAUNCHED = 1000, EVERY = 100000 };
+    struct record_node about = {.is_kernel = 1};
+    uint64_t known = 0, gone = 0;
+    for (uint64_t n = 1; n <= NODES; n++) {
+        struct node_maker maker = {.span = n, .name = "op", .name_len = 2};
+        about.outer = (struct record_counted){.span = n, .flops = n};
+        about.inner = about.outer;
+        nodes_count(&maker, &about);
+        nodes_add(n << 32, 0, &maker);
+        const struct node_maker *newest = nodes_find(n << 32);
+        if (!newest || newest->span != n || nodes_flops(newest) != n)
+            ck_abort_msg("node %d is not known", (int)n);
+        for (uint64_t i = 1; n % EVERY == 0 && i <= LAUNCHED; i++) {
+            const struct node_maker *m = nodes_find(i << 32);
+            known += m && m->span == i && nodes_flops(m) == i;
+        }
+    }
+    ck_assert_uint_eq(known, (uint64_t)(NODES / EVERY) * LAUNCHED);
+    ck_assert_uint_eq(nodes_refused(), 0);
+    for (uint64_t n = LAUNCHED + 1; n < NODES; n += 1000)
+        gone += !nodes_find(n << 32);
+    ck_assert_uint_gt(gone, (NODES - (2 << 20)) / 1000);
+    ck_assert_uint_eq(nodes_refused(), gone);
+    ck_assert_uint_eq(nodes_refused(), 0);
+    ck_assert_ptr_null(nodes_find((uint64_t)(NODES + 1) << 32)); /* nobody made it */
+    ck_assert_uint_eq(nodes_refused(), 0);
+}
+END_TEST
+
+/* A program that names each range by what it holds. */
+START_TEST(kept_names_are_bounded)
+{
+    static char name[16384];
+    const char *first = names_keep("first", 5);
+    uint64_t bytes = 0;
+    memset(name, 'x', sizeof name);
+    for (uint32_t i = 0; i < 20000; i++) {
+        memcpy(name, &i, sizeof i);
+        bytes += names_keep(name, sizeof name - i % 100) ? sizeof name : 0;
+    }
+    ck_assert_uint_gt(bytes, 32u << 20);
+    ck_assert_uint_lt(bytes, 80u << 20);
+    ck_assert_ptr_eq(names_keep("first", 5), first);
+    ck_assert_uint_gt(names_refused(), 10000);
+    ck_assert_uint_eq(names_refused(), 0);
+}
+END_TEST
+
+START_TEST(names_that_are_known_are_found_when_there_is_no_room)
+{
+    char name[16];
+    const char *first = names_keep("cudaLaunchKernel", 16);
+    for (uint32_t i = 0; i < 1100000; i++)
+        names_keep(name, (uint32_t)snprintf(name, sizeof name, "step %u", i));
+    ck_assert_uint_gt(names_refused(), 0);
+    ck_assert_ptr_eq(names_keep("cudaLaunchKernel", 16), first);
+}
+END_TEST
+
+static void record_event(uint32_t event, uint32_t stream, uint64_t correlation, uint64_t sync)
+{
+    struct gpu_record r = {.kind = GPU_EVENT, .context = 1, .stream = stream};
+    r.event.event = event;
+    r.event.event_sync = sync;
+    events_note(&r, correlation);
+}
+
+static int64_t waited_for(uint32_t event, uint64_t correlation, uint64_t sync)
+{
+    struct gpu_record r = {.kind = GPU_SYNC, .context = 1};
+    r.sync.event = event;
+    r.sync.event_sync = sync;
+    struct json_wait wait;
+    bool found = events_find(&r, correlation, &wait);
+    ck_assert(found == (wait.correlation >= 0));
+    return wait.correlation;
+}
+
+START_TEST(a_wait_finds_the_last_recording_before_it)
+{
+    ck_assert_int_eq(waited_for(1, 100, 0), -1);
+    record_event(1, 7, 10, 0);
+    record_event(1, 8, 20, 0);
+    record_event(1, 9, 30, 0);
+    ck_assert_int_eq(waited_for(1, 15, 0), 10);
+    ck_assert_int_eq(waited_for(1, 25, 0), 20);
+    ck_assert_int_eq(waited_for(1, 31, 0), 30);
+    ck_assert_int_eq(waited_for(1, 5, 0), -1);
+    ck_assert_int_eq(waited_for(GPU_NONE, 100, 0), -1);
+    record_event(2, 7, 40, 500);
+    record_event(2, 7, 50, 501);
+    ck_assert_int_eq(waited_for(2, 60, 500), 40); /* CUPTI says which */
+    ck_assert_int_eq(waited_for(2, 60, 502), -1);
+    for (uint32_t i = 100; i < 200000; i++)
+        record_event(i, 7, i, 0);
+    ck_assert_int_eq(waited_for(199999, 1000000, 0), 199999);
+}
+END_TEST
+
+START_TEST(a_wait_is_for_no_recording_of_another_window)
+{
+    record_event(1, 7, 10, 0);
+    record_event(2, 7, 11, 500);
+    ck_assert_int_eq(waited_for(1, 100, 0), 10);
+    events_pause(); /* it may be recorded elsewhere now, unseen */
+    ck_assert_int_eq(waited_for(1, 100, 0), -1);
+    ck_assert_int_eq(waited_for(2, 100, 500), 11);
+    record_event(1, 8, 101, 0);
+    ck_assert_int_eq(waited_for(1, 110, 0), 101);
+}
+END_TEST
+
+Suite *suite_correlation(void)
+{
+    Suite *s = suite_create("calls");
+    TCase *c = tcase_create("calls");
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, ids_go_on_behind_the_wrap);
+    tcase_add_test(c, ids_go_on_after_a_pause);
+    tcase_add_test(c, calls_that_wait_keep_their_place);
+    tcase_add_test(c, calls_that_wait_do_not_keep_their_place_for_ever);
+    tcase_add_test(c, records_are_held_in_order);
+    tcase_add_test(c, a_graph_of_very_many_nodes);
+    tcase_add_test(c, what_is_held_is_bounded);
+    tcase_add_test(c, copies_of_nodes_have_the_same_maker);
+    tcase_add_test(c, graphs_that_are_captured_anew);
+    tcase_add_test(c, kept_names_are_bounded);
+    tcase_add_test(c, names_that_are_known_are_found_when_there_is_no_room);
+    tcase_add_test(c, a_wait_finds_the_last_recording_before_it);
+    tcase_add_test(c, a_wait_is_for_no_recording_of_another_window);
+    suite_add_tcase(s, c);
+    return s;
+}

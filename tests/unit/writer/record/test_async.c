@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/record/async.c, and of the spans that cross each other (writer/record/emit.c) or end elsewhere (writer/record/cross_thread.c), through files: with the real cprof thread. */
+#include "writer/record/async.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/capture.h"
+#include "tests/support/session.h"
+#include "writer/writer.h"
+
+#define THREADS 8
+#define RANGES  20000
+
+static uint64_t open_range(const char *name)
+{
+    return async_open(thread_log_get(), CAT_USER_ANNOTATION, 0, name, (uint32_t)strlen(name), NULL,
+                      0);
+}
+
+static void *close_it(void *id)
+{
+    ck_assert(async_close(thread_log_get(), *(uint64_t *)id));
+    return NULL;
+}
+
+START_TEST(a_range_belongs_where_it_starts)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    uint64_t id = open_range("across");
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("in the second");
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, close_it, &id), 0);
+    pthread_join(thread, NULL);
+    ck_assert(!async_close(thread_log_get(), id));
+    session_end();
+    struct trace t = session_trace(2);
+    ck_assert_uint_eq(trace_named(&t, 'b', "across"), 1);
+    ck_assert_uint_eq(trace_named(&t, 'e', "across"), 1);
+    ck_assert_ptr_null(strstr(trace_event(&t, 'b', "across"), "finished"));
+    double begun_on = trace_number(trace_event(&t, 'b', "across"), "tid");
+    ck_assert(begun_on != trace_number(trace_event(&t, 'e', "across"), "tid"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void *ended(void *keys)
+{
+    for (char *key = keys; *key; key++)
+        span_ended_elsewhere(key);
+    return NULL;
+}
+
+static void open_key(const char *key, const char *name)
+{
+    struct open_span *span =
+        span_open(thread_log_get(), key, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name));
+    ck_assert_ptr_nonnull(span);
+    span_add_flags(span, REC_LOOSE);
+}
+
+/* More than the stack of open spans holds, each ended by another thread; and one whose address was another's that ended before. */
+START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
+{
+    static char keys[1001], before[] = "x";
+    memset(keys, 'k', sizeof keys - 1);
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (int i = 0; i < 1000; i += 200) {
+        for (int k = i; k < i + 200; k++)
+            open_key(&keys[k], "elsewhere");
+        pthread_t thread;
+        keys[i + 200] = '\0'; /* the thread ends those from i on */
+        ck_assert_int_eq(pthread_create(&thread, NULL, ended, &keys[i]), 0);
+        pthread_join(thread, NULL);
+        keys[i + 200] = i + 200 < 1000 ? 'k' : '\0';
+        session_span("goes on");
+        spans_take_ended(thread_log_get());
+        ck_assert_uint_eq(span_top(thread_log_get()), 0);
+    }
+    ended(before);
+    open_key(before, "another");
+    spans_take_ended(thread_log_get());
+    ck_assert_uint_ne(span_close(thread_log_get(), before), 0);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'b', "elsewhere"), 1000);
+    ck_assert_uint_eq(trace_named(&t, 'e', "elsewhere"), 1000);
+    ck_assert_uint_eq(trace_named(&t, 'X', "goes on"), 5);
+    ck_assert_uint_eq(trace_named(&t, 'X', "another"), 1);
+    ck_assert_ptr_null(strstr(t.text, "\"finished\": false"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* Its end says nothing of what its own thread has begun since. */
+START_TEST(what_is_inside_a_span_that_ended_elsewhere_goes_on)
+{
+    static char key[] = "r";
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    struct thread_log *log = thread_log_get();
+    open_key(key, "elsewhere");
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, ended, key), 0);
+    pthread_join(thread, NULL);
+    session_sleep(2);
+    struct open_span *module = span_open(log, &module, CAT_MODULE, "module", 6);
+    span_add_flags(module, REC_ENDS_LATE);
+    spans_take_ended(log);
+    session_sleep(2);
+    ck_assert_uint_ne(span_close(log, &module), 0);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'e', "elsewhere"), 1);
+    double took = trace_number(trace_event(&t, 'X', "module"), "dur");
+    ck_assert_msg(took >= 2000 && took < 1e6, "%f us", took);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void *begin_and_end(void *key)
+{
+    open_key(key, "left");
+    ended(key); /* as if by another thread */
+    session_sleep(20);
+    return NULL;
+}
+
+/* It opens no more ranges, and its end is not theirs. */
+START_TEST(a_thread_ends_after_its_span_that_ended_elsewhere)
+{
+    static char key[] = "r";
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, begin_and_end, key), 0);
+    pthread_join(thread, NULL);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'b', "left"), 1);
+    ck_assert_ptr_null(strstr(t.text, "\"finished\""));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* Nothing is recorded when they end: the notes of what began then too are none. */
+START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
+{
+    static char keys[301], others[2001];
+    memset(keys, 'k', sizeof keys - 1);
+    memset(others, 'o', sizeof others - 1);
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (int window = 0; window < 3; window++) {
+        for (int k = 0; k < 300; k++)
+            open_key(&keys[k], "elsewhere");
+        session_step(ACTION_SKIP);
+        pthread_t thread;
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(pthread_create(&thread, NULL, ended, i ? others : keys), 0);
+            pthread_join(thread, NULL);
+        }
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        spans_take_ended(thread_log_get());
+        ck_assert_uint_eq(span_top(thread_log_get()), 0);
+    }
+    ended(others); /* none is open: nothing is looked through */
+    session_span("last");
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(7);
+    ck_assert_uint_eq(trace_named(&t, 'X', "last"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void end_elsewhere(char *keys)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, ended, keys), 0);
+    pthread_join(thread, NULL);
+}
+
+static void open_operator(const char *key, const char *name)
+{
+    struct open_span *span =
+        span_open(thread_log_get(), key, CAT_CPU_OP, name, (uint32_t)strlen(name));
+    ck_assert_ptr_nonnull(span);
+    span_add_flags(span, REC_LOOSE);
+}
+
+/* Asserts that the span with this name is whole and took so many us. */
+static void check_took(const struct trace *t, char phase, const char *name, double least,
+                       double most)
+{
+    const char *event = trace_event(t, phase, name);
+    ck_assert_msg(event && !strstr(event, "finished"), "%s", name);
+    double began = trace_number(event, "ts");
+    double took = phase == 'X' ? trace_number(event, "dur")
+                               : trace_number(trace_event(t, 'e', name), "ts") - began;
+    ck_assert_msg(took >= least && took < most, "%s: %f us", name, took);
+}
+
+/* More calls than spans may be open. Each end comes before the thread goes on, while the next span
+ * is open, or behind the range around it. */
+START_TEST(an_operator_that_ends_elsewhere_stays_in_its_row)
+{
+    static char before[] = "b", during[] = "d", behind[] = "r", around[] = "a", after[] = "n";
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    struct thread_log *log = thread_log_get();
+    for (int i = 0; i < 700; i++) {
+        open_operator(before, "ended before");
+        session_sleep(i == 0 ? 5 : 0);
+        end_elsewhere(before);
+        session_sleep(i == 0 ? 50 : 0);
+        session_span("next");
+        ck_assert_uint_eq(span_top(log), 0);
+    }
+    open_operator(during, "ended during");
+    session_sleep(5);
+    open_operator(after, "goes on");
+    uint64_t inner = span_top(log);
+    session_span("inside");
+    session_sleep(50);
+    end_elsewhere(during);
+    session_span("inside");
+    ck_assert_uint_eq(span_top(log), inner);
+    ck_assert_uint_ne(span_close(log, after), 0);
+    ck_assert_uint_eq(span_top(log), 0);
+    open_key(around, "around");
+    open_operator(before, "ended in time");
+    end_elsewhere(before);
+    ck_assert_uint_ne(span_close(log, around), 0);
+    ck_assert_uint_eq(span_top(log), 0);
+    open_key(around, "around it");
+    open_operator(behind, "ended behind");
+    ck_assert_uint_ne(span_close(log, around), 0);
+    session_sleep(5);
+    end_elsewhere(behind);
+    session_span("next");
+    ck_assert_uint_eq(span_top(log), 0);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'X', "ended before"), 700);
+    ck_assert_uint_eq(trace_named(&t, 'X', "next"), 701);
+    check_took(&t, 'X', "ended before", 5000, 50000);
+    check_took(&t, 'X', "ended during", 5000, 50000);
+    check_took(&t, 'X', "goes on", 50000, 1e7);
+    check_took(&t, 'X', "ended in time", 0, 1e7);
+    check_took(&t, 'b', "ended behind", 5000, 1e7);
+    ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 2);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+static void *wait_open(void *key)
+{
+    open_operator(key, "of a thread that rests");
+    session_sleep(5);
+    end_elsewhere(key);
+    session_sleep(2000);
+    return NULL;
+}
+
+/* Its thread never looks again, but the file has the end. */
+START_TEST(the_file_has_the_end_that_the_thread_has_not_seen)
+{
+    static char key[] = "r";
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_open, key), 0);
+    session_sleep(1000);
+    session_step(ACTION_SKIP);
+    session_await_trace(1);
+    pthread_join(thread, NULL);
+    session_end();
+    struct trace t = session_trace(1);
+    check_took(&t, 'X', "of a thread that rests", 5000, 900000);
+    ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 0);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 1);
+}
+END_TEST
+
+static void *open_too_many(void *unused)
+{
+    static char keys[SPAN_DEPTH + 10];
+    for (unsigned i = 0; i < sizeof keys; i++)
+        span_open(thread_log_get(), &keys[i], CAT_CPU_OP, "op", 2);
+    snprintf(unused, 64, "(thread %u lost 10, too_deep, from ",
+             atomic_load(&thread_log_get()->tid));
+    return NULL;
+}
+
+START_TEST(the_last_line_names_the_thread_that_lost_most)
+{
+    char said[64];
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    thread_log_lost(thread_log_get(), LOSS_TEXT, 3);
+    ck_assert_int_eq(pthread_create(&thread, NULL, open_too_many, said), 0);
+    pthread_join(thread, NULL);
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 13 lost: "), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), said), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " UTC on; 1 other lost less)"), 1);
+}
+END_TEST
+
+START_TEST(a_range_that_stays_open_is_unfinished)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    uint64_t id = open_range("forever");
+    session_sleep(20);
+    session_step(ACTION_SKIP);
+    session_sleep(1500);
+    ck_assert(async_close(thread_log_get(), id)); /* long after its file */
+    session_end();
+    struct trace t = session_trace(2);
+    const char *event = trace_event(&t, 'b', "forever");
+    ck_assert_ptr_nonnull(event);
+    ck_assert_ptr_nonnull(strstr(event, "\"finished\": \"false\""));
+    ck_assert_uint_eq(trace_named(&t, 'e', "forever"), 1);
+    ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 1);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " 0 lost"), 1);
+}
+END_TEST
+
+/* Spans have numbers (stacks, FLOPs …), ranges have none: those of the span that was looked at before them are not theirs. */
+START_TEST(an_open_range_has_no_numbers_of_a_span)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct thread_log *log = thread_log_get();
+    ck_assert(stack_table_start(256));
+    struct open_span *span = session_open("with a stack");
+    span_set_extra(log, span, EXTRA_STACK, stack_table_python(0, "a.py", 4, "f", 1, 7));
+    uint64_t id = open_range("range");
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert(async_close(log, id));
+    struct trace t = session_trace(2);
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "with a stack"), "\"sf\": "));
+    const char *event = trace_event(&t, 'b', "range");
+    ck_assert_msg(!strstr(event, "\"sf\": "), "%s", event);
+    trace_free(&t);
+}
+END_TEST
+
+/* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give their places back. */
+static uint64_t ranges[2500]; /* twice these are more than may be open */
+static pthread_key_t late;
+
+static void close_late(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < 2500; i++)
+        ck_assert(async_close(thread_log_get(), ranges[i]) && !async_close(NULL, ranges[i]));
+}
+
+static void *close_at_end(void *unused)
+{
+    ck_assert_ptr_nonnull(thread_log_get());
+    ck_assert_int_eq(pthread_setspecific(late, ranges), 0);
+    return unused;
+}
+
+START_TEST(ended_by_a_thread_past_its_end)
+{
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    session_span("ours");
+    ck_assert_int_eq(pthread_key_create(&late, close_late), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        pthread_t thread;
+        for (unsigned i = 0; i < 2500; i++)
+            ck_assert_uint_ne(ranges[i] = open_range("gone"), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, close_at_end, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_named(&t, 'b', "gone"), 0);
+    trace_check_lost(&t, "no_memory_for_thread", 5000);
+    trace_check_lost(&t, "total", 5000);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(step_0_keeps_its_ranges)
+{
+    session_start(ACTION_SKIP, true);
+    ck_assert(async_close(thread_log_get(), open_range("kept")));
+    session_end();
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'b', "kept"), 1);
+    trace_free(&t);
+}
+END_TEST
+
+/* Spans of one name length each, so that a wrong move of names or data shows. */
+START_TEST(crossing_spans_keep_names_and_data)
+{
+    static const char *const names[] = {"a", "a longer name than the others have", "", "four"};
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct thread_log *log = thread_log_get();
+    for (int i = 0; i < 4; i++) {
+        struct open_span *span =
+            span_open(log, &names[i], CAT_USER_ANNOTATION, names[i], (uint32_t)strlen(names[i]));
+        span_add_flags(span, REC_LOOSE);
+        uint8_t item[] = {ARG_INT, 1, 0, (uint8_t)('k' + i), (uint8_t)i, 0, 0, 0, 0, 0, 0, 0};
+        memcpy(span_data_room(log, span, sizeof item), item, sizeof item);
+        span_data_done(log, span, DATA_ARGS, sizeof item);
+    }
+    static const int order[] = {1, 0, 3, 2};
+    for (int i = 0; i < 4; i++)
+        span_close(log, &names[order[i]]);
+    ck_assert_uint_eq(log->text_used, 0);
+    ck_assert_uint_eq(log->data_used, 0);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'b', names[1]), "\"l\": 1}"));
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'b', "\"a\""), "\"k\": 0}"));
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "four"), "\"n\": 3}"));
+    ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "\"name\": \"\""), "\"m\": 2}"));
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+/* Each thread has two ranges and two crossing spans open at any time, while the cprof thread looks. */
+static void *work(void *unused)
+{
+    struct thread_log *log = thread_log_get();
+    uint64_t last = 0;
+    for (uintptr_t i = 1; i <= RANGES; i++) {
+        uint64_t id = open_range("a range");
+        ck_assert_uint_ne(id, last);
+        struct open_span *span =
+            span_open(log, (void *)(i << 1), CAT_USER_ANNOTATION, "a span", (uint32_t)(i % 7));
+        span_add_flags(span, REC_LOOSE);
+        if (i > 1) {
+            ck_assert(async_close(log, last));
+            span_close(log, (void *)((i - 1) << 1));
+        }
+        last = id;
+        if (i % 100 == 0)
+            session_sleep(1);
+    }
+    async_close(log, last);
+    span_close(log, (void *)((uintptr_t)RANGES << 1));
+    return unused;
+}
+
+START_TEST(many_threads)
+{
+    pthread_t threads[THREADS];
+    session_options.ring_bytes = 8u << 20;
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, work, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_count(&t, 'b', NULL), 2 * THREADS * RANGES - THREADS);
+    ck_assert_uint_eq(trace_count(&t, 'e', NULL), 2 * THREADS * RANGES - THREADS);
+    ck_assert_uint_eq(trace_named(&t, 'b', "a range"), THREADS * RANGES);
+    trace_check_lost(&t, "total", 0);
+    trace_free(&t);
+}
+END_TEST
+
+START_TEST(a_thread_is_called_what_it_was_named_last)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    session_sleep(400); /* its row has a name */
+    writer_name_thread(atomic_load(&thread_log_get()->tid), "\"worker\"", 8);
+    session_end();
+    struct trace t = session_trace(1);
+    ck_assert_uint_eq(trace_count(&t, 'M', "\\\"worker\\\""), 1);
+    trace_free(&t);
+}
+END_TEST
+
+Suite *suite_async(void)
+{
+    Suite *suite = suite_create("async");
+    TCase *tc = tcase_create("async");
+    tcase_add_checked_fixture(tc, session_setup, session_teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_range_belongs_where_it_starts);
+    tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
+    tcase_add_test(tc, what_is_inside_a_span_that_ended_elsewhere_goes_on);
+    tcase_add_test(tc, a_thread_ends_after_its_span_that_ended_elsewhere);
+    tcase_add_test(tc, a_span_that_ended_elsewhere_between_windows_is_closed);
+    tcase_add_test(tc, an_operator_that_ends_elsewhere_stays_in_its_row);
+    tcase_add_test(tc, the_file_has_the_end_that_the_thread_has_not_seen);
+    tcase_add_test(tc, the_last_line_names_the_thread_that_lost_most);
+    tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
+    tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
+    tcase_add_test(tc, ended_by_a_thread_past_its_end);
+    tcase_add_test(tc, step_0_keeps_its_ranges);
+    tcase_add_test(tc, crossing_spans_keep_names_and_data);
+    tcase_add_test(tc, many_threads);
+    tcase_add_test(tc, a_thread_is_called_what_it_was_named_last);
+    suite_add_tcase(suite, tc);
+    return suite;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/record/thread_names.h: many names, in any order of giving and forgetting, and their limit. */
+#include "writer/record/thread_names.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/alloc.h"
+#include "writer/writer.h"
+
+static void name(uint32_t tid)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "thread-%u", tid);
+    writer_name_thread(tid, text, (size_t)n);
+}
+
+/* 1: it has the name that name() gives it. */
+static unsigned has_name(uint32_t tid)
+{
+    struct thread_name found;
+    char text[32];
+    int n = snprintf(text, sizeof text, "thread-%u", tid);
+    if (!thread_names_find(tid, &found))
+        return 0;
+    if (found.tid != tid || found.len != (uint32_t)n || memcmp(found.text, text, (size_t)n) != 0)
+        ck_abort_msg("thread %u is called %.*s", tid, (int)found.len, found.text);
+    return 1;
+}
+
+static uint64_t lost(void)
+{
+    return process_losses[LOSS_NAMES];
+}
+
+START_TEST(as_many_as_threads)
+{
+    uint64_t before = lost();
+    unsigned n = 0, wrong = 0;
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid++)
+        name(tid * 7);
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid++)
+        n += has_name(tid * 7);
+    ck_assert_uint_eq(n, THREAD_NAMES);
+    ck_assert_uint_ge(n, 16384);
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid += 2)
+        thread_names_ended(tid * 7);
+    thread_names_forget();
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid++)
+        wrong += has_name(tid * 7) != (tid + 1) % 2;
+    ck_assert_uint_eq(wrong, 0);
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid += 2)
+        name(tid * 7 + 1); /* other threads have their places */
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid++)
+        wrong += !has_name(tid % 2 ? tid * 7 + 1 : tid * 7);
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_eq(lost() - before, 0);
+}
+END_TEST
+
+START_TEST(one_too_many_is_counted)
+{
+    uint64_t before = lost();
+    for (uint32_t tid = 1; tid <= THREAD_NAMES; tid++)
+        name(tid);
+    name(THREAD_NAMES + 1);
+    name(5); /* has one already */
+    ck_assert_uint_eq(has_name(THREAD_NAMES + 1), 0);
+    ck_assert_uint_eq(lost() - before, 1);
+    thread_names_ended(12);
+    thread_names_ended(12);
+    name(THREAD_NAMES + 1);
+    ck_assert_uint_eq(lost() - before, 2);
+    thread_names_forget();
+    thread_names_forget();
+    name(THREAD_NAMES + 1);
+    ck_assert_uint_eq(has_name(THREAD_NAMES + 1), 1);
+    ck_assert_uint_eq(lost() - before, 2);
+}
+END_TEST
+
+START_TEST(without_memory_there_is_none)
+{
+    if (!alloc_is_ours)
+        return;
+    uint64_t before = lost();
+    alloc_fail_from(1);
+    name(1);
+    alloc_fail_from(0);
+    ck_assert_uint_eq(has_name(1), 0);
+    ck_assert_uint_eq(lost() - before, 1);
+    name(1);
+    ck_assert_uint_eq(has_name(1), 1);
+}
+END_TEST
+
+START_TEST(the_last_name_counts)
+{
+    struct thread_name found;
+    name(3);
+    writer_name_thread(3, "other", 5);
+    ck_assert(thread_names_find(3, &found) && found.len == 5 && !memcmp(found.text, "other", 5));
+    writer_name_thread(3, "", 0);
+    ck_assert(!thread_names_find(3, &found));
+    thread_names_ended(4);
+}
+END_TEST
+
+START_TEST(of_threads_that_have_ended_they_are_kept_for_a_while)
+{
+    name(1);
+    name(2);
+    name(3);
+    thread_names_ended(1);
+    thread_names_ended(2);
+    ck_assert_uint_eq(has_name(1) + has_name(2), 2);
+    name(1); /* another thread has its number */
+    thread_names_forget();
+    ck_assert_uint_eq(has_name(1) + has_name(3), 2);
+    ck_assert_uint_eq(has_name(2), 0);
+    thread_names_ended(1);
+    name(1);
+    thread_names_ended(1);
+    name(2);
+    thread_names_forget();
+    ck_assert_uint_eq(has_name(1), 0);
+    ck_assert_uint_eq(has_name(2) + has_name(3), 2);
+}
+END_TEST
+
+Suite *suite_thread_names(void)
+{
+    Suite *suite = suite_create("thread_names");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, as_many_as_threads);
+    tcase_add_test(all, one_too_many_is_counted);
+    tcase_add_test(all, without_memory_there_is_none);
+    tcase_add_test(all, the_last_name_counts);
+    tcase_add_test(all, of_threads_that_have_ended_they_are_kept_for_a_while);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/window/backlog.h: what waits to be written has a limit, each step is in a trace or counted; and of what waits without it. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <glob.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/alloc.h"
+#include "tests/support/capture.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/session.h"
+
+/* ---- a slow disk ----
+ * What is faster than it and what is not is known at full speed only: with a sanitizer these tests, which are of one thread, say nothing. */
+
+#define WRITE_US    40000
+#define WRITE_STEPS 8 /* … and where all is slow, so many of the test's steps */
+
+static _Atomic bool slow;
+static _Atomic unsigned made; /* steps of the test; 0: it does not count */
+static _Atomic long most_kb;
+static _Atomic bool is_full; /* the test waits until the cprof thread has taken records */
+
+/* Resident memory of its own in KB. */
+static long own_kb(void)
+{
+    char line[256];
+    long kb = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %ld", &kb) != 1)
+        ;
+    if (f)
+        fclose(f);
+    return kb;
+}
+
+/* The cprof thread asks for it in each flush. */
+static void write_slowly(struct trace_identity *out)
+{
+    *out = (struct trace_identity){.world_size = 1};
+    long kb = own_kb();
+    if (kb > atomic_load(&most_kb))
+        atomic_store(&most_kb, kb);
+    unsigned before = atomic_load(&made);
+    if (atomic_load(&slow))
+        usleep(WRITE_US);
+    for (int ms = 0; ms < 5000 && before && atomic_load(&slow) && !atomic_load(&is_full) &&
+                     atomic_load(&made) < before + WRITE_STEPS;
+         ms++)
+        usleep(1000);
+}
+
+static void setup(void)
+{
+    session_setup();
+    session_options.identity = write_slowly;
+    atomic_store(&slow, true);
+}
+
+/* On a busy machine the cprof thread may not run for so long that the ring fills up: windows
+ * without their records take no memory. */
+static void wait_for_room(void)
+{
+    struct ring *ring = &thread_log_get()->ring;
+    while (atomic_load(&ring->head) - atomic_load(&ring->tail) > ring->slots / 2) {
+        atomic_store(&is_full, true);
+        usleep(1000);
+    }
+    atomic_store(&is_full, false);
+}
+
+static void spans(unsigned n)
+{
+    for (unsigned k = 0; k < n; k++)
+        session_span("span");
+}
+
+/* An edge of any kind; each has a name for its trace of its own. */
+static void edge(enum edge_kind kind, enum action ended, enum action begun, bool kept, bool keep)
+{
+    static int64_t step, batch;
+    bool records = kind != EDGE_LAST && kind != EDGE_STOP && (begun >= ACTION_ACTIVE || keep);
+    struct step_edge e = {.kind = kind, .ended = ended, .begun = begun, .kept = kept, .keep = keep};
+    writer_edge_begin();
+    e.step = step += kind == EDGE_STEP;
+    e.ticks = clock_ticks();
+    e.time.batch = ++batch;
+    writer_set_gate(records ? SESSION_GATE : 0);
+    writer_edge(&e);
+    atomic_fetch_add(&made, 1);
+}
+
+/* Traces in the folder; adds up what they say of steps that were left out. */
+static unsigned traces(unsigned *behind)
+{
+    char pattern[160];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*.json", session_folder);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+    unsigned n = (unsigned)found.gl_pathc;
+    for (unsigned i = *behind = 0; i < n; i++) {
+        struct trace t = trace_read(found.gl_pathv[i]);
+        *behind += (unsigned)trace_number(strstr(t.text, "\"steps_behind\""), "steps_behind");
+        trace_free(&t);
+    }
+    globfree(&found);
+    return n;
+}
+
+static void check_limit(long before_kb, long most)
+{
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "wait to be written"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), " events, at least "), 1);
+    ck_assert_int_lt(atomic_load(&most_kb) - before_kb, most);
+}
+
+/* Large ones and small ones, whose memory is what each takes whatever is in it; plain and gzip. */
+START_TEST(windows_that_wait_have_a_limit)
+{
+    if (!alloc_is_ours)
+        return;
+    static const struct {
+        unsigned steps, spans, pace_us;
+        bool gzip;
+    } cases[] = {{600, 1000, 5000, false}, {1200, 20, 2000, false}, {1200, 20, 2000, true}};
+    session_options.gzip = cases[_i].gzip;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    long before_kb = own_kb();
+    for (unsigned i = 0; i < cases[_i].steps; i++) {
+        wait_for_room();
+        spans(cases[_i].spans);
+        usleep(cases[_i].pace_us);
+        session_step(i < cases[_i].steps - 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
+        atomic_fetch_add(&made, 1);
+    }
+    atomic_store(&slow, false);
+    session_end();
+    if (!cases[_i].gzip) {
+        unsigned behind, n = traces(&behind);
+        ck_assert_uint_gt(behind, 0);
+        ck_assert_uint_eq(n + behind, cases[_i].steps); /* each is in a trace or counted */
+    }
+    check_limit(before_kb, 56 << 10);
+}
+END_TEST
+
+/* Each epoch, of one step, is a window: where one is left out the next one begins with its epoch. */
+START_TEST(epochs_begin_anew)
+{
+    if (!alloc_is_ours)
+        return;
+    enum { EPOCHS = 400, AFTER = 20 };
+    session_prepare();
+    long before_kb = own_kb();
+    edge(EDGE_FIRST, ACTION_SKIP, ACTION_ACTIVE, false, false);
+    unsigned written = 0, behind;
+    for (unsigned i = 0; i < EPOCHS + AFTER; i++) {
+        if (i == EPOCHS) {
+            ck_assert_uint_eq(capture_lines(capture_stderr(), "wait to be written"), 1);
+            atomic_store(&slow, false);
+            for (uint64_t mark = writer_mark(); !writer_saved(mark);)
+                session_sleep(10);
+            written = traces(&behind);
+        }
+        wait_for_room();
+        spans(1000);
+        usleep(5000);
+        edge(EDGE_STEP, ACTION_ACTIVE, ACTION_ACTIVE, false, false);
+        edge(EDGE_EPOCH, ACTION_ACTIVE, ACTION_ACTIVE, false, false);
+    }
+    edge(EDGE_LAST, ACTION_ACTIVE, ACTION_SKIP, false, false);
+    writer_finish();
+    unsigned n = traces(&behind), lost = 0;
+    ck_assert_uint_ge(n, written + AFTER - 1);
+    /* what was counted when no window was there stands in the line only */
+    ck_assert_int_eq(sscanf(strstr(capture_stderr(), "at least "), "at least %u lost", &lost), 1);
+    ck_assert_uint_ge(lost, behind);
+    ck_assert_uint_eq(n + lost, EPOCHS + AFTER);
+    check_limit(before_kb, 56 << 10);
+}
+END_TEST
+
+/* Parts of a program without steps. */
+START_TEST(regions_are_left_out)
+{
+    if (!alloc_is_ours)
+        return;
+    enum { REGIONS = 1000 };
+    session_prepare();
+    long before_kb = own_kb();
+    edge(EDGE_FIRST, ACTION_SKIP, ACTION_SKIP, false, false);
+    for (unsigned i = 0; i < REGIONS; i++) {
+        edge(EDGE_START, ACTION_SKIP, ACTION_SKIP, false, true);
+        spans(40);
+        usleep(2000);
+        edge(EDGE_STOP, ACTION_SKIP, ACTION_SKIP, true, true);
+    }
+    atomic_store(&slow, false);
+    edge(EDGE_LAST, ACTION_SKIP, ACTION_SKIP, false, false);
+    writer_finish();
+    unsigned behind, n = traces(&behind);
+    ck_assert_uint_eq(n + behind, REGIONS);
+    check_limit(before_kb, 56 << 10);
+}
+END_TEST
+
+/* A kernel that runs for seconds keeps CUPTI's buffer, and so the windows, of which all but the end is written. */
+START_TEST(windows_that_wait_for_a_kernel_are_no_backlog)
+{
+    enum { STEPS = 12, SPANS = 25000 };
+    atomic_store(&slow, false);
+    session_options.gpu = &fake_gpu_source;
+    session_options.ring_bytes = 16u << 20;
+    atomic_store(&fake_gpu.since, 0);
+    atomic_store(&fake_gpu.kept_back, true);
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (unsigned i = 0; i < STEPS; i++) {
+        spans(SPANS);
+        session_sleep(300);
+        session_step(i < STEPS - 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
+    }
+    atomic_store(&fake_gpu.kept_back, false);
+    session_end();
+    ck_assert_uint_eq(session_files(".json"), STEPS);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "wait to be written"), 0);
+}
+END_TEST
+
+/* ---- what came to light with it ---- */
+
+/* All that was recorded of a region was lost: there is no file, but a line, and the line at exit counts it. */
+START_TEST(what_is_lost_without_a_file_is_counted)
+{
+    atomic_store(&slow, false);
+    session_options.ring_bytes = 4096;
+    session_prepare();
+    edge(EDGE_FIRST, ACTION_SKIP, ACTION_SKIP, false, false);
+    edge(EDGE_START, ACTION_SKIP, ACTION_SKIP, false, true);
+    spans(3);
+    edge(EDGE_STOP, ACTION_SKIP, ACTION_SKIP, true, true);
+    session_await(".json", 1);
+    session_await(".part", 0);
+    edge(EDGE_START, ACTION_SKIP, ACTION_SKIP, false, true);
+    static const char data[2000];
+    for (int i = 0; i < 5; i++)
+        emit_instant(thread_log_get(), CAT_USER_ANNOTATION, REC_MARKER, "x", 1, DATA_ARGS, data,
+                     sizeof data, NULL);
+    edge(EDGE_STOP, ACTION_SKIP, ACTION_SKIP, true, true);
+    edge(EDGE_LAST, ACTION_SKIP, ACTION_SKIP, false, false);
+    writer_finish();
+    ck_assert_uint_eq(session_files(""), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "leaves no trace: all 5 records"), 1);
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "1 trace, 3 events, 5 lost"), 1);
+}
+END_TEST
+
+/* Step 0 holds more driver memory than waits at once, and a ring is filling as it becomes the trace: nothing is drained in the middle of the
+ * last edge, which would be taken again, and again. */
+START_TEST(an_edge_is_taken_once)
+{
+    enum { MEMORIES = 24000, AT_ONCE = 4000, SPANS = 1500 };
+    atomic_store(&slow, false);
+    session_options.ring_bytes = 256 << 10;
+    session_options.gpu = &fake_gpu_source;
+    atomic_store(&fake_gpu.since, 0);
+    session_start(ACTION_SKIP, true);
+    for (unsigned i = 0; i < MEMORIES; i++) {
+        struct gpu_record r = fake_gpu_kernel_record("m", 0, clock_ticks());
+        r.kind = GPU_MEMORY;
+        memset((char *)&r + offsetof(struct gpu_record, call), 0,
+               sizeof r - offsetof(struct gpu_record, call));
+        r.name = NULL;
+        r.name_len = 0;
+        r.end = r.start;
+        r.memory.address = 4096 * (uint64_t)(i + 1);
+        r.memory.bytes = 4096;
+        fake_gpu_deliver(&r);
+        if (i % AT_ONCE == AT_ONCE - 1)
+            session_sleep(100);
+    }
+    spans(SPANS);
+    session_end();
+    ck_assert_uint_eq(session_files(".json"), 1);
+    struct trace t = session_trace(0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "span"), SPANS);
+    trace_free(&t);
+}
+END_TEST
+
+static void nothing(void)
+{
+}
+
+static void no_mark(const struct mark *m)
+{
+    (void)m;
+}
+
+static void no_moment(const struct train_moment *at)
+{
+    (void)at;
+}
+
+static void no_file(const char *path)
+{
+    (void)path;
+}
+
+/* Steps that are shorter than a pass, so that one always waits to be told. */
+START_TEST(told_steps_take_no_memory)
+{
+    enum { STEPS = 30000, WARM = 5000, PAUSE_US = 100, MOST_KB = 1024 };
+    static const struct listener listener = {nothing,   no_mark,   no_moment, no_moment,
+                                             no_moment, no_moment, no_file,   nothing};
+    atomic_store(&slow, false);
+    writer_listen(&listener);
+    session_prepare();
+    edge(EDGE_FIRST, ACTION_SKIP, ACTION_SKIP, false, false);
+    long before_kb = 0;
+    for (unsigned i = 0; i < STEPS; i++) {
+        if (i == WARM)
+            before_kb = own_kb();
+        usleep(PAUSE_US);
+        edge(EDGE_STEP, ACTION_SKIP, ACTION_SKIP, false, false);
+    }
+    long grew_kb = own_kb() - before_kb;
+    edge(EDGE_LAST, ACTION_SKIP, ACTION_SKIP, false, false);
+    writer_finish();
+    if (alloc_is_ours)
+        ck_assert_int_lt(grew_kb, MOST_KB);
+}
+END_TEST
+
+Suite *suite_backlog(void)
+{
+    Suite *suite = suite_create("backlog");
+    if (!alloc_is_ours)
+        puts("backlog: three tests skipped with a sanitizer or valgrind, which are too slow to be "
+             "ahead of a slow disk");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, session_teardown);
+    tcase_set_timeout(all, 120);
+    tcase_add_loop_test(all, windows_that_wait_have_a_limit, 0, 3);
+    tcase_add_test(all, epochs_begin_anew);
+    tcase_add_test(all, regions_are_left_out);
+    tcase_add_test(all, windows_that_wait_for_a_kernel_are_no_backlog);
+    tcase_add_test(all, what_is_lost_without_a_file_is_counted);
+    tcase_add_test(all, an_edge_is_taken_once);
+    tcase_add_test(all, told_steps_take_no_memory);
+    suite_add_tcase(suite, all);
+    return suite;
+}

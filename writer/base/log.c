@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages for people: one line, one write(2), no allocation, errno kept. Any thread. A line that nobody takes is left out. */
+#include "writer/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "writer/os/write_signals.h"
+
+/* in the life of the process, and as many errors: a host's log is not ours to fill */
+#define LINES_MAX  100u
+#define LINE_BYTES 2048u
+
+static _Atomic int level = LOG_INFO;
+/* What standard error was when the program began. Written in the constructor. */
+static enum { NOT_ASKED, NOTHING, SOMETHING } began_with;
+static struct stat at_start;
+static _Atomic uint32_t lines[2]; /* written; [1]: errors */
+
+void log_set_level(enum log_level new_level)
+{
+    atomic_store(&level, (int)new_level);
+}
+
+void log_start(void)
+{
+    began_with = fstat(STDERR_FILENO, &at_start) == 0 ? SOMETHING : NOTHING;
+}
+
+/* The number may be that of a file which the program has opened meanwhile for something else. It is for lines where it is what it was, or
+ * what people put in its place: a terminal, a pipe, a file that is appended to. */
+bool log_is_for_lines(void)
+{
+    struct stat now;
+    if (began_with == NOT_ASKED || isatty(STDERR_FILENO))
+        return true;
+    if (began_with == NOTHING || fstat(STDERR_FILENO, &now) != 0)
+        return false;
+    if (now.st_dev == at_start.st_dev && now.st_ino == at_start.st_ino)
+        return true;
+    return S_ISFIFO(now.st_mode) ||
+           (S_ISREG(now.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND));
+}
+
+/* Whether a line can be written at once: who reads may have stopped, and the program is not to stop with it. The first time it is given a
+ * moment; then not, until it reads again. */
+static bool has_room(void)
+{
+    static _Atomic bool stopped;
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+    bool room = poll(&fd, 1, atomic_load(&stopped) ? 0 : LOG_PATIENCE_MS) > 0;
+    atomic_store(&stopped, !room);
+    return room;
+}
+
+/* Writes to stderr. What a write that fails raises (no reader, RLIMIT_FSIZE) is not the
+ * program's. */
+static void write_line(const char *text, size_t size)
+{
+    struct write_signals held;
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller may hold a lock */
+    write_signals_hold(&held);
+    ssize_t done = log_is_for_lines() && has_room() ? write(STDERR_FILENO, text, size) : 0;
+    write_signals_release(&held, done < 0 ? errno : 0);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+/* A path or a name may hold anything: it stays one line, and commands to a terminal none: controls of ASCII, and those that UTF-8 has in two
+ * bytes (0xc2, 0x80 to 0x9f). */
+static void tame(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i],
+                      next = i + 1 < len ? (unsigned char)text[i + 1] : 0;
+        if (c < ' ' || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0))
+            text[i] = ' ';
+        if (c == 0xc2 && text[i] == ' ')
+            text[++i] = ' ';
+    }
+}
+
+/* room: LINE_BYTES. */
+static void put_in(char *room, const char *format, va_list args)
+{
+    static const char prefix[] = "cprof: ";
+    size_t used = sizeof prefix - 1;
+    memcpy(room, prefix, used);
+    int more = vsnprintf(room + used, LINE_BYTES - used - 1, format, args);
+    if (more <= 0)
+        return;
+    used += (size_t)more < LINE_BYTES - used - 1 ? (size_t)more : LINE_BYTES - used - 2;
+    tame(room, used);
+    room[used++] = '\n';
+    write_line(room, used);
+}
+
+/* While another thread writes a line, or this one does below a signal handler. */
+static __attribute__((noinline)) void put_on_stack(const char *format, va_list args)
+{
+    char room[LINE_BYTES];
+    put_in(room, format, args);
+}
+
+/* Not on the stack: a handler of a crash that ends the program may stand on one of 8 KB, half of which are the processor's registers. */
+static void put(const char *format, va_list args)
+{
+    static char room[LINE_BYTES];
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
+    int saved = errno;
+    if (atomic_flag_test_and_set_explicit(&taken, memory_order_acquire)) {
+        put_on_stack(format, args);
+    } else {
+        put_in(room, format, args);
+        atomic_flag_clear_explicit(&taken, memory_order_release);
+    }
+    errno = saved;
+}
+
+static bool is_on(enum log_level at)
+{
+    return (int)at <= atomic_load_explicit(&level, memory_order_relaxed);
+}
+
+/* The same for one line of many. */
+static void put_counted(enum log_level at, const char *format, va_list args)
+{
+    if (!is_on(at))
+        return;
+    uint32_t n = atomic_fetch_add_explicit(&lines[at == LOG_ERROR], 1, memory_order_relaxed);
+    if (n <= LINES_MAX)
+        put(n < LINES_MAX ? format : "more messages follow; no more are written", args);
+}
+
+void log_last(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (is_on(LOG_INFO))
+        put(format, args);
+    va_end(args);
+}
+
+#define LOG_FUNCTION(name, at)                                                                     \
+    void name(const char *format, ...)                                                             \
+    {                                                                                              \
+        va_list args;                                                                              \
+        va_start(args, format);                                                                    \
+        put_counted(at, format, args);                                                             \
+        va_end(args);                                                                              \
+    }
+
+LOG_FUNCTION(log_error, LOG_ERROR)
+LOG_FUNCTION(log_warn, LOG_WARN)
+LOG_FUNCTION(log_info, LOG_INFO)
+LOG_FUNCTION(log_debug, LOG_DEBUG)

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See split.h. */
+#include "writer/import/split.h"
+
+#include <string.h>
+
+enum state {
+    TEXT_BEGINS,
+    KEY_OR_END,   /* behind { */
+    KEY,          /* behind a comma */
+    IN_KEY,       /* behind the key's quote */
+    COLON,        /* behind the key */
+    MEMBER,       /* behind the colon */
+    AFTER_MEMBER, /* behind its value */
+    EVENT_OR_END, /* behind [ */
+    EVENT,        /* behind a comma */
+    AFTER_EVENT,
+    IN_VALUE, /* of a member or an event */
+    TEXT_ENDS,
+    BROKEN,
+};
+
+static enum split_got refuse(struct split *s, uint64_t at, const char *what)
+{
+    s->state = BROKEN;
+    s->fault = what;
+    s->fault_at = at;
+    return SPLIT_FAULT;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static bool is_number(char c)
+{
+    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+/* ---- values ---- */
+
+/* An integer that 64 bits do not hold: readers take such numbers for others without a word. */
+static bool is_huge(const char *number, size_t n)
+{
+    static const char most[] = "9223372036854775808";
+    bool negative = n > 0 && *number == '-';
+    number += negative;
+    n -= negative;
+    if (n < sizeof most - 1)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (number[i] < '0' || number[i] > '9')
+            return false;
+    if (number[0] == '0') /* no JSON: the parser says so */
+        return false;
+    return n > sizeof most - 1 || memcmp(number, most, n) >= (int)negative;
+}
+
+/* The number at the end of the value is whole. */
+static void end_number(struct split *s)
+{
+    size_t start = s->number - 1, n = s->value.len - start;
+    s->number = 0;
+    if (s->is_long || !is_huge(s->value.data + start, n) || !buf_room(&s->value, 2))
+        return;
+    memmove(s->value.data + start + 1, s->value.data + start, n);
+    s->value.data[start] = s->value.data[start + n + 1] = '"';
+    s->value.len += 2;
+}
+
+static void keep(struct split *s, const char *from, const char *to)
+{
+    size_t n = (size_t)(to - from);
+    if (s->value.len + n > SPLIT_VALUE_MOST)
+        s->is_long = true;
+    if (s->is_long) {
+        s->value.len = 0;
+        s->number = 0;
+    } else {
+        buf_put(&s->value, from, n);
+    }
+}
+
+/* Steps over the inside of a string; true: its closing quote too. */
+static bool pass_string(struct split *s, const char **at, const char *end)
+{
+    const char *p = *at;
+    while (p < end && s->in_string) {
+        if (s->escaped) {
+            s->escaped = false;
+        } else if (*p == '\\') {
+            s->escaped = true;
+        } else if (*p == '"') {
+            s->in_string = false;
+        }
+        p++;
+    }
+    *at = p;
+    return !s->in_string;
+}
+
+/* Steps over plain bytes and brackets, to a string, to a number's beginning or end, or to the value's end, which sets *done. */
+static const char *pass_plain(struct split *s, const char *p, const char *end, bool *done)
+{
+    for (; p < end; p++) {
+        char c = *p;
+        if (is_number(c)) {
+            if (!s->number)
+                return p;
+            continue;
+        }
+        if (s->number)
+            return p;
+        bool closes = c == '}' || c == ']';
+        if (s->depth == 0 && (closes || c == ',' || is_blank(c))) {
+            *done = true; /* the end of a word or number */
+            return p;
+        }
+        if (c == '"')
+            return p;
+        if (c == '{' || c == '[') {
+            s->depth++;
+            if (++s->containers > SPLIT_CONTAINERS_MOST)
+                s->is_long = true;
+            if (s->depth > SPLIT_DEPTH)
+                return p;
+        } else if (closes && --s->depth == 0) {
+            *done = true;
+            return p + 1;
+        }
+    }
+    return p;
+}
+
+/* Takes bytes of the value. */
+static enum split_got take_value(struct split *s, const char **at, const char *end)
+{
+    const char *from = *at;
+    bool done = false;
+    while (*at < end && !done) {
+        const char *p = *at;
+        if (s->in_string) {
+            done = pass_string(s, &p, end) && s->depth == 0;
+        } else {
+            p = pass_plain(s, p, end, &done);
+            if (s->depth > SPLIT_DEPTH)
+                return refuse(s, s->at + (uint64_t)(p - from), "nested too deeply");
+        }
+        keep(s, *at, p);
+        *at = p;
+        if (done || p == end || s->in_string)
+            continue;
+        if (s->number) {
+            end_number(s);
+        } else if (*p == '"') {
+            s->in_string = true;
+            keep(s, p, p + 1);
+            *at = p + 1;
+        } else if (is_number(*p)) {
+            s->number = s->value.len + 1;
+        }
+    }
+    s->at += (uint64_t)(*at - from);
+    if (!done)
+        return SPLIT_MORE;
+    s->state = s->is_event ? AFTER_EVENT : AFTER_MEMBER;
+    if (s->value.failed)
+        s->is_long = true; /* no memory for it */
+    if (s->is_long)
+        return s->is_event ? SPLIT_LONG_EVENT : SPLIT_LONG_MEMBER;
+    return s->is_event ? SPLIT_EVENT : SPLIT_MEMBER;
+}
+
+static void begin_value(struct split *s, bool is_event)
+{
+    s->state = IN_VALUE;
+    s->is_event = is_event;
+    s->is_long = s->in_string = s->escaped = false;
+    s->depth = s->containers = 0;
+    s->number = 0;
+    s->value_at = s->at;
+    buf_reset(&s->value);
+}
+
+/* ---- between values ---- */
+
+static void take_key(struct split *s, char c)
+{
+    if (s->escaped) {
+        s->escaped = false;
+    } else if (c == '\\') {
+        s->escaped = true;
+    } else if (c == '"') {
+        s->key[s->key_len] = '\0';
+        s->state = COLON;
+        return;
+    }
+    if (s->key_len < sizeof s->key - 1)
+        s->key[s->key_len++] = c;
+}
+
+/* Takes the byte, or leaves it to the value that begins with it. False: it cannot stand here. */
+static bool take_byte(struct split *s, char c, const char **wanted)
+{
+    switch (s->state) {
+    case TEXT_BEGINS:
+        *wanted = "it is no trace: neither { nor [ begins it";
+        s->array = s->events = c == '[';
+        s->state = c == '[' ? EVENT_OR_END : KEY_OR_END;
+        return c == '[' || c == '{';
+    case KEY_OR_END:
+    case KEY:
+        *wanted = "a key in double quotes is missing";
+        s->key_len = 0;
+        s->escaped = false;
+        if (c == '}' && s->state == KEY_OR_END) {
+            s->state = TEXT_ENDS;
+            return true;
+        }
+        s->state = IN_KEY;
+        return c == '"';
+    case COLON:
+        *wanted = "a colon is missing";
+        s->state = MEMBER;
+        return c == ':';
+    case MEMBER:
+        *wanted = "a value is missing";
+        if (strcmp(s->key, "traceEvents") == 0) {
+            *wanted = "traceEvents is no array";
+            s->events = true;
+            s->state = EVENT_OR_END;
+            return c == '[';
+        }
+        begin_value(s, false);
+        return c != ',' && c != '}' && c != ']' && c != ':';
+    case AFTER_MEMBER:
+        *wanted = "a comma or the closing bracket is missing";
+        s->state = c == ',' ? KEY : TEXT_ENDS;
+        return c == ',' || c == '}';
+    case EVENT_OR_END:
+    case EVENT:
+        *wanted = "an event is no object";
+        if (c == ']' && (s->state == EVENT_OR_END || s->array)) {
+            s->state = s->array ? TEXT_ENDS : AFTER_MEMBER;
+            return true;
+        }
+        begin_value(s, true);
+        return c == '{';
+    case AFTER_EVENT:
+        *wanted = "a comma or the closing bracket is missing";
+        s->state = c == ',' ? EVENT : s->array ? TEXT_ENDS : AFTER_MEMBER;
+        return c == ',' || c == ']';
+    default:
+        *wanted = "something follows the end";
+        return false;
+    }
+}
+
+enum split_got split_next(struct split *s, const char **at, const char *end)
+{
+    while (*at < end && s->state != BROKEN) {
+        if (s->state == IN_VALUE) {
+            enum split_got got = take_value(s, at, end);
+            if (got != SPLIT_MORE)
+                return got;
+            continue;
+        }
+        if (s->state == IN_KEY) {
+            take_key(s, **at);
+        } else if (!is_blank(**at)) {
+            const char *wanted;
+            if (!take_byte(s, **at, &wanted))
+                return refuse(s, s->at, wanted);
+            if (s->state == IN_VALUE)
+                continue; /* the byte is the value's */
+        }
+        s->at++;
+        ++*at;
+    }
+    return s->state == BROKEN ? SPLIT_FAULT : SPLIT_MORE;
+}
+
+bool split_end(struct split *s, bool *cut)
+{
+    *cut = false;
+    if (s->state == BROKEN)
+        return false;
+    if (s->state == TEXT_BEGINS)
+        refuse(s, s->at, "it is empty");
+    else if (s->state == TEXT_ENDS && !s->events)
+        refuse(s, s->at, "it is no trace: it has no traceEvents");
+    else if (s->state != TEXT_ENDS && !s->array)
+        refuse(s, s->at, "it ends too early");
+    else
+        *cut = s->state == IN_VALUE;
+    return s->state != BROKEN;
+}
+
+void split_reset(struct split *s)
+{
+    struct buf value = s->value;
+    buf_reset(&value);
+    *s = (struct split){.value = value};
+}
+
+void split_free(struct split *s)
+{
+    buf_free(&s->value);
+    *s = (struct split){0};
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU records that wait, in the order in which they came. cprof thread. */
+#ifndef WRITER_JOIN_GPU_QUEUE_H
+#define WRITER_JOIN_GPU_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "writer/join/gpu_record.h"
+
+struct queue {
+    struct gpu_record *records; /* owned */
+    size_t n, room;
+};
+
+/* Appends a copy. False: no memory. */
+static inline bool queue_put(struct queue *q, const struct gpu_record *r)
+{
+    if (q->n == q->room) {
+        size_t room = q->room ? q->room * 2 : 256;
+        struct gpu_record *bigger = realloc(q->records, room * sizeof *bigger);
+        if (!bigger)
+            return false;
+        q->records = bigger;
+        q->room = room;
+    }
+    q->records[q->n++] = *r;
+    return true;
+}
+
+#endif

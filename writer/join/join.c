@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See join.h. */
+#include "writer/join/join.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "writer/join/correlation.h"
+#include "writer/sums/collective_stats.h"
+#include "writer/record/events.h"
+#include "writer/file/finished.h"
+#include "writer/join/gpu_place.h"
+#include "writer/join/gpu_queue.h"
+#include "writer/json/json_gpu.h"
+#include "writer/base/kept_names.h"
+#include "writer/join/nodes.h"
+#include "writer/join/ranges.h"
+#include "writer/join/attribution.h"
+#include "writer/join/sync_waits.h"
+#include "writer/join/timeline.h"
+#include "writer/sums/top.h"
+#include "writer/join/work_rows.h"
+
+static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
+/* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
+static struct queue drivers;
+static size_t drivers_old, shares_old;
+static struct queue memories; /* what was allocated and released since all of before was added up */
+static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
+static uint64_t last_end; /* of the finished windows */
+static uint64_t late, hooks_waiting;
+static const struct window *settled; /* the one whose last rows are being written; NULL: none is */
+
+#define MOST_MEMORIES 20000u
+
+/* ---- where things stand ---------------------------------------------------------------------------------- */
+
+static void touched(struct window *w)
+{
+    w->gpu.records++;
+    w->gpu.last = clock_ticks();
+}
+
+/* ---- what runs on the device ----------------------------------------------------------------------------- */
+
+/* One of a graph's nodes is not all of them. */
+static void caused(struct window *w, struct call *c)
+{
+    if (c->effect == EFFECT_KERNEL && !c->done)
+        w->gpu.launches_waiting--;
+    c->done = c->effect != EFFECT_GRAPH;
+    c->brought = true;
+}
+
+/* Whether more will or may come of a call. */
+static bool expects_nothing(const struct call *c)
+{
+    return c->effect == EFFECT_NONE;
+}
+
+static void name_thread(const struct join_windows *in, struct window *w, struct timeline *t)
+{
+    if (t)
+        window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
+}
+
+/* CUPTI tells of each cudaEventQuery and cudaStreamQuery that found all done as if it had been waited for ("event query and stream query
+ * records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", cupti_activity.h). These calls are not shown (cupti/calls.def), so nothing is lost. */
+static bool may_be_query(const struct gpu_record *r)
+{
+    return r->kind == GPU_SYNC;
+}
+
+/* A kernel whose call is not to be had stands where it ran, an allocation on its thread. A module's variables are allocated by no call. */
+static void write_orphan(const struct join_windows *in, struct window *w,
+                         const struct gpu_record *r)
+{
+    if (may_be_query(r))
+        return;
+    struct call nobody = {.state = CALL_UNSEEN, .done = true};
+    w->lost.n[LOSS_GPU_UNMATCHED] += r->kind != GPU_MEMORY || r->correlation != 0;
+    touched(w);
+    if (r->kind == GPU_MEMORY && r->memory.tid) {
+        name_thread(in, w, timeline_of(r->memory.tid));
+        nobody.at = window_place(w, in->shared, r->memory.tid, r->start, r->end);
+    }
+    work_rows_put(in, w, &nobody, r);
+}
+
+/* Into the window of its time. */
+static void take_orphan(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (w)
+        write_orphan(in, w, r);
+    else
+        late += finished_missed(r->start);
+}
+
+/* "Incorrect correlation IDs for cudaGraphLaunch API calls and their associated kernel launches in profiling sessions after the first
+ * session" (release notes of CUPTI 13.1 Update 1, which has it mended): a node did not come of a call that launches no graph. */
+static bool is_of_another(const struct call *c, const struct gpu_record *r)
+{
+    return r->graph && r->kind <= GPU_FILL &&
+           (c->effect == EFFECT_KERNEL || c->effect == EFFECT_COPY || c->effect == EFFECT_WAIT);
+}
+
+/* A record whose call is known, into the call's file. */
+static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
+{
+    const struct join_windows *in = arg;
+    if (is_of_another(c, r)) {
+        take_orphan(in, r);
+        return;
+    }
+    if (c->state == CALL_OUTSIDE) {
+        c->done = c->effect != EFFECT_GRAPH;
+        return;
+    }
+    struct window *w = c->state == CALL_WRITTEN ? in->numbered(c->window) : NULL;
+    if (!w) {
+        late++;
+        return;
+    }
+    touched(w);
+    if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
+        caused(w, c);
+    work_rows_put(in, w, c, r);
+}
+
+/* A kernel that waited for those behind it. */
+static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops, void *arg)
+{
+    const struct join_windows *in = arg;
+    struct window *w = in->numbered(c->window);
+    struct call *now =
+        correlation_get(c->correlation, false); /* it knows whether its arrow has begun */
+    if (w && window_room(w, in->shared))
+        work_row(in, w, now && now->window == c->window ? now : c, r, flops);
+    in->relieve();
+}
+
+/* No room for a record, or no memory. */
+static void lose(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (w)
+        w->lost.n[LOSS_GPU_TABLE]++;
+}
+
+static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
+{
+    if (!correlation_hold(c, r))
+        lose(in, r);
+}
+
+/* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id while it records no calls. */
+static void take_caused(const struct join_windows *in, const struct gpu_record *r)
+{
+    if (r->correlation == 0) {
+        take_orphan(in, r);
+        return;
+    }
+    struct call *c = correlation_get(correlation_extend(r->correlation), true);
+    if (!c) {
+        lose(in, r);
+        return;
+    }
+    if (c->state == CALL_FREE)
+        c->state = CALL_UNSEEN;
+    if (c->state < CALL_WRITTEN)
+        hold(in, c, r);
+    else
+        put_caused(c, r, (void *)(uintptr_t)in);
+}
+
+static void take_overhead(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct window *w = in->at(r->start);
+    if (!w || !window_room(w, in->shared))
+        return;
+    struct json_place at;
+    if (!gpu_place(w, in->shared, LANE_OVERHEAD, 0, r->overhead.tid, r, &at))
+        return;
+    json_gpu_overhead(&w->body, r, &at);
+    top_gpu(window_top(w, in->shared), r, &at, 0);
+    touched(w);
+    w->events++;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+/* What is known of a call: where its row goes, and who made it. */
+struct caller {
+    struct timeline *thread;
+    struct note *hook; /* the hooked call that it is, or NULL */
+    /* it was made inside a hooked call of another name, whose record is still to come */
+    bool inside;
+    bool shown; /* its hooked call has its row, and was counted as one without CUPTI's record */
+    uint64_t innermost;  /* id of the span around it */
+    uint64_t external;   /* of what `External id` names */
+    uint64_t collective; /* id of the communication library's call around it, 0 = none */
+    uint32_t range;
+    uint64_t start, end; /* ticks of its row */
+};
+
+static bool same_name(const struct note *n, const struct gpu_record *r)
+{
+    return n->name && n->name_len == r->name_len && memcmp(n->name, r->name, r->name_len) == 0;
+}
+
+static bool is_call(const struct note *n)
+{
+    return n->category == CAT_CUDA_RUNTIME || n->category == CAT_CUDA_DRIVER;
+}
+
+/* Fits an unhooked call's row in between what stands on its thread's row already: CUPTI's clock may differ from ours by some 100 ns. */
+static void fit(struct caller *who, const struct moment *m, const struct note *around)
+{
+    uint64_t low = m->before, high = m->after;
+    if (around && around->start > low)
+        low = around->start;
+    if (around && around->end < high)
+        high = around->end;
+    who->start = who->start < low ? low : who->start;
+    who->end = who->end > high ? high : who->end;
+    if (who->end < who->start)
+        who->end = who->start;
+}
+
+/* What a call's row says of the spans around it, of which n is the innermost. Libraries mark by NVTX what they do, NCCL each of its calls: a
+ * transfer may be ranges further out. And what readers look for behind `External id` is an operator, not a range or a call of a library inside
+ * of it; where there is no operator, the innermost range. */
+static void find_spans(struct caller *who, struct note *n)
+{
+    struct note above;
+    uint64_t library = n->category == CAT_LIBRARY ? n->id : 0, range = 0;
+    who->innermost = n->id;
+    who->range = ranges_of(who->thread, n);
+    for (; n && !who->external; n = timeline_span(who->thread, n->parent, &above)) {
+        if (n->category == CAT_CPU_OP)
+            who->external = n->id;
+        else if (n->category == CAT_COLLECTIVE)
+            who->collective = who->collective ? who->collective : n->id;
+        else if (n->category == CAT_USER_ANNOTATION)
+            range = range ? range : n->id;
+    }
+    if (!who->external)
+        who->external = range ? range : library;
+}
+
+/* Whether a span above this one is neither known nor open: most likely it has ended while CUPTI was flushed, which takes milliseconds, and
+ * is in the ring. What somebody has asked for the ranges of before is not looked at again. */
+static bool lacks_parent(struct timeline *t, struct note *n)
+{
+    struct note above[2];
+    for (unsigned i = 0; n->parent && n->range == RANGE_UNKNOWN; i ^= 1) {
+        n = timeline_span(t, n->parent, &above[i]);
+        if (!n)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the record's row is to be written now because its window is being finished. One of another window, which is open, can wait. */
+static bool is_last_chance(const struct join_windows *in, const struct gpu_record *r)
+{
+    const struct window *w = settled ? in->at(r->start) : NULL;
+    return settled && (!w || w == settled);
+}
+
+/* Nor can what a call of that window caused wait for long, though it began behind its end: it stands in the call's file. */
+static bool is_last_of_caused(const struct gpu_record *r, void *in)
+{
+    if (is_last_chance(in, r))
+        return true;
+    if (!settled || r->correlation == 0)
+        return false;
+    const struct call *c = correlation_get(correlation_extend(r->correlation), false);
+    return c && c->state == CALL_WRITTEN && c->window == settled->serial;
+}
+
+/* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor beyond the end of its window, whose rings
+ * were drained just now: without its row the call, and what it caused, would be lost. */
+static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
+{
+    return !timeline_is_drained(t) && !is_last_chance(in, r) &&
+           (double)(int64_t)(clock_ticks() - r->end) < clock_ticks_per_second();
+}
+
+/* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
+static bool find_caller(const struct join_windows *in, const struct gpu_record *r,
+                        struct caller *who)
+{
+    *who = (struct caller){.start = r->start, .end = r->end};
+    who->thread = timeline_of(r->call.tid);
+    if (!who->thread)
+        return true;
+    if (!timeline_knows(who->thread, r->end))
+        return false;
+    struct moment m;
+    struct note *around = NULL, above;
+    if (timeline_at(who->thread, r->start + (r->end - r->start) / 2, &m))
+        around = m.note ? m.note : &m.open;
+    bool lost = m.lost || (around && lacks_parent(who->thread, around));
+    if (lost && may_come(in, who->thread, r))
+        return false;
+    if (around && is_call(around) && around->state == NOTE_CALL && same_name(around, r)) {
+        who->hook = around;
+        who->start = around->start;
+        who->end = around->end;
+    } else {
+        who->inside = around && is_call(around) && around->state == NOTE_CALL;
+        who->shown = around && is_call(around) && !who->inside && same_name(around, r);
+        fit(who, &m, around);
+    }
+    if (around && is_call(around)) /* the operator is what made the hooked call */
+        around = timeline_span(who->thread, around->parent, &above);
+    if (around)
+        find_spans(who, around);
+    return true;
+}
+
+static void release(const struct join_windows *in, struct call *c)
+{
+    correlation_release(c, put_caused, (void *)(uintptr_t)in);
+}
+
+/* A launch into a stream that is being captured makes a node, not a kernel. */
+static bool captured(const struct caller *who)
+{
+    return who->thread && timeline_made_node(who->thread, who->start, who->end);
+}
+
+/* The hooked call has its row now, whoever wrote it. */
+static void hook_is_written(struct window *w, struct timeline *t, struct note *hook)
+{
+    hook->state = NOTE_SPAN;
+    hooks_waiting--;
+    t->calls_waiting--;
+    w->gpu.calls_waiting--;
+}
+
+static void write_call(const struct join_windows *in, struct window *w, struct call *c,
+                       const struct gpu_record *r, const struct caller *who)
+{
+    c->state = CALL_WRITTEN;
+    c->window = w->serial;
+    if (w->gpu.first_call == 0 || c->correlation < w->gpu.first_call)
+        w->gpu.first_call = c->correlation;
+    c->external = who->external;
+    c->collective = who->collective;
+    c->range = who->range;
+    c->at = window_place(w, in->shared, r->call.tid, who->start, who->end);
+    c->counted = 0;
+    if (c->effect == EFFECT_KERNEL) {
+        w->gpu.launches_waiting++;
+        c->counted = who->thread ? attribution_launch(who->thread, who->innermost) : 0;
+    }
+    w->gpu.graphs += c->effect == EFFECT_GRAPH;
+    if (who->hook)
+        hook_is_written(w, who->thread, who->hook);
+    touched(w);
+    if (!window_room(w, in->shared))
+        return;
+    name_thread(in, w, who->thread);
+    uint32_t stack = who->hook ? who->hook->stack : 0;
+    stacks_use(&w->stacks, stack);
+    json_gpu_call(&w->body, r, &c->at, who->external, stack);
+    top_gpu(window_top(w, in->shared), r, &c->at, who->external);
+    if (who->end > w->latest)
+        w->latest = who->end;
+    w->events++;
+}
+
+static void finish_call(const struct join_windows *in, struct call *c, const struct gpu_record *r,
+                        const struct caller *who)
+{
+    struct window *w = in->at(who->start);
+    c->effect = r->flags & GPU_FAILED || captured(who) ? EFFECT_NONE : r->call.effect;
+    c->done = expects_nothing(c);
+    bool missed = !w && finished_missed(who->start);
+    c->state = missed ? CALL_LATE : CALL_OUTSIDE;
+    late += missed && !who->shown;
+    if (w)
+        write_call(in, w, c, r, who);
+    release(in, c);
+}
+
+/* A driver call without a hook of its own: when a runtime call with the same id comes it is part of that and has no row. */
+static bool may_be_part(const struct gpu_record *r, const struct caller *who)
+{
+    return (r->flags & GPU_DRIVER) && !who->hook;
+}
+
+/* Of several driver calls inside one that CUPTI did not see begin, the row is the one's that caused something. */
+static void prefer_effect(const struct gpu_record *r)
+{
+    size_t i = drivers.n;
+    while (i > 0 && drivers.records[i - 1].correlation != r->correlation)
+        i--;
+    if (i > 0 && drivers.records[i - 1].call.effect == EFFECT_NONE)
+        drivers.records[i - 1] = *r;
+}
+
+static void take_call(const struct join_windows *in, const struct gpu_record *r)
+{
+    struct call *c = correlation_get(correlation_extend(r->correlation), true);
+    if (!c) {
+        lose(in, r);
+        return;
+    }
+    if (c->state >= CALL_WRITTEN)
+        return; /* one row per id */
+    if (c->state == CALL_DRIVER && (r->flags & GPU_DRIVER)) {
+        prefer_effect(r);
+        return;
+    }
+    struct caller who;
+    if (!find_caller(in, r, &who)) {
+        if (c->state == CALL_FREE)
+            c->state = CALL_UNSEEN;
+        if (!queue_put(&unknown, r))
+            lose(in, r);
+        return;
+    }
+    if (may_be_part(r, &who) && queue_put(&drivers, r)) {
+        c->state = CALL_DRIVER;
+        return;
+    }
+    finish_call(in, c, r, &who);
+}
+
+/* Driver calls that no runtime call has claimed until now stand for themselves: the first n, and those whose last chance it is. */
+static void settle_drivers(const struct join_windows *in, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < drivers.n; i++) {
+        const struct gpu_record *r = &drivers.records[i];
+        struct call *c = correlation_get(correlation_extend(r->correlation), false);
+        struct caller who;
+        if (!c || c->state != CALL_DRIVER)
+            continue;
+        bool last = is_last_chance(in, r);
+        bool wait = (i >= n && !last) || !find_caller(in, r, &who) || (who.inside && !last);
+        if (wait)
+            drivers.records[kept++] = *r;
+        else
+            finish_call(in, c, r, &who);
+        in->relieve();
+    }
+    drivers.n = drivers_old = kept;
+}
+
+static void retry_unknown(const struct join_windows *in)
+{
+    static struct queue again; /* the other one, so that neither is made anew each time */
+    struct queue now = unknown;
+    unknown = again;
+    unknown.n = 0;
+    for (size_t i = 0; i < now.n; i++) {
+        take_call(in, &now.records[i]);
+        in->relieve();
+    }
+    again = now;
+}
+
+static void take_wait(const struct gpu_record *r, void *in)
+{
+    take_caused(in, r);
+    ((const struct join_windows *)in)->relieve();
+}
+
+/* ---- driver memory --------------------------------------------------------------------------------------- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct gpu_record *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+void join_memory(const struct join_windows *in, uint64_t until)
+{
+    struct queue now = memories; /* while it is gone through, more may come */
+    if (now.n == 0)
+        return;
+    memories = (struct queue){0};
+    qsort(now.records, now.n, sizeof *now.records, by_time);
+    for (size_t i = 0; i < now.n; i++) {
+        const struct gpu_record *r = &now.records[i];
+        if (settled ? is_last_of_caused(r, (void *)(uintptr_t)in) : r->start < until)
+            take_wait(r, (void *)(uintptr_t)in);
+        else if (!queue_put(&memories, r))
+            lose(in, r);
+    }
+    free(now.records);
+}
+
+static void take_memory(const struct join_windows *in, const struct gpu_record *r)
+{
+    if (memories.n >= MOST_MEMORIES)
+        join_memory(in, UINT64_MAX);
+    if (!queue_put(&memories, r))
+        lose(in, r);
+}
+
+/* ---- the public functions -------------------------------------------------------------------------------- */
+
+void join_take(const struct join_windows *in, const struct gpu_record *r)
+{
+    switch ((enum gpu_kind)r->kind) {
+    case GPU_CALL:
+        take_call(in, r);
+        break;
+    case GPU_EVENT:
+        events_note(r, correlation_extend(r->correlation));
+        break;
+    case GPU_SYNC:
+        if (!sync_waits_put(r))
+            lose(in, r);
+        break;
+    case GPU_MEMORY:
+        take_memory(in, r);
+        break;
+    case GPU_OVERHEAD:
+        take_overhead(in, r);
+        break;
+    default:
+        take_caused(in, r);
+    }
+}
+
+/* A hooked call for which CUPTI has no record: its row has no correlation. */
+static void write_hook(const struct join_windows *in, struct window *w, struct timeline *t,
+                       struct note *hook)
+{
+    hook_is_written(w, t, hook);
+    w->lost.n[LOSS_GPU_NO_CALL]++;
+    if (!window_room(w, in->shared))
+        return;
+    struct json_place at = window_place(w, in->shared, t->tid, hook->start, hook->end);
+    struct gpu_record r = {.kind = GPU_CALL,
+                           .flags = hook->category == CAT_CUDA_DRIVER ? GPU_DRIVER : 0,
+                           .name = hook->name,
+                           .name_len = (uint16_t)hook->name_len};
+    name_thread(in, w, t);
+    stacks_use(&w->stacks, hook->stack);
+    json_gpu_call(&w->body, &r, &at, hook->parent, hook->stack);
+    top_gpu(window_top(w, in->shared), &r, &at, hook->parent);
+    w->events++;
+}
+
+bool join_span(const struct join_windows *in, struct window *w, const struct record_owner *owner,
+               const struct record *r, bool reported)
+{
+    struct timeline *t = timeline_of(owner->tid);
+    if (!t)
+        return false;
+    struct note *gone = timeline_oldest(t);
+    if (gone && gone->state == NOTE_CALL) {
+        struct window *its = in->at(gone->start);
+        if (its)
+            write_hook(in, its, t, gone);
+    }
+    struct note *n = timeline_add(t, r);
+    collective_stats_note(r);
+    if (r->category != CAT_CPU_OP) {
+        struct text name = record_name(r);
+        n->name = names_keep(name.at, name.len);
+        n->name_len = n->name ? name.len : 0;
+    }
+    if (!is_call(n) || !reported || !n->name || (r->flags & REC_UNFINISHED))
+        return false;
+    n->state = NOTE_CALL;
+    hooks_waiting++;
+    t->calls_waiting++;
+    w->gpu.calls_waiting++;
+    w->gpu.last = clock_ticks();
+    return true;
+}
+
+void join_node(const struct record_owner *owner, const struct record *r)
+{
+    struct timeline *t = timeline_of(owner->tid);
+    if (t && r->node.original == 0)
+        timeline_add_node(t, r->start);
+    struct node_maker maker = {.span = r->parent, .transfer = r->id};
+    collective_stats_captured(r->id);
+    struct text name = record_name(r);
+    if (name.len) {
+        maker.name = names_keep(name.at, name.len);
+        maker.name_len = maker.name ? name.len : 0;
+    }
+    if (r->data_kind == DATA_NODE) {
+        struct record_node about;
+        memcpy(&about, record_data(r), sizeof about);
+        nodes_count(&maker, &about);
+    }
+    nodes_add(r->node.id, r->node.original, &maker);
+}
+
+void join_pass(const struct join_windows *in, bool fresh)
+{
+    timeline_new_pass();
+    retry_unknown(in);
+    if (!fresh)
+        return;
+    settle_drivers(in, drivers_old);
+    sync_waits_batch(take_wait, (void *)(uintptr_t)in);
+    attribution_settle(shares_old, 0, put_share, (void *)(uintptr_t)in);
+    shares_old = attribution_waiting();
+}
+
+uint64_t join_missing(const struct window *w)
+{
+    return w->gpu.calls_waiting + w->gpu.launches_waiting;
+}
+
+uint64_t join_waiting(void)
+{
+    return hooks_waiting;
+}
+
+struct settling {
+    const struct join_windows *in;
+    struct window *w;
+    uint64_t missing; /* launches without their kernel */
+};
+
+static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
+{
+    const struct settling *s = arg;
+    (void)c;
+    write_orphan(s->in, s->w, r);
+}
+
+/* Whether it began before all calls of the window, right before calls were recorded: kernels are, a moment longer (cupti/switch.h). Not said
+ * of a window that misses the record of a call that a hook saw, because it may be that one's. */
+static bool before_calls(const struct window *w, const struct call *c)
+{
+    return c->correlation < w->gpu.first_call && w->gpu.calls_waiting == 0;
+}
+
+static void settle_call(struct call *c, void *arg)
+{
+    struct settling *s = arg;
+    bool of_window = c->state == CALL_WRITTEN && c->window == s->w->serial;
+    if (of_window && !c->done && c->effect == EFFECT_KERNEL) {
+        s->missing++;
+        s->w->gpu.launches_waiting--;
+    }
+    s->w->gpu.graphs_silent += of_window && !c->done && c->effect == EFFECT_GRAPH && !c->brought;
+    c->done |= of_window;
+    const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
+    if (!oldest || s->in->at(oldest->start) != s->w)
+        return;
+    if (before_calls(s->w, c)) { /* left out, as what calls outside of windows cause */
+        correlation_drop(c);
+        c->state = CALL_FREE; /* should its call come after all, it is late */
+        return;
+    }
+    correlation_release(c, put_orphan, arg);
+    c->state = CALL_OUTSIDE; /* its call, should it still come, is left out: no row points to it */
+    c->done = true;
+}
+
+static void settle_hooks(const struct join_windows *in, struct window *w)
+{
+    for (struct timeline *t = timeline_first(); t; t = t->next) {
+        struct note *n;
+        for (uint64_t at = 0; t->calls_waiting && (n = timeline_note(t, &at)); at++)
+            if (n->state == NOTE_CALL && in->at(n->start) == w) {
+                write_hook(in, w, t, n);
+                in->relieve();
+            }
+    }
+}
+
+static void put_annotation(const struct range_extent *e, void *arg)
+{
+    const struct settling *s = arg;
+    if (!window_room(s->w, s->in->shared))
+        return;
+    const struct gpu_record time = {.start = e->start, .end = e->end};
+    struct json_place at;
+    if (!gpu_place(s->w, s->in->shared, LANE_ANNOTATION, e->device, e->stream, &time, &at))
+        return;
+    char room[RANGE_NAME_ROOM]; /* no reader has steps on GPUs, whoever counts them */
+    struct text name = json_range_name((struct text){e->name, e->name_len}, room);
+    json_gpu_annotation(&s->w->body, name.at, name.len, &at, e->id);
+    top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
+    s->w->events++;
+}
+
+/* A kernel that CUPTI dropped or could not time is counted as that; only what has no other reason is a launch without kernel. */
+static void count_missing(struct window *w, uint64_t missing)
+{
+    const uint64_t *lost = w->lost.n;
+    uint64_t known = lost[LOSS_GPU_DROPPED] + lost[LOSS_GPU_UNTIMED] + lost[LOSS_GPU_UNFINISHED] +
+                     lost[LOSS_GPU_INVALID] + lost[LOSS_GPU_TABLE];
+    if (missing > known)
+        w->lost.n[LOSS_GPU_NO_KERNEL] += missing - known;
+}
+
+/* A graph of host functions brings nothing, so this is no loss. But one that was made before CUPTI began brings nothing either. */
+static void look_at_graphs(const struct window *w)
+{
+    static bool said;
+    if (said || w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs)
+        return;
+    said = true;
+    log_warn("CUPTI tells nothing of what %llu launches of CUDA graphs ran: kernels in these "
+             "graphs are missing",
+             (unsigned long long)w->gpu.graphs);
+    writer_note("nothing came of the launches of CUDA graphs: kernels in these graphs are missing");
+}
+
+void join_settle(const struct join_windows *in, struct window *w)
+{
+    struct settling s = {in, w, 0};
+    settled = w;
+    retry_unknown(in);
+    settle_drivers(in, 0);
+    sync_waits_settle(is_last_of_caused, take_wait, (void *)(uintptr_t)in);
+    join_memory(in, UINT64_MAX);
+    settled = NULL;
+    correlation_each(settle_call, &s);
+    attribution_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
+    shares_old = attribution_waiting();
+    count_missing(w, s.missing + correlation_given_up());
+    look_at_graphs(w);
+    if (w->gpu.calls_waiting)
+        settle_hooks(in, w);
+    ranges_take(w->serial, put_annotation, &s);
+    w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
+    w->lost.n[LOSS_NAMES] += names_refused();
+    w->lost.n[LOSS_MEMORY_TABLE] += w->gpu.memory.refused;
+}
+
+/* Another window may have the markers of the same time: what is the window's is told by its time.
+ * */
+static void forget_hooks(struct window *w)
+{
+    for (struct timeline *t = timeline_first(); t; t = t->next) {
+        struct note *n;
+        for (uint64_t at = 0; t->calls_waiting && (n = timeline_note(t, &at)); at++)
+            if (n->state == NOTE_CALL && n->start >= w->start && n->start < w->end)
+                hook_is_written(w, t, n);
+    }
+}
+
+void join_forget(struct window *w)
+{
+    correlation_forget(w->serial);
+    forget_hooks(w);
+    ranges_take(w->serial, NULL, NULL);
+}
+
+void join_finished(uint64_t end)
+{
+    last_end = end > last_end ? end : last_end;
+    forgets = true;
+}
+
+uint64_t join_late(void)
+{
+    uint64_t n = late;
+    late = 0;
+    return n;
+}
+
+static void count_wanted(struct call *c, const struct gpu_record *r, void *n)
+{
+    (void)c;
+    *(uint64_t *)n += !may_be_query(r);
+}
+
+/* What ran before the last window ended, and whose call has not come: no window is left that could want it. Of a window's time it came
+ * after its file. */
+static void forget_unseen(struct call *c, void *unused)
+{
+    (void)unused;
+    const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
+    if (!oldest || oldest->start >= last_end)
+        return;
+    bool missed = finished_missed(oldest->start);
+    uint64_t n = 0;
+    correlation_release(c, count_wanted, &n);
+    late += missed ? n : 0;
+    c->state = CALL_OUTSIDE;
+    c->done = true;
+}
+
+void join_idle(void)
+{
+    timeline_forget();
+    if (forgets && correlation_held())
+        correlation_each(forget_unseen, NULL);
+    forgets = false;
+}

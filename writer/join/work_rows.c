@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See work_rows.h. */
+#include "writer/join/work_rows.h"
+
+#include "writer/sums/collective_stats.h"
+#include "writer/record/events.h"
+#include "writer/join/gpu_place.h"
+#include "writer/json/json_gpu.h"
+#include "writer/join/nodes.h"
+#include "writer/join/ranges.h"
+#include "writer/join/attribution.h"
+#include "writer/sums/top.h"
+
+/* The arrow from a call's row to what it caused. One that would lead back in time has no end in Perfetto: it is left out. */
+static void arrow(struct window *w, struct call *c, const struct json_place *to)
+{
+    if (c->state != CALL_WRITTEN)
+        return;
+    if (to->start_ns < c->at.start_ns) {
+        w->gpu.before_call++;
+        return;
+    }
+    if (!c->arrow)
+        json_gpu_arrow_start(&w->body, c->correlation, &c->at);
+    c->arrow = true;
+    json_gpu_arrow_end(&w->body, c->correlation, to);
+}
+
+static void count_work(struct window *w, const struct gpu_record *r)
+{
+    uint64_t *n = r->kind == GPU_COPY   ? &w->gpu.copies
+                  : r->kind == GPU_FILL ? &w->gpu.fills
+                                        : &w->gpu.kernels;
+    ++*n;
+}
+
+/* Its time, and, of a library call, the device on which it runs. */
+static void count_kernel(const struct join_windows *in, struct window *w, const struct call *c,
+                         const struct gpu_record *r, const struct json_place *at,
+                         const struct node_maker *maker)
+{
+    struct flop_stats *stats = window_flops(w, in->shared);
+    const struct share *share = attribution_place(c->counted);
+    int64_t launched = c->at.start_ns ? c->at.start_ns : at->start_ns;
+    bool counted = c->counted != 0 || (maker && maker->work);
+    flop_stats_kernel(stats, launched, r->device, at->end_ns - at->start_ns, counted);
+    if (maker && maker->all)
+        flop_stats_replayed(stats, launched, r->device, maker->all);
+    if (share)
+        flop_stats_placed(stats, launched, r->device, share->where, share->flops, share->bytes);
+}
+
+void work_row(const struct join_windows *in, struct window *w, struct call *c,
+              const struct gpu_record *r, uint64_t flops)
+{
+    struct json_link link = {.external_id = c->external, .flops = flops};
+    const struct node_maker *maker = r->node ? nodes_find(r->node) : NULL;
+    if (maker) {
+        link.flops = r->kind == GPU_KERNEL ? nodes_flops(maker) : 0;
+        link.captured_by = maker->span;
+        link.captured_name = maker->name;
+        link.captured_name_len = maker->name_len;
+    }
+    struct transfer transfer;
+    uint64_t sent = maker ? maker->transfer : c->collective;
+    if (r->kind == GPU_KERNEL && collective_stats_find(sent, &transfer))
+        link.transfer = &transfer;
+    uint32_t device =
+        r->flags & GPU_PEER && r->device == GPU_NONE ? r->copy.peer.from_device : r->device;
+    struct json_place at;
+    if (!gpu_place(w, in->shared, LANE_WORK, device, r->stream, r, &at))
+        return;
+    json_gpu_work(&w->body, r, &at, &link);
+    top_gpu(window_top(w, in->shared), r, &at, c->external);
+    if (r->kind == GPU_KERNEL)
+        count_kernel(in, w, c, r, &at, maker);
+    arrow(w, c, &at);
+    ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
+    count_work(w, r);
+    w->events++;
+}
+
+static void write_sync(const struct join_windows *in, struct window *w, struct call *c,
+                       const struct gpu_record *r)
+{
+    struct json_wait wait;
+    struct json_place at;
+    events_find(r, c->correlation, &wait);
+    if (!gpu_place(w, in->shared, LANE_SYNC, r->device, r->stream, r, &at))
+        return;
+    json_gpu_sync(&w->body, r, &at, c->external, &wait);
+    arrow(w, c, &at);
+    w->gpu.syncs++;
+    w->events++;
+}
+
+static void write_memory(const struct join_windows *in, struct window *w, struct call *c,
+                         const struct gpu_record *r)
+{
+    uint64_t allocated = gpu_memory_note(&w->gpu.memory, r);
+    struct json_place at = window_place(w, in->shared, c->at.tid, r->start, r->end);
+    at.pid = c->at.pid;
+    if (c->at.tid)
+        json_gpu_memory(&w->body, r, &at, c->external, allocated);
+    w->events++;
+}
+
+void work_rows_put(const struct join_windows *in, struct window *w, struct call *c,
+                   const struct gpu_record *r)
+{
+    if (!window_room(w, in->shared))
+        return;
+    switch ((enum gpu_kind)r->kind) {
+    case GPU_KERNEL:
+        if (!c->counted || !attribution_wait(c, r))
+            work_row(in, w, c, r, 0);
+        break;
+    case GPU_COPY:
+    case GPU_FILL:
+    case GPU_GRAPH:
+        work_row(in, w, c, r, 0);
+        break;
+    case GPU_SYNC:
+        write_sync(in, w, c, r);
+        c->done |= c->effect == EFFECT_WAIT;
+        break;
+    case GPU_MEMORY:
+        write_memory(in, w, c, r);
+        break;
+    case GPU_EVENT:
+    case GPU_CALL:
+    case GPU_OVERHEAD:
+        break;
+    }
+}

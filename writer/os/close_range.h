@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A system call that headers before Linux 5.9 and glibc 2.34 do not know; its number is the same on all processors. */
+#ifndef WRITER_OS_CLOSE_RANGE_H
+#define WRITER_OS_CLOSE_RANGE_H
+
+#include <sys/syscall.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holding locks on threads of the program: what must not end the holder, and waits that have an
+ * end. */
+#ifndef WRITER_OS_LOCKS_H
+#define WRITER_OS_LOCKS_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+/* What cprof does on a thread of the program is not to end half-way because the thread is cancelled
+ * in a call that opens or writes a file. Returns what is given to cancel_back(). */
+static inline int cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void cancel_back(int before)
+{
+    pthread_setcancelstate(before, NULL);
+}
+
+/* What a thread of the program is not to take along: cancel_off() for its end in another way,
+ * too. */
+struct held_back {
+    sigset_t signals;
+    int cancel;
+};
+
+/* A handler that leaves by siglongjmp() or pthread_exit() would leave a lock that nobody gives
+ * back: while one is held, signals wait, but for those by which the processor says that what runs
+ * is wrong. Two system calls with hold_back_end(). */
+static inline struct held_back hold_back(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    struct held_back before;
+    sigset_t all;
+    sigfillset(&all);
+    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &all, &before.signals);
+    before.cancel = cancel_off();
+    return before;
+}
+
+static inline void hold_back_end(const struct held_back *before)
+{
+    cancel_back(before->cancel);
+    pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
+}
+
+/* gcc 12's ThreadSanitizer does not know pthread_mutex_clocklock(): it would call the unlock
+ * wrong. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LOCKS_CLOCK CLOCK_REALTIME
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(LOCKS_CLOCK)
+#undef LOCKS_CLOCK
+#define LOCKS_CLOCK                   CLOCK_REALTIME
+#define LOCKS_WAIT(mutex, clock, end) pthread_mutex_timedlock(mutex, end) /* lint: allow */
+#else
+#define LOCKS_CLOCK                   CLOCK_MONOTONIC /* nobody sets it */
+#define LOCKS_WAIT(mutex, clock, end) pthread_mutex_clocklock(mutex, clock, end)
+#endif
+
+/* Takes the mutex within `ms` milliseconds. false: not in that time. Any thread. */
+static inline bool lock_within(pthread_mutex_t *mutex, long ms)
+{
+    struct timespec end;
+    if (pthread_mutex_trylock(mutex) == 0)
+        return true;
+    clock_gettime(LOCKS_CLOCK, &end);
+    end.tv_nsec += ms % 1000 * 1000000;
+    end.tv_sec += ms / 1000 + end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return LOCKS_WAIT(mutex, LOCKS_CLOCK, &end) == 0;
+}
+
+#endif

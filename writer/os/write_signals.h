@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps the program from the signals that a failed write of ours raises: SIGPIPE (no reader) and
+ * SIGXFSZ (RLIMIT_FSIZE). */
+#ifndef WRITER_OS_WRITE_SIGNALS_H
+#define WRITER_OS_WRITE_SIGNALS_H
+
+#include <signal.h>
+
+struct write_signals {
+    sigset_t before, pending;
+};
+
+/* Blocks both signals on this thread. Pair with write_signals_release(). Any thread. */
+void write_signals_hold(struct write_signals *held);
+
+/* Takes back the signal that belongs to `error` (the errno value of the write, 0: none), unless one
+ * was pending before: that one is the program's. Then restores the mask. errno is undefined. */
+void write_signals_release(const struct write_signals *held, int error);
+
+#endif

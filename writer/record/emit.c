@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hot path: from a hook to the ring of its thread. Runs on application threads; no lock, no allocation, no system call. */
+#include "writer/record/emit.h"
+
+#include <string.h>
+
+#include "writer/record/edges.h"
+#include "writer/writer.h"
+
+/* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
+#define AHEAD 20u
+
+/* For what every event passes through: calls and saved registers were an eighth of its instructions. */
+#define HOT static inline __attribute__((always_inline))
+
+_Atomic uint32_t writer_gate;
+
+/* Counts without a locked instruction: only the owner adds, the cprof thread only reads. */
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+void thread_log_note_loss(struct thread_log *log)
+{
+    if (atomic_load_explicit(&log->lost_since, memory_order_relaxed) == 0)
+        atomic_store_explicit(&log->lost_since, clock_ticks(), memory_order_relaxed);
+}
+
+static void lost(struct thread_log *log, enum loss cause)
+{
+    thread_log_note_loss(log);
+    count(&log->losses[cause]);
+}
+
+/* There is no room for a record. A span that ends while nothing of its kind is recorded began in a window that is over, whose losses at its
+ * end were noted already. */
+static __attribute__((noinline)) void refuse(struct thread_log *log, const struct open_span *span,
+                                             enum loss cause)
+{
+    uint8_t flags = span ? atomic_load_explicit(&span->flags, memory_order_relaxed) : 0;
+    uint32_t of_its_kind = flags & REC_SKIPPED  ? GATE_SKIPPED | GATE_MARKERS
+                           : flags & REC_MARKER ? GATE_MARKERS
+                                                : GATE_SPANS;
+    if (span && !gate_open(of_its_kind))
+        count(&log->refused_late);
+    else
+        lost(log, cause);
+}
+
+/* Room for a record in the thread's ring, its name and lengths filled in; NULL and counted when there is none. span: that it is of, or NULL. */
+HOT struct record *reserve(struct thread_log *log, const struct open_span *span, uint32_t name,
+                           uint32_t data_len, uint8_t extras)
+{
+    uint64_t slots = record_slots(name, data_len, extras);
+    if (__builtin_expect(slots > log->ring.slots / 4, 0)) {
+        refuse(log, span, LOSS_TOO_BIG);
+        return NULL;
+    }
+    struct record *r = ring_reserve(&log->ring, slots);
+    if (__builtin_expect(!r, 0)) {
+        refuse(log, span, LOSS_RING_FULL);
+        return NULL;
+    }
+    r->slots_and_extras = (uint32_t)slots | (uint32_t)extras << 24;
+    r->name = name;
+    r->data_len = data_len;
+    return r;
+}
+
+/* Fetches a line that will be written, so that no other core has it then. gcc has PREFETCHW for `__builtin_prefetch(line, 1)` only where all
+ * processors know it. All that are newer than their steady clock do, or pass over it (Intel's manual, volume 2, opcode map, 0F 0D). */
+HOT void fetch_to_write(const struct record *line)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(clock_uses_tsc, 1)) {
+        __asm__ volatile("prefetchw %0" ::"m"(*line));
+        return;
+    }
+#endif
+    __builtin_prefetch(line, 1);
+}
+
+/* Fetches as many lines as the record has filled, of those that records will fill a few records from now: the cprof thread had
+ * them last. The first two without a look: most have as many. */
+HOT void prefetch(const struct ring *ring)
+{
+    const struct record *ahead = &ring->base[(ring->reserved + AHEAD) & (ring->slots - 1)];
+    fetch_to_write(ahead);
+    fetch_to_write(ahead + 1);
+    if (ring->filling > 2) {
+        fetch_to_write(ahead + 2);
+        fetch_to_write(ahead + 3);
+    }
+}
+
+HOT void commit(struct thread_log *log)
+{
+    prefetch(&log->ring);
+    ring_commit(&log->ring);
+    count(&log->records);
+}
+
+struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len)
+{
+    return reserve(log, NULL, name, data_len, 0);
+}
+
+void emit_end(struct thread_log *log)
+{
+    commit(log);
+}
+
+uint64_t span_top(const struct thread_log *log)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    return depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
+}
+
+/* The module inside which the span at this place is: the innermost one knows, because each takes it over from the one around it;
+ * 0 = none. */
+static inline uint64_t module_at(const struct thread_log *log, uint32_t at)
+{
+    if (!(atomic_load_explicit(&log->spans[at].extras, memory_order_relaxed) & 1u << EXTRA_MODULE))
+        return 0;
+    return atomic_load_explicit(&log->extras[at][EXTRA_MODULE], memory_order_relaxed);
+}
+
+uint64_t span_module(const struct thread_log *log)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    return depth ? module_at(log, depth - 1) : 0;
+}
+
+/* The last `len` (1 to 7) bytes of a name as a word, without reading past them. */
+static inline uint64_t last_word(const char *text, uint32_t len)
+{
+    uint32_t low = 0, high = 0;
+    if (len >= 4) {
+        memcpy(&low, text, 4);
+        memcpy(&high, text + len - 4, 4);
+        return low | (uint64_t)high << (8 * (len - 4));
+    }
+    low = (uint8_t)text[0] | (uint32_t)(uint8_t)text[len / 2] << (8 * (len / 2));
+    return low | (uint32_t)(uint8_t)text[len - 1] << (8 * (len - 1));
+}
+
+/* Puts a text at this word of the stack of texts, word by word and atomically, because the cprof thread may be reading. */
+static inline void push_text(struct thread_log *log, uint32_t at, const char *text, uint32_t len)
+{
+    _Atomic uint64_t *to = &log->text[at];
+    for (; len >= sizeof *to; len -= (uint32_t)sizeof *to, text += sizeof *to) {
+        uint64_t word;
+        memcpy(&word, text, sizeof word);
+        atomic_store_explicit(to++, word, memory_order_relaxed);
+    }
+    if (len)
+        atomic_store_explicit(to, last_word(text, len), memory_order_relaxed);
+}
+
+/* Copies the span's text to where its record wants it, in words as it was written: wider loads would wait for those stores. Fills
+ * up to a whole word; the slot has room. */
+static inline void copy_words(char *to, uint32_t len, const struct thread_log *log,
+                              const struct open_span *span)
+{
+    const _Atomic uint64_t *from =
+        &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
+    for (uint32_t done = 0; done < len; done += 8) {
+        uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
+        memcpy(to + done, &word, sizeof word);
+    }
+}
+
+/* The same where something stands behind the name already. */
+static void copy_text(char *to, uint32_t len, const struct thread_log *log,
+                      const struct open_span *span)
+{
+    const _Atomic uint64_t *from =
+        &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
+    for (uint32_t done = 0; done < len; done += 8) {
+        uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
+        memcpy(to + done, &word, len - done < 8 ? len - done : 8);
+    }
+}
+
+/* Flags that a span has because of the one around it. */
+static inline uint8_t inherited(const struct open_span *around)
+{
+    uint8_t flags =
+        atomic_load_explicit(&around->flags, memory_order_relaxed) & (uint8_t)REC_IN_COUNTED;
+    if (atomic_load_explicit(&around->extras, memory_order_relaxed) & 1u << EXTRA_FLOPS)
+        flags |= REC_IN_COUNTED;
+    return flags;
+}
+
+static inline bool any_ended_elsewhere(const struct thread_log *log)
+{
+    return atomic_load_explicit(&log->ended_told, memory_order_relaxed) !=
+           atomic_load_explicit(&log->ended_taken, memory_order_relaxed);
+}
+
+/* Room for names of open spans, in bytes. */
+static inline uint32_t text_room(const struct thread_log *log)
+{
+    return SPAN_TEXT - log->text_used * 8;
+}
+
+/* There is a place, and room for the name. */
+HOT struct open_span *push_span(struct thread_log *log, const void *key, enum category category,
+                                const char *text, uint32_t name, uint64_t (*now)(void))
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    uint32_t text_at = log->text_used, text_len = name_bytes(name);
+    struct open_span *span = &log->spans[depth];
+    uint64_t id = ++log->next_id, parent = 0, module = 0;
+    uint8_t flags = 0;
+    if (depth) {
+        parent = atomic_load_explicit(&span[-1].id, memory_order_relaxed);
+        flags = inherited(span - 1);
+        module = module_at(log, depth - 1);
+    }
+    /* The cprof thread may be reading this entry: id first goes to 0, and comes last. */
+    atomic_store_explicit(&span->id, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&span->parent, parent, memory_order_relaxed);
+    atomic_store_explicit(&span->key, key, memory_order_relaxed);
+    span_set_node(span, -1, 0);
+    atomic_store_explicit(&span->text_at, text_at, memory_order_relaxed);
+    atomic_store_explicit(&span->name, name, memory_order_relaxed);
+    span->data_at = (uint16_t)log->data_used;
+    span->data_len = 0;
+    atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
+    span->data_kind = DATA_NONE;
+    atomic_store_explicit(&span->flags, flags, memory_order_relaxed);
+    atomic_store_explicit(&span->extras, 0, memory_order_relaxed);
+    if (__builtin_expect(module != 0, 0))
+        span_set_extra(log, span, EXTRA_MODULE, module);
+    push_text(log, text_at, text, text_len);
+    log->text_used = text_at + (text_len + 7) / 8;
+    atomic_store_explicit(&span->start, now(), memory_order_relaxed);
+    atomic_store_explicit(&span->id, id, memory_order_release);
+    atomic_store_explicit(&log->depth, depth + 1, memory_order_release);
+    return span;
+}
+
+/* The same where something else comes first. */
+static __attribute__((noinline)) struct open_span *open_rarely(struct thread_log *log,
+                                                               const void *key,
+                                                               enum category category,
+                                                               const char *text, uint32_t name)
+{
+    if (any_ended_elsewhere(log))
+        spans_take_ended(log);
+    if (atomic_load_explicit(&log->depth, memory_order_relaxed) == SPAN_DEPTH) {
+        lost(log, LOSS_DEPTH);
+        return NULL;
+    }
+    if (name_bytes(name) > text_room(log)) {
+        lost(log, LOSS_TEXT);
+        name = text_room(log);
+    }
+    return push_span(log, key, category, text, name, clock_ticks);
+}
+
+/* All calls are in open_rarely(), and that one is a jump: registers need not be saved. */
+struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
+                            const char *text, uint32_t name)
+{
+    if (__builtin_expect(any_ended_elsewhere(log) || !clock_is_counter() ||
+                             atomic_load_explicit(&log->depth, memory_order_relaxed) ==
+                                 SPAN_DEPTH ||
+                             name_bytes(name) > text_room(log),
+                         0))
+        return open_rarely(log, key, category, text, name);
+    return push_span(log, key, category, text, name, clock_counter);
+}
+
+uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most)
+{
+    (void)span;
+    if (most > SPAN_DATA - log->data_used) {
+        lost(log, LOSS_TEXT);
+        return NULL;
+    }
+    return log->data + log->data_used;
+}
+
+void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
+                    uint32_t used)
+{
+    span->data_kind = (uint8_t)kind;
+    span->data_len = (uint16_t)used;
+    log->data_used += used;
+}
+
+/* Puts the values of a span's extras behind each other. */
+static void copy_extras(char *to, unsigned mask, const _Atomic uint64_t *values)
+{
+    for (; mask; mask &= mask - 1, to += sizeof(uint64_t)) {
+        uint64_t value = atomic_load_explicit(&values[__builtin_ctz(mask)], memory_order_relaxed);
+        memcpy(to, &value, sizeof value);
+    }
+}
+
+/* The span's record, to be committed; NULL and counted when there is no room. */
+HOT struct record *fill_span(struct thread_log *log, const struct open_span *span, uint64_t end)
+{
+    uint32_t name = atomic_load_explicit(&span->name, memory_order_relaxed);
+    uint32_t text_len = name_bytes(name);
+    uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    struct record *r = reserve(log, span, name, span->data_len, extras);
+    if (!r)
+        return NULL;
+    uint8_t flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    r->kind = REC_SPAN;
+    r->category = atomic_load_explicit(&span->category, memory_order_relaxed);
+    r->data_kind = span->data_kind;
+    r->flags = flags;
+    r->start = atomic_load_explicit(&span->start, memory_order_relaxed);
+    r->end = end;
+    r->id = atomic_load_explicit(&span->id, memory_order_relaxed);
+    r->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
+    r->op.sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    if (__builtin_expect(flags & REC_CROSSES, 0)) {
+        r->kind = REC_ASYNC;
+        r->async.tid = 0;
+    }
+    copy_words((char *)(r + 1), text_len, log, span);
+    if (span->data_len)
+        memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
+    if (__builtin_expect(extras, 0))
+        copy_extras((char *)(r + 1) + text_len + span->data_len, extras,
+                    log->extras[span - log->spans]);
+    return r;
+}
+
+/* Where it is rare. */
+static __attribute__((noinline)) void put_span(struct thread_log *log, const struct open_span *span,
+                                               uint64_t end)
+{
+    struct record *r = fill_span(log, span, end);
+    if (r)
+        commit(log);
+}
+
+/* Moves an open span to a lower place of the stack, its text to word `text` and its data to byte `data`, which lie below its own. */
+static void move_down(struct thread_log *log, struct open_span *from, struct open_span *to,
+                      uint32_t text, uint32_t data)
+{
+    uint64_t id = atomic_load_explicit(&from->id, memory_order_relaxed);
+    uint32_t text_at = atomic_load_explicit(&from->text_at, memory_order_relaxed);
+    uint32_t name = atomic_load_explicit(&from->name, memory_order_relaxed);
+    /* As in span_open(): the cprof thread may be reading either. */
+    atomic_store_explicit(&from->id, 0, memory_order_relaxed);
+    atomic_store_explicit(&to->id, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+#define MOVE(field)                                                                                \
+    atomic_store_explicit(&to->field, atomic_load_explicit(&from->field, memory_order_relaxed),    \
+                          memory_order_relaxed)
+    MOVE(start);
+    MOVE(sequence);
+    MOVE(forward_thread);
+    MOVE(category);
+    MOVE(flags);
+    MOVE(extras);
+    MOVE(parent);
+#undef MOVE
+    for (uint32_t i = 0; i < (name_bytes(name) + 7) / 8; i++)
+        atomic_store_explicit(&log->text[text + i],
+                              atomic_load_explicit(&log->text[text_at + i], memory_order_relaxed),
+                              memory_order_relaxed);
+    atomic_store_explicit(&to->text_at, text, memory_order_relaxed);
+    atomic_store_explicit(&to->name, name, memory_order_relaxed);
+    for (unsigned i = 0; i < EXTRA_COUNT; i++)
+        atomic_store_explicit(
+            &log->extras[to - log->spans][i],
+            atomic_load_explicit(&log->extras[from - log->spans][i], memory_order_relaxed),
+            memory_order_relaxed);
+    memmove(log->data + data, log->data + from->data_at, from->data_len);
+    atomic_store_explicit(&to->key, span_key(from), memory_order_relaxed);
+    to->data_at = (uint16_t)data;
+    to->data_len = from->data_len;
+    to->data_kind = from->data_kind;
+    atomic_store_explicit(&to->id, id, memory_order_release);
+}
+
+/* Spans from..to that end with the one around them. */
+static void end_late_ones(struct thread_log *log, uint32_t from, uint32_t to, uint64_t end)
+{
+    for (uint32_t i = to; i > from; i--) {
+        struct open_span *span = &log->spans[i - 1];
+        if (!(atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_ENDS_LATE))
+            continue;
+        put_span(log, span, end);
+        atomic_store_explicit(&span->id, 0, memory_order_relaxed);
+    }
+}
+
+/* True when one of the spans from..to is open and is no operator that may end on another thread. */
+static bool any_stays(const struct thread_log *log, uint32_t from, uint32_t to)
+{
+    for (const struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++)
+        if (atomic_load_explicit(&span->id, memory_order_relaxed) != 0 &&
+            !(atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP &&
+              atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE))
+            return true;
+    return false;
+}
+
+/* Takes the span at `at` out of the stack, and moves those that are open above it down. */
+static void take_out(struct thread_log *log, uint32_t at, uint64_t end)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
+    struct open_span *span = &log->spans[at];
+    struct record *r = fill_span(log, span, end);
+    uint32_t text = atomic_load_explicit(&span->text_at, memory_order_relaxed);
+    uint32_t data = span->data_at;
+    for (uint32_t i = at + 1; i < depth; i++) {
+        struct open_span *above = &log->spans[i];
+        if (atomic_load_explicit(&above->id, memory_order_relaxed) == 0)
+            continue; /* ended with this one, or dropped */
+        uint32_t name = atomic_load_explicit(&above->name, memory_order_relaxed);
+        uint32_t words = (name_bytes(name) + 7) / 8;
+        uint32_t bytes = above->data_len;
+        move_down(log, above, &log->spans[to++], text, data);
+        text += words;
+        data += bytes;
+    }
+    log->text_used = text;
+    log->data_used = data;
+    atomic_store_explicit(&log->depth, to, memory_order_release);
+    if (r) /* last: who sees it finds the span gone, and those above in their places */
+        commit(log);
+}
+
+/* Spans from..to are open while the one around them ends: those that may outlive it become
+ * asynchronous, the others are dropped. */
+static void let_cross(struct thread_log *log, uint32_t from, uint32_t to)
+{
+    for (struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++) {
+        if (atomic_load_explicit(&span->id, memory_order_relaxed) == 0)
+            continue; /* it ended with the one around it */
+        if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE) {
+            span_add_flags(span, REC_CROSSES);
+            continue;
+        }
+        lost(log, LOSS_UNMATCHED);
+        atomic_store_explicit(&span->id, 0, memory_order_relaxed);
+    }
+}
+
+/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes
+ * asynchronous, when it may, or those do that may; what may not is dropped. */
+static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
+                                                   uint64_t end)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    struct open_span *span = &log->spans[at];
+    if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE &&
+        any_stays(log, at + 1, depth))
+        span_add_flags(span, REC_CROSSES);
+    else
+        let_cross(log, at + 1, depth);
+    take_out(log, at, end);
+}
+
+/* Whether an operator at `at` that ended elsewhere fits into its thread's row. Where a span is open
+ * above it, the thread began that one when the call was over, so that the operator ends there.
+ * Otherwise nothing in the row may have ended behind its end. */
+static bool nests(const struct thread_log *log, uint32_t at, uint64_t *end)
+{
+    const struct open_span *span = &log->spans[at];
+    if (atomic_load_explicit(&span->category, memory_order_relaxed) != CAT_CPU_OP ||
+        atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_CROSSES)
+        return false;
+    if (at + 1 < atomic_load_explicit(&log->depth, memory_order_relaxed)) {
+        uint64_t above = atomic_load_explicit(&span[1].start, memory_order_relaxed);
+        if (above <= *end) {
+            *end = above;
+            return true;
+        }
+    }
+    return *end >= log->last_end;
+}
+
+void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), at = depth;
+    while (at > 0 && atomic_load_explicit(&log->spans[at - 1].id, memory_order_relaxed) != id)
+        at--;
+    if (at == 0)
+        return;
+    struct open_span *span = &log->spans[at - 1];
+    uint64_t in_row = end;
+    if (nests(log, at - 1, &in_row))
+        end = in_row;
+    else
+        span_add_flags(span, REC_CROSSES);
+    if (end > log->last_end)
+        log->last_end = end;
+    if (at < depth && atomic_load_explicit(&span[1].parent, memory_order_relaxed) == id)
+        atomic_store_explicit(&span[1].parent,
+                              atomic_load_explicit(&span->parent, memory_order_relaxed),
+                              memory_order_relaxed);
+    take_out(log, at - 1, end);
+}
+
+/* Place + 1 of the innermost open span with this key; 0 = none. */
+HOT uint32_t find_open(const struct thread_log *log, const void *key)
+{
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (at > 0 && span_key(&log->spans[at - 1]) != key)
+        at--;
+    return at;
+}
+
+/* Closes a span that is not the innermost one. at: its place + 1. */
+static __attribute__((noinline)) uint64_t close_below(struct thread_log *log, const void *key,
+                                                      uint32_t at, uint64_t end)
+{
+    if (any_ended_elsewhere(log)) {
+        spans_take_ended(log);
+        at = find_open(log, key);
+    }
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    end_late_ones(log, at, depth, end); /* before the ring's next place is reserved */
+    close_around(log, at - 1, end);
+    log->last_end = end;
+    return end;
+}
+
+uint64_t span_close(struct thread_log *log, const void *key)
+{
+    uint64_t end = clock_ticks();
+    uint32_t at = find_open(log, key);
+    if (at == 0)
+        return 0; /* begun while nothing was recorded, or lost at its start: counted then */
+    if (__builtin_expect(at != atomic_load_explicit(&log->depth, memory_order_relaxed), 0))
+        return close_below(log, key, at, end);
+    struct open_span *span = &log->spans[at - 1];
+    struct record *r = fill_span(log, span, end);
+    if (r)
+        commit(log);
+    log->text_used = atomic_load_explicit(&span->text_at, memory_order_relaxed);
+    log->data_used = span->data_at;
+    log->last_end = end;
+    atomic_store_explicit(&log->depth, at - 1, memory_order_release);
+    return end;
+}
+
+static bool is_cuda_call(const struct open_span *span)
+{
+    uint8_t category = atomic_load_explicit(&span->category, memory_order_relaxed);
+    return category == CAT_CUDA_RUNTIME || category == CAT_CUDA_DRIVER;
+}
+
+/* Instants, counters and memory share their header. */
+static struct record *put_point(struct thread_log *log, enum record_kind kind, const char *text,
+                                uint32_t name, enum record_data data_kind, const void *data,
+                                uint32_t data_len, const struct extras *extras)
+{
+    struct record *r = reserve(log, NULL, name, data_len, extras ? extras->mask : 0);
+    uint32_t text_len = name_bytes(name);
+    if (!r)
+        return NULL;
+    r->kind = (uint8_t)kind;
+    r->category = CAT_USER_ANNOTATION;
+    r->data_kind = (uint8_t)data_kind;
+    r->flags = 0;
+    r->start = r->end = clock_ticks();
+    r->id = 0;
+    r->parent = span_top(log);
+    r->op.sequence = -1;
+    r->op.forward_thread = 0;
+    if (text && text_len)
+        memcpy(r + 1, text, text_len);
+    if (data_len)
+        memcpy((char *)(r + 1) + text_len, data, data_len);
+    char *to = (char *)(r + 1) + text_len + data_len;
+    for (unsigned mask = extras ? extras->mask : 0; mask; mask &= mask - 1, to += 8)
+        memcpy(to, &extras->value[__builtin_ctz(mask)], 8);
+    return r;
+}
+
+void spans_abandon(struct thread_log *log)
+{
+    uint64_t end = clock_ticks();
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (depth > 0) {
+        struct open_span *span = &log->spans[--depth];
+        span_add_flags(span, REC_UNFINISHED);
+        put_span(log, span, end);
+    }
+    log->text_used = log->data_used = 0;
+    atomic_store_explicit(&log->depth, 0, memory_order_release);
+}
+
+void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
+                  uint32_t name, enum record_data data_kind, const void *data, uint32_t data_len,
+                  const struct extras *extras)
+{
+    struct record *r = put_point(log, REC_INSTANT, text, name, data_kind, data, data_len, extras);
+    if (!r)
+        return;
+    r->category = (uint8_t)category;
+    r->flags = flags;
+    commit(log);
+}
+
+void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t name,
+                  const void *data, uint32_t data_len)
+{
+    struct record *r = put_point(log, REC_COUNTER, text, name, DATA_ARGS, data, data_len, NULL);
+    if (!r)
+        return;
+    r->flags = flags;
+    commit(log);
+}
+
+/* The counted spans inside which a node is made; what they do runs when the graph is launched, which they are told. */
+static struct record_node captured_in(struct thread_log *log, uint32_t depth, bool is_kernel)
+{
+    struct record_node about = {.is_kernel = is_kernel};
+    for (uint32_t i = depth; i-- > 0;) {
+        struct open_span *span = &log->spans[i];
+        const _Atomic uint64_t *values = log->extras[i];
+        uint8_t extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+        if (!(extras & 1u << EXTRA_DTYPE))
+            continue;
+        uint64_t where = atomic_load_explicit(&values[EXTRA_DTYPE], memory_order_relaxed);
+        span_set_extra(log, span, EXTRA_DTYPE, where | WHERE_CAPTURED);
+        if (!(extras & 1u << EXTRA_FLOPS))
+            continue;
+        about.outer = (struct record_counted){
+            atomic_load_explicit(&span->id, memory_order_relaxed),
+            atomic_load_explicit(&values[EXTRA_FLOPS], memory_order_relaxed),
+            extras & 1u << EXTRA_BYTES
+                ? atomic_load_explicit(&values[EXTRA_BYTES], memory_order_relaxed)
+                : 0,
+            where & ~WHERE_CAPTURED};
+        if (about.inner.span == 0)
+            about.inner = about.outer;
+    }
+    /* as where it is not captured: the library call knows better than the formula */
+    if ((about.inner.where & 0xffffu) == DTYPE_TF32 && (about.outer.where & 0xffffu) == DTYPE_FLOAT)
+        about.outer.where += DTYPE_TF32 - DTYPE_FLOAT;
+    return about;
+}
+
+/* The call of a communication library that the thread is in; 0: none. */
+static uint64_t transfer_around(const struct thread_log *log, uint32_t depth)
+{
+    for (uint32_t i = depth; i-- > 0;)
+        if (atomic_load_explicit(&log->spans[i].category, memory_order_relaxed) == CAT_COLLECTIVE)
+            return atomic_load_explicit(&log->spans[i].id, memory_order_relaxed);
+    return 0;
+}
+
+/* Between windows graphs of any size are captured and made, and nobody empties the ring: then only that is told which an operator made, or
+ * may come from a node that one made; and the cprof thread is woken in good time. */
+static bool is_told(const struct thread_log *log, bool copy)
+{
+    static _Atomic bool made; /* a node inside an operator; any thread, relaxed */
+    bool inside = atomic_load_explicit(&log->depth, memory_order_relaxed) > 0;
+    if (inside && !copy)
+        atomic_store_explicit(&made, true, memory_order_relaxed);
+    return gate_open(GATE_SPANS) ||
+           (copy ? atomic_load_explicit(&made, memory_order_relaxed) : inside);
+}
+
+static void wake_at_half(struct thread_log *log)
+{
+    uint64_t used =
+        ring_head(&log->ring) - atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
+    uint64_t half = log->ring.slots / 2;
+    if (used >= half && used - log->ring.filling < half && !gate_open(GATE_SPANS))
+        edges_wake();
+}
+
+void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel)
+{
+    if (!is_told(log, original != 0))
+        return;
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
+    while (top && top > log->spans && is_cuda_call(top))
+        top--; /* the operator, not the call that is being captured */
+    uint32_t name = top ? atomic_load_explicit(&top->name, memory_order_relaxed) : 0;
+    /* a copy has what the one that it is made from has */
+    struct record_node about = captured_in(log, original ? 0 : depth, is_kernel);
+    uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
+    struct record *r = reserve(log, NULL, name, data_len, 0);
+    if (!r)
+        return;
+    r->kind = REC_NODE;
+    r->category = CAT_CUDA_RUNTIME;
+    r->data_kind = data_len ? DATA_NODE : DATA_NONE;
+    r->flags = 0;
+    r->start = r->end = clock_ticks();
+    r->id = original ? 0 : transfer_around(log, depth);
+    r->parent = top ? atomic_load_explicit(&top->id, memory_order_relaxed) : 0;
+    r->node.id = node;
+    r->node.original = original;
+    if (name_bytes(name))
+        copy_text((char *)(r + 1), name, log, top);
+    if (data_len)
+        memcpy((char *)(r + 1) + name_bytes(name), &about, data_len);
+    commit(log);
+    wake_at_half(log);
+}
+
+/* The operator that the program called and inside which the thread is: aten::linear, not the aten::empty that it came to; in the backward
+ * pass the node, without the engine's range around it. NULL: none. */
+static const struct open_span *operator_of(const struct thread_log *log)
+{
+    const struct open_span *found = NULL;
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    while (depth > 0) {
+        const struct open_span *span = &log->spans[--depth];
+        if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_BORROWED)
+            break;
+        if (atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP)
+            found = span;
+        else if (!is_cuda_call(span))
+            break;
+    }
+    return found;
+}
+
+/* REC_MEMORY or REC_OUT_OF_MEMORY, in the name of an open span, with the module that the thread is in. */
+static void put_memory(struct thread_log *log, enum record_kind kind, const struct open_span *named,
+                       uint64_t address, int64_t bytes, const struct record_memory *state,
+                       const struct extras *extras)
+{
+    struct extras all = {0};
+    uint64_t module = span_module(log);
+    if (module) {
+        if (extras)
+            all = *extras;
+        all.mask |= 1u << EXTRA_MODULE;
+        all.value[EXTRA_MODULE] = module;
+        extras = &all;
+    }
+    uint32_t name = named ? atomic_load_explicit(&named->name, memory_order_relaxed) : 0;
+    struct record *r =
+        put_point(log, kind, NULL, name, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
+    if (!r)
+        return;
+    r->category = CAT_MEMORY;
+    if (state->device_type == MEMORY_OF_DRIVER && named)
+        r->parent = atomic_load_explicit(&named->parent, memory_order_relaxed);
+    r->memory.address = address;
+    r->memory.bytes = bytes;
+    if (name_bytes(name))
+        copy_text((char *)(r + 1), name, log, named);
+    commit(log);
+}
+
+void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
+                 const struct record_memory *state, const struct extras *extras)
+{
+    put_memory(log, REC_MEMORY, bytes > 0 ? operator_of(log) : NULL, address, bytes, state, extras);
+}
+
+void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct record_memory *state,
+                        const struct extras *extras)
+{
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    bool driver = state->device_type == MEMORY_OF_DRIVER && depth > 0;
+    const struct open_span *named = driver ? &log->spans[depth - 1] : operator_of(log);
+    put_memory(log, REC_OUT_OF_MEMORY, named, 0, bytes, state, extras);
+}
+
+double emit_measure(void)
+{
+    struct thread_log *log = thread_log_get();
+    if (!log)
+        return 0;
+    enum { TRIES = 20, SPANS = 100 }; /* the smallest ring holds 512 */
+    uint32_t name = numbered_name("aten::measure", 13);
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) { /* in most of them the thread keeps its processor */
+        uint64_t before = clock_monotonic_ns();
+        for (int k = 0; k < SPANS; k++) {
+            span_open(log, &best, CAT_CPU_OP, "aten::measure", name);
+            span_close(log, &best);
+        }
+        uint64_t took = clock_monotonic_ns() - before;
+        best = took < best ? took : best;
+        atomic_store(&log->ring.tail, ring_head(&log->ring));
+    }
+    atomic_store(&log->records, 0);
+    return (double)best / SPANS;
+}

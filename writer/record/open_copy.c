@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See open_copy.h. */
+#include "writer/record/open_copy.h"
+
+#include <string.h>
+
+#include "writer/record/emit.h"
+
+/* Of a text that stands with the span. */
+static void copy_text(const struct thread_log *log, uint32_t at, uint32_t len,
+                      struct open_copy *copy)
+{
+    if (at >= SPAN_TEXT / 8 || len > SPAN_TEXT - at * 8)
+        len = 0;
+    copy->name = len < OPEN_TEXT ? len : OPEN_TEXT;
+    for (uint32_t i = 0; i < copy->name; i += 8) {
+        uint64_t word = atomic_load_explicit(&log->text[at + i / 8], memory_order_relaxed);
+        memcpy(copy->text + i, &word, sizeof word);
+    }
+}
+
+bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy *copy)
+{
+    const struct open_span *span = &log->spans[at];
+    copy->id = atomic_load_explicit(&span->id, memory_order_acquire);
+    copy->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
+    copy->start = atomic_load_explicit(&span->start, memory_order_relaxed);
+    copy->sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    copy->forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    copy->category = atomic_load_explicit(&span->category, memory_order_relaxed);
+    copy->flags = atomic_load_explicit(&span->flags, memory_order_relaxed);
+    copy->extras = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    for (unsigned i = 0; i < EXTRA_COUNT; i++)
+        copy->extra[i] = atomic_load_explicit(&log->extras[at][i], memory_order_relaxed);
+    copy->name = atomic_load_explicit(&span->name, memory_order_relaxed);
+    if (!(copy->name & NAME_NUMBERED))
+        copy_text(log, atomic_load_explicit(&span->text_at, memory_order_relaxed), copy->name,
+                  copy);
+    copy->ended = span_told_end(log, copy->id);
+    atomic_thread_fence(memory_order_acquire);
+    /* In this order: a closed span keeps its id until the next one opens in its place, and only then is the depth above it again. */
+    bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);
+    return open && copy->id != 0 &&
+           copy->id == atomic_load_explicit(&span->id, memory_order_relaxed);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single-producer, single-consumer ring of 64-byte slots. The producer is one application thread: reserve, fill, commit;
+ * no lock, no allocation, no system call. The consumer is the cprof thread. A record never wraps: a PAD record fills the
+ * end. Positions count slots and only grow, from one producer's first record to its last. */
+#ifndef WRITER_RECORD_RING_H
+#define WRITER_RECORD_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "writer/record/record.h"
+
+struct ring {
+    /* producer's line */
+    /* written by the producer (release), read by the consumer (acquire): first slot not committed */
+    _Atomic uint64_t head;
+    uint64_t reserved;   /* producer only: where the record being filled starts */
+    uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
+    uint64_t slots;      /* capacity, a power of two; constant */
+    struct record *base; /* slots x 64 bytes; constant */
+    uint64_t filling;    /* producer only: slots of the record being filled */
+    char pad[16];
+    /* consumer's line */
+    /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
+    _Atomic uint64_t tail;
+    char pad2[56];
+};
+_Static_assert(offsetof(struct ring, tail) == 64,
+               "producer and consumer must not share a cache line");
+
+/* An empty ring in `bytes` of memory, a power of two of slots. Before any producer. */
+static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
+{
+    *r = (struct ring){.slots = bytes / RECORD_SLOT, .base = at};
+}
+
+/* From the first slot again, whose page is present. Empty, and without a producer until the consumer has handed it on. Consumer. */
+static inline void ring_restart(struct ring *r)
+{
+    r->reserved = r->tail_seen = 0;
+    atomic_store_explicit(&r->head, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->tail, 0, memory_order_relaxed);
+}
+
+/* Room for a record of `slots`; NULL when the ring is too full now. Producer. Calling it again without a commit gives the same
+ * place. */
+static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
+{
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+    uint64_t at = head & (r->slots - 1);
+    uint64_t to_end = r->slots - at;
+    uint64_t need = slots <= to_end ? slots : to_end + slots;
+    if (__builtin_expect(head + need - r->tail_seen > r->slots, 0)) {
+        r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
+        if (head + need - r->tail_seen > r->slots)
+            return NULL;
+    }
+    if (__builtin_expect(slots > to_end, 0)) {
+        r->base[at].kind = REC_PAD;
+        r->base[at].slots_and_extras = (uint32_t)to_end;
+        head += to_end;
+        at = 0;
+    }
+    r->reserved = head;
+    r->filling = slots;
+    return &r->base[at];
+}
+
+/* Makes the record from the last ring_reserve() visible to the consumer. Reads nothing of it: its lines may not have come into the
+ * cache yet. Producer. */
+static inline void ring_commit(struct ring *r)
+{
+    atomic_store_explicit(&r->head, r->reserved + r->filling, memory_order_release);
+}
+
+/* Position up to which records are committed. Consumer. */
+static inline uint64_t ring_head(struct ring *r)
+{
+    return atomic_load_explicit(&r->head, memory_order_acquire);
+}
+
+/* The oldest record below `until`, pads skipped; NULL when there is none. Consumer; valid until ring_take(). */
+static inline const struct record *ring_peek(struct ring *r, uint64_t until)
+{
+    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    while (tail < until) {
+        const struct record *rec = &r->base[tail & (r->slots - 1)];
+        if (rec->kind != REC_PAD)
+            return rec;
+        tail += rec->slots;
+        atomic_store_explicit(&r->tail, tail, memory_order_release);
+    }
+    return NULL;
+}
+
+/* Gives the slots of the record from ring_peek() back to the producer. Consumer. */
+static inline void ring_take(struct ring *r, const struct record *rec)
+{
+    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    atomic_store_explicit(&r->tail, tail + rec->slots, memory_order_release);
+}
+
+#endif

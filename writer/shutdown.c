@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See shutdown.h. Each wait has an end: a disk, a helper or a CUPTI that hangs holds up the cprof thread, not the program. */
+#include "writer/shutdown.h"
+
+#include "writer/os/futex.h"
+#include "writer/base/run_state.h"
+#include "writer/window/report.h"
+
+#define AFTER_GRACE_MS 1000 /* for ending what is ended at its deadline */
+/* For what CUPTI needs to be let go of: what is left of the time at exit, in these bounds. */
+#define LEAVE_LEAST_MS 500
+#define LEAVE_MOST_MS  2000
+#define WRITE_MOST_MS  500 /* for a write that is under way at the deadline */
+
+static const struct writer_options *options;
+/* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one keeps it */
+static _Atomic uint32_t pen;
+enum { PEN_FREE, PEN_WRITES, PEN_KEPT };
+static _Atomic bool wrote; /* anything yet */
+
+void shutdown_start(const struct writer_options *given)
+{
+    options = given;
+    atomic_store(&wrote, false); /* a child of fork() has the parent's */
+}
+
+static bool take_pen(uint32_t user)
+{
+    uint32_t expected = PEN_FREE;
+    return atomic_compare_exchange_strong(&pen, &expected, user);
+}
+
+void shutdown_write_begins(void)
+{
+    while (!take_pen(PEN_WRITES))
+        futex_wait(&pen, PEN_KEPT, -1);
+}
+
+void shutdown_write_ends(bool done)
+{
+    if (done)
+        atomic_store(&wrote, true);
+    atomic_store(&pen, PEN_FREE);
+    if (run_state_now() == WRITER_STOPPING)
+        futex_wake(&pen);
+}
+
+/* False: a write is under way, and does not end. */
+static bool end_writing(void)
+{
+    uint64_t end = clock_monotonic_ns() + WRITE_MOST_MS * UINT64_C(1000000);
+    while (!take_pen(PEN_KEPT)) {
+        uint64_t now = clock_monotonic_ns();
+        if (now >= end)
+            return false;
+        futex_wait(&pen, PEN_WRITES, (int64_t)((end - now) / 1000000) + 1);
+    }
+    return true;
+}
+
+static const char *what_is_on_disk(void)
+{
+    if (!end_writing())
+        return "a write does not end: cprof recover makes whole what is on disk";
+    return atomic_load(&wrote) ? "what is on disk opens as it is"
+                               : "nothing of it has come to the disk";
+}
+
+void shutdown_run(void)
+{
+    run_state_set(WRITER_SAVED);
+    for (int ms; run_state_now() == WRITER_SAVED && options->each_pass &&
+                 (ms = options->each_pass(true)) >= 0;)
+        run_state_wait(WRITER_SAVED, ms);
+    run_state_set(WRITER_LEAVING);
+    if (options->gpu && options->gpu->finish)
+        options->gpu->finish();
+    run_state_set(WRITER_DONE);
+}
+
+static int64_t bounded(int64_t ms)
+{
+    return ms < LEAVE_LEAST_MS ? LEAVE_LEAST_MS : ms > LEAVE_MOST_MS ? LEAVE_MOST_MS : ms;
+}
+
+static void stop_gpu(void)
+{
+    if (options->gpu && options->gpu->stop)
+        options->gpu->stop();
+}
+
+/* The files are whole. ms: what is left of the time at exit. */
+static void wait_for_the_rest(int64_t ms)
+{
+    if (run_state_now() == WRITER_SAVED) /* it keeps to the deadline itself */
+        run_state_wait_past(WRITER_SAVED, options->after_deadline_ms + AFTER_GRACE_MS);
+    run_state_change(WRITER_SAVED, WRITER_LEAVING);
+    run_state_wait_past(WRITER_LEAVING, bounded(ms));
+    if (report.traces)
+        report_exit(options);
+    if (run_state_now() != WRITER_LEAVING)
+        return;
+    stop_gpu();
+    log_warn("CUPTI does not return from a call in the time that CPROF_DRAIN_DEADLINE_MS=%lld "
+             "leaves; the program ends without it",
+             (long long)options->exit_deadline_ms);
+}
+
+bool writer_finish(void)
+{
+    uint64_t start = clock_monotonic_ns();
+    if (!run_state_change(WRITER_RUNS, WRITER_STOPPING))
+        return run_state_now() != WRITER_STOPPING;
+    atomic_store(&writer_gate, 0);
+    run_state_wait_past(WRITER_STOPPING, options->exit_deadline_ms);
+    int64_t took = (int64_t)((clock_monotonic_ns() - start) / 1000000);
+    if (run_state_now() >= WRITER_SAVED && run_state_now() <= WRITER_DONE) {
+        wait_for_the_rest(options->exit_deadline_ms - took);
+        return true;
+    }
+    stop_gpu();
+    log_warn("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=%lld; %s",
+             (long long)options->exit_deadline_ms, what_is_on_disk());
+    return false;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See backlog.h. */
+#include "writer/window/backlog.h"
+
+#define BACKLOG_MB  32u
+#define FILE_BYTES  (40u << 10) /* of its head and trailer, once it is flushed */
+#define BACKLOG_FEW 8u          /* that wait for their kernels, say: they may be of any size */
+
+static bool left_out;
+
+static void say(uint64_t n)
+{
+    static bool said;
+    if (!said)
+        log_error("%llu traces, more than %u MB, wait to be written; steps are not recorded until "
+                  "they are (steps_behind), the program goes on",
+                  (unsigned long long)n, BACKLOG_MB);
+    said = true;
+}
+
+static bool is_full(const struct window *windows)
+{
+    uint64_t n = 0, bytes = 0;
+    for (const struct window *w = windows; w; w = w->next) {
+        n++;
+        bytes += window_bytes(w) + (w->sink ? 0 : FILE_BYTES);
+    }
+    bool full = n >= BACKLOG_FEW && bytes > (uint64_t)BACKLOG_MB << 20;
+    if (full)
+        say(n);
+    return full;
+}
+
+bool backlog_takes_one(const struct window *windows, const struct step_edge *edge, bool without_end)
+{
+    bool goes_on = edge->kind != EDGE_EPOCH && edge->kind != EDGE_START && !without_end;
+    bool in_the_middle = left_out && edge->ended == ACTION_ACTIVE && goes_on;
+    left_out = in_the_middle || is_full(windows);
+    return !left_out;
+}
+
+bool backlog_left_out(void)
+{
+    return left_out;
+}

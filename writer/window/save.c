@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See save.h. */
+#include "writer/window/save.h"
+
+#include <string.h>
+
+#include "writer/window/report.h"
+#include "writer/sums/top.h"
+
+static bool disk_low(const char *path)
+{
+    if (!sink_disk_low(path))
+        return false;
+    log_error("%s: the file system is nearly full; recording is off, the program goes on", path);
+    return true;
+}
+
+/* Asked before a window makes its file. What comes before the first step mark is in nobody's way
+ * until it is the trace. */
+static bool may_make_file(const struct window *w, const struct writer_options *options)
+{
+    char path[PATH_MAX];
+    struct train_time time = {.batch = w->first_step};
+    return (w->held || !earlier_run_in_the_way(options)) &&
+           options->trace_path(&time, path, sizeof path) && !disk_low(path);
+}
+
+void save_drop(struct window *w)
+{
+    report_lost_more(w->lost_total + w->events - w->flushed); /* nothing is recorded any more */
+    w->lost_total = 0;
+    w->flushed = w->events;
+}
+
+/* What had come until then is lost. */
+static void say_failed(struct window *w, const char *path, int error)
+{
+    save_drop(w);
+    log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
+              w->part_path[0] ? w->part_path : path, strerror(error));
+}
+
+void save_none(const struct window *w)
+{
+    static bool said;
+    uint64_t lost = 0;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        lost += w->at_end.n[i] - w->before.n[i] + w->lost.n[i];
+    report.lost += lost;
+    if (lost && !said)
+        log_warn("a window leaves no trace: all %llu records of it were lost",
+                 (unsigned long long)lost);
+    said |= lost > 0;
+}
+
+bool save_flush(struct window *w, const struct window_shared *shared)
+{
+    if (!w->sink && !may_make_file(w, shared->options))
+        return false;
+    int error = window_flush(w, shared);
+    if (error)
+        say_failed(w, "trace", error);
+    return !error && !disk_low(w->part_path);
+}
+
+static void tell(const struct window *w, const char *path, const struct writer_options *options)
+{
+    struct saved_trace trace = {.path = path,
+                                .file = w->sink->file,
+                                .first_step = w->first_step,
+                                .last_step = w->last_step,
+                                .time = w->time,
+                                .window = w->serial,
+                                .began_ns = clock_wall_ns(w->start),
+                                .events = w->events,
+                                .lost = w->lost_total,
+                                .partial = w->partial,
+                                .markless = w->markless};
+    if (options->trace_ready)
+        options->trace_ready(&trace);
+}
+
+static void say_unmarked(const struct window *w, const struct writer_options *options)
+{
+    static const char how[] = "cprof_step(), an optimizer, or "
+                              "CPROF_STEP=dataloader|forward|optimizer:GLOB|nvtx:GLOB|itt:GLOB|"
+                              "symbol:NAME";
+    if (w->lost.n[LOSS_HOLD_FULL])
+        log_warn("no step was marked: the trace holds the run's end, up to %llu MB, and what came "
+                 "before was dropped; CPROF_SCHEDULE_SCOPE=none records all of a run, and %s mark "
+                 "steps",
+                 (unsigned long long)options->held_bytes / 1000000, how);
+    else
+        log_info("no step was marked: the trace holds the whole run (%s mark steps)", how);
+}
+
+bool save_finish(struct window *w, const struct window_shared *shared)
+{
+    char path[PATH_MAX] = "";
+    if (!w->sink && !may_make_file(w, shared->options))
+        return false;
+    bool in_the_way = w->markless && w->sink && earlier_run_in_the_way(shared->options);
+    if (in_the_way) {
+        window_discard(w);
+        return false;
+    }
+    int error = window_finish(w, shared, path);
+    if (error) {
+        say_failed(w, path, error);
+        return false;
+    }
+    report_trace(path);
+    report.events += w->events;
+    report.lost += w->lost_total;
+    if (w->merged.files == 0) /* rows of other tools are not in it */
+        top_save(w->top, path, shared->options->profile_memory);
+    tell(w, path, shared->options);
+    if (w->markless && !w->region)
+        say_unmarked(w, shared->options);
+    return true;
+}
