@@ -87,7 +87,7 @@ SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti% tests/sim/system
 SIM_CUDART_SRC := $(wildcard tests/sim/cudart*.c)
 SIM_CUPTI_SRC := $(wildcard tests/sim/cupti*.c)
 SIM_LIB := $(SIM)/libsystemclock.so $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
-	$(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudnn.so.9 \
+	$(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudnn.so.9 $(SIM)/torch/libtorch_cpu.so $(SIM)/torch/libtorch_cuda.so \
 	$(if $(SIM_CUPTI_SRC),$(foreach n,13 12 11.8,$(SIM)/libcupti.so.$n))
 GPU_SRC := $(filter-out tests/gpu/kernels% tests/gpu/lib%,$(wildcard tests/gpu/*.c))
 GPU_BIN := $(GPU_SRC:tests/gpu/%.c=$(BUILD)/gpu/%)
@@ -436,6 +436,16 @@ $(SIM)/libcupti.so.%: tests/sim/cupti_%.map
 	$(SAY) "  LINK    $@"
 	$(Q)$(SIM_LINK)
 $(foreach n,13 12 11.8,$(eval $(SIM)/libcupti.so.$n: $(SIM_CUPTI_SRC:tests/sim/%.c=$(SIM)/cupti$n/%.o)))
+
+# A PyTorch with CUPTI linked into it: in a folder of its own, because its names are PyTorch's.
+$(SIM)/torch/libtorch_cpu.so: $(SIM_CUPTI_SRC:tests/sim/%.c=$(SIM)/cupti13/%.o)
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)echo '{ global: cupti*; local: *; };' >$@.map
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-Bsymbolic-functions -Wl,-soname,$(@F) -Wl,--version-script=$@.map -o $@ $^ -lpthread -ldl
+$(SIM)/torch/libtorch_cuda.so: $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,$(@F) -o $@ -x c /dev/null
 
 $(SIM)/libsystemclock.so: tests/sim/system_clock.c $(BUILD)/.flags
 	$(SAY) "  LINK    $@"

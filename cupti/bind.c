@@ -19,6 +19,7 @@
 struct loaded {
     char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024], driver[1][1024];
     unsigned n_cupti, n_cudart, n_torch, n_driver;
+    bool torch_cpu, torch_cuda; /* libtorch_cpu.so without a libcupti, libtorch_cuda.so */
 };
 
 static const int majors[] = {13, 12, 11};
@@ -41,6 +42,12 @@ static void keep(char (*paths)[1024], unsigned *n, unsigned most, const char *pa
         memcpy(paths[(*n)++], path, strlen(path) + 1);
 }
 
+static bool is_linked_to_cupti(const struct dl_phdr_info *info)
+{
+    struct elf_loaded object;
+    return elf_loaded(info, &object) && elf_loaded_needs(&object, "libcupti");
+}
+
 static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
@@ -56,7 +63,17 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
         keep(l->driver, &l->n_driver, 1, path);
     else if (starts(slash, "/libtorch") && strstr(slash, ".so"))
         keep(l->torch, &l->n_torch, 1, path);
+    l->torch_cuda |= starts(slash, "/libtorch_cuda");
+    l->torch_cpu |= starts(slash, "/libtorch_cpu") && !is_linked_to_cupti(info);
     return 0;
+}
+
+/* Kineto is a part of libtorch_cpu.so. Where that is not linked to a libcupti, CUPTI is inside
+ * (PyTorch's wheels up to 1.13). Kineto's calls then pass no symbol that cprof could stand in front
+ * of, and a subscription of cprof's would leave Kineto without GPU events. */
+static bool has_cupti_in_torch(const struct loaded *l)
+{
+    return l->torch_cpu && l->torch_cuda;
 }
 
 /* 12 of libcudart.so.12 and libcudart-9335f6a2.so.12.1; ANY_MAJOR where the name does not tell. */
@@ -252,20 +269,28 @@ static bool has_driver(void)
     return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL;
 }
 
+static enum bind_result open_library(void **handle)
+{
+    struct loaded *l = calloc(1, sizeof *l);
+    enum bind_result result = BIND_NOT_FOUND;
+    if (!l)
+        return result;
+    loader_walk(look_at, l);
+    if (has_cupti_in_torch(l)) {
+        result = BIND_IN_TORCH;
+    } else if ((*handle = open_loaded(l)) || (*handle = open_new(l))) {
+        result = BIND_DONE;
+    }
+    free(l);
+    return result;
+}
+
 enum bind_result bind_open(struct cupti *c)
 {
-    if (!has_driver())
-        return BIND_NO_DRIVER;
-    struct loaded *l = calloc(1, sizeof *l);
-    if (!l)
-        return BIND_NOT_FOUND;
-    loader_walk(look_at, l);
-    void *handle = open_loaded(l);
-    if (!handle)
-        handle = open_new(l);
-    free(l);
-    if (!handle)
-        return BIND_NOT_FOUND;
+    void *handle = NULL;
+    enum bind_result opened = has_driver() ? open_library(&handle) : BIND_NO_DRIVER;
+    if (opened != BIND_DONE)
+        return opened;
     bool whole = bind_all(c, handle);
     struct link_map *map = NULL;
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map)
@@ -296,6 +321,10 @@ void bind_say_missing(const struct cupti *c, enum bind_result found)
         log_info("no libcupti is to be found; %s", hooks_only);
     else if (found == BIND_NO_DRIVER)
         log_info("no driver (libcuda.so.1) is to be found; %s", hooks_only);
+    else if (found == BIND_IN_TORCH)
+        log_warn("this PyTorch has CUPTI linked into libtorch_cpu.so, or none; so that its own "
+                 "profiler works, %s",
+                 hooks_only);
     else if (found == BIND_TOO_OLD)
         log_info("%s: older than CUDA 11.8; %s", c->path, hooks_only);
     else if (found == BIND_BROKEN)

@@ -29,6 +29,7 @@ enum bind_result {
     BIND_BROKEN,  /* it lacks a function that cprof needs */
     BIND_NO_GPU,  /* it does not tell its version; error says why */
     BIND_NO_DRIVER,
+    BIND_IN_TORCH, /* the process has a CUPTI that cprof cannot watch */
 };
 
 /* Finds, opens and binds libcupti. Once; any thread, inside a dlopen too. */

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from gpu_runs import counts, gpu_run, lost, needed
+from gpu_runs import SIM, counts, gpu_run, lost, needed
 from support import events, load, step_numbers
 
 pytestmark = needed
@@ -202,6 +202,21 @@ def test_others_have_cupti_in_each_step_outside_of_the_windows(tmp_path, client)
         for path in result.traces:
             trace = load(path)
             assert set(kernels_by_step(trace).values()) == {LAUNCHES} and lost(trace) == {}
+
+
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_client_with_cupti_linked_into_torch(tmp_path, first):
+    """Before a window and in the middle of one, it gets all that it asks for. Its calls pass no symbol that cprof could see,
+    so cprof does not touch CUPTI at all, with one line."""
+    result = gpu_run("second_client", tmp_path, "--inside", 1, "--first", first, "--length", 2, "--launches", LAUNCHES,
+                     libraries=f"{SIM}:{SIM / 'torch'}", SKIP_FIRST=3, WARMUP=1, ACTIVE=4)
+    assert result.rc == 0, result.err
+    assert re.findall(r"^session \d+ (\d+) (\d+)$", result.out, re.M) == [(str(2 * LAUNCHES),) * 2], result.out
+    assert result.cupti["refused_subscribes"] == 0 and result.cupti["subscribes"] == 1
+    line, = (line for line in result.complaints if "torch of unknown version" not in line)  # it has nothing else of torch
+    assert line.startswith("this PyTorch has CUPTI linked into libtorch_cpu.so")
+    trace = result.trace()
+    assert counts(trace)["kernel"] == 0 and set(calls_by_step(trace).values()) == {LAUNCHES} and lost(trace) == {}
 
 
 def test_a_tool_that_was_never_seen(tmp_path):

@@ -4,6 +4,7 @@
  * disables them and flushes everything.
  *
  *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do
+ *     --inside 1      CUPTI is linked into libtorch_cpu.so, as in PyTorch's wheels up to 1.13
  *     --leaves 1      each session subscribes (trying for five seconds) and unsubscribes
  *     --finalizes 1   each session ends with cuptiFinalize
  *     --careful 1     it ignores buffers that it did not give, as Kineto does (else it frees them)
@@ -49,9 +50,10 @@ static struct {
 #undef X
 };
 
-static void find_hidden(void)
+static void find_in(const char *library)
 {
-    void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+    void *cupti = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    EXPECT(cupti);
 #define X(name) *(void **)&c.name = dlsym(cupti, #name);
     FUNCTIONS(X)
 #undef X
@@ -168,7 +170,11 @@ int main(int argc, char **argv)
     leaves = number(argc, argv, "leaves", 0) != 0;
     finalizes = number(argc, argv, "finalizes", 0) != 0;
     if (number(argc, argv, "hidden", 0))
-        find_hidden();
+        find_in("libcupti.so.13");
+    if (number(argc, argv, "inside", 0)) {
+        find_in("libtorch_cpu.so");
+        EXPECT(dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_LOCAL));
+    }
     if (number(argc, argv, "early", 0))
         subscribe();
     if (first < 0)

@@ -277,14 +277,10 @@ static const struct sim_tap no_tap = {no_call, no_call,   no_work,   no_work,
 static const struct sim_tap *_Atomic tap = &no_tap;
 
 /* Replaced taps are kept: a thread may be inside one. */
-static void set_tap(const struct sim_tap *given)
+static void replace_tap(const struct sim_tap *given)
 {
     static struct sim_tap kept[16];
     static atomic_int n_kept;
-    if (!given) {
-        tap = &no_tap;
-        return;
-    }
     struct sim_tap *mine = &kept[n_kept++ % 16];
     mine->enter = given->enter ? given->enter : no_call;
     mine->leave = given->leave ? given->leave : no_call;
@@ -300,6 +296,31 @@ static void set_tap(const struct sim_tap *given)
 const struct sim_tap *sim_tap(void)
 {
     return tap;
+}
+
+static const struct sim_tap *_Atomic events_to;  /* whose events go there */
+static const struct sim_tap *_Atomic subscribed; /* NULL: none */
+
+static void set_tap(const struct sim_tap *given)
+{
+    const struct sim_tap *none = NULL;
+    if (atomic_compare_exchange_strong(&events_to, &none, given))
+        replace_tap(given);
+}
+
+static bool subscribe(const struct sim_tap *given)
+{
+    const struct sim_tap *none = NULL;
+    if (!atomic_compare_exchange_strong(&subscribed, &none, given))
+        return false;
+    if (atomic_exchange(&events_to, given) != given)
+        replace_tap(given);
+    return true;
+}
+
+static void unsubscribe(const struct sim_tap *given)
+{
+    atomic_compare_exchange_strong(&subscribed, &given, NULL);
 }
 
 static __thread struct sim_call *current_call;
@@ -488,6 +509,8 @@ __attribute__((visibility("default"))) const struct sim_core *sim_core(void)
 {
     static const struct sim_core core = {
         .set_tap = set_tap,
+        .subscribe = subscribe,
+        .unsubscribe = unsubscribe,
         .next_correlation = next_correlation,
         .call_enter = call_enter,
         .call_leave = call_leave,

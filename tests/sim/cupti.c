@@ -24,7 +24,8 @@
  *   - that CUPTI had a record of SYNCHRONIZATION for each cudaStreamWaitEvent() during a capture, too, and more of MEMORY_POOL; else kinds and
  *     numbers of records were the same in the six programs of which raw buffers were brought back (tests/fixtures/…-cupti-130001-…)
  *   - unfinished API calls hold no buffer back: their record is made at the exit
- *   - static linking of libcupti; several CUPTI libraries in one process */
+ *   - several copies of CUPTI in one process: the one that subscribed last gets all events, and knows
+ *     only the contexts that were made since */
 #include "tests/sim/cupti_sim.h"
 #include <dlfcn.h>
 #include <stdarg.h>

@@ -113,7 +113,8 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc 
     if (!handle || !function)
         return INVALID;
     pthread_mutex_lock(&lock);
-    if (!sim_any_subscriber() && !sim_fault_on("other_first", false)) {
+    if (!sim_any_subscriber() && !sim_fault_on("other_first", false) &&
+        sim_the_core->subscribe(&sim_cupti_tap)) {
         memset(the_subscriber.on, 0, sizeof the_subscriber.on);
         the_subscriber.userdata = userdata;
         snprintf(the_subscriber.name, sizeof the_subscriber.name, "CUPTI for %.53s", name);
@@ -166,6 +167,7 @@ void sim_drop_subscriber(void)
     pthread_mutex_lock(&lock);
     atomic_store(&the_subscriber.function, NULL);
     memset(the_subscriber.on, 0, sizeof the_subscriber.on);
+    sim_the_core->unsubscribe(&sim_cupti_tap);
     pthread_mutex_unlock(&lock);
     sim_rearm();
 }

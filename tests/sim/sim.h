@@ -124,7 +124,12 @@ struct sim_device {
 
 /* How the core is asked by libcudart and libcupti; exported by libcuda.so.1 as sim_core(). */
 struct sim_core {
+    /* A process may have several copies of CUPTI, each with a tap of its own. The first that is
+     * loaded gets all events, until another one subscribes. */
     void (*set_tap)(const struct sim_tap *tap);
+    /* The one subscription of the driver; false while a copy has it, this one or another. */
+    bool (*subscribe)(const struct sim_tap *tap);
+    void (*unsubscribe)(const struct sim_tap *tap); /* nothing where another copy has it */
     uint32_t (*next_correlation)(void);
     /* Opens and closes an API call on this thread; the outermost call gives the correlation. */
     void (*call_enter)(struct sim_call *call, enum sim_domain domain, uint32_t cbid,

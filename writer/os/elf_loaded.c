@@ -71,6 +71,15 @@ void *elf_loaded_function(const struct elf_loaded *o, const char *name)
     }
 }
 
+bool elf_loaded_needs(const struct elf_loaded *o, const char *prefix)
+{
+    for (const ElfW(Dyn) *d = dynamic_of(o->info); d && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_NEEDED &&
+            strncmp(o->strings + d->d_un.d_val, prefix, strlen(prefix)) == 0)
+            return true;
+    return false;
+}
+
 /* PROT_READ and so on, of the segment that the address is in. */
 static int protection_of(const struct dl_phdr_info *info, uintptr_t address)
 {

@@ -23,6 +23,9 @@ bool elf_loaded(const struct dl_phdr_info *info, struct elf_loaded *o);
 /* The function that the object exports under this name, whatever its version; NULL: none. */
 void *elf_loaded_function(const struct elf_loaded *o, const char *name);
 
+/* True when the object was linked to a library whose name begins so (DT_NEEDED). */
+bool elf_loaded_needs(const struct elf_loaded *o, const char *prefix);
+
 /* From now on the loader finds no symbol in the object by its name; what is bound stays so.
  * elf_loaded_function() still finds its functions. False: its memory cannot be made writable. In a
  * constructor, while no other thread looks anything up. */
