@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECK = ROOT / "scripts" / "torch_layout_check.cpp"
-TABLE = ROOT / "preload" / "torch_layout.def"
+TABLE = ROOT / "preload/torch/torch_layout.def"
 
 
 def venv_includes():
