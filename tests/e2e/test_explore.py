@@ -67,10 +67,10 @@ def runtime(tmp_path_factory):
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_found(tmp_path, runtime, mistake):
     name, right, wrong = MISTAKES[mistake]
-    text = (ROOT / "writer" / name).read_text()
+    text = (ROOT / "writer/record" / name).read_text()
     assert text.count(right) == 1, f"{name} has changed: {right} stands there {text.count(right)} times"
-    (tmp_path / "writer").mkdir()
-    (tmp_path / "writer" / name).write_text(text.replace(right, wrong))
+    (tmp_path / "writer/record").mkdir(parents=True)
+    (tmp_path / "writer/record" / name).write_text(text.replace(right, wrong))
     subprocess.run([COMPILER, *FLAGS, f"-I{tmp_path}", f"-I{ROOT}", "-c", "-o", tmp_path / "ring.o",
                     ROOT / "tests/explore/explore_ring.c"], check=True, timeout=120)
     subprocess.run([COMPILER, "-o", tmp_path / "ring", runtime, tmp_path / "ring.o", "-lpthread"], check=True, timeout=120)

@@ -78,7 +78,7 @@ def test_check_names_a_wrong_field(tmp_path):
     text, count = re.subn(r"\.key_vmap = \(vmap\)", ".key_vmap = (vmap) + 1", text)
     assert count == 1
     (folder / TABLE.name).write_text(text)
-    program = build(tmp_path, includes, 1, extra=[folder.parent])
+    program = build(tmp_path, includes, 1, extra=[tmp_path])
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "WRONG ti_numel" in done.stdout and "WRONG key_vmap" in done.stdout
