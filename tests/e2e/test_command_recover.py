@@ -242,6 +242,19 @@ def test_names(tmp_path, left):
     refused(cprof("recover", left.name, "-o", f"rank1.0{ending}"), "is there already")
 
 
+def test_what_a_kill_in_the_middle_of_a_drop_left(tmp_path, left):
+    """The copy that was to take the file's place goes; what is no such copy stays."""
+    part = tmp_path / "prestep.999999999.part"
+    part.write_bytes(left.new)
+    copy = tmp_path / "prestep.999999999.part.new"
+    copy.write_bytes(left.new[:1000])
+    assert cprof("recover", "--force", tmp_path).returncode == 0 and copy.exists(), "its writer may live"
+    assert cprof("recover", tmp_path).returncode == 0 and part.exists() and not copy.exists()
+    (tmp_path / "target").write_text("")
+    copy.symlink_to("target")
+    assert cprof("recover", tmp_path).returncode == 0 and copy.is_symlink() and (tmp_path / "target").exists()
+
+
 def test_one_that_fails_keeps_none_of_the_others(tmp_path, left):
     """Not one that is not there, nor one that cannot be read, nor one whose trace cannot be written, nor a folder without any."""
     other, third = (left.name.replace("rank0", name) for name in ("rank1", "sub/rank2"))

@@ -525,6 +525,23 @@ static int copy_without(const struct file_sink *s, int from, int to, uint64_t dr
     return error;
 }
 
+/* Makes the file for a copy of the part. What a process that was killed while it copied has left
+ * there goes: a file of this user's. A descriptor, or -1 and errno. */
+static int open_copy(const char *path)
+{
+    struct stat st;
+    int fd = io_open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
+    if (fd >= 0 || errno != EEXIST) {
+        return fd;
+    }
+    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        unlink(path) != 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return io_open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
+}
+
 /* Puts a copy without the first `drop` bytes of the body in the part's place. 0 or errno. */
 static int replace_part(struct file_sink *s, uint64_t drop)
 {
@@ -539,7 +556,7 @@ static int replace_part(struct file_sink *s, uint64_t drop)
         return errno;
     }
     int error = check_part(s, from);
-    int to = error == 0 ? io_open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666) : -1;
+    int to = error == 0 ? open_copy(path) : -1;
     if (error == 0 && (to < 0 || io_fstat(to, &st) != 0)) {
         error = errno;
     }

@@ -17,6 +17,7 @@ import gzip
 import json
 import os
 import re
+import stat
 import zlib
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -475,6 +476,15 @@ def recover(path: str, output: Optional[str] = None) -> str:
     return named
 
 
+def _remove_copy(path: str) -> None:
+    """What a process leaves beside its file that was killed while it dropped the older half (writer/sink_file.c). It holds nothing
+    that the file does not."""
+    with contextlib.suppress(FileNotFoundError):
+        copy = os.lstat(path + ".new")
+        if stat.S_ISREG(copy.st_mode) and copy.st_uid == os.stat(path).st_uid:
+            os.unlink(path + ".new")
+
+
 def _tell(named: str, trace: Trace, lost: int, account: Dict[str, Any]) -> None:
     steps = f"steps {min(trace.steps)} to {max(trace.steps)}" if trace.steps else "no whole step"
     put(printable(f"{named}: rank {trace.rank}, {steps}, {trace.written:,} events, {size_text(os.path.getsize(named))}"))
@@ -528,6 +538,8 @@ def run(args: argparse.Namespace) -> int:
             raise Problem(f"{writers[path]} (--force takes what there is)", path)
         before = stamp(path)
         recover(path, args.output)
+        if not args.force:
+            _remove_copy(path)
         if args.delete and stamp(path) != before:
             raise Problem("was written to meanwhile: it stays", path)
         if args.delete:
