@@ -78,7 +78,9 @@ static struct rank_info rank_now(void)
         now.world_size = communicator.size;
         now.source = communicator.source;
         now.known = now.world_known = true;
-        now.local_known = false;
+        now.local_known = now.one_host;
+        now.local_rank = now.one_host ? now.rank : 0;
+        now.local_world_size = now.one_host ? now.world_size : 1;
     }
     pthread_mutex_unlock(&rank_lock);
     return now;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "preload/core/parse.h"
 #include "writer/writer.h"
@@ -165,15 +166,26 @@ static void complete(struct claim *claim, const struct claim *more)
         fill(&claim->local_world_size, more->local_world_size);
 }
 
+/* torch.multiprocessing.spawn sets no variables, but its programs say where their ranks meet. */
+static bool is_loopback(const char *address)
+{
+    return address && (strcasecmp(address, "localhost") == 0 || strcmp(address, "::1") == 0 ||
+                       strncmp(address, "127.", 4) == 0);
+}
+
 /* Turns what is known into numbers that fit each other. */
 static void settle(struct rank_info *info, const struct claim *claim)
 {
     info->world_known = claim->world_size != UNKNOWN;
     info->rank = claim->rank;
     info->world_size = info->world_known ? claim->world_size : claim->rank + 1;
-    info->local_known = claim->local_rank != UNKNOWN || info->world_size == 1;
-    info->local_rank = claim->local_rank == UNKNOWN ? 0 : claim->local_rank;
-    info->local_world_size = claim->local_world_size;
+    info->local_known = claim->local_rank != UNKNOWN || info->world_size == 1 || info->one_host;
+    info->local_rank = claim->local_rank != UNKNOWN ? claim->local_rank
+                       : info->one_host             ? claim->rank
+                                                    : 0;
+    info->local_world_size = claim->local_world_size == UNKNOWN && info->one_host
+                                 ? info->world_size
+                                 : claim->local_world_size;
     if (info->local_world_size <= info->local_rank)
         info->local_world_size = info->local_rank + 1;
     info->node_rank = claim->node_rank;
@@ -191,6 +203,7 @@ void rank_read(struct rank_info *info, rank_lookup *lookup, bool warn)
 
     *info = (struct rank_info){
         .world_size = 1, .local_world_size = 1, .local_known = true, .source = "default"};
+    info->one_host = is_loopback(lookup("MASTER_ADDR"));
     for (unsigned i = 0; i < LAUNCHERS; i++) {
         struct claim more = read_claim(&reader, &launchers[i]);
         if (more.rank == UNKNOWN)

@@ -18,7 +18,8 @@ struct rank_info {
     int64_t world_size; /* at least rank + 1 while world_known is false */
     int64_t local_world_size;
     int64_t node_rank;
-    bool local_known; /* a launcher said which local rank, or there is one rank */
+    bool local_known; /* a launcher said which local rank, or all ranks are on this host */
+    bool one_host;    /* all ranks are: they meet at this host's loopback address (MASTER_ADDR) */
     bool known;       /* a launcher said which rank this is; else rank 0 of 1 */
     bool world_known; /* a launcher said how many ranks there are */
     /* "torchrun", "Open MPI", "PMI", "PMIx", "Slurm", "LOCAL_RANK" or "default" */
@@ -39,7 +40,8 @@ typedef const char *rank_lookup(const char *name);
  *   LOCAL_RANK WORLD_SIZE on node 0, without RANK (Lightning's own launcher)
  * What it leaves open comes from a later one that tells the same rank of the same world. A node's
  * number that nobody tells is rank / local_world_size where ranks fill node after node, else 0;
- * OMPI_COMM_WORLD_NODE_RANK is not read, because it counts processes on a node, not nodes.
+ * OMPI_COMM_WORLD_NODE_RANK is not read, because it counts processes on a node, not nodes. A local
+ * rank that nobody tells is the rank where one_host is set.
  *
  * Slurm counts only inside a job step: the batch script of sbatch has SLURM_PROCID=0 and
  * SLURM_NTASKS=n but is one process, so without SLURM_STEP_ID and SLURM_STEP_NUM_TASKS it is rank 0

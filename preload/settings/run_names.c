@@ -27,6 +27,7 @@ enum {
     CMDLINE_MAX = 4096,
     CMDLINE_SHORT = 512, /* what tells a child of multiprocessing stands at the front */
     PARENTS_MAX = 4,     /* multiprocessing's fork server stands between child and script */
+    LOCAL_RANK = 2,      /* this variable's place */
     FIRST_SECONDS = NAMES_VARIABLES - 3 /* the variables from total_wct on */
 };
 
@@ -532,4 +533,6 @@ void names_fill(struct names_values *values, const char *run_name, const struct 
         values->vars[i].value = values->numbers[i];
     }
     values->vars[0].value = run_name;
+    if (!rank->local_known)
+        values->vars[LOCAL_RANK].value = "null"; /* as in the trace */
 }

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import support
+from servers import free_port
 from torch_runs import SCRIPTS, Trace, assert_good, needs_torch_2, run, skip_without_torchrun
 
 STEPS = "steps(8)"  # of Python without torch
@@ -185,12 +186,15 @@ def test_a_program_that_renames_itself(tmp_path):
     assert re.fullmatch(r"train-\d{8}-\d{6}", folder)
 
 
-def test_ranks_that_only_tell_torch(tmp_path):
-    """Children of torch.multiprocessing.spawn without variables: the rank comes from init_process_group(). Nobody tells the rank on the
-    host, so that it is null."""
-    done = run("spawned_bare.py", tmp_path, WARMUP=1, ACTIVE=2)
+@pytest.mark.parametrize("here", [False, True], ids=["file", "localhost"])
+def test_ranks_that_only_tell_torch(tmp_path, here):
+    """Children of torch.multiprocessing.spawn without variables: the rank comes from init_process_group(). The rank on the host is null,
+    in names, too, but where all meet at this host's own address."""
+    done = run("spawned_bare.py", tmp_path, *[free_port()] * here, WARMUP=1, ACTIVE=2, FILENAME="r{rank}-{local_rank}.json")
     assert_good(done)
-    for path in support.files(tmp_path):
-        one = Trace(path)
-        assert (one.info["world_size"], one.info["local_rank"], one.account["rank_from"]) == (2, None, "torch.distributed")
-    assert sorted(Trace(path).info["rank"] for path in support.files(tmp_path)) == [0, 1]
+    names = ["r0-0.json", "r1-1.json"] if here else ["r0-null.json", "r1-null.json"]
+    assert sorted(path.name for path in support.files(tmp_path)) == names
+    for rank, name in enumerate(names):
+        one = Trace(tmp_path / name)
+        assert one.account["rank_from"] == "torch.distributed"
+        assert (one.info["rank"], one.info["world_size"], one.info["local_rank"]) == (rank, 2, rank if here else None)

@@ -2,11 +2,15 @@
 """Steps without a code change: what marks them, where their edges lie, and that each step's operators are all there."""
 
 import collections
+import pathlib
 import re
+import shutil
+import subprocess
 
 import pytest
 
 import support
+from conftest import ROOT
 from torch_runs import ALWAYS, assert_told, both_pythons, needs_torch_2, printed, python_or_skip, run, torch_version, trace, traces
 
 
@@ -221,3 +225,28 @@ def test_epoch_scope_with_a_dataloader(tmp_path):
     assert done.names == ["ep0-ba5.json", "ep1-ba10.json", "ep2-ba15.json"]
     assert [sorted(one.steps) for one in traces(done)] == [[3, 4], [8, 9], [13, 14]]
     assert all(one.lost == 0 and not one.account["partial"] for one in traces(done))
+
+
+@pytest.fixture(scope="module")
+def optimizer_of_libtorch(tmp_path_factory):
+    """tests/e2e/c/optimizer.cpp, without Python."""
+    if not shutil.which("g++"):
+        pytest.skip("no g++ on this machine")
+    torch = pytest.importorskip("torch")
+    include, library = (pathlib.Path(torch.__file__).parent / name for name in ("include", "lib"))
+    program = tmp_path_factory.mktemp("libtorch") / "optimizer"
+    subprocess.run(["g++", "-std=c++20", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{ROOT}",
+                    f"-I{include}", f"-I{include}/torch/csrc/api/include", ROOT / "tests/e2e/c/optimizer.cpp", "-o", program,
+                    f"-L{library}", "-ltorch", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{library},-rpath-link,{library}"], check=True)
+    return program
+
+
+def test_an_optimizer_of_libtorch(optimizer_of_libtorch, tmp_path):
+    """Its step() opens no range. A line says so, and what does mark steps."""
+    silent = support.run([optimizer_of_libtorch], tmp_path / "silent")
+    assert silent.rc == 0 and silent.out == "done\n" and len(silent.traces) == 1
+    [line] = silent.complaints
+    assert line.startswith("no step was marked: the trace holds the whole run (cprof_step(), an optimizer of Python, or CPROF_STEP=")
+    marked = support.run([optimizer_of_libtorch, "mark"], tmp_path / "marked", **ALWAYS)
+    assert marked.rc == 0 and marked.complaints == [] and len(trace(marked).ops("^aten::matmul$")) == 5
+    assert sorted(trace(marked).steps) == [0, 1, 2, 3, 4]

@@ -82,7 +82,7 @@ static void tell(const struct window *w, const char *path, const struct writer_o
 
 static void say_unmarked(const struct window *w, const struct writer_options *options)
 {
-    static const char how[] = "cprof_step(), an optimizer, or "
+    static const char how[] = "cprof_step(), an optimizer of Python, or "
                               "CPROF_STEP=dataloader|forward|optimizer:GLOB|nvtx:GLOB|itt:GLOB|"
                               "symbol:NAME";
     if (w->lost.n[LOSS_HOLD_FULL])

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks made by torch.multiprocessing.spawn, which tell their rank to torch.distributed and set no variables."""
+"""Ranks made by torch.multiprocessing.spawn, which tell their rank to torch.distributed and set no variables of it. With the number of a
+port they meet there, as in PyTorch's tutorial."""
 
+import os
+import sys
 import tempfile
 
 import torch
@@ -11,7 +14,11 @@ RANKS = 2
 
 
 def train(rank, store):
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    if len(sys.argv) > 1:
+        os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=sys.argv[1])
+        dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    else:
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     net = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for _ in range(5):

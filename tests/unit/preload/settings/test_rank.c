@@ -95,6 +95,25 @@ START_TEST(rank_alone)
 }
 END_TEST
 
+START_TEST(ranks_that_meet_on_this_host)
+{
+    static const char *const here[] = {"MASTER_ADDR=localhost", "MASTER_ADDR=127.0.0.1",
+                                       "MASTER_ADDR=::1"};
+    for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
+        struct rank_info info = READ("RANK=2", "WORLD_SIZE=4", here[i]);
+        expect(info, "torchrun", 2, 4, 2, 4, 0);
+        ck_assert(info.local_known && info.one_host);
+        ck_assert(READ(here[i]).one_host); /* who only tells torch */
+    }
+    expect(READ("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", here[0]),
+           "torchrun", 2, 4, 0, 1, 2); /* who says it, knows */
+    static const char *const elsewhere[] = {"MASTER_ADDR=10.0.0.1", "MASTER_ADDR=localhost.example",
+                                            "MASTER_ADDR="};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+        ck_assert(!READ("RANK=2", "WORLD_SIZE=4", elsewhere[i]).local_known);
+}
+END_TEST
+
 START_TEST(open_mpi)
 {
     /* OMPI_COMM_WORLD_NODE_RANK counts processes on the node: here 1 on node 1, not node 1. */
@@ -271,6 +290,7 @@ Suite *suite_rank(void)
     tcase_add_test(tcase, nothing_is_rank_0_of_1);
     tcase_add_test(tcase, torchrun);
     tcase_add_test(tcase, rank_alone);
+    tcase_add_test(tcase, ranks_that_meet_on_this_host);
     tcase_add_test(tcase, open_mpi);
     tcase_add_test(tcase, pmi_and_pmix);
     tcase_add_test(tcase, slurm);

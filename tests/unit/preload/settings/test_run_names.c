@@ -470,8 +470,12 @@ END_TEST
 START_TEST(sixteen_variables)
 {
     struct names_values values;
-    struct rank_info rank = {
-        .rank = 5, .local_rank = 1, .world_size = 8, .local_world_size = 4, .node_rank = 2};
+    struct rank_info rank = {.rank = 5,
+                             .local_rank = 1,
+                             .local_known = true,
+                             .world_size = 8,
+                             .local_world_size = 4,
+                             .node_rank = 2};
     struct train_time t = {.epoch = 10,
                            .batch = 11,
                            .batch_in_epoch = 12,
@@ -494,7 +498,10 @@ START_TEST(sixteen_variables)
     for (int i = 0; i < NAMES_VARIABLES; i++)
         ck_assert_str_eq(values.vars[i].name, names_variables[i]);
     ck_assert_str_eq(names_variables[NAMES_RUN_VARIABLES - 1], "node_rank");
+    ck_assert_str_eq(names_variables[2], "local_rank");
+    rank.local_known = false;
     names_fill(&values, "run", &rank, NULL);
+    ck_assert_str_eq(values.vars[2].value, "null");
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
         ck_assert_str_eq(values.vars[i].value, i < NAMES_VARIABLES - 3 ? "0" : "0.0");
 }
