@@ -92,6 +92,7 @@ static bool find_functions(struct torch_api *api)
     *(void **)&api->reenable = resolve_in(object, TORCH_SYM_REENABLE);
     *(void **)&api->name = resolve_in(object, TORCH_SYM_NAME);
     *(void **)&api->num_inputs = resolve_in(object, TORCH_SYM_NUM_INPUTS);
+    *(void **)&api->grad_mode = resolve_in("libc10.so", TORCH_SYM_GRAD_MODE);
     void *exceptions = resolve_in("libstdc++.so.6", "__cxa_get_globals");
     if (!exceptions)
         exceptions = resolve_in("libc++abi.so.1", "__cxa_get_globals");
@@ -218,6 +219,14 @@ static void add_callbacks(const struct config *config)
     fork_torch_unlock();
 }
 
+/* What a trace lacks without being wrong. */
+static void note_missing(void)
+{
+    if (!torch_api.grad_mode)
+        writer_note(
+            "recompute is not marked, and HFU is MFU: this torch has no GradMode::is_enabled()");
+}
+
 /* Two threads may look at once, and one of them may fail where the other does not (no descriptor is
  * left for the file with torch's version). The one that is done first decides, and torch_api does
  * not change under callbacks that run. */
@@ -237,6 +246,7 @@ void torch_start(const struct config *config)
         return;
     torch_api = api;
     if (known) {
+        note_missing();
         pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
         add_callbacks(config);
     } else {

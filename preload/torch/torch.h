@@ -21,6 +21,7 @@ struct torch_api {
     void (*reenable)(uint64_t handle);
     const char *(*name)(const void *function);
     size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
+    bool (*grad_mode)(void); /* whether it is on in this thread; NULL: not found */
     /* __cxa_get_globals() of the C++ library (Itanium C++ ABI: Exception Handling, 2.2.2); NULL:
      * not found */
     struct exceptions {

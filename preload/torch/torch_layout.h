@@ -78,6 +78,9 @@
  * libtorch_cpu.so. Wheels up to 2.5 have the old one, from 2.6 or 2.7 on (by
  * platform) the new one; Debian's 1.13 has the new one. So look, do not go by version.
  */
+/* In libc10.so: bool(), of the calling thread. */
+#define TORCH_SYM_GRAD_MODE "_ZN3c108GradMode10is_enabledEv"
+
 #define TORCH_SYM_ABI_CXX11 "_ZN5torch8profiler4impl10inputTypesB5cxx11ERKN2at14RecordFunctionE"
 #define TORCH_SYM_ABI_OLD   "_ZN5torch8profiler4impl10inputTypesERKN2at14RecordFunctionE"
 

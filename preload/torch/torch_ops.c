@@ -118,6 +118,20 @@ static struct open_span *tell_engine_range(struct thread_log *log, const struct 
     return range;
 }
 
+/* Forward work in the backward pass: grad mode is on in a node that began with it off, as where
+ * activations are made again (torch.utils.checkpoint). A node of a double backward begins with it
+ * on: what it computes is new. Torch gives an operator a sequence number where grad mode is on. */
+static inline void note_recompute(struct open_span *span, int64_t sequence, bool is_node)
+{
+    if (is_node) {
+        if (torch_api.grad_mode && !torch_api.grad_mode())
+            span_add_context(span, EXTRAS_GRAD_OFF);
+    } else if (sequence >= 0 &&
+               atomic_load_explicit(&span->extras, memory_order_relaxed) & EXTRAS_GRAD_OFF) {
+        span_add_context(span, EXTRAS_RECOMPUTE);
+    }
+}
+
 /* How many exceptions are on their way in this thread: in C++'s own account of it. */
 static __attribute__((noinline, cold)) const uint32_t *find_uncaught(void)
 {
@@ -200,7 +214,8 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     if (!span)
         return;
     const struct torch_layout *l = torch_api.layout;
-    span_set_node(span, sequence_of(function), number_at(function, l->rf_fwd_thread_id));
+    int64_t sequence = sequence_of(function);
+    span_set_node(span, sequence, number_at(function, l->rf_fwd_thread_id));
     atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
                           memory_order_relaxed);
     struct open_span *engine_range = NULL;
@@ -209,6 +224,7 @@ static inline void open_operator(struct thread_log *log, const void *function, c
         engine_range = tell_engine_range(log, span);
     else if (__builtin_expect(scope != TORCH_SCOPE_FUNCTION, 0))
         span_add_flags(span, REC_LOOSE); /* TorchScript may end it on another thread, later */
+    note_recompute(span, sequence, scope == TORCH_SCOPE_BACKWARD_FUNCTION);
     if (torch_modules_wanted)
         torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
                                number_at(function, l->rf_thread_id));

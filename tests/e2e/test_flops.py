@@ -161,6 +161,42 @@ NOT_DENSE_OR_NOT_DONE = {
 }
 
 
+# Products of 4 x 8 x 16 in a step: all, and those of forward work that is done again. Worked out by hand.
+AGAIN = {
+    "recompute_stopping": (7, 1),
+    "recompute_reentrant": (8, 2),
+    "recompute_nested": (9, 3),
+    "recompute_autocast": (8, 2),
+    "recompute_of_gradients": (13, 4),
+    "twice_gradient": (9, 0),
+    "twice_function": (3, 0),
+    "twice_function_gradient": (4, 0),
+}
+
+
+@torch_runs.needs_torch_2("checkpoints of older versions take other arguments")
+@pytest.mark.parametrize("what", AGAIN)
+def test_work_that_is_done_again_is_not_useful(what, tmp_path):
+    """Forward work in the backward pass is `recompute`; of double backward, and of functions with a backward of their own, nothing is."""
+    run = support.run([sys.executable, SCRIPTS / "flops_inside.py", what], tmp_path, ACTIVE=1, PEAK_TFLOPS="cpu=0.5")
+    assert run.rc == 0 and len(run.traces) == 1, run.err
+    trace = support.load(run.traces[0])
+    rows = [e for e in support.events(trace, ph="X", cat="cpu_op") if e["args"].get("flops")]
+    again = [e for e in rows if "recompute" in e["args"]]
+    assert all(e["args"]["recompute"] is True for e in again)
+    found = [sum(e["args"]["flops"] for e in some if e["name"] in PRODUCTS) for some in (rows, again)]
+    assert found == [products * 2 * 4 * 8 * 16 for products in AGAIN[what]]
+    told = trace["cprof"]["flops"]["CPU"]
+    assert told["flops"] == sum(e["args"]["flops"] for e in rows)
+    assert told["recompute_flops"] == sum(e["args"]["flops"] for e in again)
+    assert trace["cprof"]["notes"] == []
+    useful = 1 - told["recompute_flops"] / told["flops"]
+    mfu, hfu = ({e["ts"]: e["args"][name] for e in support.events(trace, ph="C") if e["name"] == f"{name} CPU"} for name in ("MFU %", "HFU %"))
+    assert mfu.keys() == hfu.keys() and any(hfu.values())
+    for one, all_of in [(told["mfu_percent"], told["hfu_percent"]), *((mfu[ts], hfu[ts]) for ts in hfu)]:
+        assert one == pytest.approx(all_of * useful, rel=1e-4)
+
+
 @torch_runs.needs_torch_2("some of these operators are newer")
 @pytest.mark.parametrize("what", NOT_DENSE_OR_NOT_DONE)
 def test_work_that_is_not_dense_or_was_not_done(what, tmp_path):

@@ -36,6 +36,12 @@ static void put_module(struct buf *b, uint64_t id, bool *first)
     }
 }
 
+/* Of what computes: a range or a call of CUDA inside has its row in the operator's. */
+static bool tells_recompute(const struct record *r)
+{
+    return r->category == CAT_CPU_OP || r->category == CAT_LIBRARY;
+}
+
 /* What a graph will do, not what was done here. */
 static void put_captured(struct buf *b, uint64_t flops, bool *first)
 {
@@ -48,6 +54,10 @@ void json_extras(struct buf *b, const struct record *r, bool first)
 {
     if (r->extras & 1u << EXTRA_STACK) {
         stacks_args(b, stacks_of(r), &first);
+    }
+    if (r->extras & EXTRAS_RECOMPUTE && tells_recompute(r)) {
+        put_key(b, "recompute", &first);
+        buf_puts(b, "true");
     }
     if (r->extras & 1u << EXTRA_MODULE) {
         put_module(b, record_extra(r, EXTRA_MODULE, 0), &first);

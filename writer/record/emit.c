@@ -184,13 +184,15 @@ static void copy_text(char *to, uint32_t len, const struct thread_log *log,
     }
 }
 
-/* Flags that a span has because of the one around it. */
-static inline uint8_t inherited(const struct open_span *around)
+/* Flags that a span has because of the one around it, and of its extras, which are set. */
+static inline uint8_t inherited(const struct open_span *around, uint8_t *extras)
 {
     uint8_t flags =
         atomic_load_explicit(&around->flags, memory_order_relaxed) & (uint8_t)REC_IN_COUNTED;
-    if (atomic_load_explicit(&around->extras, memory_order_relaxed) & 1u << EXTRA_FLOPS)
+    *extras = atomic_load_explicit(&around->extras, memory_order_relaxed);
+    if (*extras & 1u << EXTRA_FLOPS)
         flags |= REC_IN_COUNTED;
+    *extras &= EXTRAS_INHERITED;
     return flags;
 }
 
@@ -214,10 +216,10 @@ HOT struct open_span *push_span(struct thread_log *log, const void *key, enum ca
     uint32_t text_at = log->text_used, text_len = name_bytes(name);
     struct open_span *span = &log->spans[depth];
     uint64_t id = ++log->next_id, parent = 0, module = 0;
-    uint8_t flags = 0;
+    uint8_t flags = 0, extras = 0;
     if (depth) {
         parent = atomic_load_explicit(&span[-1].id, memory_order_relaxed);
-        flags = inherited(span - 1);
+        flags = inherited(span - 1, &extras);
         module = module_at(log, depth - 1);
     }
     /* The cprof thread may be reading this entry: id first goes to 0, and comes last. */
@@ -233,7 +235,7 @@ HOT struct open_span *push_span(struct thread_log *log, const void *key, enum ca
     atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
     span->data_kind = DATA_NONE;
     atomic_store_explicit(&span->flags, flags, memory_order_relaxed);
-    atomic_store_explicit(&span->extras, 0, memory_order_relaxed);
+    atomic_store_explicit(&span->extras, extras, memory_order_relaxed);
     if (__builtin_expect(module != 0, 0))
         span_set_extra(log, span, EXTRA_MODULE, module);
     push_text(log, text_at, text, text_len);
@@ -330,8 +332,8 @@ HOT struct record *fill_span(struct thread_log *log, const struct open_span *spa
     copy_words((char *)(r + 1), text_len, log, span);
     if (span->data_len)
         memcpy((char *)(r + 1) + text_len, log->data + span->data_at, span->data_len);
-    if (__builtin_expect(extras, 0))
-        copy_extras((char *)(r + 1) + text_len + span->data_len, extras,
+    if (__builtin_expect(extras & EXTRAS_VALUES, 0))
+        copy_extras((char *)(r + 1) + text_len + span->data_len, extras & EXTRAS_VALUES,
                     log->extras[span - log->spans]);
     return r;
 }

@@ -69,11 +69,23 @@ enum record_extra {
     EXTRA_COUNT
 };
 
+#define EXTRAS_VALUES ((1u << EXTRA_COUNT) - 1) /* bits of `extras` that numbers belong to */
+
+/* Further bits, which a span takes over from the one around it: it is in a backward node that began
+ * with grad mode off; it is forward work that is done again for the backward pass. */
+#define EXTRAS_GRAD_OFF  (1u << 6)
+#define EXTRAS_RECOMPUTE (1u << 7)
+#define EXTRAS_INHERITED (EXTRAS_GRAD_OFF | EXTRAS_RECOMPUTE)
+
 /* EXTRA_DTYPE of an operator whose shapes could not be told. */
 #define FLOPS_NOT_KNOWN 0xffffu
 
 /* c10::ScalarType of single precision: all that a formula knows of an operator, whichever units its library uses. */
 #define DTYPE_FLOAT 6u
+
+/* Bit of EXTRA_DTYPE: forward work that is done again for the backward pass. It lies in the lower 32
+ * bits, which is what struct note, share and captured keep. */
+#define WHERE_RECOMPUTE (UINT64_C(1) << 23)
 
 /* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is launched. */
 #define WHERE_CAPTURED (UINT64_C(1) << 32)
@@ -89,7 +101,7 @@ enum record_extra {
 /* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's number, 0xff = it is that of the kernels. */
 static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32_t device_index)
 {
-    return (dtype & 0xffffu) | (uint64_t)(device_type & 0xffu) << 16 |
+    return (dtype & 0xffffu) | (uint64_t)(device_type & 0x7fu) << 16 |
            (uint64_t)(device_index & 0xffu) << 24;
 }
 
@@ -105,7 +117,7 @@ struct record {
           uint32_t
               slots : 24; /* length in slots, this header included; a ring is no longer either */
             uint32_t
-                extras : 8; /* bit 1 << enum record_extra: numbers that stand behind the data */
+                extras : 8; /* bit 1 << enum record_extra: numbers behind the data; and EXTRAS_ */
         };
         /* both, for writing: one bit field alone is read first, from a line that is not in the cache */
         uint32_t slots_and_extras;
@@ -207,9 +219,11 @@ static inline const uint8_t *record_data(const struct record *r)
     return (const uint8_t *)(r + 1) + name_bytes(r->name);
 }
 
-/* How many extras a mask of them names. Built in, counting bits is a call where the machine may lack the instruction. */
+/* How many numbers a mask of extras names. Built in, counting bits is a call where the machine may
+ * lack the instruction. */
 static inline unsigned extras_count(unsigned mask)
 {
+    mask &= EXTRAS_VALUES;
     mask = (mask & 0x55) + (mask >> 1 & 0x55);
     mask = (mask & 0x33) + (mask >> 2 & 0x33);
     return (mask & 0xf) + (mask >> 4);
@@ -237,7 +251,8 @@ static inline int record_was_span(const struct record *r)
 static inline uint64_t record_slots(uint32_t name, uint64_t data_len, uint8_t extras)
 {
     uint64_t bytes = name_bytes(name) + data_len;
-    if (extras) /* most have none, and counting bits takes a score of instructions where there is none for it */
+    /* most have none, and counting bits takes a score of instructions where there is none for it */
+    if (extras & EXTRAS_VALUES)
         bytes += 8 * extras_count(extras);
     return 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;
 }

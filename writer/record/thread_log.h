@@ -165,13 +165,23 @@ static inline void span_set_extra(struct thread_log *log, struct open_span *span
     atomic_store_explicit(&span->extras, (uint8_t)(before | 1u << which), memory_order_relaxed);
 }
 
-/* Gives the span its FLOPs, at once. where: as EXTRA_DTYPE. Its own thread. */
+/* Adds one of EXTRAS_INHERITED. Its own thread, before another span opens inside this one. */
+static inline void span_add_context(struct open_span *span, uint8_t bit)
+{
+    uint8_t before = atomic_load_explicit(&span->extras, memory_order_relaxed);
+    atomic_store_explicit(&span->extras, (uint8_t)(before | bit), memory_order_relaxed);
+}
+
+/* Gives the span its FLOPs, at once. where: as EXTRA_DTYPE; that they are done again is added. Its
+ * own thread. */
 static inline void span_set_flops(struct thread_log *log, struct open_span *span, uint64_t flops,
                                   uint64_t bytes, uint64_t where)
 {
     _Atomic uint64_t *values = log->extras[span - log->spans];
     uint8_t before = atomic_load_explicit(&span->extras, memory_order_relaxed);
     uint8_t all = 1u << EXTRA_FLOPS | 1u << EXTRA_BYTES | 1u << EXTRA_DTYPE;
+    if (__builtin_expect(before & EXTRAS_RECOMPUTE, 0))
+        where |= WHERE_RECOMPUTE;
     atomic_store_explicit(&values[EXTRA_FLOPS], flops, memory_order_relaxed);
     atomic_store_explicit(&values[EXTRA_BYTES], bytes, memory_order_relaxed);
     atomic_store_explicit(&values[EXTRA_DTYPE], where, memory_order_relaxed);

@@ -14,6 +14,7 @@
 
 struct work {
     uint64_t flops[FLOP_CLASSES];
+    uint64_t again[FLOP_CLASSES]; /* of these, done again for the backward pass */
     uint64_t bytes;
     int64_t busy_ns;    /* of kernels, or of operators that are not inside others */
     int64_t counted_ns; /* of that, with a count */
@@ -175,6 +176,7 @@ static void add_flops(struct flop_stats *s, int64_t ns, uint32_t device, uint64_
         if (!at[i])
             continue;
         at[i]->flops[class] += flops;
+        at[i]->again[class] += where & WHERE_RECOMPUTE ? flops : 0;
         at[i]->bytes += bytes;
     }
 }
@@ -195,7 +197,7 @@ static void add_time(struct flop_stats *s, int64_t ns, uint32_t device, int64_t 
 /* Index of the device that a count is for; NOWHERE: not known yet. */
 static uint32_t device_of(uint64_t where)
 {
-    uint32_t type = where >> 16 & 0xff, index = where >> 24 & 0xff;
+    uint32_t type = where >> 16 & 0x7f, index = where >> 24 & 0xff;
     if (type == 0)
         return CPU;
     return type == 1 && index < GPUS ? 1 + index : NOWHERE;
@@ -344,12 +346,17 @@ void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,
 
 /* ---- what follows from it ----------------------------------------------------------------------------------- */
 
+static uint64_t sum_of(const uint64_t flops[FLOP_CLASSES])
+{
+    uint64_t all = 0;
+    for (unsigned i = 0; i < FLOP_CLASSES; i++)
+        all += flops[i];
+    return all;
+}
+
 static uint64_t sum(const struct work *work)
 {
-    uint64_t flops = 0;
-    for (unsigned i = 0; i < FLOP_CLASSES; i++)
-        flops += work->flops[i];
-    return flops;
+    return sum_of(work->flops);
 }
 
 /* Peak of the device in TFLOP/s; 0 = not known. The user's word goes before the table's. */
@@ -366,22 +373,36 @@ static double peak(const struct writer_options *options, uint32_t device, enum f
     return own <= 0 && class == FLOP_TF32 ? peak(options, device, FLOP_FP32) : own;
 }
 
-/* Share of the time that the work would have taken at the device's peak, in percent; negative: not known. */
-static double utilisation(const struct work *work, int64_t ns, uint32_t device,
-                          const struct writer_options *options)
+/* Share of the time that work would have taken at the device's peak, in percent; negative: not known. */
+struct utilisation {
+    double model;    /* of what is done once; what is done again counts for nothing */
+    double hardware; /* of all that is done */
+};
+
+static double share_of(double ideal_ns, int64_t ns)
 {
-    double ideal_ns = 0;
+    double share = ns > 0 ? 100 * ideal_ns / (double)ns : -1;
+    return __builtin_isfinite(share) ? share : -1;
+}
+
+static struct utilisation utilisation(const struct work *work, int64_t ns, uint32_t device,
+                                      const struct writer_options *options)
+{
+    double all_ns = 0, useful_ns = 0;
     bool known = false;
     for (unsigned i = 0; i < FLOP_OTHER; i++) {
         double rate = peak(options, device, (enum flop_class)i);
-        if (work->flops[i] && rate <= 0)
-            return -1;
         known |= rate > 0;
-        if (work->flops[i])
-            ideal_ns += (double)work->flops[i] / (rate * 1e3);
+        if (!work->flops[i])
+            continue;
+        if (rate <= 0)
+            return (struct utilisation){-1, -1};
+        all_ns += (double)work->flops[i] / (rate * 1e3);
+        useful_ns += (double)(work->flops[i] - work->again[i]) / (rate * 1e3);
     }
-    double share = known && ns > 0 ? 100 * ideal_ns / (double)ns : -1;
-    return __builtin_isfinite(share) ? share : -1;
+    if (!known)
+        return (struct utilisation){-1, -1};
+    return (struct utilisation){share_of(useful_ns, ns), share_of(all_ns, ns)};
 }
 
 static double rate(const struct work *work, int64_t ns)
@@ -456,6 +477,15 @@ static void put_sample(struct buf *b, const char *what, uint32_t device, uint32_
         b->len = start;
 }
 
+static void put_utilisation(struct buf *b, uint32_t device, uint32_t pid, int64_t ns,
+                            struct utilisation used)
+{
+    if (used.model >= 0)
+        put_sample(b, "MFU %", device, pid, ns, used.model);
+    if (used.hardware >= 0)
+        put_sample(b, "HFU %", device, pid, ns, used.hardware);
+}
+
 /* The step's numbers, at its start; ended: zeros at its end, behind which nothing is known. */
 static void put_step(const struct flop_stats *s, const struct step *step, int64_t end_ns,
                      bool ended, const struct writer_options *options, uint32_t pid, struct buf *b)
@@ -466,19 +496,18 @@ static void put_step(const struct flop_stats *s, const struct step *step, int64_
             continue;
         const struct work *done = done_in(step, d), *work = done ? done : &nothing;
         int64_t ns = end_ns - step->start_ns;
-        double used = utilisation(work, ns, d, options);
+        struct utilisation used = utilisation(work, ns, d, options);
         if (has_coverage(s, d))
             put_sample(b, "FLOP coverage %", d, pid, step->start_ns, coverage(work));
         if (!has_rates(s, d))
             continue;
         put_sample(b, "TFLOP/s", d, pid, step->start_ns, rate(work, ns));
-        if (used >= 0)
-            put_sample(b, "MFU %", d, pid, step->start_ns, used);
+        put_utilisation(b, d, pid, step->start_ns, used);
         if (!ended)
             continue;
         put_sample(b, "TFLOP/s", d, pid, end_ns, 0);
-        if (used >= 0)
-            put_sample(b, "MFU %", d, pid, end_ns, 0);
+        if (used.hardware >= 0)
+            put_utilisation(b, d, pid, end_ns, (struct utilisation){0, 0});
     }
 }
 
@@ -527,14 +556,18 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
 {
     char room[16];
     const struct work *work = whole_of(s, device);
-    double used = utilisation(work, ns, device, options);
-    buf_printf(
-        b, "\"%s\": {\"flops\": %llu, \"bytes\": %llu, \"busy_ns\": %lld, \"counted_ns\": %lld",
-        name_of(device, room), (unsigned long long)sum(work), (unsigned long long)work->bytes,
-        (long long)work->busy_ns, (long long)work->counted_ns);
+    struct utilisation used = utilisation(work, ns, device, options);
+    buf_printf(b,
+               "\"%s\": {\"flops\": %llu, \"recompute_flops\": %llu, \"bytes\": %llu, "
+               "\"busy_ns\": %lld, \"counted_ns\": %lld",
+               name_of(device, room), (unsigned long long)sum(work),
+               (unsigned long long)sum_of(work->again), (unsigned long long)work->bytes,
+               (long long)work->busy_ns, (long long)work->counted_ns);
     put_real(b, "tflops_per_s", rate(work, ns));
-    if (used >= 0)
-        put_real(b, "mfu_percent", used);
+    if (used.model >= 0)
+        put_real(b, "mfu_percent", used.model);
+    if (used.hardware >= 0)
+        put_real(b, "hfu_percent", used.hardware);
     if (has_coverage(s, device))
         put_real(b, "coverage_percent", coverage(work));
     for (unsigned i = 0; i < FLOP_CLASSES; i++) {

@@ -353,7 +353,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     }
     memcpy(copy.text, span->text, name_bytes(span->name));
     char *extra = copy.text + name_bytes(span->name);
-    for (unsigned mask = span->extras; mask; mask &= mask - 1, extra += sizeof(uint64_t))
+    for (unsigned mask = span->extras & EXTRAS_VALUES; mask;
+         mask &= mask - 1, extra += sizeof(uint64_t))
         memcpy(extra, &span->extra[__builtin_ctz(mask)], sizeof(uint64_t));
     uint32_t row = row_of(&copy.r, tid);
     struct json_place at = window_place(put->w, put->shared, row, copy.r.start, copy.r.end);

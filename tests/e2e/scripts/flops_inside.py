@@ -89,6 +89,102 @@ def checkpointed():
     return lambda: checkpoint(layers, x, use_reentrant=False).sum().backward()
 
 
+def layers_of_two():
+    """Two products of 4 x 8 x 16 in a forward pass."""
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 16, bias=False), torch.nn.ReLU(), torch.nn.Linear(16, 8, bias=False))
+    return layers, torch.randn(4, 8, requires_grad=True)
+
+
+def recompute_stopping():
+    """Two products forward and four backward; the first one again, behind which nothing was saved."""
+    from torch.utils.checkpoint import checkpoint
+    layers, x = layers_of_two()
+    return lambda: checkpoint(layers, x, use_reentrant=False).sum().backward()
+
+
+def recompute_reentrant():
+    """Two products forward and four backward; both again."""
+    from torch.utils.checkpoint import checkpoint
+    layers, x = layers_of_two()
+    return lambda: checkpoint(layers, x, use_reentrant=True).sum().backward()
+
+
+def recompute_nested():
+    """Two products forward, four backward; both again, and the first one again for the inner checkpoint."""
+    from torch.utils.checkpoint import checkpoint
+    layers, x = layers_of_two()
+    inner = lambda x: layers[2](checkpoint(layers[:2], x, use_reentrant=True))
+    return lambda: checkpoint(inner, x, use_reentrant=True).sum().backward()
+
+
+def recompute_autocast():
+    """As recompute_reentrant, in bfloat16, inside a range."""
+    from torch.utils.checkpoint import checkpoint
+    layers, x = layers_of_two()
+
+    def ranged(x):
+        with torch.profiler.record_function("both"):
+            return layers(x)
+
+    def work():
+        with torch.autocast("cpu", torch.bfloat16):
+            y = checkpoint(ranged, x, use_reentrant=True)
+        y.float().sum().backward()
+    return work
+
+
+def recompute_of_gradients():
+    """As twice_gradient, with the products and their gradient in a checkpoint: these four again."""
+    from torch.utils.checkpoint import checkpoint
+    layers, x = layers_of_two()
+
+    def force(x):
+        with torch.enable_grad():
+            return torch.autograd.grad(layers(x).sum(), x, create_graph=True)[0]
+    return lambda: checkpoint(force, x, use_reentrant=True).pow(2).sum().backward()
+
+
+def twice_gradient():
+    """A gradient penalty. Two products forward and two for the gradient of x. In the backward pass of that: three of the gradient's
+    products (the ones that it begins with need none), and two of the first layer, which the threshold hands zeros."""
+    layers, x = layers_of_two()
+
+    def work():
+        slope, = torch.autograd.grad(layers(x).sum(), x, create_graph=True)
+        slope.pow(2).sum().backward()
+    return work
+
+
+class Product(torch.autograd.Function):
+    """x @ w with a backward function of one's own."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return gradient @ w.t(), x.t() @ gradient
+
+
+def twice_function():
+    """One product, two of its gradient."""
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 16, requires_grad=True)
+    return lambda: Product.apply(x, w).sum().backward()
+
+
+def twice_function_gradient():
+    """One product, and both of its gradient. In the backward pass of that one, that of w: the ones that it begins with need none."""
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 16, requires_grad=True)
+
+    def work():
+        slope, = torch.autograd.grad(Product.apply(x, w).sum(), x, create_graph=True)
+        slope.pow(2).sum().backward()
+    return work
+
+
 def packed():
     """4 x 64 by 64 x 32 in each way that a CPU's inference has."""
     from torch.utils import mkldnn

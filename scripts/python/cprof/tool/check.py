@@ -344,9 +344,9 @@ def _rates(flops: Any, found: Findings) -> None:
     for device, told in flops.items() if type(flops) is dict else ():
         if type(told) is not dict:
             continue
-        share, rate = told.get("mfu_percent"), told.get("tflops_per_s")
+        share, rate = told.get("hfu_percent", told.get("mfu_percent")), told.get("tflops_per_s")
         if type(share) in (int, float) and share > 100:
-            found.add(WARNING, "a rate above the device's peak", f"{printable(str(device))}: MFU {share:g} %")
+            found.add(WARNING, "a rate above the device's peak", f"{printable(str(device))}: {share:g} %")
         elif type(rate) in (int, float) and rate > (POSSIBLE_CPU if device == "CPU" else POSSIBLE_GPU):
             found.add(WARNING, "a rate above any possible peak", f"{printable(str(device))}: {rate:g} TFLOP/s")
 

@@ -358,6 +358,41 @@ START_TEST(spans_know_what_is_around_them)
 }
 END_TEST
 
+/* Whatever lies in between; a place on the stack keeps nothing for the next span there. */
+START_TEST(spans_inside_work_done_again_are_too)
+{
+    span_add_context(begin(1, "node"), EXTRAS_GRAD_OFF);
+    span_open(log_, key(2), CAT_USER_ANNOTATION, "range", 5);
+    struct open_span *again = begin(3, "again");
+    span_add_context(again, EXTRAS_RECOMPUTE);
+    span_set_flops(log_, again, 7, 8, 9);
+    struct open_span *inside = begin(4, "inside");
+    span_set_extra(log_, inside, EXTRA_STACK, 5);
+    for (uintptr_t i = 4; i >= 3; i--)
+        span_close(log_, key(i));
+    begin(5, "backward");
+    for (uintptr_t i = 5; i >= 1; i -= i == 5 ? 3 : 1)
+        span_close(log_, key(i));
+    begin(6, "after");
+    span_close(log_, key(6));
+    const struct record *r = next();
+    assert_named(r, "inside");
+    ck_assert(r->extras & EXTRAS_RECOMPUTE && record_extra(r, EXTRA_STACK, 0) == 5);
+    r = next();
+    assert_named(r, "again");
+    ck_assert(r->extras & EXTRAS_RECOMPUTE && record_extra(r, EXTRA_FLOPS, 0) == 7);
+    ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 0), 8);
+    ck_assert_uint_eq(record_extra(r, EXTRA_DTYPE, 0), 9 | WHERE_RECOMPUTE);
+    static const char *const names[] = {"backward", "range", "node"};
+    for (unsigned i = 0; i < 3; i++) {
+        r = next();
+        assert_named(r, names[i]);
+        ck_assert_uint_eq(r->extras, EXTRAS_GRAD_OFF);
+    }
+    ck_assert_uint_eq(next()->extras, 0);
+}
+END_TEST
+
 /* ---- the rest ---- */
 
 START_TEST(abandoned_spans_are_unfinished)
@@ -578,6 +613,7 @@ Suite *suite_emit(void)
     tcase_set_timeout(all, 30);
     tcase_add_test(all, spans_nest);
     tcase_add_test(all, spans_know_what_is_around_them);
+    tcase_add_test(all, spans_inside_work_done_again_are_too);
     tcase_add_test(all, ids_are_unique_and_parents_are_open);
     tcase_add_test(all, names_of_every_length);
     tcase_add_test(all, data_follows_the_text);

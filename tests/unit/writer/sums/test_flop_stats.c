@@ -302,6 +302,71 @@ START_TEST(a_library_call_is_its_kernels_devices)
 }
 END_TEST
 
+/* Opens a span that is done again, with FLOPs or without. */
+static void open_again(const char *name, enum category category, uint64_t where, uint64_t flops)
+{
+    struct thread_log *log = thread_log_get();
+    struct open_span *span = span_open(log, name, category, name, (uint32_t)strlen(name));
+    span_add_context(span, EXTRAS_RECOMPUTE);
+    if (flops)
+        span_set_flops(log, span, flops, flops / 10, where);
+}
+
+static bool is_told_as_again(const struct trace *t, const char *name)
+{
+    return strstr(trace_event(t, 'X', name), "\"recompute\": true");
+}
+
+/* On whichever device it is done, and however that is found: by the operator's tensors, the kernel of
+ * a library call, or the launch of a graph. */
+START_TEST(work_that_is_done_again_is_not_useful)
+{
+    session_options.peaks.cpu = 0.5;
+    begin();
+    struct thread_log *log = thread_log_get();
+    counted("aten::mm", record_where(BF16, CUDA, 0), 100);
+    open_again("aten::bmm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 700);
+    session_close("aten::bmm");
+    open_again("custom::op", CAT_CPU_OP, 0, 0);
+    struct open_span *call = span_open(log, "gemm", CAT_LIBRARY, "cublasGemmEx", 12);
+    span_set_flops(log, call, 40, 4, record_where(BF16, CUDA, 0xff));
+    struct gpu_record work = launch(1, "gemm", false);
+    fake_gpu_deliver(&work);
+    session_close("gemm");
+    session_close("custom::op");
+    open_again("aten::addmm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 60);
+    emit_graph_node(log, 100, 0, true);
+    session_close("aten::addmm");
+    emit_graph_node(log, 200, 100, true);
+    work = launch(2, "replayed", false);
+    work.graph = 2;
+    work.node = 200;
+    fake_gpu_deliver(&work);
+    counted("aten::dot", record_where(FLOAT, 0, 0xff), 30);
+    open_again("aten::mv", CAT_CPU_OP, record_where(FLOAT, 0, 0xff), 90);
+    session_close("aten::mv");
+    struct trace t = finish();
+    const char *gpu = account(&t, "CUDA:0"), *cpu = account(&t, "CPU");
+    ck_assert(trace_number(gpu, "flops") == 900 && trace_number(gpu, "recompute_flops") == 800);
+    ck_assert(trace_number(cpu, "flops") == 120 && trace_number(cpu, "recompute_flops") == 90);
+    double hfu = trace_number(gpu, "hfu_percent"), mfu = trace_number(gpu, "mfu_percent");
+    ck_assert(hfu > 0);
+    ck_assert_double_eq_tol(mfu, hfu / 9, hfu / 1000);
+    hfu = trace_number(cpu, "hfu_percent"), mfu = trace_number(cpu, "mfu_percent");
+    ck_assert_double_eq_tol(mfu, hfu / 4, hfu / 1000);
+    double useful[1], all[1];
+    samples(&t, "MFU % CPU", useful, 1);
+    samples(&t, "HFU % CPU", all, 1);
+    ck_assert(all[0] > 0);
+    ck_assert_double_eq_tol(useful[0], all[0] / 4, all[0] / 1000);
+    static const char *const again[] = {"aten::bmm", "custom::op", "cublasGemmEx", "aten::mv"};
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert(is_told_as_again(&t, again[i]));
+    ck_assert(!is_told_as_again(&t, "aten::mm"));
+    trace_free(&t);
+}
+END_TEST
+
 /* A node made inside a counted operator: what it does is counted at each launch of the graph. */
 START_TEST(captured_work_is_counted_at_each_launch)
 {
@@ -637,6 +702,7 @@ Suite *suite_flop_stats(void)
     tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);
     tcase_add_test(all, a_library_call_is_its_kernels_devices);
     tcase_add_test(all, the_call_inside_tells_the_units);
+    tcase_add_test(all, work_that_is_done_again_is_not_useful);
     tcase_add_test(all, captured_work_is_counted_at_each_launch);
     tcase_add_test(all, coverage_is_a_share_of_kernel_time);
     tcase_add_test(all, a_window_without_counts_has_no_counters);
