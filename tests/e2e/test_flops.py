@@ -12,6 +12,8 @@ import pytest
 import support
 import torch_runs
 
+from cprof.tool.averages import Averages
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = pytest.mark.skipif(not torch.autograd.kineto_available(),
                                 reason=f"torch {torch.__version__} was built without Kineto: its profiler counts no FLOPs")
@@ -195,6 +197,14 @@ def test_work_that_is_done_again_is_not_useful(what, tmp_path):
     assert mfu.keys() == hfu.keys() and any(hfu.values())
     for one, all_of in [(told["mfu_percent"], told["hfu_percent"]), *((mfu[ts], hfu[ts]) for ts in hfu)]:
         assert one == pytest.approx(all_of * useful, rel=1e-4)
+    for from_trace in (False, True):
+        averages = Averages()
+        averages.add(str(run.traces[0]), from_trace=from_trace)
+        rates = averages.rates[str(run.traces[0])]["CPU"]
+        assert bool(averages.tables) != from_trace and rates.items() <= told.items() and {"mfu_percent", "hfu_percent"} <= rates.keys()
+        told_again = f", {100 - 100 * useful:.1f}% recomputed" if again else ""
+        assert averages.table().splitlines()[-1] == \
+            f"CPU: {told['tflops_per_s']:.4g} TFLOP/s, MFU {told['mfu_percent']:.4g} %, HFU {told['hfu_percent']:.4g} %{told_again}"
 
 
 @torch_runs.needs_torch_2("some of these operators are newer")

@@ -47,8 +47,9 @@ void top_give_up(struct top *t);
 /* Adds up what there is, once, and appends the rows as text. False: there is no table. */
 bool top_finish(struct top *t, struct buf *out);
 
-/* Puts the finished table beside the finished trace, as PATH.top. memory: tensor memory was recorded. Says nothing when it cannot: the
- * trace has it all. */
-void top_save(struct top *t, const char *trace_path, bool memory);
+/* Puts the finished table beside the finished trace, as PATH.top. memory: tensor memory was recorded.
+ * flops: as flop_stats_account() puts them, or empty. Says nothing when it cannot: the trace has it
+ * all. cprof thread. */
+void top_save(struct top *t, const char *trace_path, bool memory, const struct buf *flops);
 
 #endif

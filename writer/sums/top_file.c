@@ -64,7 +64,7 @@ static int write_file(const struct table_file *t)
     return error;
 }
 
-void top_save(struct top *t, const char *trace_path, bool memory)
+void top_save(struct top *t, const char *trace_path, bool memory, const struct buf *flops)
 {
     static struct table_file file;
     struct trace_known trace = {.path = trace_path};
@@ -76,8 +76,11 @@ void top_save(struct top *t, const char *trace_path, bool memory)
         know_trace(&trace) == 0) {
         buf_printf(text,
                    "{\"cprof_top\": 1, \"version\": \"" CPROF_VERSION
-                   "\", \"trace_bytes\": %llu, \"trace_tail\": %u, \"memory\": %s}\n",
-                   (unsigned long long)trace.size, trace.sum, memory ? "true" : "false");
+                   "\", \"trace_bytes\": %llu, \"trace_tail\": %u, ",
+                   (unsigned long long)trace.size, trace.sum);
+        if (!flops->failed)
+            buf_put(text, flops->data, flops->len);
+        buf_printf(text, "\"memory\": %s}\n", memory ? "true" : "false");
         if (top_finish(t, text)) {
             buf_puts(text, "{\"end\": true}\n");
             int error = text->failed ? ENOMEM : write_file(&file);

@@ -94,6 +94,14 @@ static void say_unmarked(const struct window *w, const struct writer_options *op
         log_info("no step was marked: the trace holds the whole run (%s mark steps)", how);
 }
 
+static void save_top(struct window *w, const struct window_shared *shared, const char *path)
+{
+    struct buf flops = {0};
+    window_flops_account(w, shared, &flops);
+    top_save(w->top, path, shared->options->profile_memory, &flops);
+    buf_free(&flops);
+}
+
 bool save_finish(struct window *w, const struct window_shared *shared)
 {
     char path[PATH_MAX] = "";
@@ -113,7 +121,7 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     report.events += w->events;
     report.lost += w->lost_total;
     if (w->merged.files == 0) /* rows of other tools are not in it */
-        top_save(w->top, path, shared->options->profile_memory);
+        save_top(w, shared, path);
     tell(w, path, shared->options);
     if (w->markless && !w->region)
         say_unmarked(w, shared->options);

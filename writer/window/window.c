@@ -187,6 +187,18 @@ struct flop_stats *window_flops(struct window *w, const struct window_shared *sh
     return w->flops;
 }
 
+/* Where it ends, as far as is known. */
+static uint64_t end_of(const struct window *w)
+{
+    return w->end != UINT64_MAX ? w->end : w->latest > w->start ? w->latest : w->start;
+}
+
+void window_flops_account(const struct window *w, const struct window_shared *shared, struct buf *b)
+{
+    flop_stats_account(w->flops, clock_wall_ns(end_of(w)) - clock_wall_ns(w->start),
+                       shared->options, b);
+}
+
 struct top *window_top(struct window *w, const struct window_shared *shared)
 {
     if (!w->top_tried) {
@@ -511,8 +523,7 @@ static void put_account(struct window *w, const struct window_shared *shared)
                    (unsigned long long)w->merged.files, (unsigned long long)w->merged.events,
                    (unsigned long long)w->merged.left_out);
     window_memory_account(w, b);
-    uint64_t end = w->end != UINT64_MAX ? w->end : w->latest > w->start ? w->latest : w->start;
-    flop_stats_account(w->flops, clock_wall_ns(end) - clock_wall_ns(w->start), shared->options, b);
+    window_flops_account(w, shared, b);
     put_losses(b, w);
     buf_printf(b,
                ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "
@@ -521,7 +532,7 @@ static void put_account(struct window *w, const struct window_shared *shared)
                (unsigned long long)(thread_cpu_ns() - w->cpu_before_ns),
                (unsigned long long)(writer_listener_ns() - w->handlers_before_ns),
                (unsigned long long)(w->sink ? w->sink->bytes_written : 0), shared->notes_json);
-    const char *gap = metadata_gap(w->start, end);
+    const char *gap = metadata_gap(w->start, end_of(w));
     if (gap) {
         buf_puts(b, *shared->notes_json ? ", " : "");
         json_string(b, gap, strlen(gap));

@@ -115,6 +115,10 @@ void window_add(struct window *w, const struct window_shared *shared,
 /* The window's FLOPs; made at the first call. NULL: they are not counted, or there was no memory then (one line says so). */
 struct flop_stats *window_flops(struct window *w, const struct window_shared *shared);
 
+/* Appends what flop_stats_account() says of the window so far. cprof thread. */
+void window_flops_account(const struct window *w, const struct window_shared *shared,
+                          struct buf *b);
+
 /* The window's table; made at the first call. NULL: none is wanted, or there was no memory then. */
 struct top *window_top(struct window *w, const struct window_shared *shared);
 

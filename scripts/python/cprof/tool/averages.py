@@ -11,6 +11,7 @@ import os
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from cprof.tool import Problem, printable
+from cprof.tool.rates import Rates, lines_of, rates_of
 from cprof.tool.reader import open_trace
 from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder, python_frames
@@ -74,6 +75,7 @@ class Averages:
         self.python_functions = include_python_functions
         self.device_name = "CUDA"
         self.has_memory = self.has_flops = False
+        self.rates: Dict[str, Rates] = {}  # by trace
         self.tables: List[str] = []      # files beside the traces that were used instead of these
         self._rows: Dict[Any, Average] = {}
 
@@ -96,6 +98,7 @@ class Averages:
             table, why = load_table(path)
             if table is not None and table.rows:
                 self._add_table(table)
+                self.rates[path] = rates_of(table.flops)
                 return []
         return ([why + ": the trace is read"] if why else []) + self._read(path, progress)
 
@@ -109,6 +112,8 @@ class Averages:
         if all(map(self._left_out, spans.kinds)) and next(spans.uncovered_memory(), None) is None:
             raise Problem("; ".join(["holds no operator, call or kernel"] + trace.remarks()), path)
         self._add(spans)
+        account = spans.metadata.get("cprof")
+        self.rates[path] = rates_of(account.get("flops") if type(account) is dict else None)
         return trace.remarks()
 
     def need(self, sort_by: Optional[str], path: str) -> None:
@@ -253,7 +258,7 @@ class Averages:
     def table(self, sort_by: Optional[str] = None, row_limit: int = 100, max_src_column_width: Optional[int] = 75,
               max_name_column_width: Optional[int] = 55, max_shapes_column_width: Optional[int] = 80,
               header: Optional[str] = None, time_unit: Optional[str] = None) -> str:
-        """The table as torch prints it; row_limit -1 is all."""
+        """The table as torch prints it, and behind it what traces of cprof's say of FLOPs by device; row_limit -1 is all."""
         rows = self.sorted_by(sort_by)
         if not rows:
             return ""
@@ -314,6 +319,7 @@ class _Table:
         self.has_memory = averages.has_memory
         self.has_device_memory = self.has_memory and any(row.self_device_memory_usage > 0 for row in rows)
         self.device = averages.device_name
+        self.rates = averages.rates
         self.stacks = [row.stack for row in rows if row.stack]
         self.columns: List[Tuple[str, int, str]] = []
 
@@ -398,4 +404,7 @@ class _Table:
         lines.append(f"Self CPU time total: {self._time(self.total_cpu)}")
         if self.has_device:
             lines.append(f"Self {self.device} time total: {self._time(self.total_device)}")
+        for path, rates in self.rates.items():
+            where = f"{printable(os.path.basename(path))}: " if len(self.rates) > 1 else ""
+            lines += [where + line for line in lines_of(rates)]
         return "\n".join(lines) + "\n"

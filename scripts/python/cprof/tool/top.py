@@ -125,7 +125,7 @@ def _table(args: argparse.Namespace) -> int:
             found["stack"] = ";".join(row.stack) if args.csv else row.stack
         listed.append(found)
     _write(args, columns, listed, {"self_cpu_time_total": total_cpu, "self_device_time_total": total_device,
-                                   "tables_used": averages.tables})
+                                   "rates": averages.rates, "tables_used": averages.tables})
     return 0
 
 

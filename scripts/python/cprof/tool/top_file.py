@@ -24,6 +24,7 @@ class Table(NamedTuple):
     """What is in the file."""
     path: str
     memory: bool           # tensor memory was recorded
+    flops: Any             # what stands in the trace as cprof.flops
     rows: List[List[Any]]  # name, then the numbers in top_finish()'s order
 
 
@@ -52,7 +53,7 @@ def load(trace: str) -> Tuple[Optional[Table], str]:
         return None, f"{path} is damaged"
     if not rows or rows.pop() != {"end": True} or more:
         return None, f"{path} is damaged"
-    return Table(path, head.get("memory") is True, rows), ""
+    return Table(path, head.get("memory") is True, head.get("flops"), rows), ""
 
 
 def _is_row(row: Any) -> bool:

@@ -321,13 +321,16 @@ START_TEST(saves_beside_the_trace)
     fputs("{\"traceEvents\": []}", f);
     fclose(f);
     span(CAT_CPU_OP, "x", 1, 2, 0);
-    top_save(table, path, true);
+    struct buf flops = {0};
+    buf_puts(&flops, "\"flops\": {}, ");
+    top_save(table, path, true, &flops);
+    buf_free(&flops);
     strcat(path, ".top");
     f = fopen(path, "r");
     ck_assert_ptr_nonnull(f);
     ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
     ck_assert_ptr_nonnull(strstr(line, "\"trace_bytes\": 19"));
-    ck_assert_ptr_nonnull(strstr(line, "\"memory\": true"));
+    ck_assert_ptr_nonnull(strstr(line, ", \"flops\": {}, \"memory\": true}\n"));
     fclose(f);
     unlink(path);
     path[strlen(path) - 4] = '\0';

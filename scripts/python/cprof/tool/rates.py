@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trace of cprof's says of each device's FLOPs: rate, MFU (useful work only) and HFU (all)."""
+
+import math
+from typing import Any, Dict, List
+
+from cprof.tool import printable
+
+KEYS = ("flops", "recompute_flops", "tflops_per_s", "mfu_percent", "hfu_percent")
+Rates = Dict[str, Dict[str, float]]  # device -> those of KEYS that are told
+
+
+def rates_of(flops: Any) -> Rates:
+    """The devices that computed something, of the object `cprof.flops`; it may be of any kind."""
+    found: Rates = {}
+    for device, told in flops.items() if type(flops) is dict else ():
+        if type(told) is dict:
+            numbers = {key: told[key] for key in KEYS if type(told.get(key)) in (int, float) and math.isfinite(told[key])}
+            if numbers.get("flops", 0) > 0:
+                found[device] = numbers
+    return found
+
+
+def lines_of(rates: Rates) -> List[str]:
+    """A line for each device."""
+    lines = []
+    for device, told in rates.items():
+        parts = [f"{told['tflops_per_s']:.4g} TFLOP/s"] if "tflops_per_s" in told else []
+        parts += [f"{name} {told[key]:.4g} %" for name, key in (("MFU", "mfu_percent"), ("HFU", "hfu_percent")) if key in told]
+        if told.get("recompute_flops", 0) > 0:
+            parts.append(f"{told['recompute_flops'] / told['flops']:.1%} recomputed")
+        lines.append(f"{printable(device)}: {', '.join(parts)}")
+    return lines
