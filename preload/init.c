@@ -28,6 +28,7 @@
 #include "preload/settings/config.h"
 #include "preload/link/copies.h"
 #include "preload/hooks/fork.h"
+#include "preload/hooks/forked.h"
 #include "preload/core/guard.h"
 #include "preload/markers/handlers.h"
 #include "preload/settings/identity.h"
@@ -66,8 +67,6 @@ static _Atomic int owner;
 static _Atomic pthread_t waker;
 static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */
 static _Atomic bool exit_done;
-/* this is a forked child, and cprof_say_not_traced() has not said so */
-static _Atomic bool untold_child;
 static cpu_set_t affinity;
 static bool affinity_known;
 static const char *own_path = "";
@@ -358,6 +357,7 @@ static void start_parts(enum wake_reason reason)
         log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
     atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
     if (!helper) {
+        forked_start();
         trigger_start(config);
         injection_say_taken(config);
     }
@@ -518,20 +518,12 @@ void cprof_at_exit(void)
     errno = saved;
 }
 
-void cprof_say_not_traced(void)
-{
-    if (atomic_load_explicit(&untold_child, memory_order_relaxed) &&
-        atomic_exchange(&untold_child, false))
-        log_warn("process %d was forked from a traced one: its steps are not traced (start ranks "
-                 "with torchrun or spawn)",
-                 (int)getpid());
-}
-
 void cprof_in_child(void)
 {
     atomic_store(&cprof_life, LIFE_OVER);
-    atomic_store(&untold_child, true);
+    forked_in_child();
     torch_stop();
+    torch_memory_in_child();
     gpu_abandon();
     handlers_abandon();
     writer_abandon();

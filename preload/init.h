@@ -55,10 +55,6 @@ void cprof_at_exit(void);
 /* Makes a forked child inert for good: no file, no lock, no thread. In the child's atfork handler. */
 void cprof_in_child(void);
 
-/* A forked child that trains is told, once, that nobody looks: for calls by which a program shows that it wants its steps recorded.
- * Elsewhere one load. Any application thread. */
-void cprof_say_not_traced(void);
-
 /* The process that woke cprof; 0 before. */
 int cprof_owner_pid(void);
 

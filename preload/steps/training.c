@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "preload/hooks/forked.h"
 #include "preload/init.h"
 #include "preload/core/program_time.h"
 #include "preload/steps/steps.h"
@@ -21,7 +22,7 @@ static bool records(void)
 {
     if (cprof_awake())
         return true;
-    cprof_say_not_traced();
+    forked_marks();
     return false;
 }
 

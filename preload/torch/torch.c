@@ -11,6 +11,7 @@
 
 #include "preload/flops/flops.h"
 #include "preload/hooks/fork.h"
+#include "preload/hooks/forked.h"
 #include "preload/core/guard.h"
 #include "preload/init.h"
 #include "preload/stacks/pyend.h"
@@ -237,6 +238,7 @@ void torch_start(const struct config *config)
     char path[4096];
     if (atomic_load(&decided) || !resolve_object("libtorch_cpu.so", path, sizeof path))
         return;
+    forked_note_torch();
     bool known = find_functions(&api);
     api.layout = find_layout(&api);
     known = known && api.layout && api.layout->cb_size == sizeof(struct callback);
@@ -257,6 +259,7 @@ void torch_start(const struct config *config)
 bool torch_here(void)
 {
     cprof_wake_once(WAKE_TORCH);
+    forked_works();
     if (atomic_load(&registered) || atomic_load(&broken) || atomic_load(&cprof_life) == LIFE_OVER)
         return true;
     if (atomic_load(&cprof_life) != LIFE_AWAKE)

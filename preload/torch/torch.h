@@ -83,4 +83,7 @@ const char *const *torch_dtype_names(unsigned *count);
  * alive. As in torch.profiler, a release is reported when the allocation was. Stepping thread, at the edge. */
 void torch_memory_restart(void);
 
+/* In the child's atfork handler: its first allocation calls torch_here() again. */
+void torch_memory_in_child(void);
+
 #endif

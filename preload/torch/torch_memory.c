@@ -167,10 +167,16 @@ static void record(uint64_t address, int64_t bytes)
     put(address, bytes, &state);
 }
 
+static _Atomic bool settled; /* torch_here() need not be called any more */
+
+void torch_memory_in_child(void)
+{
+    atomic_store(&settled, false);
+}
+
 VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
 {
     static void *(*_Atomic real)(size_t);
-    static _Atomic bool settled;
     void *(*next)(size_t) = atomic_load_explicit(&real, memory_order_relaxed);
     if (__builtin_expect(!next, 0)) {
         next = (void *(*)(size_t))resolve_in("libc10.so", "_ZN3c109alloc_cpuEm");

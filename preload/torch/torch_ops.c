@@ -9,6 +9,7 @@
 #include "preload/flops/flops.h"
 #include "preload/core/glob.h"
 #include "preload/core/guard.h"
+#include "preload/hooks/forked.h"
 #include "preload/init.h"
 #include "preload/stacks/python.h"
 #include "preload/stacks/stack_capture.h"
@@ -464,7 +465,7 @@ static void fetch_ended(void)
 static void say_not_traced(const char *name)
 {
     if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
-        cprof_say_not_traced();
+        forked_marks();
 }
 
 /* What the range around a transfer of c10d sends. */

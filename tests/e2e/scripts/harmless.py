@@ -227,9 +227,26 @@ def busy_threads():
             t.join()
 
 
+def children():
+    """120 forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators.
+    The children run some, too."""
+    torch.set_num_threads(1)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with busy_threads():
+        for _ in range(120):
+            net(torch.ones(8)).mean().backward()
+            optimizer.step()
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)  # a child that hangs ends by a signal
+                os._exit(int(torch.neg(torch.ones(3)).sum().item() != -3))
+            assert os.waitpid(child, 0)[1] == 0
+    print(json.dumps({"steps": 120}))
+
+
 def loaders():
-    """Forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads
-    run operators: 120 plain children, and then DataLoader workers. At last workers made by spawn and forkserver."""
+    """The same with DataLoader workers. At last workers made by spawn and forkserver."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -244,15 +261,6 @@ def loaders():
             steps += 1
 
     with busy_threads():
-        for _ in range(120):
-            net(data[0]).mean().backward()
-            optimizer.step()
-            steps += 1
-            child = os.fork()
-            if child == 0:
-                signal.alarm(30)  # a child that hangs ends by a signal
-                os._exit(int(torch.neg(torch.ones(3)).sum().item() != -3))
-            assert os.waitpid(child, 0)[1] == 0
         for _ in range(30):
             epoch("fork", 4)
     epoch("spawn", 1)
