@@ -143,11 +143,14 @@ READERS = [["top"], ["top", "--by", "step"], ["check"], ["events"], ["events", "
            ["env", "--library"]]
 
 
-@pytest.mark.parametrize("what", ["fifo", "/dev/zero", "folder"])
+@pytest.mark.parametrize("what", ["fifo", "/dev/zero", "folder", "huge.part"])
 def test_what_is_no_file_is_refused(what):
-    """A FIFO is not waited for, and a device is not read to its end. A folder is one of traces to two commands."""
+    """A FIFO is not waited for, and a device or a sparse file is not read to its end. A folder is one of traces to two commands."""
     if what == "fifo":
         os.mkfifo(what)
+    elif what == "huge.part":
+        with open(what, "wb") as file:
+            file.truncate(8 << 40)
     elif what == "folder":
         os.mkdir(what)
     for reader in READERS:

@@ -318,10 +318,10 @@ static int copy_unharmed(int in, const char *name)
 
 int writer_copy_trace(const char *from, const struct file_identity *file, const char *to)
 {
-    /* Not blocking: somebody may have put a FIFO in the trace's place. */
-    int in = open(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    struct stat opened_as; /* somebody may have put a FIFO in the trace's place */
+    int in = open_foreign_in_program(from, O_NOFOLLOW, UINT64_MAX, &opened_as);
     if (in < 0)
-        return errno;
+        return errno == EINVAL ? ESTALE : errno;
     struct statx st;
     int error = statx(in, "", AT_EMPTY_PATH, FILE_IDENTITY_MASK, &st) ? errno : 0;
     const struct file_identity opened = file_identity_of_statx(&st);

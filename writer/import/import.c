@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "writer/import/foreign.h"
-#include "writer/record/observers.h"
 #include "writer/import/split.h"
 #include "writer/import/unpack.h"
+#include "writer/os/open_foreign.h"
+#include "writer/record/observers.h"
 
 #define WAITING_MOST 64u       /* files: each holds a descriptor */
 #define SLICE_NS     4000000u  /* of a pass: rings are drained every 10 ms */
@@ -80,28 +81,20 @@ static char *absolute(const char *path)
     return joined;
 }
 
-/* Nothing but a regular file is opened: to open a device can do things, and a FIFO waits. */
-static int open_regular(const char *path, struct stat *st, const char **why)
+static int open_trace(const char *path, struct stat *st, const char **why)
 {
-    *why = "it is no regular file";
-    int fd = -1;
-    if (stat(path, st) == 0) {
-        if (!S_ISREG(st->st_mode))
-            return -1;
-        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    int fd = open_foreign_in_program(path, 0, SPLIT_TEXT_MOST, st), error = errno;
+    if (fd < 0) {
+        *why = error == EINVAL  ? "it is no regular file"
+               : error == EFBIG ? SPLIT_TOO_LONG
+                                : strerror(error);
+        return -1;
     }
-    if (fd < 0 || fstat(fd, st) != 0) {
-        *why = strerror(errno);
-    } else if (S_ISREG(st->st_mode)) {
-        int moved = fcntl(fd, F_DUPFD_CLOEXEC, FD_LEAST);
-        if (moved < 0)
-            return fd;
-        close(fd);
-        return moved;
-    }
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, FD_LEAST);
+    if (moved < 0)
+        return fd;
+    close(fd);
+    return moved;
 }
 
 static void free_import(struct import *i)
@@ -134,7 +127,7 @@ bool import_add(const char *path)
     const char *why;
     if (!foreign_built)
         return refuse(path, "this libcprof.so was built without json-c");
-    int fd = open_regular(path, &st, &why);
+    int fd = open_trace(path, &st, &why);
     if (fd < 0)
         return refuse(path, why);
     struct import *i = calloc(1, sizeof *i);

@@ -119,6 +119,8 @@ static const char *pass_plain(struct split *s, const char *p, const char *end, b
         }
         if (c == '"')
             return p;
+        if (c == ',' && ++s->values > SPLIT_VALUES_MOST)
+            s->is_long = true;
         if (c == '{' || c == '[') {
             s->depth++;
             if (++s->containers > SPLIT_CONTAINERS_MOST)
@@ -177,7 +179,7 @@ static void begin_value(struct split *s, bool is_event)
     s->state = IN_VALUE;
     s->is_event = is_event;
     s->is_long = s->in_string = s->escaped = false;
-    s->depth = s->containers = 0;
+    s->depth = s->containers = s->values = 0;
     s->number = 0;
     s->value_at = s->at;
     buf_reset(&s->value);
@@ -260,6 +262,8 @@ static bool take_byte(struct split *s, char c, const char **wanted)
 enum split_got split_next(struct split *s, const char **at, const char *end)
 {
     while (*at < end && s->state != BROKEN) {
+        if (s->at > SPLIT_TEXT_MOST)
+            return refuse(s, s->at, SPLIT_TOO_LONG);
         if (s->state == IN_VALUE) {
             enum split_got got = take_value(s, at, end);
             if (got != SPLIT_MORE)

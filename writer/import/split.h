@@ -11,8 +11,11 @@
 #include "writer/base/buf.h"
 
 #define SPLIT_VALUE_MOST      (1u << 20) /* bytes of an event; longer ones are stepped over */
-#define SPLIT_CONTAINERS_MOST 4096u /* arrays and objects in one: each costs the parser a table */
-#define SPLIT_DEPTH           64u   /* arrays and objects inside each other */
+#define SPLIT_CONTAINERS_MOST 4096u  /* arrays and objects in one: each costs the parser a table */
+#define SPLIT_VALUES_MOST     65536u /* values in one: of each the parser makes some 100 bytes */
+#define SPLIT_TEXT_MOST       (UINT64_C(16) << 30) /* bytes of a file, and of its text */
+#define SPLIT_TOO_LONG        "it has more than 16 GiB"
+#define SPLIT_DEPTH           64u /* arrays and objects inside each other */
 
 enum split_got {
     SPLIT_MORE,   /* all bytes are taken */
@@ -35,7 +38,7 @@ struct split {
     uint64_t fault_at; /* byte of the text, from 0 */
     /* inside a value */
     bool is_event, is_long, in_string, escaped;
-    unsigned depth, containers, key_len;
+    unsigned depth, containers, values, key_len;
     size_t number; /* where in `value` the number being read begins, from 1; 0: it is none */
 };
 

@@ -22,20 +22,45 @@ static int refusal(const struct stat *st, uint64_t most)
                                           : 0;
 }
 
-int open_foreign(const char *path, int flags, uint64_t most, struct stat *st)
+/* Whose descriptors: the calls on them. */
+struct table {
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*fstat)(int fd, struct stat *st);
+    int (*close)(int fd);
+};
+
+static int program_open(const char *path, int flags, mode_t mode)
+{
+    return open(path, flags, mode);
+}
+
+static int open_regular(const struct table *table, const char *path, int flags, uint64_t most,
+                        struct stat *st)
 {
     /* Opening a device may do something. */
     if (((flags & O_NOFOLLOW) ? lstat(path, st) : stat(path, st)) != 0)
         return -1;
     int error = refusal(st, most), fd = -1;
     if (!error) {
-        fd = io_open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags, 0);
-        error = fd < 0 || io_fstat(fd, st) != 0 ? errno : refusal(st, most);
+        fd = table->open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags, 0);
+        error = fd < 0 || table->fstat(fd, st) != 0 ? errno : refusal(st, most);
     }
     if (error && fd >= 0)
-        io_close(fd);
+        table->close(fd);
     errno = error;
     return error ? -1 : fd;
+}
+
+int open_foreign(const char *path, int flags, uint64_t most, struct stat *st)
+{
+    static const struct table ours = {io_open, io_fstat, io_close};
+    return open_regular(&ours, path, flags, most, st);
+}
+
+int open_foreign_in_program(const char *path, int flags, uint64_t most, struct stat *st)
+{
+    static const struct table programs = {program_open, fstat, close};
+    return open_regular(&programs, path, flags, most, st);
 }
 
 bool owner_is_mapped(uid_t uid, uid_t overflow, const char *uid_map)

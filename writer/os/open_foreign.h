@@ -8,9 +8,13 @@
 #include <sys/stat.h>
 
 /* Opens a regular file to read: a descriptor for io_thread.h's calls on this thread, and *st. Does
- * not wait for a FIFO, opens no device. flags: O_NOFOLLOW, or 0. -1 and errno: EINVAL for what is
- * no regular file, EFBIG for more than `most` bytes, ELOOP for a link. Any thread. */
+ * not wait for a FIFO, opens no device. flags: O_NOFOLLOW, or 0. most: bytes; UINT64_MAX where the
+ * caller reads no more than a part. -1 and errno: EINVAL for what is no regular file, EFBIG for
+ * more than `most` bytes, ELOOP for a link. Any thread. */
 int open_foreign(const char *path, int flags, uint64_t most, struct stat *st);
+
+/* The same, with a descriptor in the program's table on every thread. */
+int open_foreign_in_program(const char *path, int flags, uint64_t most, struct stat *st);
 
 /* Whether the user is ours or root. In a user namespace all users that are not mapped there look
  * like the overflow user: that one is nobody's. Any thread. */

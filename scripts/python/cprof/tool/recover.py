@@ -36,6 +36,7 @@ EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
 HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window/window.c)
 CHUNK = 1 << 20
+FILE_MOST = 2 << 40        # of a file: cprof writes half of that, CPROF_MAX_TRACE_MB=1048576
 LINE_MOST = 16 << 20       # of a line; cprof's have some KB, but for what a program adds
 HELD_MOST = 16 << 20       # of the lines that are kept until it is known what follows: open ranges, and a trailer
 TRAILER_ENDS_MOST = 1000   # lines of a trailer that may be its last
@@ -465,7 +466,7 @@ def recover(path: str, output: Optional[str] = None) -> str:
     trace = Trace(path)
     with temporary_beside(wanted or path, wanted or path) as folder:
         whole = os.path.join(folder, "whole")
-        with open_regular(path) as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
+        with open_regular(path, FILE_MOST) as file, Progress(os.path.basename(path), os.fstat(file.fileno()).st_size) as progress:
             text = Text(file, os.fstat(file.fileno()).st_size, progress)
             with create(whole) as raw:
                 packed = wanted.lower().endswith(".gz") if wanted else text.gzip

@@ -228,12 +228,17 @@ START_TEST(refused_at_once)
     ck_assert(!writer_import(path_of("fifo")));
     ck_assert(!writer_import("/dev/zero"));
     ck_assert(!writer_import(""));
+    /* a string that nothing ends: the cprof thread would read for an hour */
+    const char *huge = make("huge", "[{\"ph\": \"i\", \"name\": \"");
+    ck_assert_int_eq(truncate(huge, INT64_C(1) << 40), 0);
+    ck_assert(!writer_import(huge));
     session_step(ACTION_SKIP);
     session_end();
     const char *said = capture_stderr();
     ck_assert_uint_eq(capture_lines(said, "/missing: No such file or directory; it is not merged"),
                       1);
     ck_assert_uint_eq(capture_lines(said, ": it is no regular file; it is not merged"), 3);
+    ck_assert_uint_eq(capture_lines(said, "/huge: it has more than 16 GiB; it is not merged"), 1);
 }
 END_TEST
 

@@ -121,10 +121,27 @@ START_TEST(what_is_too_long_is_stepped_over)
     text = repeated("[{\"a\":[", "[],", SPLIT_CONTAINERS_MOST, "0]},{}]");
     ck_assert_str_eq(split_text(text, strlen(text), 4096), "*long *{} $");
     free(text);
+    text = repeated("[{\"a\":[", "0,", SPLIT_VALUES_MOST + 1, "0]},{}]");
+    ck_assert_str_eq(split_text(text, strlen(text), 4096), "*long *{} $");
+    free(text);
     text = repeated("{\"a\":[", "18446744073709551615,", SPLIT_VALUE_MOST / 20,
                     "0],\"traceEvents\":[]}");
     ck_assert_str_eq(split_text(text, strlen(text), 4096), "a=long $");
     free(text);
+}
+END_TEST
+
+/* As of a few kilobytes of gzip that unpack to blanks without an end. */
+START_TEST(a_text_without_an_end_is_refused)
+{
+    struct split s = {0};
+    const char *text = "[ ", *end = text + 2;
+    ck_assert_int_eq(split_next(&s, &text, end), SPLIT_MORE);
+    s.at = SPLIT_TEXT_MOST;
+    const char *more = "    ", *more_end = more + 4;
+    ck_assert_int_eq(split_next(&s, &more, more_end), SPLIT_FAULT);
+    ck_assert_str_eq(s.fault, SPLIT_TOO_LONG);
+    split_free(&s);
 }
 END_TEST
 
@@ -541,6 +558,7 @@ Suite *suite_split(void)
     tcase_add_test(text, what_is_no_trace);
     tcase_add_test(text, huge_integers_are_put_in_quotes);
     tcase_add_test(text, what_is_too_long_is_stepped_over);
+    tcase_add_test(text, a_text_without_an_end_is_refused);
     tcase_add_test(text, what_is_too_deep_is_refused);
     tcase_add_test(text, microseconds_to_ns);
     suite_add_tcase(suite, text);
