@@ -114,14 +114,6 @@ static struct window *oldest_wanted(void)
     return w;
 }
 
-/* Steps that were to be recorded began while too much waited to be written. */
-static void count_behind(uint64_t n)
-{
-    struct window *w = oldest_wanted();
-    *(w ? &w->lost.n[LOSS_BEHIND] : &report.lost) += n;
-    report.lost_more |= n > 0;
-}
-
 /* What ended without room behind a window is a loss of the oldest one that is not finished, of nobody when there is none: the file of the
  * window in which it began has it as unfinished. */
 static void take_refused_late(struct window *w)
@@ -230,9 +222,10 @@ static void roll_over(void)
 static void open_held(const struct step_edge *edge)
 {
     if (!backlog_takes_one(windows, edge, false)) {
-        count_behind(1);
+        backlog_count(oldest_wanted(), 1);
         return;
     }
+    report_hold();
     current = open_window(edge->ticks, edge->ticks, edge->step, &edge->losses, true);
 }
 
@@ -258,6 +251,7 @@ static void discard_held(void)
 {
     current->held = false;
     window_discard(current);
+    report_discard();
 }
 
 /* The held window ends here, unless the same step goes on. */
@@ -319,7 +313,8 @@ static void take_edge(const struct step_edge *edge)
         window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks, edge->tid);
     else if (recorded && backlog_left_out() &&
              (edge->kind == EDGE_STEP || edge->begun < ACTION_ACTIVE))
-        count_behind(1); /* at another edge the step goes on */
+        backlog_count(oldest_wanted(), 1); /* at another edge the step goes on */
+    backlog_count_losses(oldest_wanted(), edge);
     if (current && current->held)
         end_held(edge);
     else if (current && window_ends(current, edge))
@@ -656,7 +651,7 @@ static void pass(bool stopping)
     collect();
     for (struct window *w = windows; w; w = w->next)
         window_taken_until(w, &shared, looked_at);
-    count_behind(edges_missed());
+    backlog_count(oldest_wanted(), edges_missed());
     end_stopped(stopping);
     merge_foreign(stopping);
     flush_windows(force);

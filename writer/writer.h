@@ -225,8 +225,9 @@ struct step_edge {
  * thread at a time (the caller serialises). */
 void writer_edge_begin(void);
 
-/* Posts the edge: a copy into a queue; where a window opens or closes also the losses so far and a wake-up of the cprof thread. < 10 us. A full queue
- * (steps come faster than they can be written) turns recording off, with a line; what came before is finished, and recording goes on with the
+/* Posts the edge: a copy into a queue, with the losses so far; where a window opens or closes also
+ * a wake-up of the cprof thread. < 10 us. A full queue (steps come faster than they can be written)
+ * turns recording off, with a line; what came before is finished, and recording goes on with the
  * edge behind that. */
 void writer_edge(const struct step_edge *edge);
 

@@ -162,8 +162,9 @@ void writer_edge(const struct step_edge *edge)
     posted->by = thread_log_self;
     posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
     bool was = posted->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
-    if (posted->ended != ACTION_ACTIVE || !is || in_a_step)
-        window_losses(&posted->losses); /* a window may begin or end here */
+    if (wanted)
+        window_losses(
+            &posted->losses); /* a window may begin or end here, or be left out until here */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
     bool filling = waiting == EDGES / 4 || waiting == EDGES / 2;
     if (in_a_step || edge->kept || was != is || filling || edge->begun == ACTION_WARMUP)

@@ -110,8 +110,9 @@ struct thread_log {
     struct stack_memo stack_memo;                           /* owner only */
     /* true while the owner reads the interpreter's memory; owner writes, who waits for its end reads (preload/stacks/stack_capture.c) */
     _Atomic bool reads_python;
-    /* cprof thread, or the exiting one behind it: losses that former owners of the log had */
-    uint64_t reported[LOSS_COUNT];
+    /* cprof thread, or the exiting one behind it: of losses, those that former owners of the log
+     * had or that were thrown away; losses when something began that may be thrown away */
+    uint64_t reported[LOSS_COUNT], at_hold[LOSS_COUNT];
     /* cprof thread only */
     uint64_t until; /* position up to which this pass drains */
     bool ended;     /* the thread had ended before `until` was read: nothing comes after it */

@@ -2,11 +2,14 @@
 /* See backlog.h. */
 #include "writer/window/backlog.h"
 
+#include "writer/window/report.h"
+
 #define BACKLOG_MB  32u
 #define FILE_BYTES  (40u << 10) /* of its head and trailer, once it is flushed */
 #define BACKLOG_FEW 8u          /* that wait for their kernels, say: they may be of any size */
 
 static bool left_out;
+static struct losses before; /* when what is left out began, or at the last edge in it */
 
 static void say(uint64_t n)
 {
@@ -36,7 +39,23 @@ bool backlog_takes_one(const struct window *windows, const struct step_edge *edg
     bool goes_on = edge->kind != EDGE_EPOCH && edge->kind != EDGE_START && !without_end;
     bool in_the_middle = left_out && edge->ended == ACTION_ACTIVE && goes_on;
     left_out = in_the_middle || is_full(windows);
+    before = edge->losses;
     return !left_out;
+}
+
+void backlog_count(struct window *to, uint64_t n)
+{
+    *(to ? &to->lost.n[LOSS_BEHIND] : &report.lost) += n;
+    report.lost_more |= n > 0;
+}
+
+void backlog_count_losses(struct window *to, const struct step_edge *edge)
+{
+    if (!left_out || (edge->ended < ACTION_ACTIVE && !edge->kept))
+        return;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        *(to ? &to->lost.n[i] : &report.lost) += edge->losses.n[i] - before.n[i];
+    before = edge->losses;
 }
 
 bool backlog_left_out(void)

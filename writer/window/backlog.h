@@ -14,4 +14,11 @@ bool backlog_takes_one(const struct window *windows, const struct step_edge *edg
 /* True when the answer was false last. */
 bool backlog_left_out(void);
 
+/* Steps that were to be recorded began while too much waited. to: the oldest window whose losses
+ * count; NULL: only the exit line has them. cprof thread. */
+void backlog_count(struct window *to, uint64_t n);
+
+/* What threads lost of what is left out, up to this edge. cprof thread, at each edge. */
+void backlog_count_losses(struct window *to, const struct step_edge *edge);
+
 #endif

@@ -149,6 +149,27 @@ void report_thread(struct thread_log *log)
     atomic_store_explicit(&log->lost_since, 0, memory_order_relaxed);
 }
 
+void report_hold(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        for (int i = 0; i < LOSS_COUNT; i++)
+            log->at_hold[i] = atomic_load_explicit(&log->losses[i], memory_order_relaxed);
+}
+
+void report_discard(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        bool told = false;
+        for (int i = 0; i < LOSS_COUNT; i++) {
+            uint64_t n = atomic_load_explicit(&log->losses[i], memory_order_relaxed);
+            log->reported[i] += n - log->at_hold[i];
+            told |= n != log->reported[i];
+        }
+        if (!told)
+            atomic_store_explicit(&log->lost_since, 0, memory_order_relaxed);
+    }
+}
+
 /* " (thread 4711 lost 759, too_deep, from 14:03:22 UTC on; 2 others lost less)" */
 static void tell_loser(char *out, size_t size)
 {

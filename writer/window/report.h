@@ -31,6 +31,12 @@ extern struct report report;
  * cprof thread, or the exiting one once that is done. */
 void report_thread(struct thread_log *log);
 
+/* A window begins that may be thrown away. cprof thread. */
+void report_hold(void);
+
+/* It is thrown away: what threads lost since is not told. cprof thread. */
+void report_discard(void);
+
 /* So many were lost, and more that nobody counts. cprof thread. */
 void report_lost_more(uint64_t n);
 

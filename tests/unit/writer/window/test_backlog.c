@@ -258,6 +258,68 @@ START_TEST(what_is_lost_without_a_file_is_counted)
 }
 END_TEST
 
+/* The numbers behind "at least" (or in front of "lost") and behind "(thread N lost". */
+static void exit_line_lost(uint64_t *total, uint64_t *of_thread)
+{
+    const char *keys[] = {" events, ", " lost "};
+    uint64_t n[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        const char *at = strstr(capture_stderr(), keys[i]);
+        ck_assert_msg(at != NULL, "%s", capture_stderr());
+        at += strlen(keys[i]);
+        at += strncmp(at, "at least ", 9) == 0 ? 9 : 0;
+        for (; (*at >= '0' && *at <= '9') || (*at == ',' && at[1] != ' '); at++)
+            n[i] = *at == ',' ? n[i] : 10 * n[i] + (uint64_t)(*at - '0');
+    }
+    *total = n[0];
+    *of_thread = n[1];
+}
+
+/* A thread loses records in steps that are left out, too: the sum holds them. */
+START_TEST(losses_of_steps_that_are_left_out_are_counted)
+{
+    if (!alloc_is_ours)
+        return;
+    session_options.ring_bytes = 256 << 10;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (unsigned i = 0; i < 300; i++) {
+        wait_for_room();
+        spans(i < 200 ? 1000 : 8000);
+        usleep(5000);
+        session_step(i < 299 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
+        atomic_fetch_add(&made, 1);
+    }
+    atomic_store(&slow, false);
+    session_end();
+    ck_assert_uint_eq(capture_lines(capture_stderr(), "wait to be written"), 1);
+    uint64_t total, of_thread;
+    exit_line_lost(&total, &of_thread);
+    ck_assert_uint_gt(of_thread, 0);
+    ck_assert_uint_gt(total, of_thread); /* and the steps themselves */
+}
+END_TEST
+
+/* What a thread lost in a step 0 that is thrown away is in no sum. */
+START_TEST(losses_of_a_step_0_that_is_thrown_away_are_not_told)
+{
+    enum { BEFORE = 5000, AFTER = 3 };
+    atomic_store(&slow, false);
+    session_start(ACTION_SKIP, true);
+    session_sleep(100); /* the cprof thread has taken the edge */
+    thread_log_lost(thread_log_get(), LOSS_DEPTH, BEFORE);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_sleep(100);
+    spans(1);
+    thread_log_lost(thread_log_get(), LOSS_DEPTH, AFTER);
+    session_step(ACTION_SKIP);
+    session_end();
+    uint64_t total, of_thread;
+    exit_line_lost(&total, &of_thread);
+    ck_assert_uint_eq(total, AFTER);
+    ck_assert_uint_eq(of_thread, AFTER);
+}
+END_TEST
+
 /* Step 0 holds more driver memory than waits at once, and a ring is filling as it becomes the trace: nothing is drained in the middle of the
  * last edge, which would be taken again, and again. */
 START_TEST(an_edge_is_taken_once)
@@ -349,6 +411,8 @@ Suite *suite_backlog(void)
     tcase_add_test(all, regions_are_left_out);
     tcase_add_test(all, windows_that_wait_for_a_kernel_are_no_backlog);
     tcase_add_test(all, what_is_lost_without_a_file_is_counted);
+    tcase_add_test(all, losses_of_steps_that_are_left_out_are_counted);
+    tcase_add_test(all, losses_of_a_step_0_that_is_thrown_away_are_not_told);
     tcase_add_test(all, an_edge_is_taken_once);
     tcase_add_test(all, told_steps_take_no_memory);
     suite_add_tcase(suite, all);
