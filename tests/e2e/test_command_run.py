@@ -411,6 +411,19 @@ def test_env_is_shell(tmp_path):
     assert json.loads(shown.stdout)["CPROF_RUN_NAME"] == "it's $HOME `x` \"q\""
 
 
+def test_env_replaces_another_copy(tmp_path):
+    """As cprof run does: of two copies in one process one does nothing. A second time changes nothing."""
+    copy = tmp_path / "libcprof.so"
+    copy.write_bytes(b"")
+    expected = f"/x/libother.so:{support.LIBRARY}:/y/last.so"
+    for before, notes in ((f"/x/libother.so:{copy}:/y/last.so", 1), (expected, 0)):
+        done = cprof("env", env={"LD_PRELOAD": before})
+        script = done.stdout + '\nprintf %s "$LD_PRELOAD"'
+        shown = subprocess.run(["sh", "-euc", script], env=environment(LD_PRELOAD=before), capture_output=True, text=True, check=True, timeout=120)
+        assert shown.stdout == expected
+        assert done.stderr.count(f"LD_PRELOAD names {copy}, another copy of cprof: this run has {support.LIBRARY} in its place") == notes
+
+
 # ---- doctor ----
 
 def report(done):

@@ -4,9 +4,11 @@
     eval "$(cprof env --active 3 --record-shapes)"
     srun python train.py
 
-The lines are for sh; the library is appended to an LD_PRELOAD that is there when they are run."""
+The lines are for sh. The library is appended to the LD_PRELOAD that is there when they are run. Where LD_PRELOAD names a copy of the
+library now, the new one takes its place."""
 
 import argparse
+import os
 import shlex
 
 from cprof.tool import library, settings
@@ -28,5 +30,9 @@ def run(args: argparse.Namespace) -> int:
     library.check_name(path)
     for name, value in told.items():
         data(f"export {name}={shlex.quote(value)}\n")
-    data('export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}"' + shlex.quote(path) + "\n")
+    library.tell_other_copies(path, os.environ)
+    if library.is_named(os.environ):
+        data(f"export LD_PRELOAD={shlex.quote(library.preload_value(path, os.environ))}\n")
+    else:
+        data('export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}"' + shlex.quote(path) + "\n")
     return 0

@@ -6,7 +6,7 @@ import re
 import subprocess
 from typing import List, Mapping, Optional
 
-from cprof.tool import Problem
+from cprof.tool import Problem, note
 from cprof.tool.elf import read_elf
 
 NAME = "libcprof.so"
@@ -86,6 +86,17 @@ def _is(library: str, part: str, environment: Mapping[str, str]) -> bool:
 def other_copies(library: str, environment: Mapping[str, str]) -> List[str]:
     """Parts of LD_PRELOAD that are copies of this library, but other files."""
     return [part for part in _parts(environment) if os.path.basename(part) == NAME and not _is(library, part, environment)]
+
+
+def is_named(environment: Mapping[str, str]) -> bool:
+    """Whether LD_PRELOAD names any copy of this library."""
+    return any(os.path.basename(part) == NAME for part in _parts(environment))
+
+
+def tell_other_copies(library: str, environment: Mapping[str, str]) -> None:
+    """A line for each that preload_value() replaces."""
+    for other in other_copies(library, environment):
+        note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {library} in its place")
 
 
 def check_name(library: str) -> None:

@@ -202,8 +202,7 @@ def _tell_of_traces(watch: Watch, with_top: bool) -> None:
 
 
 def _warn(command: List[str], found: str, environment: Dict[str, str], path: str) -> None:
-    for other in library.other_copies(path, os.environ):
-        note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {path} in its place")
+    library.tell_other_copies(path, os.environ)
     for warning in program.warnings(command, found, environment, path):
         note(f"warning: {warning}")
 
