@@ -123,9 +123,3 @@ void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *))
     if (is && atomic_load_explicit(&gpu_clock_due, memory_order_relaxed) == UINT64_MAX)
         atomic_store_explicit(&gpu_clock_due, 0, memory_order_relaxed);
 }
-
-void clock_pairs_end(void)
-{
-    atomic_store_explicit(&wanted, false, memory_order_relaxed);
-    atomic_store_explicit(&gpu_clock_due, UINT64_MAX, memory_order_relaxed);
-}

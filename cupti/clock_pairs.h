@@ -14,7 +14,4 @@
  * more while c->rate is not known. One thread at a time: the starting one, then the cprof thread. */
 void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *));
 
-/* CUPTI keeps our time from now on: no more pairs. Any thread. */
-void clock_pairs_end(void);
-
 #endif

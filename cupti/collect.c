@@ -25,9 +25,8 @@
 static const struct cupti *api;
 static struct translate reader;
 static struct cupti_clock clocks;
-/* CUPTI was given our clock; any thread sets, cprof thread reads; relaxed */
-static _Atomic bool own;
-static _Atomic bool stopped; /* as `own`, but seq_cst: session.c's begin_work() */
+/* any thread sets, cprof thread reads; seq_cst: session.c's begin_work() */
+static _Atomic bool stopped;
 static const char *folder;
 static uint64_t paired_ns, ticks_now;
 static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
@@ -57,13 +56,12 @@ static bool is_ours(void)
     return done && stamp + OUT_OF_ORDER >= before && stamp <= after + OUT_OF_ORDER;
 }
 
-/* While CUPTI's clock is ours its own one, which is the system's, goes on in the map: stamps of it may still come. */
+/* While CUPTI's clock is ours (Kineto gives it the same counter) its own one, which is the system's, goes on in the map: stamps of it may still come. */
 static void read_clocks(void)
 {
     ticks_now = clock_ticks();
     counts_ticks = is_ours();
-    if (!atomic_load_explicit(&own, memory_order_relaxed))
-        clock_pairs_take(&clocks, api->get_timestamp); /* older ones first */
+    clock_pairs_take(&clocks, api->get_timestamp); /* older ones first */
     cupti_clock_read(&clocks, counts_ticks ? system_time : api->get_timestamp);
     const struct clock_pair *last = cupti_clock_last(&clocks);
     apart = last && !near(last->cupti, ticks_now);
@@ -84,15 +82,14 @@ void collect_clock(void)
  * again. The two differ by decades. A stamp of our counter is what it says: the map, which is one of nanoseconds, would stretch it. */
 uint64_t collect_ticks(uint64_t cupti_time)
 {
-    bool can_be_ours = atomic_load_explicit(&own, memory_order_relaxed) || apart || counts_ticks;
-    if (can_be_ours && near(cupti_time, ticks_now))
+    if ((apart || counts_ticks) && near(cupti_time, ticks_now))
         return cupti_time;
     return cupti_clock_ticks(&clocks, cupti_time);
 }
 
 /* ---- records ---- */
 
-/* A CUPTI that gives no times with a clock of ours (12.6U2 to 13.0 were seen to) cannot be told to take its own back. */
+/* 12.6U2 to 13.0 were seen to give kernels no times by a clock that a client gave. */
 static void look_at_kernel(bool untimed)
 {
     if (kernels >= KERNELS_LOOKED)
@@ -219,13 +216,6 @@ uint64_t collect_buffers(bool ours, bool last, void (*each)(const struct gpu_rec
         buffers_recycle(b);
     }
     return records;
-}
-
-void collect_own_clock(bool yes)
-{
-    atomic_store_explicit(&own, yes, memory_order_relaxed);
-    if (yes)
-        clock_pairs_end();
 }
 
 void collect_start(const struct cupti *c, const char *dump_folder)

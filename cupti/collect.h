@@ -9,9 +9,6 @@
 /* What the records of this process are read with. Once, before the cprof thread comes here. dump_folder: NULL or as in gpu_options. */
 void collect_start(const struct cupti *c, const char *dump_folder);
 
-/* Whether CUPTI was given clock_ticks() as its clock. Any thread. */
-void collect_own_clock(bool own);
-
 /* Pairs CUPTI's clock with ours, when the last pair is no longer fresh. */
 void collect_clock(void);
 

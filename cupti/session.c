@@ -47,9 +47,6 @@
  * window is flushed, as seldom as others do it, and times are kept in the host's memory. */
 #define FRAIL          130000
 #define FRAIL_FLUSH_NS 250000000u
-/* The versions between give kernels no times with a callback. */
-#define TIMES_WITH_CLOCK(v) (((v) >= 17 && (v) <= 23) || (v) >= 130100)
-
 enum phase {
     PHASE_NONE,
     PHASE_READY,    /* CUPTI is ours */
@@ -77,9 +74,6 @@ static _Atomic uint64_t asked;
 static _Atomic uint64_t flushing_since;
 /* the same: when the lock was taken that is held; its holder writes, who wants it reads */
 static _Atomic uint64_t held_since;
-/* cupti_now() gives our ticks; written under the lock, read inside CUPTI */
-static _Atomic bool ticking;
-
 /* What another client did to which nobody has reacted yet, as the phase that follows; PHASE_NONE:
  * nothing. Any thread. */
 static _Atomic int owed;
@@ -224,39 +218,17 @@ static void disarm(void)
 
 /* ---- beginning; under the lock ---- */
 
-/* CUPTI's clock where it is given one: ours while the session is ours, else the one that CUPTI has by itself. Any thread, in CUPTI. */
-static uint64_t cupti_now(void)
-{
-    struct timespec t;
-    if (__builtin_expect(atomic_load_explicit(&ticking, memory_order_relaxed), 1))
-        return clock_ticks();
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Registered once in the life of the process: a second time spoils the first kernels (kineto.md 4, 2). */
-static void give_clock(void)
-{
-    static bool given;
-    if (given)
-        return;
-    given = true;
-    bool own = TIMES_WITH_CLOCK(api.version) && api.register_timestamp &&
-               api.register_timestamp(cupti_now) == CUPTI_OK;
-    collect_own_clock(own);
-}
-
-/* What is the process's, not the subscriber's; give_back() sets it back. No buffer is out. */
+/* What is the process's, not the subscriber's; give_back() sets it back. No buffer is out. CUPTI
+ * keeps its own clock (cuptiActivityRegisterTimestampCallback cannot be undone): from cprof's clock
+ * to another client's and back, CUPTI would place the first kernels between the two. */
 static int settle_in(void)
 {
-    atomic_store(&ticking, true);
     api.set_thread_id_type(CUPTI_THREAD_SYSTEM);
     set_attribute(CUPTI_ZEROED_BUFFERS, 1);
     if (api.version >= PER_THREAD)
         set_attribute(CUPTI_PER_THREAD_BUFFERS, 1);
     if (frail())
         set_attribute(CUPTI_HOST_PINNED, 1);
-    give_clock();
     return api.register_callbacks(buffers_request, buffers_complete);
 }
 
@@ -327,7 +299,6 @@ static void unsettle(void)
     if (subscriber)
         api.unsubscribe(subscriber);
     subscriber = NULL;
-    atomic_store(&ticking, false);
 }
 
 /* The first time a kind is enabled takes long; its cost is to fall here. initializing: inside
@@ -738,9 +709,8 @@ static void source_finish(void)
     if (take_lock(WAIT_CPROF_MS)) {
         disarm();
         switch_last(&api, stays_on());
-        if (subscriber)
-            api.unsubscribe(subscriber);
-        subscriber = NULL;
+        if (in_phase(PHASE_READY))
+            unsettle();
         set_phase(PHASE_OVER);
         leave_lock();
     }

@@ -3,6 +3,7 @@
 #include "writer/gpu_side.h"
 
 #include "writer/join/correlation.h"
+#include "writer/base/run_state.h"
 #include "writer/record/edges.h"
 #include "writer/record/events.h"
 #include "writer/join/timeline.h"
@@ -47,7 +48,10 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     if (!g->source)
         return;
     look_for_use(g); /* what is on may be switched off now */
-    g->source->want(wanted(g, draining));
+    enum gpu_want want = wanted(g, draining);
+    /* At exit finish() lets go, when the files are whole: a CUPTI that hangs then costs none. */
+    if (want != GPU_WANT_NOTHING || run_state_now() == WRITER_RUNS)
+        g->source->want(want);
     g->calls_since = g->source->calls_since();
     g->looked = clock_ticks();
 }

@@ -66,7 +66,7 @@ class GpuRun(Result):
         """CUPTI was used as a guest uses it. Returns its counters."""
         for name in ("misuse", "kind_kernel", "finalizes", "forced_while_on", "concurrent_flushes"):
             assert self.cupti.get(name, 0) == 0, f"{name}: {self.cupti}\n{self.err}"
-        assert self.cupti["register_timestamp"] <= 1
+        assert self.cupti["register_timestamp"] == 0
         return self.cupti
 
 

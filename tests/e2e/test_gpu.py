@@ -330,6 +330,20 @@ def test_every_version_gives_the_same_trace(tmp_path, name):
         assert rows == reference, f"{version}: {[(a, b) for a, b in zip(rows, reference) if a != b][:4]}"
 
 
+@pytest.mark.parametrize("version", [18, 23, 130001, 130100, 130500])
+def test_every_version_keeps_time_in_each_window(tmp_path, version):
+    """CUPTI is taken and given back for each window: the times of kernels go on as those of their calls do."""
+    result = gpu_run("second_client", tmp_path, "--sessions", 0, "--steps", 30, faults=f"version={version}",
+                     WAIT=2, WARMUP=1, ACTIVE=3, REPEAT=5)
+    assert len(result.traces) == 5, result.err
+    for path in result.traces:
+        trace = load(path)
+        called = by_correlation(trace, "cuda_runtime")
+        gaps = [e["ts"] - called[e["args"]["correlation"]][0]["ts"] for e in events(trace, ph="X", cat="kernel")]
+        assert len(gaps) == 150 and lost(trace) == {} and 0 <= min(gaps) and max(gaps) < 1e6, (path.name, lost(trace), gaps)
+    result.behaves()
+
+
 def test_a_version_that_does_not_know_all_calls(tmp_path):
     """CUPTI 11.8 has no name for two calls of newer runtimes: the driver's stand for them, and every node is there."""
     result = gpu_run("graphs", tmp_path, faults="version=18")

@@ -124,18 +124,6 @@ START_TEST(a_full_ring_ends_it)
 }
 END_TEST
 
-START_TEST(our_own_clock_ends_it)
-{
-    if (!open_gate())
-        return;
-    clock_pairs_end();
-    ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
-    atomic_store(&gpu_clock_due, 0); /* by a call that was at it */
-    call();
-    ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
-}
-END_TEST
-
 static _Atomic bool over;
 
 static void *calling(void *unused)
@@ -180,7 +168,6 @@ Suite *suite_gpu_clock_pairs(void)
     tcase_add_test(c, nobody_reads_before_it_is_due);
     tcase_add_test(c, another_clock_is_left_alone);
     tcase_add_test(c, a_full_ring_ends_it);
-    tcase_add_test(c, our_own_clock_ends_it);
     tcase_add_test(c, many_threads_at_once);
     suite_add_tcase(s, c);
     return s;
