@@ -176,7 +176,7 @@ bench-tool: setup
 	$(Q)$(MAKE) all $(if $(HAVE_CUDA),sim)
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/bench/tool_cost.py $(BENCH_TOOL)
 
-## gpu-check: the acceptance run on a GPU, real where there is one (9 minutes), else simulated (GPU_CHECK="--sim --quick")
+## gpu-check: the acceptance run on a GPU, real where there is one (13 minutes: --plan), else simulated (GPU_CHECK="--sim --quick")
 .PHONY: gpu-check
 gpu-check:
 	$(Q)bash scripts/gpu_check.sh $(GPU_CHECK)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The acceptance run on a GPU: is everything that was launched in the trace, and what does recording cost?
 
-    scripts/gpu_check.sh [--sim] [--quick] [--parts NAMES] [--out FOLDER] [--library PATH]
+    scripts/gpu_check.sh [--plan] [--sim] [--quick] [--parts NAMES] [--out FOLDER] [--library PATH]
 
 Builds the library and the programs of tests/gpu, runs each without and with the library and compares; PyTorch scripts against
 torch.profiler and against what they say of themselves. Each part has a time of its own, and the whole has one; what fails or takes too long
-stops nothing else. In FOLDER (default $OUT, else build/gpu_check), written anew after each part: gpu_check.json, gpu_check.txt (the table),
-fixtures.tar.gz (raw buffers of CUPTI), logs.tar.gz (what each program and cprof said), traces.tar.gz (of what failed, then small ones).
+stops nothing else. In FOLDER (default $OUT, else build/gpu_check), written anew after each check: gpu_check.json, gpu_check.txt (the table);
+after each part: fixtures.tar.gz (raw buffers of CUPTI), logs.tar.gz (what each program and cprof said), traces.tar.gz (of what failed, then small ones).
 Exit status 1 if a check failed. Figures of cost are compared with the budgets and marked; they fail nothing. The standard library is all that
 it needs.
 """
@@ -21,70 +21,11 @@ import tarfile
 import time
 import traceback
 
-from gpu_check import build, compare, cost, features, programs
+from gpu_check import build, plan, versions
 from gpu_check.run import Check, OutOfTime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARCHIVE_BYTES = 14 << 20  # of logs, and of traces, packed
-
-
-def run_build(check):
-    (build.build_simulated if check.sim else build.build_real)(check)
-
-
-def run_cost(check):
-    cost.run_cost(check)
-    cost.run_window_end(check)
-    cost.run_window_open(check)
-
-
-def torch_is_there(check):
-    """PyTorch with a GPU, or any where the GPU is simulated."""
-    if check.sim:
-        there = build.output([sys.executable, "-c", "import torch; print('yes')"], 120) == "yes"
-    else:
-        there = compare.has_cuda()
-    if not there:
-        check.skip("PyTorch", f"none {'' if check.sim else 'with CUDA '}for {sys.executable}")
-    return there
-
-
-def run_torch(check):
-    if torch_is_there(check):
-        compare.run_torch(check)
-
-
-def run_features(check):
-    if torch_is_there(check):
-        features.run_features(check)
-
-
-def run_torch_cost(check):
-    if check.sim:
-        check.skip("PyTorch: cost", "no GPU")
-    elif torch_is_there(check):
-        cost.run_torch_cost(check, ROOT / features.SCRIPT)
-
-
-def run_libraries(check):
-    if not check.sim:
-        compare.run_libraries(check)
-    else:
-        check.skip("cupy, jax", "no GPU")
-
-
-# name: (function, seconds at most, in the default on a simulated GPU)
-PARTS = {
-    "build": (run_build, 240, True),
-    "programs": (programs.run_programs, 240, True),
-    "raw": (programs.run_raw, 90, True),
-    "torch": (run_torch, 300, False),
-    "features": (run_features, 180, False),
-    "libraries": (run_libraries, 100, True),
-    "clock": (cost.run_clock, 130, True),
-    "cost": (run_cost, 150, True),
-    "torch_cost": (run_torch_cost, 180, True),
-}
 
 
 # ---- results ---------------------------------------------------------------------------------------------------
@@ -94,7 +35,8 @@ def table(check):
     width = max((len(row[0]) for row in check.rows), default=0)
     shown = min(90, max((len(row[1]) for row in check.rows), default=0))
     lines += [f"  {what:<{width}}  {measured:<{shown}}  {goal:<14} {good}".rstrip() for what, measured, goal, good in check.rows]
-    lines += ["", *(f"  skipped: {what}: {why}" for what, why in sorted(check.skipped.items())), *(f"  FAILED {failure}" for failure in check.failures)]
+    lines += ["", *(f"  not run: {what}" for what in check.not_run)]
+    lines += [*(f"  skipped: {what}: {why}" for what, why in sorted(check.skipped.items())), *(f"  FAILED {failure}" for failure in check.failures)]
     state = "simulated GPU" if check.sim else "real GPU"
     lines.append(f"gpu_check: {state}: {len(check.rows)} rows, {len(check.failures)} failures, {time.monotonic() - check.started:.0f} s, "
                  f"{check.out / 'gpu_check.json'}")
@@ -124,23 +66,26 @@ def save_traces(check):
 
 
 def save(check):
-    figures = dict(check.figures, seconds=time.monotonic() - check.started, failures=check.failures, skipped=check.skipped, rows=check.rows)
-    (check.out / "gpu_check.json").write_text(json.dumps(figures, indent=1) + "\n")
-    (check.out / "gpu_check.txt").write_text(table(check) + "\n")
-    save_logs(check)
+    """Whole at each moment: the run may be cut off in this one."""
+    with check.lock:
+        figures = dict(check.figures, seconds=time.monotonic() - check.started, failures=check.failures, skipped=check.skipped, rows=check.rows,
+                       not_run=check.not_run)
+        for name, text in (("gpu_check.json", json.dumps(figures, indent=1)), ("gpu_check.txt", table(check))):
+            (check.out / f".{name}").write_text(text + "\n")
+            (check.out / f".{name}").rename(check.out / name)
 
 
 # ---- all -------------------------------------------------------------------------------------------------------
 
 def run_part(check, name):
-    function, seconds, _ = PARTS[name]
+    part = plan.BY_NAME[name]
     print(f"gpu_check: {name} ({time.monotonic() - check.started:.0f} s)", flush=True)
     began = time.monotonic()
     try:
-        with check.within(name, seconds):
+        with check.within(name, part.seconds):
             if check.left() < 5:
                 raise OutOfTime
-            function(check)
+            part.function(check)
     except OutOfTime:
         check.fail(name, "no time left for all of it")
     except Exception:  # of the check itself: the other parts go on
@@ -148,12 +93,14 @@ def run_part(check, name):
     check.figures.setdefault("part_seconds", {})[name] = round(time.monotonic() - began, 1)
     try:
         save(check)
+        save_logs(check)
     except Exception as error:
         print(f"gpu_check: cannot save: {error}", flush=True)
 
 
 def options():
     parser = argparse.ArgumentParser(prog="gpu_check.sh", description="The acceptance run on a GPU.")
+    parser.add_argument("--plan", action="store_true", help="print the parts with their seconds, most valuable first, and run nothing")
     parser.add_argument("--sim", action="store_true", help="the simulated GPU, also where there is a real one")
     parser.add_argument("--real", action="store_true", help="fail where there is no real GPU, instead of taking the simulated one")
     parser.add_argument("--prepare", action="store_true", help="only build all that the real GPU's machine needs, into build-check/")
@@ -161,16 +108,16 @@ def options():
     parser.add_argument("--out", default=os.environ.get("OUT") or str(ROOT / "build/gpu_check"), help="folder for the results")
     parser.add_argument("--build", help="folder to build in (default build-check)")
     parser.add_argument("--library", help="this libcprof.so instead of one built here")
-    parser.add_argument("--parts", help="of: " + ",".join(PARTS))
+    parser.add_argument("--parts", help="of: " + ",".join(plan.BY_NAME))
     parser.add_argument("--programs", help="of the programs only these, comma-separated")
     parser.add_argument("--cases", help="of the PyTorch features only these")
     parser.add_argument("--models", help="of the PyTorch models only these")
     parser.add_argument("--limit", type=float, default=570, help="seconds for all of it (570)")
     parser.add_argument("--program-limit", type=float, default=100, help="seconds for one program (100)")
     found = parser.parse_args()
-    unknown = [name for name in (found.parts or "").split(",") if name and name not in PARTS]
+    unknown = [name for name in (found.parts or "").split(",") if name and name not in plan.BY_NAME]
     if unknown:
-        parser.error(f"--parts: no {unknown[0]}; there are {', '.join(PARTS)}")
+        parser.error(f"--parts: no {unknown[0]}; there are {', '.join(plan.BY_NAME)}")
     return found
 
 
@@ -178,8 +125,11 @@ def prepare(check):
     if not check.nvcc or not check.cupti:
         sys.exit("gpu_check: --prepare needs nvcc and libcupti")
     build.build_library(check)
+    versions.fetch(check)
     with check.within("build", 600):
         build.build_real(check)
+    for what, why in check.skipped.items():
+        print(f"  skipped: {what}: {why}")
     for failure in check.failures:
         print(f"  FAILED {failure}")
     names = sorted(path.stem for path in (check.build / "gpu").glob("*.o") if path.stem != "kernels")
@@ -187,8 +137,19 @@ def prepare(check):
     return 1 if check.failures else 0
 
 
+def wanted_parts(check):
+    if check.options.parts:
+        named = filter(None, check.options.parts.split(","))
+    else:
+        named = [part.name for part in plan.BY_NAME.values() if part.simulated or not check.sim]
+    return list(dict.fromkeys(["build", *named]))
+
+
 def main():
     chosen = options()
+    if chosen.plan:
+        print(plan.table())
+        return 0
     check = Check(chosen, ROOT)
     if chosen.prepare:
         check.nvcc = build.find_nvcc()
@@ -200,8 +161,10 @@ def main():
     build.choose(check)
     build.versions(check)
     build.build_library(check)
-    wanted = chosen.parts.split(",") if chosen.parts else [name for name, (_, _, simulated) in PARTS.items() if simulated or not check.sim]
-    for name in dict.fromkeys(["build", *filter(None, wanted)]):
+    names = wanted_parts(check)
+    plan.note_hardware(check, names)
+    check.on_result = lambda: save(check)
+    for name in names:
         run_part(check, name)
     save_traces(check)
     print(table(check), flush=True)

@@ -152,6 +152,10 @@ def build_simulated(check):
     check.libraries = [check.build / "sim"]
 
 
+def run_build(check):
+    (build_simulated if check.sim else build_real)(check)
+
+
 # ---- the programs, for real hardware ---------------------------------------------------------------------------
 
 def compile_one(check, command):

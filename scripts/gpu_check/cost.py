@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What recording costs, as ratios of runs that were made in turn: unprofiled, before any window, after one, while recording, under torch.profiler; how
-long the stepping thread is held at a window's end; how the GPU's clock and the CPU's agree over a minute."""
+long the stepping thread is held at a window's end; how the GPU's clock and the CPU's agree over idle gaps."""
 
 import collections
 import re
 import statistics
 import sys
 
-from gpu_check.rules import read, whole_problems
+from gpu_check import features
+from gpu_check.rules import overlap_problems, read, whole_problems
 from gpu_check.run import ended, tally
 
 IDLE_GOAL = 1.002
@@ -22,12 +23,20 @@ MODES = {"unprofiled": ("--mark 1", None),
          "idle": ("--mark 1", dict(SKIP_FIRST=1000000)),
          "after": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1)),
          "recording": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1))}
+# With CPROF_GPU_GRAPHS=whole cprof keeps CUPTI between windows and after the last.
+KEPT = {"after, CUPTI kept": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
 WHOLE = {"recording, graphs as a whole": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
 
 
 def report(check, load, times, source):
-    """times: mode -> seconds of each round. Ratios round by round, so that what slows the machine slows both sides."""
+    """times: mode -> seconds of each round, of which those count that are complete: the run may have been cut off. Ratios round by round, so
+    that what slows the machine slows both sides."""
     figures = {}
+    whole = min(map(len, times.values()), default=0)
+    times = {mode: measured[:whole] for mode, measured in times.items()}
+    if not whole or any(None in measured for measured in times.values()):
+        check.fail(f"{source}, {load}", f"a run failed or did not say its time: {times}")
+        return
     for mode, measured in times.items():
         if mode == "unprofiled":
             continue
@@ -45,31 +54,49 @@ def seconds_of(result):
     return float(match.group(1)) if match and result.rc == 0 else None
 
 
-def run_cost(check):
+def run_after(check):
+    run_cost(check, "launch-bound", {**MODES, **KEPT})
+    run_cost(check, "compute-bound", MODES)
+
+
+def run_graph_cost(check):
+    run_cost(check, "graph-bound", {**MODES, **KEPT, **WHOLE})
+
+
+def run_cost(check, load, modes):
     """C: no interpreter between the launches, the hardest case."""
     if not check.has("many"):
         return
-    rounds = 2 if check.options.quick else 5
-    for load, args in LOADS.items():
-        if not check.options.quick:
-            args = re.sub(r"(?<=--launches )\d+", lambda m: str(int(m.group()) * 10), args)
-        modes = {**MODES, **(WHOLE if load == "graph-bound" else {})}
-        times = collections.defaultdict(list)
+    rounds, args = 2 if check.options.quick else 5, LOADS[load]
+    if not check.options.quick:
+        args = re.sub(r"(?<=--launches )\d+", lambda m: str(int(m.group()) * 10), args)
+    times = collections.defaultdict(list)
+    try:
         for _ in range(rounds):
             for mode, (more, settings) in modes.items():
                 command = [check.program("many"), *args.split(), *more.split()]
                 times[mode].append(seconds_of(check.run(command, preload=settings is not None, **(settings or {}))))
-        if any(None in measured for measured in times.values()):
-            check.fail(load, f"a run failed or did not say its time: {dict(times)}")
-        else:
-            report(check, load, times, "C")
+    finally:
+        report(check, load, times, "C")
 
 
-def run_torch_cost(check, script):
-    """PyTorch: both loads in each process, the profilers' windows over the steps that are timed."""
-    rounds, steps = (1, 4) if check.options.quick else (4, 12)
-    modes = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "recording": dict(WARMUP=3, ACTIVE=2 * steps), "torch.profiler": None}
+def run_torch_cost(check):
+    """PyTorch: all loads in each process, the profilers' windows over the steps that are timed."""
+    if check.sim or not features.torch_is_there(check):
+        return
+    rounds, steps = (1, 4) if check.options.quick else (3, 12)
+    modes = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "after": dict(WARMUP=1, ACTIVE=1), "recording": dict(WARMUP=3, ACTIVE=3 * steps),
+             "torch.profiler": None}
     times = collections.defaultdict(lambda: collections.defaultdict(list))
+    try:
+        torch_rounds(check, rounds, steps, modes, times)
+    finally:
+        for load, measured in times.items():
+            report(check, load, measured, "PyTorch")
+
+
+def torch_rounds(check, rounds, steps, modes, times):
+    script = check.root / features.SCRIPT
     for _ in range(rounds):
         for mode, settings in modes.items():
             command = [sys.executable, script, "--case", "cost", "--steps", steps, *(["--profile", "1"] if mode == "torch.profiler" else [])]
@@ -80,8 +107,11 @@ def run_torch_cost(check, script):
                 return
             for load, seconds in tally(result)["seconds"].items():
                 times[load][mode].append(seconds)
-    for load, measured in times.items():
-        report(check, load, measured, "PyTorch")
+
+
+def run_window(check):
+    run_window_end(check)
+    run_window_open(check)
 
 
 def run_window_end(check):
@@ -117,21 +147,54 @@ def run_window_open(check):
 
 
 def run_clock(check):
-    """Kernels against their launches over a minute: the least gap in each tenth of it, and whether it drifts."""
+    run_clock_gaps(check)
+    run_overlap(check)
+
+
+def run_clock_gaps(check):
+    """Kernels against their launches, and waits against their kernels, with idle gaps between: the least difference in each tenth of the run,
+    and whether it drifts."""
     if not check.has("many"):
         return
-    seconds = 3 if check.options.quick or check.sim else 60
+    seconds, gap_ms, rounds = (1, 300, 2) if check.options.quick or check.sim else (2, 8000, 3)
     count = seconds * 500
     result = check.run([check.program("many"), "--threads", 1, "--streams", 1, "--sync", 1, "--ns", seconds * 1000000000 // count * 9 // 10,
-                        "--launches", count], limit=seconds + 60, SCHEDULE_SCOPE="none")
+                        "--launches", count, "--rounds", rounds, "--gap", gap_ms], limit=60, SCHEDULE_SCOPE="none")
     if result.rc != 0 or len(result.traces) != 1:
         check.fail("clock", f"ends with {result.rc}, {len(result.traces)} traces: {result.err[-300:]}")
         return
     figures, problems = whole_problems(read(result.traces[0]), tally(result), slots=10)
     gaps = figures.pop("gap_slots_ns")
     drift = gaps[-1] - gaps[0] if gaps and None not in (gaps[0], gaps[-1]) else None
+    after = figures["least_after_ns"]
     check.figures["clock"] = dict(figures, seconds=result.seconds, least_gap_of_each_tenth_ns=gaps, drift_ns=drift)
     for problem in problems[:5]:
         check.fail("clock", problem)
     check.row("kernel start - launch start, least", f"{figures['least_gap_ns']} ns", ">= 0", (figures["least_gap_ns"] or 0) >= 0)
+    check.row("end of a wait - end of what it waited for, least", f"{after} ns", ">= 0", (after or 0) >= 0)
     check.row(f"drift of that over {result.seconds:.0f} s", f"{drift} ns; by tenths {gaps}", "", None)
+
+
+def event_ms(result):
+    match = re.search(r"^event_ms ([\d.]+)$", result.err, re.M)
+    return float(match.group(1)) if match and result.rc == 0 else None
+
+
+def run_overlap(check):
+    """Streams that work at the same time do so under cprof, too, and their rows show it; kernels of one stream follow each other. The time is
+    that of CUDA's events, of an unprofiled run as well."""
+    if not check.has("overlap"):
+        return
+    streams = 4
+    command = [check.program("overlap"), "--streams", streams, "--launches", 20 if check.options.quick else 200]
+    without, result = check.run(command, preload=False), check.run(command, SCHEDULE_SCOPE="none")
+    bare, took = event_ms(without), event_ms(result)
+    if not bare or not took or len(result.traces) != 1:
+        check.fail("overlap", f"ends with {result.rc}, {len(result.traces)} traces: {result.err[-300:]}")
+        return
+    # Threads stand for simulated streams, and a busy machine lets them wait.
+    figures, problems = overlap_problems(read(result.traces[0]), streams, took, 0.9 if check.sim else 0.05)
+    check.finish(f"{streams} streams at the same time", f"{figures['at_once']} at once, busy {figures['busy_ms']:.1f} ms, by events {took:.1f}",
+                 "all at once", figures, problems)
+    check.row("their time by CUDA's events", f"{took / bare:.3f} x unprofiled", "" if check.sim else "<= 1.05 x",
+              None if check.sim else took / bare <= 1.05)

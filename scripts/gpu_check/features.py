@@ -7,7 +7,7 @@ import sys
 
 from gpu_check.rules import (driver_memory, failed_allocations, join_problems, loss_problems, memory_problems, module_problems, operator_problems,
                              range_problems, read, rows_of, stack_problems, steps_of)
-from gpu_check.run import ended, said, tally
+from gpu_check.run import ended, output, said, tally
 
 SCRIPT = "tests/e2e/torch_gpu.py"
 STEPS = 6
@@ -163,7 +163,31 @@ def run_client(check, _case):
     check.finish("torch: torch.profiler in between", f"kernels by window {figures.get('kernels')}", "both whole", figures, problems)
 
 
+def run_graph_client(check, mode):
+    """torch.profiler with CUDA graphs after a window of cprof's."""
+    result = check.run([sys.executable, check.root / SCRIPT, "--case", "client", "--graph", 1, "--steps", 9], STEP="manual", WARMUP=1, ACTIVE=2,
+                       GPU_GRAPHS=mode)
+    problems, told, path, got = ended(result), tally(result), result.folder / "theirs.json", 0
+    if not problems:
+        got = len(rows_of(read(path), "kernel")) if path.is_file() else 0
+    if not problems and mode == "nodes" and got != told["theirs"]:
+        problems.append(f"torch.profiler's trace has {got} of {told['theirs']} graph nodes")
+    check.finish(f"torch.profiler's graphs after CPROF_GPU_GRAPHS={mode}", f"it got {got} of {told.get('theirs')} nodes", "all" if mode == "nodes" else "",
+                 {"got": got}, problems)
+
+
+def torch_is_there(check):
+    """PyTorch with a GPU, or any where the GPU is simulated."""
+    code = "import torch; print('yes')" if check.sim else "import torch; print('yes' if torch.cuda.is_available() else 'no')"
+    there = output([sys.executable, "-c", code], 120) == "yes"
+    if not there:
+        check.skip("PyTorch", f"none {'' if check.sim else 'with CUDA '}for {sys.executable}")
+    return there
+
+
 def run_features(check):
+    if not torch_is_there(check):
+        return
     wanted = check.options.cases.split(",") if check.options.cases else [*CASES, "trigger", "client"]
     special = {"trigger": run_trigger, "client": run_client}
     check.together([(special.get(case, run_case), case) for case in wanted])

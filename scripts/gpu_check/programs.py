@@ -100,8 +100,11 @@ def run_whole(check, name, args):
         trace = read(result.traces[0])
         figures, found = whole_problems(trace, tally(result))
         problems += [*found, *MORE.get(name, lambda trace: [])(trace)]
-        check.figures.setdefault("cupti_version", trace.get("cupti_version"))
-        check.figures.setdefault("deviceProperties", trace.get("deviceProperties"))
+        if trace.get("cupti_version", 0) < check.least_version:
+            problems.append(f"cprof took CUPTI {trace.get('cupti_version')}, not {check.least_version}")
+        if not check.label:  # the machine's own CUPTI
+            check.figures.setdefault("cupti_version", trace.get("cupti_version"))
+            check.figures.setdefault("deviceProperties", trace.get("deviceProperties"))
     problems += [f"said: {line}" for line in said(result)]
     if check.sim:
         problems += sim_problems(without, result)
@@ -374,7 +377,6 @@ def run_programs(check):
     jobs = [(run_whole, name, few if quick else many) for name, few, many in WHOLE if (check.sim or name != "two_runtimes") and check.has(name)]
     jobs += [(run_windows, name, few if quick else many, settings, rule) for name, few, many, settings, rule in WINDOWS if check.has(name)]
     jobs += [(function, name) for name, function in SPECIAL.items() if check.has(name)]
-    jobs += [(run_tool, tool) for tool in TOOLS if check.has("many")]
     alone = [(run_products, "products")] if check.has("products") else []  # two programs on a device take turns, and a kernel's time shows it
     if check.has("ranks"):
         jobs += [(run_ranks, ranks) for ranks in (1, 2) if ranks <= check.n_devices]
@@ -382,6 +384,10 @@ def run_programs(check):
             check.skip("NCCL, 2 ranks", "one device")
     check.together(jobs)
     check.together(alone)
+
+
+def run_tools(check):
+    check.together([(run_tool, tool) for tool in TOOLS if check.has("many")])
 
 
 # ---- raw buffers -----------------------------------------------------------------------------------------------

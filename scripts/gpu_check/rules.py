@@ -87,6 +87,28 @@ def wait_problems(trace):
     return {"waits": len(least), "least_after_ns": min(least, default=None)}, [f"{late} waits end before what they waited for"] if late else []
 
 
+def overlap_problems(trace, streams, event_ms, gap=0.05):
+    """({figures}, problems): kernels of a stream do not overlap, those of so many streams were seen at once, and from the first to the last
+    it took what CUDA's events say, which come a moment before and behind. The first kernel of each stream ran before, alone. gap: the part of
+    the events' time in which nothing may have run."""
+    by_stream, edges = collections.defaultdict(list), []
+    for e in rows_of(trace, "kernel"):
+        by_stream[e["args"].get("stream")].append((round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)))
+    overlapping = 0
+    for kernels in by_stream.values():
+        kernels.sort()
+        overlapping += sum(after[0] < before[1] for before, after in zip(kernels, kernels[1:]))
+        edges += [edge for start, end in kernels[1:] for edge in ((start, 1), (end, -1))]
+    at_once = max(itertools.accumulate(change for _, change in sorted(edges)), default=0)
+    busy = (max(edges)[0] - min(edges)[0]) / 1e6 if edges else 0
+    problems = [f"{overlapping} kernels begin before the one before them on their stream ended"] if overlapping else []
+    if (len(by_stream), at_once) != (streams, streams):
+        problems.append(f"{streams} streams worked at once, {len(by_stream)} recorded, {at_once} at once")
+    if not -0.1 <= event_ms - busy <= gap * event_ms + 0.1:
+        problems.append(f"kernels took {busy:.2f} ms, {event_ms:.2f} by CUDA's events")
+    return {"at_once": at_once, "busy_ms": busy, "event_ms": event_ms}, problems
+
+
 def loss_problems(trace):
     lost = {name: n for name, n in trace["cprof"]["lost"].items() if n and name != "total"}
     return [f"lost: {lost}"] if lost else []

@@ -28,7 +28,9 @@ class Check:
         self.out = pathlib.Path(options.out).resolve()
         self.build = pathlib.Path(options.build or root / "build-check").resolve()
         self.work = self.build / "gpu_check_runs"
-        self.figures, self.failures, self.skipped, self.rows = {}, [], {}, []
+        self.figures, self.failures, self.skipped, self.rows, self.not_run = {}, [], {}, [], []
+        self.on_result = lambda: None  # after each check, so that nothing is lost where the run is cut off
+        self.use()
         self.libraries = []  # folders that our own programs find CUDA in
         self.nvcc = self.cupti = self.library = None
         self.sim = False
@@ -38,6 +40,11 @@ class Check:
         self.started = time.monotonic()
         self.deadline = self.last = self.started + options.limit
         self.runs = 0
+
+    def use(self, label="", preload=(), env=None, least=0):
+        """From now on programs under cprof have these libraries before it and these variables, results are named so, and CUPTI is to be of
+        this version at least. Without arguments as before."""
+        self.label, self.first, self.always, self.least_version = label, list(preload), dict(env or {}), least
 
     # ---- what is told
 
@@ -55,6 +62,7 @@ class Check:
 
     def finish(self, where, shown, goal, figures, problems):
         """One check is over: its row, its figures, at most five of its problems."""
+        where = self.label + where
         with self.lock:
             self.figures.setdefault(self.part, {})[where] = dict(figures, problems=problems[:20])
         for problem in problems[:5]:
@@ -63,6 +71,7 @@ class Check:
             self.fail(where, f"… {len(problems)} problems in all")
         self.row(where, shown, goal, not problems)
         print(f"  {'ok  ' if not problems else 'FAIL'} {where}: {shown}", flush=True)
+        self.on_result()
 
     # ---- time
 
@@ -90,7 +99,8 @@ class Check:
         # JAX takes three quarters of the device otherwise; what inductor compiled once serves all runs.
         variables.update(XLA_PYTHON_CLIENT_PREALLOCATE="false", TORCHINDUCTOR_CACHE_DIR=str(self.work / "inductor"))
         clock = [libraries[0] / "libsystemclock.so"] if self.sim and libraries else []  # the simulated GPU's, without NTP
-        preloaded = [*clock, *([self.library] if preload else [])]
+        preloaded = [*clock, *([*self.first, self.library] if preload else [])]
+        variables.update({name: str(value) for name, value in self.always.items()} if preload else {})
         if preloaded:
             variables["LD_PRELOAD"] = ":".join(map(str, preloaded))
         if report:

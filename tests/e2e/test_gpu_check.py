@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -15,7 +16,7 @@ from gpu_runs import gpu_run, needed
 from support import run, step_numbers, load
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from gpu_check import build, compare, raw, rules  # noqa: E402
+from gpu_check import build, compare, plan, raw, rules  # noqa: E402
 
 
 def gpu_check(out, *args, faults=""):
@@ -38,9 +39,18 @@ def test_green_on_the_simulated_gpu(tmp_path):
     assert found["cupti_version"] == 130001 and len(found["deviceProperties"]) == 2
     assert found["fixtures"] and (tmp_path / "fixtures.tar.gz").is_file()
     assert len(found["clock"]["least_gap_of_each_tenth_ns"]) == 10 and found["clock"]["least_gap_ns"] > 0
+    assert found["clock"]["waits"] > 900 and found["clock"]["4 streams at the same time"]["at_once"] == 4
+    assert found["carried"]["13.5: many --launches 500"]["kernels"] == 1000 and found["carried"]["12.8: driver_only --launches 500"]["kernels"] == 500
+    assert set(found["memory"]) == {"unprofiled", "after a window", "nodes", "graphs as a whole"}
+    assert len(found["edges"]) == len(found["forks"]) == 1 and len(found["whole"]) == 2
+    assert len(found["clients"]) == 9 and found["clients"]["a client like JAX after the window"]["got"] == 100
+    assert found["not_run"] == [line[11:] for line in text.splitlines() if line.startswith("  not run: ")]
+    assert {line.partition(":")[0] for line in found["not_run"]} >= {part.name for part in plan.BY_NAME.values() if part.hardware}
+    assert any("Grace" in line and "Blackwell" in line for line in found["not_run"]) and any("MIG, vGPU, MPS" in line for line in found["not_run"])
     assert found["raw"]["no wait of cprof's for the device (raw API records)"]["many"]["waits"]["stream"] > 0
     assert set(found["cost"]) == {"C, launch-bound", "C, compute-bound", "C, graph-bound"}
-    assert set(found["cost"]["C, graph-bound"]["ratios"]) == {"idle", "after", "recording", "recording, graphs as a whole"}
+    assert set(found["cost"]["C, graph-bound"]["ratios"]) == {"idle", "after", "after, CUPTI kept", "recording",
+                                                                  "recording, graphs as a whole"}
     assert found["window_end_us"]["cpu_most"] > 0
     assert found["window_open_us"]["edge_first"] > 0 and found["window_open_us"]["launch_median"] > 0
     assert found["programs"]["a graph made before the window"]["kernels"] > 4
@@ -52,6 +62,38 @@ def test_green_on_the_simulated_gpu(tmp_path):
     assert shown.rpartition("\n")[0] in text and sum(path.stat().st_size for path in tmp_path.iterdir()) < 40 << 20
     with tarfile.open(tmp_path / "logs.tar.gz") as logs:
         assert any(name.endswith("/err.txt") for name in logs.getnames())
+
+
+def test_the_plan_fits_a_lent_machine():
+    """15 minutes in all with a minute to start it, at most 10 in a call, and each part can be called by its name."""
+    done = subprocess.run(["bash", ROOT / "scripts/gpu_check.sh", "--plan"], env=dict(os.environ, PYTHON=sys.executable), capture_output=True, text=True,
+                          check=True)
+    rows = [line.split() for line in done.stdout.splitlines()[1:] if line.split()[1].isdigit()]
+    seconds = {row[0]: int(row[1]) for row in rows}
+    assert seconds["total"] <= 14 * 60 and sum(int(row[1]) for row in rows if row[2] in ("1", "2")) == seconds["total"]
+    calls = [line.rpartition(" ")[2].split(",") for line in done.stdout.splitlines() if line.startswith("call ")]
+    assert len(calls) == 2 and all(sum(seconds[name] for name in call) < 600 for call in calls)
+    assert [*calls[0], *calls[1]] == [part.name for part in plan.PARTS] and calls[0][:3] == ["build", "after", "graphs"]
+
+
+@needed
+def test_what_is_done_is_there_when_the_run_is_cut_off(tmp_path):
+    """Killed in the middle of a part: the checks before it are in the files, which are whole."""
+    command = ["bash", ROOT / "scripts/gpu_check.sh", "--sim", "--quick", "--out", tmp_path, "--build", tmp_path / "build", "--parts", "forks,programs",
+               "--library", BUILD / "libcprof.so"]
+    (tmp_path / "build").mkdir()
+    for name in ("gpu", "sim"):
+        (tmp_path / "build" / name).symlink_to(BUILD / name)
+    with subprocess.Popen(list(map(str, command)), env=dict(os.environ, PYTHON=sys.executable), stdout=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:
+        lines = []
+        while len([line for line in lines if line.startswith("  ok ")]) < 3:
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+        os.killpg(process.pid, signal.SIGKILL)
+    found = json.loads((tmp_path / "gpu_check.json").read_text())
+    assert len(found["forks"]) == 1 and len(found["programs"]) >= 1 and found["not_run"]
+    assert "forks beside a thread" in (tmp_path / "gpu_check.txt").read_text()
 
 
 @needed
@@ -134,6 +176,18 @@ def test_a_clock_that_is_off_to_either_side_is_found(tmp_path, us, problem):
         e["ts"] += us
     found = rules.whole_problems(trace, result.launched)[1]
     assert [problem in one for one in found] == [True] if problem else found == [], found
+
+
+def test_the_rule_of_overlap():
+    """Four streams, each with two kernels; the first of each alone."""
+    def row(stream, start, dur=100.0):
+        return {"ph": "X", "cat": "kernel", "name": "k", "ts": start, "dur": dur, "args": {"stream": stream}}
+    rows = [row(stream, stream * 200.0) for stream in range(4)] + [row(stream, 1000.0 + 100 * k) for stream in range(4) for k in range(5)]
+    assert rules.overlap_problems({"traceEvents": rows}, 4, 0.51) == ({"at_once": 4, "busy_ms": 0.5, "event_ms": 0.51}, [])
+    assert "begin before" in rules.overlap_problems({"traceEvents": rows + [row(0, 1050.0, 10.0)]}, 4, 0.51)[1][0]
+    apart = [{**e, "ts": e["ts"] + 1000 * e["args"]["stream"]} for e in rows]
+    assert "1 at once" in rules.overlap_problems({"traceEvents": apart}, 4, 4.0)[1][0]
+    assert "by CUDA's events" in rules.overlap_problems({"traceEvents": rows}, 4, 0.9)[1][0]
 
 
 @pytest.fixture(scope="module")

@@ -162,10 +162,28 @@ def transfers(args):
     return {"calls": {"ncclAllReduce": args.steps - FIRST, "ncclAllGather": args.steps - FIRST}, "bytes": 4000, "launches": False}
 
 
+def captured(function):
+    """A CUDA graph of what it launches, as a function; where there is no GPU, the function."""
+    if DEVICE != "cuda":
+        return function
+    function()  # what is made at the first call is not captured
+    wait()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
 def client(args):
-    """torch.profiler in the same process, in the steps 6 and 7 of those that cprof is to record."""
+    """torch.profiler in the same process, in the steps 6 and 7 of those that cprof is to record. --graph 1: the operators are a graph's."""
     x = torch.ones(1000, device=DEVICE)
     profiler = None
+
+    def relus():
+        for _ in range(5):
+            torch.relu(x)
+
+    run = captured(relus) if args.graph else relus
 
     def work(step):
         nonlocal profiler
@@ -173,8 +191,7 @@ def client(args):
             kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (DEVICE == "cuda")
             profiler = torch.profiler.profile(activities=kinds)
             profiler.start()
-        for _ in range(5):
-            torch.relu(x)
+        run()
         wait()
         if step == 7:
             profiler.stop()
@@ -228,6 +245,16 @@ def cost(args):
         for _ in range(2000 if DEVICE == "cuda" else 200):
             small.add_(1)
 
+    def nodes():
+        for _ in range(200 if DEVICE == "cuda" else 20):
+            small.add_(1)
+
+    graph = captured(nodes)
+
+    def graphs():
+        for _ in range(20):
+            graph()
+
     def compute():
         for _ in range(100 if DEVICE == "cuda" else 5):
             a @ a
@@ -245,10 +272,12 @@ def cost(args):
         for _ in range(FIRST):
             launches()
             compute()
+            graphs()
             wait()
             end_step()
+        time.sleep(0.5)  # a window that is over is written meanwhile
         found = {}
-        for name, load in (("launch-bound", launches), ("compute-bound", compute)):
+        for name, load in (("launch-bound", launches), ("compute-bound", compute), ("graph-bound", graphs)):
             if args.profile:
                 kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (DEVICE == "cuda")
                 with torch.profiler.profile(activities=kinds):
@@ -268,6 +297,7 @@ def main():
     parser.add_argument("--case", choices=CASES, required=True)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--profile", type=int, default=0)
+    parser.add_argument("--graph", type=int, default=0)
     args = parser.parse_args()
     torch.manual_seed(0)
     print(json.dumps({"device": DEVICE, **CASES[args.case](args)}))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fork() after CUDA was used: in the child every call fails and the child exits (--child exit, _exit or exec); the
- * parent goes on. --children N of them. */
+ * parent goes on. --children N of them. --beside 1: while another thread launches kernels. */
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,11 +21,32 @@ static void child(const char *how)
     _exit(0);
 }
 
+static _Atomic int over;
+
+/* Two milliseconds of kernels, waited for, and again. */
+static void *launch(void *arg)
+{
+    cudaStream_t stream;
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    while (!over) {
+        for (int k = 0; k < 20; k++, tally.kernels++)
+            CHECK(gpu_spin(stream, 100000));
+        CHECK(cudaStreamSynchronize(stream));
+        tally.stream_syncs++;
+    }
+    return arg;
+}
+
 int main(int argc, char **argv)
 {
+    pthread_t beside;
+    long is_beside = number(argc, argv, "beside", 0);
     const char *how = option(argc, argv, "child", "exit");
     long children = number(argc, argv, "children", 2);
     CHECK(cudaSetDevice(0));
+    if (is_beside)
+        CHECK(pthread_create(&beside, NULL, launch, NULL));
     for (long i = 0; i <= children; i++) {
         int status = 0;
         for (int k = 0; k < 10; k++, tally.kernels++)
@@ -37,6 +59,9 @@ int main(int argc, char **argv)
         EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid);
         EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
+    over = 1;
+    if (is_beside)
+        CHECK(pthread_join(beside, NULL));
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
     return report();

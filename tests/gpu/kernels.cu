@@ -23,6 +23,16 @@ __global__ void add_kernel(float *x, float v, int n)
         x[i] += v;
 }
 
+__global__ void wait_kernel(volatile int *flag, unsigned long limit_ns)
+{
+    unsigned long long start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (!flag[0] && now - start < limit_ns);
+    flag[1] = flag[0];
+}
+
 template <typename T, int N> __global__ void gemm_kernel(unsigned long nanoseconds)
 {
     spin(nanoseconds);
@@ -74,6 +84,12 @@ cudaError_t gpu_add(cudaStream_t stream, float *x, float v, int n)
 {
     void *args[] = {&x, &v, &n};
     return cudaLaunchKernel((const void *)add_kernel, dim3((n + 255) / 256), dim3(256), args, 0, stream);
+}
+
+cudaError_t gpu_wait(cudaStream_t stream, volatile int *flag, uint64_t limit_ns)
+{
+    void *args[] = {&flag, &limit_ns};
+    return cudaLaunchKernel((const void *)wait_kernel, dim3(1), dim3(1), args, 0, stream);
 }
 
 cudaError_t gpu_named(cudaStream_t stream, int which, uint64_t nanoseconds)

@@ -20,6 +20,9 @@ extern "C" {
 cudaError_t gpu_spin(cudaStream_t stream, uint64_t nanoseconds);
 /* x[i] += v: add_kernel(float *, float, int). */
 cudaError_t gpu_add(cudaStream_t stream, float *x, float v, int n);
+/* Runs until flag[0] is not 0, for limit_ns at most, then copies flag[0] to flag[1]:
+ * wait_kernel(volatile int *, unsigned long). flag: pinned memory of the host. */
+cudaError_t gpu_wait(cudaStream_t stream, volatile int *flag, uint64_t limit_ns);
 /* Kernels with the names of known ones, 0 <= which < GPU_NAMED; they take so long as asked. */
 #define GPU_NAMED 6
 cudaError_t gpu_named(cudaStream_t stream, int which, uint64_t nanoseconds);

@@ -3,6 +3,8 @@
  * does (tests/sim/image.h). */
 #include "tests/gpu/kernels.h"
 
+#include <time.h>
+
 #include "tests/sim/image.h"
 
 /* The registration calls that nvcc generates, from crt/host_runtime.h, which is C++. */
@@ -19,7 +21,16 @@ static void add(void **args)
         x[i] += v;
 }
 
-enum { SPIN, ADD, NAMED, N_KERNELS = NAMED + GPU_NAMED };
+static void wait_for_flag(void **args)
+{
+    volatile int *flag = *(volatile int **)args[0];
+    const struct timespec pause = {.tv_nsec = 100000};
+    for (uint64_t ns = 0; !flag[0] && ns < *(uint64_t *)args[1]; ns += 100000)
+        nanosleep(&pause, NULL);
+    flag[1] = flag[0];
+}
+
+enum { SPIN, ADD, WAIT, NAMED, N_KERNELS = NAMED + GPU_NAMED };
 
 /* clang-format off */
 #define TIMED(mangled, regs, shared)                                                               \
@@ -35,6 +46,11 @@ static const struct sim_kernel kernels[N_KERNELS] = {
              .sizes = {8, 4, 4},
              .run = add,
              .registers = 12},
+    [WAIT] = {.name = "_Z11wait_kernelPVim",
+              .duration_arg = -1,
+              .sizes = {8, 8},
+              .run = wait_for_flag,
+              .registers = 12},
     [NAMED + GPU_GEMM] = TIMED("_Z11gemm_kernelIfLi128EEvm", 168, 49152),
     [NAMED + GPU_SOFTMAX] = TIMED("_ZN2at6native14softmax_kernelEm", 40, 1024),
     [NAMED + GPU_ELEMENTWISE] =
@@ -78,6 +94,12 @@ cudaError_t gpu_add(cudaStream_t stream, float *x, float v, int n)
     void *args[] = {&x, &v, &n};
     dim3 grid = {(unsigned)(n + 255) / 256, 1, 1};
     return cudaLaunchKernel(stubs[ADD], grid, block, args, 0, stream);
+}
+
+cudaError_t gpu_wait(cudaStream_t stream, volatile int *flag, uint64_t limit_ns)
+{
+    void *args[] = {&flag, &limit_ns};
+    return cudaLaunchKernel(stubs[WAIT], one, one, args, 0, stream);
 }
 
 cudaError_t gpu_named(cudaStream_t stream, int which, uint64_t nanoseconds)

@@ -8,6 +8,7 @@
  *     --recorded N              before that, a step of its own with N launches
  *     --settle MS               waits so long before the timed part
  *     --rounds R                all of it so often, each time by new threads
+ *     --gap MS                  between rounds nothing runs for so long
  *
  * On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
 #include <pthread.h>
@@ -97,6 +98,11 @@ static void *run(void *given)
     return NULL;
 }
 
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct timespec a, b;
@@ -108,17 +114,18 @@ int main(int argc, char **argv)
     sync_after = number(argc, argv, "sync", 0);
     n_nodes = number(argc, argv, "graph", 0);
     long rounds = number(argc, argv, "rounds", 1);
-    long first = number(argc, argv, "recorded", 0);
+    long gap = number(argc, argv, "gap", 0), first = number(argc, argv, "recorded", 0);
     CHECK(cudaSetDevice(0));
     if (first)
         recorded_step(first);
     if (number(argc, argv, "mark", 0))
         cprof_step();
-    long settle = number(argc, argv, "settle", 0);
-    nanosleep(&(struct timespec){settle / 1000, settle % 1000 * 1000000}, NULL);
+    pause_ms(number(argc, argv, "settle", 0));
     pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
     clock_gettime(CLOCK_MONOTONIC, &a);
     for (long round = 0; round < rounds; round++) {
+        if (round)
+            pause_ms(gap);
         for (long i = 0; i < n_threads; i++)
             CHECK(pthread_create(&threads[i], NULL, run, (void *)(intptr_t)i));
         for (long i = 0; i < n_threads; i++)

@@ -5,11 +5,12 @@
  *
  *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do
  *     --inside 1      CUPTI is linked into libtorch_cpu.so, as in PyTorch's wheels up to 1.13
- *     --leaves 1      each session subscribes (trying for five seconds) and unsubscribes
+ *     --leaves 1      each session subscribes (trying for --patience ms, five seconds) and unsubscribes
  *     --finalizes 1   each session ends with cuptiFinalize
  *     --careful 1     it ignores buffers that it did not give, as Kineto does (else it frees them)
  *     --early 1       it subscribes before CUDA begins
  *     --clock 1       it gives CUPTI the processor's counter, which then stays
+ *     --graph 1       the kernels of a step are the nodes of a graph
  *
  * --steps N of --launches kernels each; --sessions of --length steps begin at step --first and
  * every --period steps, each while a kernel of --busy ns runs. Prints `session NUMBER LAUNCHED
@@ -27,6 +28,7 @@
 
 static CUpti_SubscriberHandle subscriber;
 static int gives_clock, is_careful, leaves, finalizes;
+static long tries;
 static uint8_t *_Atomic given[1024];
 
 /* The functions that it calls. */
@@ -103,7 +105,7 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *da
 static void subscribe(void)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
-    for (int tries = 0; !subscriber && tries < (leaves ? 1000 : 1); tries++)
+    for (long i = 0; !subscriber && i < (leaves ? tries : 1); i++)
         if (c.cuptiSubscribe(&subscriber, on_call, NULL) != CUPTI_SUCCESS) {
             subscriber = NULL;
             nanosleep(&pause, NULL);
@@ -145,17 +147,54 @@ static void begin(void)
     c.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
 }
 
-static void end(long number, uint64_t launched)
+static void stop(void)
 {
-    CHECK(cudaDeviceSynchronize());
-    tally.device_syncs++;
     c.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     c.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
     c.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
     c.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     leave();
+}
+
+static void end(long number, uint64_t launched)
+{
+    CHECK(cudaDeviceSynchronize());
+    tally.device_syncs++;
+    if (!leaves || subscriber) /* else it was refused, and knows it */
+        stop();
     printf("session %ld %llu %llu\n", number, (unsigned long long)launched,
            (unsigned long long)recorded);
+}
+
+static uint64_t launched(void)
+{
+    return tally.kernels + tally.graph_kernels;
+}
+
+static cudaGraphExec_t make_graph(cudaStream_t stream, long nodes)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (long k = 0; k < nodes; k++)
+        CHECK(gpu_spin(stream, 20000));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+    return exec;
+}
+
+static void run_step(cudaStream_t stream, cudaGraphExec_t graph, long launches)
+{
+    for (long k = 0; !graph && k < launches; k++, tally.kernels++)
+        CHECK(gpu_spin(stream, 20000));
+    if (graph) {
+        CHECK(cudaGraphLaunch(graph, stream));
+        tally.graph_launches++;
+        tally.graph_kernels += (uint64_t)launches;
+    }
+    CHECK(cudaStreamSynchronize(stream));
+    tally.stream_syncs++;
 }
 
 int main(int argc, char **argv)
@@ -168,6 +207,7 @@ int main(int argc, char **argv)
     gives_clock = number(argc, argv, "clock", 0) != 0;
     is_careful = number(argc, argv, "careful", 0) != 0;
     leaves = number(argc, argv, "leaves", 0) != 0;
+    tries = number(argc, argv, "patience", 5000) / 5;
     finalizes = number(argc, argv, "finalizes", 0) != 0;
     if (number(argc, argv, "hidden", 0))
         find_in("libcupti.so.13");
@@ -181,6 +221,7 @@ int main(int argc, char **argv)
         begin();
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    cudaGraphExec_t graph = number(argc, argv, "graph", 0) ? make_graph(stream, launches) : NULL;
     uint64_t before = 0;
     for (long i = 0, session = 0; i < steps; i++) {
         bool begins = session < sessions && i == first + session * period;
@@ -191,13 +232,10 @@ int main(int argc, char **argv)
         if (begins)
             begin();
         if (begins)
-            before = tally.kernels;
-        for (long k = 0; k < launches; k++, tally.kernels++)
-            CHECK(gpu_spin(stream, 20000));
-        CHECK(cudaStreamSynchronize(stream));
-        tally.stream_syncs++;
+            before = launched();
+        run_step(stream, graph, launches);
         if (session < sessions && i == first + session * period + length - 1)
-            end(session++, tally.kernels - before);
+            end(session++, launched() - before);
         cprof_step();
         tally.steps++;
     }
