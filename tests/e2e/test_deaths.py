@@ -2,9 +2,11 @@
 """Ways to end a process: each leaves a whole trace, or an open file that is one, with steps and without."""
 
 import signal
+import sys
 
 import pytest
 import tool
+from conftest import ROOT
 from support import LIBRARY, Running, events, files, load, program, python, run
 
 CLEAN = {**dict.fromkeys(["return", "exit", "_exit", "quick_exit"], 7),
@@ -93,3 +95,12 @@ while os.listdir(os.environ["CPROF_FOLDER"]): time.sleep(0.02)
     result = run(python(code), tmp_path, SKIP_FIRST=1000, RING_KB=1024)
     grown, size = map(int, result.out.split())
     assert result.rc == 0 and grown < 8 << 10 and 20 << 20 < size <= 64_100_000, result.out
+
+
+@pytest.mark.parametrize("kind,end", [("fork", "terminate"), ("fork", "close"), ("fork-awake", "terminate")])
+def test_workers_of_a_pool(tmp_path, kind, end):
+    """Each has a trace, or an open file when it is killed, but where their parent was traced before: a line says so. Other methods, and
+    servers: `make other-programs`."""
+    pytest.importorskip("torch")
+    result = run([sys.executable, ROOT / "tests/others/workers.py", kind, end], tmp_path, cwd=tmp_path)
+    assert result.rc == 0 and result.out == f"{kind} {end} 60 done\nended 0\nas it should be\n", result.out + result.err

@@ -20,6 +20,7 @@ import tempfile
 import time
 
 from compare import HERE, MODES, Case, compare
+from workers import KINDS, SERVERS
 
 ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
@@ -179,6 +180,27 @@ def older_build():
     return str(path), None
 
 
+def worker_cases():
+    """Servers and pools whose workers run operators. The servers are installed below BUILD."""
+    folder, script = BUILD / "servers", HERE / "workers.py"
+    env = {"PYTHONPATH": str(folder)}
+    is_there = lambda name: subprocess.run([sys.executable, "-c", f"import {name}"], env={**os.environ, **env}, capture_output=True,
+                                           timeout=300).returncode == 0
+    if not is_there("torch"):
+        yield "workers", "PyTorch is not installed"
+        return
+    reason = ""
+    if not (is_there("uvicorn") and is_there("gunicorn")):
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "uvicorn", "gunicorn"],
+                              capture_output=True, text=True, timeout=600)
+        reason = (done.stderr or done.stdout).strip().splitlines()[-1] if done.returncode else ""
+    for kind, ends in KINDS.items():
+        for end in ends:
+            name = f"workers: {kind} {end}"
+            yield (name, f"cannot be installed: {reason}") if reason and kind in SERVERS else Case(
+                name, [sys.executable, str(script), kind, end], modes=MODES[:1], env=env)
+
+
 def preload_cases():
     """A library that exports dlsym(), and an older build of cprof, before this one and behind it."""
     for name, (path, reason) in {"a library that exports dlsym": (str(PROGRAMS / "libdlsymhook.so"), None), "an older build": older_build()}.items():
@@ -207,7 +229,7 @@ def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
-        yield from (*server_cases(), *preload_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case())
+        yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case())
 
 
 def main():
