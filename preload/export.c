@@ -11,7 +11,7 @@
 
 #include "preload/settings/config.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/delivery/saved.h"
 #include "writer/writer.h"
 

@@ -9,7 +9,7 @@
  *   exit          stop calling torch, last edge, let the cprof thread finish its files, one line.
  *   forked child  inert for good. */
 #define _GNU_SOURCE
-#include "preload/init.h"
+#include "preload/core/life.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 #include "preload/settings/config.h"
 #include "preload/link/copies.h"
 #include "preload/hooks/fork.h"
-#include "preload/hooks/forked.h"
+#include "preload/core/forked.h"
 #include "preload/core/guard.h"
 #include "preload/markers/handlers.h"
 #include "preload/settings/identity.h"
@@ -43,10 +43,12 @@
 #include "preload/delivery/saved.h"
 #include "preload/settings/schedule.h"
 #include "preload/stacks/stack_capture.h"
+#include "preload/stacks/unwind.h"
 #include "preload/steps/steps.h"
 #include "preload/link/symbol.h"
-#include "preload/core/thread_count.h"
+#include "preload/hooks/thread_count.h"
 #include "preload/torch/torch.h"
+#include "preload/torch/torch_glue.h"
 #include "preload/torch/torch_modules.h"
 #include "preload/steps/trigger.h"
 #include "writer/writer.h"
@@ -58,52 +60,10 @@
 #define WAKE_WAIT_MS     1000 /* most that a step waits for another thread to wake cprof up */
 #define SAVE_MORE_MS     1000 /* after CPROF_DRAIN_DEADLINE_MS another thread may end the process */
 
-enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
-
-_Atomic int cprof_life;
-
-static _Atomic int owner;
-/* the thread that woke cprof up; good once cprof_life is LIFE_WAKING */
-static _Atomic pthread_t waker;
 static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */
 static _Atomic bool exit_done;
 static cpu_set_t affinity;
 static bool affinity_known;
-static const char *own_path = "";
-static bool injected; /* CUDA_INJECTION64_PATH names this library; written in the constructor */
-
-/* Marks a step at the end of each outermost module call but those of torch's losses. Runs in the main thread; needs the interpreter,
- * because torch opens no range around a module call. */
-static const char forward_glue[] =
-    "def _cprof_forward_glue():\n"
-    "    import ctypes, inspect, threading\n"
-    "    from torch.nn.modules import module as m\n"
-    "    from torch.nn.modules.loss import _Loss\n"
-    "    mark = ctypes.PyDLL(None).cprof_forward_ended\n"
-    "    depth = threading.local()\n"
-    "    def before(module, inputs):\n"
-    "        if not more and getattr(depth, 'outer', None) is module:\n"
-    "            depth.n = 0\n" /* torch before 2.0 calls no hook when forward() raises */
-    "        depth.n = getattr(depth, 'n', 0) + 1\n"
-    "        if depth.n == 1:\n"
-    "            depth.outer = module\n"
-    "    def after(module, inputs, output):\n"
-    "        depth.n = getattr(depth, 'n', 1) - 1\n"
-    "        if depth.n == 0:\n"
-    "            depth.outer = None\n"
-    "            if not isinstance(module, _Loss):\n" /* the criterion behind the model's call belongs to its step */
-    "                mark()\n"
-    "    more = {}\n"
-    "    m.register_module_forward_pre_hook(before)\n"
-    "    if 'always_call' in inspect.signature(m.register_module_forward_hook).parameters:\n"
-    "        more['always_call'] = True\n"
-    "    m.register_module_forward_hook(after, **more)\n"
-    "try:\n"
-    "    _cprof_forward_glue()\n"
-    "except Exception as e:\n"
-    "    import sys\n"
-    "    print('cprof: CPROF_STEP=forward: cannot hook module calls:', e, file=sys.stderr)\n"
-    "del _cprof_forward_glue\n";
 
 /* False: no memory. What the user has set stays, but for another copy of this library, which would
  * do nothing. */
@@ -120,7 +80,7 @@ static void inject_all(const char *path)
 {
     bool done = inject("CUDA_INJECTION64_PATH", path);
     const char *told = config_env("CUDA_INJECTION64_PATH");
-    injected = told && strcmp(told, path) == 0;
+    life_set_injected(told && strcmp(told, path) == 0);
     done &= inject("NVTX_INJECTION64_PATH", path);
     done &= inject("INTEL_LIBITTNOTIFY64", path);
     if (!done)
@@ -160,6 +120,11 @@ static const char *absolute(const char *path, char room[PATH_MAX])
     return path[0] == '/' ? path : strchr(path, '/') ? realpath(path, room) : NULL;
 }
 
+static void mark_symbol(void)
+{
+    steps_mark(STEP_SYMBOL, 0);
+}
+
 static void look_around(void)
 {
     struct link_map *self = NULL;
@@ -173,12 +138,12 @@ static void look_around(void)
     static char room[PATH_MAX];
     const char *path = self ? absolute(self->l_name, room) : NULL;
     if (config_enabled() && path && loaded_first(self)) {
-        own_path = path;
+        life_set_path(path);
         names_capture();
         identity_capture();
         affinity_known = sched_getaffinity(0, sizeof affinity, &affinity) == 0;
         inject_all(path);
-        symbol_start();
+        symbol_start(mark_symbol);
         last_thread_start();
         thread_log_take_key();
         nvtx_take_key();
@@ -220,28 +185,6 @@ static void cprof_thread_began(void)
     guard_enter();
 }
 
-/* Who wants each whole trace, in this order. A handler may export what it is told of. cprof thread. */
-static void trace_ready(const struct saved_trace *trace)
-{
-    saved_set_last(trace);
-    handlers_trace_ready(trace);
-    post_save_trace(trace);
-    trigger_trace(trace);
-}
-
-/* The shorter of two times to wait; -1 is for ever. */
-static int sooner(int a, int b)
-{
-    return a < 0 || (b >= 0 && b < a) ? b : a;
-}
-
-static int each_pass(bool stopping)
-{
-    int trigger = trigger_poll(stopping);
-    int last = stopping ? -1 : last_thread_poll();
-    return sooner(last, sooner(trigger, post_save_poll(stopping)));
-}
-
 static bool start_writer(const struct config *config)
 {
     struct writer_options options = {
@@ -271,8 +214,8 @@ static bool start_writer(const struct config *config)
         .renamed_by = identity_renamed_by(),
         .shares_second = identity_shares_second(),
         .ranks_wrote = identity_ranks_wrote,
-        .trace_ready = trace_ready,
-        .each_pass = each_pass,
+        .trace_ready = life_trace_ready,
+        .each_pass = life_poll,
         .after_deadline_ms = config->upload_deadline_ms,
     };
     if (config->with_flops)
@@ -325,7 +268,7 @@ static void start_parts(enum wake_reason reason)
     if (copies_hidden())
         log_warn("%s is another copy of cprof, which LD_PRELOAD names, too; it does nothing, %s "
                  "records",
-                 copies_hidden(), own_path);
+                 copies_hidden(), cprof_path());
     const struct config *config = config_get();
     if (!address_space_allows()) {
         atomic_store(&cprof_life, LIFE_OVER);
@@ -353,8 +296,8 @@ static void start_parts(enum wake_reason reason)
     bool helper = identity_below_traced() && !config->trace_children;
     handlers_start(config, helper);
     steps_start(config, !helper);
-    if (config->step == CONFIG_STEP_FORWARD && !python_run_later(forward_glue))
-        log_warn("CPROF_STEP=forward: there is no Python in this process; no step will be marked");
+    if (config->step == CONFIG_STEP_FORWARD)
+        torch_follow_forward();
     atomic_store_explicit(&cprof_life, LIFE_AWAKE, memory_order_release);
     if (!helper) {
         forked_start();
@@ -364,14 +307,11 @@ static void start_parts(enum wake_reason reason)
     symbol_look();
 }
 
-void cprof_wake(enum wake_reason reason)
+static void wake(enum wake_reason reason)
 {
-    int asleep = LIFE_ASLEEP;
-    if (!prepare() || !atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_WAKING))
+    if (!prepare() || !life_begin_waking())
         return;
     int saved = errno, cancel = cancel_off();
-    atomic_store(&waker, pthread_self());
-    atomic_store(&owner, (int)getpid());
     start_parts(reason);
     cancel_back(cancel);
     errno = saved;
@@ -402,82 +342,6 @@ int cprof_try_settings(void)
     return true;
 }
 
-/* Not in what the waker itself calls, nor in a child that was forked meanwhile. */
-static bool another_thread_wakes(void)
-{
-    return atomic_load(&cprof_life) == LIFE_WAKING &&
-           !pthread_equal(atomic_load(&waker), pthread_self()) &&
-           (atomic_load(&owner) == 0 || atomic_load(&owner) == (int)getpid());
-}
-
-bool cprof_awake(void)
-{
-    cprof_wake_once(WAKE_MARKER);
-    for (unsigned i = 0; i < WAKE_WAIT_MS && another_thread_wakes(); i++)
-        usleep(1000);
-    return atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_AWAKE;
-}
-
-const char *cprof_path(void)
-{
-    return own_path;
-}
-
-bool cprof_is_injected(void)
-{
-    return injected;
-}
-
-/* Other threads' first CUDA calls wait for the one that starts the GPU side, as they do where the driver calls: else what they launch
- * meanwhile would have no kernels. */
-static void wait_for_gpu_start(const _Atomic int *state, const pthread_t *starter)
-{
-    for (int ms = 0; ms < GPU_START_MS && atomic_load(state) != GPU_STARTED; ms++) {
-        if (atomic_load(state) == GPU_STARTING && pthread_equal(*starter, pthread_self()))
-            return; /* CUPTI comes back through a hooked call */
-        usleep(1000);
-    }
-}
-
-void cprof_cuda_begins(bool initializing)
-{
-    static _Atomic int state;
-    static pthread_t starter; /* written before GPU_STARTING is */
-    int none = GPU_NOT_STARTED;
-    if (atomic_load(&cprof_life) != LIFE_AWAKE || (int)getpid() != cprof_owner_pid() ||
-        !(config_get()->activities & CONFIG_ACTIVITY_CUDA))
-        return;
-    int saved = errno;
-    if (atomic_compare_exchange_strong(&state, &none, GPU_CLAIMED)) {
-        int cancel = cancel_off();
-        starter = pthread_self();
-        atomic_store(&state, GPU_STARTING);
-        bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
-        gpu_start(steps_want_gpu(), initializing);
-        if (entered)
-            guard_leave();
-        atexit(cprof_at_exit); /* again: before the destructors of the libcupti that was opened */
-        atomic_store(&state, GPU_STARTED);
-        cancel_back(cancel);
-    } else if (none != GPU_STARTED) {
-        wait_for_gpu_start(&state, &starter);
-    }
-    errno = saved;
-}
-
-int cprof_owner_pid(void)
-{
-    return atomic_load_explicit(&owner, memory_order_relaxed);
-}
-
-void cprof_cuda_alive(void)
-{
-    static _Atomic bool registered;
-    if (!atomic_load_explicit(&registered, memory_order_relaxed) &&
-        !atomic_exchange(&registered, true))
-        atexit(cprof_at_exit);
-}
-
 /* Another thread that ends the process (a watchdog's _exit) would end it in the middle of the save. */
 static void wait_for_save(pid_t saver)
 {
@@ -488,7 +352,7 @@ static void wait_for_save(pid_t saver)
         usleep(1000);
 }
 
-void cprof_at_exit(void)
+static void at_exit(void)
 {
     pid_t saver = 0;
     int saved = errno;
@@ -502,10 +366,9 @@ void cprof_at_exit(void)
         errno = saved;
         return;
     }
-    torch_stop();
-    symbol_finish();
-    trigger_finish();
-    steps_finish();
+    for (unsigned i = 0; i < life_table.n_parts; i++)
+        if (life_table.parts[i].stop)
+            life_table.parts[i].stop();
     atomic_store(&cprof_life, LIFE_OVER);
     bool entered = guard_enter();
     if (writer_finish())
@@ -518,21 +381,23 @@ void cprof_at_exit(void)
     errno = saved;
 }
 
-void cprof_in_child(void)
+static void in_child(void)
 {
     atomic_store(&cprof_life, LIFE_OVER);
-    forked_in_child();
-    torch_stop();
-    torch_memory_in_child();
-    gpu_abandon();
-    handlers_abandon();
-    writer_abandon();
-    trigger_in_child();
+    for (unsigned i = 0; i < life_table.n_parts; i++)
+        if (life_table.parts[i].child)
+            life_table.parts[i].child();
 }
 
-/* Called by the glue above, holding the GIL. */
-__attribute__((visibility("default"))) void cprof_forward_ended(void);
-void cprof_forward_ended(void)
-{
-    steps_mark(STEP_FORWARD, 0);
-}
+/* ---- the table ---- */
+
+static const struct part parts[] = {
+#define PART(name, ...) {__VA_ARGS__},
+#include "preload/parts.def"
+};
+
+const struct life_table life_table = {.wake = wake,
+                                      .at_exit = at_exit,
+                                      .in_child = in_child,
+                                      .parts = parts,
+                                      .n_parts = sizeof parts / sizeof *parts};

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "preload/settings/config.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
+#include "preload/hooks/cuda_alive.h"
 #include "preload/markers/nvtx.h"
 #include "writer/writer.h"
 
@@ -23,7 +24,7 @@ VISIBLE int InitializeInjection(void)
 {
     cprof_wake_once(WAKE_INJECTION);
     if (cprof_awake())
-        cprof_cuda_begins(true);
+        cuda_begins(true);
     return 1;
 }
 

@@ -31,8 +31,8 @@ GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
 WALK = re.compile(r"(?<![\w.>])dl_iterate_phdr\s*\(")
 LOOKUP = re.compile(r"(?<![\w.>])dlv?sym\s*\(")
 TIMED = re.compile(r"\b(pthread_\w+_timed\w+|sem_timedwait)\s*\(")
-# What runs in a descriptor table of its own (writer/os/io_server.h), and all that it may call.
-SERVER = "writer/os/io_server.c"
+# What runs in a descriptor table of its own (writer/base/io_server.h), and all that it may call.
+SERVER = "writer/base/io_server.c"
 SERVER_CALLS = {"raw_syscall", "futex_wait", "futex_wake", "atomic_load", "atomic_store", "give_turn", "io_serve"}
 PRINTS = re.compile(r"(?<![\w.])print\s*\(|\bsys\.(__)?std(out|err)(__)?\.(write|writelines|buffer)|file=sys\.")
 OPENS = re.compile(r"(?<![\w.])open\s*\(|\b(os|io|gzip|codecs)\.open\s*\(|\.read_(text|bytes)\s*\(")

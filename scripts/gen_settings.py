@@ -83,7 +83,7 @@ def template_variables():
 
 def torch_versions():
     """(first, last) version of each row of known layouts; two rows of one range differ in what Python does not see."""
-    text = (ROOT / "preload/torch/torch_layout.def").read_text()
+    text = (ROOT / "preload/core/torch_layout.def").read_text()
     found = re.findall(r"^TORCH_LAYOUT\(TL_V\((\d+), (\d+)\),\s*TL_V\((\d+), (\d+)\)", text, re.M)
     return sorted({((int(a), int(b)), (int(c), int(d))) for a, b, c, d in found})
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares cprof's row of preload/torch/torch_layout.def with the torch headers this is compiled against.
+ * Compares cprof's row of preload/core/torch_layout.def with the torch headers this is compiled against.
  *
  *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I . \
  *         -I <torch>/include -I <torch>/include/torch/csrc/api/include \
@@ -78,7 +78,7 @@
 #undef private
 #undef protected
 
-#include "preload/torch/torch_layout.h"
+#include "preload/core/torch_layout.h"
 
 namespace
 {

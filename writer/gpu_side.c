@@ -5,7 +5,7 @@
 #include "writer/join/correlation.h"
 #include "writer/base/run_state.h"
 #include "writer/record/edges.h"
-#include "writer/record/events.h"
+#include "writer/join/events.h"
 #include "writer/join/timeline.h"
 
 #define FLUSH_NS                                                                                   \

@@ -2,68 +2,28 @@
 /* See shutdown.h. Each wait has an end: a disk, a helper or a CUPTI that hangs holds up the cprof thread, not the program. */
 #include "writer/shutdown.h"
 
-#include "writer/os/futex.h"
 #include "writer/base/run_state.h"
+#include "writer/file/pen.h"
 #include "writer/window/report.h"
 
 #define AFTER_GRACE_MS 1000 /* for ending what is ended at its deadline */
 /* For what CUPTI needs to be let go of: what is left of the time at exit, in these bounds. */
 #define LEAVE_LEAST_MS 500
 #define LEAVE_MOST_MS  2000
-#define WRITE_MOST_MS  500 /* for a write that is under way at the deadline */
 
 static const struct writer_options *options;
-/* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one keeps it */
-static _Atomic uint32_t pen;
-enum { PEN_FREE, PEN_WRITES, PEN_KEPT };
-static _Atomic bool wrote; /* anything yet */
-
 void shutdown_start(const struct writer_options *given)
 {
     options = given;
-    atomic_store(&wrote, false); /* a child of fork() has the parent's */
-}
-
-static bool take_pen(uint32_t user)
-{
-    uint32_t expected = PEN_FREE;
-    return atomic_compare_exchange_strong(&pen, &expected, user);
-}
-
-void shutdown_write_begins(void)
-{
-    while (!take_pen(PEN_WRITES))
-        futex_wait(&pen, PEN_KEPT, -1);
-}
-
-void shutdown_write_ends(bool done)
-{
-    if (done)
-        atomic_store(&wrote, true);
-    atomic_store(&pen, PEN_FREE);
-    if (run_state_now() == WRITER_STOPPING)
-        futex_wake(&pen);
-}
-
-/* False: a write is under way, and does not end. */
-static bool end_writing(void)
-{
-    uint64_t end = clock_monotonic_ns() + WRITE_MOST_MS * UINT64_C(1000000);
-    while (!take_pen(PEN_KEPT)) {
-        uint64_t now = clock_monotonic_ns();
-        if (now >= end)
-            return false;
-        futex_wait(&pen, PEN_WRITES, (int64_t)((end - now) / 1000000) + 1);
-    }
-    return true;
+    pen_start();
 }
 
 static const char *what_is_on_disk(void)
 {
-    if (!end_writing())
+    if (!pen_keep())
         return "a write does not end: cprof recover makes whole what is on disk";
-    return atomic_load(&wrote) ? "what is on disk opens as it is"
-                               : "nothing of it has come to the disk";
+    return pen_has_written() ? "what is on disk opens as it is"
+                             : "nothing of it has come to the disk";
 }
 
 void shutdown_run(void)

@@ -9,10 +9,10 @@
 #include "preload/link/callee.h"
 #include "preload/core/guard.h"
 #include "preload/settings/identity.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/stacks/stack_capture.h"
-#include "preload/torch/torch_comms.h"
-#include "preload/torch/torch_groups.h"
+#include "preload/collectives/torch_comms.h"
+#include "preload/collectives/torch_groups.h"
 
 #define NUMBERS_MOST 30u /* of a list, as in Kineto (kTruncatLength) */
 

@@ -2,7 +2,7 @@
 /* The wrappers around NCCL and MPI, one per row of collectives.def. They run on application threads, in place of the real
  * function, and always forward to it: MPI_x to the next MPI_x, which is another profiler's where one is loaded. */
 #include "preload/collectives/collectives.h"
-#include "preload/hooks/hooks.h"
+#include "preload/core/hook_params.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

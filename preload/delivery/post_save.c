@@ -13,7 +13,7 @@
 
 #include "preload/delivery/child_env.h"
 #include "preload/settings/identity.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/core/parse.h"
 #include "preload/settings/remote_names.h"
 #include "preload/delivery/saved.h"
@@ -144,8 +144,10 @@ void post_save_start(const struct config *settings)
         read_upload();
 }
 
-void post_save_refresh(void)
+void post_save_edge_before(const struct edge_change *change)
 {
+    if (!change->ranked)
+        return;
     if (uploading || commanding)
         child_env_take(cprof_path());
 }

@@ -14,14 +14,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "preload/core/life.h"
 #include "preload/settings/config.h"
 #include "writer/writer.h"
 
 /* Reads the settings, looks for the programs; a line for each thing that cannot work. Once, at wake-up, on the waking thread. */
 void post_save_start(const struct config *config);
 
-/* Copies the environment again: programs set credentials themselves. Where recording begins, on the stepping thread. */
-void post_save_refresh(void);
+/* Copies the environment again at the first recorded step: programs set credentials themselves.
+ * Column of parts.def. */
+void post_save_edge_before(const struct edge_change *change);
 
 /* A trace is whole. cprof thread. */
 void post_save_trace(const struct saved_trace *trace);

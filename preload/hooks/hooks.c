@@ -9,7 +9,8 @@
 
 #include "cupti/gpu_trace.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
+#include "preload/hooks/cuda_alive.h"
 #include "preload/link/resolve.h"
 #include "preload/stacks/stack_capture.h"
 #include "preload/link/symbol.h"
@@ -17,18 +18,9 @@
 
 #define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
 
-__thread volatile uint8_t guard_inside;
-
-/* A thread without a log is one of cprof's own, where nothing is recorded. */
-void guard_refused(void)
-{
-    if (thread_log_self)
-        thread_log_lost(thread_log_self, LOSS_HANDLER, 1);
-}
-
 struct hook_slot hook_slots[HOOK_COUNT];
 
-/* Set by the first hooked call that succeeded; any thread writes, relaxed: cprof_cuda_alive() may
+/* Set by the first hooked call that succeeded; any thread writes, relaxed: cuda_alive_now() may
  * be called twice. */
 static _Atomic bool cuda_alive;
 
@@ -129,7 +121,7 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
         /* When another thread wakes cprof up, and is done just behind this, CUPTI has not begun: the call would be recorded without its kernel. */
         bool waking = atomic_load(&cprof_life) == LIFE_WAKING;
         if (!settled() && !cprof_is_injected())
-            cprof_cuda_begins(false);
+            cuda_begins(false);
         bool capture = is_capture(id);
         if (capture && atomic_load(&cprof_life) == LIFE_AWAKE)
             trigger_cuda(strstr(infos[id].symbol, "Start") != NULL);
@@ -167,9 +159,9 @@ void hook_end(struct hook_call *call, bool succeeded)
         /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
             /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
-            cprof_cuda_begins(false);
+            cuda_begins(false);
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
-            cprof_cuda_alive();
+            cuda_alive_now();
         }
         guard_leave();
     }

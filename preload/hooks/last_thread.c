@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "writer/writer.h"
 
 #define POLL_MS  20
@@ -78,10 +78,10 @@ static bool start_end(void)
     return done;
 }
 
-int last_thread_poll(void)
+int last_thread_poll(bool stopping)
 {
     static bool ending;
-    if (ending || !atomic_load_explicit(&main_left, memory_order_acquire))
+    if (stopping || ending || !atomic_load_explicit(&main_left, memory_order_acquire))
         return -1;
     if (count_threads() == writer_threads() + 1 && main_is_gone())
         ending = start_end();

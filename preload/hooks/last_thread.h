@@ -7,10 +7,12 @@
 #ifndef PRELOAD_HOOKS_LAST_THREAD_H
 #define PRELOAD_HOOKS_LAST_THREAD_H
 
+#include <stdbool.h>
+
 /* Asks to be told when this thread leaves. In the constructor, on the main thread. */
 void last_thread_start(void);
 
 /* Looks whether the program has a thread left. The milliseconds after which to look again; -1: not again. The cprof thread, each pass. */
-int last_thread_poll(void);
+int last_thread_poll(bool stopping);
 
 #endif

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 

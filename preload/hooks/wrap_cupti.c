@@ -11,7 +11,7 @@
 
 #include "cupti/gpu_trace.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/link/resolve.h"
 
 #define EXPORT            __attribute__((visibility("default")))

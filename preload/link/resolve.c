@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "preload/stacks/unwind.h"
 #include "writer/writer.h"
 
 #define PATH_SIZE 4096
@@ -123,6 +122,20 @@ static close_function *next_close(void)
     return next;
 }
 
+static void (*_Atomic on_closing)(void);
+
+void resolve_on_closing(void (*call)(void))
+{
+    atomic_store(&on_closing, call);
+}
+
+static void tell_closing(void)
+{
+    void (*call)(void) = atomic_load(&on_closing);
+    if (call)
+        call();
+}
+
 __asm__(".symver resolve_dlclose, dlclose@@"); /* without a version, as exports.map explains */
 __attribute__((visibility("default"))) int resolve_dlclose(void *handle);
 __attribute__((visibility("default"))) int resolve_dlclose(void *handle)
@@ -130,10 +143,10 @@ __attribute__((visibility("default"))) int resolve_dlclose(void *handle)
     close_function *next = next_close();
     if (!next)
         return -1;
-    unwind_refresh(); /* what is recorded of it has its name */
+    tell_closing(); /* what is recorded of it has its name */
     atomic_fetch_add(&resolve_closings, 1);
     int result = next(handle);
-    unwind_refresh(); /* before it is over, see unwind_frames() */
+    tell_closing(); /* before it is over, see unwind_frames() */
     atomic_fetch_add(&resolve_closings, UINT32_MAX);
     return result;
 }

@@ -58,6 +58,10 @@ static inline bool resolve_still_open(uint64_t then, uint64_t now)
     return then >> 32 == now >> 32;
 }
 
+/* `call` is called before and after the program closes an object, on the thread that does. Once, at
+ * wake-up. */
+void resolve_on_closing(void (*call)(void));
+
 /* A number that changes whenever an object is loaded: a lookup that failed need not be repeated
  * before it does. */
 uint64_t resolve_generation(void);

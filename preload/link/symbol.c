@@ -25,7 +25,7 @@
 #include "preload/settings/config.h"
 #include "preload/link/got.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 
@@ -266,8 +266,9 @@ static int note_own(struct dl_phdr_info *info, size_t size, void *data)
     return own_dynamic != NULL;
 }
 
-void symbol_start(void)
+void symbol_start(void (*mark)(void))
 {
+    symbol_mark = mark;
     name = config_step_name(CONFIG_STEP_SYMBOL);
     if (!*name || !symbol_stub(0))
         return;

@@ -13,9 +13,10 @@
 /* True when CPROF_STEP names a function. Set by the constructor. */
 extern _Atomic bool symbol_wanted __attribute__((visibility("hidden")));
 
-/* Redirects what is loaded so far, if CPROF_STEP names a function: a program that does nothing but call it wakes cprof in no other
- * way. Constructor. */
-void symbol_start(void);
+/* Redirects what is loaded so far, if CPROF_STEP names a function: a program that does nothing but
+ * call it wakes cprof in no other way. `mark` is called on the calling thread when a call of that
+ * function is over. Constructor. */
+void symbol_start(void (*mark)(void));
 
 /* Redirects what was loaded since; at most every few milliseconds, and neither while another thread does nor where cprof is over, as in
  * forked children. Keeps errno. Any application thread, outside the loader's callbacks. */
@@ -38,6 +39,9 @@ void symbol_finish(void);
 
 /* The real functions, by stub; NULL: free. Written under symbol.c's lock before the stub is in use. */
 extern void *_Atomic symbol_reals[SYMBOL_STUBS] __attribute__((visibility("hidden")));
+
+/* What symbol_start() was given. */
+extern void (*symbol_mark)(void) __attribute__((visibility("hidden")));
 
 /* A call came back. Any thread writes. */
 extern _Atomic bool symbol_called __attribute__((visibility("hidden")));

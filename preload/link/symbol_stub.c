@@ -11,11 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/init.h"
-#include "preload/steps/steps.h"
+#include "preload/core/life.h"
 
 void *_Atomic symbol_reals[SYMBOL_STUBS];
 _Atomic bool symbol_called;
+void (*symbol_mark)(void);
 
 /* Called by the stubs after the real function. */
 __attribute__((used, visibility("hidden"))) void symbol_returned(void);
@@ -25,7 +25,7 @@ void symbol_returned(void)
     cprof_wake_once(WAKE_MARKER);
     if (!atomic_load_explicit(&symbol_called, memory_order_relaxed))
         atomic_store_explicit(&symbol_called, true, memory_order_relaxed);
-    steps_mark(STEP_SYMBOL, 0);
+    symbol_mark();
     symbol_look_now();
     errno = saved;
 }

@@ -28,7 +28,7 @@
 
 #include "preload/settings/config.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "writer/writer.h"
 
 #include <linux/futex.h>

@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "preload/markers/handlers.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/core/program_time.h"
 #include "preload/steps/steps.h"
 

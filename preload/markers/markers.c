@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/stacks/stack_capture.h"
 #include "preload/steps/steps.h"
 #include "preload/link/symbol.h"

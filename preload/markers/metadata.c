@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/markers/json_check.h"
 #include "writer/writer.h"
 

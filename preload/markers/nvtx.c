@@ -27,7 +27,7 @@
 #include "preload/settings/config.h"
 #include "preload/core/glob.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/markers/nvtx_names.h"
 #include "preload/stacks/stack_capture.h"
 #include "preload/steps/steps.h"

@@ -17,7 +17,6 @@
 #include "preload/settings/run_names.h"
 #include "preload/settings/schedule.h"
 #include "preload/core/parse.h"
-#include "preload/settings/schedule.h"
 #include "writer/writer.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "preload/delivery/child_env.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/delivery/spawn.h"
 #include "writer/writer.h"
 

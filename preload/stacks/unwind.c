@@ -103,7 +103,14 @@ void unwind_start(void)
     static const struct stacks_resolver resolver = {symbols_name, unwind_refresh, lines_want,
                                                     lines_ask, lines_answer};
     stacks_resolve_with(&resolver);
+    resolve_on_closing(unwind_refresh);
     atomic_store_explicit(&ready, true, memory_order_release);
+}
+
+void unwind_edge_before(const struct edge_change *change)
+{
+    if (change->stacks)
+        unwind_refresh();
 }
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)

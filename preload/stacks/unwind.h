@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "preload/core/life.h"
+
 /* Opens the library; says in one line when there is none. Once, at wake-up. */
 void unwind_start(void);
 
@@ -17,6 +19,9 @@ bool unwind_ready(void);
 /* Looks what was loaded and unloaded, and forgets how code is unwound that may be gone. Between steps, before and after something is closed,
  * on the cprof thread; less than a microsecond when nothing changed. Any thread. */
 void unwind_refresh(void);
+
+/* The same at the edge of a step that takes stacks. Column of parts.def. */
+void unwind_edge_before(const struct edge_change *change);
 
 /* Which of the objects that were one after the other at an address is there now, as dso_table_at() says (writer/stack/dso_table.h). Looks what is there
  * where something was unloaded and it is not known yet. Any thread; costs nothing until something was unloaded. */

@@ -9,17 +9,13 @@
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/delivery/post_save.h"
 #include "preload/settings/demands.h"
 #include "preload/core/guard.h"
 #include "preload/settings/identity.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/settings/schedule.h"
 #include "preload/steps/steps_say.h"
-#include "preload/torch/torch.h"
-#include "preload/torch/torch_modules.h"
 #include "preload/steps/trigger.h"
-#include "preload/stacks/unwind.h"
 #include "writer/os/futex.h"
 #include "writer/writer.h"
 
@@ -160,8 +156,8 @@ static void arm_gpu(void)
         guard_leave();
 }
 
-/* The edge. Sources that are to be on in the next step are switched on before its first instant, so that it is whole; those that are
- * to be off are switched off after it. */
+/* The edge. Sources that are to be on in the next step are switched on before its first instant,
+ * so that it is whole; those that are to be off are switched off after it. */
 static void cross(struct step_edge *edge, const struct request *r)
 {
     static uint64_t last; /* ticks of the newest edge */
@@ -169,34 +165,29 @@ static void cross(struct step_edge *edge, const struct request *r)
     bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
     bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
     bool same = edge->kept && edge->keep && edge->kind != EDGE_START; /* the kept step goes on */
-    if (edge->begun >= ACTION_ACTIVE && !ranked && !r->demand) {      /* not on the cprof thread */
+    uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
+    struct edge_change change = {
+        .begins = record && !recorded,
+        .ends = !record && recorded && edge->kind != EDGE_LAST, /* at exit torch is not called */
+        .ranked = edge->begun >= ACTION_ACTIVE && !ranked && !r->demand, /* not on cprof's thread */
+        .memory = (gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept),
+        .stacks = gate & GATE_STACKS,
+    };
+    if (change.ranked) {
         identity_refresh(); /* programs set RANK themselves, before they train */
-        post_save_refresh();
         ranked = true;
     }
-    if (record && !recorded) {
-        torch_operators(true);
-        torch_modules_switch(true);
-    }
+    life_edge_before(&change);
     if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
         arm_gpu();
     writer_edge_begin();
-    uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
-    if ((gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept))
-        torch_memory_restart();
-    if (gate & GATE_STACKS)
-        unwind_refresh();
     edge->ticks = r->ticks ? r->ticks : clock_ticks();
     if (edge->ticks < last) /* ranges of two threads end, and the later one's mark comes first */
         edge->ticks = last;
     last = edge->ticks;
     writer_set_gate(gate);
     writer_edge(edge);
-    if (!record && recorded &&
-        edge->kind != EDGE_LAST) { /* at exit torch must not be called any more */
-        torch_operators(false);
-        torch_modules_switch(false);
-    }
+    life_edge_after(&change);
 }
 
 /* Tells who listens where training stands; nothing changes. time: from before the end of the epoch, if one is over. */
@@ -561,7 +552,7 @@ static void serve(const struct request *given)
         unlock();
     else
         serve_waiting();
-    torch_modules_settle();
+    life_edge_settle();
 }
 
 /* ---- calls ---- */
@@ -596,7 +587,7 @@ void steps_start(const struct config *given, bool keep_unmarked)
     keep = edge.keep;
     running = true;
     unlock();
-    torch_modules_settle();
+    life_edge_settle();
 }
 
 bool steps_listen_to(enum step_source source)

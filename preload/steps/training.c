@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "preload/hooks/forked.h"
-#include "preload/init.h"
+#include "preload/core/forked.h"
+#include "preload/core/life.h"
 #include "preload/core/program_time.h"
 #include "preload/steps/steps.h"
 #include "writer/writer.h"

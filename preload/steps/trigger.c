@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "preload/settings/demands.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/core/parse.h"
 #include "preload/steps/steps.h"
 #include "preload/settings/identity.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The socket of CPROF_TRIGGER=socket: who is listened to, lines in, lines out; the protocol stands
- * in trigger.h. Descriptors are kept where the program does not see them (writer/os/io_thread.h).
+ * in trigger.h. Descriptors are kept where the program does not see them (writer/base/io_thread.h).
  * Where that cannot be had, it may close all it does not know and reuse the numbers, so each is
  * compared with what it was before it is used. cprof thread but where something else is said. */
 #ifndef PRELOAD_STEPS_TRIGGER_SOCKET_H

@@ -10,16 +10,14 @@
 #include <unistd.h>
 
 #include "preload/flops/flops.h"
-#include "preload/hooks/fork.h"
-#include "preload/hooks/forked.h"
+#include "preload/torch/torch_glue.h"
+#include "preload/torch/torch_lock.h"
+#include "preload/core/forked.h"
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/stacks/pyend.h"
-#include "preload/stacks/python.h"
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
-
-struct torch_api torch_api;
 
 static uint64_t range_handle, operator_handle;
 /* the callbacks stand in torch's list; written under the torch lock */
@@ -176,48 +174,24 @@ static uint64_t add(const void *start, void (*end)(const void *, void *), bool r
     return by_value(callback);
 }
 
-/* Steps of a torch whose callbacks are not to be touched: its own hook behind each optimizer's step (2.0 and later). A step() that
- * calls super().step() runs the hook twice; the inner one is told by the outer one's frame. */
-static const char optimizer_glue[] =
-    "def _cprof_optimizer_glue():\n"
-    "    import ctypes, sys\n"
-    "    from torch.optim.optimizer import register_optimizer_step_post_hook\n"
-    "    ended = ctypes.PyDLL(None).cprof_optimizer_ended\n"
-    "    ended.argtypes, ended.restype = [ctypes.c_void_p, ctypes.c_char_p], None\n"
-    "    def after(optimizer, args, kwargs):\n"
-    "        wrapper = sys._getframe(1)\n"
-    "        outer = wrapper.f_back\n"
-    "        while outer and outer.f_code is not wrapper.f_code:\n"
-    "            outer = outer.f_back\n"
-    "        if not outer:\n"
-    "            ended(id(optimizer), type(optimizer).__name__.encode(errors='replace'))\n"
-    "    register_optimizer_step_post_hook(after)\n"
-    "try:\n"
-    "    _cprof_optimizer_glue()\n"
-    "except Exception as e:\n"
-    "    import sys\n"
-    "    print('cprof: cannot follow optimizers, only cprof_step() marks steps:', e, "
-    "file=sys.stderr)\n"
-    "del _cprof_optimizer_glue\n";
-
 static void do_without_callbacks(const struct config *config)
 {
     torch_operators_broken("operators and ranges",
                            "its layout is not known to this version of cprof");
     if (config->step == CONFIG_STEP_AUTO || config->step == CONFIG_STEP_OPTIMIZER)
-        python_run_later(optimizer_glue);
+        torch_follow_optimizers();
 }
 
 static void add_callbacks(const struct config *config)
 {
-    fork_torch_lock();
+    torch_lock();
     flops_start();
     operator_handle = add((const void *)(uintptr_t)&operator_start_entry, torch_operator_end, false,
                           config->record_shapes || config->with_flops);
     range_handle = add((const void *)(uintptr_t)&range_start_entry, torch_range_end, true, false);
     torch_api.disable(operator_handle);
     atomic_store(&registered, true);
-    fork_torch_unlock();
+    torch_unlock();
 }
 
 /* What a trace lacks without being wrong. */
@@ -277,7 +251,7 @@ void torch_operators(bool on)
     if (!atomic_load(&registered) || atomic_load(&stopped) || atomic_load(&broken) ||
         !(config_get()->activities & CONFIG_ACTIVITY_CPU))
         return;
-    fork_torch_lock();
+    torch_lock();
     if (on != operators_on && !atomic_load(&stopped)) {
         if (on)
             torch_api.reenable(operator_handle);
@@ -285,7 +259,21 @@ void torch_operators(bool on)
             torch_api.disable(operator_handle);
         operators_on = on;
     }
-    fork_torch_unlock();
+    torch_unlock();
+}
+
+void torch_edge_before(const struct edge_change *change)
+{
+    if (change->begins)
+        torch_operators(true);
+    if (change->memory)
+        torch_memory_restart();
+}
+
+void torch_edge_after(const struct edge_change *change)
+{
+    if (change->ends)
+        torch_operators(false);
 }
 
 void torch_stop(void)

@@ -9,35 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/core/life.h"
 #include "preload/settings/config.h"
-#include "preload/torch/torch_layout.h"
-
-/* What is known of the torch in this process. Written once by torch_start(), before a callback
- * runs; constant afterwards. */
-struct torch_api {
-    const struct torch_layout *layout; /* NULL: version not known, operators stay off */
-    uint64_t (*add)(void *callback);   /* see torch.c for how the 40-byte callback is passed */
-    void (*disable)(uint64_t handle);
-    void (*reenable)(uint64_t handle);
-    const char *(*name)(const void *function);
-    size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
-    bool (*grad_mode)(void); /* whether it is on in this thread; NULL: not found */
-    /* __cxa_get_globals() of the C++ library (Itanium C++ ABI: Exception Handling, 2.2.2); NULL:
-     * not found */
-    struct exceptions {
-        void *caught;
-        uint32_t uncaught;
-    } * (*exceptions)(void);
-    /* what the first word of a SparseTensorImpl, and of a SparseCsrTensorImpl, is: its table of
-     * functions; NULL: not found */
-    const void *coo_class, *compressed_class;
-    const void *undefined_tensor; /* the address of the one undefined tensor, or NULL */
-    const void *(*debug_info)(
-        uintptr_t kind);  /* what the thread keeps of that kind; NULL: not found */
-    uintptr_t comms_kind; /* of what c10d says of a transfer */
-    char version[32];
-};
-extern struct torch_api torch_api;
+#include "preload/core/torch_api.h"
 
 /* Finds torch and registers the callbacks: ranges for good, operators switched by torch_operators(). Once, at wake-up, on the
  * waking thread, and again by a later wake-up source if torch was not there yet. Says one line when operators must stay off. */
@@ -47,8 +21,13 @@ void torch_start(const struct config *config);
  * calls it until it answers true. */
 bool torch_here(void);
 
-/* Switches the operator callback. Called by the thread that marks a step, at its edge; takes the lock that fork waits for. */
+/* Switches the operator callback. Takes the lock that fork waits for. Stepping thread, at its edge,
+ * and the thread on which torch is found. */
 void torch_operators(bool on);
+
+/* Columns of parts.def. */
+void torch_edge_before(const struct edge_change *change);
+void torch_edge_after(const struct edge_change *change);
 
 /* From now on no callback is switched any more (exit, forked child). */
 void torch_stop(void);

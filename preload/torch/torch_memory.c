@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/link/resolve.h"
 #include "preload/stacks/stack_capture.h"
 #include "preload/link/symbol.h"

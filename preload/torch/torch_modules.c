@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "preload/core/guard.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/torch/module_table.h"
 #include "preload/stacks/python.h"
 #include "preload/link/resolve.h"
@@ -567,6 +567,18 @@ void torch_modules_switch(bool wanted)
         return;
     atomic_store(&on, wanted);
     atomic_store(&switched, true);
+}
+
+void torch_modules_edge_before(const struct edge_change *change)
+{
+    if (change->begins)
+        torch_modules_switch(true);
+}
+
+void torch_modules_edge_after(const struct edge_change *change)
+{
+    if (change->ends)
+        torch_modules_switch(false);
 }
 
 void torch_modules_settle(void)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "preload/core/life.h"
 #include "writer/writer.h"
 
 /* True when modules are to be recorded. Set once at wake-up; any thread. */
@@ -19,6 +20,10 @@ void torch_modules_start(void);
 
 /* From now on modules are to be seen, or not any more. Stepping thread, at its edge. */
 void torch_modules_switch(bool on);
+
+/* Columns of parts.def. */
+void torch_modules_edge_before(const struct edge_change *change);
+void torch_modules_edge_after(const struct edge_change *change);
 
 /* Asks for what the last switch changes in Python: the main thread changes it a moment later. Under no lock of ours, because it may wait for the
  * interpreter's, whose holder may wait for ours. Stepping thread, behind its edge. */

@@ -3,7 +3,7 @@
  * torch_layout.h). Application threads, inside the operator's start callback: the inputs live as
  * long as the call, so no reference is taken. */
 #include "preload/torch/torch.h"
-#include "preload/torch/torch_values.h"
+#include "preload/core/torch_values.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 static const char *const dtype_names[] = {
 #define TORCH_DTYPE(value, name, text) text,
-#include "preload/torch/torch_layout.def"
+#include "preload/core/torch_layout.def"
 #undef TORCH_DTYPE
 };
 

@@ -65,7 +65,7 @@ class Figures:
 
 def one(folder, name="marks", kind="file", at=0, number=errno.EIO, times=1):
     """A run in which a call fails; the result and how many calls of each kind there were. Where a file's call is to fail, all are made in the program's
-    table: what the thread with its own table does is no call of the C library (writer/os/io_server.c)."""
+    table: what the thread with its own table does is no call of the C library (writer/base/io_server.c)."""
     command, settings, variables = PROGRAMS_OF[name]
     report = pathlib.Path(folder).with_suffix(".calls")
     env = dict(variables, FAULT_KIND=kind, FAULT_AT=str(at), FAULT_ERRNO=str(number), FAULT_TIMES=str(times), FAULT_REPORT=str(report),

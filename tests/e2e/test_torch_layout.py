@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECK = ROOT / "scripts" / "torch_layout_check.cpp"
-TABLE = ROOT / "preload/torch/torch_layout.def"
+TABLE = ROOT / "preload/core/torch_layout.def"
 
 
 def venv_includes():
@@ -63,16 +63,16 @@ def test_row_equals_headers(which, abi, tmp_path):
     program = build(tmp_path, includes_or_skip(which), abi)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
     print(done.stdout)
-    assert done.returncode == 0, f"preload/torch/torch_layout.def is wrong:\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"preload/core/torch_layout.def is wrong:\n{done.stdout}{done.stderr}"
     assert " 0 wrong" in done.stdout
 
 
 def test_check_names_a_wrong_field(tmp_path):
     """A shifted offset and a moved bit fail the check, which names the fields: it does compare."""
     includes = includes_or_skip("venv")
-    folder = tmp_path / "preload/torch"  # found before the real one
+    folder = tmp_path / "preload/core"  # found before the real one
     folder.mkdir(parents=True)
-    shutil.copy(ROOT / "preload/torch/torch_layout.h", folder)
+    shutil.copy(ROOT / "preload/core/torch_layout.h", folder)
     text, count = re.subn(r"\.ti_numel = \(sizes\) \+ 96", ".ti_numel = (sizes) + 104", TABLE.read_text())
     assert count == 1
     text, count = re.subn(r"\.key_vmap = \(vmap\)", ".key_vmap = (vmap) + 1", text)
@@ -92,7 +92,7 @@ def test_table_has_one_row_for_every_version(tmp_path):
         pytest.skip("no C compiler: the table cannot be compiled")
     source = tmp_path / "rows.c"
     source.write_text(
-        '#include "preload/torch/torch_layout.h"\n#include <stdio.h>\n'
+        '#include "preload/core/torch_layout.h"\n#include <stdio.h>\n'
         "int main(void)\n{\n"
         "    for (int major = 0; major < 4; major++)\n"
         "        for (int minor = 0; minor < 40; minor++)\n"

@@ -30,13 +30,14 @@ static void pool_open(void *at, size_t size);
 #define syscall(number)                         tid_of_self()
 static long tid_of_self(void);
 
+#include "writer/base/wake.h"
 #include "writer/record/edges.h"
 #include "writer/base/space.h"
 
 #define space_limited()           false
 #define space_take(ring, besides) ((void)(ring), (void)(besides), false)
 #define space_give_back(bytes)    ((void)(bytes))
-#define edges_wake()              ((void)0)
+#define wake_thread()             ((void)0)
 
 #include "writer/record/thread_log.c"
 

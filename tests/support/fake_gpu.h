@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/join/gpu_record.h"
+#include "writer/record/gpu_record.h"
 #include "writer/gpu_side.h"
 #include "writer/record/record.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "preload/settings/identity.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/settings/schedule.h"
 #include "preload/steps/steps.h"
 #include "tests/support/session.h"

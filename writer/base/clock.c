@@ -9,7 +9,7 @@
 #include <cpuid.h>
 #endif
 
-#include "writer/os/read_file.h"
+#include "writer/base/read_file.h"
 #include "writer/writer.h"
 
 bool clock_uses_tsc;
@@ -97,18 +97,13 @@ void clock_start(void)
     clock_map_start(&map, ticks, mono);
 }
 
-void clock_knot(void)
+bool clock_knot(void)
 {
-    static bool said;
     uint64_t ticks = 0, mono = 0;
     int64_t wall = 0, set_before = map.set_ns;
     sample(&ticks, &wall, &mono);
     clock_map_add(&map, ticks, wall, mono);
-    if (map.set_ns != set_before && !said) {
-        said = true;
-        writer_note(
-            "the wall clock was set during a recording: its times go on by the clock as it was");
-    }
+    return map.set_ns != set_before;
 }
 
 void clock_settle(void)

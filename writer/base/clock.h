@@ -7,18 +7,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "writer/os/monotonic.h"
 
 /* True once clock_start() found an invariant time-stamp counter. Written once, before any thread stamps. */
 extern bool clock_uses_tsc __attribute__((visibility("hidden")));
-
-/* Nanoseconds of CLOCK_MONOTONIC; the ticks where there is no usable counter. */
-static inline uint64_t clock_monotonic_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Whether clock_ticks() reads a counter of the processor, without a call. */
 static inline bool clock_is_counter(void)
@@ -56,9 +49,10 @@ static inline uint64_t clock_ticks(void)
 /* Chooses the tick source and takes the first sample. Once, at wake-up (CPUID traps in virtual machines). */
 void clock_start(void);
 
-/* Lays a knot at now. cprof thread, once per flush; the first one a millisecond or more after clock_start(), because the rate
- * is measured between the two. */
-void clock_knot(void);
+/* Lays a knot at now. True when somebody has set the wall clock since the last one; times go on by
+ * the clock as it was. cprof thread, once per flush; the first one a millisecond or more after
+ * clock_start(), because the rate is measured between the two. */
+bool clock_knot(void);
 
 /* Lays a knot at now by clock_map_settle(): a step of the wall clock between two windows does not bend the times of the next. cprof
  * thread, when a window opens and no other is being written. */

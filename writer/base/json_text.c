@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON strings and numbers: escaping and UTF-8 repair by table, decimals two digits at a time, doubles that read back as
  * they were in any locale. Pure functions, cprof thread. */
-#include "writer/json/json.h"
 #include "writer/base/json_text.h"
 
 #include <stdbool.h>

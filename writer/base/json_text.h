@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loop of the JSON writer: numbers and strings into memory that is known to be large enough. Only json.c and
- * json_text.c include it; everybody else uses json.h. Pure functions, cprof thread. */
+/* Numbers and strings as JSON text: appended to a buffer, or put into memory that is known to be
+ * large enough (the inner loop of the JSON writer). Pure functions, cprof thread. */
 #ifndef WRITER_BASE_JSON_TEXT_H
 #define WRITER_BASE_JSON_TEXT_H
 
@@ -8,6 +8,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "writer/base/buf.h"
+
+/* Appends `text` as a JSON string with quotes: escapes `"`, `\\` and bytes below 0x20 (\\u00xx, \\n, \\t …) and replaces
+ * invalid UTF-8 by U+FFFD; every other byte is copied raw (Perfetto refuses surrogate escapes). Table-driven. */
+void json_string(struct buf *b, const char *text, size_t len);
+
+/* Appends a decimal integer. */
+void json_int(struct buf *b, int64_t value);
+
+/* Appends an unsigned integer; above INT64_MAX as a quoted string (readers lose such numbers silently). */
+void json_uint(struct buf *b, uint64_t value);
+
+/* Appends nanoseconds as microseconds with three decimals: 1234567 -> 1234.567. Negative values are printed as 0.000. */
+void json_us(struct buf *b, int64_t ns);
+
+/* Appends a double so that it reads back as the same value; not finite as "NaN", "Infinity", "-Infinity" in quotes. */
+void json_real(struct buf *b, double value);
+
+/* Appends a double with so many digits that count (%g), in any locale; not finite as json_real(). */
+void json_rounded(struct buf *b, double value, int digits);
 
 #define U64_ROOM 20u /* most characters of a uint64_t in decimal */
 #define US_ROOM  24u /* most characters of put_us() */

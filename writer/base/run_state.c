@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "writer/record/edges.h"
 #include "writer/os/futex.h"
+#include "writer/base/wake.h"
 
 #define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
 
@@ -48,7 +48,7 @@ void run_state_wait_past(enum run_state part, int64_t most_ms)
     int64_t left = most_ms;
     while (left > 0 && run_state_now() == part) {
         if (part == WRITER_STOPPING)
-            edges_wake();
+            wake_thread();
         run_state_wait(part, left < 100 ? (int)left : 100);
         left = most_ms - (int64_t)((clock_monotonic_ns() - start) / 1000000);
     }

@@ -27,7 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/os/io_thread.h"
+#include "writer/base/io_thread.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1

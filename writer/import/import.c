@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/base/open_foreign.h"
 #include "writer/import/foreign.h"
+#include "writer/window/observers.h"
 #include "writer/import/split.h"
 #include "writer/import/unpack.h"
-#include "writer/os/open_foreign.h"
-#include "writer/record/observers.h"
 
 #define WAITING_MOST 64u       /* files: each holds a descriptor */
 #define SLICE_NS     4000000u  /* of a pass: rings are drained every 10 ms */

@@ -5,7 +5,7 @@
 #ifndef WRITER_JOIN_CORRELATION_H
 #define WRITER_JOIN_CORRELATION_H
 
-#include "writer/join/gpu_record.h"
+#include "writer/record/gpu_record.h"
 #include "writer/json/json.h"
 
 enum call_state {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "writer/join/correlation.h"
-#include "writer/sums/collective_stats.h"
-#include "writer/record/events.h"
-#include "writer/file/finished.h"
+#include "writer/json/collective_stats.h"
+#include "writer/join/events.h"
+#include "writer/window/finished.h"
 #include "writer/join/gpu_place.h"
 #include "writer/join/gpu_queue.h"
 #include "writer/json/json_gpu.h"
@@ -33,8 +33,6 @@ static uint64_t late, hooks_waiting;
 static const struct window *settled; /* the one whose last rows are being written; NULL: none is */
 
 #define MOST_MEMORIES 20000u
-
-/* ---- where things stand ---------------------------------------------------------------------------------- */
 
 static void touched(struct window *w)
 {

@@ -7,14 +7,7 @@
 #include <stdint.h>
 
 #include "writer/record/record.h"
-
-/* A counted span whose work was captured. */
-struct captured {
-    uint64_t flops, bytes;
-    uint32_t where;   /* EXTRA_DTYPE */
-    uint32_t kernels; /* nodes of it that are kernels */
-    uint32_t refs;    /* who points to it: nodes, and nodes.c while it is being captured */
-};
+#include "writer/sums/flop_stats.h"
 
 struct node_maker {
     uint64_t span;     /* id; 0 = nothing was recorded then */

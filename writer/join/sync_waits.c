@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "writer/join/correlation.h"
-#include "writer/record/events.h"
+#include "writer/join/events.h"
 #include "writer/join/gpu_queue.h"
 
 #define MOST_UNSURE 20000u

@@ -2,8 +2,8 @@
 /* See work_rows.h. */
 #include "writer/join/work_rows.h"
 
-#include "writer/sums/collective_stats.h"
-#include "writer/record/events.h"
+#include "writer/json/collective_stats.h"
+#include "writer/join/events.h"
 #include "writer/join/gpu_place.h"
 #include "writer/json/json_gpu.h"
 #include "writer/join/nodes.h"

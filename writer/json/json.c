@@ -2,8 +2,8 @@
 /* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that its readers (HTA,
  * TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not at all. Pure functions, cprof thread. */
 #include "writer/json/json.h"
-#include "writer/sums/collective_stats.h"
-#include "writer/base/json_args.h"
+#include "writer/json/collective_stats.h"
+#include "writer/json/json_args.h"
 #include "writer/json/json_event.h"
 #include "writer/json/json_extras.h"
 #include "writer/json/json_inputs.h"

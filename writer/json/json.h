@@ -6,6 +6,7 @@
 #define WRITER_JSON_JSON_H
 
 #include "writer/base/buf.h"
+#include "writer/base/json_text.h"
 #include "writer/record/record.h"
 
 /* Where and when an event stands in the file. */
@@ -15,25 +16,6 @@ struct json_place {
     int64_t start_ns; /* relative to baseTimeNanoseconds, >= 0 */
     int64_t end_ns;   /* >= start_ns */
 };
-
-/* Appends `text` as a JSON string with quotes: escapes `"`, `\\` and bytes below 0x20 (\\u00xx, \\n, \\t …) and replaces
- * invalid UTF-8 by U+FFFD; every other byte is copied raw (Perfetto refuses surrogate escapes). Table-driven. */
-void json_string(struct buf *b, const char *text, size_t len);
-
-/* Appends a decimal integer. */
-void json_int(struct buf *b, int64_t value);
-
-/* Appends an unsigned integer; above INT64_MAX as a quoted string (readers lose such numbers silently). */
-void json_uint(struct buf *b, uint64_t value);
-
-/* Appends nanoseconds as microseconds with three decimals: 1234567 -> 1234.567. Negative values are printed as 0.000. */
-void json_us(struct buf *b, int64_t ns);
-
-/* Appends a double so that it reads back as the same value; not finite as "NaN", "Infinity", "-Infinity" in quotes. */
-void json_real(struct buf *b, double value);
-
-/* Appends a double with so many digits that count (%g), in any locale; not finite as json_real(). */
-void json_rounded(struct buf *b, double value, int digits);
 
 /* Readers count each row of this name as a step, and put the rest behind it into their tables as its number. A range of the
  * program's that has it (torch.profiler's prof.step(), which counts otherwise than we do) is shown under another one. */

@@ -2,7 +2,6 @@
 /* GPU records to Chrome JSON text. Keys, their order and units are Kineto's (libkineto's CuptiActivity), so that its readers
  * read ours; what is unknown is left out or -1, never invented. Pure functions, cprof thread. */
 #include "writer/json/json_gpu.h"
-#include "writer/join/gpu_memory.h"
 #include "writer/json/json_event.h"
 #include "writer/stack/stack_json.h"
 

@@ -3,8 +3,8 @@
 #ifndef WRITER_JSON_JSON_GPU_H
 #define WRITER_JSON_JSON_GPU_H
 
-#include "writer/sums/collective_stats.h"
-#include "writer/join/gpu_record.h"
+#include "writer/json/collective_stats.h"
+#include "writer/record/gpu_record.h"
 #include "writer/json/json.h"
 
 /* What the join found out about a record. */

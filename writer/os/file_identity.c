@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "writer/base/apart.h"
+#include "writer/os/apart.h"
 
 APART static uint64_t device_of(uint32_t major_number, uint32_t minor_number)
 {

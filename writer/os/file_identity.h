@@ -19,10 +19,10 @@ struct statx;
 /* Of a file that was looked at. `stat` does not tell when the file was made. Pure. */
 struct file_identity file_identity_of(const struct stat *st);
 
-/* The same. Pure; also where writer/base/apart.h applies. */
+/* The same. Pure; also where writer/os/apart.h applies. */
 struct file_identity file_identity_of_statx(const struct statx *st);
 
-/* Whether both are the same regular file. Pure; also where writer/base/apart.h applies. */
+/* Whether both are the same regular file. Pure; also where writer/os/apart.h applies. */
 bool file_identity_same(const struct file_identity *a, const struct file_identity *b);
 
 /* Looks at what has this name: the regular file *identity, of *size bytes (may be NULL). False:

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "writer/base/clock.h"
+#include "writer/os/monotonic.h"
 #include "writer/os/raw_syscall.h"
 
 /* Wakes all that wait for the word. Any thread. */

@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "writer/os/futex.h"
-#include "writer/record/observers.h"
+#include "writer/base/wake.h"
+#include "writer/record/listener.h"
+#include "writer/record/loss.h"
 
 #define EDGES        4096u /* posted and not yet taken; a power of two */
 #define POST_YIELDS  1000u
@@ -19,13 +20,18 @@ static _Atomic uint64_t edges_announced;
 static _Atomic uint64_t edges_posted;
 /* cprof thread adds; stepping thread reads to see a full queue */
 static _Atomic uint64_t edges_taken;
-static _Atomic uint32_t wake_word; /* futex: counts wake-ups */
 /* Whether anything is recorded. The stepping thread falls behind where the queue is full, and goes on when the cprof thread has caught up; any
  * thread stops it for good. */
 static _Atomic int state;
 enum { GOES_ON, BEHIND, CAUGHT_UP, STOPPED };
+static bool (*run)(void);       /* starts the cprof thread if need be; NULL in tests */
 static bool cut;                /* the edges in between are missing; stepping thread */
 static _Atomic uint64_t missed; /* of those that record; stepping thread adds, cprof thread takes */
+
+void edges_start(bool (*start)(void))
+{
+    run = start;
+}
 
 void edges_stop(void)
 {
@@ -63,29 +69,13 @@ void edges_caught_up(void)
 void writer_wake(void)
 {
     int saved = errno;
-    edges_wake();
+    wake_thread();
     errno = saved;
 }
 
 uint64_t writer_mark(void)
 {
     return edges_posted_so_far();
-}
-
-void edges_wake(void)
-{
-    atomic_fetch_add_explicit(&wake_word, 1, memory_order_release);
-    futex_wake(&wake_word);
-}
-
-uint32_t edges_wake_word(void)
-{
-    return atomic_load_explicit(&wake_word, memory_order_acquire);
-}
-
-void edges_wait(uint32_t word, int64_t ms)
-{
-    futex_wait(&wake_word, word, ms);
 }
 
 /* ---- the stepping thread's side ---- */
@@ -117,7 +107,7 @@ static void fall_behind(void)
     static _Atomic bool said;
     if (leave_state(GOES_ON, BEHIND)) {
         atomic_store(&writer_gate, 0);
-        edges_wake(); /* it may have taken them all meanwhile, and sleep */
+        wake_thread(); /* it may have taken them all meanwhile, and sleep */
     }
     if (!atomic_exchange(&said, true))
         log_error("%u steps wait to be written; recording is off until they are (steps_behind), "
@@ -149,7 +139,7 @@ void writer_edge(const struct step_edge *edge)
     uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
     uint64_t waiting = at - atomic_load_explicit(&edges_taken, memory_order_acquire);
     uint64_t most = wanted ? EDGES : listening() ? EDGES / 2 : 0;
-    if (waiting >= most || off || (!wanted && !writer_run())) {
+    if (waiting >= most || off || (!wanted && run && !run())) {
         refuse_edge(wanted, off || waiting < most);
         return;
     }
@@ -163,12 +153,11 @@ void writer_edge(const struct step_edge *edge)
     posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
     bool was = posted->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
     if (wanted)
-        window_losses(
-            &posted->losses); /* a window may begin or end here, or be left out until here */
+        loss_sum(&posted->losses); /* a window may begin or end here, or be left out until here */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
     bool filling = waiting == EDGES / 4 || waiting == EDGES / 2;
     if (in_a_step || edge->kept || was != is || filling || edge->begun == ACTION_WARMUP)
-        edges_wake();
+        wake_thread();
 }
 
 uint64_t edges_posted_so_far(void)
@@ -199,7 +188,7 @@ static void wait_for_announced(uint64_t announced)
         if (i < POST_YIELDS)
             sched_yield();
         else
-            edges_wait(edges_wake_word(), 1);
+            wake_wait(wake_word(), 1);
     }
     given_up = 0;
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of edges between the thread that marks steps and the cprof thread, the word on which the cprof thread sleeps, and the switch that
- * turns recording off. Its application side is in writer.h: writer_set_gate(), writer_edge_begin(), writer_edge(), writer_mark(), writer_wake(),
- * writer_is_off(). */
+/* The queue of edges between the thread that marks steps and the cprof thread, and the switch that
+ * turns recording off. writer.h has the side of the application: writer_set_gate(),
+ * writer_edge_begin(), writer_edge(), writer_mark(), writer_wake(), writer_is_off(). */
 #ifndef WRITER_RECORD_EDGES_H
 #define WRITER_RECORD_EDGES_H
 
 #include "writer/writer.h"
+
+/* `start` starts the cprof thread where an edge needs it and it does not run yet; false: it cannot.
+ * Before the first edge; the waking thread. */
+void edges_start(bool (*start)(void));
 
 /* Nothing more is recorded, for good; what has been is finished. Any thread. */
 void edges_stop(void);
@@ -18,14 +22,6 @@ void edges_caught_up(void);
 
 /* Edges that would have recorded and found no room, since last asked. cprof thread. */
 uint64_t edges_missed(void);
-
-/* Wakes the cprof thread. Any thread. */
-void edges_wake(void);
-
-/* What edges_wait() wants, read before looking for work; waits until edges_wake() is called after that, at most `ms` milliseconds; below 0: for
- * ever. cprof thread. */
-uint32_t edges_wake_word(void);
-void edges_wait(uint32_t word, int64_t ms); /* as above */
 
 /* Edges posted and taken since the beginning. Any thread. */
 uint64_t edges_posted_so_far(void);

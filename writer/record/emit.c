@@ -6,6 +6,7 @@
 
 #include "writer/record/edges.h"
 #include "writer/writer.h"
+#include "writer/base/wake.h"
 
 /* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
 #define AHEAD 20u
@@ -678,7 +679,7 @@ static void wake_at_half(struct thread_log *log)
         ring_head(&log->ring) - atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
     uint64_t half = log->ring.slots / 2;
     if (used >= half && used - log->ring.filling < half && !gate_open(GATE_SPANS))
-        edges_wake();
+        wake_thread();
 }
 
 void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "writer/base/hash.h"
-#include "writer/json/json.h"
+#include "writer/base/json_text.h"
 #include "writer/writer.h"
 
 #define NAME_BYTES 64

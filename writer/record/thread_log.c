@@ -12,6 +12,7 @@
 
 #include "writer/record/edges.h"
 #include "writer/base/space.h"
+#include "writer/base/wake.h"
 
 #define POPULATE_SLOTS                                                                             \
     ((1u << 20) / RECORD_SLOT)         /* of a ring, at most made present ahead of its owner */
@@ -61,7 +62,7 @@ static void thread_ended(void *arg)
     uint32_t before = atomic_fetch_add_explicit(&n_ended, 1, memory_order_relaxed);
     atomic_store_explicit(&log->state, THREAD_ENDED, memory_order_release);
     if (before == ENDED_MAX / 2)
-        edges_wake();
+        wake_thread();
 }
 
 void thread_log_take_key(void)

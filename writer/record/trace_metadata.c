@@ -7,7 +7,7 @@
 
 #include "writer/base/buf.h"
 #include "writer/base/clock.h"
-#include "writer/json/json.h"
+#include "writer/base/json_text.h"
 #include "writer/os/locks.h"
 #include "writer/writer.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "writer/os/io_thread.h"
+#include "writer/base/io_thread.h"
 
 #define SYSTEM     "/usr/lib/debug"
 #define NAMES_MOST (1u << 20) /* bytes of all sections' names; some hundred are usual */

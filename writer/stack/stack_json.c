@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/json/json.h"
+#include "writer/base/json_text.h"
 #include "writer/base/kept_names.h"
 #include "writer/stack/stack_table.h"
 

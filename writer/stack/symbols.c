@@ -14,9 +14,9 @@
 
 #include "writer/stack/debug_info.h"
 #include "writer/stack/demangle.h"
-#include "writer/os/io_thread.h"
+#include "writer/base/io_thread.h"
 #include "writer/stack/dso_table.h"
-#include "writer/os/open_foreign.h"
+#include "writer/base/open_foreign.h"
 
 #define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
 #define NAME_MOST    1024u        /* beyond it the demangler does not go */

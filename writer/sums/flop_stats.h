@@ -7,9 +7,8 @@
 #define WRITER_SUMS_FLOP_STATS_H
 
 #include "writer/base/buf.h"
-#include "writer/join/gpu_record.h"
+#include "writer/record/gpu_record.h"
 #include "writer/json/json.h"
-#include "writer/join/nodes.h"
 #include "writer/writer.h"
 
 #define FLOP_STEPS 64u /* whose numbers may still change */
@@ -33,6 +32,14 @@ void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t devic
 /* The device of a library call that began at ns is known now, from its kernel. where: its EXTRA_DTYPE. */
 void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
                        uint64_t flops, uint64_t bytes);
+
+/* A counted span whose work was captured. */
+struct captured {
+    uint64_t flops, bytes;
+    uint32_t where;   /* EXTRA_DTYPE */
+    uint32_t kernels; /* nodes of it that are kernels */
+    uint32_t refs;    /* who points to it: nodes, and nodes.c while it is being captured */
+};
 
 /* A graph launched at ns did again what was captured into it. */
 void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,

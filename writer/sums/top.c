@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "writer/base/hash.h"
-#include "writer/base/json_args.h"
+#include "writer/json/json_args.h"
 #include "writer/json/json_gpu.h"
 #include "writer/sums/top_table.h"
 

@@ -9,7 +9,7 @@
 #define WRITER_SUMS_TOP_H
 
 #include "writer/base/buf.h"
-#include "writer/join/gpu_record.h"
+#include "writer/record/gpu_record.h"
 #include "writer/json/json.h"
 
 struct top;

@@ -5,6 +5,7 @@
 #include "writer/record/edges.h"
 #include "writer/os/futex.h"
 #include "writer/base/run_state.h"
+#include "writer/base/wake.h"
 
 static _Atomic uint32_t all_asked; /* any thread adds */
 static _Atomic uint32_t all_done;  /* futex; cprof thread writes */
@@ -30,7 +31,7 @@ void writer_flush_now(unsigned most_ms)
     uint32_t asked = atomic_fetch_add(&all_asked, 1) + 1;
     if (run_state_now() != WRITER_RUNS)
         return;
-    edges_wake();
+    wake_thread();
     uint64_t end = clock_monotonic_ns() + most_ms * UINT64_C(1000000);
     for (;;) {
         uint32_t done = atomic_load(&all_done);

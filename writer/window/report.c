@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "writer/base/clock.h"
-#include "writer/os/open_foreign.h"
+#include "writer/base/open_foreign.h"
 #include "writer/record/optimizers.h"
 #include "writer/record/thread_log.h"
 

@@ -11,7 +11,8 @@
 
 #include "writer/record/async.h"
 #include "writer/sums/lanes.h"
-#include "writer/shutdown.h"
+#include "writer/file/pen.h"
+#include "writer/record/loss.h"
 #include "writer/record/open_copy.h"
 #include "writer/record/optimizers.h"
 #include "writer/base/path.h"
@@ -51,15 +52,6 @@ static uint64_t thread_cpu_ns(void)
 uint32_t window_pid(uint32_t pid)
 {
     return pid < GPU_PIDS ? pid + PID_SHIFT : pid;
-}
-
-void window_losses(struct losses *out)
-{
-    for (int i = 0; i < LOSS_COUNT; i++)
-        out->n[i] = atomic_load_explicit(&process_losses[i], memory_order_relaxed);
-    for (struct thread_log *log = thread_log_first(); log; log = log->next)
-        for (int i = 0; i < LOSS_COUNT; i++)
-            out->n[i] += atomic_load_explicit(&log->losses[i], memory_order_relaxed);
 }
 
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
@@ -472,7 +464,7 @@ static void put_losses(struct buf *b, struct window *w)
     struct losses until = w->at_end;
     w->lost_total = 0;
     if (w->end == UINT64_MAX)
-        window_losses(&until);
+        loss_sum(&until);
     buf_puts(b, "\"lost\": {");
     for (int i = 0; i < LOSS_COUNT; i++) {
         uint64_t n = until.n[i] - w->before.n[i] + w->lost.n[i];
@@ -672,11 +664,11 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     make_head(w, shared);
     make_trailer(w, shared, name);
     bool failed = w->body.failed || head.failed || trailer.failed || w->open.failed;
-    shutdown_write_begins();
+    pen_take();
     error = failed ? ENOMEM
                    : w->sink->flush(w->sink, head.data, head.len, w->body.data, w->body.len,
                                     trailer.data, trailer.len);
-    shutdown_write_ends(error == 0);
+    pen_give(error == 0);
     release_scratch();
     if (error)
         return error;

@@ -9,7 +9,7 @@
 #include "writer/base/buf.h"
 #include "writer/sums/flop_stats.h"
 #include "writer/sums/flows.h"
-#include "writer/join/gpu_memory.h"
+#include "writer/sums/gpu_memory.h"
 #include "writer/file/sink.h"
 #include "writer/stack/stack_json.h"
 #include "writer/writer.h"
@@ -101,7 +101,7 @@ struct window_shared {
 /* The pid as written: in containers pids are small, and a CPU row must not be taken for a GPU's (T21). */
 uint32_t window_pid(uint32_t pid);
 
-/* A new, open window; NULL: no memory, said in one line. before: window_losses() at `from`. */
+/* A new, open window; NULL: no memory, said in one line. before: loss_sum() at `from`. */
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
                            const struct losses *before);
 
@@ -176,8 +176,5 @@ uint64_t window_bytes(const struct window *w);
 
 /* Frees; the file stays. NULL is allowed. */
 void window_free(struct window *w);
-
-/* Sum of the losses of all application threads. Any thread. */
-void window_losses(struct losses *out);
 
 #endif

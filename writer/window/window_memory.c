@@ -2,6 +2,8 @@
 /* See window_memory.h. */
 #include "writer/window/window_memory.h"
 
+#include "writer/sums/memory_owners.h"
+
 #include <string.h>
 
 #include "writer/json/json_gpu.h"

@@ -282,7 +282,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def own_descriptors_refusal() -> Optional[str]:
-    """Why a thread cannot have a table of descriptors of its own here (writer/os/io_thread.h); None when it can."""
+    """Why a thread cannot have a table of descriptors of its own here (writer/base/io_thread.h); None when it can."""
     libc, errors = ctypes.CDLL(None, use_errno=True), []
 
     def attempt() -> None:

@@ -9,7 +9,7 @@
 
 #include "preload/core/guard.h"
 #include "preload/hooks/hooks.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 
 /* ---- what a stub saw, and what the caller gave it ---- */
 

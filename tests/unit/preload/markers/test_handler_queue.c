@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "preload/markers/handlers.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "preload/settings/identity.h"
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "preload/settings/schedule.h"
 #include "tests/support/capture.h"
 #include "tests/support/sanitizer.h"

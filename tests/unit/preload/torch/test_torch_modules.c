@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/init.h"
+#include "preload/core/life.h"
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
 

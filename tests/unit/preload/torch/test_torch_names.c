@@ -11,7 +11,7 @@
 
 #include "preload/flops/flops.h"
 #include "preload/torch/torch.h"
-#include "preload/torch/torch_layout.h"
+#include "preload/core/torch_layout.h"
 
 static struct thread_log *log_;
 static struct known_name room;

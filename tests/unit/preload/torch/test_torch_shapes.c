@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/torch/torch_values.h"
+#include "preload/core/torch_values.h"
 #include "tests/support/torch_objects.h"
 #include "writer/writer.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/correlation.h, writer/join/nodes.h and writer/record/events.h: the tables of the join. */
+/* Tests of writer/join/correlation.h, writer/join/nodes.h and writer/join/events.h: the tables of the join. */
 #include "writer/join/correlation.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "writer/record/events.h"
+#include "writer/join/events.h"
 #include "writer/base/kept_names.h"
 #include "writer/join/nodes.h"
 

@@ -3,7 +3,7 @@
  * come in and whatever was forgotten meanwhile. */
 #include "tests/fuzz/json_valid.h"
 #include "tests/support/alloc.h"
-#include "writer/join/gpu_record.h"
+#include "writer/record/gpu_record.h"
 #include "writer/sums/intervals.h"
 #include "writer/sums/lanes.h"
 

@@ -9,7 +9,7 @@
 
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
-#include "writer/join/gpu_memory.h"
+#include "writer/sums/gpu_memory.h"
 
 static void allocate(uint64_t address, int64_t bytes, int64_t allocated, int64_t reserved,
                      int index)

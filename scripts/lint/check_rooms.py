@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rooms: the sub-folders of preload/ and writer/, and which of them may call which.
+
+    check_rooms.py BUILD           prints `what` for each rule that is broken, and exits 1 if there is any
+    check_rooms.py BUILD --tree    prints the rooms, their modules, and the calls between them, on one page
+
+Calls are taken from the object files in BUILD: who defines the symbol that another one needs. A module is a .c file.
+
+- a room calls only rooms above it in FLOORS, and includes only their headers
+- no circle of calls between more than 4 modules of a room; at most 14 modules in a room
+- each basename stands once in the library; no static function has one name in more than three files
+- no file includes a header twice
+"""
+
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The top floor comes first: a room may call those before it. "" is the folder itself.
+FLOORS = {
+    "writer": ["os", "base", "record", "stack", "json", "sums", "file", "window", "join", "import", ""],
+    "cupti": [""],
+    "preload": ["core", "settings", "link", "steps", "delivery", "stacks", "flops", "collectives", "markers", "torch", "hooks", ""],
+}
+# Defined below the room that declares it. One: requests of all rooms, which init.c answers, must work before any constructor has run.
+ANSWERED_BELOW = {"life_table"}
+# Written for whoever stands outside the folder; the rooms behind them answer.
+PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h"}
+MOST_MODULES, MOST_IN_CIRCLE, MOST_SAME_STATIC = 14, 4, 3
+
+Module = collections.namedtuple("Module", "folder room name")
+
+
+def module_of(path):
+    """The module of a path below the root: writer/base/buf.o."""
+    parts = pathlib.PurePath(path).parts
+    return Module(parts[0], parts[1] if len(parts) == 3 else "", pathlib.PurePath(path).stem)
+
+
+def where(module):
+    return "/".join(part for part in module if part)
+
+
+def objects(build):
+    return [path for folder in FLOORS for path in sorted((build / folder).rglob("*.o"))
+            if (ROOT / path.relative_to(build)).with_suffix(".c").is_file()]
+
+
+def nm(paths, *options):
+    """(module, type, symbol) of each symbol."""
+    out = subprocess.run(["nm", "-A", *options, *map(str, paths)], capture_output=True, text=True, check=True).stdout
+    for line in out.splitlines():
+        path, rest = line.rsplit(":", 1)
+        fields = rest.split()
+        yield path, fields[-2], fields[-1]
+
+
+def call_graph(build):
+    """{module: {module: {symbol, ...}}} of all calls between modules."""
+    paths = objects(build)
+    module = {str(path): module_of(path.relative_to(build)) for path in paths}
+    home = {symbol: module[path] for path, _, symbol in nm(paths, "-g", "--defined-only")}
+    calls = {one: collections.defaultdict(set) for one in module.values()}
+    for path, _, symbol in nm(paths, "-u"):
+        if symbol in home and home[symbol] != module[path]:
+            calls[module[path]][home[symbol]].add(symbol)
+    return calls
+
+
+def floor(module):
+    return FLOORS[module.folder].index(module.room)
+
+
+def circles(modules, calls):
+    """The strongly connected components of more than one module (Tarjan)."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(one):
+        order[one] = low[one] = len(order)
+        stack.append(one)
+        for other in calls[one]:
+            if other in modules and other not in order:
+                visit(other)
+            if other in modules and other in stack:
+                low[one] = min(low[one], low[other])
+        if low[one] == order[one]:
+            at = stack.index(one)
+            found.append(stack[at:])
+            del stack[at:]
+
+    for one in modules:
+        if one not in order:
+            visit(one)
+    return [circle for circle in found if len(circle) > 1]
+
+
+def check_calls(calls):
+    for one, others in sorted(calls.items()):
+        for other, symbols in sorted(others.items()):
+            if other.folder == one.folder and floor(other) > floor(one) and symbols - ANSWERED_BELOW:
+                yield f"{where(one)} calls {', '.join(sorted(symbols))} of {where(other)}, which is below it"
+    for room in sorted({(one.folder, one.room) for one in calls}):
+        modules = {one for one in calls if (one.folder, one.room) == room}
+        name = "/".join(part for part in room if part)
+        if room[0] != "cupti" and len(modules) > MOST_MODULES:
+            yield f"{name}: {len(modules)} modules; at most {MOST_MODULES} in a room"
+        for circle in circles(modules, calls):
+            if len(circle) > MOST_IN_CIRCLE:
+                yield f"{name}: {len(circle)} modules call each other in a circle: {' '.join(sorted(one.name for one in circle))}"
+
+
+def sources():
+    return sorted(path for folder in FLOORS for path in (ROOT / folder).rglob("*.[ch]"))
+
+
+def check_includes(path, text):
+    one = module_of(path.relative_to(ROOT))
+    names = re.findall(r'^\s*#\s*include\s+["<]([^">]+\.h)[">]', text, re.M)
+    for name, times in collections.Counter(names).items():
+        if times > 1:
+            yield f"{path.relative_to(ROOT)}: includes {name} {times} times"
+        if name.split("/")[0] == one.folder and name not in PUBLIC:
+            other = module_of(name)
+            if other.room in FLOORS[one.folder] and floor(other) > floor(one):
+                yield f"{path.relative_to(ROOT)}: includes {name} of a room below it"
+
+
+def check_names(texts):
+    stems = collections.defaultdict(set)
+    statics = collections.defaultdict(set)
+    for path, text in texts.items():
+        stems[path.stem].add(path.parent)
+        for name in re.findall(r"^static\b(?:[^;={(]|__attribute__\(\(\w+\)\))*?\b(?!__attribute__)(\w+)\([^;{]*\)\s*\{", text, re.M):
+            statics[name].add(path)
+    for stem, folders in sorted(stems.items()):
+        if len(folders) > 1:
+            yield f"{stem}: stands in {', '.join(sorted(str(folder.relative_to(ROOT)) for folder in folders))}"
+    for name, paths in sorted(statics.items()):
+        if len(paths) > MOST_SAME_STATIC:
+            yield f"{name}(): a static function in {len(paths)} files: {', '.join(sorted(path.name for path in paths))}"
+
+
+def tree(calls):
+    for folder, rooms in FLOORS.items():
+        yield f"{folder}/"
+        for number, room in enumerate(rooms):
+            modules = sorted(one.name for one in calls if (one.folder, one.room) == (folder, room))
+            called = sorted({FLOORS[folder].index(other.room) for one in calls if (one.folder, one.room) == (folder, room)
+                             for other in calls[one] if other.folder == folder and other.room != room})
+            yield f"  {number:2} {room or '(here)':12} {' '.join(modules)}"
+            if called:
+                yield f"     {'':12}   calls {', '.join(rooms[other] for other in called)}"
+    between = sorted({(one.folder, other.folder) for one in calls for other in calls[one] if one.folder != other.folder})
+    yield "between folders: " + ", ".join(f"{one} -> {other}" for one, other in between)
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    calls = call_graph(build)
+    if "--tree" in sys.argv[2:]:
+        print("\n".join(tree(calls)))
+        return 0
+    texts = {path: path.read_text() for path in sources()}
+    problems = list(check_calls(calls))
+    for path, text in texts.items():
+        problems += check_includes(path, text)
+    problems += check_names(texts)
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of preload/collectives/torch_groups.c on objects laid out by hand as torch 2.13 lays them out, and of what collectives.c makes of them. */
+#include "preload/collectives/torch_groups.h"
+
+#include "preload/collectives/collectives.h"
+#include "tests/support/torch_objects.h"
+#include "writer/json/json_args.h"
+
+static void start(void)
+{
+    setup();
+    n_inputs = 0;
+}
+
+static void *group(int32_t rank, int32_t size)
+{
+    void *made = make(l->pg_size + sizeof size);
+    SET(made, l->pg_rank, int32_t, rank);
+    SET(made, l->pg_size, int32_t, size);
+    return made;
+}
+
+/* The object around a group, with so many slots. */
+static void *around(void *of, unsigned slots, uint16_t tag)
+{
+    char *first = make(slots ? slots * l->iv_size : 1), *object = make(l->ob_slots + 24u);
+    for (unsigned i = 0; i < slots; i++)
+        put_value(first + i * l->iv_size, tag, of);
+    SET(object, l->ob_slots, const void *, first);
+    SET(object, l->ob_slots + 8, const void *, first + slots * l->iv_size);
+    return object;
+}
+
+static void *list_of(uint16_t tag, void *payload)
+{
+    return list(l->kind_tensor, tag, 1, &payload);
+}
+
+static void note(const char *name)
+{
+    torch_groups_note(make_function(), name);
+    n_inputs = 0;
+}
+
+static bool take(const void *tensor, struct torch_group *out)
+{
+    add(l->tag_tensor, tensor);
+    bool known = torch_groups_take(make_function(), "gloo:all_reduce", out);
+    n_inputs = 0;
+    return known;
+}
+
+START_TEST(names)
+{
+    ck_assert(torch_is_transfer("c10d::send"));
+    ck_assert(!torch_is_transfer("c10"));
+    ck_assert(!torch_is_transfer(""));
+    ck_assert(!torch_is_transfer("aten::add"));
+}
+END_TEST
+
+START_TEST(a_range_takes_what_its_operator_noted)
+{
+    void *sent = TENSOR(FLOAT, 10), *other = TENSOR(FLOAT, 10), *world = group(1, 4);
+    struct torch_group got;
+    for (uint64_t i = 0; i < 3; i++) {
+        add(l->tag_generic_list, list_of(l->tag_tensor, sent));
+        add(l->tag_object, around(world, 1, l->tag_capsule));
+        add(l->tag_int, (void *)3);
+        note("c10d::broadcast_");
+        ck_assert(!take(other, &got));
+        ck_assert(take(sent, &got));
+        ck_assert_ptr_eq(got.group, world);
+        ck_assert_int_eq(got.rank, 1);
+        ck_assert_int_eq(got.size, 4);
+        ck_assert_int_eq(got.peer, 3);
+        ck_assert_int_eq(got.peer_is, PEER_ROOT);
+        ck_assert_uint_eq(got.seq, i);
+        ck_assert(!take(sent, &got)); /* once */
+    }
+}
+END_TEST
+
+/* The word behind the group is the tag; it is of two ranks although it names none. */
+START_TEST(whoever_sends_first)
+{
+    void *received = TENSOR(FLOAT, 10), *world = group(1, 4);
+    struct torch_group got;
+    for (uint64_t i = 0; i < 2; i++) {
+        add(l->tag_generic_list, list_of(l->tag_tensor, received));
+        add(l->tag_object, around(world, 1, l->tag_capsule));
+        add(l->tag_int, (void *)7);
+        note("c10d::recv_any_source_");
+        ck_assert(take(received, &got));
+        ck_assert_int_eq(got.peer, -1);
+        ck_assert_int_eq(got.peer_is, PEER_FROM);
+        ck_assert_uint_eq(got.seq, i);
+    }
+    ck_assert_uint_eq(collective_of_group(world, 4, 1, PEER_NONE), 0);
+}
+END_TEST
+
+static void ask(void *tensor, void *of)
+{
+    add(l->tag_generic_list, list_of(l->tag_tensor, tensor));
+    add(l->tag_object, around(of, 1, l->tag_capsule));
+    note("c10d::allreduce_");
+}
+
+/* Which of two that only read it begins first is not known. */
+START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
+{
+    void *sent = TENSOR(FLOAT, 10), *world = group(1, 4), *pair = group(0, 2);
+    struct torch_group got;
+    ask(sent, world);
+    ask(sent, pair);
+    ck_assert(!take(sent, &got));
+    ck_assert(!take(sent, &got));
+    ask(sent, world);
+    ask(sent, world); /* the first one was not seen to begin */
+    ck_assert(take(sent, &got));
+    ck_assert_ptr_eq(got.group, world);
+}
+END_TEST
+
+/* What is sent is the input before the group; results stand before it. */
+START_TEST(of_several_tensors_the_one_that_is_sent)
+{
+    void *in = TENSOR(FLOAT, 10), *out = TENSOR(FLOAT, 20);
+    struct torch_group got;
+    add(l->tag_generic_list, list_of(l->tag_generic_list, list_of(l->tag_tensor, out)));
+    add(l->tag_generic_list, list_of(l->tag_tensor, in));
+    add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
+    note("c10d::allgather_");
+    ck_assert(!take(out, &got));
+    ck_assert(take(in, &got));
+    ck_assert_int_eq(got.peer, -1);
+    /* of a scatter's other ranks nothing is sent: what is received tells */
+    add(l->tag_generic_list, list_of(l->tag_tensor, out));
+    add(l->tag_generic_list, list(0, l->tag_generic_list, 0, NULL));
+    add(l->tag_object, around(group(1, 2), 1, l->tag_capsule));
+    add(l->tag_int, (void *)0);
+    note("c10d::scatter_");
+    ck_assert(take(out, &got));
+    ck_assert_int_eq(got.peer, 0);
+}
+END_TEST
+
+/* A barrier's own tensor is none that its range shows; it is gone before another one gets its address. */
+START_TEST(ranges_without_tensors)
+{
+    void *own = TENSOR(FLOAT, 1), *world = group(1, 4), *half = group(0, 2);
+    struct torch_group got;
+    add(l->tag_tensor, own);
+    add(l->tag_object, around(half, 1, l->tag_capsule));
+    note("c10d::barrier");
+    ck_assert(!take(own, &got));
+    ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
+    ck_assert(!torch_groups_take(make_function(), "gloo:scatter", &got));
+    ck_assert(torch_groups_take(make_function(), "gloo:barrier", &got));
+    ck_assert_ptr_eq(got.group, half);
+    ck_assert(!torch_groups_take(make_function(), "gloo:barrier", &got)); /* once */
+    ask(own, world);
+    ck_assert(take(own, &got));
+    ck_assert_ptr_eq(got.group, world);
+}
+END_TEST
+
+START_TEST(what_is_no_group)
+{
+    void *sent = TENSOR(FLOAT, 10);
+    struct torch_group got;
+    void *const none[] = {around(group(0, 2), 0, l->tag_capsule),
+                          around(group(0, 2), 2, l->tag_capsule),
+                          around(group(0, 2), 1, l->tag_object),
+                          around(NULL, 1, l->tag_capsule),
+                          around(group(2, 2), 1, l->tag_capsule),
+                          around(group(-1, 2), 1, l->tag_capsule),
+                          around(group(0, 0), 1, l->tag_capsule),
+                          around(group(0, INT32_MAX), 1, l->tag_capsule),
+                          NULL};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        add(l->tag_tensor, sent);
+        add(l->tag_object, none[i]);
+        note("c10d::allreduce_");
+        ck_assert_msg(!take(sent, &got), "object %zu", i);
+    }
+    add(l->tag_tensor, sent);
+    note("c10d::allreduce_"); /* none at all */
+    ck_assert(!take(sent, &got));
+    add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
+    note("c10d::barrier"); /* nothing to find it by */
+    note("c10d::barrier"); /* no inputs */
+    ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
+    struct torch_layout older = *l; /* of a version whose groups are not looked at */
+    older.ob_slots = TORCH_LAYOUT_ABSENT;
+    torch_api.layout = &older;
+    add(l->tag_tensor, sent);
+    add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
+    note("c10d::allreduce_");
+    ck_assert(!take(sent, &got));
+}
+END_TEST
+
+/* The args of a transfer as JSON. */
+static const char *told(const char *range, const struct torch_group *of)
+{
+    static struct buf text;
+    /* two tensors of 2 x 3 floats */
+    static const uint8_t tensor[] = {FLOAT, 2, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0};
+    uint8_t shapes[2 + 2 * sizeof tensor] = {SHAPE_LIST, 2}, args[COLLECTIVE_ARGS];
+    memcpy(shapes + 2, tensor, sizeof tensor);
+    memcpy(shapes + 2 + sizeof tensor, tensor, sizeof tensor);
+    uint32_t n = collective_of_shapes(range, shapes, sizeof shapes, of, args);
+    buf_reset(&text);
+    json_args(&text, args, n, true);
+    buf_put(&text, "", 1);
+    return text.data;
+}
+
+START_TEST(another_group_begins_anew)
+{
+    static const char first, second;
+    ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE),
+                      0); /* at the address of one that went */
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(collective_of_group(&first, 2, 0, PEER_ROOT), 0);
+    ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 1);
+}
+END_TEST
+
+/* Only two of a group's ranks take part in what goes from one to another: it moves no number of what all do. */
+START_TEST(sends_are_counted_apart)
+{
+    static const char group;
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 0);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_FROM), 1);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_ROOT), 1);
+    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 2);
+    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_TO), 0); /* another at its address */
+    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_NONE), 0);
+}
+END_TEST
+
+START_TEST(what_a_range_says)
+{
+    struct torch_group of = {(void *)0x10, 4, 1, 2, PEER_TO, 7};
+    ck_assert_str_eq(
+        told("gloo:all_reduce", NULL),
+        "\"backend\": \"gloo\", \"Collective name\": \"allreduce\", \"In msg nelems\": 12, "
+        "\"Out msg nelems\": 12, \"dtype\": \"Float\", \"bytes\": 48");
+    ck_assert_str_eq(
+        told("gloo:all_gather", NULL),
+        "\"backend\": \"gloo\", \"Collective name\": \"allgather\", \"In msg nelems\": 12, "
+        "\"dtype\": \"Float\"");
+    ck_assert_str_eq(
+        told("gloo:send", &of),
+        "\"backend\": \"gloo\", \"Collective name\": \"send\", \"In msg nelems\": 12, "
+        "\"dtype\": \"Float\", \"bytes\": 48, \"Dst Rank\": 2, \"Group size\": 4, \"Rank\": 1, "
+        "\"Comms Id\": \"0x10\", \"Seq\": 7");
+    of.peer_is = PEER_NONE;
+    ck_assert_str_eq(
+        told("gloo:all_gather", &of),
+        "\"backend\": \"gloo\", \"Collective name\": \"allgather\", \"In msg nelems\": 12, "
+        "\"Out msg nelems\": 48, \"dtype\": \"Float\", \"bytes\": 192, \"Group size\": 4, "
+        "\"Rank\": 1, \"Comms Id\": \"0x10\", \"Seq\": 7");
+    ck_assert_str_eq(
+        told("gloo:scatter", &of),
+        "\"backend\": \"gloo\", \"Collective name\": \"scatter\", \"In msg nelems\": 12, "
+        "\"dtype\": \"Float\", \"Group size\": 4, \"Rank\": 1, \"Comms Id\": \"0x10\", "
+        "\"Seq\": 7");
+}
+END_TEST
+
+Suite *suite_torch_groups(void)
+{
+    Suite *suite = suite_create("torch_groups");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, start, NULL);
+    tcase_add_test(all, names);
+    tcase_add_test(all, a_range_takes_what_its_operator_noted);
+    tcase_add_test(all, whoever_sends_first);
+    tcase_add_test(all, a_tensor_that_is_sent_in_two_groups_has_none);
+    tcase_add_test(all, of_several_tensors_the_one_that_is_sent);
+    tcase_add_test(all, ranges_without_tensors);
+    tcase_add_test(all, what_is_no_group);
+    tcase_add_test(all, another_group_begins_anew);
+    tcase_add_test(all, sends_are_counted_apart);
+    tcase_add_test(all, what_a_range_says);
+    suite_add_tcase(suite, all);
+    return suite;
+}

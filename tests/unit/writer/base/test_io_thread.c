@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of writer/base/io_thread.h and read_file.h: whose table a descriptor is in, errors, and calls
+ * where no table can be had. */
+#include "writer/writer.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool refused(void)
+{
+    return syscall(SYS_close_range, ~0u, ~0u, 0) != 0;
+}
+
+static int open_pipe(int ends[2])
+{
+    return (int)io_call(SYS_pipe2, (long)ends, O_CLOEXEC | O_NONBLOCK, 0, 0, 0, 0);
+}
+
+/* Whether a descriptor that an io_ call opens is in this thread's table. */
+static bool opens_here(void)
+{
+    struct stat st;
+    int fd = io_open("/dev/full", O_RDONLY | O_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    bool here = fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 7);
+    ck_assert_int_eq(io_close(fd), 0);
+    return here;
+}
+
+START_TEST(descriptors_are_not_the_programs)
+{
+    int ends[2], mine[2];
+    char byte = 0;
+    io_thread_begin();
+    ck_assert_int_eq(pipe(mine), 0);
+    ck_assert(io_is_apart());
+    ck_assert_int_eq(open_pipe(ends), 0);
+    /* an empty table: not even the standard ones */
+    ck_assert_int_eq(ends[0], 0);
+    ck_assert_int_eq(ends[1], 1);
+    ck_assert_int_eq(syscall(SYS_close_range, 3, ~0u, 0), 0);
+    ck_assert_int_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 3);
+    ck_assert_int_eq(io_write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(io_read(ends[0], &byte, 1), 1);
+    ck_assert_int_eq(byte, 'x');
+    ck_assert_int_eq(io_poll(ends[0], POLLIN), 0);
+    ck_assert_int_eq(io_write(ends[1], "y", 1), 1);
+    ck_assert_int_eq(io_poll(ends[0], POLLIN), POLLIN);
+}
+END_TEST
+
+START_TEST(a_pipe_that_the_program_closes_is_closed)
+{
+    int ends[2], other[2];
+    char byte;
+    ck_assert_int_eq(pipe(ends), 0);
+    io_thread_begin();
+    ck_assert_int_eq(open_pipe(other), 0);
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &byte, 1), 0);
+}
+END_TEST
+
+/* Failures come as those of the C library do, and leave errno alone where nothing fails. */
+START_TEST(errors_are_those_of_the_calls)
+{
+    char text[8];
+    if (_i)
+        io_thread_begin();
+    errno = 0;
+    ck_assert_int_eq(io_open("/nowhere/at/all", O_RDONLY, 0), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_int_eq(io_close(12345), -1);
+    ck_assert_int_eq(errno, EBADF);
+    int fd = io_open("/proc/self/comm", O_RDONLY | O_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(io_read(fd, NULL, 8), -1);
+    ck_assert_int_eq(errno, EFAULT);
+    ck_assert_int_eq(io_write_all(fd, "x", 1), EBADF);
+    errno = 12345;
+    ck_assert_int_ge(io_pread(fd, text, sizeof text, 0), 1);
+    ck_assert_int_eq(io_close(fd), 0);
+    ck_assert_int_eq(errno, 12345);
+}
+END_TEST
+
+static int open_and_close(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    close(fd);
+    return fd < 0 ? ENOENT : 0;
+}
+
+static int open_and_close_apart(const char *path)
+{
+    int fd = io_open(path, O_RDONLY | O_CLOEXEC, 0);
+    return fd < 0 ? ENOENT : io_close(fd);
+}
+
+/* The lock that another process meets. */
+static short lock_of(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK};
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(fcntl(fd, F_GETLK, &lock) == 0 ? lock.l_type : 100);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return (short)WEXITSTATUS(status);
+}
+
+START_TEST(locks_of_the_program_stay)
+{
+    char path[] = "/tmp/cprof-io-XXXXXX";
+    struct flock lock = {.l_type = F_WRLCK};
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fcntl(fd, F_SETLK, &lock), 0);
+    io_thread_begin();
+    ck_assert_int_eq(open_and_close_apart(path), 0);
+    ck_assert_int_eq(lock_of(fd), F_WRLCK);
+    ck_assert_int_eq(open_and_close(path), 0); /* what it would be in the program's table */
+    ck_assert_int_eq(lock_of(fd), F_UNLCK);
+    unlink(path);
+}
+END_TEST
+
+static void *is_here(void *unused)
+{
+    ck_assert(!io_is_apart());
+    ck_assert(opens_here());
+    return unused;
+}
+
+START_TEST(only_the_thread_that_began_is_served)
+{
+    pthread_t thread;
+    ck_assert(opens_here());
+    io_thread_begin();
+    ck_assert(!opens_here());
+    ck_assert_uint_eq(writer_threads(), 1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, is_here, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    if (_i)
+        io_thread_returns();
+    io_thread_end();
+    ck_assert(opens_here());
+    ck_assert_uint_eq(writer_threads(), _i ? 0 : 1);
+}
+END_TEST
+
+START_TEST(its_time_is_counted)
+{
+    static char room[1 << 20];
+    io_thread_begin();
+    ck_assert_uint_eq(io_thread_cpu_ns(), 0);
+    int fd = io_open("/dev/zero", O_RDONLY | O_CLOEXEC, 0);
+    uint64_t before = io_thread_cpu_ns();
+    ck_assert_uint_gt(before, 0);
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_gt(io_read(fd, room, sizeof room), 0);
+    ck_assert_uint_gt(io_thread_cpu_ns() - before, 1000000);
+}
+END_TEST
+
+START_TEST(a_forked_child_has_nobody_to_ask)
+{
+    int status;
+    io_thread_begin();
+    ck_assert(!opens_here());
+    pid_t child = fork();
+    if (child == 0) {
+        io_thread_abandon();
+        _exit(opens_here() ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!opens_here());
+}
+END_TEST
+
+/* As kernels before 5.9, and filters, answer. */
+static void refuse_close_range(int error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+START_TEST(refused_it_is_done_where_it_is_asked_for)
+{
+    refuse_close_range(_i ? EPERM : ENOSYS);
+    io_thread_begin();
+    ck_assert(opens_here());
+    ck_assert(!io_is_apart());
+    ck_assert_uint_eq(writer_threads(), 0);
+    io_thread_end();
+}
+END_TEST
+
+START_TEST(files_are_read)
+{
+    char text[8], long_text[4096];
+    if (_i)
+        io_thread_begin();
+    errno = 12345;
+    ck_assert_uint_eq(read_file("/nowhere/at/all", text, sizeof text), 0);
+    ck_assert_str_eq(text, "");
+    ck_assert_uint_eq(read_file("/proc/self/status", text, sizeof text), 7);
+    ck_assert_int_eq(strncmp(text, "Name:\t", 6), 0);
+    ck_assert_uint_gt(read_file("/proc/self/status", long_text, sizeof long_text), 100);
+    ck_assert_int_eq(errno, 12345);
+}
+END_TEST
+
+/* As many as glob(3) finds, in a folder whose entries fill the room several times. */
+START_TEST(files_are_found)
+{
+    char folder[] = "/tmp/cprof-io-XXXXXX", path[4096];
+    glob_t found;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int i = 0; i < 600; i++) {
+        snprintf(path, sizeof path, "%s/rank%d.%s", folder, i, i % 3 ? "json" : "txt");
+        close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    }
+    if (_i)
+        io_thread_begin();
+    snprintf(path, sizeof path, "%s/rank*.json", folder);
+    ck_assert(find_files(path, &found));
+    ck_assert_uint_eq(found.gl_pathc, 400);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        ck_assert_int_eq(access(found.gl_pathv[i], R_OK), 0);
+    globfree(&found);
+    snprintf(path, sizeof path, "%s/*.gz", folder);
+    ck_assert(!find_files(path, &found));
+    ck_assert(!find_files("/nowhere/*", &found));
+    snprintf(path, sizeof path, "rm -r %s", folder);
+    ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
+Suite *suite_io_thread(void)
+{
+    Suite *suite = suite_create("io_thread");
+    TCase *tcase = tcase_create("io_thread");
+    /* Without it nothing of this can be: kernels before 5.9, filters. */
+    if (!refused()) {
+        tcase_add_test(tcase, descriptors_are_not_the_programs);
+        tcase_add_test(tcase, a_pipe_that_the_program_closes_is_closed);
+        tcase_add_test(tcase, locks_of_the_program_stay);
+        tcase_add_loop_test(tcase, only_the_thread_that_began_is_served, 0, 2);
+        tcase_add_test(tcase, its_time_is_counted);
+        tcase_add_test(tcase, a_forked_child_has_nobody_to_ask);
+    } else {
+        fprintf(stderr, "io_thread: 6 tests skipped: close_range(2) is refused here\n");
+    }
+    tcase_add_loop_test(tcase, errors_are_those_of_the_calls, 0, 2);
+    tcase_add_loop_test(tcase, refused_it_is_done_where_it_is_asked_for, 0, 2);
+    tcase_add_loop_test(tcase, files_are_read, 0, 2);
+    tcase_add_loop_test(tcase, files_are_found, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See events.h. Per event the last recordings are kept, because a wait may be delivered after many later ones; where CUPTI names each
+ * recording (12.8 and newer), they are also found by that name. */
+#include "writer/join/events.h"
+
+#include <stdlib.h>
+
+#define EVENTS (1u << 14) /* event ids at a time; the newest win */
+#define KEPT   32u        /* recordings of each */
+#define NAMED  (1u << 16) /* recordings by their names; the newest win */
+#define PROBES 8u
+
+struct recording {
+    uint64_t correlation; /* 0: none */
+    uint64_t sync;
+    uint32_t stream;
+};
+
+struct event {
+    uint32_t event, context;
+    uint32_t next; /* recording to overwrite */
+    struct recording last[KEPT];
+};
+
+static struct event *table;
+static struct recording *named;
+static uint64_t newest, before_pause; /* correlations of recordings */
+
+/* The entry of an event; when it is new and `make`, the place of a free or the least recently recorded one near by. */
+static struct event *entry(uint32_t event, uint32_t context, bool make)
+{
+    if (!table && !(make && (table = calloc(EVENTS, sizeof *table))))
+        return NULL;
+    uint32_t hash = (event * 0x9e3779b1u) ^ (context * 0x85ebca6bu);
+    struct event *oldest = NULL;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct event *e = &table[(hash + i) & (EVENTS - 1)];
+        uint64_t when = e->last[(e->next + KEPT - 1) % KEPT].correlation;
+        if (when && e->event == event && e->context == context)
+            return e;
+        if (!oldest || when < oldest->last[(oldest->next + KEPT - 1) % KEPT].correlation)
+            oldest = e;
+    }
+    if (!make)
+        return NULL;
+    *oldest = (struct event){.event = event, .context = context};
+    return oldest;
+}
+
+void events_pause(void)
+{
+    before_pause = newest;
+}
+
+void events_note(const struct gpu_record *r, uint64_t correlation)
+{
+    newest = correlation > newest ? correlation : newest;
+    struct recording one = {correlation, r->event.event_sync, r->stream};
+    if (one.sync && !named)
+        named = calloc(NAMED, sizeof *named);
+    if (one.sync && named)
+        named[one.sync & (NAMED - 1)] = one;
+    struct event *e = entry(r->event.event, r->context, true);
+    if (!e)
+        return;
+    e->last[e->next] = one;
+    e->next = (e->next + 1) % KEPT;
+}
+
+/* The last recording of the event before the wait. */
+static const struct recording *find_by_order(const struct gpu_record *r, uint64_t correlation)
+{
+    struct event *e = entry(r->sync.event, r->context, false);
+    const struct recording *best = NULL;
+    for (uint32_t i = 0; e && i < KEPT; i++) {
+        const struct recording *one = &e->last[i];
+        if (one->correlation > before_pause && one->correlation < correlation &&
+            (!best || one->correlation > best->correlation))
+            best = one;
+    }
+    return best;
+}
+
+static const struct recording *find_by_name(uint64_t sync)
+{
+    const struct recording *one = named ? &named[sync & (NAMED - 1)] : NULL;
+    return one && one->correlation && one->sync == sync ? one : NULL;
+}
+
+bool events_find(const struct gpu_record *r, uint64_t correlation, struct json_wait *out)
+{
+    const struct recording *found = NULL;
+    if (r->sync.event != GPU_NONE)
+        found =
+            r->sync.event_sync ? find_by_name(r->sync.event_sync) : find_by_order(r, correlation);
+    *out = found ? (struct json_wait){found->stream, (uint32_t)found->correlation}
+                 : (struct json_wait){-1, -1};
+    return found != NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The named values of a record (DATA_ARGS): reading them, and as JSON. Pure; cprof thread. */
+#ifndef WRITER_JSON_JSON_ARGS_H
+#define WRITER_JSON_JSON_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "writer/base/buf.h"
+#include "writer/record/record.h"
+
+/* One item; key and value point into the data. */
+struct json_arg {
+    uint8_t type; /* enum arg_type */
+    const char *key;
+    size_t key_len;
+    const uint8_t *value; /* 8 bytes, unaligned, or the text */
+    size_t value_len;
+};
+
+/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
+bool json_next_arg(const uint8_t **at, const uint8_t *end, struct json_arg *a);
+
+/* True for the item that holds the event's own category. */
+bool json_arg_is_category(const struct json_arg *a);
+
+/* Appends the value alone. */
+void json_arg_value(struct buf *b, const struct json_arg *a);
+
+/* Appends `"key": value` for each item of the n bytes but category and shapes; first is false when something stands before them. Returns what it is for what
+ * follows. */
+bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first);
+
+#endif

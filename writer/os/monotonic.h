@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock that nobody sets, for waits and measurements. */
+#ifndef WRITER_OS_MONOTONIC_H
+#define WRITER_OS_MONOTONIC_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Nanoseconds of CLOCK_MONOTONIC. Any thread; async-signal-safe. */
+static inline uint64_t clock_monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#endif

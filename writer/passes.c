@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pass of the cprof thread: look how far each ring is filled, take the edges posted so far, move
+ * records from rings to windows, flush, finish windows that are complete. */
+#include "writer/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "writer/window/backlog.h"
+#include "writer/record/edges.h"
+#include "writer/window/finished.h"
+#include "writer/gpu_side.h"
+#include "writer/record/hold.h"
+#include "writer/import/import.h"
+#include "writer/base/run_state.h"
+#include "writer/window/observers.h"
+#include "writer/window/report.h"
+#include "writer/window/save.h"
+#include "writer/record/trace_metadata.h"
+#include "writer/record/thread_names.h"
+#include "writer/window/flush_now.h"
+#include "writer/window/window.h"
+#include "writer/record/loss.h"
+
+#define POLL_MS      10         /* between passes while something is recorded */
+#define FLUSH_MS     250        /* what a kill -9 costs at most */
+#define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
+#define HELD_FLUSHES 32         /* parts of the file of what comes before the first step mark */
+#define HELD_IDLE    4          /* flushes of which one is done while nothing comes */
+#define HELD_MS      1000       /* what comes before the first step mark has no file for so long */
+#define GRACE_MS     500        /* for spans that are open at a window's end */
+#define GATES_IDLE                                                                                 \
+    (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
+
+/* Shared with application threads. */
+/* of the edges taken, how many were when no closed window was left; cprof thread writes, any reads */
+static _Atomic uint64_t edges_saved;
+static _Atomic bool failed; /* so is writing; cprof thread writes and reads */
+/* see writer_want_skipped(); any thread sets, cprof thread reads */
+static _Atomic bool skipped_wanted;
+
+/* The cprof thread's own. */
+static const struct writer_options *options;
+static struct window_shared shared = {.user_json = "", .notes_json = ""};
+static struct window *windows; /* oldest first; all but the last are closed */
+static struct window *current; /* the open one, or NULL */
+/* markers of warmup steps and of steps to skip, and those of a held window that a listener may be
+ * told */
+static struct hold hold;
+static struct losses hold_losses; /* when the hold began */
+static uint64_t serial, last_flush_ns, flush_bytes;
+static struct train_time time_taken; /* of the last edge taken */
+static uint64_t step_start;          /* ticks of the edge at which the step being run began */
+static uint64_t passes;              /* begun so far */
+static uint64_t thread_started_ns;
+static uint64_t looked_at; /* ticks before this pass looked how far the rings are filled */
+static struct gpu_side gpu;
+/* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no such step */
+static uint64_t skip_from, warm_from;
+static struct losses skip_losses; /* at skip_from */
+/* ticks: where the window began that was recorded when writing failed; what rings still hold of it is lost */
+static uint64_t unwritten_from = UINT64_MAX;
+
+/* ---- failing ---- */
+
+void passes_fail(void)
+{
+    atomic_store(&failed, true);
+    edges_stop();
+}
+
+bool writer_saved(uint64_t mark)
+{
+    return run_state_now() != WRITER_RUNS || atomic_load(&edges_saved) >= mark;
+}
+
+/* ---- files ---- */
+
+static bool flush_window(struct window *w)
+{
+    bool done = save_flush(w, &shared);
+    if (!done)
+        passes_fail();
+    return done;
+}
+
+/* Between flushes, so that a burst does not fill the memory. False: could not be written, or need not be. */
+static bool flush_long(struct window *w)
+{
+    if (w->unwanted)
+        buf_reset(&w->body);
+    uint64_t held_most = options->held_bytes / HELD_FLUSHES;
+    uint64_t most = w->held && held_most < flush_bytes ? held_most : flush_bytes;
+    return w->body.len > most && flush_window(w);
+}
+
+/* ---- windows ---- */
+
+/* The oldest window whose losses count; NULL: none does. */
+static struct window *oldest_wanted(void)
+{
+    struct window *w = windows;
+    while (w && w->unwanted)
+        w = w->next;
+    return w;
+}
+
+/* What ended without room behind a window is a loss of the oldest one that is not finished, of nobody when there is none: the file of the
+ * window in which it began has it as unfinished. */
+static void take_refused_late(struct window *w)
+{
+    static uint64_t taken;
+    uint64_t n = thread_log_refused_late();
+    if (w)
+        w->lost.n[LOSS_RING_FULL] += n - taken;
+    taken = n;
+}
+
+/* held: whether it is wanted is not known yet. */
+static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step,
+                                  const struct losses *before, bool held)
+{
+    if (!windows) {
+        clock_settle();
+        take_refused_late(NULL);
+    }
+    struct window *w = window_open(++serial, from, start, first_step, before);
+    if (!w) {
+        report_lost_more(1); /* all that would have been in it */
+        return NULL;
+    }
+    struct window **at = &windows;
+    while (*at)
+        at = &(*at)->next;
+    *at = w;
+    w->held = w->markless = held;
+    if (!held)
+        observers_window_open(w, passes);
+    return w;
+}
+
+/* A hooked call waits for CUPTI's record of it, which says more. */
+static void put_record(struct window *w, const struct record_owner *owner, const struct record *r)
+{
+    bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
+    if (record_was_span(r) && !left_open && gpu_side_span(&gpu, w, owner, r))
+        w->records++;
+    else
+        window_add(w, &shared, owner, r);
+}
+
+/* What is held is not wanted but for the markers that asked for steps to skip. */
+static void forget_unasked(void)
+{
+    if (!atomic_load(&skipped_wanted))
+        hold_drop(&hold);
+    else if (hold.on)
+        hold_keep_skipped(&hold);
+}
+
+static void begin_hold(uint64_t from, const struct losses *before)
+{
+    hold_begin(&hold, from, options->hold_bytes);
+    hold_losses = *before;
+}
+
+/* Markers may now ask for steps to skip, or be for somebody who listens, in the middle of such
+ * steps. */
+static void hold_skipped(void)
+{
+    bool told_later = current && current->held && listening();
+    if (skip_from != 0 && !hold.on && (told_later || atomic_load(&skipped_wanted)))
+        begin_hold(skip_from, &skip_losses);
+}
+
+/* What had no room in the hold is a loss of the window that wants it; of nobody when the hold is thrown away. */
+static void count_refused(struct window *w, uint64_t n)
+{
+    w->lost.n[LOSS_HOLD_FULL] += n;
+    if (n)
+        writer_note("more markers came before a window than are kept; the rest is not in its file");
+}
+
+static void replay_marker(const struct record_owner *owner, const struct record *r, void *w)
+{
+    window_add(w, &shared, owner, r);
+    flush_long(w);
+}
+
+static void close_current(const struct step_edge *edge)
+{
+    window_close(current, edge, passes);
+    if (options->continuous)
+        current->partial = false; /* no schedule says how long it should have been */
+    current = NULL;
+}
+
+/* A file of a continuous recording that is full is followed by the next one. What began before now still goes into the old one. */
+static void roll_over(void)
+{
+    if (!options->continuous || !current || !current->full)
+        return;
+    uint64_t now = clock_ticks();
+    int64_t step = current->last_step + 1;
+    struct step_edge edge = {.ticks = now, .time = time_taken};
+    loss_sum(&edge.losses);
+    close_current(&edge);
+    current = open_window(now, now, step, &edge.losses, false);
+}
+
+/* What comes before the first step mark is written as any window is, and thrown away when there is
+ * a mark. */
+static void open_held(const struct step_edge *edge)
+{
+    if (!backlog_takes_one(windows, edge, false)) {
+        backlog_count(oldest_wanted(), 1);
+        return;
+    }
+    report_hold();
+    current = open_window(edge->ticks, edge->ticks, edge->step, &edge->losses, true);
+}
+
+static void tell_held(const struct record_owner *owner, const struct record *r, void *unused)
+{
+    (void)unused;
+    observers_replay(owner, r);
+}
+
+/* A program, or a region of one, that ends without a mark gets what was held as its trace. */
+static void keep_held(bool region)
+{
+    current->held = false;
+    current->region = region;
+    observers_window_open(current, passes);
+    hold_each(&hold, tell_held, NULL);
+    if (current->lost.n[LOSS_HOLD_FULL])
+        writer_note("more came before the first step mark than is kept; the oldest was dropped");
+}
+
+/* There is a mark: the file goes at once, the window takes what still comes of its time. */
+static void discard_held(void)
+{
+    current->held = false;
+    window_discard(current);
+    report_discard();
+}
+
+/* The held window ends here, unless the same step goes on. */
+static void end_held(const struct step_edge *edge)
+{
+    bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
+    if (!over && edge->keep && edge->kind != EDGE_START)
+        return;
+    bool wanted = over && edge->keep &&
+                  !(edge->unless_ranks && options->ranks_wrote && options->ranks_wrote());
+    struct window *w = current;
+    if (wanted)
+        keep_held(edge->kind == EDGE_STOP);
+    else
+        discard_held();
+    close_current(edge);
+    w->partial = false;
+    w->unwanted = !wanted;
+}
+
+static void begin_step(const struct step_edge *edge)
+{
+    if (edge->begun >= ACTION_ACTIVE && !current &&
+        backlog_takes_one(windows, edge, options->continuous)) {
+        current = open_window(hold.on ? hold.from : edge->ticks, edge->ticks, edge->step,
+                              hold.on ? &hold_losses : &edge->losses, false);
+        if (current)
+            current->warm_from = warm_from ? warm_from : edge->ticks;
+        if (current && hold.on) {
+            count_refused(current, hold.refused);
+            hold_each(&hold, replay_marker, current);
+        }
+    }
+    time_taken = edge->time;
+    bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
+    bool skip = edge->begun == ACTION_SKIP;
+    if (edge->keep && !current)
+        open_held(edge);
+    if (warmup && !hold.on)
+        begin_hold(edge->ticks, &edge->losses);
+    else if (skip && !edge->keep)
+        forget_unasked();
+    else if (!skip && !warmup)
+        hold_drop(&hold);
+    if (skip && !skip_from)
+        skip_losses = edge->losses;
+    skip_from = !skip ? 0 : skip_from ? skip_from : edge->ticks;
+    warm_from = !warmup ? 0 : warm_from ? warm_from : edge->ticks;
+    hold_skipped();
+    if (edge->kind == EDGE_STEP || !current || current->start == edge->ticks)
+        step_start = edge->ticks;
+    gpu_side_step(&gpu, edge->begun, current && current->held);
+}
+
+static void take_edge(const struct step_edge *edge)
+{
+    bool recorded = edge->ended >= ACTION_ACTIVE;
+    if (edge->kind == EDGE_STEP && current && recorded)
+        window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks, edge->tid);
+    else if (recorded && backlog_left_out() &&
+             (edge->kind == EDGE_STEP || edge->begun < ACTION_ACTIVE))
+        backlog_count(oldest_wanted(), 1); /* at another edge the step goes on */
+    backlog_count_losses(oldest_wanted(), edge);
+    if (current && current->held)
+        end_held(edge);
+    else if (current && window_ends(current, edge))
+        close_current(edge);
+    if (edge->kind == EDGE_START)
+        hold_drop(&hold);
+    if (edge->kind == EDGE_STOP || edge->kind == EDGE_LAST) {
+        hold_drop(&hold);
+        skip_from = warm_from = 0;
+        gpu_side_step(&gpu, ACTION_SKIP, false);
+        return;
+    }
+    if (edge->ended == ACTION_SKIP && !edge->keep)
+        forget_unasked(); /* step 0 was kept for a program without marks; here is one */
+    begin_step(edge);
+}
+
+static void take_posted(const struct step_edge *edge)
+{
+    observers_edge(edge, passes);
+    if (!atomic_load(&failed) && !edge_changes_nothing(edge))
+        take_edge(edge);
+}
+
+static void take_edges(void)
+{
+    edges_take(take_posted);
+}
+
+/* ---- records ---- */
+
+static struct window *window_of(uint64_t ticks)
+{
+    struct window *unwanted = NULL; /* another may want the markers of its time */
+    if (current && ticks >= current->from)
+        return current;
+    for (struct window *w = windows; w; w = w->next) {
+        bool of_its_time = ticks >= w->from && ticks < w->end;
+        if (of_its_time && !w->unwanted)
+            return w;
+        if (of_its_time)
+            unwanted = w;
+    }
+    return unwanted;
+}
+
+/* The same without the warmup step, of which a window takes only the markers. */
+static struct window *window_of_gpu(uint64_t ticks)
+{
+    struct window *w = window_of(ticks);
+    return w && ticks >= w->start ? w : NULL;
+}
+
+static bool hold_wants(const struct record *r)
+{
+    if (!hold.on || r->start < hold.from || !(r->flags & REC_MARKER))
+        return false;
+    if (warm_from && r->start >= warm_from)
+        return !(r->flags & REC_TASK);
+    return (r->flags & REC_SKIPPED) || (current && current->held && listening());
+}
+
+static void take_record(struct thread_log *log, const struct record *r)
+{
+    struct window *w = window_of(r->start);
+    struct record_owner owner = thread_log_owner(log);
+    if (record_was_span(r))
+        log->last_span = r->id;
+    observers_record(&owner, r);
+    if ((!w || w->held || w->unwanted) && hold_wants(r))
+        hold_put(&hold, &owner, r);
+    if (r->kind == REC_NODE) {
+        gpu_side_node(&gpu, &owner, r);
+    } else if (w) {
+        if (window_takes(w, r->start, r->flags))
+            put_record(w, &owner, r);
+        if (w->markless && !w->held && !w->unwanted) /* it came in the last moment */
+            observers_replay(&owner, r);
+        if (flush_long(w))
+            roll_over();
+    } else if (finished_missed_span(r->start, r->id)) {
+        ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is written */
+    }
+}
+
+/* ---- passes ---- */
+
+static void look_at_rings(void)
+{
+    looked_at = clock_ticks();
+    thread_log_look();
+}
+
+static void drain_rings(void)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        const struct record *r;
+        while ((r = ring_peek(&log->ring, log->until))) {
+            if (!atomic_load_explicit(&failed, memory_order_relaxed))
+                take_record(log, r);
+            else if (r->start >= unwritten_from && r->kind != REC_NODE)
+                report.lost++;
+            ring_take(&log->ring, r);
+        }
+        if (log->ended) {
+            log->ended = false;
+            thread_names_ended(atomic_load_explicit(&log->tid, memory_order_relaxed));
+            report_thread(log);
+            thread_log_recycle(log);
+        }
+    }
+    if (!hold.on) /* else rows of threads that have ended are still to be written */
+        thread_names_forget();
+}
+
+/* ---- the GPU side ---- */
+
+static struct window *window_numbered(uint64_t number)
+{
+    struct window *w = windows;
+    while (w && w->serial != number)
+        w = w->next;
+    return w;
+}
+
+static void relieve(void)
+{
+    static unsigned calls;
+    for (struct window *w = windows; w; w = w->next)
+        flush_long(w);
+    if (++calls % 256 == 0 && !edges_being_taken() && thread_log_fills()) {
+        look_at_rings();
+        stacks_look(false);
+        take_edges();
+        drain_rings();
+    }
+}
+
+static void blame_window(enum loss cause, uint64_t n)
+{
+    struct window *w = oldest_wanted();
+    if (w)
+        w->lost.n[cause] += n;
+    else if (cause == LOSS_LATE)
+        report.lost += n;
+}
+
+static void start_gpu(void)
+{
+    gpu = (struct gpu_side){.source = options->gpu,
+                            .in = {window_of_gpu, window_numbered, relieve, &shared},
+                            .catch_up = take_edges,
+                            .blame = blame_window,
+                            .calls_since = UINT64_MAX};
+}
+
+/* A closed window is there. */
+static bool draining(void)
+{
+    return windows && windows->end != UINT64_MAX;
+}
+
+/* Moves what has come until now from the rings to where it belongs. */
+static void collect(void)
+{
+    look_at_rings();
+    observers_begin(); /* of marks that were made since somebody came none is told yet */
+    gpu_side_look(&gpu, draining());
+    hold_skipped();
+    stacks_look(run_state_now() == WRITER_STOPPING);
+    take_edges();
+    drain_rings();
+    observers_drained(passes);
+    gpu_side_collect(&gpu, draining());
+}
+
+/* Recording was turned off in the middle of a window, or the process ends without a last edge: the window ends here. */
+static void end_stopped(bool stopping)
+{
+    struct step_edge edge = {.ticks = clock_ticks(),
+                             .kind = EDGE_LAST,
+                             .time = time_taken,
+                             .keep = stopping,
+                             .unless_ranks = true};
+    bool paused = edges_paused() && edges_taken_so_far() == edges_posted_so_far();
+    struct window *w = current;
+    if (current && (stopping || paused)) {
+        loss_sum(&edge.losses);
+        if (w->held)
+            end_held(&edge);
+        else
+            close_current(&edge);
+        w->partial |= paused; /* the program goes on */
+    }
+    if (paused && !stopping && !writer_is_off()) {
+        take_edge(&edge);
+        edges_caught_up();
+    }
+}
+
+/* An empty window leaves no file; a span that is open may be all there is. */
+static bool has_content(const struct window *w)
+{
+    return !w->unwanted && (w->events || w->sink || window_has_open_spans(w));
+}
+
+static double ms_since(uint64_t ticks)
+{
+    return (double)(clock_ticks() - ticks) * 1e3 / clock_ticks_per_second();
+}
+
+/* A held window is most often thrown away soon: it has no file for a second. A server may stand
+ * idle for hours: its held window is then flushed once a second, so that `cprof recover` sees it
+ * grow. */
+static bool is_to_flush(const struct window *w, bool force)
+{
+    static unsigned times;
+    bool idle = w->sink && w->events == w->flushed && ++times % HELD_IDLE != 0;
+    return has_content(w) && (!w->held || force || (!idle && ms_since(w->from) > HELD_MS));
+}
+
+static void lay_knot(void)
+{
+    static bool said;
+    if (clock_knot() && !said) {
+        said = true;
+        writer_note(
+            "the wall clock was set during a recording: its times go on by the clock as it was");
+    }
+}
+
+static void flush_windows(bool force)
+{
+    uint64_t now = clock_monotonic_ns();
+    bool young = now - thread_started_ns < 1000000000u;
+    bool due = force || now - last_flush_ns >= FLUSH_MS * 1000000u;
+    if (young || due)
+        lay_knot();
+    if (!due)
+        return;
+    last_flush_ns = now;
+    metadata_collect(&shared.user_json, &shared.notes_json);
+    for (struct window *w = windows; w && !atomic_load(&failed); w = w->next) {
+        if (is_to_flush(w, force))
+            flush_window(w);
+    }
+    roll_over();
+}
+
+static void finish_window(struct window *w)
+{
+    bool told = !w->unwanted || !w->markless; /* that it has opened */
+    if (told)
+        observers_window_close(w);
+    if (w->unwanted) {
+        window_discard(w);
+    } else if (w->events || w->sink || w->unfinished) {
+        metadata_collect(&shared.user_json, &shared.notes_json);
+        if (!save_finish(w, &shared))
+            passes_fail();
+        finished_add(w->start, w->end, &w->open_ids);
+    } else {
+        save_none(w);
+    }
+    window_free(w);
+}
+
+/* A closed window is complete when each ring was drained once after its end was known and the spans that it opened are closed;
+ * a span that stays open longer stands in the file as unfinished. */
+static bool complete(const struct window *w, bool stopping)
+{
+    if (w->unwanted)
+        return true;
+    if (w->end == UINT64_MAX || w->closed_pass == passes || !gpu_side_complete(&gpu, w, stopping) ||
+        import_holds(windows, w))
+        return false;
+    if (stopping || !window_has_open_spans(w))
+        return true;
+    return ms_since(w->closed_at) > GRACE_MS;
+}
+
+/* Takes the window out of the list and writes its end. */
+static void finish_one(struct window **link)
+{
+    struct window *w = *link;
+    if (w->unwanted) {
+        join_forget(w);
+    } else {
+        window_settle(w, &shared);
+        collect(); /* what closed just before */
+        take_refused_late(w);
+        join_settle(&gpu.in, w);
+    }
+    join_finished(w->end);
+    *link = w->next;
+    finish_window(w);
+}
+
+/* Not in order: a kernel may run on for long after its window, and hold up only that one. */
+static void finish_windows(bool stopping)
+{
+    struct window **link = &windows;
+    while (*link && !atomic_load(&failed)) {
+        if (complete(*link, stopping))
+            finish_one(link);
+        else
+            link = &(*link)->next;
+    }
+    if (!windows)
+        gpu_side_idle(&gpu);
+}
+
+/* After a failure nothing more is written; what stands on disk stays. */
+static void drop_windows(void)
+{
+    while (windows) {
+        struct window *w = windows;
+        windows = w->next;
+        if (w == current)
+            unwritten_from = w->start;
+        save_drop(w);
+        window_free(w);
+    }
+    current = NULL;
+    hold_drop(&hold);
+    import_drop();
+}
+
+static void merge_foreign(bool stopping)
+{
+    if (atomic_load(&failed))
+        return;
+    import_pass(windows, &shared, stopping);
+    for (struct window *w = windows; w; w = w->next)
+        flush_long(w);
+    roll_over();
+}
+
+void passes_do(bool stopping)
+{
+    uint32_t urgent = flush_now_asked();
+    bool force = urgent != flush_now_done();
+    passes++;
+    collect();
+    for (struct window *w = windows; w; w = w->next)
+        window_taken_until(w, &shared, looked_at);
+    backlog_count(oldest_wanted(), edges_missed());
+    end_stopped(stopping);
+    merge_foreign(stopping);
+    flush_windows(force);
+    if (force)
+        flush_now_set_done(urgent);
+    finish_windows(stopping);
+    if (atomic_load(&failed))
+        drop_windows();
+    if (!draining())
+        atomic_store(&edges_saved, edges_taken_so_far());
+}
+
+static int each_pass(bool stopping)
+{
+    return options->each_pass ? options->each_pass(stopping) : -1;
+}
+
+int passes_pause_ms(void)
+{
+    int ms = each_pass(false);
+    bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) ||
+                gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted) ||
+                import_busy();
+    return busy && (ms < 0 || ms > POLL_MS) ? POLL_MS : ms;
+}
+
+static void give_up(void)
+{
+    gpu_side_give_up(&gpu);
+    import_give_up();
+}
+
+/* At exit. The second pass drains what was recorded while the first one ran; then CUPTI is waited for. What has not come when a fifth of
+ * the time is left is written as it is. */
+void passes_finish(void)
+{
+    uint64_t start = clock_monotonic_ns();
+    uint64_t most = (uint64_t)options->exit_deadline_ms * 800000u;
+    passes_do(true);
+    while (windows) {
+        if (clock_monotonic_ns() - start > most)
+            give_up();
+        passes_do(true);
+        if (windows)
+            run_state_wait(WRITER_STOPPING, 2);
+    }
+    import_give_up();
+}
+
+void passes_start(const struct writer_options *given)
+{
+    shared.options = options = given;
+    flush_bytes =
+        options->max_trace_bytes / 4 < FLUSH_BYTES ? options->max_trace_bytes / 4 : FLUSH_BYTES;
+}
+
+void passes_begin(void)
+{
+    thread_started_ns = clock_monotonic_ns();
+    shared.record_ns = emit_measure();
+    run_state_wait(WRITER_RUNS,
+                   1); /* the clock's rate is measured between its start and the first knot */
+    lay_knot();
+    if (!(shared.flows = calloc(1, sizeof *shared.flows)))
+        log_warn("no memory: the arrows from forward to backward operators are missing");
+    shared.pid = window_pid((uint32_t)getpid());
+    start_gpu();
+}
+
+bool passes_want_skipped(void)
+{
+    return !atomic_exchange(&skipped_wanted, true);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one listener of this process. */
+#include "writer/record/listener.h"
+
+const struct listener *_Atomic listener_told;
+
+void writer_listen(const struct listener *listener)
+{
+    atomic_store_explicit(&listener_told, listener, memory_order_release);
+}
+
+bool writer_is_heard(void)
+{
+    return listening();
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is told of steps, marks and windows (struct listener in writer.h). */
+#ifndef WRITER_RECORD_LISTENER_H
+#define WRITER_RECORD_LISTENER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "writer/writer.h"
+
+/* NULL: nobody. writer_listen() writes it, any thread reads. */
+extern const struct listener *_Atomic listener_told;
+
+/* True when somebody listens. One load. Any thread. */
+static inline bool listening(void)
+{
+    return atomic_load_explicit(&listener_told, memory_order_acquire) != NULL;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See finished.h. */
+#include "writer/window/finished.h"
+
+#include "writer/window/window.h"
+
+struct finished {
+    uint64_t start, end;
+    struct buf open_ids;
+};
+
+static struct finished all[FINISHED]; /* the n-th of the process at n % FINISHED */
+static uint64_t added;
+static uint64_t latest; /* end: what began later has no file yet, which is the usual case */
+
+void finished_add(uint64_t start, uint64_t end, struct buf *open_ids)
+{
+    struct finished *f = &all[added++ % FINISHED];
+    buf_free(&f->open_ids);
+    *f = (struct finished){start, end, *open_ids};
+    *open_ids = (struct buf){0};
+    if (end > latest)
+        latest = end;
+}
+
+/* The newest first; windows do not overlap. */
+static const struct finished *find(uint64_t ticks)
+{
+    if (ticks >= latest)
+        return NULL;
+    for (uint64_t n = added; n > 0 && added - n < FINISHED; n--) {
+        const struct finished *f = &all[(n - 1) % FINISHED];
+        if (ticks >= f->start && ticks < f->end)
+            return f;
+    }
+    return NULL;
+}
+
+bool finished_missed(uint64_t ticks)
+{
+    return find(ticks) != NULL;
+}
+
+bool finished_missed_span(uint64_t ticks, uint64_t id)
+{
+    const struct finished *f = find(ticks);
+    return f && !window_left_open(&f->open_ids, id);
+}
