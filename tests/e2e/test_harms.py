@@ -19,7 +19,7 @@ HARMS = {
     "a library that the profiler needs takes the place of the program's": [
         "e2e hooks an_extension_brings_its_own_zlib", "e2e settings the_library_needs_libc_only"],
     "a fork while another thread holds torch's lock, or the loader's, hangs the child": [
-        "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless dataloader_workers"],
+        "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless forked_workers"],
     "a descriptor that is kept open is the program's by the time it is written to": [
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
         "e2e faults descriptors_are_the_programs_own", "unit io_thread descriptors_are_not_the_programs", "unit io_thread locks_of_the_program_stay",
