@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/bind.h. In this order: a libcupti that is loaded; one that lies where the loaded CUDA runtime or torch says; the loader's
- * search path; the conventional folders of a toolkit. */
+/* See cupti/bind.h. In this order: a libcupti that is loaded; one that lies where the loaded CUDA runtime, torch or another library of
+ * NVIDIA's wheels says; the loader's search path; the conventional folders of a toolkit. */
 #include "cupti/bind.h"
 
 #include <dlfcn.h>
@@ -17,8 +17,9 @@
 
 /* What loader_walk() shows of interest. */
 struct loaded {
-    char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024], driver[1][1024];
-    unsigned n_cupti, n_cudart, n_torch, n_driver;
+    char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024], wheel[PATHS][1024],
+        driver[1][1024];
+    unsigned n_cupti, n_cudart, n_torch, n_wheel, n_driver;
     bool torch_cpu, torch_cuda; /* libtorch_cpu.so without a libcupti, libtorch_cuda.so */
 };
 
@@ -42,6 +43,15 @@ static void keep(char (*paths)[1024], unsigned *n, unsigned most, const char *pa
         memcpy(paths[(*n)++], path, strlen(path) + 1);
 }
 
+/* "/lib/libx.so" of "/a/lib/libx.so"; slash: the last one. */
+static const char *last_folder(const char *path, const char *slash)
+{
+    const char *at = slash;
+    while (at > path && at[-1] != '/')
+        at--;
+    return at > path ? at - 1 : path;
+}
+
 static bool is_linked_to_cupti(const struct dl_phdr_info *info)
 {
     struct elf_loaded object;
@@ -63,6 +73,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
         keep(l->driver, &l->n_driver, 1, path);
     else if (starts(slash, "/libtorch") && strstr(slash, ".so"))
         keep(l->torch, &l->n_torch, 1, path);
+    else if (strstr(path, "/nvidia/") && starts(last_folder(path, slash), "/lib/"))
+        keep(l->wheel, &l->n_wheel, PATHS, path); /* of nvidia/cublas/lib, nvidia/cu13/lib */
     l->torch_cuda |= starts(slash, "/libtorch_cuda");
     l->torch_cpu |= starts(slash, "/libtorch_cpu") && !is_linked_to_cupti(info);
     return 0;
@@ -208,6 +220,8 @@ static void *open_major(const struct loaded *l, int major)
         handle = open_beside(l->cudart[i], major);
     for (unsigned i = 0; !handle && i < l->n_torch; i++)
         handle = open_beside(l->torch[i], major);
+    for (unsigned i = 0; !handle && i < l->n_wheel; i++)
+        handle = open_beside(l->wheel[i], major);
     if (!handle)
         handle = dlopen(soname(major), RTLD_LAZY | RTLD_LOCAL);
     for (unsigned i = 0; !handle && i < COUNT(toolkits); i++) {

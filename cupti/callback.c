@@ -20,13 +20,27 @@ static uint64_t id_of(void *node)
     return id;
 }
 
+/* CUPTI counts neither these losses nor the iterations. */
+static void say_conditional(void)
+{
+    static _Atomic bool said;
+    if (atomic_exchange(&said, true))
+        return;
+    log_warn(
+        "a CUDA graph has conditional nodes: of a loop, CUPTI records the first iteration only");
+    writer_note("a CUDA graph has conditional nodes: kernels of later iterations are missing");
+}
+
 /* A node that instantiation makes is told of twice: created, then cloned from the one that was captured. */
 static void node_made(const struct cupti_graph_data *g, bool cloned)
 {
     uint64_t node = id_of(g->node);
     struct thread_log *log = node ? thread_log_get() : NULL;
+    if (g->node_type == CUPTI_NODE_CONDITIONAL)
+        say_conditional();
     if (log)
-        emit_graph_node(log, node, cloned ? id_of(g->original_node) : 0, g->node_type == 0);
+        emit_graph_node(log, node, cloned ? id_of(g->original_node) : 0,
+                        g->node_type == CUPTI_NODE_KERNEL);
 }
 
 static void called(void *arg, int domain, uint32_t cbid, const void *data)

@@ -41,8 +41,11 @@
 /* CUpti_GraphData */
 struct cupti_graph_data {
     void *graph, *original_graph, *node, *original_node;
-    int node_type; /* CUgraphNodeType, 0 = kernel */
+    int node_type; /* enum cupti_node_type */
 };
+
+/* CUgraphNodeType */
+enum cupti_node_type { CUPTI_NODE_KERNEL = 0, CUPTI_NODE_CONDITIONAL = 13 };
 
 /* CUpti_ResourceData */
 struct cupti_resource {

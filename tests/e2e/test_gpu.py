@@ -5,7 +5,7 @@ caused it, in the window in which it was launched."""
 import collections
 import json
 import re
-
+import shutil
 
 import pytest
 
@@ -359,6 +359,19 @@ def test_each_libcupti(tmp_path, soname, version):
     assert lost(result.trace()) == {} and counts(result.trace())["gpu_memcpy"] == 23
     assert any(f"libcupti.so.{soname}" in line for line in result.said)
     result.behaves()
+
+
+def test_the_libcupti_of_wheels(tmp_path):
+    """JAX and Numba by pip without a toolkit: a static runtime, no torch. Another library of NVIDIA's wheels tells where CUPTI lies."""
+    wheels = tmp_path / "nvidia"
+    for name in ("cuda_cupti", "cublas"):
+        (wheels / name / "lib").mkdir(parents=True)
+    shutil.copy(SIM / "libcupti.so.13", wheels / "cuda_cupti/lib/libcupti.so.13")
+    shutil.copy(SIM / "libcublasLt.so.12", wheels / "cublas/lib/libcublasLt.so.12")
+    preload = f"{SIM / 'libsystemclock.so'}:{wheels / 'cublas/lib/libcublasLt.so.12'}"
+    result = gpu_run("static_runtime", tmp_path, libraries=libraries_without(tmp_path / "lib", "libcupti"), env={"LD_PRELOAD": preload}, LOG="debug")
+    assert any(f"{wheels}/cublas/lib/../../cuda_cupti/lib/libcupti.so.13" in line for line in result.said), result.err
+    assert lost(result.trace()) == {} and counts(result.trace())["kernel"] == result.launched["kernels"]
 
 
 # ---- no GPU side -------------------------------------------------------------------------------------------

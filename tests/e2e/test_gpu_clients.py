@@ -4,6 +4,7 @@ cprof does; cprof steps aside, says so once and in the trace, and is back when t
 
 import re
 import struct
+import threading
 
 import pytest
 
@@ -202,6 +203,22 @@ def test_others_have_cupti_in_each_step_outside_of_the_windows(tmp_path, client)
         for path in result.traces:
             trace = load(path)
             assert set(kernels_by_step(trace).values()) == {LAUNCHES} and lost(trace) == {}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_with_a_trigger_cupti_is_taken_when_the_request_comes(tmp_path, asked):
+    """Before the first mark cprof records what may become the trace. Then it subscribes for a request only, and gives CUPTI back: a client
+    that it cannot see subscribes before and after."""
+    go = tmp_path / "go"
+    timer = threading.Timer(0.7, go.touch)
+    if asked:
+        timer.start()
+    result = gpu_run("second_client", tmp_path, "--first", 20, "--length", 1, "--period", 2900, "--sessions", 2, "--steps", 3000, "--hidden", 1,
+                     "--leaves", 1, TRIGGER=f"file:{go}", WAIT=1000000, WARMUP=1, ACTIVE=3)
+    assert result.rc == 0 and len(result.complaints) == asked and all("a window opens" in line for line in result.complaints), result.err
+    assert re.findall(r"^session \d+ (\d+) (\d+)$", result.out, re.M) == [(str(LAUNCHES),) * 2] * 2, result.out
+    assert result.cupti["subscribes"] == 3 + asked == result.cupti["unsubscribes"]
+    assert [counts(load(path))["kernel"] for path in result.traces] == [3 * LAUNCHES] * asked
 
 
 @pytest.mark.parametrize("first", [1, 4])

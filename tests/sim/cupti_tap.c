@@ -341,6 +341,14 @@ static uint32_t callback_of(enum sim_resource resource)
     return cbids[resource];
 }
 
+/* Fault conditional=1. */
+static CUgraphNodeType node_type(const struct sim_resource_info *info)
+{
+    if (info->node_type == CU_GRAPH_NODE_TYPE_MEMSET && sim_fault_on("conditional", false))
+        return CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    return (CUgraphNodeType)info->node_type;
+}
+
 static void on_resource(enum sim_resource resource, const struct sim_resource_info *info)
 {
     if (resource == SIM_CONTEXT_CREATED) {
@@ -367,7 +375,7 @@ static void on_resource(enum sim_resource resource, const struct sim_resource_in
         .originalGraph = exec ? NULL : info->from_graph_handle,
         .node = info->node_handle,
         .originalNode = info->from_node_handle,
-        .nodeType = (CUgraphNodeType)info->node_type,
+        .nodeType = node_type(info),
     };
     CUpti_ModuleResourceData module = {.moduleId = 1};
     CUpti_ResourceData data = {.resourceDescriptor = NULL};

@@ -197,6 +197,7 @@ const struct sim_core *sim_core(void);
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms
  *   no_nodes=1           nodes of graphs give no records
+ *   conditional=1        nodes that fill memory say that they are conditional ones
  *   hold_flush=1         FlushAll never returns (a hung CUPTI)
  *   flush_holds_ms=N     FlushAll holds a lock for so long that the end of the process needs
  *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never returns (13.0 as first released may)
