@@ -5,7 +5,6 @@
 
 #include <sched.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "writer/base/run_state.h"
 #include "writer/base/wake.h"
@@ -21,7 +20,6 @@ static _Atomic bool started; /* writer_start() is done; it writes, any thread re
 
 static void *run(void *unused)
 {
-    prctl(PR_SET_NAME, "cprof", 0, 0, 0);
     if (options.thread_began)
         options.thread_began();
     io_thread_begin();

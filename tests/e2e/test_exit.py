@@ -410,6 +410,16 @@ def test_children_are_traced_when_asked_for(tmp_path):
         assert len(events(of_child, name="of the child")) == 1
 
 
+def test_children_of_a_parent_whose_thread_has_not_begun(tmp_path):
+    """On a busy machine a child may be further than the thread by which it knows that its parent is traced. That thread has its name from
+    the one that makes it, which keeps its own."""
+    code = "name = open('/proc/self/comm').read(); steps(2); assert open('/proc/self/comm').read() == name; subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+    child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
+    result = run(["env", f"LD_PRELOAD={LIBRARY}:{PROGRAMS / 'libslowstart.so'}", *python(code, child)], tmp_path, preload=False,
+                 **ACTIVE_FROM_1)
+    assert result.rc == 0 and result.names == ["rank0.2.pt.trace.json"], result.err
+
+
 def test_parent_without_steps_is_traced_beside_its_children(tmp_path):
     """Without the setting it is taken for their launcher."""
     code = "mark(b'of the parent'); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"

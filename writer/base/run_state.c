@@ -7,6 +7,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "writer/os/futex.h"
 #include "writer/base/wake.h"
@@ -103,11 +104,18 @@ int run_state_start(void *(*run)(void *), const struct writer_options *options)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
+    /* A thread begins with the name of the one that makes it. Processes below this one know by the
+     * thread that this one is traced, and may look before it has run. */
+    char own_name[16] = "";
+    bool named =
+        prctl(PR_GET_NAME, own_name, 0, 0, 0) == 0 && prctl(PR_SET_NAME, "cprof", 0, 0, 0) == 0;
     cprof_thread = run;
     run_state_thread(1);
     int error = pthread_create(&thread, &attr, live, NULL);
     if (error == EINVAL && options->affinity)
         error = pthread_create(&thread, &plain, live, NULL);
+    if (named)
+        prctl(PR_SET_NAME, own_name, 0, 0, 0);
     if (error)
         run_state_thread(-1);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
