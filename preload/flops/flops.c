@@ -199,19 +199,20 @@ static void count_GROUPED(struct call *call, int a, int b, int c)
 /* Elements of the first `a` tensors broadcast to each other; those that are no tensors are numbers. */
 static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
 {
-    uint64_t dims = 0, n = 1, tensors = 0;
+    uint64_t dims = 0, n = 1, tensors = 0, more_than_numbers = 0;
     for (int i = 0; i < a; i++) {
         if (!tensor_at(call, i, &shapes[i]))
             continue;
         if (tensors++ == 0)
             note_first(call, &shapes[i]);
         dims = shapes[i].dims > dims ? shapes[i].dims : dims;
+        more_than_numbers += shapes[i].dims > 0; /* torch wraps a number as a tensor, too */
         move_bytes(call, elements_of(call, &shapes[i]), shapes[i].dtype);
     }
     call->bad |= tensors == 0;
-    if (tensors == 1 && call->sparse) { /* the rest are numbers */
+    if (more_than_numbers == 1 && call->sparse) {
         call->sparse = false;
-        return shapes[0].sparse ? shapes[0].stored : shapes[1].stored;
+        return shapes[0].stored + shapes[1].stored + shapes[2].stored;
     }
     if (a == 1)
         return volume(call, &shapes[0], 0);
@@ -301,9 +302,10 @@ static void count_COPY(struct call *call, int a, int b, int c)
     (void)a, (void)b, (void)c;
     if (!operand(call, 0, &to, true))
         return;
-    move_bytes(call, volume(call, &to, 0), to.dtype);
+    move_bytes(call, elements_of(call, &to), to.dtype);
     if (tensor_at(call, 1, &from))
-        move_bytes(call, volume(call, &from, 0), from.dtype);
+        move_bytes(call, elements_of(call, &from), from.dtype);
+    call->sparse = false;
 }
 
 static void count_GATHER(struct call *call, int a, int b, int c)

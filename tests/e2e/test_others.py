@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from conftest import BUILD, ROOT
 
 LIMIT_S = 900
@@ -20,6 +22,13 @@ def test_other_peoples_programs(tmp_path):
     done = run(ROOT / "tests/others/run.py", "--quick", cwd=tmp_path)
     assert done.returncode == 0 and not done.stdout.splitlines()[-1].startswith("0 compared"), done.stdout + done.stderr
     print(done.stdout)
+
+
+@pytest.mark.parametrize("kind", ["strided", "coo", "raising"])
+def test_flops_of_operators(kind, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+    done = run(ROOT / "tests/others/flops_sweep.py", kind, cwd=tmp_path)
+    assert done.returncode == 0 and ", 0 wrong; " in done.stdout, done.stdout + done.stderr
 
 
 def test_damaged_traces(tmp_path):

@@ -8,6 +8,7 @@ What this machine lacks is skipped with the reason. `make other-programs` takes 
 """
 
 import argparse
+import dataclasses
 import functools
 import glob
 import os
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import List
 
 from compare import HERE, MODES, Case, compare
 from workers import KINDS, SERVERS
@@ -46,6 +48,20 @@ HANGS = "*VSOCK*"
 
 TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_tensors hogwild jit compile export gloo_ddp checkpoint fx "
          "testing save_load random profiler_inside").split()
+
+
+@dataclasses.dataclass
+class Check:
+    """A command that runs the library itself, and must exit with 0."""
+    name: str
+    command: List[str]
+    quick: bool = False
+    modes: tuple = ("checked",)
+
+    def run(self):
+        """What it said, where it was wrong."""
+        done = subprocess.run(self.command, env=dict(os.environ, BUILD=str(BUILD)), capture_output=True, text=True, timeout=1800)
+        return [] if done.returncode == 0 else [*(done.stdout + done.stderr).splitlines(), f"exit code {done.returncode}"]
 
 
 def lacks(*programs):
@@ -225,11 +241,19 @@ def build_case():
     return Case("this project, built", ["bash", "-c", text], results=["build/**/*.o", "build/libcprof.so"], limit_s=1200)
 
 
+def flops_case():
+    """Not a comparison: the program is right or wrong by itself."""
+    done = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, timeout=300)
+    name = "FLOPs of operators"
+    return (name, "no PyTorch here") if done.returncode else Check(name, [sys.executable, str(HERE / "flops_sweep.py")])
+
+
 def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
-        yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case())
+        yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
+                    flops_case())
 
 
 def main():
@@ -255,7 +279,7 @@ def main():
                     print(case.name, mode)
                     continue
                 begun = time.monotonic()
-                found = compare(case, mode, LIBRARY, WAKE, folder)
+                found = case.run() if isinstance(case, Check) else compare(case, mode, LIBRARY, WAKE, folder)
                 done, bad = done + 1, bad + bool(found)
                 print(f"{'DIFFERENT ' if found else 'same      '} {case.name}, {mode} ({time.monotonic() - begun:.0f} s)", *found, sep="\n           ",
                       flush=True)

@@ -421,6 +421,13 @@ START_TEST(sparse_matrices)
         expect("aten::sum", 5, index_bytes + 4 * 5);
         SPARSE(5), add_int(2);
         expect("aten::mul", 5, index_bytes + 4 * (5 + 5));
+        SPARSE(5), add(l->tag_tensor,
+                       on_device(tensor(FLOAT, 0, (int64_t[]){1}))); /* as torch hands numbers */
+        expect("aten::mul", 5, index_bytes + 4 * (5 + 5 + 1));
+        add(l->tag_tensor, on_device(tensor(FLOAT, 0, (int64_t[]){1}))), SPARSE(5);
+        expect("aten::div", 5, index_bytes + 4 * (5 + 5 + 1));
+        SPARSE(5), SPARSE(7);
+        expect("aten::copy_", 0, 4 * (5 + 7) + 2 * index_bytes + (coo ? 2 : 1) * 2 * 8);
         SPARSE(5), SPARSE(5);
         ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
         SPARSE(5), ADD(FLOAT, 3, 4);
