@@ -37,7 +37,7 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static void keep(char (*paths)[1024], unsigned *n, unsigned most, const char *path)
+static void keep_path(char (*paths)[1024], unsigned *n, unsigned most, const char *path)
 {
     if (*n < most && strlen(path) < sizeof *paths)
         memcpy(paths[(*n)++], path, strlen(path) + 1);
@@ -66,15 +66,15 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
     if (!slash)
         return 0;
     if (starts(slash, "/libcupti") && strstr(slash, ".so"))
-        keep(l->cupti, &l->n_cupti, PATHS, path);
+        keep_path(l->cupti, &l->n_cupti, PATHS, path);
     else if (starts(slash, "/libcudart") && strstr(slash, ".so"))
-        keep(l->cudart, &l->n_cudart, PATHS, path);
+        keep_path(l->cudart, &l->n_cudart, PATHS, path);
     else if (starts(slash, "/libcuda.so"))
-        keep(l->driver, &l->n_driver, 1, path);
+        keep_path(l->driver, &l->n_driver, 1, path);
     else if (starts(slash, "/libtorch") && strstr(slash, ".so"))
-        keep(l->torch, &l->n_torch, 1, path);
+        keep_path(l->torch, &l->n_torch, 1, path);
     else if (strstr(path, "/nvidia/") && starts(last_folder(path, slash), "/lib/"))
-        keep(l->wheel, &l->n_wheel, PATHS, path); /* of nvidia/cublas/lib, nvidia/cu13/lib */
+        keep_path(l->wheel, &l->n_wheel, PATHS, path); /* of nvidia/cublas/lib, nvidia/cu13/lib */
     l->torch_cuda |= starts(slash, "/libtorch_cuda");
     l->torch_cpu |= starts(slash, "/libtorch_cpu") && !is_linked_to_cupti(info);
     return 0;

@@ -105,7 +105,7 @@ static bool within_limit(uint64_t bytes, bool limited)
 }
 
 /* A zeroed buffer whose pages are not present. One system call at most. Any thread. */
-static struct buffer *make(struct pool *p, bool limited)
+static struct buffer *make_buffer(struct pool *p, bool limited)
 {
     if (!within_limit(p->size, limited))
         return NULL;
@@ -130,11 +130,12 @@ static void touch(struct buffer *b)
         *(volatile uint8_t *)(b->data + at) = 0;
 }
 
-static void prepare(struct pool *p, int32_t least, uint64_t most_bytes)
+static void prepare_buffers(struct pool *p, int32_t least, uint64_t most_bytes)
 {
     for (uint64_t bytes = 0; bytes < most_bytes; bytes += p->size) {
         struct buffer *b;
-        if (atomic_load_explicit(&p->n_free, memory_order_relaxed) >= least || !(b = make(p, true)))
+        if (atomic_load_explicit(&p->n_free, memory_order_relaxed) >= least ||
+            !(b = make_buffer(p, true)))
             return;
         touch(b);
         put_free(p, b);
@@ -193,7 +194,7 @@ bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse)
                 SMALL_FREE);
         break;
     }
-    prepare(&pools[0], BIG_FREE, REFILL_BYTES); /* the rest comes from the cprof thread */
+    prepare_buffers(&pools[0], BIG_FREE, REFILL_BYTES); /* the rest comes from the cprof thread */
     return true;
 }
 
@@ -249,7 +250,7 @@ void buffers_request(uint8_t **data, size_t *size, size_t *max_records)
         b = take_free(other);
     if (!b) {
         atomic_fetch_add_explicit(&unprepared, 1, memory_order_relaxed);
-        b = make(p, refusing);
+        b = make_buffer(p, refusing);
     }
     if (!b && small)
         b = take_free(other);
@@ -340,7 +341,7 @@ void buffers_refill(void)
         uint32_t asked = atomic_exchange_explicit(&p->asked, 0, memory_order_relaxed);
         uint32_t faded = p->recent - (p->recent + 63) / 64;
         p->recent = asked > faded ? asked : faded;
-        prepare(p, (int32_t)(asked * 2 > p->low ? asked * 2 : p->low), REFILL_BYTES);
+        prepare_buffers(p, (int32_t)(asked * 2 > p->low ? asked * 2 : p->low), REFILL_BYTES);
         trim(p, (p->low > p->recent * 2 ? p->low : p->recent * 2) * 2, REFILL_BYTES);
     }
 }

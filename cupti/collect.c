@@ -48,7 +48,7 @@ static int system_time(uint64_t *ns)
 }
 
 /* CUPTI's clock, read between two readings of ours, lies between them, but for what the processor does out of order. */
-static bool is_ours(void)
+static bool is_own_thread(void)
 {
     uint64_t stamp = 0, before = clock_ticks();
     bool done = api->get_timestamp(&stamp) == CUPTI_OK;
@@ -60,7 +60,7 @@ static bool is_ours(void)
 static void read_clocks(void)
 {
     ticks_now = clock_ticks();
-    counts_ticks = is_ours();
+    counts_ticks = is_own_thread();
     clock_pairs_take(&clocks, api->get_timestamp); /* older ones first */
     cupti_clock_read(&clocks, counts_ticks ? system_time : api->get_timestamp);
     const struct clock_pair *last = cupti_clock_last(&clocks);
@@ -102,7 +102,7 @@ static void look_at_kernel(bool untimed)
     }
 }
 
-static void count(enum translate_result result, struct gpu_faults *faults)
+static void count_faults(enum translate_result result, struct gpu_faults *faults)
 {
     faults->untimed += result == TRANSLATE_UNTIMED;
     faults->unfinished += result == TRANSLATE_UNFINISHED;
@@ -133,7 +133,7 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
         enum translate_result done = translate(&reader, activity, &record);
         if (*(const uint32_t *)activity == CUPTI_KIND_CONCURRENT_KERNEL)
             look_at_kernel(done == TRANSLATE_UNTIMED);
-        count(done, faults);
+        count_faults(done, faults);
         if (done != TRANSLATE_RECORD)
             continue;
         records++;

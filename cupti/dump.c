@@ -40,7 +40,7 @@ void dump_record(const void *record)
 }
 
 /* The text that a record points to, or NULL. */
-static const char *text_of(const void *record)
+static const char *text_of_record(const void *record)
 {
     switch (*(const uint32_t *)record) {
     case CUPTI_KIND_CONCURRENT_KERNEL:
@@ -58,7 +58,7 @@ static void put_texts(struct buf *b)
 {
     const char *before = NULL; /* neighbours often share theirs */
     for (uint32_t i = 0; i < n; i++) {
-        const char *text = text_of(buffer->data + offsets[i]);
+        const char *text = text_of_record(buffer->data + offsets[i]);
         uint32_t len = text && text != before ? (uint32_t)strlen(text) : 0;
         if (!len)
             continue;

@@ -49,7 +49,7 @@ static struct {
 /* ---- keeping --------------------------------------------------------------------------------------------- */
 
 /* Memory for ever; NULL: none left. */
-static void *keep(size_t size)
+static void *keep_bytes(size_t size)
 {
     size = (size + 7) & ~(size_t)7;
     if (size > names.chunk_left) {
@@ -87,7 +87,7 @@ static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const
 }
 
 /* Makes sure of a free slot. */
-static bool grow(void)
+static bool grow_names(void)
 {
     if (names.used * 2 < names.n_slots) {
         return true;
@@ -109,13 +109,13 @@ static bool grow(void)
     return true;
 }
 
-static const struct kept *add(struct kept **slot, uint32_t hash, const char *name, size_t len)
+static const struct kept *add_name(struct kept **slot, uint32_t hash, const char *name, size_t len)
 {
     size_t shown = len;
     struct gpu_text text = {.text = demangle(name, &shown)};
     text.len = (uint16_t)shown;
     bool same = text.text == name;
-    struct kept *k = keep(sizeof(struct kept) + len + 1 + (same ? 0 : text.len));
+    struct kept *k = keep_bytes(sizeof(struct kept) + len + 1 + (same ? 0 : text.len));
     if (k == NULL) {
         return NULL;
     }
@@ -132,7 +132,7 @@ static const struct kept *add(struct kept **slot, uint32_t hash, const char *nam
     return k;
 }
 
-static struct gpu_text refuse(void)
+static struct gpu_text refuse_name(void)
 {
     names.refused++;
     return TEXT("(names are full)");
@@ -157,13 +157,13 @@ struct gpu_text gpu_name(const char *name)
     }
     size_t len = strlen(name);
     uint32_t hash = (uint32_t)hash_text(name, len);
-    if (!grow()) {
-        return refuse();
+    if (!grow_names()) {
+        return refuse_name();
     }
     struct kept **slot = slot_of(names.slots, names.n_slots, hash, name, len);
-    k = *slot != NULL ? *slot : add(slot, hash, name, len);
+    k = *slot != NULL ? *slot : add_name(slot, hash, name, len);
     if (k == NULL) {
-        return refuse();
+        return refuse_name();
     }
     names.by_address[i].at = name;
     names.by_address[i].kept = k;

@@ -341,7 +341,7 @@ static void attach_failed(int result)
     say_other(true);
 }
 
-static bool prepare(void)
+static bool prepare_session(void)
 {
     uint64_t now;
     if (!buffers_start(options.buffer_bytes, PRESENT_BYTES, api.version >= MAY_REFUSE)) {
@@ -363,7 +363,7 @@ static bool prepare(void)
 
 static void start(bool arm_now, bool initializing)
 {
-    if (!prepare())
+    if (!prepare_session())
         return;
     if (!arm_now && !keeps_cupti()) {
         set_phase(PHASE_AWAY);
@@ -602,7 +602,7 @@ static bool is_so(enum gpu_want want)
     return want == wanted && !(want == GPU_WANT_NOTHING && on);
 }
 
-static void look(enum gpu_want want)
+static void look_around(enum gpu_want want)
 {
     if (atomic_load_explicit(&armed, memory_order_relaxed))
         collect_clock();
@@ -645,7 +645,7 @@ static void source_want(enum gpu_want want)
 {
     if (!begin_work())
         return;
-    look(want);
+    look_around(want);
     end_work();
 }
 

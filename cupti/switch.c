@@ -70,7 +70,7 @@ void switch_filter(const struct cupti *c)
 
 /* ---- kinds ---- */
 
-static bool wanted(const struct row *row, const struct gpu_options *options)
+static bool is_row_wanted(const struct row *row, const struct gpu_options *options)
 {
     switch (row->when) {
     case KIND_MEMORY:
@@ -133,7 +133,7 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
     if (c->enable_all_sync_records)
         c->enable_all_sync_records(0); /* no row for each "not ready" of a polling query */
     for (unsigned i = 0; i < ROWS; i++) {
-        if (!wanted(&rows[i], options))
+        if (!is_row_wanted(&rows[i], options))
             continue;
         asked[i] = true;
         results[i] = enable(c, rows[i].number, initializing);

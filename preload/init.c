@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start and stop, in this order.
  *
- *   constructor   every process the job starts runs it, or before it the first hook that is reached (prepare()): copy settings,
+ *   constructor   every process the job starts runs it, or before it the first hook that is reached (take_start()): copy settings,
  *                 read the affinity mask, set three variables. No thread, no file, no output.
  *   wake-up       first CUDA call, driver injection, marker or tensor allocation: settings, clock, rank, fork handlers, exit
  *                 handler, then torch's callbacks and step 0. The cprof thread starts when the first step needs it.
@@ -115,7 +115,7 @@ static bool loaded_first(const struct link_map *self)
 }
 
 /* LD_PRELOAD=./libcprof.so is a path from where the program begins, and it may go elsewhere. NULL: no file's path. */
-static const char *absolute(const char *path, char room[PATH_MAX])
+static const char *absolute_library(const char *path, char room[PATH_MAX])
 {
     return path[0] == '/' ? path : strchr(path, '/') ? realpath(path, room) : NULL;
 }
@@ -136,7 +136,7 @@ static void look_around(void)
     if (!dladdr1((const void *)(uintptr_t)&cprof_life, &info, (void **)&self, RTLD_DL_LINKMAP))
         self = NULL;
     static char room[PATH_MAX];
-    const char *path = self ? absolute(self->l_name, room) : NULL;
+    const char *path = self ? absolute_library(self->l_name, room) : NULL;
     if (config_enabled() && path && loaded_first(self)) {
         life_set_path(path);
         names_capture();
@@ -149,7 +149,7 @@ static void look_around(void)
         nvtx_take_key();
     } else {
         atomic_store(&cprof_life, LIFE_OVER);
-        path = copies_first() ? absolute(copies_first(), room) : NULL;
+        path = copies_first() ? absolute_library(copies_first(), room) : NULL;
         if (config_enabled() &&
             path) /* an older build as the first leaves variables that name this copy */
             inject_all(path);
@@ -158,7 +158,7 @@ static void look_around(void)
 
 /* What the program was started with is taken once: in the constructor, or earlier, where the constructor of a library that the program is
  * linked to reaches a hook, because the loader runs those first. False: another thread, or a caller of this one, is at it. */
-static bool prepare(void)
+static bool take_start(void)
 {
     enum { NOT_YET, NOW, DONE };
     static _Atomic int state;
@@ -176,7 +176,7 @@ static bool prepare(void)
 __attribute__((constructor)) static void loaded(int argc, char **argv)
 {
     names_take_arguments(argc, argv);
-    prepare();
+    take_start();
 }
 
 /* What CUPTI does for the cprof thread passes hooked functions: they are only forwarded there, for good. */
@@ -309,7 +309,7 @@ static void start_parts(enum wake_reason reason)
 
 static void wake(enum wake_reason reason)
 {
-    if (!prepare() || !life_begin_waking())
+    if (!take_start() || !life_begin_waking())
         return;
     int saved = errno, cancel = cancel_off();
     start_parts(reason);
@@ -324,7 +324,7 @@ int cprof_try_settings(void)
 {
     int asleep = LIFE_ASLEEP;
     struct flop_peaks peaks;
-    if (!prepare() || !atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_OVER))
+    if (!take_start() || !atomic_compare_exchange_strong(&cprof_life, &asleep, LIFE_OVER))
         return false;
     const struct config *config = config_get();
     address_space_allows();

@@ -28,7 +28,7 @@ void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
     g->holding = hold;
 }
 
-static enum gpu_want wanted(const struct gpu_side *g, bool draining)
+static enum gpu_want is_gpu_wanted(const struct gpu_side *g, bool draining)
 {
     if (draining || g->action == ACTION_ACTIVE_AND_SAVE)
         return GPU_WANT_SOON;
@@ -48,7 +48,7 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     if (!g->source)
         return;
     look_for_use(g); /* what is on may be switched off now */
-    enum gpu_want want = wanted(g, draining);
+    enum gpu_want want = is_gpu_wanted(g, draining);
     /* At exit finish() lets go, when the files are whole: a CUPTI that hangs then costs none. */
     if (want != GPU_WANT_NOTHING || run_state_now() == WRITER_RUNS)
         g->source->want(want);
@@ -84,7 +84,7 @@ static double ms_between(uint64_t from, uint64_t to)
     return (double)(int64_t)(to - from) * 1e3 / clock_ticks_per_second();
 }
 
-static void take(const struct gpu_record *r, void *arg)
+static void take_record(const struct gpu_record *r, void *arg)
 {
     struct gpu_side *g = arg;
     if (r->start >= g->caught_up) { /* an edge may have been posted just before it began */
@@ -117,8 +117,9 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     uint64_t now = clock_monotonic_ns();
     if (flush != GPU_FLUSH_NONE)
         g->flushed_ns = now;
-    bool fresh = g->source->collect(flush, take, g, &faults) != 0;
-    while (flush == GPU_FLUSH_FORCED && g->source->collect(GPU_FLUSH_NONE, take, g, &faults) != 0)
+    bool fresh = g->source->collect(flush, take_record, g, &faults) != 0;
+    while (flush == GPU_FLUSH_FORCED &&
+           g->source->collect(GPU_FLUSH_NONE, take_record, g, &faults) != 0)
         ;
     if (fresh)
         g->came = clock_ticks();

@@ -681,7 +681,7 @@ int passes_pause_ms(void)
     return busy && (ms < 0 || ms > POLL_MS) ? POLL_MS : ms;
 }
 
-static void give_up(void)
+static void give_up_waiting(void)
 {
     gpu_side_give_up(&gpu);
     import_give_up();
@@ -696,7 +696,7 @@ void passes_finish(void)
     passes_do(true);
     while (windows) {
         if (clock_monotonic_ns() - start > most)
-            give_up();
+            give_up_waiting();
         passes_do(true);
         if (windows)
             run_state_wait(WRITER_STOPPING, 2);

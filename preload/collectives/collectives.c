@@ -169,7 +169,7 @@ static bool is_null_type(const void *type, const void *caller)
 
 /* ---- communicators --------------------------------------------------------------------------------------- */
 
-static struct communicator *place_of(const void *handle, uint32_t i)
+static struct communicator *communicator_place(const void *handle, uint32_t i)
 {
     uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
     return &communicators[((hash >> 40) + i) % COMMUNICATORS];
@@ -179,7 +179,7 @@ static struct communicator *place_of(const void *handle, uint32_t i)
 static struct communicator *find_communicator(const void *handle)
 {
     for (uint32_t i = 0; handle && i < COMMUNICATORS; i++) {
-        struct communicator *c = place_of(handle, i);
+        struct communicator *c = communicator_place(handle, i);
         if (atomic_load_explicit(&c->handle, memory_order_acquire) == handle)
             return c;
     }
@@ -190,7 +190,7 @@ static struct communicator *communicator_of(const void *handle)
 {
     struct communicator *c = find_communicator(handle);
     for (uint32_t i = 0; handle && !c && i < COMMUNICATORS; i++) {
-        struct communicator *place = place_of(handle, i);
+        struct communicator *place = communicator_place(handle, i);
         const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
             number_anew(place);
@@ -352,7 +352,7 @@ static void put_bytes(struct args *to, const char *key, const char *text, uint32
     to->at += sizeof len + len;
 }
 
-static void put_text(struct args *to, const char *key, const char *text)
+static void put_args_text(struct args *to, const char *key, const char *text)
 {
     put_bytes(to, key, text, (uint32_t)strlen(text));
 }
@@ -404,11 +404,11 @@ static void put_amount(struct args *to, const struct amount *a)
 {
     if (!a->name)
         return;
-    put_text(to, "Collective name", a->name);
+    put_args_text(to, "Collective name", a->name);
     put_int(to, "In msg nelems", (int64_t)a->in);
     put_int(to, "Out msg nelems", (int64_t)a->out);
     if (a->dtype)
-        put_text(to, "dtype", a->dtype);
+        put_args_text(to, "dtype", a->dtype);
     if (a->known)
         put_int(to, "bytes", (int64_t)a->bytes);
 }
@@ -430,7 +430,7 @@ static void put_communicator(struct args *to, const void *handle, int size, int 
         put_int(to, "Rank", rank);
     snprintf(text, sizeof text, "%#llx", (unsigned long long)(uintptr_t)handle);
     if (handle)
-        put_text(to, "Comms Id", text);
+        put_args_text(to, "Comms Id", text);
 }
 
 /* Where c10d asks for it: its name for the communicator, and who is in it. */
@@ -477,7 +477,7 @@ static uint32_t describe(enum collective_family family, const struct collective 
     struct args to = {out, out + COLLECTIVE_ARGS};
     const char *backend = family == FAMILY_NCCL ? "nccl" : "mpi";
     identity_backend(backend);
-    put_text(&to, "backend", backend);
+    put_args_text(&to, "backend", backend);
     bool grouped = false;
     if (what->role == ROLE_TRANSFER)
         put_transfer(&to, family, what, c, number, caller);
@@ -504,9 +504,9 @@ static uint32_t name_of(enum collective_id id)
     return name ? name : numbered_once(&names[id], symbols[id], (uint32_t)strlen(symbols[id]));
 }
 
-static void open_span(struct collective_call *call, enum collective_id id,
-                      const struct collective *what, struct communicator *c, uint64_t number,
-                      const void *caller)
+static void open_transfer(struct collective_call *call, enum collective_id id,
+                          const struct collective *what, struct communicator *c, uint64_t number,
+                          const void *caller)
 {
     int saved = errno;
     struct thread_log *log = thread_log_get();
@@ -581,7 +581,7 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? number_of(c, (enum collective_peer)what->peer_is) : 0;
             if (gate_open(GATE_SPANS))
-                open_span(call, id, what, c, number, caller);
+                open_transfer(call, id, what, c, number, caller);
         }
         guard_leave();
     }
@@ -715,13 +715,13 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
         what = OUT_UNKNOWN;
     uint64_t times = what == OUT_ALL ? (uint64_t)of->size : 1;
     identity_backend(backend);
-    put_text(&to, "backend", backend);
-    put_text(&to, "Collective name", a.name);
+    put_args_text(&to, "backend", backend);
+    put_args_text(&to, "Collective name", a.name);
     put_int(&to, "In msg nelems", (int64_t)a.in);
     if (what == OUT_SAME || what == OUT_ALL)
         put_int(&to, "Out msg nelems", (int64_t)(a.in * times));
     if (a.dtype)
-        put_text(&to, "dtype", a.dtype);
+        put_args_text(&to, "dtype", a.dtype);
     if (what != OUT_UNKNOWN && a.known)
         put_int(&to, "bytes", (int64_t)(a.bytes * times));
     if (of)
@@ -755,7 +755,7 @@ uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *sha
     put_int(&to, "In msg nelems", comms->in);
     put_int(&to, "Out msg nelems", comms->out);
     if (comms->dtype)
-        put_text(&to, "dtype", comms->dtype);
+        put_args_text(&to, "dtype", comms->dtype);
     put_int(&to, "Group size", comms->size);
     put_int(&to, "Rank", comms->rank);
     put_other_side(&to, comms);

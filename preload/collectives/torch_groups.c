@@ -42,7 +42,7 @@ static const void *bare_of_range(const char *name)
                                            : NULL;
 }
 
-static unsigned place_of(const void *tensor)
+static unsigned group_place(const void *tensor)
 {
     return (unsigned)((uint64_t)(uintptr_t)tensor * 0x9e3779b97f4a7c15u >> 40) % PENDING;
 }
@@ -117,9 +117,9 @@ static void read_peer(const char *name, const char *group, const char *end, stru
 
 /* ---- noting and taking ---- */
 
-static void put(const void *tensor, const struct torch_group *group)
+static void put_group(const void *tensor, const struct torch_group *group)
 {
-    unsigned at = place_of(tensor);
+    unsigned at = group_place(tensor);
     const void *there = atomic_exchange(&pending[at].tensor, &busy);
     if (there == &busy)
         return;
@@ -151,9 +151,9 @@ void torch_groups_note(const void *function, const char *name)
     read_peer(name, value, end, &group);
     group.seq = collective_of_group(group.group, group.size, group.rank, group.peer_is);
     if (tensor)
-        put(tensor, &group);
+        put_group(tensor, &group);
     if (barrier || (without && value > first && !tensor_in(value - l->iv_size)))
-        put(without, &group);
+        put_group(without, &group);
 }
 
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out)
@@ -163,7 +163,7 @@ bool torch_groups_take(const void *function, const char *name, struct torch_grou
     const void *tensor = n ? tensor_in(value) : NULL;
     if (!tensor)
         tensor = bare_of_range(name);
-    unsigned at = place_of(tensor);
+    unsigned at = group_place(tensor);
     if (!tensor || !atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
         return false;
     *out = pending[at].group;

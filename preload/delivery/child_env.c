@@ -103,7 +103,7 @@ static size_t read_memory(const struct reading *reading, uintptr_t from, void *t
     return n > 0 ? (size_t)n : 0;
 }
 
-static bool make_room(struct reading *reading)
+static bool make_reading_room(struct reading *reading)
 {
     size_t room = reading->room_pointers ? 2 * reading->room_pointers : 1024;
     uintptr_t *more = realloc(reading->pointers, room * sizeof *more);
@@ -122,7 +122,7 @@ static bool read_array(struct reading *reading)
     char *const *all = __atomic_load_n(&environ, __ATOMIC_RELAXED);
     size_t n = 0;
     while (all && n < MOST_ENTRIES) {
-        if (n == reading->room_pointers && !make_room(reading))
+        if (n == reading->room_pointers && !make_reading_room(reading))
             return false;
         uintptr_t *to = reading->pointers + n;
         size_t more = 1;

@@ -421,7 +421,7 @@ static void report_failures(void)
 }
 
 /* The deadline has passed: what runs is ended, what waits stays as it is. */
-static void give_up(void)
+static void give_up_command(void)
 {
     gave_up = true;
     log_warn("%u trace%s not uploaded, or the command not run to its end, within "
@@ -442,7 +442,7 @@ static int poll_at_exit(void)
                  first->file.path, config->upload_deadline_ms);
     }
     if (first && !gave_up && waited_ms >= (uint64_t)config->upload_deadline_ms)
-        give_up();
+        give_up_command();
     if (!first || (gave_up && !running)) {
         report_failures();
         return -1;

@@ -20,7 +20,7 @@ struct config_text {
     bool full;
 };
 
-static void put(struct config_text *t, const char *text, size_t len)
+static void put_config(struct config_text *t, const char *text, size_t len)
 {
     if (len >= t->size - t->used) {
         t->full = true;
@@ -33,7 +33,7 @@ static void put(struct config_text *t, const char *text, size_t len)
 
 static void puts_to(struct config_text *t, const char *text)
 {
-    put(t, text, strlen(text));
+    put_config(t, text, strlen(text));
 }
 
 static bool has_controls(const char *text)
@@ -60,7 +60,7 @@ static void put_escaped(struct config_text *t, const char *value)
     for (; *value; value++) {
         if (*value == '\\' || *value == '"')
             puts_to(t, "\\");
-        put(t, value, 1);
+        put_config(t, value, 1);
     }
 }
 
@@ -83,7 +83,7 @@ static void put_encoded(struct config_text *t, const char *name)
         char code[3] = {'%', hex[c >> 4], hex[c & 15]};
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                      strchr("-._~/", c) != NULL;
-        plain ? put(t, name, 1) : put(t, code, 3);
+        plain ? put_config(t, name, 1) : put_config(t, code, 3);
     }
 }
 
@@ -135,7 +135,7 @@ static void put_http_url(struct config_text *t, const char *url, const char *nam
     size_t base = strcspn(url, "?#"), query = base;
     while (base > 0 && url[base - 1] == '/')
         base--;
-    put(t, url, base);
+    put_config(t, url, base);
     puts_to(t, "/");
     put_encoded(t, name);
     puts_to(t, url + query);
@@ -173,17 +173,17 @@ static void put_s3_url(struct config_text *t, const char *url, const char *name,
         size_t len = strlen(endpoint);
         while (len > 0 && endpoint[len - 1] == '/')
             len--;
-        put(t, endpoint, len);
+        put_config(t, endpoint, len);
     } else {
         puts_to(t, "https://");
-        put(t, bucket, as_host ? bucket_len : 0);
+        put_config(t, bucket, as_host ? bucket_len : 0);
         puts_to(t, as_host ? ".s3." : "s3.");
         puts_to(t, region_of(lookup));
         puts_to(t, ".amazonaws.com");
     }
     if (!as_host) {
         puts_to(t, "/");
-        put(t, bucket, bucket_len);
+        put_config(t, bucket, bucket_len);
     }
     prefix += strspn(prefix, "/");
     size_t prefix_len = strlen(prefix);

@@ -151,7 +151,7 @@ static bool is_complex(enum blas_type type)
 }
 
 /* `products` multiplications and additions, `elements` read and written. False: a number that makes no sense. */
-static bool add(struct blas_work *w, double products, double elements, enum blas_type type)
+static bool add_work(struct blas_work *w, double products, double elements, enum blas_type type)
 {
     w->type = type;
     if (type == BLAS_UNKNOWN || !(products >= 0 && products < 1e18 && elements < 1e18)) {
@@ -171,7 +171,8 @@ void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t bat
 {
     double elements = ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n);
     double products = (double)m * (double)n * (double)k * (double)batch;
-    if (m < 0 || n < 0 || k < 0 || batch < 0 || !add(w, products, elements * (double)batch, type)) {
+    if (m < 0 || n < 0 || k < 0 || batch < 0 ||
+        !add_work(w, products, elements * (double)batch, type)) {
         w->type = BLAS_UNKNOWN;
         return;
     }
@@ -200,7 +201,7 @@ void blas_groups(struct blas_work *w, const void *m, const void *n, const void *
 
 void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type)
 {
-    if (n < 0 || k < 0 || !add(w, (double)n * (double)(n + 1) * (double)k, 0, type)) {
+    if (n < 0 || k < 0 || !add_work(w, (double)n * (double)(n + 1) * (double)k, 0, type)) {
         w->type = BLAS_UNKNOWN;
         return;
     }
@@ -213,7 +214,7 @@ void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t bat
 {
     int64_t order = left ? m : n;
     if (m < 0 || n < 0 || batch < 0 ||
-        !add(w, (double)m * (double)n * (double)order * (double)batch, 0, type)) {
+        !add_work(w, (double)m * (double)n * (double)order * (double)batch, 0, type)) {
         w->type = BLAS_UNKNOWN;
         return;
     }

@@ -47,7 +47,7 @@ static uint32_t hash(const void *key)
     return (uint32_t)((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u >> 40);
 }
 
-static struct descriptor *find(const void *key)
+static struct descriptor *find_descriptor(const void *key)
 {
     for (uint32_t i = 0, at = hash(key); key && i < PROBES; i++, at++)
         if (atomic_load_explicit(&keys[at % ROOM], memory_order_acquire) == key)
@@ -95,7 +95,7 @@ static bool has_count(int type)
            type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR;
 }
 
-static void begin(struct descriptor *d, int type)
+static void begin_descriptor(struct descriptor *d, int type)
 {
     *d = (struct descriptor){.type = type};
     if (type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
@@ -113,7 +113,7 @@ void cudnn_plan_made(const void *descriptor, int type)
         const void *there = NULL;
         if (atomic_load_explicit(&keys[at % ROOM], memory_order_relaxed) == NULL &&
             atomic_compare_exchange_strong(&keys[at % ROOM], &there, descriptor)) {
-            begin(&table[at % ROOM], type);
+            begin_descriptor(&table[at % ROOM], type);
             return;
         }
     }
@@ -121,7 +121,7 @@ void cudnn_plan_made(const void *descriptor, int type)
 
 void cudnn_plan_gone(const void *descriptor)
 {
-    struct descriptor *d = find(descriptor);
+    struct descriptor *d = find_descriptor(descriptor);
     if (d)
         atomic_store_explicit(&keys[d - table], NULL, memory_order_release);
 }
@@ -218,7 +218,7 @@ static void set_operation(struct descriptor *d, int name, const void *const *val
 /* Adds what an operation of a graph does. Those that are not kept multiply nothing. */
 static void add_operation(struct blas_work *sum, const void *operation)
 {
-    const struct descriptor *d = find(operation);
+    const struct descriptor *d = find_descriptor(operation);
     if (!d || sum->type == BLAS_UNKNOWN)
         return;
     if (!has_count(d->type) || d->work.type == BLAS_UNKNOWN) {
@@ -259,7 +259,7 @@ static void hand_on(struct descriptor *to, const struct descriptor *from)
 
 void cudnn_plan_set(const void *descriptor, int name, int64_t n, const void *values)
 {
-    struct descriptor *d = n > 0 && values ? find(descriptor) : NULL;
+    struct descriptor *d = n > 0 && values ? find_descriptor(descriptor) : NULL;
     if (!d)
         return;
     if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR) {
@@ -272,16 +272,16 @@ void cudnn_plan_set(const void *descriptor, int name, int64_t n, const void *val
                name == CUDNN_ATTR_ENGINE_OPERATION_GRAPH || name == CUDNN_ATTR_ENGINECFG_ENGINE ||
                name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
         d->config = ((const void *const *)values)[0];
-        hand_on(d, find(d->config));
+        hand_on(d, find_descriptor(d->config));
     }
 }
 
 void cudnn_plan_got(const void *descriptor, int type, int64_t n, const void *values)
 {
     const struct descriptor *d =
-        values && type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? find(descriptor) : NULL;
+        values && type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? find_descriptor(descriptor) : NULL;
     for (int64_t i = 0; d && i < n; i++)
-        hand_on(find(((const void *const *)values)[i]), d);
+        hand_on(find_descriptor(((const void *const *)values)[i]), d);
 }
 
 /* ---- what an operation does ---- */
@@ -299,7 +299,7 @@ static int64_t volume(const struct tensor *t)
 
 static const struct tensor *tensor_of(const struct descriptor *d, enum operand o)
 {
-    const struct descriptor *t = find(d->operands[o]);
+    const struct descriptor *t = find_descriptor(d->operands[o]);
     bool whole = t && t->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR && volume(&t->tensor) >= 0 &&
                  !t->tensor.ragged;
     return whole ? &t->tensor : NULL;
@@ -387,7 +387,7 @@ static uint32_t units_of(const struct asked *a, const void *config, void *engine
  * Descriptors are made for the answer, which the program does not see. */
 static void ask_engine(struct descriptor *plan, void *finalize)
 {
-    const struct descriptor *config = find(plan->config);
+    const struct descriptor *config = find_descriptor(plan->config);
     struct asked a;
     void *engine = NULL;
     if (!finalize || !config || config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
@@ -404,7 +404,7 @@ static void ask_engine(struct descriptor *plan, void *finalize)
 void cudnn_plan_whole(const void *descriptor, void *finalize)
 {
     int saved = errno;
-    struct descriptor *d = find(descriptor);
+    struct descriptor *d = find_descriptor(descriptor);
     if (d && is_product(d->type) && !d->overridden)
         count_product(d);
     else if (d && is_attention(d->type) && !d->overridden)
@@ -416,7 +416,7 @@ void cudnn_plan_whole(const void *descriptor, void *finalize)
 
 void cudnn_plan_work(struct blas_work *w, const void *plan)
 {
-    const struct descriptor *d = find(plan);
+    const struct descriptor *d = find_descriptor(plan);
     if (d && d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
         *w = d->work;
 }

@@ -124,7 +124,7 @@ static void count_LINEAR_X(struct call *call, int a, int b, int c)
     count_rows(call, a, has_dims(call, b + 1, 2) ? b + 1 : b);
 }
 
-static int64_t number_at(struct call *call, int i);
+static int64_t input_number_at(struct call *call, int i);
 
 static void count_COLUMNS(struct call *call, int a, int b, int c)
 {
@@ -133,7 +133,7 @@ static void count_COLUMNS(struct call *call, int a, int b, int c)
     if (!operand(call, a, &in, true))
         return;
     if (c < 0)
-        columns = number_at(call, b);
+        columns = input_number_at(call, b);
     else if (operand(call, b, &w, false) && (uint64_t)c < w.dims)
         columns = w.sizes[c];
     call->bad |= columns < 0;
@@ -447,7 +447,7 @@ static void count_SPREAD(struct call *call, int a, int b, int c)
 }
 
 /* The number at position i; one that is none makes the call bad. */
-static int64_t number_at(struct call *call, int i)
+static int64_t input_number_at(struct call *call, int i)
 {
     const char *value = value_at(call, i);
     if (!value || value_tag(value) != torch_api.layout->tag_int) {
@@ -478,7 +478,7 @@ static void count_spread(struct call *call, const struct spread *at)
         return;
     uint64_t inputs = volume(call, &k.input, 0), filter = volume(call, &k.weight, 1);
     call->out->flops = times(call, per_product(call), times(call, inputs, filter));
-    int64_t groups = number_at(call, at->groups);
+    int64_t groups = input_number_at(call, at->groups);
     uint64_t out = times(call, conv_batch(&k), (uint64_t)k.weight.sizes[1]);
     out = times(call, out, groups > 0 ? (uint64_t)groups : 0);
     for (uint64_t d = 0; d < k.spatial; d++)
@@ -710,7 +710,7 @@ const struct flops_row *flops_find(const char *name, uint32_t len)
     return NULL;
 }
 
-static inline void count(struct call *call, const struct flops_row *row)
+static inline void count_call(struct call *call, const struct flops_row *row)
 {
     *call->out =
         (struct flops_count){.device_type = -1, .device_index = -1, .product = row->product};
@@ -743,7 +743,7 @@ count_last(const struct flops_row *row, const void *function, struct flops_count
         return FLOPS_NONE;
     call.values += (call.n - own) * torch_api.layout->iv_size;
     call.n = own;
-    count(&call, row);
+    count_call(&call, row);
     return told_by(&call);
 }
 
@@ -751,6 +751,6 @@ enum flops_told flops_of(const struct flops_row *row, const void *function, stru
 {
     struct call call = {.out = out};
     call.values = value_inputs(function, &call.n);
-    count(&call, row);
+    count_call(&call, row);
     return __builtin_expect(call.inside, 0) ? count_last(row, function, out) : told_by(&call);
 }

@@ -94,7 +94,7 @@ static bool is_capture(enum hook_id id)
     return __builtin_expect(trigger_is_cuda(), 0) && strstr(infos[id].symbol, "ProfilerSt");
 }
 
-static struct thread_log *open_span(const struct hook_call *call, enum hook_id id)
+static struct thread_log *open_call(const struct hook_call *call, enum hook_id id)
 {
     struct thread_log *log = gate_open(GATE_CALLS) ? thread_log_get() : NULL;
     if (!log)
@@ -126,7 +126,7 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
         if (capture && atomic_load(&cprof_life) == LIFE_AWAKE)
             trigger_cuda(strstr(infos[id].symbol, "Start") != NULL);
         if (call->real) {
-            call->log = waking ? NULL : open_span(call, id);
+            call->log = waking ? NULL : open_call(call, id);
             if (settled() && !capture)
                 atomic_store_explicit(&hook_slots[id].fast, call->real, memory_order_relaxed);
         }

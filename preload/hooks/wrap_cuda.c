@@ -19,7 +19,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* Bytes that a call wanted, 0 = not known: of copies and fills the second argument is an address or a pitch. */
-static uint64_t wanted(const char *symbol, uint64_t size)
+static uint64_t is_bytes_wanted(const char *symbol, uint64_t size)
 {
     return strstr(symbol, "Memcpy") || strstr(symbol, "Memset") ? 0 : size;
 }
@@ -34,7 +34,7 @@ static uint64_t wanted(const char *symbol, uint64_t size)
             return missing;                                                                        \
         ret result = real HOOK_ARGS(__VA_ARGS__);                                                  \
         if (__builtin_expect(result == OUT_OF_MEMORY, 0))                                          \
-            hook_out_of_memory(&call, wanted(#symbol, HOOK_SIZE(__VA_ARGS__)));                    \
+            hook_out_of_memory(&call, is_bytes_wanted(#symbol, HOOK_SIZE(__VA_ARGS__)));           \
         hook_end(&call, result == 0);                                                              \
         return result;                                                                             \
     }                                                                                              \

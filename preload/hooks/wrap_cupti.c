@@ -40,7 +40,7 @@ static bool is_cupti(const void *caller)
     return strncmp(name ? name + 1 : info.dli_fname, "libcupti", 8) == 0;
 }
 
-static void tell(enum gpu_other what, int kind, const void *caller)
+static void tell_other(enum gpu_other what, int kind, const void *caller)
 {
     if (atomic_load(&cprof_life) != LIFE_OVER && !is_cupti(caller) && guard_enter()) {
         gpu_other_client(what, kind);
@@ -58,7 +58,7 @@ static void *before(_Atomic(void *) *slot, const char *symbol, enum cupti_node n
         atomic_store_explicit(slot, real, memory_order_relaxed);
     }
     if (real && what != GPU_OTHER_FLUSHED)
-        tell(what, kind, caller);
+        tell_other(what, kind, caller);
     return real;
 }
 
@@ -72,7 +72,7 @@ static void *before(_Atomic(void *) *slot, const char *symbol, enum cupti_node n
             before(&slot, #symbol, NODE_##node, what, kind, __builtin_return_address(0));          \
         int result = real ? real HOOK_ARGS(__VA_ARGS__) : NOT_INITIALIZED;                         \
         if ((what) == GPU_OTHER_FLUSHED)                                                           \
-            tell(what, kind, __builtin_return_address(0));                                         \
+            tell_other(what, kind, __builtin_return_address(0));                                   \
         return result;                                                                             \
     }
 

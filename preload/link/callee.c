@@ -67,8 +67,8 @@ static void fill(struct callee *c, void *real, uint64_t generation, uint64_t now
 }
 
 /* Remembers what was found. Two threads may do so at once: the second entry is never reached. */
-static void remember(struct callee_slot *slot, uintptr_t at, void *real, uint64_t generation,
-                     uint64_t now)
+static void remember_callee(struct callee_slot *slot, uintptr_t at, void *real, uint64_t generation,
+                            uint64_t now)
 {
     struct extent e = {.at = at};
     if (resolve_is_closing(now) || loader_walk(find_extent, &e) == 0)
@@ -114,6 +114,6 @@ void *callee_look(struct callee_slot *slot, const char *symbol,
     if (c && atomic_load_explicit(&c->generation, memory_order_relaxed) == generation)
         return NULL;
     real = resolve_for_caller(symbol, library, caller);
-    remember(slot, at, real, generation, now);
+    remember_callee(slot, at, real, generation, now);
     return real;
 }

@@ -15,7 +15,7 @@ static bool first_is_own, own_is_hidden;
 /* For loader_walk(). What is loaded together with the program stands before the C library. Copies
  * that are opened later, through a variable for the driver, NVTX or ITT, are found by who opens
  * them alone. */
-static int look(struct dl_phdr_info *info, size_t size, void *unused)
+static int look_at_copy(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct elf_loaded o;
     (void)size, (void)unused;
@@ -39,7 +39,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *unused)
 
 bool copies_hide(void)
 {
-    loader_walk(look, NULL);
+    loader_walk(look_at_copy, NULL);
     return !first || first_is_own;
 }
 

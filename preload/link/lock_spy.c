@@ -57,7 +57,7 @@ static void find_slots(struct object *object, uintptr_t base, const ElfW(Rela) *
 }
 
 /* An address in the dynamic section; the C library has turned most into absolute ones. */
-static void *absolute(uintptr_t base, uintptr_t address)
+static void *absolute_address(uintptr_t base, uintptr_t address)
 {
     return (void *)(address < base ? base + address : address);
 }
@@ -70,15 +70,15 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
     size_t sizes[2] = {0, 0};
     for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
         if (d->d_tag == DT_SYMTAB)
-            symbols = absolute(base, d->d_un.d_ptr);
+            symbols = absolute_address(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_STRTAB)
-            names = absolute(base, d->d_un.d_ptr);
+            names = absolute_address(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_JMPREL)
-            tables[0] = absolute(base, d->d_un.d_ptr);
+            tables[0] = absolute_address(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_PLTRELSZ)
             sizes[0] = d->d_un.d_val;
         else if (d->d_tag == DT_RELA)
-            tables[1] = absolute(base, d->d_un.d_ptr);
+            tables[1] = absolute_address(base, d->d_un.d_ptr);
         else if (d->d_tag == DT_RELASZ)
             sizes[1] = d->d_un.d_val;
     }

@@ -90,7 +90,7 @@ static void redirect(const struct got_object *o, const char *name, void *_Atomic
     }
 }
 
-static int look(struct dl_phdr_info *info, size_t size, void *library)
+static int look_at_library(struct dl_phdr_info *info, size_t size, void *library)
 {
     const struct link_map *map = library;
     struct got_object o;
@@ -105,5 +105,5 @@ void readable_without_pipe(void *libunwind)
 {
     struct link_map *map = NULL;
     if (dlinfo(libunwind, RTLD_DI_LINKMAP, (void *)&map) == 0 && map)
-        loader_walk(look, map);
+        loader_walk(look_at_library, map);
 }

@@ -199,8 +199,8 @@ static void *in_prefixed(const char *prefix, const char *symbol, const char *ver
     return NULL;
 }
 
-static void *find(const char *symbol, const struct resolve_library *library, const void *caller,
-                  bool pin)
+static void *find_symbol(const char *symbol, const struct resolve_library *library,
+                         const void *caller, bool pin)
 {
     int saved = errno;
     void *real = look_up(RTLD_NEXT, symbol, library->version);
@@ -226,13 +226,13 @@ void *resolve_first(const char *symbol)
 
 void *resolve_next(const char *symbol, const struct resolve_library *library, const void *caller)
 {
-    return find(symbol, library, caller, true);
+    return find_symbol(symbol, library, caller, true);
 }
 
 void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
                          const void *caller)
 {
-    return find(symbol, library, caller, false);
+    return find_symbol(symbol, library, caller, false);
 }
 
 static int note_generation(struct dl_phdr_info *info, size_t size, void *data)

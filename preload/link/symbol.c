@@ -96,7 +96,7 @@ static void look_again_at(const void *dynamic)
 }
 
 /* True when the object is to be looked at now, and remembered for that. */
-static bool take(const void *dynamic)
+static bool take_dynamic(const void *dynamic)
 {
     struct seen *s = find_seen(dynamic);
     if (s && s->again_ns > looked_at_ns) {
@@ -137,7 +137,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
         expect_look(looked_at_ns);
         return 1;
     }
-    if (got_describe(info, &o) && o.dynamic != own_dynamic && take(o.dynamic))
+    if (got_describe(info, &o) && o.dynamic != own_dynamic && take_dynamic(o.dynamic))
         got_entries(&o, add_entry, NULL);
     return 0;
 }
@@ -222,7 +222,7 @@ static int note_changes(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-static void look(void)
+static void look_now(void)
 {
     bool changed = false;
     loader_walk(note_changes, &changed);
@@ -247,7 +247,7 @@ void symbol_look_now(void)
     if (now - looked_at_ns >= PAUSE_NS) {
         int saved = errno, cancel = cancel_off();
         looked_at_ns = now;
-        look();
+        look_now();
         cancel_back(cancel);
         errno = saved;
     }

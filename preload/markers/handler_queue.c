@@ -81,7 +81,7 @@ static struct {
     bool failed;
 } message;
 
-static void put(const void *from, size_t len)
+static void put_bytes(const void *from, size_t len)
 {
     if (message.len + len > message.room) {
         size_t room = 2 * (message.len + len) + 512;
@@ -97,16 +97,16 @@ static void put(const void *from, size_t len)
     message.len += len;
 }
 
-#define PUT(type, value) put(&(type){(type)(value)}, sizeof(type))
+#define PUT(type, value) put_bytes(&(type){(type)(value)}, sizeof(type))
 
-static void put_text(const char *text)
+static void put_message_text(const char *text)
 {
     size_t len = strlen(text);
     PUT(uint32_t, len);
-    put(text, len);
+    put_bytes(text, len);
 }
 
-static void begin(enum message kind)
+static void begin_message(enum message kind)
 {
     message.len = 0;
     message.failed = false;
@@ -116,7 +116,7 @@ static void begin(enum message kind)
 
 static void put_time(const struct cprof_time *time, int64_t wall_ns)
 {
-    put(&time->step, sizeof *time - offsetof(struct cprof_time, step));
+    put_bytes(&time->step, sizeof *time - offsetof(struct cprof_time, step));
     PUT(int64_t, wall_ns);
 }
 
@@ -168,7 +168,7 @@ static void send_lost(struct cprof_trace_queue *q, size_t keep)
     uint64_t lost = atomic_load(&q->lost);
     if (lost == q->lost_told)
         return;
-    begin(MESSAGE_LOST);
+    begin_message(MESSAGE_LOST);
     PUT(uint64_t, lost - q->lost_told);
     if (push(q, keep - KEPT_ROOM / 2))
         q->lost_told = lost;
@@ -178,7 +178,7 @@ static void send_lost(struct cprof_trace_queue *q, size_t keep)
 
 static int init(void *arg)
 {
-    begin(MESSAGE_INIT);
+    begin_message(MESSAGE_INIT);
     send(arg, KEPT_ROOM);
     return 0;
 }
@@ -186,21 +186,21 @@ static int init(void *arg)
 static bool put_event(struct cprof_trace_queue *q, enum message kind, const struct cprof_event *e)
 {
     send_lost(q, q->size / MARKS_KEEP);
-    begin(kind);
+    begin_message(kind);
     put_time(e->time, e->wall_clock_ns);
     PUT(uint8_t, e->is_start);
     PUT(uint8_t, e->is_cut);
     PUT(uint8_t, e->action);
     PUT(uint32_t, e->thread_id);
     PUT(uint64_t, e->id);
-    put_text(e->name);
+    put_message_text(e->name);
     PUT(uint16_t, e->n_categories);
     for (size_t i = 0; i < e->n_categories; i++)
-        put_text(e->categories[i]);
+        put_message_text(e->categories[i]);
     size_t n = e->n_values < SERIES_MOST ? e->n_values : SERIES_MOST;
     PUT(uint16_t, n);
     for (size_t i = 0; i < n; i++) {
-        put_text(e->values[i].name);
+        put_message_text(e->values[i].name);
         PUT(uint8_t, e->values[i].is_real);
         if (e->values[i].is_real)
             PUT(double, e->values[i].real);
@@ -238,17 +238,17 @@ static void counter(void *arg, const struct cprof_event *e)
 static void chrome_json_file(void *arg, const char *path)
 {
     send_lost(arg, KEPT_ROOM);
-    begin(MESSAGE_FILE);
-    put_text(path);
+    begin_message(MESSAGE_FILE);
+    put_message_text(path);
     send(arg, KEPT_ROOM);
 }
 
 static void trace_ready(void *arg, const struct cprof_trace_file *t)
 {
     send_lost(arg, KEPT_ROOM);
-    begin(MESSAGE_TRACE);
+    begin_message(MESSAGE_TRACE);
     put_time(t->time, t->wall_clock_ns);
-    put_text(t->path);
+    put_message_text(t->path);
     PUT(int64_t, t->first_step);
     PUT(int64_t, t->last_step);
     PUT(uint64_t, t->events);
@@ -261,7 +261,7 @@ static void put_moment(struct cprof_trace_queue *q, enum message kind, size_t ke
                        const struct cprof_time *time, int64_t wall_ns)
 {
     send_lost(q, keep);
-    begin(kind);
+    begin_message(kind);
     put_time(time, wall_ns);
     send(q, keep);
 }
@@ -290,7 +290,7 @@ static void window_close(void *arg, const struct cprof_time *time, int64_t wall_
 static void finish(void *arg)
 {
     send_lost(arg, KEPT_ROOM);
-    begin(MESSAGE_CLOSE);
+    begin_message(MESSAGE_CLOSE);
     send(arg, 0);
 }
 

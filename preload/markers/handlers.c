@@ -269,7 +269,7 @@ static void begin_objects(bool of_rank)
 
 /* ---- what the cprof thread tells ---- */
 
-static void look(void)
+static void look_for_new(void)
 {
     static bool ignored;
     if (!ignored)
@@ -287,7 +287,7 @@ static struct {
     size_t values_room;
 } told;
 
-static bool make_room(const struct mark *m)
+static bool make_mark_room(const struct mark *m)
 {
     size_t bytes = (size_t)m->name_len + m->categories_len + 2;
     for (unsigned i = 0; i < m->n_values; i++)
@@ -310,7 +310,7 @@ static bool make_room(const struct mark *m)
     return true;
 }
 
-static const char *put_text(const char *text, size_t len)
+static const char *put_mark_text(const char *text, size_t len)
 {
     char *to = told.bytes + told.used;
     if (len)
@@ -327,7 +327,7 @@ static size_t put_categories(const struct mark *m)
     if (!m->categories_len)
         return 0;
     char *at = told.bytes + told.used;
-    put_text(m->categories, m->categories_len);
+    put_mark_text(m->categories, m->categories_len);
     while (at && n < CATEGORIES_MOST) {
         char *comma = strchr(at, ',');
         if (comma)
@@ -342,7 +342,7 @@ static void put_values(const struct mark *m)
 {
     for (unsigned i = 0; i < m->n_values; i++) {
         const struct mark_value *v = &m->values[i];
-        told.values[i] = (struct cprof_value){.name = put_text(v->name, v->name_len),
+        told.values[i] = (struct cprof_value){.name = put_mark_text(v->name, v->name_len),
                                               .is_real = v->is_real,
                                               .integer = v->is_real ? 0 : v->whole,
                                               .real = v->is_real ? v->real : (double)v->whole};
@@ -353,7 +353,7 @@ static void mark(const struct mark *m)
 {
     static bool said;
     begin_objects(false);
-    if (!make_room(m)) {
+    if (!make_mark_room(m)) {
         if (!said)
             log_error("trace handlers: no memory; they are not told of all marks");
         said = true;
@@ -361,7 +361,7 @@ static void mark(const struct mark *m)
     }
     struct cprof_time start = program_time(&m->start.time, m->start.step), end;
     struct cprof_event event = {.size = sizeof event,
-                                .name = put_text(m->name, m->name_len),
+                                .name = put_mark_text(m->name, m->name_len),
                                 .categories = told.categories,
                                 .thread_id = m->tid,
                                 .is_start = m->kind == REC_SPAN,
@@ -434,7 +434,7 @@ static void end(void)
 }
 
 static const struct listener listener = {
-    .look = look,
+    .look = look_for_new,
     .mark = mark,
     .step_end = step_end,
     .epoch_end = epoch_end,

@@ -130,7 +130,7 @@ static void add_domain(struct thread_log *log, struct open_span *span, const cha
         span_data_done(log, span, DATA_ARGS, itt_text_item(room, "domain", 6, domain, len));
 }
 
-static struct open_span *open_span(struct thread_log *log, const void *key, const char *name,
+static struct open_span *open_task(struct thread_log *log, const void *key, const char *name,
                                    size_t len, const char *domain)
 {
     struct open_span *span = span_open(log, key, CAT_USER_ANNOTATION, name, (uint32_t)len);
@@ -159,7 +159,7 @@ static void put_instant(struct thread_log *log, const char *name, const char *do
                  used ? DATA_ARGS : DATA_NONE, data, used, stacks_of_point(log, &stack));
 }
 
-static const char *text_of(const struct itt_string *name)
+static const char *text_of_string(const struct itt_string *name)
 {
     return name && name->text ? name->text : "";
 }
@@ -182,7 +182,7 @@ static __attribute__((noinline)) void mark_step(uint64_t ticks)
 
 /* ---- tasks ------------------------------------------------------------------------------------------------ */
 
-static void begin(const struct itt_domain *domain, uint64_t id, const char *name)
+static void begin_span_of(const struct itt_domain *domain, uint64_t id, const char *name)
 {
     uint32_t depth = here.depth++;
     here.id = id;
@@ -191,7 +191,7 @@ static void begin(const struct itt_domain *domain, uint64_t id, const char *name
     struct thread_log *log = depth <= DEPTH_MOST ? enter() : NULL;
     if (!log)
         return;
-    open_span(log, task_key(domain, depth), name, strnlen(name, ITT_NAME_MOST),
+    open_task(log, task_key(domain, depth), name, strnlen(name, ITT_NAME_MOST),
               domain ? domain->name : NULL);
     leave();
 }
@@ -200,7 +200,7 @@ static void task_begin(const struct itt_domain *domain, struct itt_id id, struct
                        const struct itt_string *name)
 {
     (void)parent;
-    begin(domain, id.d1, text_of(name));
+    begin_span_of(domain, id.d1, text_of_string(name));
 }
 
 /* The task is named after its function. dladdr() takes the loader's lock, so it is asked only while recording. */
@@ -217,7 +217,7 @@ static void task_begin_fn(const struct itt_domain *domain, struct itt_id id, str
         else
             snprintf(name, sizeof name, "%p", function);
     }
-    begin(domain, id.d1, shown);
+    begin_span_of(domain, id.d1, shown);
 }
 
 /* The key of the span that the end of a task of this domain closes, `depth` tasks being open around it; NULL: it has none. */
@@ -270,7 +270,7 @@ static void task_begin_overlapped(const struct itt_domain *domain, struct itt_id
                                   struct itt_id parent, const struct itt_string *name)
 {
     (void)parent;
-    const char *text = text_of(name), *shown = domain ? domain->name : NULL;
+    const char *text = text_of_string(name), *shown = domain ? domain->name : NULL;
     bool marks = marks_steps(text);
     struct thread_log *log = enter();
     struct itt_running *task = log || marks ? itt_running_add(domain, id, marks) : NULL;
@@ -309,10 +309,10 @@ static void marker(const struct itt_domain *domain, struct itt_id id, const stru
     (void)scope;
     struct thread_log *log = enter();
     if (log) {
-        put_instant(log, text_of(name), domain ? domain->name : NULL, NULL, NULL);
+        put_instant(log, text_of_string(name), domain ? domain->name : NULL, NULL, NULL);
         leave();
     }
-    if (marks_steps(text_of(name)))
+    if (marks_steps(text_of_string(name)))
         mark_step(0);
 }
 
@@ -359,7 +359,7 @@ static void metadata_str_add(const struct itt_domain *domain, struct itt_id id,
     if (!log)
         return;
     struct open_span *span = name && data ? innermost(log, id) : NULL;
-    const char *key = text_of(name);
+    const char *key = text_of_string(name);
     size_t len = span ? strnlen(data, length && length < ARGS_MOST ? length : ARGS_MOST) : 0;
     size_t key_len = strnlen(key, ARGS_MOST);
     uint8_t *room = span ? add_room(log, span, key_len, len) : NULL;
@@ -387,8 +387,8 @@ static void metadata_add(const struct itt_domain *domain, struct itt_id id,
             misuse();
             continue;
         }
-        int len = count == 1 ? snprintf(key, sizeof key, "%.200s", text_of(name))
-                             : snprintf(key, sizeof key, "%.200s[%zu]", text_of(name), i);
+        int len = count == 1 ? snprintf(key, sizeof key, "%.200s", text_of_string(name))
+                             : snprintf(key, sizeof key, "%.200s[%zu]", text_of_string(name), i);
         uint8_t *room = add_room(log, span, (size_t)len, 8);
         if (!room)
             break;
@@ -408,7 +408,7 @@ static void frame_begin(const struct itt_domain *domain, struct itt_id *id)
         return;
     const char *name = domain->name ? domain->name : "";
     span_close(log, frame_key(domain));
-    open_span(log, frame_key(domain), name, strnlen(name, ITT_NAME_MOST), NULL);
+    open_task(log, frame_key(domain), name, strnlen(name, ITT_NAME_MOST), NULL);
     leave();
 }
 
@@ -460,9 +460,10 @@ static int event_start(int event)
         span_close(log, key);
     }
     if (is_moment(event))
-        put_instant(log, text_of(name), NULL, NULL, NULL);
+        put_instant(log, text_of_string(name), NULL, NULL, NULL);
     else
-        open_span(log, key, text_of(name), strnlen(text_of(name), ITT_NAME_MOST), NULL);
+        open_task(log, key, text_of_string(name), strnlen(text_of_string(name), ITT_NAME_MOST),
+                  NULL);
     leave();
     return 0;
 }
@@ -475,7 +476,7 @@ static int event_end(int event)
         span_close(log, event_key(event));
         leave();
     }
-    if (name && marks_steps(text_of(name)))
+    if (name && marks_steps(text_of_string(name)))
         mark_step(0);
     return 0;
 }
@@ -485,10 +486,10 @@ static int mark(int event, const char *parameter)
     const struct itt_string *name = itt_event_name(event);
     struct thread_log *log = name ? enter() : NULL;
     if (log) {
-        put_instant(log, text_of(name), NULL, "parameter", parameter);
+        put_instant(log, text_of_string(name), NULL, "parameter", parameter);
         leave();
     }
-    if (name && marks_steps(text_of(name)))
+    if (name && marks_steps(text_of_string(name)))
         mark_step(0);
     return 0;
 }
@@ -512,7 +513,7 @@ static void put_counter(struct itt_cell *cell)
 }
 
 /* Counts up or down, also while nothing is recorded. Reals do not count. */
-static void count(struct itt_cell *cell, uint64_t delta)
+static void count_cell(struct itt_cell *cell, uint64_t delta)
 {
     if (!cell || cell->type == ITT_FLOAT || cell->type == ITT_DOUBLE)
         return;
@@ -522,44 +523,44 @@ static void count(struct itt_cell *cell, uint64_t delta)
 
 static void counter_inc(const struct itt_counter *counter)
 {
-    count(itt_cell_of(counter), 1);
+    count_cell(itt_cell_of(counter), 1);
 }
 
 static void counter_inc_delta(const struct itt_counter *counter, unsigned long long delta)
 {
-    count(itt_cell_of(counter), delta);
+    count_cell(itt_cell_of(counter), delta);
 }
 
 static void counter_dec(const struct itt_counter *counter)
 {
-    count(itt_cell_of(counter), -UINT64_C(1));
+    count_cell(itt_cell_of(counter), -UINT64_C(1));
 }
 
 static void counter_dec_delta(const struct itt_counter *counter, unsigned long long delta)
 {
-    count(itt_cell_of(counter), -(uint64_t)delta);
+    count_cell(itt_cell_of(counter), -(uint64_t)delta);
 }
 
 static void counter_inc_v3(const struct itt_domain *domain, const struct itt_string *name)
 {
-    count(itt_cell_named(domain, name), 1);
+    count_cell(itt_cell_named(domain, name), 1);
 }
 
 static void counter_inc_delta_v3(const struct itt_domain *domain, const struct itt_string *name,
                                  unsigned long long delta)
 {
-    count(itt_cell_named(domain, name), delta);
+    count_cell(itt_cell_named(domain, name), delta);
 }
 
 static void counter_dec_v3(const struct itt_domain *domain, const struct itt_string *name)
 {
-    count(itt_cell_named(domain, name), -UINT64_C(1));
+    count_cell(itt_cell_named(domain, name), -UINT64_C(1));
 }
 
 static void counter_dec_delta_v3(const struct itt_domain *domain, const struct itt_string *name,
                                  unsigned long long delta)
 {
-    count(itt_cell_named(domain, name), -(uint64_t)delta);
+    count_cell(itt_cell_named(domain, name), -(uint64_t)delta);
 }
 
 static void counter_set_value(const struct itt_counter *counter, const void *value)

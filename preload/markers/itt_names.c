@@ -43,7 +43,7 @@ static struct name *search(struct name *n, const struct name *end, uint32_t hash
     return NULL;
 }
 
-static struct name *make(uint32_t hash, bool is_domain, const char *text, size_t len)
+static struct name *make_entry(uint32_t hash, bool is_domain, const char *text, size_t len)
 {
     struct name *n = calloc(1, sizeof *n + len + 1);
     if (!n) {
@@ -95,7 +95,7 @@ static struct name *intern(bool is_domain, const char *text, size_t len)
         thread_log_lost(NULL, LOSS_TEXT, 1);
         return NULL;
     }
-    n = make(hash, is_domain, text, len);
+    n = make_entry(hash, is_domain, text, len);
     return n ? publish(bucket, n, seen) : NULL;
 }
 

@@ -31,7 +31,7 @@ static uint64_t key_of(const struct itt_domain *domain, struct itt_id id)
     return h << 1 ? h << 1 : 2;
 }
 
-static struct itt_running *place(uint64_t key, unsigned i)
+static struct itt_running *running_place(uint64_t key, unsigned i)
 {
     return &places[((key >> 20) + i) & (PLACES - 1)];
 }
@@ -40,7 +40,7 @@ struct itt_running *itt_running_add(const struct itt_domain *domain, struct itt_
 {
     uint64_t key = key_of(domain, id);
     for (unsigned i = 0; i < LOOKED; i++) {
-        struct itt_running *task = place(key, i);
+        struct itt_running *task = running_place(key, i);
         uint64_t free_key = 0;
         if (atomic_load_explicit(&task->key, memory_order_relaxed) == 0 &&
             atomic_compare_exchange_strong_explicit(&task->key, &free_key, BUSY,
@@ -63,7 +63,7 @@ bool itt_running_take(const struct itt_domain *domain, struct itt_id id, uint64_
 {
     uint64_t key = key_of(domain, id);
     for (unsigned i = 0; i < LOOKED; i++) {
-        struct itt_running *task = place(key, i);
+        struct itt_running *task = running_place(key, i);
         uint64_t seen = key;
         if (atomic_load_explicit(&task->key, memory_order_relaxed) != key ||
             !atomic_compare_exchange_strong_explicit(&task->key, &seen, BUSY, memory_order_acquire,

@@ -14,7 +14,7 @@ struct reader {
     struct json_fault *fault;
 };
 
-static bool refuse(struct reader *r, size_t at, const char *what)
+static bool refuse_text(struct reader *r, size_t at, const char *what)
 {
     r->fault->at = at;
     r->fault->what = what;
@@ -22,12 +22,12 @@ static bool refuse(struct reader *r, size_t at, const char *what)
 }
 
 /* The byte at the reader, -1 behind the end. */
-static int look(const struct reader *r)
+static int look_ahead(const struct reader *r)
 {
     return r->at < r->len ? r->text[r->at] : -1;
 }
 
-static void put(struct reader *r, int byte)
+static void put_byte(struct reader *r, int byte)
 {
     *r->to++ = (char)byte;
 }
@@ -48,21 +48,21 @@ static bool is_digit(int byte)
 static void put_utf8(struct reader *r, uint32_t c)
 {
     if (c < 0x80) {
-        put(r, (int)c);
+        put_byte(r, (int)c);
         return;
     }
     if (c < 0x800) {
-        put(r, (int)(0xc0 | c >> 6));
+        put_byte(r, (int)(0xc0 | c >> 6));
     } else {
         if (c < 0x10000) {
-            put(r, (int)(0xe0 | c >> 12));
+            put_byte(r, (int)(0xe0 | c >> 12));
         } else {
-            put(r, (int)(0xf0 | c >> 18));
-            put(r, (int)(0x80 | (c >> 12 & 0x3f)));
+            put_byte(r, (int)(0xf0 | c >> 18));
+            put_byte(r, (int)(0x80 | (c >> 12 & 0x3f)));
         }
-        put(r, (int)(0x80 | (c >> 6 & 0x3f)));
+        put_byte(r, (int)(0x80 | (c >> 6 & 0x3f)));
     }
-    put(r, (int)(0x80 | (c & 0x3f)));
+    put_byte(r, (int)(0x80 | (c & 0x3f)));
 }
 
 /* The number in the four digits behind \u; -1 when they are none. */
@@ -89,13 +89,13 @@ static bool copy_number_escape(struct reader *r)
     int32_t c = hex4(r, start + 2);
     r->at += 6;
     if (c < 0)
-        return refuse(r, start, "\\u needs four hexadecimal digits");
+        return refuse_text(r, start, "\\u needs four hexadecimal digits");
     if (c >= 0xd800 && c < 0xe000) {
         bool pair =
             c < 0xdc00 && r->at + 1 < r->len && r->text[r->at] == '\\' && r->text[r->at + 1] == 'u';
         int32_t low = pair ? hex4(r, r->at + 2) : -1;
         if (low < 0xdc00 || low >= 0xe000)
-            return refuse(r, start, "half of a surrogate pair");
+            return refuse_text(r, start, "half of a surrogate pair");
         r->at += 6;
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -103,12 +103,12 @@ static bool copy_number_escape(struct reader *r)
         static const char hex[] = "0123456789abcdef";
         memcpy(r->to, "\\u00", 4);
         r->to += 4;
-        put(r, hex[c >> 4]);
-        put(r, hex[c & 15]);
+        put_byte(r, hex[c >> 4]);
+        put_byte(r, hex[c & 15]);
         return true;
     }
     if (c == '"' || c == '\\')
-        put(r, '\\');
+        put_byte(r, '\\');
     put_utf8(r, (uint32_t)c);
     return true;
 }
@@ -119,10 +119,10 @@ static bool copy_escape(struct reader *r)
     if (kind == 'u')
         return copy_number_escape(r);
     if (kind <= 0 || !strchr("\"\\/bfnrt", kind))
-        return refuse(r, r->at, "no such escape");
+        return refuse_text(r, r->at, "no such escape");
     if (kind != '/')
-        put(r, '\\');
-    put(r, kind);
+        put_byte(r, '\\');
+    put_byte(r, kind);
     r->at += 2;
     return true;
 }
@@ -134,15 +134,15 @@ static bool copy_character(struct reader *r)
     const uint8_t *p = r->text + r->at;
     unsigned n = *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
     if (n == 0 || r->len - r->at < n)
-        return refuse(r, r->at, "no UTF-8");
+        return refuse_text(r, r->at, "no UTF-8");
     uint32_t c = *p & (0x7fu >> n);
     for (unsigned i = 1; i < n; i++) {
         if (p[i] >> 6 != 2)
-            return refuse(r, r->at, "no UTF-8");
+            return refuse_text(r, r->at, "no UTF-8");
         c = c << 6 | (p[i] & 0x3fu);
     }
     if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        return refuse(r, r->at, "no UTF-8");
+        return refuse_text(r, r->at, "no UTF-8");
     memcpy(r->to, p, n);
     r->to += n;
     r->at += n;
@@ -152,13 +152,13 @@ static bool copy_character(struct reader *r)
 static bool copy_string(struct reader *r)
 {
     size_t start = r->at++;
-    put(r, '"');
+    put_byte(r, '"');
     for (;;) {
-        int byte = look(r);
+        int byte = look_ahead(r);
         if (byte < 0)
-            return refuse(r, start, "a string without an end");
+            return refuse_text(r, start, "a string without an end");
         if (byte < 0x20)
-            return refuse(r, r->at, "a control character in a string");
+            return refuse_text(r, r->at, "a control character in a string");
         if (byte == '\\') {
             if (!copy_escape(r))
                 return false;
@@ -166,7 +166,7 @@ static bool copy_string(struct reader *r)
             if (!copy_character(r))
                 return false;
         } else {
-            put(r, byte);
+            put_byte(r, byte);
             r->at++;
             if (byte == '"')
                 return true;
@@ -178,10 +178,10 @@ static bool copy_string(struct reader *r)
 
 static bool copy_digits(struct reader *r)
 {
-    if (!is_digit(look(r)))
-        return refuse(r, r->at, "a digit is missing");
-    while (is_digit(look(r)))
-        put(r, r->text[r->at++]);
+    if (!is_digit(look_ahead(r)))
+        return refuse_text(r, r->at, "a digit is missing");
+    while (is_digit(look_ahead(r)))
+        put_byte(r, r->text[r->at++]);
     return true;
 }
 
@@ -218,25 +218,26 @@ static bool copy_number(struct reader *r)
 {
     size_t start = r->at;
     const char *copy = r->to;
-    if (look(r) == '-')
-        put(r, r->text[r->at++]);
-    if (look(r) == '0' && r->at + 1 < r->len && is_digit(r->text[r->at + 1]))
-        return refuse(r, r->at, "a number that begins with 0");
+    if (look_ahead(r) == '-')
+        put_byte(r, r->text[r->at++]);
+    if (look_ahead(r) == '0' && r->at + 1 < r->len && is_digit(r->text[r->at + 1]))
+        return refuse_text(r, r->at, "a number that begins with 0");
     if (!copy_digits(r))
         return false;
-    if (look(r) == '.') {
-        put(r, r->text[r->at++]);
+    if (look_ahead(r) == '.') {
+        put_byte(r, r->text[r->at++]);
         if (!copy_digits(r))
             return false;
     }
-    if (look(r) == 'e' || look(r) == 'E') {
-        put(r, r->text[r->at++]);
-        if (look(r) == '+' || look(r) == '-')
-            put(r, r->text[r->at++]);
+    if (look_ahead(r) == 'e' || look_ahead(r) == 'E') {
+        put_byte(r, r->text[r->at++]);
+        if (look_ahead(r) == '+' || look_ahead(r) == '-')
+            put_byte(r, r->text[r->at++]);
         if (!copy_digits(r))
             return false;
     }
-    return !too_large(copy, r->to) || refuse(r, start, "a number beyond the range of a double");
+    return !too_large(copy, r->to) ||
+           refuse_text(r, start, "a number beyond the range of a double");
 }
 
 /* ---- values ---- */
@@ -257,8 +258,8 @@ static bool copy_word(struct reader *r)
     bool minus = *rest == '-';
     int first = minus && r->at + 1 < r->len ? rest[1] : *rest;
     if (first == 'N' || first == 'I')
-        return refuse(r, r->at, "NaN and Infinity are no JSON");
-    return refuse(r, r->at, "no value begins like this");
+        return refuse_text(r, r->at, "NaN and Infinity are no JSON");
+    return refuse_text(r, r->at, "no value begins like this");
 }
 
 static bool copy_value(struct reader *r);
@@ -269,31 +270,32 @@ static bool copy_members(struct reader *r)
     size_t start = r->at;
     int opening = r->text[r->at++], closing = opening == '{' ? '}' : ']';
     if (++r->depth > JSON_DEPTH)
-        return refuse(r, start, "too deep");
-    put(r, opening);
+        return refuse_text(r, start, "too deep");
+    put_byte(r, opening);
     skip_blanks(r);
-    for (bool first = true; look(r) != closing; first = false) {
+    for (bool first = true; look_ahead(r) != closing; first = false) {
         if (!first) {
-            if (look(r) != ',')
-                return refuse(r, r->at, look(r) < 0 ? "it ends too early" : "a comma is missing");
-            put(r, r->text[r->at++]);
+            if (look_ahead(r) != ',')
+                return refuse_text(r, r->at,
+                                   look_ahead(r) < 0 ? "it ends too early" : "a comma is missing");
+            put_byte(r, r->text[r->at++]);
             skip_blanks(r);
         }
         if (opening == '{') {
-            if (look(r) != '"')
-                return refuse(r, r->at, "a key in double quotes is missing");
+            if (look_ahead(r) != '"')
+                return refuse_text(r, r->at, "a key in double quotes is missing");
             if (!copy_string(r))
                 return false;
             skip_blanks(r);
-            if (look(r) != ':')
-                return refuse(r, r->at, "a colon is missing");
-            put(r, r->text[r->at++]);
+            if (look_ahead(r) != ':')
+                return refuse_text(r, r->at, "a colon is missing");
+            put_byte(r, r->text[r->at++]);
         }
         if (!copy_value(r))
             return false;
         skip_blanks(r);
     }
-    put(r, closing);
+    put_byte(r, closing);
     r->at++;
     r->depth--;
     return true;
@@ -302,9 +304,9 @@ static bool copy_members(struct reader *r)
 static bool copy_value(struct reader *r)
 {
     skip_blanks(r);
-    int byte = look(r);
+    int byte = look_ahead(r);
     if (byte < 0)
-        return refuse(r, r->at, "a value is missing");
+        return refuse_text(r, r->at, "a value is missing");
     if (byte == '"')
         return copy_string(r);
     if (byte == '{' || byte == '[')
@@ -321,7 +323,7 @@ size_t json_check(const char *text, size_t len, char *out, struct json_fault *fa
         return 0;
     skip_blanks(&r);
     if (r.at < len) {
-        refuse(&r, r.at, "something follows the value");
+        refuse_text(&r, r.at, "something follows the value");
         return 0;
     }
     return (size_t)(r.to - out);

@@ -116,7 +116,7 @@ static inline const void *range_key(int depth)
     return (const void *)(RANGE_KEYS | (uintptr_t)(unsigned)depth << 1 | 1);
 }
 
-static bool is_ours(const void *key)
+static bool is_own_key(const void *key)
 {
     return (uintptr_t)key & 1;
 }
@@ -134,7 +134,7 @@ static inline bool is_top(const struct thread_log *log, const void *key)
 }
 
 /* 1 + the place of the span with this key on the thread's stack; 0 = it is not there. */
-static inline uint32_t find(const struct thread_log *log, const void *key)
+static inline uint32_t find_marker(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
     while (at > 0 && span_key(&log->spans[at - 1]) != key)
@@ -148,7 +148,7 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
 {
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > at; i--) {
         struct open_span *span = &log->spans[i - 1];
-        if (!is_ours(span_key(span)))
+        if (!is_own_key(span_key(span)))
             continue;
         if (!is_range(span_key(span)))
             here.unrecorded++; /* its finish will come */
@@ -170,7 +170,7 @@ static void put_instant(struct thread_log *log, const struct cprof_marker *m, in
 static __attribute__((noinline)) bool close_key(struct thread_log *log, const void *key,
                                                 const struct cprof_marker *finish)
 {
-    uint32_t at = find(log, key);
+    uint32_t at = find_marker(log, key);
     if (at == 0)
         return false;
     if (__builtin_expect(at != atomic_load_explicit(&log->depth, memory_order_relaxed), 0))
@@ -191,7 +191,7 @@ static bool open_marker(struct cprof_marker *m, int flags)
     if (!log)
         return false;
     const void *key = marker_key(m);
-    if (__builtin_expect((here.open & m->bit) || !m->bit, 0) && find(log, key)) {
+    if (__builtin_expect((here.open & m->bit) || !m->bit, 0) && find_marker(log, key)) {
         misuse(log);
         return false;
     }
@@ -491,8 +491,8 @@ static int64_t admit(size_t bytes)
     return -1;
 }
 
-static struct cprof_marker *make(const char *name, size_t len,
-                                 const struct cprof_marker_options *given)
+static struct cprof_marker *make_marker(const char *name, size_t len,
+                                        const struct cprof_marker_options *given)
 {
     char category[CATEGORY_MOST];
     struct cprof_marker_options o = options_from(given);
@@ -558,7 +558,7 @@ struct cprof_marker *cprof_marker(const char *name, const struct cprof_marker_op
     struct cprof_marker *_Atomic *bucket = &table[bucket_of(name, len)];
     struct cprof_marker *seen = atomic_load_explicit(bucket, memory_order_acquire);
     struct cprof_marker *m = search(seen, NULL, name, len);
-    if (!m && (m = make(name, len, options)))
+    if (!m && (m = make_marker(name, len, options)))
         m = publish(bucket, m, seen);
     errno = saved;
     return m;

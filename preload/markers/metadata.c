@@ -42,7 +42,7 @@ static const char *const own_keys[] = {
     "controllerTraceDataKey",
 };
 
-static bool refuse(const char *call, const char *key, const char *why)
+static bool refuse_metadata(const char *call, const char *key, const char *why)
 {
     log_warn("%s(\"%.*s\"): %s; it is left out", call, (int)KEY_MOST, key, why);
     return false;
@@ -51,21 +51,21 @@ static bool refuse(const char *call, const char *key, const char *why)
 static bool acceptable(const char *call, const char *key, const char *value)
 {
     if (!key || !value)
-        return refuse(call, key ? key : "", "a null pointer");
+        return refuse_metadata(call, key ? key : "", "a null pointer");
     if (strnlen(key, KEY_MOST + 1) > KEY_MOST)
-        return refuse(call, key, "the key is longer than 256 bytes");
+        return refuse_metadata(call, key, "the key is longer than 256 bytes");
     for (size_t i = 0; i < sizeof own_keys / sizeof own_keys[0]; i++)
         if (strcmp(key, own_keys[i]) == 0)
-            return refuse(call, key, "the key has a meaning of its own in a trace");
+            return refuse_metadata(call, key, "the key has a meaning of its own in a trace");
     if (strnlen(value, VALUE_MOST + 1) > VALUE_MOST)
-        return refuse(call, key, "the value is longer than 256 KiB");
+        return refuse_metadata(call, key, "the value is longer than 256 KiB");
     return true;
 }
 
 static bool store(const char *call, const char *key, const char *json)
 {
     return writer_metadata(key, json) ||
-           refuse(call, key, "there is no room: 64 keys and 1 MiB in all are the most");
+           refuse_metadata(call, key, "there is no room: 64 keys and 1 MiB in all are the most");
 }
 
 static bool add_json(const char *key, const char *json)
@@ -76,7 +76,7 @@ static bool add_json(const char *key, const char *json)
     size_t len = strlen(json);
     char *checked = malloc(len + 1);
     if (!checked)
-        return refuse(call, key, "no memory");
+        return refuse_metadata(call, key, "no memory");
     struct json_fault fault;
     size_t used = json_check(json, len, checked, &fault);
     checked[used] = '\0';
@@ -94,7 +94,7 @@ static bool add_text(const char *key, const char *text)
     if (!acceptable(call, key, text))
         return false;
     char *json = writer_quote(text);
-    bool done = json ? store(call, key, json) : refuse(call, key, "no memory");
+    bool done = json ? store(call, key, json) : refuse_metadata(call, key, "no memory");
     free(json);
     return done;
 }

@@ -248,7 +248,7 @@ static inline bool has_patterns(void)
 }
 
 /* Something is to be done about a range or mark beyond counting its level. */
-static inline bool wanted(void)
+static inline bool is_nvtx_wanted(void)
 {
     return gate_open(GATE_MARKERS) || has_patterns();
 }
@@ -278,7 +278,7 @@ static inline unsigned uses_of(domain d, struct message m)
 }
 
 /* The range will be found when it ends. */
-static bool remember(const void *key, unsigned use)
+static bool remember_range(const void *key, unsigned use)
 {
     struct more *more = more_of_thread();
     if (!more || more->n_matching == MATCHING_MOST)
@@ -332,7 +332,7 @@ static inline bool is_of_operator(const struct thread_log *log, struct message m
            (m.len == name.len || m.text[name.len] == ',');
 }
 
-static inline void open_span(domain d, const void *key, struct message m, attributes a)
+static inline void open_range(domain d, const void *key, struct message m, attributes a)
 {
     if (!gate_open(GATE_MARKERS) || !guard_enter_event())
         return;
@@ -367,10 +367,10 @@ static void push(domain d, int level, struct message m, attributes a)
     const void *key = key_of(d, level);
     unsigned uses = uses_of(d, m);
     if (uses & USE_STEP)
-        remember(key, USE_STEP);
-    if (uses & USE_CAPTURE && remember(key, USE_CAPTURE))
+        remember_range(key, USE_STEP);
+    if (uses & USE_CAPTURE && remember_range(key, USE_CAPTURE))
         capture(true); /* first, so that the range itself is recorded */
-    open_span(d, key, m, a);
+    open_range(d, key, m, a);
 }
 
 /* What is done of a push or a pop while somebody wants it. It returns what the caller returns: a jump, so that the callers, which run while
@@ -398,19 +398,19 @@ static __attribute__((noinline)) int push_wanted(int level, domain d, attributes
 static int push_a(const char *text)
 {
     int level = next_level(NULL);
-    return level >= 0 && wanted() ? push_wanted_a(level, text) : level;
+    return level >= 0 && is_nvtx_wanted() ? push_wanted_a(level, text) : level;
 }
 
 static int push_w(const wchar_t *text)
 {
     int level = next_level(NULL);
-    return level >= 0 && wanted() ? push_wanted_w(level, text) : level;
+    return level >= 0 && is_nvtx_wanted() ? push_wanted_w(level, text) : level;
 }
 
 static int domain_push(domain d, attributes a)
 {
     int level = next_level(d);
-    return level >= 0 && wanted() ? push_wanted(level, d, a) : level;
+    return level >= 0 && is_nvtx_wanted() ? push_wanted(level, d, a) : level;
 }
 
 static int push_ex(attributes a)
@@ -492,7 +492,7 @@ static uint64_t start(domain d, struct message m, attributes a)
 
 static uint64_t start_a(const char *text)
 {
-    return start(NULL, wanted() ? plain(text) : (struct message){0}, NULL);
+    return start(NULL, is_nvtx_wanted() ? plain(text) : (struct message){0}, NULL);
 }
 
 static uint64_t start_w(const wchar_t *text)
@@ -504,7 +504,7 @@ static uint64_t start_w(const wchar_t *text)
 static uint64_t domain_start(domain d, attributes a)
 {
     char room[NVTX_WIDE_MOST];
-    return start(d, wanted() ? message_in(a, room) : (struct message){0}, a);
+    return start(d, is_nvtx_wanted() ? message_in(a, room) : (struct message){0}, a);
 }
 
 static uint64_t start_ex(attributes a)
@@ -558,21 +558,21 @@ static void mark(domain d, struct message m, attributes a)
 
 static void mark_a(const char *text)
 {
-    if (wanted())
+    if (is_nvtx_wanted())
         mark(NULL, plain(text), NULL);
 }
 
 static void mark_w(const wchar_t *text)
 {
     char room[NVTX_WIDE_MOST];
-    if (wanted())
+    if (is_nvtx_wanted())
         mark(NULL, of_wide(text, room), NULL);
 }
 
 static void domain_mark(domain d, attributes a)
 {
     char room[NVTX_WIDE_MOST];
-    if (wanted())
+    if (is_nvtx_wanted())
         mark(d, message_in(a, room), a);
 }
 

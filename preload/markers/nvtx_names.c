@@ -37,7 +37,7 @@ static void *too_many(const char *what)
     return NULL;
 }
 
-static uint32_t hash_of(const char *text, size_t len)
+static uint32_t hash_of_text(const char *text, size_t len)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < len; i++)
@@ -73,7 +73,7 @@ struct nvtx_string *nvtx_string(const char *text, size_t len)
     int saved = errno;
     if (len > NVTX_STRING_MOST)
         len = NVTX_STRING_MOST;
-    struct nvtx_string *_Atomic *bucket = &strings[hash_of(text, len) & (BUCKETS - 1)];
+    struct nvtx_string *_Atomic *bucket = &strings[hash_of_text(text, len) & (BUCKETS - 1)];
     struct nvtx_string *seen = atomic_load_explicit(bucket, memory_order_acquire);
     struct nvtx_string *s = search(seen, NULL, text, len);
     if (!s && (s = make_string(text, len))) {
@@ -93,7 +93,7 @@ struct nvtx_string *nvtx_string(const char *text, size_t len)
 }
 
 /* Writes a text item; what does not fit into NVTX_ITEM_MOST is cut. Returns its length. */
-static uint32_t put_text(uint8_t *to, const char *key, const char *text, uint32_t len)
+static uint32_t put_name_text(uint8_t *to, const char *key, const char *text, uint32_t len)
 {
     uint16_t key_len = (uint16_t)strlen(key);
     uint32_t head = ITEM_HEAD + key_len + (uint32_t)sizeof len;
@@ -115,7 +115,7 @@ static struct nvtx_domain *make_domain(uint32_t number, const struct nvtx_string
     d->number = number;
     d->name = name->text;
     d->len = name->len;
-    d->item_len = put_text(d->item, "domain", name->text, name->len);
+    d->item_len = put_name_text(d->item, "domain", name->text, name->len);
     return d;
 }
 
@@ -179,7 +179,7 @@ uint32_t nvtx_category_item(uint32_t domain, uint32_t category, uint8_t *room)
     const struct nvtx_string *name =
         c ? atomic_load_explicit(&c->name, memory_order_acquire) : NULL;
     if (name)
-        return put_text(room, "category", name->text, name->len);
+        return put_name_text(room, "category", name->text, name->len);
     static const uint16_t key_len = sizeof "category" - 1;
     int64_t value = category;
     *room = ARG_INT;

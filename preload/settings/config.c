@@ -276,7 +276,7 @@ const char *config_trigger_name(void)
 }
 
 /* Puts value into force; it is the default, and always parses. */
-static void keep(const struct setting *setting, const char *value)
+static void keep_value(const struct setting *setting, const char *value)
 {
     char why[512];
     size_t index = (size_t)(setting - settings);
@@ -292,7 +292,7 @@ static void load_setting(const struct setting *setting)
     size_t index = (size_t)(setting - settings);
     const char *value = find_captured(setting->name);
 
-    keep(setting, setting->fallback);
+    keep_value(setting, setting->fallback);
     /* Empty is not set, but for the name whose emptiness refuses uploads. */
     if (!value || (parse_is_blank(value) && setting != &settings[AT_remote_file_name]))
         return;
@@ -309,7 +309,7 @@ static void load_setting(const struct setting *setting)
 static void ignore(const struct setting *setting, const char *value, const char *why)
 {
     log_warn("%s=%s: %s; ignored", setting->name, show(loaded.text[setting - settings]).text, why);
-    keep(setting, value);
+    keep_value(setting, value);
 }
 
 static void check_traces_to_keep(void)
@@ -343,7 +343,7 @@ static void check_activities(void)
         return;
     if ((asked & supported) == 0) {
         bad_value(setting, loaded.text[AT_activities], "xpu and mtia are not supported");
-        keep(setting, setting->fallback);
+        keep_value(setting, setting->fallback);
         return;
     }
     log_warn("%s=%s: xpu and mtia are not supported; the rest is recorded", setting->name,

@@ -182,7 +182,7 @@ bool identity_below_traced(void)
 }
 
 /* Puts `path` below the directory in which the process began (Hydra and others go elsewhere, some before the first tensor, some after). */
-static bool absolute(const char *path, char *out, size_t size)
+static bool absolute_folder(const char *path, char *out, size_t size)
 {
     int n = path[0] == '/' ? snprintf(out, size, "%s", path)
                            : snprintf(out, size, "%s/%s", working_directory, path);
@@ -213,7 +213,7 @@ static bool expand(struct names_values *values, char *out, size_t size, bool *cu
     struct path_error error = {.status = PATH_TOO_LONG};
     if (path_trace(config->folder, config->filename, values->vars, NAMES_VARIABLES, identity_gzip(),
                    path, sizeof path, cut, &error) == PATH_OK &&
-        absolute(path, out, size))
+        absolute_folder(path, out, size))
         return true;
     return no_path(config->folder, config->filename, &error);
 }
@@ -239,7 +239,7 @@ static bool expand_tensorboard(struct names_values *values, char *out, size_t si
     if (n > 0 && (size_t)n < sizeof file &&
         path_trace(config->tensorboard_dir, file, vars, NAMES_VARIABLES + 1, identity_gzip(), path,
                    sizeof path, cut, &error) == PATH_OK &&
-        absolute(path, out, size))
+        absolute_folder(path, out, size))
         return true;
     return no_path(config->tensorboard_dir, file, &error);
 }
@@ -334,7 +334,7 @@ bool identity_expand(const char *text, char *out, unsigned long size)
     names_fill(&values, run_name, &now, NULL);
     return path_expand(text, values.vars, NAMES_RUN_VARIABLES, path, sizeof path, NULL) ==
                PATH_OK &&
-           absolute(path, out, size);
+           absolute_folder(path, out, size);
 }
 
 const char *identity_run_name(void)

@@ -30,7 +30,7 @@ static const char *read_number(const char *p, double *value)
 }
 
 /* The place of the name of n bytes; NULL: there is no such kind of numbers. */
-static double *place_of(struct flop_peaks *peaks, const char *name, size_t n)
+static double *peak_place(struct flop_peaks *peaks, const char *name, size_t n)
 {
     enum flop_class class = flop_class_named(name, n);
     if (class != FLOP_OTHER)
@@ -43,7 +43,7 @@ static bool read_list(const char *p, struct flop_peaks *out)
     while (p) {
         p = skip_blanks(p);
         size_t n = strcspn(p, "= \t,");
-        double *place = place_of(out, p, n), value;
+        double *place = peak_place(out, p, n), value;
         p = skip_blanks(p + n);
         if (!place || *p != '=' || !(p = read_number(p + 1, &value)))
             return false;

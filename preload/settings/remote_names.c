@@ -8,7 +8,7 @@
 #include "writer/writer.h"
 
 /* Where the name stands, or would stand. There is a free slot. */
-static struct remote_name *place(const struct remote_name *slots, size_t room, uint64_t hash)
+static struct remote_name *hash_place(const struct remote_name *slots, size_t room, uint64_t hash)
 {
     size_t at = hash & (room - 1);
     while (slots[at].hash != 0 && slots[at].hash != hash)
@@ -16,7 +16,7 @@ static struct remote_name *place(const struct remote_name *slots, size_t room, u
     return (struct remote_name *)&slots[at];
 }
 
-static bool make_room(struct remote_names *names)
+static bool make_names_room(struct remote_names *names)
 {
     if (names->used < names->room / 4 * 3)
         return true;
@@ -26,23 +26,23 @@ static bool make_room(struct remote_names *names)
         return false;
     for (size_t i = 0; i < names->room; i++)
         if (names->slots[i].hash != 0)
-            *place(slots, room, names->slots[i].hash) = names->slots[i];
+            *hash_place(slots, room, names->slots[i].hash) = names->slots[i];
     free(names->slots);
     names->slots = slots;
     names->room = room;
     return true;
 }
 
-static uint64_t hash_of(const char *name)
+static uint64_t hash_of_remote(const char *name)
 {
     uint64_t hash = hash_text(name, strlen(name));
     return hash ? hash : 1;
 }
 
 /* False: it was given out before. */
-static bool add(struct remote_names *names, uint64_t hash)
+static bool add_hash(struct remote_names *names, uint64_t hash)
 {
-    struct remote_name *slot = place(names->slots, names->room, hash);
+    struct remote_name *slot = hash_place(names->slots, names->room, hash);
     if (slot->hash != 0)
         return false;
     *slot = (struct remote_name){hash, 1};
@@ -53,15 +53,15 @@ static bool add(struct remote_names *names, uint64_t hash)
 bool remote_names_take(struct remote_names *names, remote_name_maker make, void *arg, char *name,
                        unsigned long size)
 {
-    if (!make_room(names) || !make(arg, 1, name, size))
+    if (!make_names_room(names) || !make(arg, 1, name, size))
         return false;
-    uint64_t plain = hash_of(name);
-    if (add(names, plain))
+    uint64_t plain = hash_of_remote(name);
+    if (add_hash(names, plain))
         return true;
-    unsigned *last = &place(names->slots, names->room, plain)->last;
+    unsigned *last = &hash_place(names->slots, names->room, plain)->last;
     do /* what has a number may be another's plain name */
         if (!make(arg, ++*last, name, size))
             return false;
-    while (!add(names, hash_of(name)));
+    while (!add_hash(names, hash_of_remote(name)));
     return true;
 }

@@ -77,7 +77,7 @@ void lines_start(void)
 /* ---- what is wanted ---- */
 
 /* Room for `more` behind `used` elements; false: no memory. */
-static bool make_room(void **array, uint32_t used, uint32_t more, uint32_t *room, size_t size)
+static bool make_array_room(void **array, uint32_t used, uint32_t more, uint32_t *room, size_t size)
 {
     uint32_t wanted = *room ? *room : BATCH;
     while (wanted - used < more)
@@ -94,7 +94,7 @@ static bool make_room(void **array, uint32_t used, uint32_t more, uint32_t *room
 
 static void add_want(const struct want *w)
 {
-    if (make_room((void **)&wants, n_wants, 1, &wants_room, sizeof *wants))
+    if (make_array_room((void **)&wants, n_wants, 1, &wants_room, sizeof *wants))
         wants[n_wants++] = *w;
 }
 
@@ -149,7 +149,7 @@ static void take_wants(struct question *q)
     n_wants = kept;
 }
 
-static void begin(struct question *q)
+static void begin_question(struct question *q)
 {
     static const char *const variables[] = {"DEBUGINFOD_URLS=", "LC_ALL=C"}; /* no network */
     size_t len = 0;
@@ -211,8 +211,9 @@ static void add_answer(uint32_t frame, const char *text, uint32_t len)
 {
     struct answer a = {.file = texts_used, .frame = frame};
     a.file_len = lines_parse(text, len, column, &a.line);
-    if (a.file_len == 0 || !make_room((void **)&texts, texts_used, a.file_len, &texts_room, 1) ||
-        !make_room((void **)&answers, n_answers, 1, &answers_room, sizeof *answers))
+    if (a.file_len == 0 ||
+        !make_array_room((void **)&texts, texts_used, a.file_len, &texts_room, 1) ||
+        !make_array_room((void **)&answers, n_answers, 1, &answers_room, sizeof *answers))
         return;
     memcpy(texts + texts_used, text, a.file_len);
     texts_used += a.file_len;
@@ -284,7 +285,7 @@ static bool advance(bool all)
             continue;
         take_wants(q);
         if (q->n > 0)
-            begin(q);
+            begin_question(q);
         waits = waits || (q->running && (all || !slow[q->file]));
     }
     return waits;

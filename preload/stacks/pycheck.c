@@ -55,7 +55,7 @@ static bool find_functions(void)
     return true;
 }
 
-static void refuse(const char *why)
+static void refuse_python(const char *why)
 {
     char note[160];
     snprintf(note, sizeof note, "Python stacks are not recorded: %s", why);
@@ -157,13 +157,13 @@ static int check(void *unused)
     (void)unused;
     const char *odd = odd_build();
     if (odd)
-        refuse(odd);
+        refuse_python(odd);
     else if (py.PyThreadState_Get() != py.PyGILState_GetThisThreadState())
-        refuse("its main thread runs a subinterpreter");
+        refuse_python("its main thread runs a subinterpreter");
     else if (!same_stack())
-        refuse("what is read of its frames is not what it says of them");
+        refuse_python("what is read of its frames is not what it says of them");
     else if (!pyend_register())
-        refuse("it cannot say when it ends");
+        refuse_python("it cannot say when it ends");
     else {
         learn_folders();
         stack_capture_python(true);
@@ -179,9 +179,9 @@ void pycheck_start(void)
     if (!known && !why[0])
         return; /* no Python here */
     if (!known)
-        refuse(why);
+        refuse_python(why);
     else if (!find_functions())
-        refuse("it lacks functions that it should have");
+        refuse_python("it lacks functions that it should have");
     else if (!py.Py_IsInitialized() || py.Py_AddPendingCall(check, NULL) != 0)
-        refuse("it was not running yet when cprof began");
+        refuse_python("it was not running yet when cprof began");
 }

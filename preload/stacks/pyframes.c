@@ -92,7 +92,7 @@ static const struct pyframes_layout *confirm(const struct pyframes_layout *row)
     return row;
 }
 
-static const struct pyframes_layout *look(void)
+static const struct pyframes_layout *look_at_frames(void)
 {
     static char why[64];
     const char *(*version)(void) =
@@ -124,7 +124,7 @@ const struct pyframes_layout *pyframes_layout(const char **why)
 {
     static _Atomic bool looked;
     if (!atomic_load_explicit(&looked, memory_order_acquire)) {
-        layout = look();
+        layout = look_at_frames();
         atomic_store_explicit(&looked, true, memory_order_release);
     }
     if (why)
@@ -242,7 +242,8 @@ uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed)
 }
 
 /* Width of a character in bytes, and where the first one is; 0: not a string in one piece. */
-static unsigned text_of(const struct pyframes_layout *l, const void *text, const char **chars)
+static unsigned text_of_object(const struct pyframes_layout *l, const void *text,
+                               const char **chars)
 {
     uint32_t state = (uint32_t)int_at(text, TEXT_STATE);
     if (!(state & 0x20))
@@ -264,7 +265,7 @@ static inline uint64_t fold_text(const struct pyframes_layout *l, const void *te
     uint64_t hash;
     if (hashed(text, TEXT_HASH, &hash))
         return fold(hash ^ seed, seed);
-    unsigned width = text_of(l, text, &chars);
+    unsigned width = text_of_object(l, text, &chars);
     size_t n = size_at(text, TEXT_LENGTH, TEXT_MOST);
     return fold_bytes((const uint8_t *)(width ? chars : ""), width * n, seed);
 }
@@ -424,7 +425,7 @@ static uint32_t describe_text(const struct pyframes_layout *l, const void *text,
                               uint32_t size, const char **out)
 {
     const char *chars;
-    unsigned width = text_of(l, text, &chars);
+    unsigned width = text_of_object(l, text, &chars);
     size_t n = size_at(text, TEXT_LENGTH, TEXT_MOST);
     if (width != 1 && width != 2 && width != 4) {
         *out = "?";

@@ -31,7 +31,7 @@ static const struct told rows[] = {
 #include "preload/stacks/pyframes.def"
 };
 
-static uint64_t number_at(const void *runtime, unsigned at)
+static uint64_t word_at(const void *runtime, unsigned at)
 {
     uint64_t number;
     memcpy(&number, (const char *)runtime + at, sizeof number);
@@ -41,7 +41,7 @@ static uint64_t number_at(const void *runtime, unsigned at)
 /* -1 when it cannot be an offset. */
 static int16_t offset_at(const void *runtime, unsigned at)
 {
-    uint64_t number = number_at(runtime, at);
+    uint64_t number = word_at(runtime, at);
     return number < MOST ? (int16_t)number : -1;
 }
 
@@ -55,11 +55,9 @@ static const struct told *row_of(int minor)
 
 static bool usual_objects(const void *runtime, const struct told *t)
 {
-    return number_at(runtime, t->ob_type) == TYPE_OF &&
-           number_at(runtime, t->ob_size) == BYTES_SIZE &&
-           number_at(runtime, t->ob_sval) == BYTES_DATA &&
-           number_at(runtime, t->length) == TEXT_LENGTH &&
-           number_at(runtime, t->state) == TEXT_STATE;
+    return word_at(runtime, t->ob_type) == TYPE_OF && word_at(runtime, t->ob_size) == BYTES_SIZE &&
+           word_at(runtime, t->ob_sval) == BYTES_DATA &&
+           word_at(runtime, t->length) == TEXT_LENGTH && word_at(runtime, t->state) == TEXT_STATE;
 }
 
 /* Pointers are aligned, and no two fields are one. */
@@ -81,9 +79,9 @@ bool pyoffsets_read(int minor, const void *runtime, struct pyframes_layout *out,
     const struct told *t = row_of(minor);
     *why = "what it says of its own layout makes no sense";
     if (!t || !runtime || memcmp(runtime, COOKIE, sizeof COOKIE - 1) != 0 ||
-        number_at(runtime, VERSION) >> 16 != 0x300u + (unsigned)minor)
+        word_at(runtime, VERSION) >> 16 != 0x300u + (unsigned)minor)
         return false;
-    if (number_at(runtime, FREE_THREADED) != 0) {
+    if (word_at(runtime, FREE_THREADED) != 0) {
         *why = "this Python has no GIL";
         return false;
     }

@@ -189,7 +189,7 @@ static uint32_t native_part(uint32_t python)
     return stack_table_full() ? FULL : add_native(python, &f, print);
 }
 
-static uint32_t take(struct thread_log *log, const struct open_span *span)
+static uint32_t take_stack(struct thread_log *log, const struct open_span *span)
 {
     if (!atomic_load_explicit(&ready, memory_order_acquire))
         return NONE;
@@ -204,14 +204,14 @@ static uint32_t take(struct thread_log *log, const struct open_span *span)
 
 void stack_capture_span(struct thread_log *log, struct open_span *span)
 {
-    uint32_t stack = take(log, span);
+    uint32_t stack = take_stack(log, span);
     if (stack)
         span_set_extra(log, span, EXTRA_STACK, stack);
 }
 
 const struct extras *stack_capture_extras(struct thread_log *log, struct extras *out)
 {
-    uint32_t stack = take(log, NULL);
+    uint32_t stack = take_stack(log, NULL);
     if (!stack)
         return NULL;
     out->mask = 1u << EXTRA_STACK;

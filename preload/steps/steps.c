@@ -323,7 +323,7 @@ static bool choose_action(const struct request *r, enum action *answer)
 
 /* ---- what a request changes before the action is chosen; false: nothing comes of it ---- */
 
-static void add(int64_t *count, int64_t more)
+static void add_count(int64_t *count, int64_t more)
 {
     if (more > 0 && __builtin_add_overflow(*count, more, count))
         *count = INT64_MAX;
@@ -345,12 +345,12 @@ static bool end_step(const struct request *r)
     bool already = is_marked_already(r);
     if (!already) {
         atomic_store(&step, atomic_load(&step) + 1);
-        add(&done.batch_in_epoch, 1);
+        add_count(&done.batch_in_epoch, 1);
     }
-    add(&done.sample, r->samples);
-    add(&done.sample_in_epoch, r->samples);
-    add(&done.token, r->tokens);
-    add(&done.token_in_epoch, r->tokens);
+    add_count(&done.sample, r->samples);
+    add_count(&done.sample_in_epoch, r->samples);
+    add_count(&done.token, r->tokens);
+    add_count(&done.token_in_epoch, r->tokens);
     return !already;
 }
 
@@ -367,7 +367,7 @@ static bool end_epoch(const struct request *r)
     struct train_time before = time_at(clock_monotonic_ns());
     if (!decides)
         note_epoch(&before);
-    add(&done.epoch, 1);
+    add_count(&done.epoch, 1);
     done.batch_in_epoch = done.sample_in_epoch = done.token_in_epoch = 0;
     first_batch = 0;
     epoch_ns = clock_monotonic_ns();
@@ -412,7 +412,7 @@ static bool demand_edge(bool begins)
     return on != timed && (timed || !is_taken_over());
 }
 
-static bool prepare(const struct request *r)
+static bool prepare_edge(const struct request *r)
 {
     if (r->demand)
         return demand_edge(r->kind == EDGE_START);
@@ -470,7 +470,7 @@ static bool handle(const struct request *r)
         edge.kind = EDGE_SCHEDULE;
     uint64_t now_ns = clock_monotonic_ns();
     struct train_time before = time_at(now_ns);
-    if (!prepare(r))
+    if (!prepare_edge(r))
         return true;
     if (demanded && r->kind != EDGE_STEP && !r->demand) {
         schedules_own = false; /* its end has passed */

@@ -226,7 +226,7 @@ static bool is_default(const struct sigaction *action)
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_DFL;
 }
 
-static bool is_ours(const struct sigaction *action)
+static bool is_own_action(const struct sigaction *action)
 {
     return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handler;
 }
@@ -249,7 +249,7 @@ static void keep_signal(void)
     if (sigaction(signal_number, NULL, &now) != 0)
         return;
     /* for good: at exit an interpreter puts the default back, and we ours */
-    if (!is_default(&now) && !is_ours(&now))
+    if (!is_default(&now) && !is_own_action(&now))
         atomic_store(&displaced, true);
     if (!is_default(&now))
         return;
@@ -475,7 +475,7 @@ void trigger_trace(const struct saved_trace *trace)
 static void give_back_signal(void)
 {
     struct sigaction now;
-    if (sigaction(signal_number, NULL, &now) == 0 && is_ours(&now))
+    if (sigaction(signal_number, NULL, &now) == 0 && is_own_action(&now))
         sigaction(signal_number, &before, NULL);
 }
 

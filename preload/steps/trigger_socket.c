@@ -47,7 +47,7 @@ static struct client clients[CLIENTS_MOST];
 static uint64_t n_traces;
 static bool crowded; /* a stranger came in the last pass */
 
-static bool remember(struct endpoint *e, int fd)
+static bool remember_client(struct endpoint *e, int fd)
 {
     struct stat st;
     if (io_fstat(fd, &st) != 0)
@@ -57,7 +57,7 @@ static bool remember(struct endpoint *e, int fd)
 }
 
 /* Where the program can reach the descriptor, it may have closed it and reused its number. */
-static bool is_ours(const struct endpoint *e)
+static bool is_own_endpoint(const struct endpoint *e)
 {
     struct stat st;
     return e->fd >= 0 && (io_is_apart() || (io_fstat(e->fd, &st) == 0 && st.st_dev == e->device &&
@@ -66,7 +66,7 @@ static bool is_ours(const struct endpoint *e)
 
 static void close_ours(struct endpoint *e)
 {
-    if (is_ours(e))
+    if (is_own_endpoint(e))
         io_close(e->fd);
     e->fd = -1;
 }
@@ -98,7 +98,7 @@ static bool open_listener(void)
     socklen_t size = make_address(&address);
     int fd = io_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && io_bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        io_listen(fd, BACKLOG) == 0 && remember(&listener, fd))
+        io_listen(fd, BACKLOG) == 0 && remember_client(&listener, fd))
         return true;
     log_warn("CPROF_TRIGGER=socket: cannot listen at @%s: %s; the trigger is off",
              address.sun_path + 1, strerror(errno));
@@ -128,13 +128,13 @@ static void accept_some(void)
 {
     int fd;
     crowded = false;
-    for (int i = 0; i < ACCEPTS_MOST && is_ours(&listener) &&
+    for (int i = 0; i < ACCEPTS_MOST && is_own_endpoint(&listener) &&
                     (fd = io_accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
          i++) {
         bool allowed = is_allowed(fd);
         crowded = crowded || !allowed;
         struct client *c = allowed ? free_client() : NULL;
-        if (!c || !remember(&c->at, fd)) {
+        if (!c || !remember_client(&c->at, fd)) {
             io_close(fd);
             continue;
         }
@@ -154,11 +154,11 @@ static void part(struct client *c)
 }
 
 /* Short lines: a client that does not read them is left. */
-static void tell(struct client *c, const char *word, const char *text)
+static void tell_client(struct client *c, const char *word, const char *text)
 {
     char line[PATH_MAX + 64];
     int n = snprintf(line, sizeof line, "%s%s%s\n", word, *text ? " " : "", text);
-    if (n <= 0 || (size_t)n >= sizeof line || !is_ours(&c->at) ||
+    if (n <= 0 || (size_t)n >= sizeof line || !is_own_endpoint(&c->at) ||
         io_send(c->at.fd, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
         part(c);
 }
@@ -167,8 +167,8 @@ static void tell(struct client *c, const char *word, const char *text)
 static void tell_last(struct client *c, const char *word, const char *text)
 {
     char unused[1024];
-    tell(c, word, text);
-    for (int i = 0; i < 64 && is_ours(&c->at); i++)
+    tell_client(c, word, text);
+    for (int i = 0; i < 64 && is_own_endpoint(&c->at); i++)
         if (io_recv(c->at.fd, unused, sizeof unused, MSG_DONTWAIT) <= 0)
             break;
     part(c);
@@ -199,7 +199,7 @@ static void open_window(struct client *c, const char *text)
         return;
     }
     c->waiting = true;
-    tell(c, reply, "");
+    tell_client(c, reply, "");
 }
 
 static void answer(struct client *c)
@@ -260,7 +260,7 @@ bool trigger_socket_poll(void)
     accept_some();
     for (unsigned i = 0; i < CLIENTS_MOST; i++) {
         struct client *c = &clients[i];
-        if (c->used && !is_ours(&c->at))
+        if (c->used && !is_own_endpoint(&c->at))
             c->used = c->waiting = false;
         if (c->used)
             listen_to(c);
@@ -284,7 +284,7 @@ void trigger_socket_trace(const struct saved_trace *trace)
         struct client *c = &clients[i];
         if (!c->waiting || (trace->first_step < c->step && trace->last_step < c->step))
             continue;
-        tell(c, "trace", trace->path);
+        tell_client(c, "trace", trace->path);
         if (c->used)
             tell_last(c, "done", "");
     }

@@ -20,7 +20,7 @@ static uint32_t home_of(const void *module, uint32_t slots)
            (slots - 1);
 }
 
-static struct entry *find(struct entry *in, uint32_t slots, const void *module)
+static struct entry *find_module(struct entry *in, uint32_t slots, const void *module)
 {
     uint32_t at = home_of(module, slots);
     while (in[at].module && in[at].module != module)
@@ -28,7 +28,7 @@ static struct entry *find(struct entry *in, uint32_t slots, const void *module)
     return &in[at];
 }
 
-static bool grow(void)
+static bool grow_modules(void)
 {
     uint32_t slots = n_slots ? n_slots * 2 : FIRST_SLOTS;
     struct entry *bigger = calloc(slots, sizeof *bigger);
@@ -36,7 +36,7 @@ static bool grow(void)
         return false;
     for (uint32_t i = 0; i < n_slots; i++)
         if (entries[i].module)
-            *find(bigger, slots, entries[i].module) = entries[i];
+            *find_module(bigger, slots, entries[i].module) = entries[i];
     free(entries);
     entries = bigger;
     n_slots = slots;
@@ -45,9 +45,9 @@ static bool grow(void)
 
 bool module_table_put(const void *module, uint32_t id)
 {
-    if ((used + 1) * 2 > n_slots && (used >= MODULE_TABLE_MOST || !grow()))
+    if ((used + 1) * 2 > n_slots && (used >= MODULE_TABLE_MOST || !grow_modules()))
         return false;
-    struct entry *e = find(entries, n_slots, module);
+    struct entry *e = find_module(entries, n_slots, module);
     used += e->module == NULL;
     *e = (struct entry){module, id};
     return true;
@@ -55,12 +55,12 @@ bool module_table_put(const void *module, uint32_t id)
 
 uint32_t module_table_find(const void *module)
 {
-    return n_slots ? find(entries, n_slots, module)->id : 0;
+    return n_slots ? find_module(entries, n_slots, module)->id : 0;
 }
 
 void module_table_remove(const void *module)
 {
-    struct entry *hole = n_slots ? find(entries, n_slots, module) : NULL;
+    struct entry *hole = n_slots ? find_module(entries, n_slots, module) : NULL;
     if (!hole || !hole->module)
         return;
     uint32_t mask = n_slots - 1, i = (uint32_t)(hole - entries);

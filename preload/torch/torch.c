@@ -157,7 +157,8 @@ START_ENTRY(range_start_entry, torch_range_start);
 #endif
 
 /* `start`: a function as torch calls it, one of the two above. */
-static uint64_t add(const void *start, void (*end)(const void *, void *), bool ranges, bool inputs)
+static uint64_t add_callback(const void *start, void (*end)(const void *, void *), bool ranges,
+                             bool inputs)
 {
     const struct torch_layout *l = torch_api.layout;
     struct callback callback = {{0}};
@@ -186,9 +187,11 @@ static void add_callbacks(const struct config *config)
 {
     torch_lock();
     flops_start();
-    operator_handle = add((const void *)(uintptr_t)&operator_start_entry, torch_operator_end, false,
-                          config->record_shapes || config->with_flops);
-    range_handle = add((const void *)(uintptr_t)&range_start_entry, torch_range_end, true, false);
+    operator_handle =
+        add_callback((const void *)(uintptr_t)&operator_start_entry, torch_operator_end, false,
+                     config->record_shapes || config->with_flops);
+    range_handle =
+        add_callback((const void *)(uintptr_t)&range_start_entry, torch_range_end, true, false);
     torch_api.disable(operator_handle);
     atomic_store(&registered, true);
     torch_unlock();

@@ -49,7 +49,7 @@ static bool held_here(void)
     return atomic_load_explicit(&holder, memory_order_relaxed) == pthread_self();
 }
 
-static void take(void)
+static void take_torch_lock(void)
 {
     struct held_back before = hold_back();
     pthread_mutex_lock(&torch_mutex);
@@ -70,7 +70,7 @@ void torch_lock(void)
     static _Atomic bool looked;
     if (!atomic_exchange(&looked, true))
         find_own_lock();
-    take();
+    take_torch_lock();
 }
 
 void torch_unlock(void)
@@ -113,7 +113,7 @@ bool torch_lock_before_fork(void)
      * there is nothing to wait for, and waiting would never end. */
     bool inside = held_here();
     if (!inside)
-        take();
+        take_torch_lock();
     took_ours = !inside;
     took_own = !inside && take_own_lock();
     return took_ours;

@@ -89,7 +89,7 @@ static uint64_t scatter(uint64_t number)
 /* The entry to look at in the i-th place. Neighbours in memory (tensors stand at multiples of 64) are neighbours here first: a
  * training step uses the same few pages over and over, which are then few pages of the table, too. Where it is crowded, anywhere, each
  * time elsewhere: a place in a long run of neighbours has no free one beside it. */
-static struct entry *place(uint64_t address, unsigned i)
+static struct entry *allocation_place(uint64_t address, unsigned i)
 {
     uint64_t at = i < NEAR ? (address >> 6) + scatter(address >> 23) + i
                            : scatter((address >> 6) + i * UINT64_C(0x632be59bd9b4e019));
@@ -104,11 +104,11 @@ static bool is_void(const struct entry *e, uint64_t key, uint32_t now)
     return (atomic_load_explicit(&e->size, memory_order_relaxed) & 0xffff) != now;
 }
 
-static bool remember(uint64_t address, uint64_t bytes)
+static bool remember_allocation(uint64_t address, uint64_t bytes)
 {
     uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
     for (unsigned i = 0; i < PROBES; i++) {
-        struct entry *e = place(address, i);
+        struct entry *e = allocation_place(address, i);
         uint64_t key = atomic_load_explicit(&e->key, memory_order_relaxed);
         if (!is_void(e, key, now) ||
             !atomic_compare_exchange_strong_explicit(&e->key, &key, BUSY, memory_order_acquire,
@@ -126,7 +126,7 @@ static uint64_t forget(uint64_t address)
 {
     uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
     for (unsigned i = 0; i < PROBES; i++) {
-        struct entry *e = place(address, i);
+        struct entry *e = allocation_place(address, i);
         uint64_t key = atomic_load_explicit(&e->key, memory_order_acquire);
         if (key == 0)
             return 0;
@@ -149,7 +149,7 @@ static const struct extras *stack_of(struct thread_log *log, int64_t bytes, stru
     return gate_open(GATE_STACKS) && bytes > 0 ? stack_capture_extras(log, out) : NULL;
 }
 
-static void put(uint64_t address, int64_t bytes, const struct record_memory *state)
+static void put_allocation(uint64_t address, int64_t bytes, const struct record_memory *state)
 {
     if (!guard_enter())
         return;
@@ -164,7 +164,7 @@ static void record(uint64_t address, int64_t bytes)
 {
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
     struct record_memory state = {total, 0, 0, -1};
-    put(address, bytes, &state);
+    put_allocation(address, bytes, &state);
 }
 
 static _Atomic bool settled; /* torch_here() need not be called any more */
@@ -191,7 +191,7 @@ VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
              0) /* a torch that calls it but does not define it: none is known */
         address = NULL;
     if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
-        if (remember((uint64_t)(uintptr_t)address, bytes))
+        if (remember_allocation((uint64_t)(uintptr_t)address, bytes))
             record((uint64_t)(uintptr_t)address, (int64_t)bytes);
         else
             thread_log_lost(NULL, LOSS_MEMORY_TABLE, 1);
@@ -229,7 +229,7 @@ static void report(void *address, int64_t bytes, int64_t total_allocated, int64_
     if (device.type == 0 || !gate_open(GATE_MEMORY))
         return;
     struct record_memory state = {total_allocated, total_reserved, device.type, device.index};
-    put((uint64_t)(uintptr_t)address, bytes, &state);
+    put_allocation((uint64_t)(uintptr_t)address, bytes, &state);
 }
 
 VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes,

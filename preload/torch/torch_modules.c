@@ -430,7 +430,7 @@ static bool load_glue(void)
            disarm_python; /* globals live as long as they do: for good */
 }
 
-static void give_up(const char *why)
+static void give_up_modules(const char *why)
 {
     if (atomic_exchange(&broken, true))
         return;
@@ -449,13 +449,13 @@ static int change(void *unused)
         (wanted && atomic_load(&broken)))
         return 0;
     if (!loaded && !(loaded = load_glue())) {
-        give_up("the interpreter is not one that is known");
+        give_up_modules("the interpreter is not one that is known");
         return 0;
     }
     object *answer = py.call(wanted ? arm_python : disarm_python, NULL);
     if (!answer) {
         py.clear_error();
-        give_up("this version of torch cannot be hooked");
+        give_up_modules("this version of torch cannot be hooked");
         return 0;
     }
     if (wanted) /* disarm() tells itself, by gone() */
@@ -558,7 +558,7 @@ void torch_modules_start(void)
     torch_modules_wanted = true;
     python_find();
     if (python_is_free_threaded())
-        give_up("this Python runs its threads without a lock");
+        give_up_modules("this Python runs its threads without a lock");
 }
 
 void torch_modules_switch(bool wanted)

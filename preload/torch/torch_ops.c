@@ -51,7 +51,7 @@ static int64_t sequence_of(const void *function)
     return n;
 }
 
-static uint64_t number_at(const void *function, uint16_t offset)
+static uint64_t function_number_at(const void *function, uint16_t offset)
 {
     uint64_t n;
     memcpy(&n, (const char *)function + offset, sizeof n);
@@ -73,11 +73,12 @@ static bool makes_sense(const void *function, const char *name)
     for (size_t i = 0; i < len && i < 64; i++)
         printable = printable && (unsigned char)name[i] >= 0x20;
     int64_t sequence = sequence_of(function);
-    uint64_t inputs = number_at(function, l->rf_inputs_size);
+    uint64_t inputs = function_number_at(function, l->rf_inputs_size);
     return printable && scope_of(function) < TORCH_SCOPE_COUNT &&
            scope_of(function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 &&
-           sequence < INT64_C(1) << 48 && number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
-           number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
+           sequence < INT64_C(1) << 48 &&
+           function_number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
+           function_number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
 }
 
 static bool trusted(const void *function, const char *name)
@@ -216,8 +217,8 @@ static inline void open_operator(struct thread_log *log, const void *function, c
         return;
     const struct torch_layout *l = torch_api.layout;
     int64_t sequence = sequence_of(function);
-    span_set_node(span, sequence, number_at(function, l->rf_fwd_thread_id));
-    atomic_store_explicit(&log->torch_thread, number_at(function, l->rf_thread_id),
+    span_set_node(span, sequence, function_number_at(function, l->rf_fwd_thread_id));
+    atomic_store_explicit(&log->torch_thread, function_number_at(function, l->rf_thread_id),
                           memory_order_relaxed);
     struct open_span *engine_range = NULL;
     uint8_t scope = scope_of(function);
@@ -228,7 +229,7 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     note_recompute(span, sequence, scope == TORCH_SCOPE_BACKWARD_FUNCTION);
     if (torch_modules_wanted)
         torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
-                               number_at(function, l->rf_thread_id));
+                               function_number_at(function, l->rf_thread_id));
     if (known->about && gate_open(GATE_FLOPS))
         count_flops(log, span, function, known->about);
     if (known->about_c10d == C10D_TRANSFER)
@@ -236,7 +237,7 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     stacks_open_span(log, span);
     if (known->about_c10d == C10D_COMMS && tell_comms(log, span, function))
         return;
-    if (!gate_open(GATE_SHAPES) || number_at(function, l->rf_inputs_size) == 0)
+    if (!gate_open(GATE_SHAPES) || function_number_at(function, l->rf_inputs_size) == 0)
         return;
     uint8_t *room = span_data_room(log, span, SHAPES_MAX);
     if (room)

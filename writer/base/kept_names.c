@@ -25,7 +25,8 @@ static char *block;
 static uint32_t block_left;
 static uint64_t bytes, refused;
 
-static struct name *find(struct name *in, uint32_t n, const char *text, uint32_t len, uint32_t hash)
+static struct name *find_kept(struct name *in, uint32_t n, const char *text, uint32_t len,
+                              uint32_t hash)
 {
     uint32_t at = hash & (n - 1);
     while (in[at].text &&
@@ -34,7 +35,7 @@ static struct name *find(struct name *in, uint32_t n, const char *text, uint32_t
     return &in[at];
 }
 
-static int grow(void)
+static int grow_kept(void)
 {
     uint32_t n = n_slots ? n_slots * 2 : FIRST_SLOTS;
     struct name *bigger = calloc(n, sizeof *bigger);
@@ -42,7 +43,7 @@ static int grow(void)
         return 0;
     for (uint32_t i = 0; i < n_slots; i++)
         if (slots[i].text)
-            *find(bigger, n, slots[i].text, slots[i].len, slots[i].hash) = slots[i];
+            *find_kept(bigger, n, slots[i].text, slots[i].len, slots[i].hash) = slots[i];
     free(slots);
     slots = bigger;
     n_slots = n;
@@ -66,7 +67,7 @@ static const char *copy(const char *text, uint32_t len)
     return memcpy(to, text, len);
 }
 
-static const char *refuse(void)
+static const char *refuse_kept(void)
 {
     refused++;
     return NULL;
@@ -74,16 +75,17 @@ static const char *refuse(void)
 
 const char *names_keep(const char *text, uint32_t len)
 {
-    bool room = used * 2 < n_slots || (used < MOST_NAMES && grow());
+    bool room = used * 2 < n_slots || (used < MOST_NAMES && grow_kept());
     if (!n_slots)
-        return refuse();
+        return refuse_kept();
     uint32_t hash = (uint32_t)hash_text(text, len);
-    struct name *slot = find(slots, n_slots, text, len, hash); /* half of them are free at least */
+    struct name *slot =
+        find_kept(slots, n_slots, text, len, hash); /* half of them are free at least */
     if (slot->text)
         return slot->text;
     const char *kept = !room || bytes + len > MOST_BYTES ? NULL : len ? copy(text, len) : "";
     if (!kept)
-        return refuse();
+        return refuse_kept();
     *slot = (struct name){kept, len, hash};
     used++;
     bytes += len;

@@ -109,7 +109,7 @@ static __attribute__((noinline)) void put_on_stack(const char *format, va_list a
 }
 
 /* Not on the stack: a handler of a crash that ends the program may stand on one of 8 KB, half of which are the processor's registers. */
-static void put(const char *format, va_list args)
+static void put_line(const char *format, va_list args)
 {
     static char room[LINE_BYTES];
     static atomic_flag taken = ATOMIC_FLAG_INIT;
@@ -135,7 +135,7 @@ static void put_counted(enum log_level at, const char *format, va_list args)
         return;
     uint32_t n = atomic_fetch_add_explicit(&lines[at == LOG_ERROR], 1, memory_order_relaxed);
     if (n <= LINES_MAX)
-        put(n < LINES_MAX ? format : "more messages follow; no more are written", args);
+        put_line(n < LINES_MAX ? format : "more messages follow; no more are written", args);
 }
 
 void log_last(const char *format, ...)
@@ -143,7 +143,7 @@ void log_last(const char *format, ...)
     va_list args;
     va_start(args, format);
     if (is_on(LOG_INFO))
-        put(format, args);
+        put_line(format, args);
     va_end(args);
 }
 

@@ -26,7 +26,7 @@ struct output {
     bool full;
 };
 
-static void put(struct output *output, const char *text, size_t length)
+static void put_output(struct output *output, const char *text, size_t length)
 {
     if (output->full || length >= output->size - output->length) {
         output->full = true;
@@ -41,12 +41,12 @@ static void put(struct output *output, const char *text, size_t length)
 static void put_value(struct output *output, const char *value)
 {
     if (*value == '\0' || strcmp(value, ".") == 0 || strcmp(value, "..") == 0) {
-        put(output, "__", value[0] == '.' && value[1] == '.' ? 2 : 1);
+        put_output(output, "__", value[0] == '.' && value[1] == '.' ? 2 : 1);
         return;
     }
     for (; *value; value++) {
         unsigned char c = (unsigned char)*value;
-        put(output, c == '/' || c < 0x20 || c == 0x7f ? "_" : value, 1);
+        put_output(output, c == '/' || c < 0x20 || c == 0x7f ? "_" : value, 1);
     }
 }
 
@@ -116,7 +116,7 @@ enum path_status path_expand(const char *text, const struct path_var *vars, size
             return fail(error, PATH_UNBALANCED, piece.position, NULL);
         }
         if (!piece.is_variable) {
-            put(&output, piece.text, piece.length);
+            put_output(&output, piece.text, piece.length);
         } else {
             size_t i = 0;
             while (i < count && !is_named(&piece, vars[i].name))
@@ -160,7 +160,7 @@ static const char *last_component(const char *path)
 }
 
 /* Stands in names, so that all ranks and runs must come to the same: FNV-1a. */
-static uint32_t hash_of(const char *text, size_t length)
+static uint32_t hash_of_path(const char *text, size_t length)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < length; i++)
@@ -172,7 +172,7 @@ static uint32_t hash_of(const char *text, size_t length)
 static size_t put_cut(char *to, const char *name, size_t length, const char *ending)
 {
     char hash[16];
-    size_t more = (size_t)snprintf(hash, sizeof hash, "~%08" PRIx32, hash_of(name, length));
+    size_t more = (size_t)snprintf(hash, sizeof hash, "~%08" PRIx32, hash_of_path(name, length));
     size_t ends = (size_t)(name + length - ending);
     size_t kept = PATH_NAME_CUT - more - ends;
     while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80)
@@ -240,7 +240,7 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
     }
     struct output output = {.text = out, .size = size, .length = strlen(out)};
     if (gzip && !path_is_gzip(out))
-        put(&output, ".gz", 3);
+        put_output(&output, ".gz", 3);
     bool cut = cut_components(out);
     if (output.full || strlen(out) + PATH_PART_MAX >= size) {
         *out = '\0';
@@ -294,11 +294,11 @@ size_t path_describe(const struct path_error *error, const char *const *names, s
         snprintf(text, sizeof text, "does not end in a file name");
         break;
     }
-    put(&output, text, strlen(text));
+    put_output(&output, text, strlen(text));
     for (size_t i = 0; error->status == PATH_UNKNOWN_VARIABLE && i < count; i++) {
-        put(&output, " {", 2);
-        put(&output, names[i], strlen(names[i]));
-        put(&output, "}", 1);
+        put_output(&output, " {", 2);
+        put_output(&output, names[i], strlen(names[i]));
+        put_output(&output, "}", 1);
     }
     return output.length;
 }

@@ -309,7 +309,7 @@ bool foreign_time(const struct foreign *f, int64_t *start_ns, int64_t *end_ns)
 
 /* ---- rows and ids ---- */
 
-static uint64_t hash_of(uint64_t salt, const char *text, size_t len)
+static uint64_t hash_of_key(uint64_t salt, const char *text, size_t len)
 {
     uint64_t h = salt * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < len; i++)
@@ -322,7 +322,7 @@ static uint64_t hash_of(uint64_t salt, const char *text, size_t len)
 /* The number for a pid or tid that cannot be one itself; 0: there are too many. *fresh: it is met for the first time. */
 static uint32_t odd_row(struct foreign *f, bool is_pid, const char *text, size_t len, bool *fresh)
 {
-    uint64_t hash = hash_of(is_pid, text, len) | 1;
+    uint64_t hash = hash_of_key(is_pid, text, len) | 1;
     unsigned at = (unsigned)(hash >> 32) % ROWS_MOST;
     while (f->rows[at].hash && f->rows[at].hash != hash)
         at = (at + 1) % ROWS_MOST;
@@ -415,15 +415,15 @@ static void put_moved_id(const struct foreign *f, struct buf *b, struct json_obj
         if (move_number(f, n, IDS_SHIFT, IDS_FLAG, &moved))
             json_uint(b, moved);
         else
-            put_hex(b, HASH_FLAG | hash_of(f->number, (const char *)&n, sizeof n) >> 2);
+            put_hex(b, HASH_FLAG | hash_of_key(f->number, (const char *)&n, sizeof n) >> 2);
         return;
     }
     number_text(id, &text, &len);
     if (hex_number(text, len, &n)) {
         if (!move_number(f, n, IDS_SHIFT, IDS_FLAG, &moved))
-            moved = HASH_FLAG | hash_of(f->number, (const char *)&n, sizeof n) >> 2;
+            moved = HASH_FLAG | hash_of_key(f->number, (const char *)&n, sizeof n) >> 2;
     } else {
-        moved = HASH_FLAG | hash_of(f->number, text, len) >> 2;
+        moved = HASH_FLAG | hash_of_key(f->number, text, len) >> 2;
     }
     put_hex(b, moved);
 }
@@ -603,7 +603,7 @@ static bool names_something(const struct event *e)
     return true;
 }
 
-static void put_text(struct buf *b, const char *key, struct json_object *text)
+static void put_key_text(struct buf *b, const char *key, struct json_object *text)
 {
     if (!json_object_is_type(text, json_type_string))
         return;
@@ -624,7 +624,7 @@ static void put_name(const struct foreign *f, struct buf *b, const struct event 
     struct json_object *name = e->member[KEY_NAME];
     bool stays = e->phase != 'X' || !(f->has_steps || is_gpu_annotation(e));
     if (stays || !json_object_is_type(name, json_type_string)) {
-        put_text(b, "name", name);
+        put_key_text(b, "name", name);
         return;
     }
     char room[RANGE_NAME_ROOM];
@@ -730,7 +730,7 @@ static bool put_event(struct foreign *f, const struct event *e, struct buf *out)
     const char phase[] = {'"', e->phase, '"'};
     buf_puts(out, "{\"ph\": ");
     buf_put(out, phase, sizeof phase);
-    put_text(out, "cat", e->member[KEY_CAT]);
+    put_key_text(out, "cat", e->member[KEY_CAT]);
     put_name(f, out, e);
     put_where(out, e, &pid, &tid, start_ns);
     put_ids(f, out, e);

@@ -58,13 +58,13 @@ static struct foreign *foreign;
 
 /* ---- handing in: any thread ---- */
 
-static bool refuse(const char *path, const char *why)
+static bool refuse_file(const char *path, const char *why)
 {
     log_warn("%s: %s; it is not merged", path, why);
     return false;
 }
 
-static char *absolute(const char *path)
+static char *absolute_path(const char *path)
 {
     char folder[PATH_MAX];
     if (*path == '/')
@@ -126,17 +126,17 @@ bool import_add(const char *path)
     struct stat st;
     const char *why;
     if (!foreign_built)
-        return refuse(path, "this libcprof.so was built without json-c");
+        return refuse_file(path, "this libcprof.so was built without json-c");
     int fd = open_trace(path, &st, &why);
     if (fd < 0)
-        return refuse(path, why);
+        return refuse_file(path, why);
     struct import *i = calloc(1, sizeof *i);
-    char *whole = absolute(path);
+    char *whole = absolute_path(path);
     if (!i || !whole) {
         free(i);
         free(whole);
         close(fd);
-        return refuse(path, "no memory");
+        return refuse_file(path, "no memory");
     }
     *i = (struct import){.path = whole,
                          .fd = fd,
@@ -149,7 +149,7 @@ bool import_add(const char *path)
     if (append(i))
         return true;
     free_import(i);
-    return refuse(path, "64 files wait already");
+    return refuse_file(path, "64 files wait already");
 }
 
 /* ---- the queue ---- */
@@ -224,7 +224,7 @@ static bool begin_reading(const struct import *i)
     if (!foreign)
         foreign = foreign_new();
     if (!text || !foreign)
-        return refuse(i->path, "no memory");
+        return refuse_file(i->path, "no memory");
     unpack_reset(text);
     split_reset(&splitter);
     return true;
@@ -302,7 +302,7 @@ static enum read read_piece(struct import *i)
     bool looks = i->stage == LOOK;
     if (!same_file(i, &why)) {
         if (looks)
-            refuse(i->path, why);
+            refuse_file(i->path, why);
         return READ_FAILED;
     }
     long n = unpack_next(text, i->fd, &piece, &why);
@@ -350,9 +350,9 @@ static bool begin_merging(struct import *i, struct window *to, const struct wind
 {
     int64_t shift;
     if (to->merged.files == FOREIGN_FILES)
-        return refuse(i->path, "the trace holds 255 files already");
+        return refuse_file(i->path, "the trace holds 255 files already");
     if (__builtin_sub_overflow(wall_shift(i, shared->options), to->base_ns, &shift))
-        return refuse(i->path, "its times are out of range");
+        return refuse_file(i->path, "its times are out of range");
     if (!begin_reading(i))
         return false;
     i->to = to;
@@ -440,7 +440,7 @@ void import_give_up(void)
         if (queue->stage == MERGE)
             settle(queue, "the program ends");
         else
-            refuse(queue->path, "the program ends");
+            refuse_file(queue->path, "the program ends");
         remove_first();
     }
 }

@@ -20,7 +20,7 @@ enum state {
     BROKEN,
 };
 
-static enum split_got refuse(struct split *s, uint64_t at, const char *what)
+static enum split_got refuse_event(struct split *s, uint64_t at, const char *what)
 {
     s->state = BROKEN;
     s->fault = what;
@@ -69,7 +69,7 @@ static void end_number(struct split *s)
     s->value.len += 2;
 }
 
-static void keep(struct split *s, const char *from, const char *to)
+static void keep_text(struct split *s, const char *from, const char *to)
 {
     size_t n = (size_t)(to - from);
     if (s->value.len + n > SPLIT_VALUE_MOST)
@@ -147,9 +147,9 @@ static enum split_got take_value(struct split *s, const char **at, const char *e
         } else {
             p = pass_plain(s, p, end, &done);
             if (s->depth > SPLIT_DEPTH)
-                return refuse(s, s->at + (uint64_t)(p - from), "nested too deeply");
+                return refuse_event(s, s->at + (uint64_t)(p - from), "nested too deeply");
         }
-        keep(s, *at, p);
+        keep_text(s, *at, p);
         *at = p;
         if (done || p == end || s->in_string)
             continue;
@@ -157,7 +157,7 @@ static enum split_got take_value(struct split *s, const char **at, const char *e
             end_number(s);
         } else if (*p == '"') {
             s->in_string = true;
-            keep(s, p, p + 1);
+            keep_text(s, p, p + 1);
             *at = p + 1;
         } else if (is_number(*p)) {
             s->number = s->value.len + 1;
@@ -263,7 +263,7 @@ enum split_got split_next(struct split *s, const char **at, const char *end)
 {
     while (*at < end && s->state != BROKEN) {
         if (s->at > SPLIT_TEXT_MOST)
-            return refuse(s, s->at, SPLIT_TOO_LONG);
+            return refuse_event(s, s->at, SPLIT_TOO_LONG);
         if (s->state == IN_VALUE) {
             enum split_got got = take_value(s, at, end);
             if (got != SPLIT_MORE)
@@ -275,7 +275,7 @@ enum split_got split_next(struct split *s, const char **at, const char *end)
         } else if (!is_blank(**at)) {
             const char *wanted;
             if (!take_byte(s, **at, &wanted))
-                return refuse(s, s->at, wanted);
+                return refuse_event(s, s->at, wanted);
             if (s->state == IN_VALUE)
                 continue; /* the byte is the value's */
         }
@@ -291,11 +291,11 @@ bool split_end(struct split *s, bool *cut)
     if (s->state == BROKEN)
         return false;
     if (s->state == TEXT_BEGINS)
-        refuse(s, s->at, "it is empty");
+        refuse_event(s, s->at, "it is empty");
     else if (s->state == TEXT_ENDS && !s->events)
-        refuse(s, s->at, "it is no trace: it has no traceEvents");
+        refuse_event(s, s->at, "it is no trace: it has no traceEvents");
     else if (s->state != TEXT_ENDS && !s->array)
-        refuse(s, s->at, "it ends too early");
+        refuse_event(s, s->at, "it ends too early");
     else
         *cut = s->state == IN_VALUE;
     return s->state != BROKEN;

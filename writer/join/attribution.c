@@ -46,7 +46,7 @@ const struct share *attribution_place(uint64_t span)
 }
 
 /* Takes the place of the one that has not launched for longest. */
-static struct share *make(const struct note *n)
+static struct share *make_share(const struct note *n)
 {
     struct share *s = places_of(n->id), *oldest = s;
     for (unsigned i = 1; s && i < WAYS; i++)
@@ -65,7 +65,7 @@ static struct share *enter(const struct note *n)
 {
     static uint64_t now;
     struct share *s = attribution_find(n->id);
-    s = s ? s : make(n);
+    s = s ? s : make_share(n);
     if (s)
         s->used = ++now;
     return s;

@@ -56,7 +56,7 @@ static bool in_doubt(const struct call *c)
 
 /* A million calls later: what CUPTI dropped, or a call that it never told of, must not keep its place as long as a window is open. Returns
  * whether it goes. */
-static bool give_up(struct call *c)
+static bool give_up_call(struct call *c)
 {
     if (newest - c->correlation < MOST_CALLS)
         return false;
@@ -86,7 +86,7 @@ static bool move(struct call *to, uint64_t n)
 }
 
 /* Doubles the table until `id` has a place. */
-static bool grow(uint64_t id)
+static bool grow_calls(uint64_t id)
 {
     uint64_t n = n_calls ? n_calls * 2 : FIRST_CALLS;
     for (; n <= MOST_CALLS; n *= 2) {
@@ -111,9 +111,9 @@ struct call *correlation_get(uint64_t id, bool make)
         return c;
     if (!make)
         return NULL;
-    if ((!c || !replaceable(c)) && grow(id))
+    if ((!c || !replaceable(c)) && grow_calls(id))
         c = &table[id & (n_calls - 1)];
-    if (!c || !(replaceable(c) || in_doubt(c) || give_up(c)))
+    if (!c || !(replaceable(c) || in_doubt(c) || give_up_call(c)))
         return NULL;
     correlation_drop(c);
     *c = (struct call){.correlation = id};

@@ -48,7 +48,7 @@ static void leave_work(const struct captured *work)
 
 /* ---- nodes ---- */
 
-static struct node *place(const struct table *t, uint64_t id)
+static struct node *node_place(const struct table *t, uint64_t id)
 {
     uint32_t at = (uint32_t)(id * 0x9e3779b97f4a7c15u >> 32) & (t->room - 1);
     while (t->nodes[at].id && t->nodes[at].id != id)
@@ -56,13 +56,13 @@ static struct node *place(const struct table *t, uint64_t id)
     return &t->nodes[at];
 }
 
-static struct node *find(const struct table *t, uint64_t id)
+static struct node *find_node(const struct table *t, uint64_t id)
 {
-    struct node *n = t->room ? place(t, id) : NULL;
+    struct node *n = t->room ? node_place(t, id) : NULL;
     return n && n->id ? n : NULL;
 }
 
-static bool grow(struct table *t)
+static bool grow_nodes(struct table *t)
 {
     struct table bigger = {.room = t->room ? t->room * 2 : FIRST_NODES, .used = t->used};
     bigger.nodes = bigger.room <= MOST_NODES * 2 ? calloc(bigger.room, sizeof *bigger.nodes) : NULL;
@@ -70,7 +70,7 @@ static bool grow(struct table *t)
         return false;
     for (uint32_t i = 0; i < t->room; i++)
         if (t->nodes[i].id)
-            *place(&bigger, t->nodes[i].id) = t->nodes[i];
+            *node_place(&bigger, t->nodes[i].id) = t->nodes[i];
     free(t->nodes);
     *t = bigger;
     return true;
@@ -90,11 +90,11 @@ static void forget_old(void)
 }
 
 /* NULL: no room. */
-static struct node *put(uint64_t id, const struct node_maker *maker)
+static struct node *put_node(uint64_t id, const struct node_maker *maker)
 {
-    if (young.used * 2 >= young.room && !grow(&young))
+    if (young.used * 2 >= young.room && !grow_nodes(&young))
         return NULL;
-    struct node *n = place(&young, id);
+    struct node *n = node_place(&young, id);
     take_work(maker->work);
     take_work(maker->all);
     leave_work(n->maker.work);
@@ -112,7 +112,7 @@ static void settle_early(void)
         n_early = 0;
         added = false;
         for (uint32_t i = 0; i < n; i++)
-            if (find(&young, early[i].original) || find(&old, early[i].original))
+            if (find_node(&young, early[i].original) || find_node(&old, early[i].original))
                 nodes_add(early[i].node, early[i].original, NULL);
             else
                 early[n_early++] = early[i];
@@ -133,9 +133,9 @@ static void add_early(uint64_t node, uint64_t original)
 
 static const struct node_maker *find_maker(uint64_t node)
 {
-    struct node *n = node ? find(&young, node) : NULL;
-    if (!n && node && (n = find(&old, node))) {
-        struct node *moved = put(node, &n->maker);
+    struct node *n = node ? find_node(&young, node) : NULL;
+    if (!n && node && (n = find_node(&old, node))) {
+        struct node *moved = put_node(node, &n->maker);
         n = moved ? moved : n;
     }
     refused += !n && node && node <= forgotten;
@@ -161,7 +161,7 @@ void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
     take_work(kept.all);
     if (young.used >= MOST_NODES)
         forget_old();
-    bool there = put(node, &kept) != NULL;
+    bool there = put_node(node, &kept) != NULL;
     refused += !there;
     added |= there;
     leave_work(kept.work);

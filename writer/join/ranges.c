@@ -44,16 +44,16 @@ static struct range *range_at(uint32_t number)
     return r->number == number ? r : NULL;
 }
 
-static uint32_t hash_of(uint64_t id)
+static uint32_t hash_of_range(uint64_t id)
 {
     return (uint32_t)(id * 0x9e3779b97f4a7c15u >> 48) & (HASH - 1);
 }
 
-static uint32_t find(uint64_t id)
+static uint32_t find_range(uint64_t id)
 {
     if (!heads)
         return RANGE_NONE;
-    uint32_t number = heads[hash_of(id)];
+    uint32_t number = heads[hash_of_range(id)];
     for (struct range *r = range_at(number); r; number = r->chain, r = range_at(number))
         if (r->id == id)
             return number;
@@ -69,7 +69,7 @@ static bool make_tables(void)
     return ranges && heads;
 }
 
-static uint32_t add(const struct note *note, uint32_t parent)
+static uint32_t add_range(const struct note *note, uint32_t parent)
 {
     if (!make_tables())
         return parent;
@@ -77,7 +77,7 @@ static uint32_t add(const struct note *note, uint32_t parent)
     if (number == RANGE_UNKNOWN || number == RANGE_NONE)
         number = last = 1;
     struct range *r = &ranges[number & (MOST_RANGES - 1)];
-    uint32_t *head = &heads[hash_of(note->id)];
+    uint32_t *head = &heads[hash_of_range(note->id)];
     *r = (struct range){.number = number,
                         .parent = parent,
                         .chain = *head,
@@ -93,13 +93,13 @@ uint32_t ranges_of(struct timeline *t, struct note *note)
     if (note->range != RANGE_UNKNOWN)
         return note->range;
     bool is_range = note->category == CAT_USER_ANNOTATION && note->name;
-    uint32_t range = is_range ? find(note->id) : RANGE_NONE;
+    uint32_t range = is_range ? find_range(note->id) : RANGE_NONE;
     if (range != RANGE_NONE) /* as of most that are open: no note keeps their answer */
         return note->range = range;
     struct note open;
     struct note *parent = timeline_span(t, note->parent, &open);
     range = parent ? ranges_of(t, parent) : RANGE_NONE;
-    return note->range = is_range ? add(note, range) : range;
+    return note->range = is_range ? add_range(note, range) : range;
 }
 
 static struct extent *new_extent(void)

@@ -37,7 +37,7 @@ static bool is_ready(const struct gpu_record *r)
 }
 
 /* The older half has waited long enough: those without a call were queries. */
-static void make_room(void (*take)(const struct gpu_record *r, void *arg), void *arg)
+static void make_waits_room(void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
     size_t half = unsure.n / 2;
     if (unsure.n < MOST_UNSURE)
@@ -54,7 +54,7 @@ static void settle(size_t n, void (*take)(const struct gpu_record *r, void *arg)
 {
     for (size_t i = 0; i < n; i++) {
         const struct gpu_record *r = &waits.records[i];
-        make_room(take, arg);
+        make_waits_room(take, arg);
         if (is_ready(r) || !queue_put(&unsure, r))
             take(r, arg);
     }

@@ -59,7 +59,7 @@ static void unmap(struct timeline *t)
     free(t);
 }
 
-static struct timeline *find(uint32_t tid)
+static struct timeline *find_timeline(uint32_t tid)
 {
     struct timeline *t = by_tid[tid % HASH];
     while (t && t->tid != tid)
@@ -69,7 +69,7 @@ static struct timeline *find(uint32_t tid)
 
 struct timeline *timeline_of(uint32_t tid)
 {
-    struct timeline *t = find(tid);
+    struct timeline *t = find_timeline(tid);
     if (t) {
         t->idle = 0;
         return t;
@@ -104,20 +104,20 @@ static uint64_t oldest(const struct timeline *t)
     return t->ended > t->room ? t->ended - t->room : 0;
 }
 
-static void remember(struct timeline *t, uint64_t at)
+static void remember_time(struct timeline *t, uint64_t at)
 {
     t->by_id[note_at(t, at)->id & (t->room - 1)] = (uint32_t)(at & (t->room - 1));
 }
 
 /* Not in a limited address space, where the rings of other threads need what is left. */
-static bool grow(struct timeline *t)
+static bool grow_timeline(struct timeline *t)
 {
     struct timeline before = *t;
     if (t->room >= TIMELINE_MOST_NOTES || space_limited() || !map_ring(t, t->room * 2))
         return false;
     for (uint64_t at = oldest(&before); at < t->ended; at++) {
         *note_at(t, at) = *note_at(&before, at);
-        remember(t, at);
+        remember_time(t, at);
     }
     unmap_ring(&before);
     return true;
@@ -126,10 +126,10 @@ static bool grow(struct timeline *t)
 struct note *timeline_oldest(struct timeline *t)
 {
     struct note *n = t->ended >= oldest(t) + t->room ? note_at(t, t->ended) : NULL;
-    return n && n->state == NOTE_CALL && grow(t) ? NULL : n;
+    return n && n->state == NOTE_CALL && grow_timeline(t) ? NULL : n;
 }
 
-static void count(struct note *n, uint64_t where, uint64_t flops, uint64_t bytes)
+static void count_work(struct note *n, uint64_t where, uint64_t flops, uint64_t bytes)
 {
     const uint64_t most = (1ull << 40) - 1;
     n->where = (uint32_t)where;
@@ -153,9 +153,9 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
         .state = NOTE_SPAN,
         .flags = r->flags};
     if (r->extras & 1u << EXTRA_FLOPS)
-        count(n, record_extra(r, EXTRA_DTYPE, 0), record_extra(r, EXTRA_FLOPS, 0),
-              record_extra(r, EXTRA_BYTES, 0));
-    remember(t, t->ended);
+        count_work(n, record_extra(r, EXTRA_DTYPE, 0), record_extra(r, EXTRA_FLOPS, 0),
+                   record_extra(r, EXTRA_BYTES, 0));
+    remember_time(t, t->ended);
     t->ended++;
     return n;
 }
@@ -204,7 +204,8 @@ static void note_open(const struct open_copy *span, struct note *out)
                          .state = NOTE_SPAN,
                          .flags = span->flags};
     if (span->extras & 1u << EXTRA_FLOPS)
-        count(out, span->extra[EXTRA_DTYPE], span->extra[EXTRA_FLOPS], span->extra[EXTRA_BYTES]);
+        count_work(out, span->extra[EXTRA_DTYPE], span->extra[EXTRA_FLOPS],
+                   span->extra[EXTRA_BYTES]);
     if (span->category != CAT_CPU_OP) {
         struct text name = open_copy_name(span);
         out->name = names_keep(name.at, name.len);
@@ -257,7 +258,7 @@ static bool is_call_begun_by(const struct glimpse *span, uint64_t ticks)
 }
 
 /* Most often the one around the last that was asked for: where hundreds are open, as of a program that ends none, each launch asks for all. */
-static bool open_span(struct timeline *t, uint64_t id, struct note *out)
+static bool span_open_at(struct timeline *t, uint64_t id, struct note *out)
 {
     const struct thread_log *log = log_of(t);
     uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_acquire) : 0;
@@ -273,7 +274,7 @@ struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open)
     struct note *n = note_at(t, t->by_id[id & (t->room - 1)]);
     if (id != 0 && n->id == id)
         return n;
-    return id != 0 && open_span(t, id, open) ? open : NULL;
+    return id != 0 && span_open_at(t, id, open) ? open : NULL;
 }
 
 struct note *timeline_counted(struct timeline *t, uint64_t id, struct note *open)
@@ -382,9 +383,10 @@ bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end)
 static void find_logs(void)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        struct timeline *t = atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_FREE
-                                 ? NULL
-                                 : find(atomic_load_explicit(&log->tid, memory_order_relaxed));
+        struct timeline *t =
+            atomic_load_explicit(&log->state, memory_order_acquire) == THREAD_FREE
+                ? NULL
+                : find_timeline(atomic_load_explicit(&log->tid, memory_order_relaxed));
         if (t)
             t->log = log;
     }

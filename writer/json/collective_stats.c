@@ -79,7 +79,7 @@ bool collective_stats_read(const uint8_t *data, size_t n, struct transfer *out)
     return true;
 }
 
-static struct kept *place_of(struct kept *in, uint64_t id)
+static struct kept *transfer_place(struct kept *in, uint64_t id)
 {
     return &in[(id * 0x9e3779b97f4a7c15u >> 40) % KEPT];
 }
@@ -88,7 +88,7 @@ void collective_stats_captured(uint64_t span)
 {
     if (span && !captured)
         captured = calloc(KEPT, sizeof *captured);
-    struct kept *k = span && captured ? place_of(captured, span) : NULL;
+    struct kept *k = span && captured ? transfer_place(captured, span) : NULL;
     if (!k || k->id == span)
         return;
     free(k->text);
@@ -111,18 +111,18 @@ void collective_stats_note(const struct record *r)
     memcpy(text, scratch.data, scratch.len);
     t.args = text;
     t.args_len = scratch.len;
-    struct kept *k = captured ? place_of(captured, r->id) : NULL;
+    struct kept *k = captured ? transfer_place(captured, r->id) : NULL;
     if (!k || k->id != r->id)
-        k = place_of(table, r->id);
+        k = transfer_place(table, r->id);
     free(k->text);
     *k = (struct kept){.id = r->id, .transfer = t, .text = text};
 }
 
 bool collective_stats_find(uint64_t span, struct transfer *out)
 {
-    const struct kept *k = captured && span ? place_of(captured, span) : NULL;
+    const struct kept *k = captured && span ? transfer_place(captured, span) : NULL;
     if (!k || k->id != span)
-        k = table && span ? place_of(table, span) : NULL;
+        k = table && span ? transfer_place(table, span) : NULL;
     if (!k || k->id != span || !k->text)
         return false;
     *out = k->transfer;

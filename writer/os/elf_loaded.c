@@ -43,7 +43,7 @@ bool elf_loaded(const struct dl_phdr_info *info, struct elf_loaded *o)
     return o->symbols && o->strings && o->hash;
 }
 
-static uint32_t hash_of(const char *name)
+static uint32_t hash_of_symbol(const char *name)
 {
     uint32_t hash = 5381;
     for (; *name; name++)
@@ -57,7 +57,7 @@ void *elf_loaded_function(const struct elf_loaded *o, const char *name)
     const uint32_t *buckets =
         head + HEAD + head[FILTER_WORDS] * (sizeof(ElfW(Addr)) / sizeof *buckets);
     const uint32_t *hashes = buckets + head[BUCKETS];
-    uint32_t hash = hash_of(name), at = head[BUCKETS] ? buckets[hash % head[BUCKETS]] : 0;
+    uint32_t hash = hash_of_symbol(name), at = head[BUCKETS] ? buckets[hash % head[BUCKETS]] : 0;
     if (at < head[FIRST_SYMBOL])
         return NULL;
     for (;; at++) {

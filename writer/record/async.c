@@ -90,7 +90,7 @@ static void give_back(struct place *p)
                                                     memory_order_relaxed));
 }
 
-static void put_text(struct place *p, const char *text, uint32_t len)
+static void put_place_text(struct place *p, const char *text, uint32_t len)
 {
     for (uint32_t done = 0; done < len; done += 8) {
         uint64_t word = 0;
@@ -130,7 +130,7 @@ uint64_t async_open(struct thread_log *log, enum category category, uint8_t flag
     atomic_store_explicit(&p->category, (uint8_t)category, memory_order_relaxed);
     atomic_store_explicit(&p->flags, flags | REC_CROSSES, memory_order_relaxed);
     p->parent = span_top(log);
-    put_text(p, text, text_len);
+    put_place_text(p, text, text_len);
     if (p->data_len)
         memcpy(p->data, data, p->data_len);
     atomic_store_explicit(&p->start, clock_ticks(), memory_order_relaxed);

@@ -33,7 +33,7 @@ static void look_at(struct thread_log *log, const void *key, struct found *found
     }
 }
 
-static struct found find(const void *key)
+static struct found find_open(const void *key)
 {
     struct found found;
     unsigned tries = TRIES;
@@ -47,7 +47,7 @@ static struct found find(const void *key)
 
 /* False: as many are told as may be open, because the owner dropped spans before it heard of their
  * ends. */
-static bool tell(struct thread_log *log, uint64_t id, uint64_t ticks)
+static bool tell_end(struct thread_log *log, uint64_t id, uint64_t ticks)
 {
     uint32_t number = atomic_load_explicit(&log->ended_told, memory_order_relaxed);
     do {
@@ -64,8 +64,8 @@ static bool tell(struct thread_log *log, uint64_t id, uint64_t ticks)
 void span_ended_elsewhere(const void *key)
 {
     uint64_t ticks = clock_ticks();
-    struct found found = find(key);
-    if (found.log && !tell(found.log, found.id, ticks))
+    struct found found = find_open(key);
+    if (found.log && !tell_end(found.log, found.id, ticks))
         thread_log_lost(thread_log_self, LOSS_UNMATCHED, 1);
 }
 

@@ -17,7 +17,7 @@
 _Atomic uint32_t writer_gate;
 
 /* Counts without a locked instruction: only the owner adds, the cprof thread only reads. */
-static void count(_Atomic uint64_t *counter)
+static void count_loss(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -32,20 +32,20 @@ void thread_log_note_loss(struct thread_log *log)
 static void lost(struct thread_log *log, enum loss cause)
 {
     thread_log_note_loss(log);
-    count(&log->losses[cause]);
+    count_loss(&log->losses[cause]);
 }
 
 /* There is no room for a record. A span that ends while nothing of its kind is recorded began in a window that is over, whose losses at its
  * end were noted already. */
-static __attribute__((noinline)) void refuse(struct thread_log *log, const struct open_span *span,
-                                             enum loss cause)
+static __attribute__((noinline)) void refuse_span(struct thread_log *log,
+                                                  const struct open_span *span, enum loss cause)
 {
     uint8_t flags = span ? atomic_load_explicit(&span->flags, memory_order_relaxed) : 0;
     uint32_t of_its_kind = flags & REC_SKIPPED  ? GATE_SKIPPED | GATE_MARKERS
                            : flags & REC_MARKER ? GATE_MARKERS
                                                 : GATE_SPANS;
     if (span && !gate_open(of_its_kind))
-        count(&log->refused_late);
+        count_loss(&log->refused_late);
     else
         lost(log, cause);
 }
@@ -56,12 +56,12 @@ HOT struct record *reserve(struct thread_log *log, const struct open_span *span,
 {
     uint64_t slots = record_slots(name, data_len, extras);
     if (__builtin_expect(slots > log->ring.slots / 4, 0)) {
-        refuse(log, span, LOSS_TOO_BIG);
+        refuse_span(log, span, LOSS_TOO_BIG);
         return NULL;
     }
     struct record *r = ring_reserve(&log->ring, slots);
     if (__builtin_expect(!r, 0)) {
-        refuse(log, span, LOSS_RING_FULL);
+        refuse_span(log, span, LOSS_RING_FULL);
         return NULL;
     }
     r->slots_and_extras = (uint32_t)slots | (uint32_t)extras << 24;
@@ -100,7 +100,7 @@ HOT void commit(struct thread_log *log)
 {
     prefetch(&log->ring);
     ring_commit(&log->ring);
-    count(&log->records);
+    count_loss(&log->records);
 }
 
 struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len)
@@ -413,7 +413,7 @@ static bool any_stays(const struct thread_log *log, uint32_t from, uint32_t to)
 }
 
 /* Takes the span at `at` out of the stack, and moves those that are open above it down. */
-static void take_out(struct thread_log *log, uint32_t at, uint64_t end)
+static void take_out_span(struct thread_log *log, uint32_t at, uint64_t end)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
     struct open_span *span = &log->spans[at];
@@ -466,7 +466,7 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
         span_add_flags(span, REC_CROSSES);
     else
         let_cross(log, at + 1, depth);
-    take_out(log, at, end);
+    take_out_span(log, at, end);
 }
 
 /* Whether an operator at `at` that ended elsewhere fits into its thread's row. Where a span is open
@@ -507,7 +507,7 @@ void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)
         atomic_store_explicit(&span[1].parent,
                               atomic_load_explicit(&span->parent, memory_order_relaxed),
                               memory_order_relaxed);
-    take_out(log, at - 1, end);
+    take_out_span(log, at - 1, end);
 }
 
 /* Place + 1 of the innermost open span with this key; 0 = none. */

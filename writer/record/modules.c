@@ -30,7 +30,7 @@ static _Atomic uint64_t links[LINKS]; /* tag << 24 | number; any thread writes *
 _Static_assert(AREA_BYTES / UNIT < 1u << 24, "a link holds 24 bits of the number");
 
 /* FNV-1a, 32 bit. */
-static uint32_t hash_of(const char *text, uint32_t len)
+static uint32_t hash_of_module(const char *text, uint32_t len)
 {
     uint32_t h = 2166136261u;
     for (uint32_t i = 0; i < len; i++)
@@ -44,7 +44,7 @@ static struct path *path_at(uint32_t id)
 }
 
 /* A path in the area that nobody sees yet; 0: no room. */
-static uint32_t place(const char *text, uint32_t len, uint32_t hash)
+static uint32_t module_place(const char *text, uint32_t len, uint32_t hash)
 {
     uint64_t bytes = (sizeof(struct path) + len + UNIT - 1) / UNIT * UNIT;
     uint64_t at = atomic_load_explicit(&area_used, memory_order_relaxed);
@@ -71,12 +71,12 @@ uint32_t modules_id(const char *text, uint32_t len)
 {
     if (len > MODULE_PATH)
         len = MODULE_PATH;
-    uint32_t hash = hash_of(text, len), mine = 0;
+    uint32_t hash = hash_of_module(text, len), mine = 0;
     for (uint32_t at = hash & (SLOTS - 1);; at = (at + 1) & (SLOTS - 1)) {
         uint32_t id = atomic_load_explicit(&slots[at], memory_order_acquire);
         if (id == 0) {
             if (mine == 0 && atomic_load_explicit(&n_slots, memory_order_relaxed) < SLOTS / 2)
-                mine = place(text, len, hash);
+                mine = module_place(text, len, hash);
             if (mine == 0 ||
                 atomic_compare_exchange_strong_explicit(&slots[at], &id, mine, memory_order_acq_rel,
                                                         memory_order_acquire)) {

@@ -19,7 +19,7 @@ static _Atomic uint32_t n_names;    /* any thread adds */
 static _Atomic uint32_t slots[SLOTS];
 
 /* Takes `n` of what is limited to `most`. False: so many are not left. */
-static int take(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32_t *at)
+static int take_number(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32_t *at)
 {
     *at = atomic_load_explicit(used, memory_order_relaxed);
     do {
@@ -31,11 +31,11 @@ static int take(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32_t *at)
 }
 
 /* A new name, not in a slot yet; 0: no room. */
-static uint32_t make(const char *text, uint32_t len)
+static uint32_t make_name(const char *text, uint32_t len)
 {
     uint32_t number, at;
-    if (len > NUMBERED_LONGEST || !take(&texts_used, len, NUMBERED_BYTES, &at) ||
-        !take(&n_names, 1, NUMBERED_MOST, &number))
+    if (len > NUMBERED_LONGEST || !take_number(&texts_used, len, NUMBERED_BYTES, &at) ||
+        !take_number(&n_names, 1, NUMBERED_MOST, &number))
         return 0;
     memcpy(texts + at, text, len);
     numbered_texts[number] = (struct text){texts + at, len};
@@ -49,7 +49,7 @@ uint32_t numbered_name(const char *text, uint32_t len)
         _Atomic uint32_t *slot = &slots[i & (SLOTS - 1)];
         uint32_t name = atomic_load_explicit(slot, memory_order_acquire);
         if (!name) {
-            if (!made && !(made = make(text, len)))
+            if (!made && !(made = make_name(text, len)))
                 return len;
             if (atomic_compare_exchange_strong_explicit(slot, &name, made, memory_order_release,
                                                         memory_order_acquire))

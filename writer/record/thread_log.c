@@ -184,7 +184,7 @@ static struct thread_log *reuse(void)
     return NULL;
 }
 
-static struct thread_log *make(void)
+static struct thread_log *make_log(void)
 {
     if (atomic_load(&made) >= THREADS_MAX - 1 ||
         atomic_load_explicit(&n_ended, memory_order_relaxed) >= ENDED_MAX)
@@ -212,7 +212,7 @@ static struct thread_log *attach(void)
     if (log)
         atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
     else
-        log = make();
+        log = make_log();
     thread_log_self = log; /* before it may allocate: what comes back then has its log */
     if (log && pthread_setspecific(end_key, log) != 0) {
         thread_log_self = NULL;

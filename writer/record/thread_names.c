@@ -28,7 +28,7 @@ static uint32_t buckets[BUCKETS], first_free, first_ended;
 static _Atomic uint32_t used;
 
 /* What leads to the thread's entry, or to the end of its chain. The kernel gives numbers one after the other. */
-static uint32_t *find(uint32_t tid)
+static uint32_t *find_thread(uint32_t tid)
 {
     uint32_t *link = &buckets[tid & (BUCKETS - 1)];
     while (*link && entries[*link - 1].name.tid != tid)
@@ -36,7 +36,7 @@ static uint32_t *find(uint32_t tid)
     return link;
 }
 
-static bool grow(void)
+static bool grow_threads(void)
 {
     uint32_t more = room ? room * 2 : 16;
     struct entry *bigger = room < THREAD_NAMES ? realloc(entries, more * sizeof *entries) : NULL;
@@ -48,12 +48,12 @@ static bool grow(void)
 }
 
 /* NULL: there are too many, or no memory. */
-static struct thread_name *add(uint32_t tid)
+static struct thread_name *add_thread(uint32_t tid)
 {
     uint32_t place = first_free;
     if (place)
         first_free = entries[place - 1].next;
-    else if (made < room || grow())
+    else if (made < room || grow_threads())
         place = ++made;
     else
         return NULL;
@@ -71,8 +71,8 @@ void writer_name_thread(uint32_t tid, const char *text, size_t len)
 {
     struct held_back before = hold_back();
     pthread_mutex_lock(&names_lock);
-    uint32_t place = *find(tid);
-    struct thread_name *name = place ? &entries[place - 1].name : add(tid);
+    uint32_t place = *find_thread(tid);
+    struct thread_name *name = place ? &entries[place - 1].name : add_thread(tid);
     if (name) {
         ((struct entry *)name)->ended = false;
         name->ticks = clock_ticks();
@@ -90,7 +90,7 @@ bool thread_names_find(uint32_t tid, struct thread_name *out)
     if (atomic_load_explicit(&used, memory_order_relaxed) == 0)
         return false;
     pthread_mutex_lock(&names_lock);
-    uint32_t place = *find(tid);
+    uint32_t place = *find_thread(tid);
     if (place)
         memcpy(out, &entries[place - 1].name, sizeof *out);
     pthread_mutex_unlock(&names_lock);
@@ -102,7 +102,7 @@ void thread_names_ended(uint32_t tid)
     if (atomic_load_explicit(&used, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&names_lock);
-    uint32_t place = *find(tid);
+    uint32_t place = *find_thread(tid);
     struct entry *e = place ? &entries[place - 1] : NULL;
     if (e && !e->listed) {
         e->next_ended = first_ended;
@@ -114,10 +114,10 @@ void thread_names_ended(uint32_t tid)
     pthread_mutex_unlock(&names_lock);
 }
 
-static void take_out(uint32_t place)
+static void take_out_thread(uint32_t place)
 {
     struct entry *e = &entries[place - 1];
-    *find(e->name.tid) = e->next;
+    *find_thread(e->name.tid) = e->next;
     e->next = first_free;
     first_free = place;
     used--;
@@ -134,7 +134,7 @@ void thread_names_forget(void)
         first_ended = e->next_ended;
         e->listed = false;
         if (e->ended)
-            take_out(place);
+            take_out_thread(place);
     }
     pthread_mutex_unlock(&names_lock);
 }

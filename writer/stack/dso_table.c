@@ -144,7 +144,7 @@ static void add_newcomer(const struct elf_object *o, uint32_t number)
     n_newcomers = n + 1;
 }
 
-static uint32_t number_at(uint64_t address)
+static uint32_t object_number_at(uint64_t address)
 {
     if (!span_of(gaps, n_gaps, address))
         return DSO_FIRST;
@@ -157,7 +157,7 @@ uint32_t dso_table_at(uint64_t address)
     if (__builtin_expect(atomic_load_explicit(&n_gaps, memory_order_acquire) == 0, 1))
         return DSO_FIRST;
     uint32_t before = atomic_load_explicit(&version, memory_order_acquire);
-    uint32_t number = number_at(address);
+    uint32_t number = object_number_at(address);
     bool whole = !(before & 1) && before == atomic_load_explicit(&version, memory_order_acquire);
     return whole ? number : DSO_GAP;
 }
@@ -329,7 +329,7 @@ struct question {
     uint32_t number;
 };
 
-static int look(struct dl_phdr_info *info, size_t size, void *arg)
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct question *q = arg;
     (void)size;
@@ -338,21 +338,21 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
     if (info->dlpi_adds != loads || info->dlpi_subs != unloads)
         look_closer(info);
     if (q)
-        q->number = number_at(q->address);
+        q->number = object_number_at(q->address);
     atomic_store_explicit(&looking, false, memory_order_release);
     return 1;
 }
 
 uint32_t dso_table_look(void)
 {
-    loader_walk(look, NULL);
+    loader_walk(look_at_object, NULL);
     return atomic_load(&losses);
 }
 
 uint32_t dso_table_look_at(uint64_t address)
 {
     struct question q = {address, DSO_GAP};
-    loader_walk(look, &q);
+    loader_walk(look_at_object, &q);
     return q.number;
 }
 

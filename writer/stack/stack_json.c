@@ -141,7 +141,7 @@ static struct shown *shown_of(uint32_t frame)
     return &shown[frame];
 }
 
-static struct shown text_of(uint32_t frame)
+static struct shown text_of_frame(uint32_t frame)
 {
     struct shown *s = shown_of(frame);
     if (s && !s->text)
@@ -220,7 +220,7 @@ static void put_stack(struct buf *b, uint32_t stack)
     stack = python ? python : stack;
     buf_puts(b, "\"Call stack\": \"");
     for (; stack; stack = stack_table_caller(stack)) {
-        struct shown s = text_of(stack_table_frame_of(stack));
+        struct shown s = text_of_frame(stack_table_frame_of(stack));
         char *to = buf_room(b, s.len + 1);
         if (!to)
             return;
@@ -310,14 +310,14 @@ void stacks_use(struct stacks_used *used, uint32_t stack)
         if (!room_for(used, node) || used->bits[node / 64] >> node % 64 & 1)
             return; /* so are its callers */
         used->bits[node / 64] |= UINT64_C(1) << node % 64;
-        used->bytes += FRAME_BYTES + text_of(stack_table_frame_of(node)).len;
+        used->bytes += FRAME_BYTES + text_of_frame(stack_table_frame_of(node)).len;
     }
 }
 
 static void put_frame(struct buf *b, uint32_t node, bool first)
 {
     uint32_t frame = stack_table_frame_of(node), caller = stack_table_caller(node);
-    struct shown s = text_of(frame);
+    struct shown s = text_of_frame(frame);
     buf_printf(b, "%s\"%u\": {\"category\": \"%s\", \"name\": \"", first ? "" : ",\n", node,
                stack_table_frame(frame)->pc ? "native" : "python");
     buf_put(b, s.text, s.len);

@@ -47,7 +47,7 @@ static void *map(uint64_t bytes)
 }
 
 /* At most half of the slots are ever used, so that a search ends. */
-static bool make(struct table *t, uint32_t most, uint32_t size)
+static bool make_table(struct table *t, uint32_t most, uint32_t size)
 {
     uint32_t n = 16;
     while (n < 2 * most)
@@ -64,9 +64,9 @@ bool stack_table_start(uint32_t most)
     texts_most = most * TEXT_PER_STACK;
     atomic_store(&full, false);
     texts = map(texts_most);
-    return texts && make(&stacks, most + 1, sizeof(struct stack)) &&
-           make(&nodes, n + 1, sizeof(struct node)) &&
-           make(&frames, n / 2 + 1, sizeof(struct stack_frame));
+    return texts && make_table(&stacks, most + 1, sizeof(struct stack)) &&
+           make_table(&nodes, n + 1, sizeof(struct node)) &&
+           make_table(&frames, n / 2 + 1, sizeof(struct stack_frame));
 }
 
 static inline void *entry(const struct table *t, uint32_t id)
@@ -79,7 +79,7 @@ static inline bool is(const struct table *t, uint64_t slot, uint64_t print)
     return slot >> 32 == print >> 32 && *(const uint64_t *)entry(t, (uint32_t)slot) == print;
 }
 
-static inline uint32_t find(const struct table *t, uint64_t print)
+static inline uint32_t find_print(const struct table *t, uint64_t print)
 {
     for (uint32_t at = (uint32_t)print & t->mask;; at = (at + 1) & t->mask) {
         uint64_t slot = atomic_load_explicit(&t->slots[at], memory_order_acquire);
@@ -97,7 +97,7 @@ static uint32_t no_room(void)
 }
 
 /* An unused entry; 0: no room. */
-static uint32_t take(struct table *t)
+static uint32_t take_entry(struct table *t)
 {
     if (atomic_load_explicit(&t->used, memory_order_relaxed) >= t->most)
         return no_room();
@@ -129,7 +129,7 @@ static uint64_t mix(uint64_t x)
 
 uint32_t stack_table_find(uint64_t print)
 {
-    uint32_t id = find(&stacks, print);
+    uint32_t id = find_print(&stacks, print);
     return id ? ((const struct stack *)entry(&stacks, id))->node : 0;
 }
 
@@ -141,7 +141,7 @@ bool stack_table_full(void)
 
 uint32_t stack_table_add(uint64_t print, uint32_t node)
 {
-    uint32_t id = take(&stacks);
+    uint32_t id = take_entry(&stacks);
     if (!id)
         return 0;
     struct stack *s = entry(&stacks, id);
@@ -155,8 +155,8 @@ static uint32_t node_of(uint32_t caller, uint32_t frame)
     if (!frame)
         return 0;
     uint64_t print = mix((uint64_t)caller << 32 | frame); /* one to one */
-    uint32_t id = find(&nodes, print);
-    if (id || !(id = take(&nodes)))
+    uint32_t id = find_print(&nodes, print);
+    if (id || !(id = take_entry(&nodes)))
         return id;
     struct node *n = entry(&nodes, id);
     *n = (struct node){print, caller, frame};
@@ -188,8 +188,8 @@ static bool keep_text(struct stack_frame *f, const char *file, const char *name)
 
 static uint32_t frame_of(const struct stack_frame *like, const char *file, const char *name)
 {
-    uint32_t id = find(&frames, like->print);
-    if (id || !(id = take(&frames)))
+    uint32_t id = find_print(&frames, like->print);
+    if (id || !(id = take_entry(&frames)))
         return id;
     struct stack_frame *f = entry(&frames, id), made = *like;
     bool kept = made.pc || keep_text(&made, file, name);

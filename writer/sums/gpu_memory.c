@@ -41,7 +41,7 @@ static uint32_t home_of(const struct gpu_memory *m, uint64_t address)
 }
 
 /* The slot of an address, or the empty one where it belongs. */
-static uint32_t find(const struct gpu_memory *m, uint64_t address)
+static uint32_t find_slot(const struct gpu_memory *m, uint64_t address)
 {
     uint32_t i = home_of(m, address);
     while (m->slots[i].address != 0 && m->slots[i].address != address) {
@@ -51,7 +51,7 @@ static uint32_t find(const struct gpu_memory *m, uint64_t address)
 }
 
 /* Makes room for one more. False: the limit is reached, or there is no memory. */
-static bool grow(struct gpu_memory *m)
+static bool grow_slots(struct gpu_memory *m)
 {
     if (m->live >= GPU_MEMORY_LIVE) {
         return false;
@@ -70,7 +70,7 @@ static bool grow(struct gpu_memory *m)
     m->capacity = capacity;
     for (uint32_t i = 0; i < old.capacity; i++) {
         if (old.slots[i].address != 0) {
-            m->slots[find(m, old.slots[i].address)] = old.slots[i];
+            m->slots[find_slot(m, old.slots[i].address)] = old.slots[i];
         }
     }
     free(old.slots);
@@ -78,7 +78,7 @@ static bool grow(struct gpu_memory *m)
 }
 
 /* Empties slot i and moves back those behind it that would not be found any more. */
-static void take_out(struct gpu_memory *m, uint32_t i)
+static void take_out_slot(struct gpu_memory *m, uint32_t i)
 {
     uint32_t mask = m->capacity - 1;
     for (uint32_t next = (i + 1) & mask; m->slots[next].address != 0; next = (next + 1) & mask) {
@@ -96,20 +96,20 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
                       struct gpu_memory_total *total)
 {
     if (m->capacity != 0) {
-        uint32_t i = find(m, r->memory.address);
+        uint32_t i = find_slot(m, r->memory.address);
         if (m->slots[i].address != 0) {
             if (r->start < m->slots[i].since) {
                 return; /* came late: what it allocated is gone by now */
             }
             m->totals[m->slots[i].total].bytes -= m->slots[i].bytes;
-            take_out(m, i);
+            take_out_slot(m, i);
         }
     }
-    if (!grow(m)) {
+    if (!grow_slots(m)) {
         m->refused++;
         return;
     }
-    m->slots[find(m, r->memory.address)] =
+    m->slots[find_slot(m, r->memory.address)] =
         (struct gpu_memory_slot){.address = r->memory.address,
                                  .bytes = r->memory.bytes,
                                  .since = r->start,
@@ -126,10 +126,10 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
 static void note_release(struct gpu_memory *m, const struct gpu_record *r,
                          const struct gpu_memory_total *total)
 {
-    if (total == NULL || m->live >= GPU_MEMORY_LIVE / 16 || !grow(m)) {
+    if (total == NULL || m->live >= GPU_MEMORY_LIVE / 16 || !grow_slots(m)) {
         return;
     }
-    m->slots[find(m, r->memory.address)] = (struct gpu_memory_slot){
+    m->slots[find_slot(m, r->memory.address)] = (struct gpu_memory_slot){
         .address = r->memory.address, .since = r->start, .total = (uint32_t)(total - m->totals)};
     m->live++;
 }
@@ -137,7 +137,7 @@ static void note_release(struct gpu_memory *m, const struct gpu_record *r,
 static void released(struct gpu_memory *m, const struct gpu_record *r,
                      const struct gpu_memory_total *total)
 {
-    uint32_t i = m->capacity != 0 ? find(m, r->memory.address) : 0;
+    uint32_t i = m->capacity != 0 ? find_slot(m, r->memory.address) : 0;
     if (m->capacity == 0 || m->slots[i].address == 0) {
         note_release(m, r, total);
         return;
@@ -146,7 +146,7 @@ static void released(struct gpu_memory *m, const struct gpu_record *r,
         return;
     }
     m->totals[m->slots[i].total].bytes -= m->slots[i].bytes;
-    take_out(m, i);
+    take_out_slot(m, i);
 }
 
 uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r)

@@ -116,7 +116,7 @@ static void insert(struct intervals *v, uint32_t i, struct interval in)
 }
 
 /* Takes out the intervals [i, j). */
-static void take_out(struct intervals *v, uint32_t i, uint32_t j)
+static void take_out_intervals(struct intervals *v, uint32_t i, uint32_t j)
 {
     move_gap(v, j);
     v->gap = i;
@@ -187,7 +187,7 @@ static enum interval_fit add_plain(struct intervals *v, int64_t start, int64_t e
     bool joins_next = next != NULL && next->start == end;
     if (joins_before && joins_next) {
         before->end = next->end;
-        take_out(v, i, i + 1);
+        take_out_intervals(v, i, i + 1);
     } else if (joins_before) {
         before->end = end;
     } else if (joins_next) {
@@ -241,7 +241,7 @@ static enum interval_fit add_around(struct intervals *v, uint32_t i, uint32_t j,
     move_gap(v, j);
     memcpy(list->at, v->at + i, (j - i) * sizeof(*list->at));
     list->len = list->gap = j - i;
-    take_out(v, i, j);
+    take_out_intervals(v, i, j);
     insert(v, i, (struct interval){start, end, list});
     return INTERVAL_ADDED;
 }

@@ -102,7 +102,7 @@ void lanes_free(struct lanes *l)
 /* ---- groups ---------------------------------------------------------------------------------------------- */
 
 /* The slot of a group, or the empty one where it belongs. */
-static uint32_t find(const struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id)
+static uint32_t find_lane(const struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id)
 {
     uint64_t key = ((uint64_t)owner << 32 | id) + (uint64_t)kind * 0x2545f4914f6cdd1du;
     uint32_t i = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (l->capacity - 1);
@@ -115,7 +115,7 @@ static uint32_t find(const struct lanes *l, enum lane_kind kind, uint32_t owner,
 }
 
 /* Makes room for one group more. */
-static bool grow(struct lanes *l)
+static bool grow_lanes(struct lanes *l)
 {
     if (l->n_groups < l->capacity / 2) {
         return true;
@@ -131,7 +131,7 @@ static bool grow(struct lanes *l)
     l->capacity = capacity;
     for (uint32_t i = 0; i < old_capacity; i++) {
         if (old[i] != NULL) {
-            l->table[find(l, old[i]->kind, old[i]->owner, old[i]->id)] = old[i];
+            l->table[find_lane(l, old[i]->kind, old[i]->owner, old[i]->id)] = old[i];
         }
     }
     free(old);
@@ -146,9 +146,9 @@ static struct group *group_of(struct lanes *l, enum lane_kind kind, uint32_t own
     if (g != NULL && g->owner == owner && g->id == id) {
         return g;
     }
-    g = l->capacity != 0 ? l->table[find(l, kind, owner, id)] : NULL;
+    g = l->capacity != 0 ? l->table[find_lane(l, kind, owner, id)] : NULL;
     if (g == NULL) {
-        g = l->n_rows < MOST_ROWS && grow(l) ? calloc(1, sizeof(*g)) : NULL;
+        g = l->n_rows < MOST_ROWS && grow_lanes(l) ? calloc(1, sizeof(*g)) : NULL;
         if (g == NULL) {
             return NULL;
         }
@@ -156,7 +156,7 @@ static struct group *group_of(struct lanes *l, enum lane_kind kind, uint32_t own
         g->nest = nest;
         g->owner = owner;
         g->id = id;
-        l->table[find(l, kind, owner, id)] = g;
+        l->table[find_lane(l, kind, owner, id)] = g;
         l->n_groups++;
     }
     l->last[kind] = g;
@@ -205,8 +205,8 @@ static struct lane *add_lane(struct lanes *l, struct group *g)
 }
 
 /* Takes the time on one row. False: it does not fit there. */
-static bool take(struct lanes *l, const struct group *g, struct lane *lane, int64_t start,
-                 int64_t end)
+static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane, int64_t start,
+                      int64_t end)
 {
     enum interval_fit fit = intervals_add(&lane->busy, start, end, g->nest, &l->used, BUDGET);
     if (fit == INTERVAL_NO_ROOM) {
@@ -373,7 +373,7 @@ bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t 
         if (lane == NULL) {
             break;
         }
-        fits = take(l, g, lane, start, end);
+        fits = take_lane(l, g, lane, start, end);
     }
     if (lane == NULL) {
         /* no memory for as much as a row: it has a number, if no name */

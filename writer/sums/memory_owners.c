@@ -191,7 +191,7 @@ static uint32_t device_of(struct memory_owners *o, const struct memory_event *e)
     return o->n_devices++;
 }
 
-static void count(struct memory_owners *o, const struct memory_event *e)
+static void count_event(struct memory_owners *o, const struct memory_event *e)
 {
     uint32_t n = device_of(o, e);
     if (n == OWNERS_DEVICES)
@@ -279,7 +279,7 @@ void memory_owners_settle(struct memory_owners *o, uint64_t ticks,
     for (; done < o->n_pending && o->pending[done].start < ticks; done++) {
         const struct memory_event *e = &o->pending[done];
         if (!e->failed) {
-            count(o, e);
+            count_event(o, e);
             continue;
         }
         struct memory_holders held = {0};
@@ -293,7 +293,7 @@ void memory_owners_settle(struct memory_owners *o, uint64_t ticks,
     memmove(o->pending, o->pending + done, o->n_pending * sizeof *o->pending);
 }
 
-static struct memory_owners *make(void)
+static struct memory_owners *make_owners(void)
 {
     struct memory_owners *o = calloc(1, sizeof *o);
     if (o)
@@ -307,7 +307,7 @@ static struct memory_owners *make(void)
 
 bool memory_owners_take(struct memory_owners **made, const struct record *r, uint32_t tid)
 {
-    struct memory_owners *o = *made ? *made : (*made = make());
+    struct memory_owners *o = *made ? *made : (*made = make_owners());
     if (!o || r->data_kind != DATA_MEMORY || r->data_len < sizeof(struct record_memory))
         return false;
     struct text name = record_name(r);

@@ -267,7 +267,7 @@ struct top_row *top_row_of(struct top *t, uint64_t key)
 }
 
 /* Where it belongs among those sorted: behind all that do not come after it. Looked for from the end, where it nearly always is. */
-static size_t place_of(const struct top_spans *spans, const struct top_span *span)
+static size_t span_place(const struct top_spans *spans, const struct top_span *span)
 {
     size_t high = spans->n, step = 1;
     while (high && top_before(span, &spans->at[high - 1])) {
@@ -301,7 +301,7 @@ void top_insert(struct top *t, struct top_spans *spans, const struct top_span *s
 {
     if (!top_grow(t, (void **)&spans->at, &spans->room, spans->n, sizeof *spans->at))
         return;
-    size_t at = place_of(spans, span), behind = (spans->n - at) * sizeof *spans->at;
+    size_t at = span_place(spans, span), behind = (spans->n - at) * sizeof *spans->at;
     memmove(spans->at + at + 1, spans->at + at, behind);
     spans->at[at] = *span;
     spans->n++;
@@ -328,7 +328,7 @@ static void note_first(struct kind *kind, int64_t start, int64_t end)
     }
 }
 
-static void add(struct top *t, uint64_t key, const struct top_span *span)
+static void add_row(struct top *t, uint64_t key, const struct top_span *span)
 {
     struct kind *kind = &t->kinds[span->kind];
     bool call = kind->flags & KIND_CALL;
@@ -490,7 +490,7 @@ static void add_work(struct top *t, enum category category, const char *name, si
     work->time += end - start;
 }
 
-static void take(struct top *t, const struct top_opened *o)
+static void take_span(struct top *t, const struct top_opened *o)
 {
     struct kind *kind = &t->kinds[o->span.kind];
     if (o->async) {
@@ -500,7 +500,7 @@ static void take(struct top *t, const struct top_opened *o)
     if (kind->flags & KIND_HIDDEN)
         return;
     kind->flops += o->flops;
-    add(t, o->row, &o->span);
+    add_row(t, o->row, &o->span);
 }
 
 static void take_memory(struct top *t, const struct record *r, const struct json_place *at)
@@ -538,7 +538,7 @@ void top_record(struct top *t, const struct record *r, const struct json_place *
         else
             add_work(t, r->category, name.at, name.len, at, r->id, 0);
     } else if ((r->kind == REC_SPAN || r->kind == REC_ASYNC) && read_span(t, r, at, &o)) {
-        take(t, &o);
+        take_span(t, &o);
     }
 }
 
@@ -571,7 +571,7 @@ static void add_span(struct top *t, uint32_t flags, const char *name, size_t len
     if (kind == NO_KIND || t->kinds[kind].flags & KIND_HIDDEN)
         return;
     struct top_span span = {start_of(at), end_of(at), external, kind, t->serial++};
-    add(t, row_key(at, apart), &span);
+    add_row(t, row_key(at, apart), &span);
 }
 
 void top_step(struct top *t, const char *name, const struct json_place *at, uint32_t thread)
@@ -621,7 +621,7 @@ bool top_finish(struct top *t, struct buf *out)
         return false;
     for (size_t i = 0; i < t->n_open && !t->dead; i++) {
         t->open[i].span.serial = t->serial++;
-        take(t, &t->open[i]);
+        take_span(t, &t->open[i]);
     }
     if (t->dead || !top_add_up(t))
         return false;

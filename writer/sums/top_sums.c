@@ -168,7 +168,7 @@ static size_t seek(const struct walk *w, size_t from, int64_t time, bool behind)
 
 /* ---- the tree of a row ---- */
 
-static void count(struct walk *w, const struct node *n)
+static void count_node(struct walk *w, const struct node *n)
 {
     struct kind *k = &w->t->kinds[n->kind];
     int64_t duration = n->end - n->start;
@@ -347,7 +347,7 @@ static void take_from_holders(struct holders *h, const struct roots *r, const st
 static void count_holders(struct walk *w)
 {
     for (size_t i = 0; i < w->holders.n; i++)
-        count(w, &w->holders.at[i]);
+        count_node(w, &w->holders.at[i]);
 }
 
 /* A node that cannot change any more, and its parent or NULL. */
@@ -363,7 +363,7 @@ static void done(struct walk *w, struct node *n, const struct node *parent)
         adopt(&w->roots, n);
         take_from_holders(&w->holders, &w->roots, n);
     }
-    count(w, n);
+    count_node(w, n);
 }
 
 static void cover(struct walk *w, const struct node *n)
@@ -460,7 +460,7 @@ static void count_transfer(struct walk *w, const struct top_span *span)
     n.child = (struct sums){n.end - n.start, 0, n.memory, n.on_device};
     if (w->n_memory)
         cover(w, &n);
-    count(w, &n);
+    count_node(w, &n);
 }
 
 /* The next span of a row, in the order of its tree; NULL at the end. */

@@ -24,7 +24,7 @@ void finished_add(uint64_t start, uint64_t end, struct buf *open_ids)
 }
 
 /* The newest first; windows do not overlap. */
-static const struct finished *find(uint64_t ticks)
+static const struct finished *find_finished(uint64_t ticks)
 {
     if (ticks >= latest)
         return NULL;
@@ -38,11 +38,11 @@ static const struct finished *find(uint64_t ticks)
 
 bool finished_missed(uint64_t ticks)
 {
-    return find(ticks) != NULL;
+    return find_finished(ticks) != NULL;
 }
 
 bool finished_missed_span(uint64_t ticks, uint64_t id)
 {
-    const struct finished *f = find(ticks);
+    const struct finished *f = find_finished(ticks);
     return f && !window_left_open(&f->open_ids, id);
 }

@@ -68,7 +68,7 @@ static void thin_out(void)
     n_past = kept < n_past ? kept : n_past - 1;
 }
 
-static void remember(const struct past *p)
+static void remember_past(const struct past *p)
 {
     static bool said;
     if (!past && !(past = malloc(PAST_MOST * sizeof *past))) {
@@ -188,7 +188,7 @@ void observers_edge(const struct step_edge *e, uint64_t pass)
         n.at = (struct train_moment){e->step, e->begun, p.time, 0};
         put_note(&n);
     }
-    remember(&p);
+    remember_past(&p);
 }
 
 /* ---- marks ---- */
@@ -231,7 +231,8 @@ static bool is_mark(const struct record *r)
                                        r->kind == REC_INSTANT || r->kind == REC_COUNTER);
 }
 
-static void tell(const struct record_owner *owner, const struct record *r, const struct past *start)
+static void tell_mark(const struct record_owner *owner, const struct record *r,
+                      const struct past *start)
 {
     struct text name = record_name(r);
     struct mark m = {.kind = r->kind == REC_ASYNC ? REC_SPAN : (enum record_kind)r->kind,
@@ -262,7 +263,7 @@ void observers_record(const struct record_owner *owner, const struct record *r)
         return;
     if (owner->log == stepping || !stepping) /* may be its first mark */
         tell_notes_until(r->end);
-    tell(owner, r, start);
+    tell_mark(owner, r, start);
 }
 
 void observers_replay(const struct record_owner *owner, const struct record *r)
@@ -272,7 +273,7 @@ void observers_replay(const struct record_owner *owner, const struct record *r)
     const struct past *start = past_at(r->start);
     tell_notes_until(r->end); /* its window has opened */
     if (start && !told_at_once(r, start))
-        tell(owner, r, start);
+        tell_mark(owner, r, start);
 }
 
 /* ---- windows and files ---- */

@@ -78,7 +78,7 @@ static const char *grouped(uint64_t n, char *text, size_t size)
     return text;
 }
 
-static void take_out(struct report_paths *paths, const char *path)
+static void take_out_path(struct report_paths *paths, const char *path)
 {
     for (uint64_t i = 0; i < paths->n; i++) {
         if (strcmp(paths->of[i], path) != 0)
@@ -106,14 +106,14 @@ void report_trace(const char *path)
     if (report.oldest.n < REPORT_PATHS)
         put_in(&report.oldest, path);
     if (report.newest.n == REPORT_PATHS)
-        take_out(&report.newest, report.newest.of[0]);
+        take_out_path(&report.newest, report.newest.of[0]);
     put_in(&report.newest, path);
 }
 
 void writer_trace_removed(const char *path)
 {
-    take_out(&report.oldest, path);
-    take_out(&report.newest, path);
+    take_out_path(&report.oldest, path);
+    take_out_path(&report.newest, path);
     report.removed++;
 }
 

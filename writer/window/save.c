@@ -63,7 +63,8 @@ bool save_flush(struct window *w, const struct window_shared *shared)
     return !error && !disk_low(w->part_path);
 }
 
-static void tell(const struct window *w, const char *path, const struct writer_options *options)
+static void tell_saved(const struct window *w, const char *path,
+                       const struct writer_options *options)
 {
     struct saved_trace trace = {.path = path,
                                 .file = w->sink->file,
@@ -122,7 +123,7 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     report.lost += w->lost_total;
     if (w->merged.files == 0) /* rows of other tools are not in it */
         save_top(w, shared, path);
-    tell(w, path, shared->options);
+    tell_saved(w, path, shared->options);
     if (w->markless && !w->region)
         say_unmarked(w, shared->options);
     return true;

@@ -632,7 +632,7 @@ static void begin_half(struct window *w)
 
 /* Makes room in a held window's file by dropping its older half. The table counted what is dropped,
  * so the trace has none. 0 or errno. */
-static int make_room(struct window *w, uint64_t most)
+static int make_body_room(struct window *w, uint64_t most)
 {
     if (!w->held || w->sink->bytes_written + w->body.len <= most)
         return 0;
@@ -658,7 +658,7 @@ static uint64_t most_held(const struct writer_options *o)
 static int flush_as(struct window *w, const struct window_shared *shared, const char *name)
 {
     uint64_t held_most = most_held(shared->options);
-    int error = make_room(w, held_most);
+    int error = make_body_room(w, held_most);
     if (error)
         return error;
     make_head(w, shared);
