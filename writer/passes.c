@@ -24,13 +24,16 @@
 #include "writer/window/window.h"
 #include "writer/record/loss.h"
 
-#define POLL_MS      10         /* between passes while something is recorded */
-#define FLUSH_MS     250        /* what a kill -9 costs at most */
-#define FLUSH_BYTES  (4u << 20) /* or earlier, so that the buffer stays small */
-#define HELD_FLUSHES 32         /* parts of the file of what comes before the first step mark */
-#define HELD_IDLE    4          /* flushes of which one is done while nothing comes */
-#define HELD_MS      1000       /* what comes before the first step mark has no file for so long */
-#define GRACE_MS     500        /* for spans that are open at a window's end */
+#define POLL_MS  10  /* between passes while something is recorded */
+#define FLUSH_MS 250 /* what a kill -9 costs at most */
+/* Or earlier, so that the buffer stays small: plain text in a core's cache until the kernel has
+ * copied it. A gzip member costs more than that saves. */
+#define FLUSH_BYTES  (1u << 20)
+#define FLUSH_GZIP   (4u << 20)
+#define HELD_FLUSHES 32   /* parts of the file of what comes before the first step mark */
+#define HELD_IDLE    4    /* flushes of which one is done while nothing comes */
+#define HELD_MS      1000 /* what comes before the first step mark has no file for so long */
+#define GRACE_MS     500  /* for spans that are open at a window's end */
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
 
@@ -707,8 +710,9 @@ void passes_finish(void)
 void passes_start(const struct writer_options *given)
 {
     shared.options = options = given;
-    flush_bytes =
-        options->max_trace_bytes / 4 < FLUSH_BYTES ? options->max_trace_bytes / 4 : FLUSH_BYTES;
+    flush_bytes = options->gzip ? FLUSH_GZIP : FLUSH_BYTES;
+    if (flush_bytes > options->max_trace_bytes / 4)
+        flush_bytes = options->max_trace_bytes / 4;
 }
 
 void passes_begin(void)

@@ -15,6 +15,8 @@
 #include "writer/writer.h"
 
 #define LEVEL 1
+/* Bytes that it is given at a time. It reads them twice, the second time from a core's cache. */
+#define IN_STEP (512u << 10)
 /* The stream holds the library's own state at its end. That of another version, with the same soname, may be longer. */
 #define STREAM_SIZE (4 * sizeof(struct isal_zstream))
 
@@ -117,7 +119,7 @@ int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n)
     s->avail_in = 0;
     do {
         if (s->avail_in == 0) {
-            s->avail_in = (uint32_t)(n < GZIP_IN_STEP ? n : GZIP_IN_STEP);
+            s->avail_in = (uint32_t)(n < IN_STEP ? n : IN_STEP);
             n -= s->avail_in;
         }
         s->end_of_stream = n == 0;

@@ -31,8 +31,8 @@
 #define MODULE_TIDS    8388608u /* added to a thread's number: the row of its modules */
 #define GPU_PIDS       4096u    /* pids below are GPU ordinals to readers */
 #define NAMES_TRIED    100000
-#define FRAMES_FREE    (256u << 10) /* bytes of stackFrames that each flush may write */
-#define SCRATCH_KEPT   (64u << 10)  /* bytes of a head or a trailer that stay allocated */
+#define FRAMES_FREE    (64u << 10) /* bytes of stackFrames that each flush may write */
+#define SCRATCH_KEPT   (64u << 10) /* bytes of a head or a trailer that stay allocated */
 #define PID_SHIFT      1000000u
 #define HELD_TOP_BYTES (2u << 20) /* memory for the table of a window that may not be wanted */
 /* bytes of operators whose arrow waits for other threads' records; of more it is drawn as things are */
