@@ -220,7 +220,12 @@ aarch64:
 .PHONY: lint
 lint: setup
 	$(Q)$(MAKE) $(JOBS) all
-	$(Q)BUILD=$(BUILD) bash scripts/check_all.sh
+	$(Q)BUILD=$(BUILD) bash scripts/lint/check_all.sh
+
+## tree: the rooms of preload/, cupti/ and writer/, their modules, and the calls between them, on one page
+.PHONY: tree
+tree: all
+	$(Q)python3 scripts/lint/check_rooms.py $(BUILD) --tree
 
 ## format: rewrite the C sources in the style of .clang-format
 .PHONY: format

@@ -4,7 +4,7 @@
  *
  * cprof gives at::addGlobalCallback a C function and reads the at::RecordFunction it is handed, the
  * operator's inputs (c10::IValue) and their tensors (c10::TensorImpl) by offset, with no torch
- * header. The rows are in torch_layout.def; scripts/torch_layout_check.cpp compares a row with the
+ * header. The rows are in torch_layout.def; scripts/lint/torch_layout_check.cpp compares a row with the
  * headers of an installed torch. A version without a row must not be read: torch_layout_find says
  * NULL. Offsets are those of 64-bit Linux and are the same on x86-64 and aarch64.
  *

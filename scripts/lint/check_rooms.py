@@ -4,6 +4,7 @@
 
     check_rooms.py BUILD           prints `what` for each rule that is broken, and exits 1 if there is any
     check_rooms.py BUILD --tree    prints the rooms, their modules, and the calls between them, on one page
+    check_rooms.py BUILD --write   writes each folder's part of that page into its README.md
 
 Calls are taken from the object files in BUILD: who defines the symbol that another one needs. A module is a .c file.
 
@@ -11,6 +12,7 @@ Calls are taken from the object files in BUILD: who defines the symbol that anot
 - no circle of calls between more than 4 modules of a room; at most 14 modules in a room
 - each basename stands once in the library; no static function has one name in more than three files
 - no file includes a header twice
+- the README.md of each folder holds its part of the page
 """
 
 import collections
@@ -18,6 +20,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The top floor comes first: a room may call those before it. "" is the folder itself.
@@ -30,6 +33,7 @@ FLOORS = {
 ANSWERED_BELOW = {"life_table"}
 # Written for whoever stands outside the folder; the rooms behind them answer.
 PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h"}
+BEGIN, END = "<!-- tree: made by scripts/lint/check_rooms.py -->", "<!-- end of tree -->"
 MOST_MODULES, MOST_IN_CIRCLE, MOST_SAME_STATIC = 14, 4, 3
 
 Module = collections.namedtuple("Module", "folder room name")
@@ -144,18 +148,41 @@ def check_names(texts):
             yield f"{name}(): a static function in {len(paths)} files: {', '.join(sorted(path.name for path in paths))}"
 
 
+def folder_page(folder, calls):
+    """The rooms of a folder, top floor first: their modules, and the rooms that they call."""
+    yield f"{folder}/"
+    for number, room in enumerate(FLOORS[folder]):
+        modules = sorted(one for one in calls if (one.folder, one.room) == (folder, room))
+        below = sorted({floor(other) for one in modules for other, symbols in calls[one].items()
+                        if other.folder == folder and other.room != room and symbols - ANSWERED_BELOW})
+        yield from textwrap.wrap(" ".join(one.name for one in modules), 100, initial_indent=f"  {number:2} {room or '(here)':12} ",
+                                 subsequent_indent=" " * 18)
+        if below:
+            yield " " * 18 + "calls " + ", ".join(FLOORS[folder][other] for other in below)
+
+
 def tree(calls):
-    for folder, rooms in FLOORS.items():
-        yield f"{folder}/"
-        for number, room in enumerate(rooms):
-            modules = sorted(one.name for one in calls if (one.folder, one.room) == (folder, room))
-            called = sorted({FLOORS[folder].index(other.room) for one in calls if (one.folder, one.room) == (folder, room)
-                             for other in calls[one] if other.folder == folder and other.room != room})
-            yield f"  {number:2} {room or '(here)':12} {' '.join(modules)}"
-            if called:
-                yield f"     {'':12}   calls {', '.join(rooms[other] for other in called)}"
+    for folder in FLOORS:
+        yield from folder_page(folder, calls)
     between = sorted({(one.folder, other.folder) for one in calls for other in calls[one] if one.folder != other.folder})
     yield "between folders: " + ", ".join(f"{one} -> {other}" for one, other in between)
+
+
+def readme_with_page(folder, calls):
+    """(path, text as it is, text with the page as it should be)"""
+    path = ROOT / folder / "README.md"
+    text = path.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page = "\n".join(folder_page(folder, calls))
+    return path, text, f"{before}{BEGIN}\n```\n{page}\n```\n{END}{after}"
+
+
+def check_readmes(calls):
+    for folder in FLOORS:
+        path, text, right = readme_with_page(folder, calls)
+        if text != right:
+            yield f"{path.relative_to(ROOT)}: the page of rooms is old; run scripts/lint/check_rooms.py build --write"
 
 
 def main():
@@ -164,11 +191,16 @@ def main():
     if "--tree" in sys.argv[2:]:
         print("\n".join(tree(calls)))
         return 0
+    if "--write" in sys.argv[2:]:
+        for path, _, right in (readme_with_page(folder, calls) for folder in FLOORS):
+            path.write_text(right)
+        return 0
     texts = {path: path.read_text() for path in sources()}
     problems = list(check_calls(calls))
     for path, text in texts.items():
         problems += check_includes(path, text)
     problems += check_names(texts)
+    problems += check_readmes(calls)
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

@@ -219,7 +219,7 @@ def test_layouts_are_those_of_the_headers(tmp_path, which):
         pytest.skip(f"{PYTHONS[which]} has no headers")
     check = tmp_path / "check"
     subprocess.run([os.environ.get("CC", "cc"), "-w", f"-I{include}", f"-I{include}/internal", "-o", check,
-                    ROOT / "scripts/python_layout_check.c"], check=True)
+                    ROOT / "scripts/lint/python_layout_check.c"], check=True)
     rows = subprocess.run([check], capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(rows) == 1 + (version_of(PYTHONS[which]) >= (3, 13))
     assert set(rows) <= set((ROOT / "preload/stacks/pyframes.def").read_text().splitlines())

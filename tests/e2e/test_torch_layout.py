@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cprof's table of torch's C++ layouts against the headers of the torch that is installed.
 
-scripts/torch_layout_check.cpp is compiled against the headers of the torch in this Python and
+scripts/lint/torch_layout_check.cpp is compiled against the headers of the torch in this Python and
 against those of the system's libtorch-dev, each with both std::string ABIs, and must find every
 offset equal to the row that cprof would choose. It names each field that is not.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECK = ROOT / "scripts" / "torch_layout_check.cpp"
+CHECK = ROOT / "scripts/lint" / "torch_layout_check.cpp"
 TABLE = ROOT / "preload/core/torch_layout.def"
 
 

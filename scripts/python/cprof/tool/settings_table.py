@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of libcprof.so and what else the command knows of it. Made by scripts/gen_settings.py from the lists in
+"""The settings of libcprof.so and what else the command knows of it. Made by scripts/lint/gen_settings.py from the lists in
 preload/: change those."""
 
 # (heading, [(name, kind, default, least, most, allowed, help)])

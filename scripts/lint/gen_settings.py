@@ -4,7 +4,7 @@
 
 - the README's table of settings from config.def, between the two marks
 
-    <!-- settings: made by scripts/gen_settings.py from preload/settings/config.def -->
+    <!-- settings: made by scripts/lint/gen_settings.py from preload/settings/config.def -->
     <!-- settings end -->
 
 - scripts/python/cprof/tool/settings_table.py, which the command `cprof` makes its options from: an installed package has
@@ -21,8 +21,8 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BEGIN = "<!-- settings: made by scripts/gen_settings.py from preload/settings/config.def -->"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BEGIN = "<!-- settings: made by scripts/lint/gen_settings.py from preload/settings/config.def -->"
 END = "<!-- settings end -->"
 NO_LIMIT = 2147483647
 
@@ -98,7 +98,7 @@ def python_table():
     """The text of settings_table.py."""
     variables, n_run = template_variables()
     lines = ["# SPDX-License-Identifier: Apache-2.0",
-             '"""The settings of libcprof.so and what else the command knows of it. Made by scripts/gen_settings.py from the lists in',
+             '"""The settings of libcprof.so and what else the command knows of it. Made by scripts/lint/gen_settings.py from the lists in',
              'preload/: change those."""', "",
              "# (heading, [(name, kind, default, least, most, allowed, help)])", "GROUPS = ["]
     for heading, members in groups():
@@ -129,7 +129,7 @@ def update(path, old, new, check):
         path.write_text(new)
     elif new != old:
         name = path.relative_to(ROOT)
-        print(f"{name}: differs from the lists in preload/; run scripts/gen_settings.py")
+        print(f"{name}: differs from the lists in preload/; run scripts/lint/gen_settings.py")
         print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))[:12]))
         return False
     return True

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the LAYOUT row of preload/stacks/pyframes.def for the CPython whose headers it is compiled with, and from 3.13 on the TOLD row:
  *
- *     cc -I$include -I$include/internal scripts/python_layout_check.c && ./a.out
+ *     cc -I$include -I$include/internal scripts/lint/python_layout_check.c && ./a.out
  */
 #define Py_BUILD_CORE 1
 #include <Python.h>

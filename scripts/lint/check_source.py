@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tokenize
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
 PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h", "writer/os/futex.h", "writer/os/locks.h"}
 MAX_FILE, MAX_FUNCTION = 800, 90

@@ -4,7 +4,7 @@
  *
  *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I . \
  *         -I <torch>/include -I <torch>/include/torch/csrc/api/include \
- *         scripts/torch_layout_check.cpp -o check -no-pie -Wl,--unresolved-symbols=ignore-all
+ *         scripts/lint/torch_layout_check.cpp -o check -no-pie -Wl,--unresolved-symbols=ignore-all
  *     ./check            exit 0: the row is right; 1: it differs, or there is none: each field is named
  *     ./check --print    only print what the headers say: the facts for a new row
  *

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make lint`: every check, one line each, all of them even when one fails. The library must be built.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build}
 CC=${CC:-cc}
 python=.venv/bin/python
@@ -49,16 +49,17 @@ for name in sys.argv[1:]:
 
 shell_parses() {
     local script bad=0
-    for script in scripts/*.sh .ci/run; do
+    for script in scripts/*.sh scripts/lint/*.sh .ci/run; do
         bash -n "$script" || bad=1
     done
     return $bad
 }
 
-check "source rules (layers, calls, sizes, comments)" $python scripts/check_source.py
+check "source rules (layers, calls, sizes, comments)" $python scripts/lint/check_source.py
+check "rooms (calls one way, circles, names, the page in each README)" $python scripts/lint/check_rooms.py "$BUILD"
 check "each header compiles alone" headers_alone
-check "library: NEEDED, TLS, exports" $python scripts/check_library.py "$BUILD/libcprof.so"
-check "README settings table" $python scripts/gen_settings.py --check
+check "library: NEEDED, TLS, exports" $python scripts/lint/check_library.py "$BUILD/libcprof.so"
+check "README settings table" $python scripts/lint/gen_settings.py --check
 check "Python files compile" python_compiles
 check "shell scripts parse" shell_parses
 

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAX_TLS = 256
 # libpthread and libdl are part of libc.so.6 from glibc 2.34 on; the loader is named on some platforms.
 NEEDED = re.compile(r"libc\.so\.6|ld-linux[\w-]*\.so\.\d+|libpthread\.so\.0|libdl\.so\.2")
