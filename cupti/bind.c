@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/bind.h. In this order: a libcupti that is loaded; one that lies where the loaded CUDA runtime, torch or another library of
- * NVIDIA's wheels says; the loader's search path; the conventional folders of a toolkit. */
+/* Finds libcupti and its functions. In this order: a libcupti that is loaded; one that lies where
+ * the loaded CUDA runtime, torch or another library of NVIDIA's wheels says; the loader's search
+ * path; the conventional folders of a toolkit. */
 #include "cupti/bind.h"
 
 #include <dlfcn.h>

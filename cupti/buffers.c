@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/buffers.h. Free lists are stacks of places in one table, with a count beside the head so that a head that left and came back
- * is told from one that stayed (ABA); the completed list is only pushed to and taken whole. */
+/* The buffers that CUPTI fills: a pool without locks. Free lists are stacks of places in one
+ * table, with a count beside the head so that a head that left and came back is told from one
+ * that stayed (ABA); the completed list is only pushed to and taken whole. */
 #include "cupti/buffers.h"
 
 #include <string.h>

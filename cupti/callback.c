@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/callback.h. */
+/* What CUPTI calls on application threads: contexts, graph nodes, errors. */
 #include "cupti/callback.h"
 
 #include <stdatomic.h>

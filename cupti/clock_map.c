@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/clock_map.h. */
+/* Turns GPU timestamps into ticks of the CPU. */
 #include "cupti/clock_map.h"
 
 #include <float.h>

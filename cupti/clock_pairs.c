@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/clock_pairs.h. */
+/* Pairs of clock readings that CUDA calls take, for the clock map. */
 #include "cupti/clock_pairs.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/collect.h. */
+/* Takes full buffers on the cprof thread and translates their records. */
 #include "cupti/collect.h"
 
 #include <stdlib.h>

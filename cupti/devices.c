@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/devices.h. The occupancy is the published calculation of the CUDA toolkit (cuda_occupancy.h of 13.0), as Kineto makes it,
- * with one difference: Kineto asks for the limit without opt-in and so gets 0 for every kernel with more than 48 KB of shared memory. A
- * kernel that ran did fit. */
+/* What is known of each GPU, and the occupancy of a kernel on it. The occupancy is the published
+ * calculation of the CUDA toolkit (cuda_occupancy.h of 13.0), as Kineto makes it, with one
+ * difference: Kineto asks for the limit without opt-in and so gets 0 for every kernel with more
+ * than 48 KB of shared memory. A kernel that ran did fit. */
 #include "cupti/devices.h"
 #include "cupti/gpu_peaks.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/dump.h. */
+/* CPROF_GPU_DUMP: writes CUPTI's raw buffers to a file. */
 #include "cupti/dump.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/gpu_names.h. Kept names stand in a hash table by their content. In front of it a small cache by address saves the hash, not the
- * comparison: after a module was unloaded and another loaded, other text may stand at the same address. */
+/* Names of kernels and CUDA calls, kept once each. Kept names stand in a hash table by their
+ * content. In front of it a small cache by address saves the hash, not the comparison: after a
+ * module was unloaded and another loaded, other text may stand at the same address. */
 #include "cupti/gpu_names.h"
 
 #include "cupti/translate.h"

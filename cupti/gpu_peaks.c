@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/gpu_peaks.h. */
+/* The highest rate of each GPU model. */
 #include "cupti/gpu_peaks.h"
 
 #include <ctype.h>

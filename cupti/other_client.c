@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See other_client.h. */
+/* Who else uses CUPTI in this process. */
 #include "cupti/other_client.h"
 
 #include <pthread.h>

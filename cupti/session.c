@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/gpu_trace.h. The state of the session, who may change it, and what other clients of
- * CUPTI do to it.
+/* The session with CUPTI: its state, who may change it, and what other clients of CUPTI do to it.
  *
  *   NONE --gpu_start--> READY or AWAY
  *   READY --another client begins--> LEAVING --> OTHER, or DETACHED where it finalizes CUPTI

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/switch.h. */
+/* Switches kinds of activity records on and off. */
 #include "cupti/switch.h"
 
 #include <stdio.h>

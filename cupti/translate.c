@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cupti/translate.h. One function per kind; kinds.def says which. */
+/* CUPTI's activity records as struct gpu_record. One function per kind; kinds.def says which. */
 #include "cupti/translate.h"
 
 #include "cupti/devices.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gpu_side.h. */
+/* When a window has all that CUPTI delivers for it. */
 #include "writer/gpu_side.h"
 
 #include "writer/join/correlation.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See shutdown.h. Each wait has an end: a disk, a helper or a CUPTI that hangs holds up the cprof thread, not the program. */
+/* The end of the process, within its deadline. Each wait has an end: a disk, a helper or a CUPTI
+ * that hangs holds up the cprof thread, not the program. */
 #include "writer/shutdown.h"
 
 #include "writer/base/run_state.h"

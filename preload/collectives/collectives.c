@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See collectives.h. Application threads; no lock; nothing is allocated but by the loader at a call's first lookup. */
+/* Calls of NCCL and MPI as spans. Application threads; no lock; nothing is allocated but by the
+ * loader at a call's first lookup. */
 #include "preload/collectives/collectives.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See torch_comms.h. By the offsets of torch_layout.h, after a look at the object's type. */
+/* Reads what c10d says of the transfer that a thread is in. By the offsets of torch_layout.h,
+ * after a look at the object's type. */
 #include "preload/collectives/torch_comms.h"
 
 #include <string.h>

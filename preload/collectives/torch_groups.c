@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See torch_groups.h. */
+/* Which process group a gloo transfer belongs to, by its tensors. */
 #include "preload/collectives/torch_groups.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See glob.h. At a mismatch only the last * takes more, so the time is at most pattern times text. */
+/* Matches shell patterns. At a mismatch only the last * takes more, so the time is at most
+ * pattern times text. */
 #include "preload/core/glob.h"
 
 /* Matches one byte against the set behind a '['; *end becomes what follows the set. False in *is_set: there is no ']'. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See child_env.h. */
+/* Copies the environment for programs that cprof starts. */
 #include "preload/delivery/child_env.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See post_save.h. All but post_save_start() and post_save_refresh() runs on the cprof thread. */
+/* Uploads whole traces, runs the user's command, deletes what is too much. All but
+ * post_save_start() and post_save_edge_before() runs on the cprof thread. */
 #include "preload/delivery/post_save.h"
 
 #include <errno.h>

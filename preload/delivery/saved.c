@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See saved.h. */
+/* The list of whole traces, saved_traces.jsonl. */
 #define _GNU_SOURCE
 #include "preload/delivery/saved.h"
 

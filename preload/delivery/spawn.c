@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See spawn.h. Three processes take part: the host with the cprof thread, the helper (functions
- * helper_*), and the program, which is still in our memory until it calls exec (program_*). The
- * latter two share the host's memory and the thread-local storage of the cprof thread, so they call
- * nothing that writes there: system calls are made by raw_syscall().
- */
+/* Starts programs without fork handlers and without a child that the host sees. Three processes
+ * take part: the host with the cprof thread, the helper (functions helper_*), and the program,
+ * which is still in our memory until it calls exec (program_*). The latter two share the host's
+ * memory and the thread-local storage of the cprof thread, so they call nothing that writes
+ * there: system calls are made by raw_syscall(). */
 #define _GNU_SOURCE
 #include "preload/delivery/spawn.h"
 

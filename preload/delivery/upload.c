@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See upload.h. The config's syntax: curl(1), --config; S3's addresses: "Virtual hosting of general purpose buckets" in Amazon's guide. */
+/* Writes curl's configuration for an upload. The config's syntax: curl(1), --config; S3's
+ * addresses: "Virtual hosting of general purpose buckets" in Amazon's guide. */
 #include "preload/delivery/upload.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See blas.h. Application threads; no lock. */
+/* FLOPs of cuBLAS and BLAS calls. Application threads; no lock. */
 #include "preload/flops/blas.h"
 
 #include <dlfcn.h>

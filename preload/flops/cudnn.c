@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cudnn.h. */
+/* FLOPs of cuDNN's older calls. */
 #include "preload/flops/cudnn.h"
 
 #include <errno.h>

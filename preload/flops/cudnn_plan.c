@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cudnn_plan.h. */
+/* FLOPs of cuDNN's execution plans. */
 #include "preload/flops/cudnn_plan.h"
 
 #include <errno.h>

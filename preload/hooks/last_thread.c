@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See last_thread.h. */
+/* Ends the process when the program's last thread has left. */
 #define _GNU_SOURCE
 #include "preload/hooks/last_thread.h"
 

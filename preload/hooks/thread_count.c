@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_count.h. The wrappers run on any application thread; without a fork behind them they cost one load. */
+/* Hides cprof's threads from CPython's warning after a fork. The wrappers run on any application
+ * thread; without a fork behind them they cost one load. */
 #include "preload/hooks/thread_count.h"
 
 #include <dlfcn.h>

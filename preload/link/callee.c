@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See callee.h. */
+/* Looks up real functions once for each calling object. */
 #define _GNU_SOURCE
 #include "preload/link/callee.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See copies.h. */
+/* Keeps a second copy of this library inert. */
 #include "preload/link/copies.h"
 
 #include <stddef.h>

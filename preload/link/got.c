@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See got.h. An entry in a RELRO page is written only when the loader has made that page read-only: until then it may still be relocating the
- * object, on another thread. */
+/* Reads and writes GOT entries of loaded objects. An entry in a RELRO page is written only when
+ * the loader has made that page read-only: until then it may still be relocating the object, on
+ * another thread. */
 #define _GNU_SOURCE
 #include "preload/link/got.h"
 

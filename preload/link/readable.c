@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See readable.h. What libunwind does with its pipe (src/x86_64/Ginit.c, src/mi/Gaddress_validator.c; its master of August 2026, and 1.6.2
- * by its calls): it reads one byte to empty it, opens it anew when that fails with anything but EAGAIN, and then writes one byte. So a single
- * byte means the pipe. */
+/* Lets libunwind check memory without a pipe. What libunwind does with its pipe
+ * (src/x86_64/Ginit.c, src/mi/Gaddress_validator.c; its master of August 2026, and 1.6.2 by its
+ * calls): it reads one byte to empty it, opens it anew when that fails with anything but EAGAIN,
+ * and then writes one byte. So a single byte means the pipe. */
 #define _GNU_SOURCE
 #include "preload/link/readable.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See handler_queue.h. The cprof thread writes messages, one other thread reads them; a message for which there is no room is lost and counted,
+ * Trace handlers by messages. The cprof thread writes messages, one other thread reads them; a message for which there is no room is lost and counted,
  * and how many were is the next message. Marks, of which there may be any number, leave an eighth of the room free; ends of steps half of that:
  * what is rare (traces, windows, epochs) finds room whatever came before it. All numbers are little or big endian as the machine is, not aligned:
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See nvtx_names.h. */
+/* NVTX domains, categories and registered strings. */
 #include "preload/markers/nvtx_names.h"
 
 #include <errno.h>

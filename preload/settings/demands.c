@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See preload/settings/demands.h. */
+/* The set of windows that triggers asked for. */
 #include "preload/settings/demands.h"
 
 bool demands_add(struct demands *d, int64_t from, int64_t steps)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See peaks.h. */
+/* Reads CPROF_PEAK_TFLOPS. */
 #include "preload/settings/peaks.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See product_names.h. */
+/* Tells by its name whether an operator multiplies matrices. */
 #include "preload/settings/product_names.h"
 
 #include <stddef.h>

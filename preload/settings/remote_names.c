@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See remote_names.h. */
+/* Names that traces of this run were uploaded as. */
 #include "preload/settings/remote_names.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See lines.h. A question is addresses of one file; a few are asked at the same time. A file whose answers take long is not waited for any
- * more; its lines are shown from when they come. */
+/* Source lines of native frames, from elfutils or binutils. A question is addresses of one file;
+ * a few are asked at the same time. A file whose answers take long is not waited for any more;
+ * its lines are shown from when they come. */
 #define _GNU_SOURCE
 #include "preload/stacks/lines.h"
 

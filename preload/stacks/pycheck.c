@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pycheck.h. What is here runs in the interpreter's main thread, between two instructions, with the GIL held; its functions are
+/* Compares frames read by offset with CPython's own answer. What is here runs in the
+ * interpreter's main thread, between two instructions, with the GIL held; its functions are
  * looked up by name, as nothing of Python is linked. */
 #define _GNU_SOURCE
 #include "preload/stacks/pycheck.h"

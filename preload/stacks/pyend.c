@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyend.h. */
+/* Stops reading frames when the interpreter ends. */
 #define _GNU_SOURCE
 #include "preload/stacks/pyend.h"
 

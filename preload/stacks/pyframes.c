@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyframes.h. Application threads; no lock, no allocation, no system call but at the first lookup. */
+/* Reads CPython's frames by offset. Application threads; no lock, no allocation, no system call
+ * but at the first lookup. */
 #define _GNU_SOURCE
 #include "preload/stacks/pyframes.h"
 

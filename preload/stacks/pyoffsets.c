@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyoffsets.h. Nothing is followed here: only numbers are read, and believed when they can be true. */
+/* Reads the offsets that CPython 3.13 and later publish. Nothing is followed here: only numbers
+ * are read, and believed when they can be true. */
 #include "preload/stacks/pyoffsets.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See python.h. */
+/* Finds the interpreter, and runs code in it. */
 #define _GNU_SOURCE
 #include "preload/stacks/python.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_capture.h. */
+/* Takes the stack of a span. */
 #define _GNU_SOURCE
 #include "preload/stacks/stack_capture.h"
 

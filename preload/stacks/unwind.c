@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unwind.h. */
+/* Native frames, by libunwind. */
 #define _GNU_SOURCE
 #include "preload/stacks/unwind.h"
 

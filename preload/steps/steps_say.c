@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See steps_say.h. */
+/* Messages about steps. */
 #include "preload/steps/steps_say.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trigger.h. */
+/* Windows on demand: signal, file, socket, ranges, CUDA profiler calls. */
 #define _GNU_SOURCE
 #include "preload/steps/trigger.h"
 

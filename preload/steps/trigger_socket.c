@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trigger_socket.h. */
+/* The socket of CPROF_TRIGGER=socket. */
 #define _GNU_SOURCE
 #include "preload/steps/trigger_socket.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See module_table.h. Linear probing; what stood behind one that is taken out moves back, so that there are no tombstones. */
+/* A hash table from Python objects to module paths. Linear probing; what stood behind one that is
+ * taken out moves back, so that there are no tombstones. */
 #include "preload/torch/module_table.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See torch_modules.h. The hooks are C functions behind the stable part of CPython's ABI; how a module is called is asked in Python, once
- * for each module. All but torch_modules_operator() runs with the interpreter's lock held; nothing keeps a module alive. */
+/* Which nn.Module runs, by hooks on module calls. The hooks are C functions behind the stable
+ * part of CPython's ABI; how a module is called is asked in Python, once for each module. All but
+ * torch_modules_operator() runs with the interpreter's lock held; nothing keeps a module alive. */
 #define _GNU_SOURCE
 #include "preload/torch/torch_modules.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See torch_names.h. A name gets its number when it is seen a second time in the same place: names that are made for one call (of ranges
- * in C++) would use up the numbers. */
+/* Numbers for operators' names. A name gets its number when it is seen a second time in the same
+ * place: names that are made for one call (of ranges in C++) would use up the numbers. */
 #include "preload/torch/torch_names.h"
 
 #include "preload/flops/flops.h"

@@ -193,7 +193,7 @@ def check_atomics(path, lines, bare_lines):
 
 
 def check_head(path, lines):
-    """The first comment (or docstring) must hold the SPDX line and then a sentence; a .c may point to its header."""
+    """The first comment (or docstring) must hold the SPDX line and then a sentence on the file."""
     head = [line for line in lines[:8] if not line.startswith("#!")]
     if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head[:2]):
         problem(path, 1, "no SPDX line at the top")
@@ -201,7 +201,7 @@ def check_head(path, lines):
     purpose = [line for line in head if "SPDX" not in line and line.strip(" */#")][:2]
     is_comment = purpose and re.match(r'\s*(/\*|\*|//|#|r?""")', purpose[0]) and not re.match(r"#\s*(include|define|if)", purpose[0])
     words = re.findall(r"[A-Za-z]{2,}", " ".join(purpose))
-    if not is_comment or not (len(words) >= 4 or re.search(r"See [\w/]+\.h", purpose[0])):
+    if not is_comment or len(words) < 4 or re.match(r"[\W]*See [\w/]+\.h\.", purpose[0]):
         problem(path, 2, "no sentence on what the file is for")
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See explore.h. The calls that the compiler puts in are named as LLVM's ThreadSanitizer has them (tsan_interface.h and
- * tsan_interface_atomic.h of compiler-rt). Compiled without the sanitizer. */
+/* Runs threads through every interleaving. The calls that the compiler puts in are named as
+ * LLVM's ThreadSanitizer has them (tsan_interface.h and tsan_interface_atomic.h of compiler-rt).
+ * Compiled without the sanitizer. */
 #undef _FORTIFY_SOURCE /* its longjmp only goes up the stack */
 #include "tests/explore/explore.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See capture.h. */
+/* Keeps what a test writes to stderr. */
 #define _GNU_SOURCE
 #include "tests/support/capture.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See comma.h. localedef is part of libc; what it reads is not everywhere (Debian: the package locales). */
+/* A locale whose decimal point is a comma. localedef is part of libc; what it reads is not
+ * everywhere (Debian: the package locales). */
 #include "tests/support/comma.h"
 
 #include <locale.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See corpus.h. */
+/* Inputs for tests that mutate bytes. */
 #include "tests/support/corpus.h"
 
 #include <check.h>

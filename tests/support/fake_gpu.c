@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fake_gpu.h. */
+/* A GPU source for tests of the writer. */
 #include "tests/support/fake_gpu.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gunzip.h. What a killed flush or a refused cut may leave behind the last member are zeros. */
+/* Unpacks gzip files. What a killed flush or a refused cut may leave behind the last member are
+ * zeros. */
 #include "tests/support/gunzip.h"
 
 #include <check.h>

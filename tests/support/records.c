@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See records.h. Any thread. */
+/* Makes records. Any thread. */
 #include "tests/support/records.h"
 
 #include <check.h>

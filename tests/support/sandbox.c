@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sandbox.h. Main thread. */
+/* A folder of its own for a test. Main thread. */
 #include "tests/support/sandbox.h"
 
 #include <errno.h>

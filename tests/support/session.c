@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session.h. Main thread; what records runs on any. */
+/* Runs the writer inside a test. Main thread; what records runs on any. */
 #include "tests/support/session.h"
 
 #include <check.h>

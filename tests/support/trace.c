@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trace.h. Any thread. */
+/* Reads trace files. Any thread. */
 #include "tests/support/trace.h"
 
 #include <check.h>

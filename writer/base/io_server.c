@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See io_server.h. */
+/* The thread that makes system calls in a descriptor table of its own. */
 #include "writer/base/io_server.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See io_thread.h. */
+/* Hands system calls to that thread and waits for their results. */
 #define _GNU_SOURCE
 #include "writer/base/io_thread.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kept_names.h. Open addressing over a table that doubles; texts stand one behind the other in blocks that are never freed. */
+/* Texts that are kept once each and for ever. Open addressing over a table that doubles; texts
+ * stand one behind the other in blocks that are never freed. */
 #include "writer/base/kept_names.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See open_foreign.h. */
+/* Opens files that others may have written. */
 #define _GNU_SOURCE
 #include "writer/base/open_foreign.h"
 

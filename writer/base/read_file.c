@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See read_file.h. */
+/* Reads small files without a descriptor of the program's. */
 #define _GNU_SOURCE
 #include "writer/base/read_file.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See run_state.h. */
+/* Starts the cprof thread, and tells how far it is. */
 #define _GNU_SOURCE
 #include "writer/base/run_state.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See foreign.h. */
+/* Events of foreign traces, moved into ours. */
 #include "writer/import/foreign.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See import.h. A file is opened where it is handed in, so that the program may remove it at once; what is wrong with it then is
- * said at once. The descriptor is used only after a look at what it leads to, because the program may close and reuse it (T4). */
+/* Takes foreign trace files, a slice in each pass. A file is opened where it is handed in, so
+ * that the program may remove it at once; what is wrong with it then is said at once. The
+ * descriptor is used only after a look at what it leads to, because the program may close and
+ * reuse it (T4). */
 #include "writer/import/import.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json_parse.h. */
+/* Parses one JSON text strictly, by json-c. */
 #ifndef CPROF_NO_JSON_C
 
 #include "writer/import/json_parse.h"

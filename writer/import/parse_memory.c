@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See parse_memory.h. The functions below take the place of those of their names in all that is linked into this library (ld: --wrap). */
+/* Leaves json-c when memory is out. The functions below take the place of those of their names in
+ * all that is linked into this library (ld: --wrap). */
 #ifndef CPROF_NO_JSON_C
 #include "writer/import/parse_memory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See split.h. */
+/* Cuts a trace's text into events. */
 #include "writer/import/split.h"
 
 #include <string.h>

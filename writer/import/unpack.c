@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unpack.h. */
+/* Reads gzip and plain text in pieces. */
 #include "writer/import/unpack.h"
 
 #include <errno.h>

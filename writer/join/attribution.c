@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See attribution.h. */
+/* Which kernel did the work of a counted span. */
 #include "writer/join/attribution.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See correlation.h. */
+/* Calls that wait for their device work, by correlation id. */
 #include "writer/join/correlation.h"
 
 #include <stdlib.h>

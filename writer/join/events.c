@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See events.h. Per event the last recordings are kept, because a wait may be delivered after many later ones; where CUPTI names each
- * recording (12.8 and newer), they are also found by that name. */
+/* Recordings of CUDA events, for the waits that name them. Per event the last recordings are
+ * kept, because a wait may be delivered after many later ones; where CUPTI names each recording
+ * (12.8 and newer), they are also found by that name. */
 #include "writer/join/events.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gpu_place.h. */
+/* Row and process of a device record in the file. */
 #include "writer/join/gpu_place.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See join.h. */
+/* Joins CUPTI's records with hooked calls and operators. */
 #include "writer/join/join.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See nodes.h. Two tables: nodes are put into the young one; when that is full, the old one is thrown away and the young one is the old one
- * from then on. A node that is asked for moves to the young one, so that graphs that are launched stay known. */
+/* Makers of CUDA graph nodes. Two tables: nodes are put into the young one; when that is full,
+ * the old one is thrown away and the young one is the old one from then on. A node that is asked
+ * for moves to the young one, so that graphs that are launched stay known. */
 #include "writer/join/nodes.h"
 
 #include <stdlib.h>

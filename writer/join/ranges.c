@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ranges.h. Ranges are numbered as they are met; the newest MOST_RANGES are known. Extents hang on their range in a list: a range has
- * as many as streams were used inside, which is one or two. */
+/* Extents of the user's ranges on each stream. Ranges are numbered as they are met; the newest
+ * MOST_RANGES are known. Extents hang on their range in a list: a range has as many as streams
+ * were used inside, which is one or two. */
 #include "writer/join/ranges.h"
 
 #include <stdlib.h>

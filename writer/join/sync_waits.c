@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sync_waits.h. */
+/* Waits whose event has not come yet. */
 #include "writer/join/sync_waits.h"
 
 #include <string.h>

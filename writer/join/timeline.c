@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See timeline.h. */
+/* What a thread did lately, for questions by time. */
 #include "writer/join/timeline.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See work_rows.h. */
+/* Writes the rows of kernels, copies, fills, graphs and waits. */
 #include "writer/join/work_rows.h"
 
 #include "writer/json/collective_stats.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See collective_stats.h. */
+/* Bytes and bandwidth of collectives. */
 #include "writer/json/collective_stats.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json_args.h. */
+/* Reads and writes DATA_ARGS. */
 #include "writer/json/json_args.h"
 
 #include <string.h>

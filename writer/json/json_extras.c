@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json_extras.h. */
+/* Writes the numbers that records carry besides their data. */
 #include "writer/json/json_extras.h"
 
 #include "writer/json/json_event.h"

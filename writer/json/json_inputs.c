@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json_inputs.h. What was cut, or makes no sense, ends the list at the last whole item. */
+/* Writes an operator's inputs in Kineto's keys. What was cut, or makes no sense, ends the list at
+ * the last whole item. */
 #include "writer/json/json_inputs.h"
 
 #include <math.h>

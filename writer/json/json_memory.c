@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json_memory.h. */
+/* Writes tensor memory as JSON. */
 #include "writer/json/json_memory.h"
 
 #include "writer/json/json_event.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf_loaded.h. The table is that of DT_GNU_HASH: four numbers, the words of a Bloom filter,
- * the buckets, and the hashes of the symbols, whose lowest bit ends a bucket. */
+/* Finds a symbol in the ELF tables of a loaded object. The table is that of DT_GNU_HASH: four
+ * numbers, the words of a Bloom filter, the buckets, and the hashes of the symbols, whose lowest
+ * bit ends a bucket. */
 #include "writer/os/elf_loaded.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See file_identity.h. */
+/* Names a file by device and inode. */
 #define _GNU_SOURCE
 #include "writer/os/file_identity.h"
 

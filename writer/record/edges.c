@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See edges.h. */
+/* The queue of step edges, and the switch that turns recording off. */
 #include "writer/record/edges.h"
 
 #include <errno.h>

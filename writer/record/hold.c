@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hold.h. Chunks of 1 MB, so that a short program costs little; mapped, because malloc() would keep what one window with much in it
- * took for as long as the program runs. cprof thread. */
+/* Keeps markers that a later window may want. Chunks of 1 MB, so that a short program costs
+ * little; mapped, because malloc() would keep what one window with much in it took for as long as
+ * the program runs. cprof thread. */
 #include "writer/record/hold.h"
 
 #include <string.h>

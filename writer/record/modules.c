@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See modules.h. A number is the place of its path in an area that only grows; a table of numbers finds a text again. */
+/* Module paths by number. A number is the place of its path in an area that only grows; a table
+ * of numbers finds a text again. */
 #include "writer/record/modules.h"
 
 #include <stdatomic.h>

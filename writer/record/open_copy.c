@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See open_copy.h. */
+/* Copies an open span of another thread. */
 #include "writer/record/open_copy.h"
 
 #include <string.h>

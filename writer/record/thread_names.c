@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_names.h. A hash table with chains: programs with thousands of threads name them all. */
+/* Names that the program gave its threads. A hash table with chains: programs with thousands of
+ * threads name them all. */
 #include "writer/record/thread_names.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See debug_info.h. Places of separate files: "Separate Debug Files" in GDB's manual. */
+/* Finds separate files with debug symbols. Places of separate files: "Separate Debug Files" in
+ * GDB's manual. */
 #define _GNU_SOURCE
 #include "writer/stack/debug_info.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See demangle.h. */
+/* Demangles C++ names in bounded time and memory. */
 #include "writer/stack/demangle.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See dso_table.h. All that changes, changes while the loader's list is held, which makes one writer of many threads: the first call of a walk
- * walks all of it again, inside, and so knows where it ends. What others read without it is atomic, or is there before its number is.
- */
+/* Loaded objects, past and present, by address. All that changes, changes while the loader's list
+ * is held, which makes one writer of many threads: the first call of a walk walks all of it
+ * again, inside, and so knows where it ends. What others read without it is atomic, or is there
+ * before its number is. */
 #define _GNU_SOURCE
 #include "writer/stack/dso_table.h"
 

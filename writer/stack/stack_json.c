@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_json.h. A frame's text is made once, as it stands in JSON. cprof thread. */
+/* Stacks as text in traces. A frame's text is made once, as it stands in JSON. cprof thread. */
 #include "writer/stack/stack_json.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_table.h. Each table is an array of entries that fills from the front, and slots that lead to them: upper half of the
- * print << 32 | entry. An entry is filled before its slot is, so that whoever finds a slot finds it whole; of two threads that add
- * the same, one finds the other's, and its own entry stays unused. */
+/* Each stack once, by its print. Each table is an array of entries that fills from the front, and
+ * slots that lead to them: upper half of the print << 32 | entry. An entry is filled before its
+ * slot is, so that whoever finds a slot finds it whole; of two threads that add the same, one
+ * finds the other's, and its own entry stays unused. */
 #define _GNU_SOURCE
 #include "writer/stack/stack_table.h"
 

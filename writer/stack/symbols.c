@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbols.h. Kept of a file are the places of its functions; their names are read when they are asked for. */
+/* Function names from ELF files. Kept of a file are the places of its functions; their names are
+ * read when they are asked for. */
 #define _GNU_SOURCE
 #include "writer/stack/symbols.h"
 

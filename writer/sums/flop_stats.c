@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flop_stats.h. */
+/* FLOPs of steps and windows. */
 #include "writer/sums/flop_stats.h"
 
 #include <stdio.h>

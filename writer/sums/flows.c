@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flows.h. cprof thread. */
+/* Arrows from forward to backward operators. cprof thread. */
 #include "writer/sums/flows.h"
 
 #include <string.h>

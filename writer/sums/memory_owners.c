@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory_owners.h. A new peak costs nothing: what a holder had at the last peak is noted when it changes for the first time after
- * it. */
+/* Who holds tensor memory. A new peak costs nothing: what a holder had at the last peak is noted
+ * when it changes for the first time after it. */
 #include "writer/sums/memory_owners.h"
 
 #include <stdlib.h>

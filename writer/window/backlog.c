@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See backlog.h. */
+/* How many windows may wait for their files. */
 #include "writer/window/backlog.h"
 
 #include "writer/window/report.h"

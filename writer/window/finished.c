@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See finished.h. */
+/* Windows whose file is complete. */
 #include "writer/window/finished.h"
 
 #include "writer/window/window.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flush_now.h. */
+/* Flushes that an application thread waits for. */
 #include "writer/window/flush_now.h"
 
 #include "writer/record/edges.h"

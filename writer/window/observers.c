@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See observers.h. Ends of steps wait here for the marks that came before them: rings are drained after the edges are taken. cprof thread. */
+/* Tells the listener of steps, marks and windows. Ends of steps wait here for the marks that came
+ * before them: rings are drained after the edges are taken. cprof thread. */
 #include "writer/window/observers.h"
 
 #include <stdlib.h>

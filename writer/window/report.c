@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report.h. */
+/* The lines at start and at exit. */
 #include "writer/window/report.h"
 
 #include <stdio.h>

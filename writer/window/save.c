@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See save.h. */
+/* Makes, flushes and names a window's file. */
 #include "writer/window/save.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See window_memory.h. */
+/* A window's memory peaks and failed allocations. */
 #include "writer/window/window_memory.h"
 
 #include "writer/sums/memory_owners.h"
