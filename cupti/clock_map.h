@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI's own clock in clock_ticks(): a piecewise-linear map through pairs of readings, for where CUPTI keeps its own time
- * (CLOCK_REALTIME, which NTP slews and sets). One pair every few milliseconds while records are made (clock_pairs.h); those that lie on a
+/* CUPTI's clock (CLOCK_REALTIME, which NTP slews and sets) in clock_ticks(): a piecewise-linear map through pairs of readings. One pair every few milliseconds while records are made (clock_pairs.h); those that lie on a
  * line are not kept. cprof thread. */
 #ifndef CUPTI_CLOCK_MAP_H
 #define CUPTI_CLOCK_MAP_H

@@ -44,8 +44,8 @@ void gpu_arm(void);
 /* The GPU side for writer_options.gpu; its functions do nothing before gpu_start(). */
 const struct gpu_source *gpu_source(void);
 
-/* Ticks from which on a CUDA call is to read the clocks; UINT64_MAX where nobody needs it: CUPTI keeps our time, or not the system's, or
- * records nothing. Any thread, relaxed. */
+/* Ticks from which on a CUDA call is to read the clocks; UINT64_MAX where nobody needs it: another
+ * client gave CUPTI a clock, or nothing is recorded. Any thread, relaxed. */
 extern _Atomic uint64_t gpu_clock_due __attribute__((visibility("hidden")));
 void gpu_clock_take(void); /* reads them unless another thread does */
 

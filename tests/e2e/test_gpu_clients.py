@@ -67,8 +67,8 @@ def test_the_other_comes_in_the_middle_of_a_window(tmp_path, version):
 
 @pytest.mark.parametrize("version", [130001, 130100])
 def test_the_other_leaves_its_clock(tmp_path, version):
-    """Kineto gives CUPTI the processor's counter and leaves it there: with a CUPTI that keeps its own time under cprof (130001 gives kernels
-    none with a clock of cprof's) and with one that had cprof's, each call meets its record, and each kernel begins after its launch."""
+    """Kineto gives CUPTI the processor's counter and leaves it there: with a CUPTI whose device times follow at once (130001) and with one
+    that takes a clock as it is subscribed, each call meets its record, and each kernel begins after its launch."""
     result = client_run(tmp_path, "--first", 6, "--length", 2, "--clock", 1, "--steps", 60, faults=f"version={version}", WARMUP=1, ACTIVE=100)
     trace = result.trace()
     assert result.complaints == [BEGINS, BACK] and lost(trace) == {}
