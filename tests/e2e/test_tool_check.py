@@ -216,6 +216,7 @@ def test_waits_of_the_gpu(more, level, says, tmp_path):
     ({"cprof": {"lost": {"total": 0}, "notes": ["gpu given up"]}}, WARNING, "cprof's note"),
     ({"cprof": {"unfinished": 2}}, WARNING, "still open"),
     ({"cprof": {"flops": {"CPU": {"mfu_percent": 557816, "tflops_per_s": 5578}}}}, WARNING, "above the device's peak"),
+    ({"cprof": {"flops": {"CPU": {"mfu_percent": 10**400}}}}, WARNING, "above the device's peak"),
     ({"cprof": {"flops": {"CPU": {"mfu_percent": 90, "hfu_percent": 120}}}}, WARNING, "above the device's peak"),
     ({"cprof": {"flops": {"CPU": {"tflops_per_s": 5578}, "unknown": 0}}}, WARNING, "above any possible peak"),
     ({"traceName": 5}, ERROR, "of another kind"),

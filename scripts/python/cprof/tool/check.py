@@ -346,9 +346,9 @@ def _rates(flops: Any, found: Findings) -> None:
             continue
         share, rate = told.get("hfu_percent", told.get("mfu_percent")), told.get("tflops_per_s")
         if type(share) in (int, float) and share > 100:
-            found.add(WARNING, "a rate above the device's peak", f"{printable(str(device))}: {share:g} %")
+            found.add(WARNING, "a rate above the device's peak", f"{printable(str(device))}: {min(share, 1e30):g} %")
         elif type(rate) in (int, float) and rate > (POSSIBLE_CPU if device == "CPU" else POSSIBLE_GPU):
-            found.add(WARNING, "a rate above any possible peak", f"{printable(str(device))}: {rate:g} TFLOP/s")
+            found.add(WARNING, "a rate above any possible peak", f"{printable(str(device))}: {min(rate, 1e30):g} TFLOP/s")
 
 
 def _recovered(told: Any, found: Findings) -> None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trace of cprof's says of each device's FLOPs: rate, MFU (useful work only) and HFU (all)."""
 
-import math
+import itertools
 from typing import Any, Dict, List
 
 from cprof.tool import printable
 
+MOST_DEVICES = 256  # a process has the CPU and at most 128 GPUs in its account
 KEYS = ("flops", "recompute_flops", "tflops_per_s", "mfu_percent", "hfu_percent")
 Rates = Dict[str, Dict[str, float]]  # device -> those of KEYS that are told
 
@@ -13,9 +14,9 @@ Rates = Dict[str, Dict[str, float]]  # device -> those of KEYS that are told
 def rates_of(flops: Any) -> Rates:
     """The devices that computed something, of the object `cprof.flops`; it may be of any kind."""
     found: Rates = {}
-    for device, told in flops.items() if type(flops) is dict else ():
+    for device, told in itertools.islice(flops.items(), MOST_DEVICES) if type(flops) is dict else ():
         if type(told) is dict:
-            numbers = {key: told[key] for key in KEYS if type(told.get(key)) in (int, float) and math.isfinite(told[key])}
+            numbers = {key: told[key] for key in KEYS if type(told.get(key)) in (int, float) and 0 <= told[key] < 1e30}
             if numbers.get("flops", 0) > 0:
                 found[device] = numbers
     return found
