@@ -20,8 +20,6 @@ import support
 import tool
 from torch_runs import LOOPBACK
 
-from cprof.tool import rates
-
 
 # ---- against torch ----
 
@@ -694,20 +692,6 @@ def test_hostile_events(tmp_path):
     assert tool.cprof("check", path).rc == 1
     assert tool.cprof("events", path, "--name", "*", "--device", "cuda").rc == 0
     tool.refused(tool.cprof("top", tool.write(tmp_path / "e.json", [])), "holds no operator")
-
-
-@pytest.mark.parametrize("told", [None, [], "x", {"CPU": None}, {"CPU": {"flops": "5"}}, {"CPU": {"flops": 10**400, "mfu_percent": 1}}, {"CPU": {"flops": -1}},
-                                  {"CPU": {"flops": 1e999}}, {"unknown": 5, "CPU": {"flops": True}}], ids=lambda told: str(told)[:30])
-def test_rates_of_any_kind_are_left_out(told):
-    assert rates.rates_of(told) == {}
-
-
-def test_rates_of_other_kinds_beside_sound_ones():
-    told = {"CPU\x1b[2J": {"flops": 8, "recompute_flops": float("nan"), "tflops_per_s": 0.5, "mfu_percent": 10**400, "hfu_percent": [1]}}
-    told.update((f"CUDA:{n}", {"flops": 1}) for n in range(100000))
-    found = rates.rates_of(told)
-    assert found["CPU\x1b[2J"] == {"flops": 8, "tflops_per_s": 0.5} and len(found) < 1000
-    assert rates.lines_of(found)[0].endswith("[2J: 0.5 TFLOP/s") and "\x1b" not in rates.lines_of(found)[0]
 
 
 @pytest.mark.skipif(not tool.KINETO_TRACES, reason="the traces of real GPUs are not beside this checkout")
