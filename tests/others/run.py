@@ -22,6 +22,7 @@ import time
 from typing import List
 
 from compare import HERE, MODES, Case, compare
+from torch_tests import torch_tests
 from workers import KINDS, SERVERS
 
 ROOT = HERE.parents[1]
@@ -161,6 +162,13 @@ def torch_cases():
             modes=("idle", "stacks"), limit_s=1200)
 
 
+def torch_test_cases():
+    """PyTorch's own tests. Their version is not that of the torch here: some fail, also without the library."""
+    for name, arguments, more in torch_tests(BUILD):
+        yield (name, more) if arguments is None else Case(name, [sys.executable, *arguments], env=more, junit="junit.xml", modes=("idle", "stacks"),
+                                                          limit_s=1800)
+
+
 def framework_cases():
     """Training runs of frameworks, by the interpreter in OTHER_FRAMEWORKS, else by this one."""
     python, script = os.environ.get("OTHER_FRAMEWORKS", sys.executable), str(HERE / "frameworks.py")
@@ -252,7 +260,7 @@ def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
-        yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
+        yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *torch_test_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
                     flops_case())
 
 
