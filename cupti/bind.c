@@ -106,7 +106,8 @@ int bind_file_version(const char *path, int *minor)
     return major;
 }
 
-/* The same of the file that a loaded library's name leads to: libcudart.so.12 -> libcudart.so.12.4.127. */
+/* The same of the file that a loaded library's name leads to: libcudart.so.12 ->
+ * libcudart.so.12.4.127. */
 static int real_version(const char *loaded, int *minor)
 {
     char *real = realpath(loaded, NULL);
@@ -233,7 +234,8 @@ static void *open_major(const struct loaded *l, int major)
     return handle;
 }
 
-/* The major of the loaded runtime first; never one that is newer than the driver, which would refuse to start. */
+/* The major of the loaded runtime first; never one that is newer than the driver, which would
+ * refuse to start. */
 static void *open_new(const struct loaded *l)
 {
     int newest = newest_cuda(l);
@@ -277,8 +279,8 @@ static void unbind_newer(struct cupti *c)
 #undef CUPTI
 }
 
-/* CUPTI, too, opens the driver by this name. Where 13.2.86 does not find it, cuptiGetVersion() calls itself until the stack is full; older
- * ones tell their version, and newer ones an error. */
+/* CUPTI, too, opens the driver by this name. Where 13.2.86 does not find it, cuptiGetVersion()
+ * calls itself until the stack is full; older ones tell their version, and newer ones an error. */
 static bool has_driver(void)
 {
     return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL;

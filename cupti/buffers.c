@@ -26,8 +26,8 @@ struct pool {
     uint64_t size;         /* of one; whole pages */
     uint32_t first, count; /* its rows of the table */
     unsigned low;          /* that many are kept free */
-    /* the most requests of a pass lately: what a stall of the cprof thread or a burst needed is given back within a minute, also in a window
-     * without end; cprof thread */
+    /* the most requests of a pass lately: what a stall of the cprof thread or a burst needed is
+     * given back within a minute, also in a window without end; cprof thread */
     unsigned recent;
     _Atomic uint32_t made; /* rows whose pages are accessible; requests and cprof thread add */
     /* count << 32 | place + 1: prepared ones; all threads; acquire and release */
@@ -233,7 +233,8 @@ void buffers_unread_from(uint64_t ticks)
 
 /* ---- CUPTI's side ---- */
 
-/* Marked as out before its time is read, so that buffers_returned() never misses one that was taken before the ticks it asks about. */
+/* Marked as out before its time is read, so that buffers_returned() never misses one that was taken
+ * before the ticks it asks about. */
 static void hand_out(struct buffer *b)
 {
     atomic_store(&b->handed, HANDED_NOW);
@@ -311,7 +312,8 @@ struct buffer *buffers_take(void)
     return oldest;
 }
 
-/* All of it: CUPTI may have written behind what it calls valid, and does not zero what we hand in. */
+/* All of it: CUPTI may have written behind what it calls valid, and does not zero what we hand
+ * in. */
 void buffers_recycle(struct buffer *b)
 {
     struct pool *p = &pools[b >= &table[pools[1].first]];
@@ -359,7 +361,8 @@ static uint32_t rows_made(const struct pool *p)
     return made < p->count ? made : p->count;
 }
 
-/* One that was given out before `ticks` is in CUPTI's hands or, unless only those count, still to be read. */
+/* One that was given out before `ticks` is in CUPTI's hands or, unless only those count, still to
+ * be read. */
 static bool any_since(uint64_t ticks, bool only_out)
 {
     for (unsigned i = 0; i < SIZES; i++)

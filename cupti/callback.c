@@ -31,7 +31,8 @@ static void say_conditional(void)
     writer_note("a CUDA graph has conditional nodes: kernels of later iterations are missing");
 }
 
-/* A node that instantiation makes is told of twice: created, then cloned from the one that was captured. */
+/* A node that instantiation makes is told of twice: created, then cloned from the one that was
+ * captured. */
 static void node_made(const struct cupti_graph_data *g, bool cloned)
 {
     uint64_t node = id_of(g->node);

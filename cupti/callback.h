@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUPTI calls on application threads apart from buffers: the driver, contexts and graph nodes as they come into being, and errors
- * that end it. */
+/* What CUPTI calls on application threads apart from buffers: the driver, contexts and graph nodes
+ * as they come into being, and errors that end it. */
 #ifndef CUPTI_CALLBACK_H
 #define CUPTI_CALLBACK_H
 

@@ -10,7 +10,8 @@
 #define READINGS 5
 /* of a moment in which the thread is held up again and again; a reading takes some 100 ns */
 #define READINGS_MOST 100
-/* a stamp so little newer than the newest pair is simply new; farther ahead the clock was set back */
+/* a stamp so little newer than the newest pair is simply new; farther ahead the clock was set
+ * back */
 #define SOON_NS     1000000000u
 #define STRAIGHT_NS 50.0 /* twice the jitter of a reading */
 #define SLEWED_MOST 0.25 /* chrony slews by 0.08 at most */
@@ -40,7 +41,8 @@ static double rate(const struct cupti_clock *c)
     return c->rate > 0 ? c->rate : 1.0;
 }
 
-/* Between the two the clock was set: no slewing makes it so fast or slow. Before the rate is known only one set back is told. */
+/* Between the two the clock was set: no slewing makes it so fast or slow. Before the rate is known
+ * only one set back is told. */
 static bool was_set(const struct cupti_clock *c, const struct clock_pair *from,
                     const struct clock_pair *to)
 {
@@ -103,8 +105,8 @@ void cupti_clock_keep(struct cupti_clock *c)
     c->high = -DBL_MAX;
 }
 
-/* The longer a reading takes, the less it tells when inside it CUPTI's clock was read: a good one is nearly as short as the shortest
- * of all. */
+/* The longer a reading takes, the less it tells when inside it CUPTI's clock was read: a good one
+ * is nearly as short as the shortest of all. */
 void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *))
 {
     uint64_t best = UINT64_MAX, cupti = 0, ticks = 0;
@@ -149,7 +151,8 @@ static double end_slope(const struct cupti_clock *c, bool newest)
     return s;
 }
 
-/* The stamp's place between two pairs; false: it has none there. Where the clock was set meanwhile, after that if it can be. */
+/* The stamp's place between two pairs; false: it has none there. Where the clock was set meanwhile,
+ * after that if it can be. */
 static bool between(const struct cupti_clock *c, const struct clock_pair *a,
                     const struct clock_pair *b, uint64_t cupti, uint64_t *ticks)
 {

@@ -87,7 +87,8 @@ static bool is_the_systems(int (*now)(uint64_t *), bool was)
     return was;
 }
 
-/* Ticks per nanosecond; right within some per cent, unless it is held up: then pairs are read more or less often for the first pass. */
+/* Ticks per nanosecond; right within some per cent, unless it is held up: then pairs are read more
+ * or less often for the first pass. */
 static double rough_rate(void)
 {
     uint64_t from = clock_monotonic_ns(), ticks = clock_ticks(), now;

@@ -47,7 +47,8 @@ static int system_time(uint64_t *ns)
     return CUPTI_OK;
 }
 
-/* CUPTI's clock, read between two readings of ours, lies between them, but for what the processor does out of order. */
+/* CUPTI's clock, read between two readings of ours, lies between them, but for what the processor
+ * does out of order. */
 static bool is_own_thread(void)
 {
     uint64_t stamp = 0, before = clock_ticks();
@@ -56,7 +57,8 @@ static bool is_own_thread(void)
     return done && stamp + OUT_OF_ORDER >= before && stamp <= after + OUT_OF_ORDER;
 }
 
-/* While CUPTI's clock is ours (Kineto gives it the same counter) its own one, which is the system's, goes on in the map: stamps of it may still come. */
+/* While CUPTI's clock is ours (Kineto gives it the same counter) its own one, which is the
+ * system's, goes on in the map: stamps of it may still come. */
 static void read_clocks(void)
 {
     ticks_now = clock_ticks();
@@ -77,9 +79,11 @@ void collect_clock(void)
     read_clocks();
 }
 
-/* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same counter that cprof does and leaves it
- * there, though the first kernels may still be stamped by the system's (pytorch#192021); and after a cuptiFinalize() it is the system's
- * again. The two differ by decades. A stamp of our counter is what it says: the map, which is one of nanoseconds, would stretch it. */
+/* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same
+ * counter that cprof does and leaves it there, though the first kernels may still be stamped by the
+ * system's (pytorch#192021); and after a cuptiFinalize() it is the system's again. The two differ
+ * by decades. A stamp of our counter is what it says: the map, which is one of nanoseconds, would
+ * stretch it. */
 uint64_t collect_ticks(uint64_t cupti_time)
 {
     if ((apart || counts_ticks) && near(cupti_time, ticks_now))
@@ -172,8 +176,9 @@ static void take_completed(void)
             learn(b);
 }
 
-/* A kernel's occupancy needs its device, which may be described in another thread's buffer that comes later: the first ones wait for it.
- * Not for long, because that one is withheld while a kernel in it is unfinished. */
+/* A kernel's occupancy needs its device, which may be described in another thread's buffer that
+ * comes later: the first ones wait for it. Not for long, because that one is withheld while a
+ * kernel in it is unfinished. */
 static bool may_go(bool last)
 {
     static uint64_t since;

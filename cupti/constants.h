@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and layouts of CUPTI's headers that cprof uses outside of activity records; tests/unit/cupti/test_gpu_bind.c compares them with the real
- * headers. The same in CUDA 11.8 to 13.5. */
+/* Numbers and layouts of CUPTI's headers that cprof uses outside of activity records;
+ * tests/unit/cupti/test_gpu_bind.c compares them with the real headers. The same in CUDA 11.8 to
+ * 13.5. */
 #ifndef CUPTI_CONSTANTS_H
 #define CUPTI_CONSTANTS_H
 

@@ -111,7 +111,8 @@ double gpu_device_peak(uint32_t device, unsigned flop_class)
     return peak_tflops(&known, flop_class);
 }
 
-/* Most shared memory of a block that asks for it: the SM's without what the driver takes; before 7.0 there was no asking. */
+/* Most shared memory of a block that asks for it: the SM's without what the driver takes; before
+ * 7.0 there was no asking. */
 static uint32_t shared_opt_in(const struct device *d)
 {
     if (d->major < 7 || d->shared_per_sm < d->shared_per_block) {
@@ -146,7 +147,7 @@ const char *gpu_devices_json(void)
     return devices.json;
 }
 
-/* ---- occupancy ------------------------------------------------------------------------------------------- */
+/* ---- occupancy ------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t v, uint64_t step)
 {
@@ -167,13 +168,15 @@ static uint64_t active_blocks(const struct device *d, const struct cupti_kernel 
     if (d->blocks_per_sm != 0) {
         most = least(most, d->blocks_per_sm);
     }
-    /* Registers are given to a warp in units of 256, out of the quarter of the SM that runs it (half on 6.0). */
+    /* Registers are given to a warp in units of 256, out of the quarter of the SM that runs it
+     * (half on 6.0). */
     uint64_t per_warp = round_up((uint64_t)k->registers * d->warp_size, 256);
     if (per_warp != 0 && d->registers_per_sm != 0) {
         unsigned parts = d->major == 6 && d->minor == 0 ? 2 : 4;
         most = least(most, d->registers_per_sm / parts / per_warp * parts / warps);
     }
-    /* Shared memory comes in units of 128 bytes, 256 before 8.0; the carveout is taken to be the largest. */
+    /* Shared memory comes in units of 128 bytes, 256 before 8.0; the carveout is taken to be the
+     * largest. */
     int64_t asked = (int64_t)k->static_shared + k->dynamic_shared;
     uint64_t shared =
         round_up((asked > 0 ? (uint64_t)asked : 0) + (d->major >= 8 ? SHARED_OF_CUDA : 0),

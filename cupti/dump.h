@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw buffers to files, for debugging and as fixtures that a machine without a GPU replays. Little-endian, unpadded:
+/* Raw buffers to files, for debugging and as fixtures that a machine without a GPU replays.
+ * Little-endian, unpadded:
  *
  *     8   "CPROFGPU"
  *     4   format, 1
@@ -10,8 +11,8 @@
  *     4   N, number of records
  *     V   the records as CUPTI wrote them
  *     4N  offset of each record in them
- *     then until the end, for each text that records point to: 8 its address, 4 its length, its bytes
- */
+ *     then until the end, for each text that records point to: 8 its address, 4 its length, its
+ * bytes */
 #ifndef CUPTI_DUMP_H
 #define CUPTI_DUMP_H
 

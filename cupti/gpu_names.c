@@ -47,7 +47,7 @@ static struct {
     uint64_t refused; /* since gpu_names_refused() */
 } names;
 
-/* ---- keeping --------------------------------------------------------------------------------------------- */
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 /* Memory for ever; NULL: none left. */
 static void *keep_bytes(size_t size)
@@ -171,7 +171,7 @@ struct gpu_text gpu_name(const char *name)
     return k->text;
 }
 
-/* ---- Kineto's words -------------------------------------------------------------------------------------- */
+/* ---- Kineto's words -------------------------------------------------------------------------- */
 
 static const char *const copy_kinds[COPY_KINDS] = {
     "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
@@ -246,7 +246,7 @@ struct gpu_text gpu_graph_name(uint32_t graph)
     return gpu_name(text);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 enum library { RUNTIME, DRIVER };
 
@@ -269,7 +269,8 @@ static const struct call_rule call_rules[] = {
 #undef CALL
 };
 
-/* The part of a call's name that says what it does: no leading underscores, no _v2, _v7000, _ptsz, _ptds behind it. */
+/* The part of a call's name that says what it does: no leading underscores, no _v2, _v7000, _ptsz,
+ * _ptds behind it. */
 static struct gpu_text plain_name(const char *name)
 {
     name += strspn(name, "_");

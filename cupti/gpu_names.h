@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What GPU records are called: kernel names demangled, CUDA calls without their version suffixes, copies, waits and overheads in
- * Kineto's words. Every text is kept once and lives as long as the process, because CUPTI's names do not. cprof thread, and the
- * thread that starts CUPTI before the cprof thread collects anything. */
+/* What GPU records are called: kernel names demangled, CUDA calls without their version suffixes,
+ * copies, waits and overheads in Kineto's words. Every text is kept once and lives as long as the
+ * process, because CUPTI's names do not. cprof thread, and the thread that starts CUPTI before the
+ * cprof thread collects anything. */
 #ifndef CUPTI_GPU_NAMES_H
 #define CUPTI_GPU_NAMES_H
 
@@ -21,9 +22,10 @@ struct gpu_call {
     bool shown;
 };
 
-/* The kept, demangled form of a kernel's name (cut at 65535 bytes); NULL is "(unnamed kernel)". A name of more than 1024 characters
- * stays mangled: that is as far as libsupc++ goes. Past 64 MB of names, or without memory: "(names are full)", which is counted. About
- * 20 ns for a name seen before. */
+/* The kept, demangled form of a kernel's name (cut at 65535 bytes); NULL is "(unnamed kernel)". A
+ * name of more than 1024 characters stays mangled: that is as far as libsupc++ goes. Past 64 MB of
+ * names, or without memory: "(names are full)", which is counted. About 20 ns for a name seen
+ * before. */
 struct gpu_text gpu_name(const char *name);
 
 /* How often a name has been refused since the last call. */
@@ -44,7 +46,8 @@ struct gpu_text gpu_overhead_name(unsigned kind);
 /* "CUDA graph 7" */
 struct gpu_text gpu_graph_name(uint32_t graph);
 
-/* The call with CUPTI's id `cbid`, its name asked of callback_name() (translate.h) the first time. Valid until the next call. */
+/* The call with CUPTI's id `cbid`, its name asked of callback_name() (translate.h) the first time.
+ * Valid until the next call. */
 const struct gpu_call *gpu_call(int (*callback_name)(int domain, uint32_t cbid, const char **name),
                                 bool driver, uint32_t cbid);
 

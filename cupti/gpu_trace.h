@@ -21,9 +21,10 @@ struct gpu_options {
     uint64_t buffer_bytes; /* of one buffer handed to CUPTI, CPROF_GPU_BUFFER_KB */
     bool whole_graphs;     /* one row per graph launch instead of one per node */
     bool memory;           /* driver memory too */
-    const char *
-        dump_path; /* folder into which every raw buffer is written (debugging, fixtures), or NULL */
-    /* called when the driver is initialised, and again for each context, on the program's thread inside the driver */
+    /* folder into which every raw buffer is written (debugging, fixtures), or NULL */
+    const char *dump_path;
+    /* called when the driver is initialised, and again for each context, on the program's thread
+     * inside the driver */
     void (*driver_ready)(void);
 };
 
@@ -49,16 +50,17 @@ const struct gpu_source *gpu_source(void);
 extern _Atomic uint64_t gpu_clock_due __attribute__((visibility("hidden")));
 void gpu_clock_take(void); /* reads them unless another thread does */
 
-/* At the end of a recorded CUDA call, `now` in ticks: pairs CUPTI's clock with ours when that is due (cupti/clock_pairs.h). Application
- * thread, inside cprof; no lock, no system call. */
+/* At the end of a recorded CUDA call, `now` in ticks: pairs CUPTI's clock with ours when that is
+ * due (cupti/clock_pairs.h). Application thread, inside cprof; no lock, no system call. */
 static inline void gpu_clock_look(uint64_t now)
 {
     if (__builtin_expect(now >= atomic_load_explicit(&gpu_clock_due, memory_order_relaxed), 0))
         gpu_clock_take();
 }
 
-/* Another client of CUPTI in this process, seen by the interposed functions (preload/hooks/wrap_cupti.c). Called on its thread before its
- * call is forwarded; when the other begins to use CUPTI, our kinds are disabled, our buffers taken back and our subscription given up
+/* Another client of CUPTI in this process, seen by the interposed functions
+ * (preload/hooks/wrap_cupti.c). Called on its thread before its call is forwarded; when the other
+ * begins to use CUPTI, our kinds are disabled, our buffers taken back and our subscription given up
  * before this returns. */
 enum gpu_other {
     GPU_OTHER_SUBSCRIBES,   /* cuptiSubscribe, cuptiSubscribe_v2 */

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI's activity records as far as cprof reads them, so that the build needs no CUDA headers. CUPTI fills the newest struct that it
- * knows itself, whatever a client was compiled against, and only appends to a struct: each view is the struct of CUDA 11.8 and, behind
- * a line `from NNN`, what later versions (cuptiGetVersion) appended. Never read a field behind such a line without asking the version;
- * never take a size from here, cuptiActivityGetNextRecord() knows the stride. tests/unit/cupti/test_gpu_records.c checks every offset against the
- * real headers. cprof thread. */
+/* CUPTI's activity records as far as cprof reads them, so that the build needs no CUDA headers.
+ * CUPTI fills the newest struct that it knows itself, whatever a client was compiled against, and
+ * only appends to a struct: each view is the struct of CUDA 11.8 and, behind a line `from NNN`,
+ * what later versions (cuptiGetVersion) appended. Never read a field behind such a line without
+ * asking the version; never take a size from here, cuptiActivityGetNextRecord() knows the stride.
+ * tests/unit/cupti/test_gpu_records.c checks every offset against the real headers. cprof
+ * thread. */
 #ifndef CUPTI_RECORDS_H
 #define CUPTI_RECORDS_H
 
 #include <stdint.h>
 
-/* cuptiGetVersion(): numbered one by one until 12.9, then xxyyzz. The libraries of 11.8, 12.0 and 12.1 all say 18. */
+/* cuptiGetVersion(): numbered one by one until 12.9, then xxyyzz. The libraries of 11.8, 12.0 and
+ * 12.1 all say 18. */
 enum cupti_version {
     CUPTI_11_8 = 18,
     CUPTI_12_3 = 21,
@@ -26,9 +29,11 @@ enum cupti_kind {
 #undef KIND
 };
 
-/* Records lie 8-byte aligned in CUPTI's buffers; every field here falls on its natural alignment. */
+/* Records lie 8-byte aligned in CUPTI's buffers; every field here falls on its natural
+ * alignment. */
 
-/* CUpti_ActivityKernel8 (11.8); 9 (12.0) and 10 (13.0) append nothing that is read, 11 (13.1) the priority. */
+/* CUpti_ActivityKernel8 (11.8); 9 (12.0) and 10 (13.0) append nothing that is read, 11 (13.1) the
+ * priority. */
 struct cupti_kernel {
     uint32_t kind;
     uint8_t cache_config, shared_config;

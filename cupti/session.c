@@ -36,14 +36,16 @@
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
-/* 12.8: … it may be flushed while threads fill buffers of their own; 12.6U2 really, which has no number */
+/* 12.8: … it may be flushed while threads fill buffers of their own; 12.6U2 really, which has no
+ * number */
 #define PER_THREAD 26
-/* 12.6: … graphs may be traced as a whole: the release notes of 12.4 Update 1 and of 12.5 Update 1 mend crashes of that, and these have the
- * numbers of 12.4 and 12.5 */
+/* 12.6: … graphs may be traced as a whole: the release notes of 12.4 Update 1 and of 12.5 Update 1
+ * mend crashes of that, and these have the numbers of 12.4 and 12.5 */
 #define GRAPHS_WHOLE 24
-/* 13.0 as first released; the notes of its Update 1: "a potential deadlock" when kernels are disabled, "a potential crash" in FlushAll, and
- * a crash of long runs with graphs whose kernels' times are kept in device memory. So kernels stay on once they are, only what ends a
- * window is flushed, as seldom as others do it, and times are kept in the host's memory. */
+/* 13.0 as first released; the notes of its Update 1: "a potential deadlock" when kernels are
+ * disabled, "a potential crash" in FlushAll, and a crash of long runs with graphs whose kernels'
+ * times are kept in device memory. So kernels stay on once they are, only what ends a window is
+ * flushed, as seldom as others do it, and times are kept in the host's memory. */
 #define FRAIL          130000
 #define FRAIL_FLUSH_NS 250000000u
 enum phase {
@@ -67,9 +69,11 @@ static _Atomic bool dead;  /* forked child; its one thread writes, all read */
 static _Atomic bool at_work;
 static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
 static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
-/* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come to; 0 = none */
+/* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come
+ * to; 0 = none */
 static _Atomic uint64_t asked;
-/* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes, gpu_arm() reads */
+/* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes,
+ * gpu_arm() reads */
 static _Atomic uint64_t flushing_since;
 /* the same: when the lock was taken that is held; its holder writes, who wants it reads */
 static _Atomic uint64_t held_since;
@@ -118,8 +122,8 @@ static bool is_long_ago(uint64_t monotonic_ns)
     return monotonic_ns && clock_monotonic_ns() - monotonic_ns > WAIT_APP_MS * 1000000ull;
 }
 
-/* False: not within so long; at once where it has been held for longer than anybody waits: a CUPTI that hangs while kinds are switched
- * costs the program one wait, not one at each step. */
+/* False: not within so long; at once where it has been held for longer than anybody waits: a CUPTI
+ * that hangs while kinds are switched costs the program one wait, not one at each step. */
 static bool take_lock(long ms)
 {
     struct held_back before = hold_back();
@@ -178,7 +182,8 @@ static unsigned stays_on(void)
     return (frail() ? SWITCH_KERNELS : 0) | (options.whole_graphs ? SWITCH_GRAPHS : 0);
 }
 
-/* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so without the lock. */
+/* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so
+ * without the lock. */
 static void gone(const char *why)
 {
     set_phase(PHASE_OVER);
@@ -252,8 +257,9 @@ static void say_other(bool from_start)
     stood_down = true;
 }
 
-/* Subscribes, or borrows CUPTI from a client that holds the subscription and was seen to have nothing enabled: the activity API does
- * not ask who is subscribed. One that was never seen (a tool outside the process) is left alone. False: not now. */
+/* Subscribes, or borrows CUPTI from a client that holds the subscription and was seen to have
+ * nothing enabled: the activity API does not ask who is subscribed. One that was never seen (a tool
+ * outside the process) is left alone. False: not now. */
 static bool join_in(int *result)
 {
     const struct callback_to to = {.gone = gone, .ready = options.driver_ready};
@@ -569,7 +575,8 @@ void gpu_other_client(enum gpu_other what, int kind)
 
 /* ---- the cprof thread ---- */
 
-/* True while a gpu_arm() holds whose step the cprof thread has not come to yet: it must not switch off what was just switched on. */
+/* True while a gpu_arm() holds whose step the cprof thread has not come to yet: it must not switch
+ * off what was just switched on. */
 static bool asked_just_now(void)
 {
     uint64_t since = atomic_load(&asked);
@@ -696,7 +703,8 @@ static void source_stop(void)
         nanosleep(&pause, NULL);
 }
 
-/* Never cuptiFinalize. A flush that is still under way means that CUPTI hangs: then nothing is called. */
+/* Never cuptiFinalize. A flush that is still under way means that CUPTI hangs: then nothing is
+ * called. */
 static void source_finish(void)
 {
     if (!begin_work())

@@ -57,7 +57,8 @@ static bool is_on(int kind)
     return false;
 }
 
-/* The kinds bring all calls, so the filter comes after them: "an Enable(RUNTIME) afterwards overrides it" (cupti_activity.h). */
+/* The kinds bring all calls, so the filter comes after them: "an Enable(RUNTIME) afterwards
+ * overrides it" (cupti_activity.h). */
 void switch_filter(const struct cupti *c)
 {
     if (c->enable_runtime_api && is_on(CUPTI_KIND_RUNTIME))
@@ -85,9 +86,10 @@ static bool is_row_wanted(const struct row *row, const struct gpu_options *optio
     return true;
 }
 
-/* Devices and contexts that exist are told of, too; devices once, because they stay what they are and the name in each record is, from
- * 13.0 on, the client's to free (cupti_activity.h; before, it was CUPTI's, so none is freed). Inside cuInit nothing exists yet: the
- * records come of themselves, and CUPTI is not made to ask a driver that is just being initialised. */
+/* Devices and contexts that exist are told of, too; devices once, because they stay what they are
+ * and the name in each record is, from 13.0 on, the client's to free (cupti_activity.h; before, it
+ * was CUPTI's, so none is freed). Inside cuInit nothing exists yet: the records come of themselves,
+ * and CUPTI is not made to ask a driver that is just being initialised. */
 static int enable(const struct cupti *c, int kind, bool initializing)
 {
     static bool devices_told;
@@ -100,7 +102,8 @@ static int enable(const struct cupti *c, int kind, bool initializing)
     return result;
 }
 
-/* One line for all kinds that were refused for the same reason; none for those that a line has named. */
+/* One line for all kinds that were refused for the same reason; none for those that a line has
+ * named. */
 static void say_refused(const struct cupti *c, const int *results, const bool *asked, bool any)
 {
     for (unsigned i = 0; i < ROWS; i++) {

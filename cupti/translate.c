@@ -259,7 +259,8 @@ static enum translate_result take_overhead(const struct translate *t, const void
                                            struct gpu_record *out)
 {
     const struct cupti_overhead *o = activity;
-    /* CUPTI allocated it for us. No other kind has data: a field that nobody set must not reach free(). */
+    /* CUPTI allocated it for us. No other kind has data: a field that nobody set must not reach
+     * free(). */
     if (t->version >= CUPTI_12_4 && o->overhead_kind == COMMAND_BUFFER_FULL) {
         free(o->data);
     }
@@ -295,7 +296,8 @@ static enum translate_result take_memory(const struct translate *t, const void *
     set_times(t, m->time, m->time, out);
     out->flags = (m->operation == 2 ? GPU_RELEASE : 0) | (m->is_async != 0 ? GPU_ASYNC : 0);
     out->device = m->device;
-    /* "No context" was UINT32_MAX and is 0 in CUDA 13.5; ids begin at 1. Without a stream the same goes for the stream. */
+    /* "No context" was UINT32_MAX and is 0 in CUDA 13.5; ids begin at 1. Without a stream the same
+     * goes for the stream. */
     out->context = m->context != 0 ? m->context : GPU_NONE;
     out->stream = m->is_async != 0 ? m->stream : GPU_NONE;
     out->memory.address = m->address;
@@ -311,7 +313,8 @@ static enum translate_result take_memory(const struct translate *t, const void *
     return TRANSLATE_RECORD;
 }
 
-/* A pool that was made, trimmed or destroyed: no memory that the program has, and the next allocation tells the pool's size. */
+/* A pool that was made, trimmed or destroyed: no memory that the program has, and the next
+ * allocation tells the pool's size. */
 static enum translate_result take_pool(const struct translate *t, const void *activity,
                                        struct gpu_record *out)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start and stop, in this order.
  *
- *   constructor   every process the job starts runs it, or before it the first hook that is reached (take_start()): copy settings,
- *                 read the affinity mask, set three variables. No thread, no file, no output.
- *   wake-up       first CUDA call, driver injection, marker or tensor allocation: settings, clock, rank, fork handlers, exit
- *                 handler, then torch's callbacks and step 0. The cprof thread starts when the first step needs it.
- *   CUDA          the driver calls InitializeInjection at cuInit: the GPU side starts, before the first context.
+ *   constructor   every process the job starts runs it, or before it the first hook that is reached
+ *                 (take_start()): copy settings, read the affinity mask, set three variables. No
+ *                 thread, no file, no output.
+ *   wake-up       first CUDA call, driver injection, marker or tensor allocation: settings, clock,
+ *                 rank, fork handlers, exit handler, then torch's callbacks and step 0. The cprof
+ *                 thread starts when the first step needs it.
+ *   CUDA          the driver calls InitializeInjection at cuInit: the GPU side starts, before the
+ *                 first context.
  *   exit          stop calling torch, last edge, let the cprof thread finish its files, one line.
  *   forked child  inert for good. */
 #define _GNU_SOURCE
@@ -98,8 +101,9 @@ static bool is_second(const struct link_map *self)
            space != LM_ID_BASE;
 }
 
-/* True when the library came with the program (LD_PRELOAD, ld.so.preload, linked): the C library stands behind it in the loader's
- * list, or LD_PRELOAD names it. One that was opened late, through one of the three variables, stays inert. */
+/* True when the library came with the program (LD_PRELOAD, ld.so.preload, linked): the C library
+ * stands behind it in the loader's list, or LD_PRELOAD names it. One that was opened late, through
+ * one of the three variables, stays inert. */
 static bool loaded_first(const struct link_map *self)
 {
     const char *name = strrchr(self->l_name, '/') + 1;
@@ -114,7 +118,8 @@ static bool loaded_first(const struct link_map *self)
     return true;
 }
 
-/* LD_PRELOAD=./libcprof.so is a path from where the program begins, and it may go elsewhere. NULL: no file's path. */
+/* LD_PRELOAD=./libcprof.so is a path from where the program begins, and it may go elsewhere. NULL:
+ * no file's path. */
 static const char *absolute_library(const char *path, char room[PATH_MAX])
 {
     return path[0] == '/' ? path : strchr(path, '/') ? realpath(path, room) : NULL;
@@ -156,8 +161,9 @@ static void look_around(void)
     }
 }
 
-/* What the program was started with is taken once: in the constructor, or earlier, where the constructor of a library that the program is
- * linked to reaches a hook, because the loader runs those first. False: another thread, or a caller of this one, is at it. */
+/* What the program was started with is taken once: in the constructor, or earlier, where the
+ * constructor of a library that the program is linked to reaches a hook, because the loader runs
+ * those first. False: another thread, or a caller of this one, is at it. */
 static bool take_start(void)
 {
     enum { NOT_YET, NOW, DONE };
@@ -179,7 +185,8 @@ __attribute__((constructor)) static void loaded(int argc, char **argv)
     take_start();
 }
 
-/* What CUPTI does for the cprof thread passes hooked functions: they are only forwarded there, for good. */
+/* What CUPTI does for the cprof thread passes hooked functions: they are only forwarded there, for
+ * good. */
 static void cprof_thread_began(void)
 {
     guard_enter();
@@ -224,8 +231,8 @@ static bool start_writer(const struct config *config)
     return writer_start(&options);
 }
 
-/* The driver has registered its own handler by the end of cuInit or of the first context. Where no CUDA call passes a hook (a runtime
- * linked into the program) nothing else tells. */
+/* The driver has registered its own handler by the end of cuInit or of the first context. Where no
+ * CUDA call passes a hook (a runtime linked into the program) nothing else tells. */
 static void driver_ready(void)
 {
     static _Atomic unsigned times;
@@ -317,8 +324,8 @@ static void wake(enum wake_reason reason)
     errno = saved;
 }
 
-/* `cprof doctor` asks so what of the settings cannot work: the lines that waking up writes, and no part is started. The process stays
- * without cprof. False: cprof is off here. */
+/* `cprof doctor` asks so what of the settings cannot work: the lines that waking up writes, and no
+ * part is started. The process stays without cprof. False: cprof is off here. */
 __attribute__((visibility("default"))) int cprof_try_settings(void);
 int cprof_try_settings(void)
 {
@@ -342,7 +349,8 @@ int cprof_try_settings(void)
     return true;
 }
 
-/* Another thread that ends the process (a watchdog's _exit) would end it in the middle of the save. */
+/* Another thread that ends the process (a watchdog's _exit) would end it in the middle of the
+ * save. */
 static void wait_for_save(pid_t saver)
 {
     if (saver == (pid_t)syscall(SYS_gettid))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doors through which the CUDA driver and NVTX clients come in, each of its own accord, because the constructor put this library's
- * path into their variables (ITT's is in preload/markers/itt.c). The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application
- * threads, possibly inside dlopen. */
+/* The doors through which the CUDA driver and NVTX clients come in, each of its own accord, because
+ * the constructor put this library's path into their variables (ITT's is in preload/markers/itt.c).
+ * The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application threads,
+ * possibly inside dlopen. */
 #include "preload/injection.h"
 
 #include <stddef.h>
@@ -19,7 +20,8 @@
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
 
-/* Called by the driver at cuInit, once, so another thread that is just waking the library is waited for. 1 = success. */
+/* Called by the driver at cuInit, once, so another thread that is just waking the library is waited
+ * for. 1 = success. */
 VISIBLE int InitializeInjection(void)
 {
     cprof_wake_once(WAKE_INJECTION);
@@ -28,7 +30,8 @@ VISIBLE int InitializeInjection(void)
     return 1;
 }
 
-/* Called once by each NVTX client library. 1 = success: NVTX makes every function that was not taken over a no-op. */
+/* Called once by each NVTX client library. 1 = success: NVTX makes every function that was not
+ * taken over a no-op. */
 VISIBLE int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table)
 {
     cprof_wake_once(WAKE_INJECTION);

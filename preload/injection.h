@@ -5,8 +5,8 @@
 
 #include "preload/settings/config.h"
 
-/* Says in one line for each of NVTX and ITT that its ranges go to another tool, where the user (or a tool around) has set its variable. An
- * application thread, while cprof wakes up. */
+/* Says in one line for each of NVTX and ITT that its ranges go to another tool, where the user (or
+ * a tool around) has set its variable. An application thread, while cprof wakes up. */
 void injection_say_taken(const struct config *config);
 
 #endif

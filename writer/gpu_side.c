@@ -15,15 +15,16 @@
 #define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
 #define SWEEP_NS   1000000000u
 #define QUIET_MS   2000 /* without a record, before what is missing is given up … */
-/* … when CUPTI still has a buffer of that time: a kernel may be running in it. Where others go on meanwhile, one that waits for them all the
- * time (of NVSHMEM, a spinning one) may never end, and everything would stay on for it. */
+/* … when CUPTI still has a buffer of that time: a kernel may be running in it. Where others go on
+ * meanwhile, one that waits for them all the time (of NVSHMEM, a spinning one) may never end, and
+ * everything would stay on for it. */
 #define IDLE_MS 30000
 
 void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
 {
+    /* now, so that the larger buffers have a chance to come back before the window ends */
     if (begun == ACTION_ACTIVE_AND_SAVE)
-        g->flushed_ns =
-            0; /* now, so that the larger buffers have a chance to come back before the window ends */
+        g->flushed_ns = 0;
     g->action = begun;
     g->holding = hold;
 }
@@ -130,8 +131,8 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     blame(g, &faults);
 }
 
-/* A program may make threads for as long as a window is open. What one of them did is not asked for any more when all calls that were
- * made by then have come. */
+/* A program may make threads for as long as a window is open. What one of them did is not asked for
+ * any more when all calls that were made by then have come. */
 static void forget_threads(struct gpu_side *g)
 {
     uint64_t now = clock_monotonic_ns();

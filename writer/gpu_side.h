@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU side of the writer's passes: when CUPTI's kinds are on, when it is flushed, where its records go, and when a window has all of
- * them. cprof thread. */
+/* The GPU side of the writer's passes: when CUPTI's kinds are on, when it is flushed, where its
+ * records go, and when a window has all of them. cprof thread. */
 #ifndef WRITER_GPU_SIDE_H
 #define WRITER_GPU_SIDE_H
 
@@ -53,7 +53,8 @@ void gpu_side_collect(struct gpu_side *g, bool draining);
 /* No window is there. */
 void gpu_side_idle(struct gpu_side *g);
 
-/* At exit, when the deadline is near: takes what there is, finished or not. Everything is complete from then on. */
+/* At exit, when the deadline is near: takes what there is, finished or not. Everything is complete
+ * from then on. */
 void gpu_side_give_up(struct gpu_side *g);
 
 /* Everything that the closed window caused has come, or will not come. */

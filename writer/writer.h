@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public header of writer/: recording on application threads, windows and files on the one cprof thread.
+/* The public header of writer/: recording on application threads, windows and files on the one
+ * cprof thread.
  *
  *     application threads:  writer_gate -> span_open/span_close, emit_*  -> ring of the thread
  *     stepping thread:      writer_edge()                               -> edge queue
- *     cprof thread:         edges + rings -> window -> json -> sink -> file
- */
+ *     cprof thread:         edges + rings -> window -> json -> sink -> file */
 #ifndef WRITER_WRITER_H
 #define WRITER_WRITER_H
 
@@ -48,19 +48,22 @@
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* Remembers what standard error is, so that no line goes into another file that gets its number. In the constructor. */
+/* Remembers what standard error is, so that no line goes into another file that gets its number. In
+ * the constructor. */
 void log_start(void);
 
 /* Whether it is for lines now. Any thread that has the program's descriptors. */
 bool log_is_for_lines(void);
 
-/* How long a line waits for a reader that is behind; those after it do not, until it reads again. */
+/* How long a line waits for a reader that is behind; those after it do not, until it reads
+ * again. */
 enum { LOG_PATIENCE_MS = 100 };
 
 /* Messages above `level` are not written. Default LOG_INFO. Any thread. */
 void log_set_level(enum log_level level);
 
-/* Writes one line with one write(2); keeps errno; allocates nothing. Any thread, not from signal handlers. */
+/* Writes one line with one write(2); keeps errno; allocates nothing. Any thread, not from signal
+ * handlers. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
@@ -83,8 +86,9 @@ enum gate {
     GATE_BITS = 8,
 };
 
-/* Bits of enum gate; 0 when none is on. Written by the stepping thread at an edge and by the cprof thread when recording has failed (never set
- * again then); read relaxed by every hook: 0 is the idle path. */
+/* Bits of enum gate; 0 when none is on. Written by the stepping thread at an edge and by the cprof
+ * thread when recording has failed (never set again then); read relaxed by every hook: 0 is the
+ * idle path. */
 extern _Atomic uint32_t writer_gate __attribute__((visibility("hidden")));
 
 /* True when any of `bits` is on. Any thread, no side effect. */
@@ -93,28 +97,32 @@ static inline bool gate_open(uint32_t bits)
     return (atomic_load_explicit(&writer_gate, memory_order_relaxed) & bits) != 0;
 }
 
-/* Sets the gate; does nothing once recording has failed. Stepping thread, between writer_edge_begin() and writer_edge(). */
+/* Sets the gate; does nothing once recording has failed. Stepping thread, between
+ * writer_edge_begin() and writer_edge(). */
 void writer_set_gate(uint32_t bits);
 
-/* ---- recording: any application thread; no lock, no system call but at a thread's first event ---- */
+/* ---- recording: any application thread; no lock; a system call at a thread's first event ---- */
 
-/* Opens a span on this thread at now. `key` finds it again for span_close(). name: what numbered_name() gave, or the length of `text`, which is
- * copied then and else not looked at. Returns the open span so that data can be added, or NULL when it could not be kept (counted). Call only with
- * the gate open. */
+/* Opens a span on this thread at now. `key` finds it again for span_close(). name: what
+ * numbered_name() gave, or the length of `text`, which is copied then and else not looked at.
+ * Returns the open span so that data can be added, or NULL when it could not be kept (counted).
+ * Call only with the gate open. */
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t name);
 
-/* Room for up to `most` data bytes of the span just opened; NULL when there is no room (counted as text_cut). Finish with
- * span_data_done(). */
+/* Room for up to `most` data bytes of the span just opened; NULL when there is no room (counted as
+ * text_cut). Finish with span_data_done(). */
 uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most);
 
 /* Takes the first `used` bytes of the room as the span's data. */
 void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
                     uint32_t used);
 
-/* Closes the span opened with `key` and puts it into the ring; spans above it that were never closed are dropped and counted, but
- * those flagged REC_ENDS_LATE, which end here. A span flagged REC_LOOSE is neither dropped nor does it drop: of two such that cross each other, one becomes asynchronous.
- * A key that is not open is ignored: it began while nothing was recorded. Returns the end stamp, 0 if not found. */
+/* Closes the span opened with `key` and puts it into the ring; spans above it that were never
+ * closed are dropped and counted, but those flagged REC_ENDS_LATE, which end here. A span flagged
+ * REC_LOOSE is neither dropped nor does it drop: of two such that cross each other, one becomes
+ * asynchronous. A key that is not open is ignored: it began while nothing was recorded. Returns the
+ * end stamp, 0 if not found. */
 uint64_t span_close(struct thread_log *log, const void *key);
 
 /* The span with this key ended now, and this thread has none with it: another one has begun it, or
@@ -133,55 +141,62 @@ void spans_take_ended(struct thread_log *log);
 /* Id of the innermost open span of the thread; 0 = none. */
 uint64_t span_top(const struct thread_log *log);
 
-/* Id of the module inside which the innermost open span of the thread is (EXTRA_MODULE); 0 = none. */
+/* Id of the module inside which the innermost open span of the thread is (EXTRA_MODULE); 0 =
+ * none. */
 uint64_t span_module(const struct thread_log *log);
 
 /* Writes every span that is still open as unfinished: the thread ends. From the thread-end hook. */
 void spans_abandon(struct thread_log *log);
 
-/* Opens a range that may end on any thread, at now; text and data (DATA_ARGS) are copied, what is too long is left out (counted). flags: enum
- * record_flags. Returns its id, below 2^53 and never given twice; 0: too many are open (counted). Call only with the gate open. */
+/* Opens a range that may end on any thread, at now; text and data (DATA_ARGS) are copied, what is
+ * too long is left out (counted). flags: enum record_flags. Returns its id, below 2^53 and never
+ * given twice; 0: too many are open (counted). Call only with the gate open. */
 uint64_t async_open(struct thread_log *log, enum category category, uint8_t flags, const char *text,
                     uint32_t text_len, const void *data, uint32_t data_len);
 
-/* Closes it, on any thread, whose log is given, and puts it into that one's ring; NULL: it has none, and the range is lost (counted by thread_log_get()). False: there is no such range any more. */
+/* Closes it, on any thread, whose log is given, and puts it into that one's ring; NULL: it has
+ * none, and the range is lost (counted by thread_log_get()). False: there is no such range any
+ * more. */
 bool async_close(struct thread_log *log, uint64_t id);
 
-/* Numbers for a record that is no span; NULL in the calls below means none. A span's are set by span_set_extra(). */
+/* Numbers for a record that is no span; NULL in the calls below means none. A span's are set by
+ * span_set_extra(). */
 struct extras {
     uint8_t mask; /* bits 1 << enum record_extra */
     uint64_t value[EXTRA_COUNT];
 };
 
-/* Records an instant. Its name as a span's. data as record.h; data may be NULL. flags: enum record_flags. */
+/* Records an instant. Its name as a span's. data as record.h; data may be NULL. flags: enum
+ * record_flags. */
 void emit_instant(struct thread_log *log, enum category category, uint8_t flags, const char *text,
                   uint32_t name, enum record_data data_kind, const void *data, uint32_t data_len,
                   const struct extras *extras);
 
-/* Records one sample of a counter. Its name as a span's. data is DATA_ARGS, one item per series. flags: enum record_flags. */
+/* Records one sample of a counter. Its name as a span's. data is DATA_ARGS, one item per series.
+ * flags: enum record_flags. */
 void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint32_t name,
                   const void *data, uint32_t data_len);
 
-/* Records an allocation (bytes > 0) or a release (bytes < 0). The operator and the module that the thread is in go with it. */
+/* Records an allocation (bytes > 0) or a release (bytes < 0). The operator and the module that the
+ * thread is in go with it. */
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
                  const struct record_memory *state, const struct extras *extras);
 
-/* Records that an allocation of so many bytes failed; state: what its allocator held then. In a call of the driver (MEMORY_OF_DRIVER) that call's
- * span is still open. Follow it by writer_flush_now(). */
+/* Records that an allocation of so many bytes failed; state: what its allocator held then. In a
+ * call of the driver (MEMORY_OF_DRIVER) that call's span is still open. Follow it by
+ * writer_flush_now(). */
 void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct record_memory *state,
                         const struct extras *extras);
 
-/* Has all that was recorded until now written, and waits for that at most `most_ms`: for what the program may not survive. It wakes the
- * cprof thread and takes no lock. Any thread but the cprof thread. */
+/* Has all that was recorded until now written, and waits for that at most `most_ms`: for what the
+ * program may not survive. It wakes the cprof thread and takes no lock. Any thread but the cprof
+ * thread. */
 void writer_flush_now(unsigned most_ms);
 
-/* Records that a node of a CUDA graph came into being on this thread: captured, added, or copied from the node `original` (0: from
- * none) when the graph was instantiated. The name of the innermost open span goes with it. Also outside windows; no gate. */
+/* Records that a node of a CUDA graph came into being on this thread: captured, added, or copied
+ * from the node `original` (0: from none) when the graph was instantiated. The name of the
+ * innermost open span goes with it. Also outside windows; no gate. */
 void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel);
-
-/* Nanoseconds that recording one span costs its thread, measured on the calling thread's empty ring. cprof thread, before it records
- * anything else. */
-double emit_measure(void);
 
 /* ---- steps ---- */
 
@@ -221,8 +236,8 @@ struct step_edge {
     struct losses losses;   /* of all threads until here; writer_edge() fills it in */
 };
 
-/* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair with writer_edge(). One
- * thread at a time (the caller serialises). */
+/* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair
+ * with writer_edge(). One thread at a time (the caller serialises). */
 void writer_edge_begin(void);
 
 /* Posts the edge: a copy into a queue, with the losses so far; where a window opens or closes also
@@ -246,7 +261,8 @@ struct saved_trace {
     struct file_identity file;     /* that has been written; may have lost its name since */
     int64_t first_step, last_step; /* last_step: the last whole one; first_step - 1 when none is */
     struct train_time time;        /* at its end */
-    /* Of this process' windows, in the order in which they began: 1, 2 … One that waits for spans is whole after later ones. */
+    /* Of this process' windows, in the order in which they began: 1, 2 … One that waits for spans
+     * is whole after later ones. */
     uint64_t window;
     int64_t began_ns; /* wall clock */
     uint64_t events, lost;
@@ -282,28 +298,35 @@ struct writer_options {
     void (*thread_began)(void); /* called first of all on the cprof thread; or NULL */
     /* Filled on the cprof thread when a file's head is written. */
     void (*identity)(struct trace_identity *out);
-    /* Absolute final path of a trace that is saved at `time`; false: no path (said already). cprof thread. */
+    /* Absolute final path of a trace that is saved at `time`; false: no path (said already). cprof
+     * thread. */
     bool (*trace_path)(const struct train_time *time, char *path, unsigned long size);
-    /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false: none. cprof thread. */
+    /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false:
+     * none. cprof thread. */
     bool (*trace_pattern)(char *pattern, unsigned long size);
     const char *renamed_by; /* the setting that gives another run's traces other names; static */
     bool shares_second;     /* runs that begin in one second have one name: nobody gave it one */
-    /* True when ranks of this launch have left traces, beside which that of a program without steps is not wanted; or NULL. At exit; cprof thread. */
+    /* True when ranks of this launch have left traces, beside which that of a program without steps
+     * is not wanted; or NULL. At exit; cprof thread. */
     bool (*ranks_wrote)(void);
-    /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the rings. */
+    /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the
+     * rings. */
     void (*trace_ready)(const struct saved_trace *trace);
-    /* Called at the end of each pass, and at exit, once all files are whole, until it answers -1; or NULL. Returns the milliseconds after
-     * which it wants to be called again; -1: not before the next pass. cprof thread; what it does holds up the rings. */
+    /* Called at the end of each pass, and at exit, once all files are whole, until it answers -1;
+     * or NULL. Returns the milliseconds after which it wants to be called again; -1: not before the
+     * next pass. cprof thread; what it does holds up the rings. */
     int (*each_pass)(bool stopping);
     int64_t after_deadline_ms; /* at exit, for what each_pass does then */
 };
 
-/* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there; files of this run do not count (an elastic
- * restart finds its own), nor, with shares_second, those of the second in which it began. Of the options: overwrite, run_started_ns, trace_pattern, renamed_by. Asked once,
- * before the first file is made; later calls answer false. cprof thread, or the only one. */
+/* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there;
+ * files of this run do not count (an elastic restart finds its own), nor, with shares_second, those
+ * of the second in which it began. Of the options: overwrite, run_started_ns, trace_pattern,
+ * renamed_by. Asked once, before the first file is made; later calls answer false. cprof thread, or
+ * the only one. */
 bool earlier_run_in_the_way(const struct writer_options *options);
 
-/* ---- optimizers: the trace and the exit line name the classes that have stepped in this process ---- */
+/* ---- optimizers: the trace and the exit line name the classes that have stepped ---- */
 
 #define OPTIMIZERS_MOST 16  /* classes; further ones are not counted */
 #define OPTIMIZERS_TEXT 512 /* bytes for writer_optimizers() */
@@ -342,7 +365,8 @@ struct mark_value {
     };
 };
 
-/* A duration, moment or counter of the program's. Texts are not terminated; all is valid during the call. */
+/* A duration, moment or counter of the program's. Texts are not terminated; all is valid during the
+ * call. */
 struct mark {
     /* REC_SPAN, also where its end is another thread's; REC_INSTANT, REC_COUNTER */
     enum record_kind kind;
@@ -356,8 +380,9 @@ struct mark {
     struct train_moment start, end; /* the same but for durations */
 };
 
-/* Calls that the cprof thread makes; none may be NULL. What is told of the thread that marks the steps comes in the order of time, a duration
- * when it ends; of another thread in its own order, and before the end of the step in which it ended. */
+/* Calls that the cprof thread makes; none may be NULL. What is told of the thread that marks the
+ * steps comes in the order of time, a duration when it ends; of another thread in its own order,
+ * and before the end of the step in which it ended. */
 struct listener {
     void (*look)(void); /* each pass, before anything else */
     void (*mark)(const struct mark *mark);
@@ -369,7 +394,8 @@ struct listener {
     void (*end)(void);              /* exit: the last call */
 };
 
-/* From now on `listener` is told; it stays for good. Starts no thread: the next step does, or writer_run(). Any application thread. */
+/* From now on `listener` is told; it stays for good. Starts no thread: the next step does, or
+ * writer_run(). Any application thread. */
 void writer_listen(const struct listener *listener);
 
 /* True when somebody listens. Any thread. */
@@ -378,27 +404,30 @@ bool writer_is_heard(void);
 /* Nanoseconds that the listener has taken so far, of the wall clock. Any thread. */
 uint64_t writer_listener_ns(void);
 
-/* From now on marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread, after writer_start(). Any application thread. */
+/* From now on marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread, after
+ * writer_start(). Any application thread. */
 void writer_want_skipped(void);
 
 /* ---- starting and stopping ---- */
 
-/* Takes the options, starts the clock and the thread-end hook. Once, at wake-up, before any recording. false: recording is not
- * possible (said). Starts no thread. */
+/* Takes the options, starts the clock and the thread-end hook. Once, at wake-up, before any
+ * recording. false: recording is not possible (said). Starts no thread. */
 bool writer_start(const struct writer_options *options);
 
-/* Starts the cprof thread if it does not run yet. Called by the first writer_edge(); false: no thread to be had (said). */
+/* Starts the cprof thread if it does not run yet. Called by the first writer_edge(); false: no
+ * thread to be had (said). */
 bool writer_run(void);
 
-/* Exit: waits until the cprof thread has handled the last edge and finished its files, at most exit_deadline_ms. The one line
- * for the user is written here. Safe to call twice; later calls do nothing. False: the thread is still at it. */
+/* Exit: waits until the cprof thread has handled the last edge and finished its files, at most
+ * exit_deadline_ms. The one line for the user is written here. Safe to call twice; later calls do
+ * nothing. False: the thread is still at it. */
 bool writer_finish(void);
 
 /* Makes the cprof thread begin a pass now. Any thread, also in signal handlers. */
 void writer_wake(void);
 
-/* Bytes that the program may still map where its address space or its data is limited (ulimit -v, -d); UINT64_MAX where neither is. Any
- * thread; opens a file. */
+/* Bytes that the program may still map where its address space or its data is limited (ulimit -v,
+ * -d); UINT64_MAX where neither is. Any thread; opens a file. */
 uint64_t writer_space_left(void);
 
 /* True when recording has been turned off for good (a full disk, a failed write). Any thread. */
@@ -407,7 +436,8 @@ bool writer_is_off(void);
 /* Where the queue of edges ends now, for writer_saved(). Any thread. */
 uint64_t writer_mark(void);
 
-/* True when all windows that ended before writer_mark() gave `mark` are whole files, or will never be. Any thread. */
+/* True when all windows that ended before writer_mark() gave `mark` are whole files, or will never
+ * be. Any thread. */
 bool writer_saved(uint64_t mark);
 
 /* A finished trace was removed on purpose: the line at exit does not name it. cprof thread. */
@@ -429,50 +459,55 @@ const char *writer_copy_error(int error);
 void *loader_symbol(void *handle, const char *name);
 void *loader_symbol_of(void *handle, const char *name, const char *version); /* as above */
 
-/* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see loader.c. Any thread. */
+/* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see
+ * loader.c. Any thread. */
 int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
 /* The same from inside of such a look, with the list held all the time. */
 int loader_walk_within(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
-/* Around what walks the loader's list itself, as unwinders do. Any thread; nest in no other lock that a fork may wait for. */
+/* Around what walks the loader's list itself, as unwinders do. Any thread; nest in no other lock
+ * that a fork may wait for. */
 void loader_enter(void);
 void loader_leave(void); /* as above */
 
-/* Before a fork: waits until nobody walks, at most a second, and lets nobody begin; and behind it, in parent and child. The thread that
- * forks, one at a time; errno may change. */
+/* Before a fork: waits until nobody walks, at most a second, and lets nobody begin; and behind it,
+ * in parent and child. The thread that forks, one at a time; errno may change. */
 void loader_hold(void);
 void loader_release(bool child); /* as above */
 
-/* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op for good. */
+/* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op
+ * for good. */
 void writer_abandon(void);
 
-/* How many threads of this process are ours, those that are just beginning included; 0 in a forked child. Any thread. */
+/* How many threads of this process are ours, those that are just beginning included; 0 in a forked
+ * child. Any thread. */
 unsigned writer_threads(void);
 
-/* Key and value of a metadata entry that stands in the open and every later trace; raw_json is trusted JSON text. Copied. The last
- * value of a key wins. Any thread; takes a lock; false, and nothing is changed: no memory, more than 64 keys, or more than 1 MiB in
- * all. */
+/* Key and value of a metadata entry that stands in the open and every later trace; raw_json is
+ * trusted JSON text. Copied. The last value of a key wins. Any thread; takes a lock; false, and
+ * nothing is changed: no memory, more than 64 keys, or more than 1 MiB in all. */
 bool writer_metadata(const char *key, const char *raw_json);
 
-/* Hands in a Chrome JSON trace of another tool, gzip or plain: its events go into the trace that is open now, or else into the next one,
- * which is finished when they are in. Opened here, read by the cprof thread. False, with a line: no such file, no regular one, or too
- * many wait. Any thread; takes a lock. */
+/* Hands in a Chrome JSON trace of another tool, gzip or plain: its events go into the trace that is
+ * open now, or else into the next one, which is finished when they are in. Opened here, read by the
+ * cprof thread. False, with a line: no such file, no regular one, or too many wait. Any thread;
+ * takes a lock. */
 bool writer_import(const char *path);
 
-/* The name of a thread as its row shows it from now on, in the open trace too; any bytes, cut at 255. Copied; at most 4096 threads have one.
- * Any thread; takes a lock. */
+/* The name of a thread as its row shows it from now on, in the open trace too; any bytes, cut at
+ * 255. Copied; at most 4096 threads have one. Any thread; takes a lock. */
 void writer_name_thread(uint32_t tid, const char *text, size_t len);
 
 /* The text as a JSON string, repaired to UTF-8; free() it. NULL: no memory. Any thread. */
 char *writer_quote(const char *text);
 
-/* A line of text that stands under "notes" of the `cprof` object of every later trace (a second client took CUPTI over, operators
- * are off …). Copied, at most 16. Any thread; takes a lock. */
+/* A line of text that stands under "notes" of the `cprof` object of every later trace (a second
+ * client took CUPTI over, operators are off …). Copied, at most 16. Any thread; takes a lock. */
 void writer_note(const char *text);
 
-/* Something that a note tells of begins, or is over: the note stands in the traces of windows that it falls into, and in no others. Always with
- * the same text, which stays. Any thread. */
+/* Something that a note tells of begins, or is over: the note stands in the traces of windows that
+ * it falls into, and in no others. Always with the same text, which stays. Any thread. */
 void writer_gap(const char *text, bool begins);
 
 #endif

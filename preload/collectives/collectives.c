@@ -23,7 +23,8 @@
 /* One communicator of NCCL, or of MPI for its sequence numbers. */
 struct communicator {
     _Atomic(const void *) handle; /* NULL: free; any thread takes and gives back */
-    /* begun on it: what all its ranks take part in, and what goes from one to another, of which each rank has begun as many as it likes */
+    /* begun on it: what all its ranks take part in, and what goes from one to another, of which
+     * each rank has begun as many as it likes */
     _Atomic uint64_t seq, between;
     _Atomic int size, rank; /* 0 and -1 while unknown; relaxed */
 };
@@ -70,19 +71,21 @@ static uint64_t number_of(struct communicator *c, enum collective_peer peer_is)
 /* What is collected between the outermost ncclGroupStart() and its end. */
 static __thread struct {
     uint32_t depth, transfers;
-    /* The transfer that the thread is in, on its stack, or NULL. A library may make one by calling another of its own, as ncclBcast() does by
-     * ncclBroadcast(): that is how the first one is done, and is no transfer more. */
+    /* The transfer that the thread is in, on its stack, or NULL. A library may make one by calling
+     * another of its own, as ncclBcast() does by ncclBroadcast(): that is how the first one is
+     * done, and is no transfer more. */
     const struct collective_call *under_way;
     struct amount sum;
 } group;
 
-/* ---- asking the library ---------------------------------------------------------------------------------- */
+/* ---- asking the library ---------------------------------------------------------------------- */
 
 enum question { NCCL_COUNT, NCCL_RANK, MPI_SIZE, MPI_RANK, MPI_INTER, MPI_TYPE, QUESTIONS };
 
 static struct callee_slot question_slots[QUESTIONS];
 
-/* Calls `int f(handle, int *)` of the library that the caller uses; -1 when it fails or is not there. */
+/* Calls `int f(handle, int *)` of the library that the caller uses; -1 when it fails or is not
+ * there. */
 static int ask(enum question which, const void *handle, const void *caller)
 {
     static const struct {
@@ -112,7 +115,8 @@ static const void *open_mpi_null(const void *caller)
     return callee_find(&open_mpi_slot, OPEN_MPI_NULL, &libraries[FAMILY_MPI], caller);
 }
 
-/* Whether handles are ints, as in MPICH and those that share its ABI, which say so by a function that its mpi.h names. */
+/* Whether handles are ints, as in MPICH and those that share its ABI, which say so by a function
+ * that its mpi.h names. */
 static bool has_int_handles(const void *caller)
 {
     if (callee_in_front(&open_mpi_slot, caller))
@@ -143,7 +147,8 @@ static void read_handles(struct collective *what, const void *caller)
     }
 }
 
-/* The copy of Open MPI's that a program has which was linked without -fPIC; it has it for life, or never. */
+/* The copy of Open MPI's that a program has which was linked without -fPIC; it has it for life, or
+ * never. */
 static const void *copied_null(void)
 {
     static _Atomic(const void *) found;
@@ -168,7 +173,7 @@ static bool is_null_type(const void *type, const void *caller)
     return type == null || type == copied_null();
 }
 
-/* ---- communicators --------------------------------------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------------------------- */
 
 static struct communicator *communicator_place(const void *handle, uint32_t i)
 {
@@ -212,7 +217,8 @@ static void forget(const void *handle)
     atomic_store_explicit(&c->handle, NULL, memory_order_release);
 }
 
-/* Size and rank, 0 and -1 when they cannot be told. MPI is asked each time: it does not say when a handle is given back. */
+/* Size and rank, 0 and -1 when they cannot be told. MPI is asked each time: it does not say when a
+ * handle is given back. */
 static void measure(struct communicator *c, enum collective_family family, const void *handle,
                     const void *caller, int *size, int *rank)
 {
@@ -232,7 +238,7 @@ static void measure(struct communicator *c, enum collective_family family, const
     }
 }
 
-/* ---- amounts --------------------------------------------------------------------------------------------- */
+/* ---- amounts --------------------------------------------------------------------------------- */
 
 /* By ncclDataType_t (nccl.h), under the names that torch gives its types. */
 static const struct {
@@ -318,7 +324,7 @@ static void add_to_group(const struct amount *a)
     sum->known = sum->known && a->known;
 }
 
-/* ---- what an event says ---------------------------------------------------------------------------------- */
+/* ---- what an event says ---------------------------------------------------------------------- */
 
 struct args {
     uint8_t *at, *end;
@@ -374,7 +380,8 @@ static char *add_digits(char *to, int64_t value)
     return to;
 }
 
-/* As Kineto writes a list: of more than NUMBERS_MOST the last one stands for all that are left out. */
+/* As Kineto writes a list: of more than NUMBERS_MOST the last one stands for all that are left
+ * out. */
 static void put_numbers(struct args *to, const char *key, const struct torch_numbers *list)
 {
     char text[NUMBERS_MOST * 23 + 8], *at = text;
@@ -496,7 +503,7 @@ static uint32_t describe(enum collective_family family, const struct collective 
     return (uint32_t)(to.at - out);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static uint32_t name_of(enum collective_id id)
 {
@@ -536,8 +543,8 @@ static void note_role(const struct collective *what)
         forget(what->comm);
 }
 
-/* The transfer that the thread is said to be in was left by longjmp() or an exception, out of a handler of errors: the stack grows down, and has
- * come back to where it was called or above. */
+/* The transfer that the thread is said to be in was left by longjmp() or an exception, out of a
+ * handler of errors: the stack grows down, and has come back to where it was called or above. */
 static __attribute__((noinline)) void leave_behind(const struct collective_call *call)
 {
     struct thread_log *log = thread_log_self;
@@ -566,7 +573,8 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
     if (entered && group.under_way && call >= group.under_way)
         leave_behind(call);
-    /* What the program calls meanwhile is none: an error handler does, and who left the transfer by longjmp() and is deeper in its stack now. */
+    /* What the program calls meanwhile is none: an error handler does, and who left the transfer by
+     * longjmp() and is deeper in its stack now. */
     call->part = group.under_way && call->real && callee_is_own(&slots[id], caller, call->real);
     call->outer = group.under_way;
     if (call->real && what->role == ROLE_TRANSFER && !call->part)
@@ -577,7 +585,8 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
             if (families[id] == FAMILY_MPI)
                 read_handles(what, caller);
             note_role(what);
-            /* Transfers are numbered whether or not they are recorded: ranks that record other steps have the same numbers. */
+            /* Transfers are numbered whether or not they are recorded: ranks that record other
+             * steps have the same numbers. */
             struct communicator *c =
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? number_of(c, (enum collective_peer)what->peer_is) : 0;
@@ -604,7 +613,7 @@ void collective_end(struct collective_call *call, const struct collective *what)
     }
 }
 
-/* ---- torch's ranges -------------------------------------------------------------------------------------- */
+/* ---- torch's ranges -------------------------------------------------------------------------- */
 
 /* By c10::ScalarType up to BFloat16; 0: not sent by gloo. */
 static const struct {
@@ -615,7 +624,8 @@ static const struct {
                    {"ComplexHalf", 4}, {"ComplexFloat", 8}, {"ComplexDouble", 16}, {"Bool", 1},
                    {"QInt8", 1},       {"QUInt8", 1},       {"QInt32", 4},         {"BFloat16", 2}};
 
-/* Adds the elements of one tensor's dtype, number of dimensions and sizes at *at, which moves behind them. */
+/* Adds the elements of one tensor's dtype, number of dimensions and sizes at *at, which moves
+ * behind them. */
 static bool add_tensor(const uint8_t **at, const uint8_t *end, struct amount *a, uint64_t *size)
 {
     if (end - *at < 2 || (size_t)(end - *at) < shape_body_size(*at))
@@ -674,8 +684,8 @@ uint64_t collective_of_group(const void *handle, int size, int rank, enum collec
     return number_of(c, peer_is);
 }
 
-/* What comes out of torch's transfers for what goes in: as many elements, as many for each rank, none or what only the other ranks know; of
- * the rest not even what is sent. */
+/* What comes out of torch's transfers for what goes in: as many elements, as many for each rank,
+ * none or what only the other ranks know; of the rest not even what is sent. */
 enum torch_out { OUT_SAME, OUT_ALL, OUT_OTHER, OUT_UNKNOWN };
 
 static const struct torch_transfer {
@@ -736,8 +746,8 @@ static bool is(const struct torch_text *text, const char *what)
     return text->len == strlen(what) && memcmp(text->at, what, text->len) == 0;
 }
 
-/* Rank in the world of the other side of a send or recv, whose rank in the group stands for the own one. It is known where the group's ranks
- * are listed: not where they lie at odd distances. */
+/* Rank in the world of the other side of a send or recv, whose rank in the group stands for the own
+ * one. It is known where the group's ranks are listed: not where they lie at odd distances. */
 static void put_other_side(struct args *to, const struct torch_comms *comms)
 {
     if (comms->rank < 0 || (size_t)comms->rank >= comms->ranks.count)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of communication libraries (NCCL, MPI) and torch's gloo ranges as spans that say what was sent: the collective, its
- * elements, bytes and type, the communicator's size, this rank in it, the peer and the sequence number, under the names that
- * Kineto gives the args of its record_param_comms. Application threads.
+ * Calls of communication libraries (NCCL, MPI) and torch's gloo ranges as spans that say what was
+ * sent: the collective, its elements, bytes and type, the communicator's size, this rank in it, the
+ * peer and the sequence number, under the names that Kineto gives the args of its
+ * record_param_comms. Application threads.
  */
 #ifndef PRELOAD_COLLECTIVES_COLLECTIVES_H
 #define PRELOAD_COLLECTIVES_COLLECTIVES_H
@@ -69,8 +70,8 @@ struct collective_call {
     bool part; /* a library makes it inside a transfer of its own */
 };
 
-/* Before the real call: finds it, wakes cprof, opens the span when spans are recorded. `caller` is the wrapper's return address. Cuts the
- * handles in `what` that are an int. Keeps errno. */
+/* Before the real call: finds it, wakes cprof, opens the span when spans are recorded. `caller` is
+ * the wrapper's return address. Cuts the handles in `what` that are an int. Keeps errno. */
 void collective_begin(struct collective_call *call, enum collective_id id, struct collective *what,
                       const void *caller);
 
@@ -84,22 +85,25 @@ bool collective_is_range(const char *name);
 #define COLLECTIVE_SHAPES 1024u
 #define COLLECTIVE_ARGS   (1536u + COLLECTIVE_SHAPES)
 
-/* How many transfers were asked for in torch's process group before this one, of collectives or, of one with PEER_TO or PEER_FROM, of those
- * between two ranks, as torch counts NCCL's; of one that finds no room 0. Tells the identity of a group that is seen for the first time
+/* How many transfers were asked for in torch's process group before this one, of collectives or, of
+ * one with PEER_TO or PEER_FROM, of those between two ranks, as torch counts NCCL's; of one that
+ * finds no room 0. Tells the identity of a group that is seen for the first time
  * (identity_communicator()). */
 uint64_t collective_of_group(const void *handle, int size, int rank, enum collective_peer peer_is);
 
 struct torch_group;
 struct torch_comms;
 
-/* What torch's range around a transfer of gloo, MPI or UCC ("gloo:all_reduce") says, out of the shapes of its tensors
- * (DATA_SHAPES, n bytes; at most COLLECTIVE_SHAPES), which stand among it, and its group (NULL: not known), as DATA_ARGS into `out` (COLLECTIVE_ARGS bytes). Returns their number.
- * collective_is_range(name). */
+/* What torch's range around a transfer of gloo, MPI or UCC ("gloo:all_reduce") says, out of the
+ * shapes of its tensors (DATA_SHAPES, n bytes; at most COLLECTIVE_SHAPES), which stand among it,
+ * and its group (NULL: not known), as DATA_ARGS into `out` (COLLECTIVE_ARGS bytes). Returns their
+ * number. collective_is_range(name). */
 uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n,
                               const struct torch_group *of, uint8_t *out);
 
-/* What torch's record_param_comms says, as Kineto writes it, but for `Comms Id`, which there is a hash of the rest: as DATA_ARGS into `out`
- * (COLLECTIVE_ARGS bytes). shapes: DATA_SHAPES of its inputs, n bytes, 0 unless they are wanted. Returns the number of bytes. */
+/* What torch's record_param_comms says, as Kineto writes it, but for `Comms Id`, which there is a
+ * hash of the rest: as DATA_ARGS into `out` (COLLECTIVE_ARGS bytes). shapes: DATA_SHAPES of its
+ * inputs, n bytes, 0 unless they are wanted. Returns the number of bytes. */
 uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *shapes, uint32_t n,
                              uint8_t *out);
 

@@ -15,8 +15,8 @@ static const char *const dtypes[] = {
 #undef TORCH_DTYPE
 };
 
-/* Others may keep something of their own under the same kind. The type of an object whose class has virtual functions stands before the table
- * of these (Itanium C++ ABI, 2.5.2 and 2.9.4). */
+/* Others may keep something of their own under the same kind. The type of an object whose class has
+ * virtual functions stands before the table of these (Itanium C++ ABI, 2.5.2 and 2.9.4). */
 static bool is_comms(const void *object)
 {
     const void *const *table = value_pointer(object, 0);
@@ -24,7 +24,8 @@ static bool is_comms(const void *object)
     return type && strcmp(type[1], TORCH_COMMS_TYPE_NAME) == 0;
 }
 
-/* libstdc++'s std::string: where it is and how long; before C++11's rules one pointer, and the length stands before the text. */
+/* libstdc++'s std::string: where it is and how long; before C++11's rules one pointer, and the
+ * length stands before the text. */
 static struct torch_text text_at(const void *object, uint16_t offset)
 {
     struct torch_text text = {.at = value_pointer(object, offset)};

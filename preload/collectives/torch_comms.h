@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What c10d says of a transfer while it asks NCCL for it (torch::ParamCommsDebugInfo, kept by the thread): where torch.profiler has the args of
- * record_param_comms from. Of gloo it says nothing. */
+/* What c10d says of a transfer while it asks NCCL for it (torch::ParamCommsDebugInfo, kept by the
+ * thread): where torch.profiler has the args of record_param_comms from. Of gloo it says
+ * nothing. */
 #ifndef PRELOAD_COLLECTIVES_TORCH_COMMS_H
 #define PRELOAD_COLLECTIVES_TORCH_COMMS_H
 
@@ -39,8 +40,8 @@ static inline bool torch_is_comms(const char *name)
     return strcmp(name, "record_param_comms") == 0;
 }
 
-/* Of the transfer that the calling thread is in. False: in none, or this torch's layout is not known. Application threads, inside
- * torch; no lock, no allocation. */
+/* Of the transfer that the calling thread is in. False: in none, or this torch's layout is not
+ * known. Application threads, inside torch; no lock, no allocation. */
 bool torch_comms_read(struct torch_comms *out);
 
 #endif

@@ -14,13 +14,14 @@
 static struct {
     _Atomic(const void *) tensor; /* NULL: none; &busy: a thread fills or empties it */
     struct torch_group group;     /* of the thread that made it busy */
-    bool
-        several; /* the tensor was asked to be sent in another group, too: which begins first is not known */
+    /* the tensor was asked to be sent in another group, too: which begins first is not known */
+    bool several;
 } pending[PENDING];
 
 static const char busy;
 
-/* Ranges that have no tensor: of a barrier, and of a scatter where nothing is sent. What was asked for is noted by one of these addresses. */
+/* Ranges that have no tensor: of a barrier, and of a scatter where nothing is sent. What was asked
+ * for is noted by one of these addresses. */
 static const struct {
     char name[16];
 } bare[] = {{"c10d::barrier"}, {"c10d::scatter_"}};
@@ -49,7 +50,8 @@ static unsigned group_place(const void *tensor)
 
 /* ---- reading ---- */
 
-/* The first tensor of an input: a tensor, a list of them, or a list of such lists. NULL: there is none. */
+/* The first tensor of an input: a tensor, a list of them, or a list of such lists. NULL: there is
+ * none. */
 static const void *tensor_in(const void *value)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -67,7 +69,8 @@ static const void *tensor_in(const void *value)
     return NULL;
 }
 
-/* The process group that an input is; false: it is none. Each step is looked at before it is taken. */
+/* The process group that an input is; false: it is none. Each step is looked at before it is
+ * taken. */
 static bool group_in(const void *value, struct torch_group *out)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -144,8 +147,8 @@ void torch_groups_note(const void *function, const char *name)
         return;
     const void *without = bare_of_operator(name);
     bool barrier = without == &bare[0];
-    /* What is sent stands just before the group; before that what is received. A barrier's own tensor is none that the range shows, and gone
-     * before another gets its address. */
+    /* What is sent stands just before the group; before that what is received. A barrier's own
+     * tensor is none that the range shows, and gone before another gets its address. */
     for (const char *at = value - l->iv_size; at >= first && !tensor && !barrier; at -= l->iv_size)
         tensor = tensor_in(at);
     read_peer(name, value, end, &group);

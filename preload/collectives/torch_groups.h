@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process group torch's range around a transfer ("gloo:all_reduce") belongs to. The range only has its tensors; the operator that asked
- * for the transfer ("c10d::allreduce_") has the group too, and ran before it on the thread that called. So the operator's group is noted by
- * the tensor that is sent, and the range takes it. Any thread, in torch's start callbacks; no lock, no allocation.
+ * Which process group torch's range around a transfer ("gloo:all_reduce") belongs to. The range
+ * only has its tensors; the operator that asked for the transfer ("c10d::allreduce_") has the group
+ * too, and ran before it on the thread that called. So the operator's group is noted by the tensor
+ * that is sent, and the range takes it. Any thread, in torch's start callbacks; no lock, no
+ * allocation.
  */
 #ifndef PRELOAD_COLLECTIVES_TORCH_GROUPS_H
 #define PRELOAD_COLLECTIVES_TORCH_GROUPS_H
@@ -27,7 +29,8 @@ static inline bool torch_is_transfer(const char *name)
 /* The operator asks for a transfer. function: its at::RecordFunction. torch_is_transfer(name). */
 void torch_groups_note(const void *function, const char *name);
 
-/* The range of this name that sends what was asked for; false: nothing was noted for its tensors, or the version's objects are not known. Once. */
+/* The range of this name that sends what was asked for; false: nothing was noted for its tensors,
+ * or the version's objects are not known. Once. */
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out);
 
 #endif

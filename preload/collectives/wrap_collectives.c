@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wrappers around NCCL and MPI, one per row of collectives.def. They run on application threads, in place of the real
- * function, and always forward to it: MPI_x to the next MPI_x, which is another profiler's where one is loaded. */
+/* The wrappers around NCCL and MPI, one per row of collectives.def. They run on application
+ * threads, in place of the real function, and always forward to it: MPI_x to the next MPI_x, which
+ * is another profiler's where one is loaded. */
 #include "preload/collectives/collectives.h"
 #include "preload/core/hook_params.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* What a call returns when no loaded object has it, because our export makes weak probes succeed: ncclInternalError, MPI_ERR_OTHER
- * of Open MPI (16; MPICH's 15 is also not MPI_SUCCESS). */
+/* What a call returns when no loaded object has it, because our export makes weak probes succeed:
+ * ncclInternalError, MPI_ERR_OTHER of Open MPI (16; MPICH's 15 is also not MPI_SUCCESS). */
 #define MISSING_NCCL 3
 #define MISSING_MPI  16
 

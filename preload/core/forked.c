@@ -14,7 +14,8 @@
 #include "writer/writer.h"
 
 /* The line of forked_works() is written. In a page that a traced process and all that it forks
- * share; each of them writes and reads. NULL: this process is not traced, or there was no memory. */
+ * share; each of them writes and reads. NULL: this process is not traced, or there was no
+ * memory. */
 static _Atomic bool *said; /* pointer: written at wake-up */
 
 /* This is a forked child in which the one or the other has not happened yet. */

@@ -3,7 +3,8 @@
  * pattern times text. */
 #include "preload/core/glob.h"
 
-/* Matches one byte against the set behind a '['; *end becomes what follows the set. False in *is_set: there is no ']'. */
+/* Matches one byte against the set behind a '['; *end becomes what follows the set. False in
+ * *is_set: there is no ']'. */
 static bool in_set(const char *p, unsigned char c, const char **end, bool *is_set)
 {
     bool negated = *p == '!' || *p == '^', found = false;
@@ -21,7 +22,8 @@ static bool in_set(const char *p, unsigned char c, const char **end, bool *is_se
     return found != negated;
 }
 
-/* Matches one byte against the pattern's first element, which is no '*'; NULL: it does not match. */
+/* Matches one byte against the pattern's first element, which is no '*'; NULL: it does not
+ * match. */
 static const char *step(const char *p, unsigned char c)
 {
     const char *end;

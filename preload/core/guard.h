@@ -39,8 +39,9 @@ static inline void guard_leave(void)
 /* Counts an event that guard_enter() kept out of the thread's log. */
 void guard_refused(void);
 
-/* guard_enter() for what the program alone does, never cprof: marks and operators begin. Where it is false a signal handler interrupted
- * cprof, or one has left it by siglongjmp() and nobody comes to guard_leave() any more: the event is counted as lost. */
+/* guard_enter() for what the program alone does, never cprof: marks and operators begin. Where it
+ * is false a signal handler interrupted cprof, or one has left it by siglongjmp() and nobody comes
+ * to guard_leave() any more: the event is counted as lost. */
 static inline bool guard_enter_event(void)
 {
     if (__builtin_expect(guard_enter(), 1))

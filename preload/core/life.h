@@ -45,7 +45,8 @@ bool cprof_awake(void);
  * second at most; else it does nothing. Keeps errno. */
 void cprof_at_exit(void);
 
-/* Makes a forked child inert for good: no file, no lock, no thread. In the child's atfork handler. */
+/* Makes a forked child inert for good: no file, no lock, no thread. In the child's atfork
+ * handler. */
 void cprof_in_child(void);
 
 /* ---- facts ---- */

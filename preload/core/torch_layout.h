@@ -4,9 +4,9 @@
  *
  * cprof gives at::addGlobalCallback a C function and reads the at::RecordFunction it is handed, the
  * operator's inputs (c10::IValue) and their tensors (c10::TensorImpl) by offset, with no torch
- * header. The rows are in torch_layout.def; scripts/lint/torch_layout_check.cpp compares a row with the
- * headers of an installed torch. A version without a row must not be read: torch_layout_find says
- * NULL. Offsets are those of 64-bit Linux and are the same on x86-64 and aarch64.
+ * header. The rows are in torch_layout.def; scripts/lint/torch_layout_check.cpp compares a row with
+ * the headers of an installed torch. A version without a row must not be read: torch_layout_find
+ * says NULL. Offsets are those of 64-bit Linux and are the same on x86-64 and aarch64.
  *
  * How torch.profiler (Kineto) writes inputs, which cprof does too. Read in torch's source, seen by
  * running 2.5.1 and 2.13.0; other versions as marked. An operator with no inputs gets none of the
@@ -37,9 +37,9 @@
  * subclass whose sizes are computed in Python) torch asks the subclass; the fields give what the
  * wrapper was made with. "Sequence number" and "Fwd thread id" are written if rf_sequence_nr >= 0;
  * an "autograd::engine::evaluate_function: ..." range (scope FUNCTION) whose next event on the
- * thread is a BACKWARD_FUNCTION takes that event's two numbers.
- * Older, by headers only: before 2.2 a TensorList's dims are always []; before 2.1 there is no
- * ScalarList and no concrete value. Debian's 1.13 has no Kineto: its traces hold no inputs.
+ * thread is a BACKWARD_FUNCTION takes that event's two numbers. Older, by headers only: before 2.2
+ * a TensorList's dims are always []; before 2.1 there is no ScalarList and no concrete value.
+ * Debian's 1.13 has no Kineto: its traces hold no inputs.
  */
 #ifndef CPROF_PRELOAD_TORCH_LAYOUT_H
 #define CPROF_PRELOAD_TORCH_LAYOUT_H
@@ -93,8 +93,8 @@
 #define TORCH_SYM_COMPRESSED_CLASS "_ZTVN2at19SparseCsrTensorImplE"
 
 /*
- * What a thread has said of what it does (libc10.so): DebugInfoBase *f(kind). A kind is a number up to 2.12; since then a pointer, which the
- * variable holds.
+ * What a thread has said of what it does (libc10.so): DebugInfoBase *f(kind). A kind is a number up
+ * to 2.12; since then a pointer, which the variable holds.
  */
 #define TORCH_SYM_DEBUG_INFO  "_ZN3c1020ThreadLocalDebugInfo3getENS_13DebugInfoKindE"
 #define TORCH_SYM_COMMS_KIND  "_ZN3c1013DebugInfoKind16PARAM_COMMS_INFOE"
@@ -102,9 +102,10 @@
 #define TORCH_COMMS_TYPE_NAME "N5torch19ParamCommsDebugInfoE" /* std::type_info::name() */
 
 /*
- * Its constructor (libtorch_cpu.so), which takes what the object keeps: a build from between two releases that keeps something else does not
- * export it. %s: "ii" or "ll", the counts of elements; "b" where it is told whether the operation is asynchronous. From the objects that g++
- * 12 makes of the headers of 2.4.1 to 2.15.0 with both ABIs; seen in the libraries of 2.7 and 2.13 to 2.15.
+ * Its constructor (libtorch_cpu.so), which takes what the object keeps: a build from between two
+ * releases that keeps something else does not export it. %s: "ii" or "ll", the counts of elements;
+ * "b" where it is told whether the operation is asynchronous. From the objects that g++ 12 makes of
+ * the headers of 2.4.1 to 2.15.0 with both ABIs; seen in the libraries of 2.7 and 2.13 to 2.15.
  */
 #define TORCH_SYM_COMMS_CXX11                                                                      \
     "_ZN5torch19ParamCommsDebugInfoC1ESt5tupleIJNSt7__cxx1112basic_stringIcSt11char_"              \
@@ -212,21 +213,22 @@ struct torch_layout {
     uint16_t st_nbytes;         /* int64_t, negative = symbolic */
     uint16_t key_nested;        /* bit number in the key set: a nested tensor */
     uint16_t key_sparse;        /* bit number in it: a sparse (COO) tensor */
-    /* Of tensors that only stand for others, which operators inside the operator get; TORCH_LAYOUT_ABSENT: not looked at
-     * in this version. */
+    /* Of tensors that only stand for others, which operators inside the operator get;
+     * TORCH_LAYOUT_ABSENT: not looked at in this version. */
     uint16_t key_python;       /* a subclass that handles operators in Python: DTensor */
     uint16_t key_vmap;         /* torch.func.vmap: FuncTorchBatched */
     uint16_t key_old_vmap;     /* vectorized gradients, is_grads_batched: Batched */
     uint16_t key_grad_wrapper; /* torch.func.grad, vjp, jvp: FuncTorchGradWrapper */
 
-    /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at in this version. */
+    /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at
+     * in this version. */
     uint16_t ob_slots;    /* const IValue *, and behind it their end: one, of the tag below */
     uint16_t tag_capsule; /* its payload points to the group */
     uint16_t pg_rank;     /* int32_t */
     uint16_t pg_size;     /* int32_t */
 
-    /* torch::ParamCommsDebugInfo, what c10d says of a transfer. TORCH_LAYOUT_ABSENT: not looked at, or not there, in this version. A vector is
-     * begin and end. */
+    /* torch::ParamCommsDebugInfo, what c10d says of a transfer. TORCH_LAYOUT_ABSENT: not looked at,
+     * or not there, in this version. A vector is begin and end. */
     uint16_t pc_about;     /* std::string: the group's description */
     uint16_t pc_group;     /* std::string: its name */
     uint16_t pc_rank;      /* int32_t, of a send or recv the peer's in the group */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading an operator's inputs (c10::IValue, c10::TensorImpl) by torch_layout.h's offsets: what shapes and FLOPs are made from. In the
- * operator's start callback only: the inputs live as long as the call. No reference is taken, nothing is written. */
+/* Reading an operator's inputs (c10::IValue, c10::TensorImpl) by torch_layout.h's offsets: what
+ * shapes and FLOPs are made from. In the operator's start callback only: the inputs live as long as
+ * the call. No reference is taken, nothing is written. */
 #ifndef PRELOAD_CORE_TORCH_VALUES_H
 #define PRELOAD_CORE_TORCH_VALUES_H
 

@@ -55,7 +55,8 @@ size_t child_env_preload(const char *value, const char *own_path, char *out)
     return used;
 }
 
-/* Puts the entry to `out`, as it is or changed; the bytes written with the NUL, 0: it is left out. */
+/* Puts the entry to `out`, as it is or changed; the bytes written with the NUL, 0: it is left
+ * out. */
 static size_t put_entry(const char *entry, const char *own_path, char *out)
 {
     static const char preload[] = "LD_PRELOAD=";
@@ -70,11 +71,13 @@ static size_t put_entry(const char *entry, const char *own_path, char *out)
     return left ? sizeof preload + left : 0;
 }
 
-/* ---- reading what another thread may change ----------------------------------------------------------------
+/* ---- reading what another thread may change -----------------------------------------------------
  *
- * setenv() on another thread may move the array and give back the memory where it was, at any moment: a plain read may then meet a pointer
- * to nowhere. So memory is read through /proc/self/mem, which says so instead; where that cannot be opened, as getenv() reads. Between giving
- * back the old array and naming the new one setenv() may lose the processor: what was read is then read again, after a pause. */
+ * setenv() on another thread may move the array and give back the memory where it was, at any
+ * moment: a plain read may then meet a pointer to nowhere. So memory is read through
+ * /proc/self/mem, which says so instead; where that cannot be opened, as getenv() reads. Between
+ * giving back the old array and naming the new one setenv() may lose the processor: what was
+ * read is then read again, after a pause. */
 
 enum {
     MOST_ENTRIES = 1 << 16,
@@ -116,7 +119,8 @@ static bool make_reading_room(struct reading *reading)
     return true;
 }
 
-/* Where the entries are; false: the array moved meanwhile, or there is no memory. At once, so that it has little time to move. */
+/* Where the entries are; false: the array moved meanwhile, or there is no memory. At once, so that
+ * it has little time to move. */
 static bool read_array(struct reading *reading)
 {
     char *const *all = __atomic_load_n(&environ, __ATOMIC_RELAXED);
@@ -196,8 +200,8 @@ static void read_entries(struct reading *reading)
     }
 }
 
-/* As often as it takes until all are whole. An entry that is none may stand there for good, put there by the program: as many as in the
- * copy before are waited for no more. */
+/* As often as it takes until all are whole. An entry that is none may stand there for good, put
+ * there by the program: as many as in the copy before are waited for no more. */
 static void read_whole(struct reading *reading)
 {
     const struct copy *before = atomic_load(&newest);

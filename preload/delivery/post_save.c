@@ -55,9 +55,10 @@ static char curl[PATH_MAX], command_path[PATH_MAX], command_text[4001]; /* "": n
 static const char *command_words[WORDS_MOST + 2];
 static size_t n_words;
 
-/* ---- settings --------------------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
-/* The end of a word that begins at text; what quotes hide is moved to *to. NULL: a quote is not closed. */
+/* The end of a word that begins at text; what quotes hide is moved to *to. NULL: a quote is not
+ * closed. */
 static char *take_word(char *text, char **to)
 {
     char quote = 0;
@@ -153,14 +154,15 @@ void post_save_edge_before(const struct edge_change *change)
         child_env_take(cprof_path());
 }
 
-/* ---- a trace comes ---------------------------------------------------------------------------------------- */
+/* ---- a trace comes --------------------------------------------------------------------------- */
 
 static bool make_remote_name(void *trace, unsigned number, char *name, unsigned long size)
 {
     return identity_remote_name(&((const struct saved_trace *)trace)->time, number, name, size);
 }
 
-/* The name to upload the trace as, different from all before: a remote copy is never replaced by this run. NULL: it is not uploaded. */
+/* The name to upload the trace as, different from all before: a remote copy is never replaced by
+ * this run. NULL: it is not uploaded. */
 static char *remote_name(const struct saved_trace *trace)
 {
     static struct remote_names names;
@@ -219,7 +221,7 @@ void post_save_trace(const struct saved_trace *trace)
         saved_retain(&file, config->num_traces_to_keep);
 }
 
-/* ---- programs --------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static bool run(struct spawn_request *request, const char *const *variables, size_t n)
 {
@@ -384,7 +386,7 @@ static void command_ended(const struct spawn_result *result)
     finish_item();
 }
 
-/* ---- passes ----------------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* One step forward. False: nothing can be done now. */
 static bool advance(void)

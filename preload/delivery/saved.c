@@ -58,7 +58,8 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 
 /* ---- the list ---- */
 
-/* The variables of a name that are of the time, as they stand there: no locale changes them, as it does the decimal point of %f. */
+/* The variables of a name that are of the time, as they stand there: no locale changes them, as it
+ * does the decimal point of %f. */
 static void put_time(char *out, size_t size, const struct train_time *t)
 {
     const struct rank_info unused = {0};
@@ -103,8 +104,9 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-/* Whether the list ends within a line, which a full disk cut. One that another rank is writing at this moment looks the same: a write shows
- * each page as it fills it. So it is cut when it stays so. Without a lock: where NFS's lock service does not answer, a lock would hang. */
+/* Whether the list ends within a line, which a full disk cut. One that another rank is writing at
+ * this moment looks the same: a write shows each page as it fills it. So it is cut when it stays
+ * so. Without a lock: where NFS's lock service does not answer, a lock would hang. */
 static bool ends_cut(int fd)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};

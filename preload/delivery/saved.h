@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The traces that this process has saved: the line of each in saved_traces.jsonl, how many stay, and which was the last. cprof thread but
- * where something else is said.
+ * The traces that this process has saved: the line of each in saved_traces.jsonl, how many stay,
+ * and which was the last. cprof thread but where something else is said.
  */
 #ifndef PRELOAD_DELIVERY_SAVED_H
 #define PRELOAD_DELIVERY_SAVED_H
@@ -25,17 +25,20 @@ struct saved_file {
  * (one line says so, once), or no memory. */
 bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 
-/* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that ranks do not mix theirs. remote: the
- * name it is uploaded as, or NULL. One line on stderr, once, when that fails. Takes 250 ms more where the list ends within a line: either
- * another rank is writing it, or it was cut by a full disk and the new line begins with a line's end. */
+/* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that
+ * ranks do not mix theirs. remote: the name it is uploaded as, or NULL. One line on stderr, once,
+ * when that fails. Takes 250 ms more where the list ends within a line: either another rank is
+ * writing it, or it was cut by a full disk and the new line begins with a line's end. */
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep);
 
-/* The file is one of those that may go: removes that of the earliest window while there are more than `keep` (-1: never). A rest takes no other
- * trace's place: it stays, unless none is to. Takes it over. */
+/* The file is one of those that may go: removes that of the earliest window while there are more
+ * than `keep` (-1: never). A rest takes no other trace's place: it stays, unless none is to. Takes
+ * it over. */
 void saved_retain(struct saved_file *file, int64_t keep);
 
-/* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved it. cprof thread. */
+/* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved
+ * it. cprof thread. */
 void saved_drop_table(const char *trace);
 
 /* Remembers it, if it is of the latest window so far. */

@@ -70,7 +70,8 @@ struct kernel_action {
     uintptr_t handler, flags, restorer, mask;
 };
 
-/* Handlers of the host are not to run here. What it ignores stays ignored, but for what programs do not expect. */
+/* Handlers of the host are not to run here. What it ignores stays ignored, but for what programs do
+ * not expect. */
 APART static void default_signals(void)
 {
     const struct kernel_action standard = {0};
@@ -128,7 +129,8 @@ APART static int program_start(void *arg)
 
 /* ---- the helper ---- */
 
-/* As in writer/base/log.c: who reads may have stopped, and a helper that stands in write(2) does not see that it is to end the program. */
+/* As in writer/base/log.c: who reads may have stopped, and a helper that stands in write(2) does
+ * not see that it is to end the program. */
 APART static bool helper_has_room(struct spawn *s)
 {
     struct pollfd look = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -226,7 +228,8 @@ APART static int helper_file(struct spawn *s)
     return file_identity_same(&now, wanted) ? 0 : ESTALE;
 }
 
-/* As much of the input as the pipe takes now: of a user with many pipes that is a page (pipe(7), pipe-user-pages-soft). */
+/* As much of the input as the pipe takes now: of a user with many pipes that is a page (pipe(7),
+ * pipe-user-pages-soft). */
 APART static void helper_feed(struct spawn *s)
 {
     size_t left = s->request.input_len - s->fed;

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that cprof starts: the user's on-ready command, curl and addr2line. The host must not notice them:
+ * Programs that cprof starts: the user's on-ready command, curl and addr2line. The host must not
+ * notice them:
  *
- *   wait(), waitpid(-1), SIGCHLD  The program is not the host's child but that of a helper process, which is cloned with exit
- *                                 signal 0 and so is invisible to all but __WCLONE and __WALL. It never calls exec, because
- *                                 execve sets the exit signal back to SIGCHLD (execve(2)).
- *   atfork handlers, page tables  clone(CLONE_VM): nothing is copied, no handler runs. The helper runs on a stack of its own, makes
- *                                 system calls without the C library (whose errno is the cprof thread's) and has signals blocked.
- *   descriptors                   The helper's table is a copy, of which it closes all but a stderr that takes lines. The pipe with the program's
- *                                 output is open there only, so that nothing of the host can meet it.
- *   the host's end                The helper dies with the cprof thread (PR_SET_PDEATHSIG), and so does not hold the host's memory.
+ *   wait(), waitpid(-1), SIGCHLD  The program is not the host's child but that of a helper process,
+ *                                 which is cloned with exit signal 0 and so is invisible to all but
+ *                                 __WCLONE and __WALL. It never calls exec, because execve sets the
+ *                                 exit signal back to SIGCHLD (execve(2)).
+ *   atfork handlers, page tables  clone(CLONE_VM): nothing is copied, no handler runs. The helper
+ *                                 runs on a stack of its own, makes system calls without the C
+ *                                 library (whose errno is the cprof thread's) and has signals
+ *                                 blocked.
+ *   descriptors                   The helper's table is a copy, of which it closes all but a stderr
+ *                                 that takes lines. The pipe with the program's output is open
+ *                                 there only, so that nothing of the host can meet it.
+ *   the host's end                The helper dies with the cprof thread (PR_SET_PDEATHSIG), and so
+ *                                 does not hold the host's memory.
  *
- * The program runs in a session of its own (Ctrl-C does not reach it), with default signal handlers and no signal blocked. cprof
- * thread only.
+ * The program runs in a session of its own (Ctrl-C does not reach it), with default signal handlers
+ * and no signal blocked. cprof thread only.
  */
 #ifndef PRELOAD_DELIVERY_SPAWN_H
 #define PRELOAD_DELIVERY_SPAWN_H
@@ -42,7 +48,8 @@ struct spawn_request {
     size_t input_len;
     const char *file;              /* open in it to read, as SPAWN_FILE_PATH; or NULL */
     struct file_identity identity; /* of the file; one that is another by now is not handed over */
-    /* its output goes to stderr, each line with our prefix, where messages would (writer.h); else the end of it is kept */
+    /* its output goes to stderr, each line with our prefix, where messages would (writer.h); else
+     * the end of it is kept */
     bool relay;
     char *output; /* not NULL: the beginning of its output is kept here instead */
     size_t output_size;
@@ -60,13 +67,15 @@ struct spawn_result {
 
 struct spawn; /* a program that runs */
 
-/* Starts it; NULL, and *error an errno value, when there is no memory or no process to be had. < 100 us. */
+/* Starts it; NULL, and *error an errno value, when there is no memory or no process to be had. <
+ * 100 us. */
 struct spawn *spawn_start(const struct spawn_request *request, int *error);
 
 /* True when it has ended: *result is filled and the spawn is gone. Does not wait. */
 bool spawn_poll(struct spawn *spawn, struct spawn_result *result);
 
-/* Ends the program and what it started in its session's first group. spawn_poll() tells when it is done, within 200 ms. */
+/* Ends the program and what it started in its session's first group. spawn_poll() tells when it is
+ * done, within 200 ms. */
 void spawn_kill(struct spawn *spawn);
 
 #endif

@@ -120,7 +120,8 @@ void upload_shown(const char *url, char *out, size_t size)
     const char *host = strstr(url, "://");
     host = host ? host + 3 : url;
     size_t most = strcspn(host, "/?#");
-    /* user:password@, and a password may hold what ends it, by mistake; or host:port, and the @ is a query's. Both are no reason to show it */
+    /* user:password@, and a password may hold what ends it, by mistake; or host:port, and the @ is
+     * a query's. Both are no reason to show it */
     if (memchr(host, ':', most) && strchr(host + most, '@')) {
         snprintf(out, size, "%.*s...", (int)(host - url), url);
         return;
@@ -263,8 +264,8 @@ size_t upload_config(const char *url, const char *name, upload_lookup *lookup, c
     return t.full || u.full ? 0 : t.used;
 }
 
-/* Exit codes of curl after which the same may go well (curl(1), EXIT CODES): the host is not found, does not answer, or cuts the
- * connection. */
+/* Exit codes of curl after which the same may go well (curl(1), EXIT CODES): the host is not found,
+ * does not answer, or cuts the connection. */
 static bool may_pass(int status)
 {
     static const int codes[] = {5, 6, 7, 16, 18, 28, 35, 52, 55, 56, 92};

@@ -121,7 +121,7 @@ void blas_end(const struct blas_call *call, bool succeeded)
     errno = saved;
 }
 
-/* ---- counting ----------------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 /* Bytes that so many elements take. */
 static uint64_t bytes_of(uint64_t elements, enum blas_type type)
@@ -150,7 +150,8 @@ static bool is_complex(enum blas_type type)
     return type == BLAS_COMPLEX_FLOAT || type == BLAS_COMPLEX_DOUBLE;
 }
 
-/* `products` multiplications and additions, `elements` read and written. False: a number that makes no sense. */
+/* `products` multiplications and additions, `elements` read and written. False: a number that makes
+ * no sense. */
 static bool add_work(struct blas_work *w, double products, double elements, enum blas_type type)
 {
     w->type = type;
@@ -268,7 +269,7 @@ enum blas_type blas_dtype(int data_type, int compute)
     }
 }
 
-/* ---- cuBLAS' math mode -------------------------------------------------------------------------------------- */
+/* ---- cuBLAS' math mode ----------------------------------------------------------------------- */
 
 typedef int (*mode_getter)(void *handle, int *mode);
 
@@ -279,7 +280,8 @@ static int no_mode(void *handle, int *mode)
     return 1;
 }
 
-/* cublasGetMathMode() of the library that each call came to; any thread writes, all write the same; relaxed. */
+/* cublasGetMathMode() of the library that each call came to; any thread writes, all write the same;
+ * relaxed. */
 static _Atomic(mode_getter) math_modes[BLAS_COUNT];
 
 enum blas_type blas_single(const struct blas_call *call, void *handle)
@@ -307,7 +309,7 @@ enum blas_type blas_typed(const struct blas_call *call, void *handle, int data_t
                                            : blas_dtype(data_type, compute);
 }
 
-/* ---- cuBLASLt's descriptors --------------------------------------------------------------------------------- */
+/* ---- cuBLASLt's descriptors ------------------------------------------------------------------ */
 
 /* cublasLtMatrixLayoutGetAttribute, cublasLtMatmulDescGetAttribute. */
 typedef int (*getter)(const void *object, int attribute, void *value, size_t size, size_t *written);

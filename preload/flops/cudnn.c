@@ -9,7 +9,8 @@
 #define DIMS      8    /* CUDNN_DIM_MAX */
 #define SEQUENCES 1024 /* of a batch of packed sequences */
 
-/* The library's calls that tell what a descriptor holds (cudnn_graph.h, cudnn_cnn.h, cudnn_adv.h). */
+/* The library's calls that tell what a descriptor holds (cudnn_graph.h, cudnn_cnn.h,
+ * cudnn_adv.h). */
 struct asked {
     int (*tensor)(const void *, int, int *type, int *dims, int *size, int *stride);
     int (*filter)(const void *, int, int *type, int *format, int *dims, int *size);
@@ -28,7 +29,8 @@ struct sizes {
     int size[DIMS];
 };
 
-/* Of the library with the real function of each call. `asked` is constant once `ready`; the thread that gets `taken` fills it. */
+/* Of the library with the real function of each call. `asked` is constant once `ready`; the thread
+ * that gets `taken` fills it. */
 static struct {
     struct asked asked;
     _Atomic bool taken; /* the first thread sets it; relaxed would do */

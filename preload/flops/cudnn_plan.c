@@ -149,7 +149,8 @@ static void set_tensor(struct tensor *t, int name, int64_t n, const void *values
     }
 }
 
-/* The operand that an attribute of an operation is; OPERANDS: none. RIGHT is the filter, RESULT the output or its gradient. */
+/* The operand that an attribute of an operation is; OPERANDS: none. RIGHT is the filter, RESULT the
+ * output or its gradient. */
 static enum operand operand_of(int name)
 {
     switch (name) {
@@ -187,8 +188,9 @@ static bool within(int name, int first, int last)
     return name >= first && name <= last;
 }
 
-/* Whether an attribute leaves the sizes of an attention as its tensors have them: scale, dropout, sink, masks as graphs of their own and the
- * softmax' results do. Lengths of sequences, page tables and masks of blocks do not, nor what a version to come may have. */
+/* Whether an attribute leaves the sizes of an attention as its tensors have them: scale, dropout,
+ * sink, masks as graphs of their own and the softmax' results do. Lengths of sequences, page tables
+ * and masks of blocks do not, nor what a version to come may have. */
 static bool keeps_sizes(int name)
 {
     return within(name, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC,
@@ -318,7 +320,8 @@ static void count_product(struct descriptor *d)
     for (enum operand o = LEFT; o < VALUES; o++)
         if (!(t[o] = tensor_of(d, o)))
             return;
-    /* products for each element of the result: along the left matrix' last side, or over the weights of one output channel */
+    /* products for each element of the result: along the left matrix' last side, or over the
+     * weights of one output channel */
     bool matmul = d->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
     int64_t channels = t[RIGHT]->size[0];
     if (!matmul && channels <= 0)
@@ -334,8 +337,9 @@ static void count_product(struct descriptor *d)
     d->work = w;
 }
 
-/* Scores of all queries and keys, and their product with the values; its gradients: the scores again, and four products, as in flops.def.
- * Sizes [batch, heads, sequence, head's dimension]; a head of keys may serve several of queries. */
+/* Scores of all queries and keys, and their product with the values; its gradients: the scores
+ * again, and four products, as in flops.def. Sizes [batch, heads, sequence, head's dimension]; a
+ * head of keys may serve several of queries. */
 static void count_attention(struct descriptor *d)
 {
     const struct tensor *t[OPERANDS];
@@ -364,7 +368,8 @@ struct asked {
     int (*destroy)(void *);
 };
 
-/* What single precision is multiplied in by the engine of a configuration; `engine`: a descriptor to be filled. */
+/* What single precision is multiplied in by the engine of a configuration; `engine`: a descriptor
+ * to be filled. */
 static uint32_t units_of(const struct asked *a, const void *config, void *engine)
 {
     int notes[NOTES];
@@ -382,9 +387,10 @@ static uint32_t units_of(const struct asked *a, const void *config, void *engine
     return tensor_core && converted ? BLAS_HALF : tensor_core ? BLAS_TF32 : BLAS_FLOAT;
 }
 
-/* Tensor cores take single precision as TF32, or as half precision where an engine says that it converts its inputs to less: so PyTorch
- * reads these notes (aten/src/ATen/native/cudnn/Conv_v8.cpp), and so cuDNN 9.24 has them for devices of compute capability 7.5 to 10.
- * Descriptors are made for the answer, which the program does not see. */
+/* Tensor cores take single precision as TF32, or as half precision where an engine says that it
+ * converts its inputs to less: so PyTorch reads these notes
+ * (aten/src/ATen/native/cudnn/Conv_v8.cpp), and so cuDNN 9.24 has them for devices of compute
+ * capability 7.5 to 10. Descriptors are made for the answer, which the program does not see. */
 static void ask_engine(struct descriptor *plan, void *finalize)
 {
     const struct descriptor *config = find_descriptor(plan->config);

@@ -19,10 +19,10 @@ struct flops_row {
     bool product; /* all that it does is a product, or products */
 };
 
-/* ---- the formulas ------------------------------------------------------------------------------------------- */
+/* ---- the formulas ---------------------------------------------------------------------------- */
 
-/* Operations of a product that is added up, by what is multiplied: of complex numbers it takes four products and four sums, elements of
- * FLOAT4_X2 hold two numbers. */
+/* Operations of a product that is added up, by what is multiplied: of complex numbers it takes four
+ * products and four sums, elements of FLOAT4_X2 hold two numbers. */
 static uint64_t per_product(const struct call *call)
 {
     switch (call->out->dtype) {
@@ -196,7 +196,8 @@ static void count_GROUPED(struct call *call, int a, int b, int c)
                left.dtype);
 }
 
-/* Elements of the first `a` tensors broadcast to each other; those that are no tensors are numbers. */
+/* Elements of the first `a` tensors broadcast to each other; those that are no tensors are
+ * numbers. */
 static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
 {
     uint64_t dims = 0, n = 1, tensors = 0, more_than_numbers = 0;
@@ -641,7 +642,7 @@ static void count_RNN_LIST(struct call *call, int a, int b, int c)
     count_rnn(call, weights, bytes, b);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool is_product(void (*formula)(struct call *, int, int, int))
 {
@@ -731,8 +732,9 @@ static inline enum flops_told told_by(const struct call *call)
     return call->bad || call->sparse ? FLOPS_UNKNOWN : FLOPS_COUNTED;
 }
 
-/* A boxed call shows its whole stack, where torch.func's transforms leave the tensors that they unwrapped: the operator's own inputs are the
- * last. Looked at only where the first ones are left to operators inside, since wrappers are what stands in front. */
+/* A boxed call shows its whole stack, where torch.func's transforms leave the tensors that they
+ * unwrapped: the operator's own inputs are the last. Looked at only where the first ones are left
+ * to operators inside, since wrappers are what stands in front. */
 static __attribute__((cold, noinline)) enum flops_told
 count_last(const struct flops_row *row, const void *function, struct flops_count *out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floating-point operations of torch's operators from their names and inputs, by the table flops.def. Application threads, in the
- * operator's start callback; no lock, no allocation, nothing kept. */
+/* Floating-point operations of torch's operators from their names and inputs, by the table
+ * flops.def. Application threads, in the operator's start callback; no lock, no allocation, nothing
+ * kept. */
 #ifndef PRELOAD_FLOPS_FLOPS_H
 #define PRELOAD_FLOPS_FLOPS_H
 
@@ -18,7 +19,8 @@ struct flops_count {
 
 struct flops_row;
 
-/* Makes the table ready, once torch_api.layout is known. Once, before the callbacks are registered. */
+/* Makes the table ready, once torch_api.layout is known. Once, before the callbacks are
+ * registered. */
 void flops_start(void);
 
 /* The row of the operator with this name; NULL: it is not in the table. len: bytes of the name. */
@@ -30,11 +32,14 @@ const struct flops_row *flops_guess(const char *name);
 
 enum flops_told {
     FLOPS_COUNTED,
-    FLOPS_UNKNOWN, /* its shapes cannot be told (nested, symbolic, packed sequences, a product beyond 2^63), or are not what it takes */
+    /* its shapes cannot be told (nested, symbolic, packed sequences, a product beyond 2^63), or
+     * are not what it takes */
+    FLOPS_UNKNOWN,
     FLOPS_NONE, /* nothing is computed (tensors without data), or what it calls will be counted */
 };
 
-/* Counts the call whose inputs the RecordFunction `function` holds; *out is whole only for FLOPS_COUNTED. */
+/* Counts the call whose inputs the RecordFunction `function` holds; *out is whole only for
+ * FLOPS_COUNTED. */
 enum flops_told flops_of(const struct flops_row *row, const void *function,
                          struct flops_count *out);
 

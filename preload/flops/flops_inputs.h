@@ -38,7 +38,7 @@ struct call {
     bool sparse; /* an operand is, and the formula has not said that it knows what that means */
 };
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A product that must fit into 63 bits. */
 static inline uint64_t times(struct call *call, uint64_t a, uint64_t b)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wrappers around cuBLAS, cuBLASLt, cuDNN and BLAS, one per row and version node of blas.def. They run on application threads, in place of the
- * real function, and always forward to it. As in wrap_cuda.c the slow half is a function of its own.
+ * The wrappers around cuBLAS, cuBLASLt, cuDNN and BLAS, one per row and version node of blas.def.
+ * They run on application threads, in place of the real function, and always forward to it. As in
+ * wrap_cuda.c the slow half is a function of its own.
  */
 #include "preload/flops/blas.h"
 #include "preload/flops/cudnn.h"
@@ -27,8 +28,8 @@
 
 #define UNPACK(...) __VA_ARGS__
 
-/* The slow half is told the caller: its own return address is the program's only where the compiler makes its call a jump, which it does
- * not at -O0 and under sanitizers. */
+/* The slow half is told the caller: its own return address is the program's only where the compiler
+ * makes its call a jump, which it does not at -O0 and under sanitizers. */
 #define BLAS(node, symbol, ret, missing, params, args, count)                                      \
     static __attribute__((noinline)) ret slow_##node##_##symbol(const void *caller, UNPACK params) \
     {                                                                                              \

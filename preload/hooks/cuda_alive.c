@@ -20,8 +20,8 @@
 
 enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
 
-/* Other threads' first CUDA calls wait for the one that starts the GPU side, as they do where the driver calls: else what they launch
- * meanwhile would have no kernels. */
+/* Other threads' first CUDA calls wait for the one that starts the GPU side, as they do where the
+ * driver calls: else what they launch meanwhile would have no kernels. */
 static void wait_for_gpu_start(const _Atomic int *state, const pthread_t *starter)
 {
     for (int ms = 0; ms < GPU_START_MS && atomic_load(state) != GPU_STARTED; ms++) {

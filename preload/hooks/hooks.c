@@ -118,7 +118,8 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
     if (entered) {
         cprof_wake_once(WAKE_CUDA);
         symbol_look();
-        /* When another thread wakes cprof up, and is done just behind this, CUPTI has not begun: the call would be recorded without its kernel. */
+        /* When another thread wakes cprof up, and is done just behind this, CUPTI has not begun:
+         * the call would be recorded without its kernel. */
         bool waking = atomic_load(&cprof_life) == LIFE_WAKING;
         if (!settled() && !cprof_is_injected())
             cuda_begins(false);
@@ -158,7 +159,8 @@ void hook_end(struct hook_call *call, bool succeeded)
             gpu_clock_look(span_close(call->log, call));
         /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
-            /* where the driver did not call us after all; other threads wait for it as long as nothing is settled */
+            /* where the driver did not call us after all; other threads wait for it as long as
+             * nothing is settled */
             cuda_begins(false);
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cuda_alive_now();

@@ -83,7 +83,8 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller);
  * the real call left it. The same thread as hook_begin(). */
 void hook_end(struct hook_call *call, bool succeeded);
 
-/* Between the real call, which found no memory for `bytes` (0: not known), and hook_end(). Keeps errno. */
+/* Between the real call, which found no memory for `bytes` (0: not known), and hook_end(). Keeps
+ * errno. */
 void hook_out_of_memory(const struct hook_call *call, uint64_t bytes);
 
 /* The exported name, "cudaMemcpyAsync_ptsz". Any thread. */
@@ -92,11 +93,14 @@ const char *hook_symbol(enum hook_id id);
 /* The name that traces show, "cudaMemcpyAsync", into *length bytes, not terminated. Any thread. */
 const char *hook_shown(enum hook_id id, uint32_t *length);
 
-/* The second argument where it is a size, as in every allocating call that takes one number of bytes; else 0. */
+/* The second argument where it is a size, as in every allocating call that takes one number of
+ * bytes; else 0. */
+#define HOOK_IS_SIZE(x) __builtin_types_compatible_p(__typeof__(x), size_t)
+
 #define HOOK_SIZE(...) HOOK_PICK(HOOK_SIZE_, HOOK_ARITY(__VA_ARGS__))
 #define HOOK_SIZE_0    0
 #define HOOK_SIZE_1    0
-#define HOOK_SIZE_2    __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(b), size_t), b, 0)
+#define HOOK_SIZE_2    __builtin_choose_expr(HOOK_IS_SIZE(b), b, 0)
 #define HOOK_SIZE_3    HOOK_SIZE_2
 #define HOOK_SIZE_4    HOOK_SIZE_2
 #define HOOK_SIZE_5    HOOK_SIZE_2

@@ -23,7 +23,8 @@ static pthread_key_t key;
 static _Atomic bool main_left;
 static sigset_t mask; /* the main thread's; written before main_left is */
 
-/* Of the values that keys have, those of a main thread are taken away only where it leaves before the process ends. */
+/* Of the values that keys have, those of a main thread are taken away only where it leaves before
+ * the process ends. */
 static void main_leaves(void *unused)
 {
     (void)unused;
@@ -38,8 +39,8 @@ void last_thread_start(void)
         pthread_setspecific(key, &key);
 }
 
-/* Threads of the process, a main thread that has left among them: the links of the folder (proc_task_getattr() in fs/proc/base.c). 0: it
- * cannot be told. No descriptor is taken for it. */
+/* Threads of the process, a main thread that has left among them: the links of the folder
+ * (proc_task_getattr() in fs/proc/base.c). 0: it cannot be told. No descriptor is taken for it. */
 static unsigned count_threads(void)
 {
     struct stat st;

@@ -13,7 +13,8 @@
  * be looked up. In the constructor; about a microsecond. */
 void process_start(void);
 
-/* One line where the program lives on after a signal for which the traces were finished. At exit. */
+/* One line where the program lives on after a signal for which the traces were finished. At
+ * exit. */
 void process_say_outlived(void);
 
 #endif

@@ -55,7 +55,8 @@ static bool is_interpreter(const void *place)
            its.dli_fbase == callers.dli_fbase;
 }
 
-/* The text of /proc/self/stat with fewer threads, one at least; false: it does not look like that. */
+/* The text of /proc/self/stat with fewer threads, one at least; false: it does not look like
+ * that. */
 static bool subtract(char *text, size_t size, unsigned ours)
 {
     char *field = strrchr(text, ')'), *rest;

@@ -18,7 +18,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Bytes that a call wanted, 0 = not known: of copies and fills the second argument is an address or a pitch. */
+/* Bytes that a call wanted, 0 = not known: of copies and fills the second argument is an address or
+ * a pitch. */
 static uint64_t is_bytes_wanted(const char *symbol, uint64_t size)
 {
     return strstr(symbol, "Memcpy") || strstr(symbol, "Memset") ? 0 : size;

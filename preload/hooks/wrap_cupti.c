@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another client of CUPTI, seen by its calls: each is told to cupti/ before it is forwarded, so that cprof has stepped aside by the time
- * that the other's call is made. One wrapper per call and version node, as in wrap_cuda.c: two libcupti can live in one process. cprof's
- * own calls go to the real functions directly and never pass here. Application threads.
+ * Another client of CUPTI, seen by its calls: each is told to cupti/ before it is forwarded, so
+ * that cprof has stepped aside by the time that the other's call is made. One wrapper per call and
+ * version node, as in wrap_cuda.c: two libcupti can live in one process. cprof's own calls go to
+ * the real functions directly and never pass here. Application threads.
  */
 #include "preload/hooks/hooks.h"
 

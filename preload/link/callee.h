@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real function behind an export of a library without version nodes (NCCL, MPI): two copies may live in one process, so
- * it is looked up once for each calling object, not once for all. Application threads; no lock. */
+/* The real function behind an export of a library without version nodes (NCCL, MPI): two copies may
+ * live in one process, so it is looked up once for each calling object, not once for all.
+ * Application threads; no lock. */
 #ifndef PRELOAD_LINK_CALLEE_H
 #define PRELOAD_LINK_CALLEE_H
 
@@ -10,7 +11,8 @@
 
 #include "preload/link/resolve.h"
 
-/* What is known for the callers in one loaded object. Never freed; `next` and the addresses are constant once published. */
+/* What is known for the callers in one loaded object. Never freed; `next` and the addresses are
+ * constant once published. */
 struct callee {
     struct callee *next;
     uintptr_t low, high; /* addresses of the object, high not included */
@@ -29,15 +31,17 @@ struct callee_slot {
 void *callee_look(struct callee_slot *slot, const char *symbol,
                   const struct resolve_library *library, const void *caller);
 
-/* True when the entry says what code at this address got since a dlclose() was last over. While one is under way it is still good, and what
- * looked anew would wait for the loader's lock; the closed object's destructor may wait for just this thread. */
+/* True when the entry says what code at this address got since a dlclose() was last over. While one
+ * is under way it is still good, and what looked anew would wait for the loader's lock; the closed
+ * object's destructor may wait for just this thread. */
 static inline bool callee_holds(struct callee *c, uintptr_t at, uint64_t closings)
 {
     return at >= c->low && at < c->high &&
            resolve_still_open(atomic_load_explicit(&c->seen, memory_order_acquire), closings);
 }
 
-/* callee_find() where the entry in front is the one, else NULL: for who has a slower way for the rest. */
+/* callee_find() where the entry in front is the one, else NULL: for who has a slower way for the
+ * rest. */
 static inline void *callee_in_front(struct callee_slot *slot, const void *caller)
 {
     uint64_t closings = atomic_load_explicit(&resolve_closings, memory_order_acquire);
@@ -47,9 +51,9 @@ static inline void *callee_in_front(struct callee_slot *slot, const void *caller
                : NULL;
 }
 
-/* The function that code at the address `caller` would have got without us; NULL: no loaded object has it. The first call from an
- * object, and each one while there is none, goes through the loader (resolve_for_caller()); later ones cost a comparison. Hold no
- * lock. Keeps errno. Any thread. */
+/* The function that code at the address `caller` would have got without us; NULL: no loaded object
+ * has it. The first call from an object, and each one while there is none, goes through the loader
+ * (resolve_for_caller()); later ones cost a comparison. Hold no lock. Keeps errno. Any thread. */
 static inline void *callee_find(struct callee_slot *slot, const char *symbol,
                                 const struct resolve_library *library, const void *caller)
 {
@@ -57,8 +61,9 @@ static inline void *callee_find(struct callee_slot *slot, const char *symbol,
     return __builtin_expect(real != NULL, 1) ? real : callee_look(slot, symbol, library, caller);
 }
 
-/* True when the code at the address `caller`, for which callee_find() gave `real`, lies in the same object as that: a library calls itself.
- * A few comparisons, but where nothing could be remembered: that goes through the loader. Hold no lock. Keeps errno. Any thread. */
+/* True when the code at the address `caller`, for which callee_find() gave `real`, lies in the same
+ * object as that: a library calls itself. A few comparisons, but where nothing could be remembered:
+ * that goes through the loader. Hold no lock. Keeps errno. Any thread. */
 bool callee_is_own(struct callee_slot *slot, const void *caller, const void *real);
 
 #endif

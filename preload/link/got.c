@@ -45,7 +45,8 @@ bool got_describe(const struct dl_phdr_info *info, struct got_object *o)
     return o->dynamic != NULL;
 }
 
-/* An address of the dynamic section, which the loader has moved to where the object is (but for the kernel's own object). */
+/* An address of the dynamic section, which the loader has moved to where the object is (but for the
+ * kernel's own object). */
 static uintptr_t moved(const struct got_object *o, ElfW(Addr) address)
 {
     return (uintptr_t)(address < o->base ? o->base + address : address);

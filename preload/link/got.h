@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the global offset tables of loaded objects, through which their calls to other objects go. All of it under the loader's list
- * (loader_walk()), where no object can go away. */
+/* Entries of the global offset tables of loaded objects, through which their calls to other objects
+ * go. All of it under the loader's list (loader_walk()), where no object can go away. */
 #ifndef PRELOAD_LINK_GOT_H
 #define PRELOAD_LINK_GOT_H
 
@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the loader says about one object. Both numbers tell which: addresses of objects that went are given again. */
+/* What the loader says about one object. Both numbers tell which: addresses of objects that went
+ * are given again. */
 struct got_object {
     ElfW(Addr) base;
     const ElfW(Dyn) * dynamic;
@@ -27,7 +28,9 @@ void got_entries(const struct got_object *o,
 
 enum got_written {
     GOT_WRITTEN,
-    GOT_LATER, /* the loader may still be relocating the object (without /proc it always seems so), or has bound the entry meanwhile */
+    /* the loader may still be relocating the object (without /proc it always seems so), or has
+     * bound the entry meanwhile */
+    GOT_LATER,
     GOT_REFUSED /* the page cannot be made writable */
 };
 

@@ -43,7 +43,8 @@ static int spy(pthread_mutex_t *mutex)
     return pthread_mutex_lock(mutex);
 }
 
-/* Not got_entries(), which takes 2 ms more for torch: most that it calls is its own, and need not be looked at. */
+/* Not got_entries(), which takes 2 ms more for torch: most that it calls is its own, and need not
+ * be looked at. */
 static void find_slots(struct object *object, uintptr_t base, const ElfW(Rela) * relocation,
                        size_t size, const ElfW(Sym) * symbols, const char *names)
 {

@@ -105,7 +105,8 @@ void *resolve_behind(const char *symbol)
 
 /* ---- objects that are closed ---- */
 
-/* The lower half: calls that have begun and are not over; the upper one: those that are. Any thread adds. */
+/* The lower half: calls that have begun and are not over; the upper one: those that are. Any thread
+ * adds. */
 _Atomic uint64_t resolve_closings;
 
 typedef int close_function(void *handle);
@@ -153,8 +154,8 @@ __attribute__((visibility("default"))) int resolve_dlclose(void *handle)
 
 /* ---- looking ---- */
 
-/* The symbol as the object around `caller` and its dependencies define it. That object is not pinned: a plugin that is closed, and opened
- * again when it has changed, is then the new one. */
+/* The symbol as the object around `caller` and its dependencies define it. That object is not
+ * pinned: a plugin that is closed, and opened again when it has changed, is then the new one. */
 static void *in_scope_of(const void *caller, const char *symbol, bool pin)
 {
     Dl_info info;

@@ -29,8 +29,8 @@ struct resolve_library {
  */
 void *resolve_next(const char *symbol, const struct resolve_library *library, const void *caller);
 
-/* The same for who forgets the answer when resolve_still_open() says no: what stands only in the scope of the object around `caller` is not
- * pinned, so that it is unloaded as it is without us. */
+/* The same for who forgets the answer when resolve_still_open() says no: what stands only in the
+ * scope of the object around `caller` is not pinned, so that it is unloaded as it is without us. */
 void *resolve_for_caller(const char *symbol, const struct resolve_library *library,
                          const void *caller);
 
@@ -38,21 +38,25 @@ void *resolve_for_caller(const char *symbol, const struct resolve_library *libra
  * wrapper of that name forwards to; NULL: none. Not pinned. Any thread. */
 void *resolve_behind(const char *symbol);
 
-/* What comes first in the global scope under this name, or NULL. Of a variable that is the program's own copy where it was linked so (a copy
- * relocation), which the library then uses, too. Not pinned. Keeps errno, and leaves dlerror() clean. */
+/* What comes first in the global scope under this name, or NULL. Of a variable that is the
+ * program's own copy where it was linked so (a copy relocation), which the library then uses, too.
+ * Not pinned. Keeps errno, and leaves dlerror() clean. */
 void *resolve_first(const char *symbol);
 
-/* A number that changes when the program begins and ends to close an object: once it has ended, what was found in the scope of a caller is
- * good no more, since another object may lie there now. Any thread reads. */
+/* A number that changes when the program begins and ends to close an object: once it has ended,
+ * what was found in the scope of a caller is good no more, since another object may lie there now.
+ * Any thread reads. */
 extern _Atomic uint64_t resolve_closings __attribute__((visibility("hidden")));
 
-/* True for a number at which a dlclose() is under way: nothing that is found meanwhile may be kept. */
+/* True for a number at which a dlclose() is under way: nothing that is found meanwhile may be
+ * kept. */
 static inline bool resolve_is_closing(uint64_t closings)
 {
     return (uint32_t)closings != 0;
 }
 
-/* True when no dlclose() was over between these two numbers, `then` one at which none was under way. */
+/* True when no dlclose() was over between these two numbers, `then` one at which none was under
+ * way. */
 static inline bool resolve_still_open(uint64_t then, uint64_t now)
 {
     return then >> 32 == now >> 32;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redirecting GOT entries; see preload/link/symbol.h. One thread at a time looks, others go on. Three passes, because nothing may be looked
- * up by name while the loader's list is held (dl_iterate_phdr), and nothing may be touched while it is not (dlclose):
+ * Redirecting GOT entries; see preload/link/symbol.h. One thread at a time looks, others go on.
+ * Three passes, because nothing may be looked up by name while the loader's list is held
+ * (dl_iterate_phdr), and nothing may be touched while it is not (dlclose):
  *
  *   collect   under the list: entries for the name in objects that were not looked at yet
  *   resolve   outside: what each of them means
  *   patch     under the list: the entry, if its object is still there
  *
- * Entries of an object that another thread is still relocating are not ready: it is looked at again. Others seem so for ever (a weak
- * reference to nothing, memory that another tool left writable, all of them without /proc), so that an object is looked at again a few
- * times only, ever more rarely.
+ * Entries of an object that another thread is still relocating are not ready: it is looked at
+ * again. Others seem so for ever (a weak reference to nothing, memory that another tool left
+ * writable, all of them without /proc), so that an object is looked at again a few times only, ever
+ * more rarely.
  */
 #include "preload/link/symbol.h"
 
@@ -70,7 +72,7 @@ static unsigned reals;
 static _Atomic uint64_t redirected; /* entries */
 static _Atomic bool refused;        /* an entry could not be redirected, if only for a while */
 
-/* ---- collect ---------------------------------------------------------------------------------------------- */
+/* ---- collect --------------------------------------------------------------------------------- */
 
 static struct seen *find_seen(const void *dynamic)
 {
@@ -142,7 +144,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* ---- resolve ---------------------------------------------------------------------------------------------- */
+/* ---- resolve --------------------------------------------------------------------------------- */
 
 static bool is_function(void *address)
 {
@@ -173,7 +175,8 @@ static void resolve(struct entry *e)
     static const struct resolve_library any;
     Dl_info caller, found;
     void *real = resolve_next(name, &any, (const void *)e->slot);
-    /* what is bound already counts, but for the way to the loader: a place in the caller's own PLT */
+    /* what is bound already counts, but for the way to the loader: a place in the caller's own
+     * PLT */
     if (dladdr(e->found, &found) && dladdr((const void *)e->slot, &caller) &&
         (found.dli_fbase != caller.dli_fbase || found.dli_saddr == e->found))
         real = e->found;
@@ -184,7 +187,7 @@ static void resolve(struct entry *e)
                   (const void *)e->slot);
 }
 
-/* ---- patch ------------------------------------------------------------------------------------------------ */
+/* ---- patch ----------------------------------------------------------------------------------- */
 
 static int patch(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -208,9 +211,10 @@ static int patch(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* ---- when ------------------------------------------------------------------------------------------------- */
+/* ---- when ------------------------------------------------------------------------------------ */
 
-/* Both counts are from before the objects are looked at: what changes meanwhile is seen next time. */
+/* Both counts are from before the objects are looked at: what changes meanwhile is seen next
+ * time. */
 static int note_changes(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;

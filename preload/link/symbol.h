@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPROF_STEP=symbol:NAME: each call of loaded objects to the exported function NAME ends a step. The objects' GOT entries for NAME are
- * redirected to a stub that calls the real function and then marks the step; calls that pass no GOT entry (inlined, inside one object,
- * through dlsym()) are not seen.
+ * CPROF_STEP=symbol:NAME: each call of loaded objects to the exported function NAME ends a step.
+ * The objects' GOT entries for NAME are redirected to a stub that calls the real function and then
+ * marks the step; calls that pass no GOT entry (inlined, inside one object, through dlsym()) are
+ * not seen.
  */
 #ifndef PRELOAD_LINK_SYMBOL_H
 #define PRELOAD_LINK_SYMBOL_H
@@ -18,8 +19,9 @@ extern _Atomic bool symbol_wanted __attribute__((visibility("hidden")));
  * function is over. Constructor. */
 void symbol_start(void (*mark)(void));
 
-/* Redirects what was loaded since; at most every few milliseconds, and neither while another thread does nor where cprof is over, as in
- * forked children. Keeps errno. Any application thread, outside the loader's callbacks. */
+/* Redirects what was loaded since; at most every few milliseconds, and neither while another thread
+ * does nor where cprof is over, as in forked children. Keeps errno. Any application thread, outside
+ * the loader's callbacks. */
 void symbol_look_now(void);
 
 /* symbol_look_now() behind one load and one test, for hooks. */
@@ -37,7 +39,8 @@ void symbol_finish(void);
 /* different functions of the name: libraries opened RTLD_LOCAL may each have their own */
 #define SYMBOL_STUBS 8u
 
-/* The real functions, by stub; NULL: free. Written under symbol.c's lock before the stub is in use. */
+/* The real functions, by stub; NULL: free. Written under symbol.c's lock before the stub is in
+ * use. */
 extern void *_Atomic symbol_reals[SYMBOL_STUBS] __attribute__((visibility("hidden")));
 
 /* What symbol_start() was given. */

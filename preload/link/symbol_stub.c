@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stubs of steps by symbol: call a function whose type nobody here knows, then mark a step. All registers that carry arguments
- * reach the function and all that carry results reach the caller, and so do the first STACK_ARGS bytes of arguments on the
- * stack, which are copied: the frame between caller and function is a true one with unwind information, so that exceptions,
- * longjmp() and backtraces pass, which a replaced return address would not let them.
+ * The stubs of steps by symbol: call a function whose type nobody here knows, then mark a step. All
+ * registers that carry arguments reach the function and all that carry results reach the caller,
+ * and so do the first STACK_ARGS bytes of arguments on the stack, which are copied: the frame
+ * between caller and function is a true one with unwind information, so that exceptions, longjmp()
+ * and backtraces pass, which a replaced return address would not let them.
  */
 #include "preload/link/symbol.h"
 
@@ -33,7 +34,8 @@ void symbol_returned(void)
 #if defined(__x86_64__) && defined(__LP64__)
 #include <cpuid.h>
 
-/* Which registers xsave keeps: x87, SSE, and AVX and AVX-512 where there are any; 0: fxsave does it. */
+/* Which registers xsave keeps: x87, SSE, and AVX and AVX-512 where there are any; 0: fxsave does
+ * it. */
 __attribute__((used, visibility("hidden"))) uint32_t symbol_xsave;
 
 /* bytes that the registers below take where every processor so far has put them */
@@ -69,7 +71,8 @@ __asm__(
     "    .cfi_def_cfa_register %rbp\n"
     "    pushq %r11\n"
     "    pushq %r10\n"
-    /* at the very top of a stack there is less to copy: the page behind it may not be there, or be the guard of another stack */
+    /* at the very top of a stack there is less to copy: the page behind it may not be there, or be
+     * the guard of another stack */
     "    leaq 271(%rbp), %r11\n"
     "    xorq %rbp, %r11\n"
     "    shrq $12, %r11\n"
@@ -194,7 +197,7 @@ __asm__(
     "    ldr x8, [sp, #32]\n"
     "    ldp x2, x3, [sp, #16]\n"
     "    ldp x0, x1, [sp], #48\n"
-    "    cmn x10, #14\n" /* EFAULT; else EINVAL, also where pages are larger: the same page, it is there */
+    "    cmn x10, #14\n" /* EFAULT; EINVAL: where pages are larger, it is there */
     "    b.eq 2f\n"
     "1:  sub sp, sp, #256\n"
     ".set symbol_offset, 0\n"

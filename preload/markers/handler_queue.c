@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace handlers by messages. The cprof thread writes messages, one other thread reads them; a message for which there is no room is lost and counted,
- * and how many were is the next message. Marks, of which there may be any number, leave an eighth of the room free; ends of steps half of that:
- * what is rare (traces, windows, epochs) finds room whatever came before it. All numbers are little or big endian as the machine is, not aligned:
+ * Trace handlers by messages. The cprof thread writes messages, one other thread reads them; a
+ * message for which there is no room is lost and counted, and how many were is the next message.
+ * Marks, of which there may be any number, leave an eighth of the room free; ends of steps half of
+ * that: what is rare (traces, windows, epochs) finds room whatever came before it. All numbers are
+ * little or big endian as the machine is, not aligned:
  *
  *   uint32 bytes of the message, these included; uint8 enum message; then
- *   every call but init, close, file and lost: struct cprof_time without its size (8 x int64, 3 x double), int64 wall-clock ns
- *   duration, instant, counter: uint8 is_start, uint8 is_cut, uint8 action, uint32 thread, uint64 id, text name, uint16 n, n texts (categories),
+ *   every call but init, close, file and lost: struct cprof_time without its size (8 x int64, 3 x
+ *   double), int64 wall-clock ns duration, instant, counter: uint8 is_start, uint8 is_cut, uint8
+ *   action, uint32 thread, uint64 id, text name, uint16 n, n texts (categories),
  *       uint16 n, n times: text name, uint8 is_real, 8 bytes of value
- *   trace_ready: text path, int64 first step, int64 last step, uint64 events, uint64 lost, uint8 is_partial
- *   file: text path; lost: uint64 how many since the last such message
+ *   trace_ready: text path, int64 first step, int64 last step, uint64 events, uint64 lost, uint8
+ *   is_partial file: text path; lost: uint64 how many since the last such message
  *   text: uint32 length, bytes
  */
 #define CPROF_IMPLEMENTATION
@@ -162,7 +165,8 @@ static bool send(struct cprof_trace_queue *q, size_t keep)
     return false;
 }
 
-/* Before the next message, which leaves so much room: how many were lost, if any. It may take KEPT_ROOM / 2 of that. */
+/* Before the next message, which leaves so much room: how many were lost, if any. It may take
+ * KEPT_ROOM / 2 of that. */
 static void send_lost(struct cprof_trace_queue *q, size_t keep)
 {
     uint64_t lost = atomic_load(&q->lost);

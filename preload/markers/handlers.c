@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registry of trace handlers and what they are told. Handlers are only ever added, from any thread and without a lock, each in a place of
- * its own; all their callbacks are called by the cprof thread, place by place.
+ * The registry of trace handlers and what they are told. Handlers are only ever added, from any
+ * thread and without a lock, each in a place of its own; all their callbacks are called by the
+ * cprof thread, place by place.
  *
- *   CPROF_TRACE_HANDLERS   a place is taken at wake-up; dlopen, cprof_trace_handler_open() and init before the first thing that is told
- *   cprof_add_trace_handler()  a place is taken by the caller; init at the next pass of the cprof thread
+ *   CPROF_TRACE_HANDLERS   a place is taken at wake-up; dlopen, cprof_trace_handler_open() and init
+ *                          before the first thing that is told
+ *   cprof_add_trace_handler()  a place is taken by the caller; init at the next pass of the cprof
+ *                              thread
  */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
@@ -43,13 +46,15 @@ static _Atomic unsigned places; /* given so far; any thread adds */
 static _Atomic bool abandoned;  /* a forked child; it writes and reads */
 
 /* cprof thread. */
-/* CPROF_TRACE_HANDLERS names some that are not loaded; the waking thread writes before there is a cprof thread */
+/* CPROF_TRACE_HANDLERS names some that are not loaded; the waking thread writes before there is a
+ * cprof thread */
 static bool from_settings;
 static bool is_helper; /* as handlers_start() says */
 /* places whose init has been called, or that wait for something to tell */
 static unsigned looked_at;
 
-/* The callback that the cprof thread is in, and whose; NULL: none. cprof thread writes, exiting thread reads. */
+/* The callback that the cprof thread is in, and whose; NULL: none. cprof thread writes, exiting
+ * thread reads. */
 static const char *_Atomic inside;
 static struct entry *_Atomic inside_of;
 
@@ -72,7 +77,8 @@ static bool put_entry(struct entry *e)
     return true;
 }
 
-/* The handler as this version knows it. False, with a line: it cannot be used. who: its path or name. */
+/* The handler as this version knows it. False, with a line: it cannot be used. who: its path or
+ * name. */
 static bool take_handler(struct cprof_trace_handler *to, const struct cprof_trace_handler *from,
                          const char *who)
 {
@@ -132,7 +138,8 @@ static char *trimmed(const char *text, size_t len)
     return strndup(text, len);
 }
 
-/* PATH or PATH=ARGUMENT. A path that is relative to this folder is made absolute: the program may go elsewhere. */
+/* PATH or PATH=ARGUMENT. A path that is relative to this folder is made absolute: the program may
+ * go elsewhere. */
 static void note_object(char *item)
 {
     char *argument = strchr(item, '=');
@@ -245,7 +252,8 @@ static void begin_one(struct entry *e)
     atomic_store(&e->state, there && !refused ? TOLD : OUT);
 }
 
-/* Calls init of those that are new. objects: also of those that only come when there is something to tell. */
+/* Calls init of those that are new. objects: also of those that only come when there is something
+ * to tell. */
 static void begin_new(bool objects)
 {
     struct entry *e;
@@ -485,8 +493,8 @@ int cprof_add_trace_handler(const struct cprof_trace_handler *handler)
     bool added = handler && cprof_awake() &&
                  take_handler(&h, handler, "of cprof_add_trace_handler()") && handlers_add(&h);
     if (added) {
-        atexit(
-            cprof_at_exit); /* before what the program made until now, and the handler may use, is gone */
+        /* before what the program made until now, and the handler may use, is gone */
+        atexit(cprof_at_exit);
         writer_listen(&listener);
         writer_run();
         steps_tell();

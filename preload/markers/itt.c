@@ -9,11 +9,13 @@
  * before it. What does not fit:
  *
  *   end without a begin        ignored, counted (marker_misuse)
- *   begin that was not recorded, or that ended with the span around it (emit_itt ends an operator's task behind the operator)
+ *   begin that was not recorded, or that ended with the span around it (emit_itt ends an operator's
+ *   task behind the operator)
  *                              its end is ignored; nothing is counted
  *   end of an outer task first (domains that do not nest)
  *                              what is open inside ends with it
- *   overlapped tasks           are asynchronous ranges (writer/record/async.c), told apart by domain and id, ended on any thread
+ *   overlapped tasks           are asynchronous ranges (writer/record/async.c), told apart by
+ *                              domain and id, ended on any thread
  *   thread ends                spans_abandon() writes what is open as unfinished
  *
  * Libraries such as oneDNN make tasks around their own work. So tasks of warmup steps are in no
@@ -43,7 +45,8 @@
 #define VALUES_MOST  16u       /* numbers of one value of metadata */
 #define MARKER_FLAGS ((uint8_t)(REC_MARKER | REC_ENDS_LATE))
 
-/* Keys of spans: the lower three bits tell ours from addresses (0) and from those of markers (odd). */
+/* Keys of spans: the lower three bits tell ours from addresses (0) and from those of markers
+ * (odd). */
 #define KEY_TAGS   7u
 #define KEY_TASK   2u /* depth << 48 | domain */
 #define KEY_EVENT  4u /* number << 48 */
@@ -61,10 +64,10 @@ static __thread struct {
 } here;
 
 static _Atomic bool paused; /* any thread writes, relaxed */
-static const char
-    *_Atomic pattern; /* of the names that mark steps; NULL: none do. Set by the first client */
+/* of the names that mark steps; NULL: none do. Set by the first client */
+static const char *_Atomic pattern;
 
-/* ---- recording -------------------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 /* Enters cprof when this thread's calls are recorded now; then leave() follows. */
 static inline struct thread_log *enter(void)
@@ -164,7 +167,7 @@ static const char *text_of_string(const struct itt_string *name)
     return name && name->text ? name->text : "";
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static bool marks_steps(const char *name)
 {
@@ -180,7 +183,7 @@ static __attribute__((noinline)) void mark_step(uint64_t ticks)
     errno = saved;
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------ */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static void begin_span_of(const struct itt_domain *domain, uint64_t id, const char *name)
 {
@@ -203,7 +206,8 @@ static void task_begin(const struct itt_domain *domain, struct itt_id id, struct
     begin_span_of(domain, id.d1, text_of_string(name));
 }
 
-/* The task is named after its function. dladdr() takes the loader's lock, so it is asked only while recording. */
+/* The task is named after its function. dladdr() takes the loader's lock, so it is asked only while
+ * recording. */
 static void task_begin_fn(const struct itt_domain *domain, struct itt_id id, struct itt_id parent,
                           void *function)
 {
@@ -220,7 +224,8 @@ static void task_begin_fn(const struct itt_domain *domain, struct itt_id id, str
     begin_span_of(domain, id.d1, shown);
 }
 
-/* The key of the span that the end of a task of this domain closes, `depth` tasks being open around it; NULL: it has none. */
+/* The key of the span that the end of a task of this domain closes, `depth` tasks being open around
+ * it; NULL: it has none. */
 static const void *find_task(const struct thread_log *log, const struct itt_domain *domain,
                              uint32_t depth)
 {
@@ -316,9 +321,10 @@ static void marker(const struct itt_domain *domain, struct itt_id id, const stru
         mark_step(0);
 }
 
-/* ---- metadata: arguments of the innermost task ------------------------------------------------------------ */
+/* ---- metadata: arguments of the innermost task ----------------------------------------------- */
 
-/* The span of the innermost task, if data can be added to it; counted when it has one that cannot take any. */
+/* The span of the innermost task, if data can be added to it; counted when it has one that cannot
+ * take any. */
 static struct open_span *innermost(struct thread_log *log, struct itt_id id)
 {
     uint32_t top = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -397,7 +403,7 @@ static void metadata_add(const struct itt_domain *domain, struct itt_id id,
     leave();
 }
 
-/* ---- frames, events, marks -------------------------------------------------------------------------------- */
+/* ---- frames, events, marks ------------------------------------------------------------------- */
 
 /* A frame, too, is of the thread that begins it; a second begin ends the first. */
 static void frame_begin(const struct itt_domain *domain, struct itt_id *id)
@@ -424,7 +430,8 @@ static void frame_end(const struct itt_domain *domain, struct itt_id *id)
         mark_step(0);
 }
 
-/* An event that was started and not ended is a moment: the second start finds out. Bits by number, any thread. */
+/* An event that was started and not ended is a moment: the second start finds out. Bits by number,
+ * any thread. */
 static _Atomic uint64_t moments[64];
 
 static bool is_moment(int event)
@@ -494,7 +501,7 @@ static int mark(int event, const char *parameter)
     return 0;
 }
 
-/* ---- counters --------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 static void put_counter(struct itt_cell *cell)
 {
@@ -577,7 +584,7 @@ static void counter_set_value(const struct itt_counter *counter, const void *val
     put_counter(cell);
 }
 
-/* ---- names, and what is switched -------------------------------------------------------------------------- */
+/* ---- names, and what is switched ------------------------------------------------------------- */
 
 /* Keeps errno: making a name may allocate. */
 static struct itt_domain *domain_create(const char *name)
@@ -678,11 +685,12 @@ static void collection_resume_scoped(int scope)
     collection_resume();
 }
 
-/* ---- the door --------------------------------------------------------------------------------------------- */
+/* ---- the door -------------------------------------------------------------------------------- */
 
 typedef void (*any_function)(void);
 
-/* Arrays of text and a switch, not a table of addresses: nothing for the loader to relocate in each process. */
+/* Arrays of text and a switch, not a table of addresses: nothing for the loader to relocate in each
+ * process. */
 static const char names[][24] = {
 #define ITT(name, function) #name,
 #include "preload/markers/itt.def"
@@ -714,8 +722,9 @@ static any_function function_of(const char *name)
 
 void __itt_api_init(void *given, int groups);
 
-/* Called by a client's static part at its first call, under the client's own lock. What cprof does not take over becomes what it is
- * without a collector, and so does everything where cprof is off. */
+/* Called by a client's static part at its first call, under the client's own lock. What cprof does
+ * not take over becomes what it is without a collector, and so does everything where cprof is
+ * off. */
 VISIBLE void __itt_api_init(void *given, int groups)
 {
     struct itt_global *global = given;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ITT clients hand over, as their static part (intel/ittapi, ittnotify_config.h and ittnotify.h) lays it out, and the
- * names behind it. Each client library has a static part of its own. What it made before it called __itt_api_init() is
- * its own too: of domains, strings and counters only the fields below are ever read, and nothing is written.
+ * What ITT clients hand over, as their static part (intel/ittapi, ittnotify_config.h and
+ * ittnotify.h) lays it out, and the names behind it. Each client library has a static part of its
+ * own. What it made before it called __itt_api_init() is its own too: of domains, strings and
+ * counters only the fields below are ever read, and nothing is written.
  */
 #ifndef PRELOAD_MARKERS_ITT_H
 #define PRELOAD_MARKERS_ITT_H
@@ -92,19 +93,23 @@ _Static_assert(offsetof(struct itt_domain, name) == 8 && sizeof(struct itt_domai
 
 #define ITT_ITEM_HEAD 3u /* type and key length of a DATA_ARGS item */
 
-/* Writes a text as an item of DATA_ARGS; returns its bytes, ITT_ITEM_HEAD + 4 more than key and text. Any thread. */
+/* Writes a text as an item of DATA_ARGS; returns its bytes, ITT_ITEM_HEAD + 4 more than key and
+ * text. Any thread. */
 uint32_t itt_text_item(uint8_t *to, const char *key, size_t key_len, const char *text, size_t len);
 
-/* One number of an array of this type as an 8-byte value; its item's type, -1: no such type, or not a number. Any thread. */
+/* One number of an array of this type as an 8-byte value; its item's type, -1: no such type, or not
+ * a number. Any thread. */
 int itt_number_at(int type, const void *data, size_t i, uint64_t *bits);
 
-/* Writes such a number as an item; returns its bytes, ITT_ITEM_HEAD + 8 more than the key. Any thread. */
+/* Writes such a number as an item; returns its bytes, ITT_ITEM_HEAD + 8 more than the key. Any
+ * thread. */
 uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits);
 
 /* An overlapped task that runs. */
 struct itt_running;
 
-/* A place for a task that begins; marks: its end ends a step. NULL: too many run. Any thread; no lock, no memory. */
+/* A place for a task that begins; marks: its end ends a step. NULL: too many run. Any thread; no
+ * lock, no memory. */
 struct itt_running *itt_running_add(const struct itt_domain *domain, struct itt_id id, bool marks);
 
 /* Its range (async_open()); 0: it is not recorded. By who added it. */
@@ -114,10 +119,12 @@ void itt_running_is(struct itt_running *task, uint64_t range);
 bool itt_running_take(const struct itt_domain *domain, struct itt_id id, uint64_t *range,
                       bool *marks);
 
-/* The domain of this name: same name, same domain. NULL: no memory. Any thread; no lock; allocates for a new name. */
+/* The domain of this name: same name, same domain. NULL: no memory. Any thread; no lock; allocates
+ * for a new name. */
 struct itt_domain *itt_domain_of(const char *name);
 
-/* The string of this name, as above; of the same string for every further name once there are too many (said, counted). */
+/* The string of this name, as above; of the same string for every further name once there are too
+ * many (said, counted). */
 struct itt_string *itt_string_of(const char *text, size_t len);
 
 /* What is known about a counter besides its client's struct. */
@@ -132,7 +139,8 @@ struct itt_cell {
     char text[]; /* the name that traces show */
 };
 
-/* The cell of a counter that itt_counter_make() or a client's static part made. NULL: no memory. Any thread; no lock. */
+/* The cell of a counter that itt_counter_make() or a client's static part made. NULL: no memory.
+ * Any thread; no lock. */
 struct itt_cell *itt_cell_of(const struct itt_counter *counter);
 
 /* The cell of the 64-bit counter that a domain and a string name; as above. */
@@ -141,7 +149,8 @@ struct itt_cell *itt_cell_named(const struct itt_domain *domain, const struct it
 /* The counter of this name and domain (may be NULL), made when it is new; as above. */
 struct itt_counter *itt_counter_make(const char *name, const char *domain, int type);
 
-/* The number, from 1, of the event of this name; the same for the same name. 0: there are too many. Any thread; no lock. */
+/* The number, from 1, of the event of this name; the same for the same name. 0: there are too many.
+ * Any thread; no lock. */
 int itt_event_make(const char *name, size_t len);
 
 /* The name of an event; NULL: there is no such event. Any thread. */

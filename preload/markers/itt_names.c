@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of ITT: domains, strings, counters, events; see preload/markers/itt.h. Application threads. Tables without locks, because a
- * fork may come at any time; nothing is ever taken out of them, because clients keep what they were given. */
+/* The names of ITT: domains, strings, counters, events; see preload/markers/itt.h. Application
+ * threads. Tables without locks, because a fork may come at any time; nothing is ever taken out of
+ * them, because clients keep what they were given. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +113,7 @@ struct itt_string *itt_string_of(const char *text, size_t len)
     return n ? &n->string : text ? &too_many : NULL;
 }
 
-/* ---- counters --------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 static struct itt_cell *_Atomic *bucket_of(const void *a, const void *b)
 {
@@ -214,7 +215,7 @@ struct itt_counter *itt_counter_make(const char *name, const char *domain, int t
     return &c->own;
 }
 
-/* ---- events ----------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 int itt_event_make(const char *name, size_t len)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overlapped tasks of ITT that run, by domain and id. A fixed table without locks: a task lies in one of the places behind its hash, which
- * stands for it (two tasks of one hash are met once in 10^16). A thread claims a place by its key, to put something in or to take it
- * out. Application threads. */
+/* Overlapped tasks of ITT that run, by domain and id. A fixed table without locks: a task lies in
+ * one of the places behind its hash, which stands for it (two tasks of one hash are met once in
+ * 10^16). A thread claims a place by its key, to put something in or to take it out. Application
+ * threads. */
 #include "preload/markers/itt.h"
 
 #define PLACES 8192u       /* a power of two */
@@ -11,7 +12,8 @@
 struct itt_running {
     /* 0: free; any thread claims by compare and swap, gives back by a store (release) */
     _Atomic uint64_t key;
-    /* << 1 | marks; who began it writes, who ends it reads: under `key`, or in the program's order */
+    /* << 1 | marks; who began it writes, who ends it reads: under `key`, or in the program's
+     * order */
     _Atomic uint64_t range;
 };
 

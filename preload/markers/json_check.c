@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recursive check of JSON that copies what it accepts; see json_check.h. The copy is never longer than the text: blanks go, and
- * an escape is at least as long as what stands for it. */
+/* A recursive check of JSON that copies what it accepts; see json_check.h. The copy is never longer
+ * than the text: blanks go, and an escape is at least as long as what stands for it. */
 #include "preload/markers/json_check.h"
 
 #include <stdint.h>
@@ -185,7 +185,8 @@ static bool copy_digits(struct reader *r)
     return true;
 }
 
-/* True when a copied number is beyond a double, which readers take for infinite. Not by strtod, which asks the locale. */
+/* True when a copied number is beyond a double, which readers take for infinite. Not by strtod,
+ * which asks the locale. */
 static bool too_large(const char *number, const char *end)
 {
     static const char most[] = "17976931348623158"; /* DBL_MAX, its last digit rounded up */

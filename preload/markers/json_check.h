@@ -15,9 +15,10 @@ struct json_fault {
 };
 
 /*
- * Takes exactly one JSON value as RFC 8259 has it: valid UTF-8, no NaN, no number beyond a double, no half of a surrogate pair.
- * Writes it into out[0..len), which takes any result, as traces hold it: one line, no blanks, raw UTF-8 instead of \u from 0x20
- * on (Perfetto hangs on some). Returns the bytes written, or 0 and *fault.
+ * Takes exactly one JSON value as RFC 8259 has it: valid UTF-8, no NaN, no number beyond a double,
+ * no half of a surrogate pair. Writes it into out[0..len), which takes any result, as traces hold
+ * it: one line, no blanks, raw UTF-8 instead of \u from 0x20 on (Perfetto hangs on some). Returns
+ * the bytes written, or 0 and *fault.
  */
 size_t json_check(const char *text, size_t len, char *out, struct json_fault *fault);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of cprof.h for markers and ranges. Application threads. Start, finish, instant and counter take no lock,
- * allocate nothing and make no system call; a marker is made once, in a table without locks (a fork may come at any time).
+ * The calls of cprof.h for markers and ranges. Application threads. Start, finish, instant and
+ * counter take no lock, allocate nothing and make no system call; a marker is made once, in a table
+ * without locks (a fork may come at any time).
  *
- * A duration is a span of the thread (writer.h): it is written when it ends, as one record, so nothing that a program
- * does unbalances a file. Ends that do not fit their beginnings:
+ * A duration is a span of the thread (writer.h): it is written when it ends, as one record, so
+ * nothing that a program does unbalances a file. Ends that do not fit their beginnings:
  *
  *   finish without a start       ignored, counted (marker_misuse)
  *   start of a started marker    ignored, counted, and so is its finish
- *   finish of an outer one first what is still open inside it ends with it, marked unfinished, counted
+ *   finish of an outer one first what is still open inside it ends with it, marked unfinished,
+ *   counted
  *   start that was not recorded  its finish is ignored; nothing is counted
  *   thread ends                  spans_abandon() writes what is open as unfinished
  */
@@ -39,9 +41,8 @@
 #define SERIES_MOST      1024u       /* bytes of a series' name */
 #define ITEM_HEAD        3u          /* type and key length of a DATA_ARGS item */
 #define CATEGORY_ITEM    (ITEM_HEAD + 4u + CATEGORY_MOST)
-#define RANGE_KEYS                                                                                 \
-    (~(UINTPTR_MAX >>                                                                              \
-       1)) /* the kernel's half of the addresses; low ones are a heap's where a program is not PIE */
+/* the kernel's half of the addresses; low ones are a heap's where a program is not PIE */
+#define RANGE_KEYS (~(UINTPTR_MAX >> 1))
 
 _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WARMUP &&
                    (int)CPROF_ACTIVE == ACTION_ACTIVE &&
@@ -77,19 +78,20 @@ static __thread struct {
     uint64_t open;       /* bits of the markers that may be on the thread's stack of spans */
 } here;
 
-/* ---- recording -------------------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
-/* Flags for what a marker with these actions records now, -1 when it does not. In step 0 that is only kept for a program
- * that never marks a step, whatever may become its trace is recorded as in an active step; it comes to the head of a
- * later file only where the action is in the set. */
+/* Flags for what a marker with these actions records now, -1 when it does not. In step 0 that is
+ * only kept for a program that never marks a step, whatever may become its trace is recorded as in
+ * an active step; it comes to the head of a later file only where the action is in the set. */
 static inline int flags_now(const struct cprof_marker *m)
 {
     uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
     uint32_t actions = m->actions;
     if (!(gate & m->gates))
         return -1;
+    /* the gate is open in no other step, and what is kept of a step to skip goes with it */
     if ((actions & ALL_ACTIONS) == USUAL_ACTIONS)
-        return REC_MARKER; /* the gate is open in no other step, and what is kept of a step to skip goes with it */
+        return REC_MARKER;
     unsigned action = (unsigned)steps_action();
     if (actions >> action & 1)
         return action == ACTION_SKIP ? REC_MARKER | REC_SKIPPED : REC_MARKER;
@@ -104,8 +106,9 @@ static void misuse(struct thread_log *log)
         thread_log_lost(log, LOSS_MARKER, 1);
 }
 
-/* Keys of spans are odd here, so that they are never the address of somebody else's object: a marker's is the address of
- * its second byte, a range's is made of its depth, where no address is. */
+/* Keys of spans are odd here, so that they are never the address of somebody else's object: a
+ * marker's is the address of its second byte, a range's is made of its depth, where no address
+ * is. */
 static inline const void *marker_key(const struct cprof_marker *m)
 {
     return (const char *)m + 1;
@@ -142,8 +145,8 @@ static inline uint32_t find_marker(const struct thread_log *log, const void *key
     return at;
 }
 
-/* Ends our spans above place `at`: rows of one thread nest. Spans of others are left to span_close(), which drops them:
- * theirs ended without a word. */
+/* Ends our spans above place `at`: rows of one thread nest. Spans of others are left to
+ * span_close(), which drops them: theirs ended without a word. */
 static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t at)
 {
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > at; i--) {
@@ -166,7 +169,8 @@ static void put_instant(struct thread_log *log, const struct cprof_marker *m, in
                  stacks_of_point(log, &stack));
 }
 
-/* Ends the span with this key; false when it is not on the stack. finish: the marker that has an instant there, or NULL. */
+/* Ends the span with this key; false when it is not on the stack. finish: the marker that has an
+ * instant there, or NULL. */
 static __attribute__((noinline)) bool close_key(struct thread_log *log, const void *key,
                                                 const struct cprof_marker *finish)
 {
@@ -182,7 +186,7 @@ static __attribute__((noinline)) bool close_key(struct thread_log *log, const vo
     return true;
 }
 
-/* ---- durations -------------------------------------------------------------------------------------------- */
+/* ---- durations ------------------------------------------------------------------------------- */
 
 /* Opens the marker's span; false when there is none afterwards. */
 static bool open_marker(struct cprof_marker *m, int flags)
@@ -326,7 +330,7 @@ int cprof_range_pop(void)
     return depth;
 }
 
-/* ---- moments and counters --------------------------------------------------------------------------------- */
+/* ---- moments and counters -------------------------------------------------------------------- */
 
 void cprof_marker_instant(struct cprof_marker *marker)
 {
@@ -422,7 +426,7 @@ void cprof_marker_counter_int(struct cprof_marker *marker, size_t n, const char 
     sample(marker, n, series, ARG_INT, values);
 }
 
-/* ---- making markers --------------------------------------------------------------------------------------- */
+/* ---- making markers -------------------------------------------------------------------------- */
 
 static uint32_t bucket_of(const char *name, size_t len)
 {
@@ -476,7 +480,8 @@ static size_t join_categories(const struct cprof_marker_options *o, char *out)
     return len;
 }
 
-/* The number of a new marker that takes so many bytes, from 0; -1 when there are too many. Numbers are never given twice. */
+/* The number of a new marker that takes so many bytes, from 0; -1 when there are too many. Numbers
+ * are never given twice. */
 static int64_t admit(size_t bytes)
 {
     uint64_t number = atomic_fetch_add(&markers_made, 1);

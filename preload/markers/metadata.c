@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cprof.h's metadata, checked here, on the caller's thread, so that what reaches the writer can stand in a trace as it is; and traces of
- * other tools. */
+/* cprof.h's metadata, checked here, on the caller's thread, so that what reaches the writer can
+ * stand in a trace as it is; and traces of other tools. */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -106,7 +106,8 @@ static bool listened_to(void)
     return atomic_load_explicit(&cprof_life, memory_order_acquire) != LIFE_OVER;
 }
 
-/* These allocate, and take locks that the cprof thread takes, too: nobody is to leave them half-way. */
+/* These allocate, and take locks that the cprof thread takes, too: nobody is to leave them
+ * half-way. */
 int cprof_add_metadata(const char *key, const char *text)
 {
     int saved = errno;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVTX's functions. Application threads. Ranges and marks take no lock, allocate nothing and make no system call, but for a thread's first
- * range in a named domain. What is recorded is what markers.c would record: spans, instants, one record for both ends.
+ * NVTX's functions. Application threads. Ranges and marks take no lock, allocate nothing and make
+ * no system call, but for a thread's first range in a named domain. What is recorded is what
+ * markers.c would record: spans, instants, one record for both ends.
  *
- *   push, pop     a span of the thread, flagged REC_LOOSE: each domain has a stack of its own, so that ranges of two domains may
- *                 cross each other (push A, push B, pop A, pop B). Then A becomes an asynchronous range (writer/record/emit.c).
- *                 Ranges that emit_nvtx makes for operators end with these, as emit_itt's do.
+ *   push, pop     a span of the thread, flagged REC_LOOSE: each domain has a stack of its own, so
+ *                 that ranges of two domains may cross each other (push A, push B, pop A, pop B).
+ *                 Then A becomes an asynchronous range (writer/record/emit.c). Ranges that
+ *                 emit_nvtx makes for operators end with these, as emit_itt's do.
  *   start, end    an asynchronous range (writer/record/async.c), on any threads
- *   pop or end without its beginning   ignored, counted (marker_misuse); not counted where that was not recorded
+ *   pop or end without its beginning   ignored, counted (marker_misuse); not counted where that was
+ *                                      not recorded
  *   still open at the end of a window or of the thread   unfinished, as markers are
  *
- * A range's key on the thread's stack is made of its domain and its level there: a pop finds just the range that its push began, also when
- * pushes and pops in between were not recorded.
+ * A range's key on the thread's stack is made of its domain and its level there: a pop finds just
+ * the range that its push began, also when pushes and pops in between were not recorded.
  */
 #include "preload/markers/nvtx.h"
 
@@ -45,7 +48,8 @@
 typedef const struct nvtx_domain *domain;
 typedef const struct nvtx_attributes *attributes;
 
-/* What a thread has beyond `here` once it uses named domains, or ranges mark steps. Mapped; its own. */
+/* What a thread has beyond `here` once it uses named domains, or ranges mark steps. Mapped; its
+ * own. */
 struct more {
     int levels[NVTX_DOMAINS];
     uint32_t n_matching;
@@ -74,7 +78,7 @@ struct message {
     uint32_t len;
 };
 
-/* ---- the thread ------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void thread_ended(void *more)
 {
@@ -134,7 +138,7 @@ static inline bool is_open(const struct thread_log *log, const void *key)
     return at > 0;
 }
 
-/* ---- what an event says ----------------------------------------------------------------------------------- */
+/* ---- what an event says ---------------------------------------------------------------------- */
 
 static inline struct message plain(const char *text)
 {
@@ -234,7 +238,7 @@ static uint32_t put_data(uint8_t *to, domain d, attributes a)
     return n;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static inline const char *pattern(const char *_Atomic *which)
 {
@@ -317,10 +321,11 @@ static void capture(bool begins)
     errno = saved;
 }
 
-/* ---- push and pop ----------------------------------------------------------------------------------------- */
+/* ---- push and pop ---------------------------------------------------------------------------- */
 
-/* emit_nvtx's range of the operator that was just opened ("aten::mm" or "aten::mm, seq = 7 ..."): its callback runs behind ours at both
- * ends, so that each range would end behind its operator and cross it. */
+/* emit_nvtx's range of the operator that was just opened ("aten::mm" or "aten::mm, seq = 7 ..."):
+ * its callback runs behind ours at both ends, so that each range would end behind its operator and
+ * cross it. */
 static inline bool is_of_operator(const struct thread_log *log, struct message m)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -373,8 +378,8 @@ static void push(domain d, int level, struct message m, attributes a)
     open_range(d, key, m, a);
 }
 
-/* What is done of a push or a pop while somebody wants it. It returns what the caller returns: a jump, so that the callers, which run while
- * nobody wants anything, save no register. */
+/* What is done of a push or a pop while somebody wants it. It returns what the caller returns: a
+ * jump, so that the callers, which run while nobody wants anything, save no register. */
 static __attribute__((noinline)) int push_wanted_a(int level, const char *text)
 {
     push(NULL, level, plain(text), NULL);
@@ -469,7 +474,7 @@ static int pop(void)
     return pop_level(NULL);
 }
 
-/* ---- start and end ---------------------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static uint64_t start(domain d, struct message m, attributes a)
 {
@@ -538,7 +543,7 @@ static void domain_end(domain d, uint64_t id)
     end(id);
 }
 
-/* ---- marks ------------------------------------------------------------------------------------------------ */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 static void mark(domain d, struct message m, attributes a)
 {
@@ -581,7 +586,7 @@ static void mark_ex(attributes a)
     domain_mark(NULL, a);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void domain_name_category_a(domain d, uint32_t category, const char *name)
 {
@@ -625,7 +630,8 @@ static void name_thread_w(uint32_t tid, const wchar_t *name)
     name_thread(tid, room, nvtx_utf8(name, room, sizeof room));
 }
 
-/* Of resources only threads have a place in a trace. A pthread_t is known to be somebody's only when it is the caller's. */
+/* Of resources only threads have a place in a trace. A pthread_t is known to be somebody's only
+ * when it is the caller's. */
 static const void *resource_create(domain d, const struct nvtx_resource *r)
 {
     char room[NVTX_WIDE_MOST];
@@ -664,7 +670,7 @@ static domain domain_create_w(const wchar_t *name)
     return nvtx_domain(room, nvtx_utf8(name, room, sizeof room));
 }
 
-/* ---- clients ---------------------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 void nvtx_take_key(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The binary interface of NVTX v3, as far as it is used here: what a client library hands to a tool. Declared here because the library
- * builds without NVTX's headers; tests/e2e/c/nvtx.c is built with them. Layouts are those of nvToolsExt.h and nvtxTypes.h, 64-bit. */
+/* The binary interface of NVTX v3, as far as it is used here: what a client library hands to a
+ * tool. Declared here because the library builds without NVTX's headers; tests/e2e/c/nvtx.c is
+ * built with them. Layouts are those of nvToolsExt.h and nvtxTypes.h, 64-bit. */
 #ifndef PRELOAD_MARKERS_NVTX_ABI_H
 #define PRELOAD_MARKERS_NVTX_ABI_H
 

@@ -20,8 +20,8 @@
 struct named_category {
     /* 1 + domain << 32 | category; 0 = free. Who takes the place sets it (by compare and swap) */
     _Atomic uint64_t key;
-    struct nvtx_string
-        *_Atomic name; /* NULL until the first name is there; any thread sets (release) */
+    /* NULL until the first name is there; any thread sets (release) */
+    struct nvtx_string *_Atomic name;
 };
 
 static struct nvtx_string *_Atomic strings[BUCKETS];

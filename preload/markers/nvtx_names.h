@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVTX programs name once and use often: domains, categories, registered strings. Kept for ever, in tables without locks (a fork may
- * come at any time); the same name gives the same object, in every client library. Any application thread; making one may allocate. */
+/* What NVTX programs name once and use often: domains, categories, registered strings. Kept for
+ * ever, in tables without locks (a fork may come at any time); the same name gives the same object,
+ * in every client library. Any application thread; making one may allocate. */
 #ifndef PRELOAD_MARKERS_NVTX_NAMES_H
 #define PRELOAD_MARKERS_NVTX_NAMES_H
 
@@ -29,19 +30,23 @@ struct nvtx_domain {
     uint8_t item[]; /* "domain": its name, as DATA_ARGS; the name may be cut there */
 };
 
-/* The string with these bytes, made now if there is none yet; NULL: no memory, or too many (said once). */
+/* The string with these bytes, made now if there is none yet; NULL: no memory, or too many (said
+ * once). */
 struct nvtx_string *nvtx_string(const char *text, size_t len);
 
-/* The domain of this name; NULL, which is the default domain: no memory, or too many (said once). */
+/* The domain of this name; NULL, which is the default domain: no memory, or too many (said
+ * once). */
 const struct nvtx_domain *nvtx_domain(const char *name, size_t len);
 
 /* Names a category of a domain. */
 void nvtx_name_category(uint32_t domain, uint32_t category, const char *name, size_t len);
 
-/* The category's name, or its number, as a DATA_ARGS item "category"; returns its length. room: NVTX_ITEM_MOST bytes. No lock, no allocation. */
+/* The category's name, or its number, as a DATA_ARGS item "category"; returns its length. room:
+ * NVTX_ITEM_MOST bytes. No lock, no allocation. */
 uint32_t nvtx_category_item(uint32_t domain, uint32_t category, uint8_t *room);
 
-/* A wide string as UTF-8 into out[0..size); what is no character becomes U+FFFD. NULL is an empty string. Returns the length. */
+/* A wide string as UTF-8 into out[0..size); what is no character becomes U+FFFD. NULL is an empty
+ * string. Returns the length. */
 size_t nvtx_utf8(const wchar_t *text, char *out, size_t size);
 
 #endif

@@ -23,7 +23,8 @@ enum config_step {
     CONFIG_STEP_SYMBOL = 7,     /* each call of an exported function */
 };
 
-/* What starts a recording besides the schedule. The order is that of CPROF_TRIGGER's values in config.def. */
+/* What starts a recording besides the schedule. The order is that of CPROF_TRIGGER's values in
+ * config.def. */
 enum config_trigger {
     CONFIG_TRIGGER_OFF = 0,
     CONFIG_TRIGGER_SIGNAL,
@@ -54,8 +55,8 @@ enum config_graphs { CONFIG_GRAPHS_NODES, CONFIG_GRAPHS_WHOLE };
 /*
  * One field per row of config.def, under the row's field name and type. Texts live as long as the
  * library. Written by config_load(), read-only after it. schedule_scope is an enum schedule_scope,
- * step an enum config_step, trigger an enum config_trigger, activities bits of enum config_activity, log one less than the enum
- * log_level.
+ * step an enum config_step, trigger an enum config_trigger, activities bits of enum
+ * config_activity, log one less than the enum log_level.
  */
 struct config {
 #define X(name, type, field, fallback, min, max, allowed, state, help) CONFIG_FIELD_##type(field)
@@ -91,8 +92,8 @@ void config_load(void);
  */
 const char *config_step_name(enum config_step kind);
 
-/* What stands behind the colon of CPROF_TRIGGER, without blanks around it; "" when nothing does. Lives as long as the library. The waking
- * thread, after config_load(). */
+/* What stands behind the colon of CPROF_TRIGGER, without blanks around it; "" when nothing does.
+ * Lives as long as the library. The waking thread, after config_load(). */
 const char *config_trigger_name(void);
 
 /* The settings; loads them if config_load() has not run. Never NULL. Any thread. */

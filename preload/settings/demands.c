@@ -4,7 +4,8 @@
 
 bool demands_add(struct demands *d, int64_t from, int64_t steps)
 {
-    /* What meets is one: who asks for more while a window is open may do so as often as it likes. */
+    /* What meets is one: who asks for more while a window is open may do so as often as it
+     * likes. */
     for (unsigned i = 0; i < d->n; i++) {
         if (from > d->at[i].to || from + steps < d->at[i].from)
             continue;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of steps that were demanded besides the schedule (CPROF_TRIGGER): each by its first step and how many. Those that overlap or follow
- * directly are one window. Pure: no allocation, no output; whoever owns the set calls from one thread at a time. */
+/* Windows of steps that were demanded besides the schedule (CPROF_TRIGGER): each by its first step
+ * and how many. Those that overlap or follow directly are one window. Pure: no allocation, no
+ * output; whoever owns the set calls from one thread at a time. */
 #ifndef PRELOAD_SETTINGS_DEMANDS_H
 #define PRELOAD_SETTINGS_DEMANDS_H
 
@@ -17,7 +18,8 @@ struct demands {
     unsigned n;
 };
 
-/* Adds `steps` (from 1) steps, the first of them `from` (from 0), neither above DEMANDS_STEP. False: there are too many that wait. */
+/* Adds `steps` (from 1) steps, the first of them `from` (from 0), neither above DEMANDS_STEP.
+ * False: there are too many that wait. */
 bool demands_add(struct demands *d, int64_t from, int64_t steps);
 
 /* Whether the step is one of a demanded window. */

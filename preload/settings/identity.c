@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank, run name and paths of this process, and whether an ancestor of it is traced; threads as in identity.h. */
+/* Rank, run name and paths of this process, and whether an ancestor of it is traced; threads as in
+ * identity.h. */
 #define _GNU_SOURCE
 #include "preload/settings/identity.h"
 
@@ -28,8 +29,8 @@
 static const struct config *config;
 static char run_name[NAMES_RUN_SIZE];
 static char working_directory[PATH_MAX];
-static pthread_mutex_t rank_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* application thread writes, cprof thread reads; neither on a hot path */
+/* application thread writes, cprof thread reads; neither on a hot path */
+static pthread_mutex_t rank_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rank_info rank;
 static struct {
     int64_t rank, size; /* size 0: none seen */
@@ -137,8 +138,9 @@ static long parent_of(long pid)
     return parent;
 }
 
-/* Of a thread with all signals blocked, as cprof's is; some that the C library needs cannot be. Room apart from the stack: who wakes cprof up,
- * one thread of the process, may stand on a small one. */
+/* Of a thread with all signals blocked, as cprof's is; some that the C library needs cannot be.
+ * Room apart from the stack: who wakes cprof up, one thread of the process, may stand on a small
+ * one. */
 static bool takes_no_signals(const char *task)
 {
     static char text[4096];
@@ -150,7 +152,8 @@ static bool takes_no_signals(const char *task)
            __builtin_popcountll(blocked) > BLOCKED_LEAST;
 }
 
-/* A program may itself be called cprof, and so are then its threads: not its first one, nor one that takes signals. */
+/* A program may itself be called cprof, and so are then its threads: not its first one, nor one
+ * that takes signals. */
 static bool has_cprof_thread(long pid)
 {
     char path[64], name[32];
@@ -181,7 +184,8 @@ bool identity_below_traced(void)
     return false;
 }
 
-/* Puts `path` below the directory in which the process began (Hydra and others go elsewhere, some before the first tensor, some after). */
+/* Puts `path` below the directory in which the process began (Hydra and others go elsewhere, some
+ * before the first tensor, some after). */
 static bool absolute_folder(const char *path, char *out, size_t size)
 {
     int n = path[0] == '/' ? snprintf(out, size, "%s", path)
@@ -301,7 +305,8 @@ static bool quote(const char *path, char *pattern, size_t size)
     return *path == '\0';
 }
 
-/* As identity_trace_path(), where values may be ANY. False also for a name that is cut: then it has no pattern. */
+/* As identity_trace_path(), where values may be ANY. False also for a name that is cut: then it has
+ * no pattern. */
 static bool expand_pattern(struct names_values *values, bool pid, char *pattern, size_t size)
 {
     char path[PATH_MAX];

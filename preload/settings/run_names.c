@@ -39,7 +39,8 @@ const char *const names_variables[NAMES_VARIABLES] = {
 };
 /* clang-format on */
 
-/* Nanoseconds since the epoch; written by names_capture() in the constructor, read-only after it. */
+/* Nanoseconds since the epoch; written by names_capture() in the constructor, read-only after
+ * it. */
 static int64_t start_ns;
 
 /* What the program was started with, as /proc/PID/cmdline shows it then; as start_ns. */
@@ -284,7 +285,8 @@ static char *put_digits(char *end, int64_t n, int least)
     return end;
 }
 
-/* Puts the start into the environment, seconds and nine digits behind the point. Neither printf nor setenv: they cost the budget of 50 us. */
+/* Puts the start into the environment, seconds and nine digits behind the point. Neither printf nor
+ * setenv: they cost the budget of 50 us. */
 static void export_start(void)
 {
     static char entry[sizeof START_TIME + 32]; /* belongs to the environment from here on */
@@ -298,7 +300,8 @@ static void export_start(void)
     putenv(entry);
 }
 
-/* What another process exported; without a fraction from one of an older version. False: nothing, or nonsense. */
+/* What another process exported; without a fraction from one of an older version. False: nothing,
+ * or nonsense. */
 static bool read_start(const char *text, int64_t now_s, int64_t *ns)
 {
     char whole[24] = "";
@@ -317,8 +320,9 @@ static bool read_start(const char *text, int64_t now_s, int64_t *ns)
     return true;
 }
 
-/* Hydra (MPICH) gives its ranks no id of the launch, and what `-genv LD_PRELOAD` says only the ranks have: when their common parent on this
- * machine began. In clock ticks since the machine's start, so that all of them read the same. False: another parent. */
+/* Hydra (MPICH) gives its ranks no id of the launch, and what `-genv LD_PRELOAD` says only the
+ * ranks have: when their common parent on this machine began. In clock ticks since the machine's
+ * start, so that all of them read the same. False: another parent. */
 static bool hydra_start(int64_t *ns)
 {
     char path[32], stat[512] = "";
@@ -484,8 +488,8 @@ void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
 
 /* ---- format variables ---- */
 
-/* As Python writes a float of so many seconds, in which Composer's names have them: microseconds without zeros at the end, but with one
- * digit behind the point; below 0.0001 with an exponent. */
+/* As Python writes a float of so many seconds, in which Composer's names have them: microseconds
+ * without zeros at the end, but with one digit behind the point; below 0.0001 with an exponent. */
 static void put_seconds(char *out, size_t size, int64_t ns)
 {
     int64_t us = ns / 1000;

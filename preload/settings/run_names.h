@@ -47,7 +47,8 @@ void names_capture(void);
 /* When the launch started: seconds since the epoch. Known after names_capture(). Any thread. */
 int64_t names_start_time(void);
 
-/* The same in nanoseconds, by the clock from which files get their times: what this launch writes is not older. */
+/* The same in nanoseconds, by the clock from which files get their times: what this launch writes
+ * is not older. */
 int64_t names_start_ns(void);
 
 /*
@@ -73,10 +74,11 @@ bool names_is_multiprocessing(const char *cmdline, size_t length);
  *   SLURM_JOB_ID.SLURM_STEP_ID, when srun started several tasks
  *   SLURM_JOB_ID-20261120-151203 elsewhere in a Slurm job
  *   script-20261120-151203 with the local time of start
- * A launcher's id gets -restartN where Slurm starts the job for the N-th time again (SLURM_RESTART_COUNT).
- * MPI's ids come before Slurm's because mpirun's remote ranks run in a Slurm step and its local
- * ones do not; a job's id alone never names a run, because one job can hold many. '/' and control
- * characters become '_'; longer names are cut. Asks lookup, has no state; on an application thread.
+ * A launcher's id gets -restartN where Slurm starts the job for the N-th time again
+ * (SLURM_RESTART_COUNT). MPI's ids come before Slurm's because mpirun's remote ranks run in a Slurm
+ * step and its local ones do not; a job's id alone never names a run, because one job can hold
+ * many. '/' and control characters become '_'; longer names are cut. Asks lookup, has no state; on
+ * an application thread.
  */
 void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
                const struct rank_info *rank, const char *script, int64_t start);

@@ -130,7 +130,8 @@ static bool is_asked(uint16_t file)
     return false;
 }
 
-/* Moves the wants of one file, that of the oldest that is not being asked, into the question; those of others stay in order. */
+/* Moves the wants of one file, that of the oldest that is not being asked, into the question; those
+ * of others stay in order. */
 static void take_wants(struct question *q)
 {
     uint32_t kept = 0;
@@ -221,8 +222,8 @@ static void add_answer(uint32_t frame, const char *text, uint32_t len)
     answers[n_answers++] = a;
 }
 
-/* An address, then where it is: first in the function that was inlined there, last in the one that it stands in, which is what the symbol
- * names. Returns how many addresses were answered. */
+/* An address, then where it is: first in the function that was inlined there, last in the one that
+ * it stands in, which is what the symbol names. Returns how many addresses were answered. */
 static unsigned read_answers(struct question *q, size_t len)
 {
     unsigned n = 0;
@@ -243,7 +244,8 @@ static unsigned read_answers(struct question *q, size_t len)
     return cut && n > 0 ? n - 1 : n;
 }
 
-/* What had no room in the output is asked again; a file for which there is no answer at all is not. */
+/* What had no room in the output is asked again; a file for which there is no answer at all is
+ * not. */
 static void take_answers(struct question *q, const struct spawn_result *result)
 {
     unsigned n = read_answers(q, result->output_len);

@@ -66,14 +66,16 @@ static void refuse_python(const char *why)
 
 /* ---- the comparison ---- */
 
-/* True when text of a name of n bytes is all of it, or as much as is kept of one that is too long: whole characters. */
+/* True when text of a name of n bytes is all of it, or as much as is kept of one that is too long:
+ * whole characters. */
 static bool is_kept(uint32_t len, intptr_t n)
 {
     const intptr_t most = sizeof((struct pyframe_text *)NULL)->room[0];
     return n == (intptr_t)len || (n > most && (intptr_t)len <= most && (intptr_t)len > most - 4);
 }
 
-/* True when the attribute is this text. One that is not UTF-8 cannot be compared, and is left out of it. */
+/* True when the attribute is this text. One that is not UTF-8 cannot be compared, and is left out
+ * of it. */
 static bool attribute_is(object *code, const char *name, const char *text, uint32_t len)
 {
     object *value = py.PyObject_GetAttrString(code, name);

@@ -22,7 +22,8 @@ bool pyend_read(void)
 {
     if (!pyend_watch())
         return false;
-    /* Of the two, to count and to look, and of the end's two, to set and to look at the count, one sees the other: seq_cst. */
+    /* Of the two, to count and to look, and of the end's two, to set and to look at the count, one
+     * sees the other: seq_cst. */
     atomic_fetch_add(&reading, 1);
     if (!atomic_load(&ended))
         return true;
@@ -43,7 +44,8 @@ static void wait_for_readers(void)
         nanosleep(&pause, NULL);
 }
 
-/* Called by atexit, before the interpreter begins to free what belongs to threads that still run. */
+/* Called by atexit, before the interpreter begins to free what belongs to threads that still
+ * run. */
 static object *at_exit(object *self, object *unused)
 {
     (void)self, (void)unused;
@@ -56,7 +58,8 @@ static object *at_exit(object *self, object *unused)
     return none;
 }
 
-/* atexit.register(at_exit), by functions that are looked up by name, as nothing of Python is linked. */
+/* atexit.register(at_exit), by functions that are looked up by name, as nothing of Python is
+ * linked. */
 static bool call_at_exit(void)
 {
     static const struct { /* PyMethodDef; METH_NOARGS is 4 */

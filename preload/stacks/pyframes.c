@@ -135,7 +135,8 @@ const struct pyframes_layout *pyframes_layout(const char **why)
 
 /* ---- frames ---- */
 
-/* The code that a frame runs; NULL for one of the interpreter's own, and for one that is still being set up. */
+/* The code that a frame runs; NULL for one of the interpreter's own, and for one that is still
+ * being set up. */
 static inline const void *code_of(const struct pyframes_layout *l, const void *frame,
                                   int32_t *instruction)
 {
@@ -185,7 +186,8 @@ const void *pyframes_outer(const void *frame)
     return first_with_code(layout, pointer_at(frame, layout->f_back));
 }
 
-/* Folds two words into one; the product of two odd-looking 64-bit numbers spreads every bit over all. */
+/* Folds two words into one; the product of two odd-looking 64-bit numbers spreads every bit over
+ * all. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
     unsigned __int128 product =
@@ -193,7 +195,8 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* A text's length, spread over all bits: as it is, it would make up for other bytes of a text one letter longer. */
+/* A text's length, spread over all bits: as it is, it would make up for other bytes of a text one
+ * letter longer. */
 static inline uint64_t spread(size_t n)
 {
     return n * 0x9e3779b97f4a7c15u;
@@ -221,7 +224,8 @@ static inline uint64_t fold_few(const uint8_t *bytes, size_t n, uint64_t seed)
     return fold(low ^ seed, high ^ spread(n));
 }
 
-/* The last bytes are read with those before them: no byte is left out, and none behind the end is touched. */
+/* The last bytes are read with those before them: no byte is left out, and none behind the end is
+ * touched. */
 static inline uint64_t fold_bytes(const uint8_t *bytes, size_t n, uint64_t seed)
 {
     if (n < 16)
@@ -253,7 +257,8 @@ static unsigned text_of_object(const struct pyframes_layout *l, const void *text
     return state >> 2 & 7;
 }
 
-/* A string, or bytes, that were hashed before know their hash, of all of their content; -1: they were not. */
+/* A string, or bytes, that were hashed before know their hash, of all of their content; -1: they
+ * were not. */
 static inline bool hashed(const void *object, int offset, uint64_t *hash)
 {
     memcpy(hash, (const char *)object + offset, sizeof *hash);
@@ -354,7 +359,8 @@ static int32_t signed_number(const uint8_t *t, size_t size, size_t at)
     return value & 1 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
 }
 
-/* 3.11: an entry begins with a byte above 127 that holds its kind and how many words of code it is for. */
+/* 3.11: an entry begins with a byte above 127 that holds its kind and how many words of code it is
+ * for. */
 static int32_t line_in_locations(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
 {
     enum { SHORT_LAST = 9, ONE_LINE = 10, NO_COLUMNS = 13, LONG = 14, NONE = 15 };

@@ -48,7 +48,8 @@ static const void *at(const void *object, int offset)
     return value;
 }
 
-/* The n-th local variable; NULL: it is not set. From 3.14 on the lowest bits say how it is held, and 3 that it is a number. */
+/* The n-th local variable; NULL: it is not set. From 3.14 on the lowest bits say how it is held,
+ * and 3 that it is a number. */
 static const void *local_of(const void *frame, int n)
 {
     uintptr_t value =
@@ -161,7 +162,8 @@ bool python_find(void)
     return atomic_load_explicit(&add_pending, memory_order_relaxed) != NULL;
 }
 
-/* Before it has begun, and once it has ended, the interpreter has no list that a call could be put into. */
+/* Before it has begun, and once it has ended, the interpreter has no list that a call could be put
+ * into. */
 bool python_call_later(int (*call)(void *), void *arg)
 {
     int (*add)(int (*)(void *), void *) = atomic_load_explicit(&add_pending, memory_order_acquire);
@@ -180,7 +182,8 @@ const void *python_type_of(const void *object)
                                      : *(const void *const *)((const char *)object + TYPE_OF);
 }
 
-/* The lower half of the count of references is all of it, or is never 0 (immortal objects, 3.12 and later). */
+/* The lower half of the count of references is all of it, or is never 0 (immortal objects, 3.12 and
+ * later). */
 bool python_is_gone(const void *object, const void *type)
 {
     struct {

@@ -43,8 +43,8 @@ void stack_capture_python(bool on)
     atomic_store(&python_on, on);
     if (on || (int)getpid() != cprof_owner_pid())
         return; /* a forked child has no other thread */
-    /* Who had seen it on goes on reading; it has said so, but not with a barrier. Where the kernel makes none, what was stored is
-     * seen by all within a microsecond, not to speak of 100. */
+    /* Who had seen it on goes on reading; it has said so, but not with a barrier. Where the kernel
+     * makes none, what was stored is seen by all within a microsecond, not to speak of 100. */
     struct timespec pause = {.tv_nsec = 100000};
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
         nanosleep(&pause, NULL);
@@ -96,8 +96,9 @@ static inline bool in_memo(const struct thread_log *log, const struct stack_memo
            atomic_load_explicit(&log->spans[m->at].id, memory_order_relaxed) == m->span;
 }
 
-/* True for spans that begin and end inside one call of the interpreter: while one is open, the frame that called stands still, and so
- * do those around it. A user's range stays open while its frame goes on. */
+/* True for spans that begin and end inside one call of the interpreter: while one is open, the
+ * frame that called stands still, and so do those around it. A user's range stays open while its
+ * frame goes on. */
 static bool is_one_call(const struct open_span *span)
 {
     return atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP;

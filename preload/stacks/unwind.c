@@ -115,12 +115,13 @@ void unwind_edge_before(const struct edge_change *change)
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
-    /* Else it is as it was where something is closed by now, and there may be code again that is on this stack. */
+    /* Else it is as it was where something is closed by now, and there may be code again that is on
+     * this stack. */
     if (__builtin_expect(resolve_is_closing(atomic_load(&resolve_closings)), 0))
         unwind_refresh();
-    int cancel =
-        cancel_off(); /* it reads files of debug information, and forks wait for who is inside */
-    loader_enter();   /* it looks up code that it has not met yet */
+    /* it reads files of debug information, and forks wait for who is inside */
+    int cancel = cancel_off();
+    loader_enter(); /* it looks up code that it has not met yet */
     int n = backtrace(out, (int)most);
     loader_leave();
     cancel_back(cancel);

@@ -74,15 +74,17 @@ static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
 
-/* Of each thread: it runs a handler of the program's; it runs the program's schedule, called from this frame; it has, or waits for, the
- * lock, and a signal handler that interrupts it (of a fault, as others wait) must not wait for that; and the marks it has made. */
+/* Of each thread: it runs a handler of the program's; it runs the program's schedule, called from
+ * this frame; it has, or waits for, the lock, and a signal handler that interrupts it (of a fault,
+ * as others wait) must not wait for that; and the marks it has made. */
 static __thread bool in_handler;
 static __thread const char *asked_from;
 static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
 static __thread bool epoch_pending; /* see steps_end_epoch_next() */
 
-/* The holder cannot be cancelled, nor led away by a signal: what an edge does reads files and calls CUPTI, and others would wait for ever. */
+/* The holder cannot be cancelled, nor led away by a signal: what an edge does reads files and calls
+ * CUPTI, and others would wait for ever. */
 static void lock(void)
 {
     struct held_back before = hold_back();
@@ -92,7 +94,8 @@ static void lock(void)
     holder_before = before;
 }
 
-/* At exit: a handler of a fault that calls _exit may have interrupted the holder, for which there is no waiting. */
+/* At exit: a handler of a fault that calls _exit may have interrupted the holder, for which there
+ * is no waiting. */
 static bool lock_for_exit(void)
 {
     if (has_lock)
@@ -117,7 +120,8 @@ static void unlock(void)
     hold_back_end(&before);
 }
 
-/* What is recorded in a step with this action. kept: step 0 that may become the trace of a program without marks. */
+/* What is recorded in a step with this action. kept: step 0 that may become the trace of a program
+ * without marks. */
 static uint32_t gate_for(enum action next, bool kept)
 {
     const struct config *c = config;
@@ -190,7 +194,8 @@ static void cross(struct step_edge *edge, const struct request *r)
     life_edge_after(&change);
 }
 
-/* Tells who listens where training stands; nothing changes. time: from before the end of the epoch, if one is over. */
+/* Tells who listens where training stands; nothing changes. time: from before the end of the epoch,
+ * if one is over. */
 static void note(const struct train_time *time, bool epoch_over)
 {
     enum action now = (enum action)atomic_load(&action);
@@ -242,9 +247,10 @@ static bool decider_is_gone(void)
     return gone;
 }
 
-/* Whether what this thread marks does not count, because it runs a handler or the program's schedule. A schedule that was left by longjmp
- * or an exception has no frame any more: the stack grows down, and has come back to above where it was called from. From a call that lies
- * deeper by chance that cannot be told; but no schedule marks so many steps. */
+/* Whether what this thread marks does not count, because it runs a handler or the program's
+ * schedule. A schedule that was left by longjmp or an exception has no frame any more: the stack
+ * grows down, and has come back to above where it was called from. From a call that lies deeper by
+ * chance that cannot be told; but no schedule marks so many steps. */
 static bool is_unheard(void)
 {
     if (in_handler)
@@ -261,8 +267,9 @@ static bool is_unheard(void)
     return false;
 }
 
-/* Asks the program, without the lock: what it calls may wait for anything, and another thread may mark a step meanwhile. False: this
- * process is over, or a child, or the answer comes too late, and the lock is not held. */
+/* Asks the program, without the lock: what it calls may wait for anything, and another thread may
+ * mark a step meanwhile. False: this process is over, or a child, or the answer comes too late, and
+ * the lock is not held. */
 static __attribute__((noinline)) bool ask(enum action *answer)
 {
     uint64_t mine = decision;
@@ -329,7 +336,8 @@ static void add_count(int64_t *count, int64_t more)
         *count = INT64_MAX;
 }
 
-/* The first call comes at the end of an iteration that the optimizer has marked just now, as it was not known that calls would. */
+/* The first call comes at the end of an iteration that the optimizer has marked just now, as it was
+ * not known that calls would. */
 static bool is_marked_already(const struct request *r)
 {
     bool already = r->source == STEP_CALL && last_mark == STEP_OPTIMIZER &&
@@ -392,7 +400,8 @@ static bool end_region(void)
     return true;
 }
 
-/* The time of a window is over in a step that other requests, or the schedule, want as well: it is theirs from here on. */
+/* The time of a window is over in a step that other requests, or the schedule, want as well: it is
+ * theirs from here on. */
 static bool is_taken_over(void)
 {
     int64_t now = atomic_load(&step);
@@ -441,8 +450,8 @@ static bool prepare_edge(const struct request *r)
 
 /* ---- requests ---- */
 
-/* Whether step 0, or the first of a region, is to be held as the trace of a program that never marks a step; at the end: whether it
- * is to be that trace. */
+/* Whether step 0, or the first of a region, is to be held as the trace of a program that never
+ * marks a step; at the end: whether it is to be that trace. */
 static bool keeps(enum edge_kind kind, enum action begun)
 {
     if (kind == EDGE_STEP)
@@ -452,8 +461,9 @@ static bool keeps(enum edge_kind kind, enum action begun)
     return keep && (begun < ACTION_ACTIVE || kind == EDGE_STOP);
 }
 
-/* The end of an epoch is no edge where the program's schedule, asked again with the new epoch, says the same about the step: torch's
- * schedules know nothing of epochs, and their windows go on there. */
+/* The end of an epoch is no edge where the program's schedule, asked again with the new epoch, says
+ * the same about the step: torch's schedules know nothing of epochs, and their windows go on
+ * there. */
 static bool goes_on(const struct request *r, enum action begun)
 {
     return r->kind == EDGE_EPOCH && schedule.scope != SCHEDULE_EPOCH &&
@@ -505,14 +515,16 @@ static bool handle(const struct request *r)
     return true;
 }
 
-/* In a child made by clone() itself nobody is there who would let go of the lock, and nobody who records. */
+/* In a child made by clone() itself nobody is there who would let go of the lock, and nobody who
+ * records. */
 static bool is_elsewhere(void)
 {
     int owner = cprof_owner_pid();
     return owner && owner != (int)syscall(SYS_getpid);
 }
 
-/* Handles what waits, the oldest first, until there is nothing more. With the lock, which is given back. */
+/* Handles what waits, the oldest first, until there is nothing more. With the lock, which is given
+ * back. */
 static void serve_waiting(void)
 {
     deciding = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of cprof.h that say where the training stands and when to record. Application threads; errno stays. */
+/* The calls of cprof.h that say where the training stands and when to record. Application threads;
+ * errno stays. */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -89,8 +90,8 @@ void cprof_stop(void)
     set_region(false);
 }
 
-/* The program's schedule, called in its own terms. `arg` is what cprof_set_schedule() was given, kept for good: another thread may be
- * asking the one before. */
+/* The program's schedule, called in its own terms. `arg` is what cprof_set_schedule() was given,
+ * kept for good: another thread may be asking the one before. */
 struct program_schedule {
     struct program_schedule *before;
     cprof_schedule choose;

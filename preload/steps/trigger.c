@@ -58,7 +58,7 @@ static struct asked_window {
     bool waits;
 } asked_for[2];
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* Seconds with up to three decimals as milliseconds. */
 static bool parse_seconds(char *text, int64_t *ms)
@@ -206,7 +206,7 @@ bool trigger_left_nothing(void)
     return ended && !end_ns && writer_saved(ended_mark);
 }
 
-/* ---- signal ----------------------------------------------------------------------------------------------- */
+/* ---- signal ---------------------------------------------------------------------------------- */
 
 /* Async-signal-safe: a store, a futex call, the program's handler. */
 static void handler(int number, siginfo_t *info, void *context)
@@ -231,7 +231,8 @@ static bool is_own_action(const struct sigaction *action)
     return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handler;
 }
 
-/* Puts our handler over `before`: with its mask, its stack; calls are restarted as the program wanted. there: what stood there. */
+/* Puts our handler over `before`: with its mask, its stack; calls are restarted as the program
+ * wanted. there: what stood there. */
 static bool take_signal(struct sigaction *there)
 {
     struct sigaction ours = before;
@@ -241,8 +242,8 @@ static bool take_signal(struct sigaction *there)
     return sigaction(signal_number, &ours, there) == 0;
 }
 
-/* A program that puts back all handlers as its Python knew them (Lightning does, at the end of each fit()) puts the default in the place of
- * ours, and would end at the next signal. */
+/* A program that puts back all handlers as its Python knew them (Lightning does, at the end of each
+ * fit()) puts the default in the place of ours, and would end at the next signal. */
 static void keep_signal(void)
 {
     struct sigaction now;
@@ -289,7 +290,7 @@ static void look_for_signal(void)
     open_and_say(&nothing, who);
 }
 
-/* ---- file ------------------------------------------------------------------------------------------------- */
+/* ---- file ------------------------------------------------------------------------------------ */
 
 static bool start_file(const char *path)
 {
@@ -355,7 +356,7 @@ static void look_for_file(void)
         log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window", file_path);
 }
 
-/* ---- ranges of the program -------------------------------------------------------------------------------- */
+/* ---- ranges of the program ------------------------------------------------------------------- */
 
 const char *trigger_nvtx_pattern(void)
 {
@@ -407,7 +408,7 @@ void trigger_over(void)
         say_nothing_recorded(&asked_for[i]);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 bool trigger_try(const struct config *given)
 {
@@ -471,7 +472,8 @@ void trigger_trace(const struct saved_trace *trace)
     ended = false;
 }
 
-/* The signal does again what it did before: by default it ends the child, as its parent may want. */
+/* The signal does again what it did before: by default it ends the child, as its parent may
+ * want. */
 static void give_back_signal(void)
 {
     struct sigaction now;

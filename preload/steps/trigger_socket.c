@@ -71,9 +71,10 @@ static void close_ours(struct endpoint *e)
     e->fd = -1;
 }
 
-/* ---- listening -------------------------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
-/* The number of the pid namespace, so that containers that share a network do not meet; 0: unknown. */
+/* The number of the pid namespace, so that containers that share a network do not meet; 0:
+ * unknown. */
 static unsigned long long pid_namespace(void)
 {
     char link[64] = "";
@@ -145,7 +146,7 @@ static void accept_some(void)
     }
 }
 
-/* ---- clients ---------------------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static void part(struct client *c)
 {
@@ -163,7 +164,8 @@ static void tell_client(struct client *c, const char *word, const char *text)
         part(c);
 }
 
-/* What the client has sent beyond its request is taken first: a socket that is closed with unread bytes takes the answer along. */
+/* What the client has sent beyond its request is taken first: a socket that is closed with unread
+ * bytes takes the answer along. */
 static void tell_last(struct client *c, const char *word, const char *text)
 {
     char unused[1024];
@@ -249,7 +251,7 @@ static void listen_to(struct client *c)
     }
 }
 
-/* ---- passes: the descriptors are not in the program's table, where that can be had --------------------------- */
+/* ---- passes: the descriptors are not in the program's table, where that can be had ----------- */
 
 bool trigger_socket_poll(void)
 {

@@ -11,8 +11,8 @@
 
 #include "writer/writer.h"
 
-/* Takes new clients, their requests, and those whose time is over; listens from the first call on. False, with a line: the address cannot be
- * had. */
+/* Takes new clients, their requests, and those whose time is over; listens from the first call on.
+ * False, with a line: the address cannot be had. */
 bool trigger_socket_poll(void);
 
 /* Whether others than those who are listened to came in the last pass: they fill the places of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths of the Python objects that are modules, by their identity. Whoever puts an object in takes it out when it dies. Holding the
- * interpreter's lock. */
+/* Paths of the Python objects that are modules, by their identity. Whoever puts an object in takes
+ * it out when it dies. Holding the interpreter's lock. */
 #ifndef PRELOAD_TORCH_MODULE_TABLE_H
 #define PRELOAD_TORCH_MODULE_TABLE_H
 
@@ -9,7 +9,8 @@
 
 #define MODULE_TABLE_MOST (1u << 17) /* modules at a time */
 
-/* The module has this path (an id of modules_id(), not 0), whatever it had before. False: no room, or no memory. */
+/* The module has this path (an id of modules_id(), not 0), whatever it had before. False: no room,
+ * or no memory. */
 bool module_table_put(const void *module, uint32_t id);
 
 /* Its path; 0: not known. */

@@ -26,7 +26,8 @@ static _Atomic bool stopped; /* exit or fork: torch must not be called any more 
 static bool operators_on;    /* under the torch lock */
 static _Atomic bool broken;  /* operators are off for good */
 
-/* at::RecordFunctionCallback is passed by value; this struct has its size and is passed as the ABI passes such a class. */
+/* at::RecordFunctionCallback is passed by value; this struct has its size and is passed as the ABI
+ * passes such a class. */
 struct callback {
     unsigned char bytes[40];
 };
@@ -120,17 +121,19 @@ static void find_comms(struct torch_api *api)
     *(void **)&api->debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
 }
 
-/* What operators are in. The other scopes are of builds of torch that look for what a smaller build can leave out (Dispatch.h,
- * op_allowlist.h: ENABLE_RECORD_KERNEL_FUNCTION_DTYPE); and each scope that somebody listens to costs the engine an allocation for every node,
- * because torch makes its lists of callbacks anew whenever a thread takes over another one's state. */
+/* What operators are in. The other scopes are of builds of torch that look for what a smaller build
+ * can leave out (Dispatch.h, op_allowlist.h: ENABLE_RECORD_KERNEL_FUNCTION_DTYPE); and each scope
+ * that somebody listens to costs the engine an allocation for every node, because torch makes its
+ * lists of callbacks anew whenever a thread takes over another one's state. */
 static bool has_operators(unsigned scope)
 {
     return scope != TORCH_SCOPE_USER_SCOPE && scope != TORCH_SCOPE_KERNEL_FUNCTION_DTYPE &&
            scope != TORCH_SCOPE_CUSTOM_CLASS && scope != TORCH_SCOPE_BUILD_FEATURE;
 }
 
-/* A start callback's result is a std::unique_ptr, which C++ has it put where the caller says (Itanium C++ ABI, 3.1.3.1). x86-64 says where
- * in the first argument. AArch64 says it in x8 (AAPCS64, 6.9), which C has no name for. */
+/* A start callback's result is a std::unique_ptr, which C++ has it put where the caller says
+ * (Itanium C++ ABI, 3.1.3.1). x86-64 says where in the first argument. AArch64 says it in x8
+ * (AAPCS64, 6.9), which C has no name for. */
 #if defined(__aarch64__)
 /* clang-format off */
 #define START_ENTRY(entry, callback)                                                               \
@@ -226,7 +229,8 @@ void torch_start(const struct config *config)
     torch_api = api;
     if (known) {
         note_missing();
-        pyend_watch(); /* now: the first range whose frames are read may be opened while Python ends */
+        /* now: the first range whose frames are read may be opened while Python ends */
+        pyend_watch();
         add_callbacks(config);
     } else {
         do_without_callbacks(config);

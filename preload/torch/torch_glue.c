@@ -9,8 +9,9 @@
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 
-/* Steps of a torch whose callbacks are not to be touched: its own hook behind each optimizer's step (2.0 and later). A step() that
- * calls super().step() runs the hook twice; the inner one is told by the outer one's frame. */
+/* Steps of a torch whose callbacks are not to be touched: its own hook behind each optimizer's step
+ * (2.0 and later). A step() that calls super().step() runs the hook twice; the inner one is told by
+ * the outer one's frame. */
 static const char optimizer_glue[] =
     "def _cprof_optimizer_glue():\n"
     "    import ctypes, sys\n"
@@ -52,7 +53,8 @@ static const char forward_glue[] =
     "        depth.n = getattr(depth, 'n', 1) - 1\n"
     "        if depth.n == 0:\n"
     "            depth.outer = None\n"
-    "            if not isinstance(module, _Loss):\n" /* the criterion behind the model's call belongs to its step */
+    /* the criterion behind the model's call belongs to its step */
+    "            if not isinstance(module, _Loss):\n"
     "                mark()\n"
     "    more = {}\n"
     "    m.register_module_forward_pre_hook(before)\n"

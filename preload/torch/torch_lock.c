@@ -32,8 +32,8 @@ static bool switched; /* cprof has called into torch: no fork needs to wait befo
  * first torch_lock(), before any switch.
  */
 static pthread_mutex_t *_Atomic own_lock; /* NULL: could not be found */
-static bool (*_Atomic pass_own_lock)(
-    void); /* at::hasGlobalCallbacks: takes it, reads, gives it back */
+/* at::hasGlobalCallbacks: takes it, reads, gives it back */
+static bool (*_Atomic pass_own_lock)(void);
 
 static void find_own_lock(void)
 {
@@ -103,8 +103,8 @@ static bool take_own_lock(void)
     return lock_within(own, OWN_LOCK_MS);
 }
 
-/* What torch_lock_before_fork() took; written there, read in parent and child, by the forking thread
- * that holds torch_mutex. */
+/* What torch_lock_before_fork() took; written there, read in parent and child, by the forking
+ * thread that holds torch_mutex. */
 static bool took_ours, took_own;
 
 bool torch_lock_before_fork(void)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor memory. CPU: c10::alloc_cpu and c10::free_cpu are interposed (they pass through the PLT of libc10 itself) and sizes are kept
- * in a table of our own, because forcing torch's own reporter serialises every thread (T5). CUDA: the caching allocator
- * reports through c10::reportMemoryUsageToProfiler, which is interposed and forwarded. Application threads; no lock, no
- * allocation. */
+/* Tensor memory. CPU: c10::alloc_cpu and c10::free_cpu are interposed (they pass through the PLT of
+ * libc10 itself) and sizes are kept in a table of our own, because forcing torch's own reporter
+ * serialises every thread (T5). CUDA: the caching allocator reports through
+ * c10::reportMemoryUsageToProfiler, which is interposed and forwarded. Application threads; no
+ * lock, no allocation. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -22,16 +23,16 @@
 #define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
 #define BUSY        2u  /* key of an entry whose size is being written */
 
-/* One live allocation. Written with atomics by whichever thread allocates or frees; an address is alive once, so no two threads
- * ever work on one entry with the same key. */
+/* One live allocation. Written with atomics by whichever thread allocates or frees; an address is
+ * alive once, so no two threads ever work on one entry with the same key. */
 struct entry {
     _Atomic uint64_t key;  /* address, 0 = never used, DELETED */
     _Atomic uint64_t size; /* bytes << 16 | window */
 };
 
 static struct entry table[TABLE];
-static _Atomic uint32_t window =
-    1; /* 16 bits are kept with each entry: entries of earlier windows are void */
+/* 16 bits are kept with each entry: entries of earlier windows are void */
+static _Atomic uint32_t window = 1;
 /* bytes alive on the CPU of those allocated since the window began; all threads add */
 static _Atomic int64_t allocated;
 
@@ -61,7 +62,8 @@ void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t 
                                                          struct c10_device device);
 void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes);
 
-/* The numbers of windows begin anew: what is of the first ones would be taken for this week's. What is written meanwhile is of no window. */
+/* The numbers of windows begin anew: what is of the first ones would be taken for this week's. What
+ * is written meanwhile is of no window. */
 static void forget_all(void)
 {
     atomic_store(&window, 0);
@@ -86,9 +88,10 @@ static uint64_t scatter(uint64_t number)
     return number * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* The entry to look at in the i-th place. Neighbours in memory (tensors stand at multiples of 64) are neighbours here first: a
- * training step uses the same few pages over and over, which are then few pages of the table, too. Where it is crowded, anywhere, each
- * time elsewhere: a place in a long run of neighbours has no free one beside it. */
+/* The entry to look at in the i-th place. Neighbours in memory (tensors stand at multiples of 64)
+ * are neighbours here first: a training step uses the same few pages over and over, which are then
+ * few pages of the table, too. Where it is crowded, anywhere, each time elsewhere: a place in a
+ * long run of neighbours has no free one beside it. */
 static struct entry *allocation_place(uint64_t address, unsigned i)
 {
     uint64_t at = i < NEAR ? (address >> 6) + scatter(address >> 23) + i
@@ -208,8 +211,8 @@ VISIBLE void _ZN3c108free_cpuEPv(void *address)
         atomic_store_explicit(&real, next, memory_order_relaxed);
     }
     if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
-        uint64_t bytes =
-            forget((uint64_t)(uintptr_t)address); /* before the address can be given out again */
+        /* before the address can be given out again */
+        uint64_t bytes = forget((uint64_t)(uintptr_t)address);
         if (bytes)
             record((uint64_t)(uintptr_t)address, -(int64_t)bytes);
     }
@@ -219,8 +222,8 @@ VISIBLE void _ZN3c108free_cpuEPv(void *address)
         free(address);
 }
 
-/* GPU allocations as the caching allocator reports them, whether or not anybody listens. CPU reports are torch's own profiler's and
- * only forwarded: ours come from alloc_cpu. */
+/* GPU allocations as the caching allocator reports them, whether or not anybody listens. CPU
+ * reports are torch's own profiler's and only forwarded: ours come from alloc_cpu. */
 static void report(void *address, int64_t bytes, int64_t total_allocated, int64_t total_reserved,
                    struct c10_device device)
 {

@@ -105,9 +105,10 @@ static object *return_none(void)
 
 /* ---- what Python does: names of modules, and the hooks in their place ----
  *
- * Compiled code: dynamo would trace the hooks, recompile when they go, and torch warns of them. So they stand only as long as nothing is
- * compiled: they go when torch._dynamo is imported (and come back when it can be watched), when torch.compile is called (it puts its backend
- * into a dictionary) and before anything is compiled. */
+ * Compiled code: dynamo would trace the hooks, recompile when they go, and torch warns of them. So
+ * they stand only as long as nothing is compiled: they go when torch._dynamo is imported (and come
+ * back when it can be watched), when torch.compile is called (it puts its backend into a
+ * dictionary) and before anything is compiled. */
 static const char glue[] =
     "import sys, weakref\n"
     "handles, refs, searched, backends = [], {}, {}, []\n"
@@ -195,7 +196,9 @@ static const char glue[] =
     "def learn_below(top, path):\n"
     "    for name, module in top.named_modules():\n"
     "        learn(module, path + '.' + name if name else path)\n"
-    "def called(module):\n" /* what TorchScript was made of; a module is never asked for what it lacks: its __getattr__ is the program's */
+    /* what TorchScript was made of; a module is never asked for what it lacks: its __getattr__ is
+     * the program's */
+    "def called(module):\n"
     "    name = module.original_name if hasattr(type(module), 'original_name') else None\n"
     "    return name if isinstance(name, str) else type(module).__name__\n"
     "def of_signal(error):\n" /* the program's handler of a signal that came just now raised it */
@@ -206,8 +209,9 @@ static const char glue[] =
     "    while step is not None and step.tb_frame.f_code not in codes:\n"
     "        step = step.tb_next\n"
     "    return step is not None\n"
-    "def ask(module, parent, path):\n" /* a module is called whose path is not known; parent: the one that calls it. Returns what the program is
-                                          to get raised */
+    /* a module is called whose path is not known; parent: the one that calls it. Returns what the
+     * program is to get raised */
+    "def ask(module, parent, path):\n"
     "    own = type(module).__name__\n"
     "    try:\n"
     "        own = called(module)\n"
@@ -215,7 +219,8 @@ static const char glue[] =
     "            learn_below(module, own)\n"
     "            return\n"
     "        times = searched[id(parent)] = searched.get(id(parent), 0) + 1\n"
-    "        if times <= 4:\n" /* a parent that makes a new one for each call is not searched each time */
+    /* a parent that makes a new one for each call is not searched each time */
+    "        if times <= 4:\n"
     "            learn_below(parent, path)\n"
     "        if id(module) not in refs:\n"
     "            learn(module, path + '.(' + own + ')')\n"
@@ -285,8 +290,9 @@ static bool is_module(const struct open_span *span)
     return atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_MODULE;
 }
 
-/* The innermost module that is open on this thread, or NULL. One that was left without its hook may be dead by now: its address is that of
- * a module only if it is known as such, under the same path. */
+/* The innermost module that is open on this thread, or NULL. One that was left without its hook may
+ * be dead by now: its address is that of a module only if it is known as such, under the same
+ * path. */
 static const struct open_span *open_module(const struct thread_log *log)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -299,7 +305,8 @@ static const struct open_span *open_module(const struct thread_log *log)
     return NULL;
 }
 
-/* Before torch 2.0: a module whose forward() raised is still open. It is, when it is called again as the outermost one. */
+/* Before torch 2.0: a module whose forward() raised is still open. It is, when it is called again
+ * as the outermost one. */
 static void close_stale(struct thread_log *log, const void *module)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -313,7 +320,8 @@ static void close_stale(struct thread_log *log, const void *module)
     }
 }
 
-/* What Python says while it is asked is ours, but for what a handler of a signal raised, and ^C: that is left to be raised. */
+/* What Python says while it is asked is ours, but for what a handler of a signal raised, and ^C:
+ * that is left to be raised. */
 static bool raises(object *answer)
 {
     if (answer && answer != py.none) {
@@ -465,7 +473,8 @@ static int change(void *unused)
     return 0;
 }
 
-/* Has the change made. Since CPython 3.13 that may wait for a mutex of the interpreter, and give the interpreter's lock away meanwhile. */
+/* Has the change made. Since CPython 3.13 that may wait for a mutex of the interpreter, and give
+ * the interpreter's lock away meanwhile. */
 static void ask_for_change(void)
 {
     atomic_store_explicit(&tried_ns, clock_monotonic_ns(), memory_order_relaxed);
@@ -485,9 +494,9 @@ static __attribute__((noinline)) void ask_again(void)
 
 /* ---- TorchScript ---- */
 
-/* std::vector<std::string> torch::jit::currentModuleHierarchy(), of the interpreter that runs on this thread; empty when none does. Strings
- * as libstdc++ has them since GCC 5; the name says so. C and C++ return three words alike: in memory whose address goes where the
- * processor's ABI says. */
+/* std::vector<std::string> torch::jit::currentModuleHierarchy(), of the interpreter that runs on
+ * this thread; empty when none does. Strings as libstdc++ has them since GCC 5; the name says so. C
+ * and C++ return three words alike: in memory whose address goes where the processor's ABI says. */
 #define SYM_HIERARCHY "_ZN5torch3jit22currentModuleHierarchyB5cxx11Ev"
 #define SYM_DELETE    "_ZdlPv"
 
@@ -539,7 +548,8 @@ static uint32_t torchscript_path(bool *in_backward)
 
 /* ---- calls from outside ---- */
 
-/* What was open when the hooks went has lost its end: what is on top is over, what is below something else says nothing any more. */
+/* What was open when the hooks went has lost its end: what is on top is over, what is below
+ * something else says nothing any more. */
 void torch_modules_forget(struct thread_log *log)
 {
     log->modules_times = atomic_load_explicit(&torch_modules_times, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch's RecordFunction callbacks to spans, and the ranges that mark steps. Application threads, inside torch; no lock, no
- * allocation. Nothing here may throw or keep a pointer into torch. */
+/* torch's RecordFunction callbacks to spans, and the ranges that mark steps. Application threads,
+ * inside torch; no lock, no allocation. Nothing here may throw or keep a pointer into torch. */
 #include "preload/torch/torch.h"
 
 #include <string.h>
@@ -63,8 +63,8 @@ static uint8_t scope_of(const void *function)
     return ((const uint8_t *)function)[torch_api.layout->rf_scope];
 }
 
-/* The passive self-test (an operator run by us would run inside torch's allocator, T3): what the layout yields on the first real
- * callbacks must make sense, else operators are off. */
+/* The passive self-test (an operator run by us would run inside torch's allocator, T3): what the
+ * layout yields on the first real callbacks must make sense, else operators are off. */
 static bool makes_sense(const void *function, const char *name)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -98,8 +98,8 @@ static bool trusted(const void *function, const char *name)
     return false;
 }
 
-/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between the two is passed over. Returns the
- * range, or NULL. */
+/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between
+ * the two is passed over. Returns the range, or NULL. */
 static struct open_span *tell_engine_range(struct thread_log *log, const struct open_span *node)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -172,7 +172,8 @@ static __attribute__((noinline, cold)) void look_at_exception(struct thread_log 
     span_set_extra(log, span, EXTRA_DTYPE, where & ((UINT64_C(1) << WHERE_UNCAUGHT_SHIFT) - 1));
 }
 
-/* Gives the span its FLOPs, unless an operator around it has been given those of all that it does. */
+/* Gives the span its FLOPs, unless an operator around it has been given those of all that it
+ * does. */
 static void count_flops(struct thread_log *log, struct open_span *span, const void *function,
                         const struct flops_row *row)
 {
@@ -190,7 +191,8 @@ static void count_flops(struct thread_log *log, struct open_span *span, const vo
                    with_uncaught(log, where | (n.product ? WHERE_PRODUCT : 0)));
 }
 
-/* What c10d says of the transfer that it asks for, and the inputs where they are wanted. False: nothing. */
+/* What c10d says of the transfer that it asks for, and the inputs where they are wanted. False:
+ * nothing. */
 static bool tell_comms(struct thread_log *log, struct open_span *span, const void *function)
 {
     uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
@@ -296,7 +298,8 @@ static bool starts_with(const char *text, const char *prefix, size_t len)
     return strncmp(text, prefix, len) == 0;
 }
 
-/* The optimizer object where the interpreter's frames can be read, else one for the range's name, which is odd and no object. */
+/* The optimizer object where the interpreter's frames can be read, else one for the range's name,
+ * which is odd and no object. */
 static const void *optimizer_identity(const char *name)
 {
     const void *object = python_first_argument("wrapper", "optimizer.py");
@@ -359,7 +362,8 @@ static void optimizer_ended(uint64_t ticks)
     steps_mark(STEP_OPTIMIZER, ticks);
 }
 
-/* Called by the glue of torch.c, where the ranges cannot be seen; the interpreter holds its lock. */
+/* Called by the glue of torch.c, where the ranges cannot be seen; the interpreter holds its
+ * lock. */
 __attribute__((visibility("default"))) void cprof_optimizer_ended(const void *optimizer,
                                                                   const char *class);
 void cprof_optimizer_ended(const void *optimizer, const char *class)
@@ -377,9 +381,10 @@ void cprof_optimizer_ended(const void *optimizer, const char *class)
 /* A batch was fetched and the next fetch ends its step. Any thread. */
 static _Atomic bool batch_in_work;
 
-/* Epochs, as one thread sees them: an iterator whose batches it makes steps of ends in StopIteration. Loops of validation in between
- * make none. Where batches are fetched ahead, by Accelerate or by the program, the last step comes behind that. Iterators are identities,
- * never followed. */
+/* Epochs, as one thread sees them: an iterator whose batches it makes steps of ends in
+ * StopIteration. Loops of validation in between make none. Where batches are fetched ahead, by
+ * Accelerate or by the program, the last step comes behind that. Iterators are identities, never
+ * followed. */
 static __thread struct {
     const void *range;   /* torch's range of the fetch that is going on */
     const void *fetched; /* the iterator that the last batch came from */
@@ -417,8 +422,8 @@ static void count_batch(const void *iterator)
     epoch.batches++;
 }
 
-/* Whether a batch that was fetched is still to be worked on: one more fetch than steps, and it was the first. Accelerate is asked by its
- * frame, because it may make a step of several batches. */
+/* Whether a batch that was fetched is still to be worked on: one more fetch than steps, and it was
+ * the first. Accelerate is asked by its frame, because it may make a step of several batches. */
 static bool fetches_ahead(void)
 {
     return (epoch.batches > 1 && epoch.stepless == 1 && epoch.first_stepless) ||
@@ -435,8 +440,8 @@ static void fetch_began(const void *range)
         note_batch();
 }
 
-/* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the next epoch's first fetch ends
- * nothing. */
+/* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the
+ * next epoch's first fetch ends nothing. */
 static void fetch_ended(void)
 {
     enum python_exit how = python_left("profiler.py");
@@ -508,7 +513,8 @@ static bool open_range(const void *function, const char *name)
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
     stacks_open_span(log, span);
-    if (span) /* profilers in Python begin one before and end it after what is in it by their own rules */
+    /* profilers in Python begin one before and end it after what is in it by their own rules */
+    if (span)
         span_add_flags(span, REC_LOOSE);
     if (span && collective_is_range(name) &&
         atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)

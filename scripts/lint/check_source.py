@@ -7,7 +7,7 @@
   over the loader's list behind a fork's
 - calls in the file of the thread with a descriptor table of its own: system calls only, no function of a library
 - in the command: text printed behind screen.py's back, files opened behind _untrusted.py's
-- files of at most 800 lines, functions of at most 90
+- files of at most 800 lines, functions of at most 90, lines of C of at most 100 columns
 - a comment at each header prototype and each _Atomic field
 - SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
 
@@ -24,7 +24,7 @@ import tokenize
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
 PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h", "writer/os/futex.h", "writer/os/locks.h"}
-MAX_FILE, MAX_FUNCTION = 800, 90
+MAX_FILE, MAX_FUNCTION, MAX_LINE = 800, 90, 100
 
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|system|popen)\s*\(")
 GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
@@ -139,6 +139,10 @@ def check_command(path, text, lines):
 def check_sizes(path, lines):
     if len(lines) > MAX_FILE:
         problem(path, len(lines), f"{len(lines)} lines; at most {MAX_FILE}")
+    if path.endswith((".c", ".h")):
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_LINE:
+                problem(path, number, f"{len(line)} columns; at most {MAX_LINE}")
     # clang-format puts both braces of a function body into the first column, and no others.
     start = None
     for number, line in enumerate(lines, 1):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the LAYOUT row of preload/stacks/pyframes.def for the CPython whose headers it is compiled with, and from 3.13 on the TOLD row:
+/* Prints the LAYOUT row of preload/stacks/pyframes.def for the CPython whose headers it is compiled
+ * with, and from 3.13 on the TOLD row:
  *
  *     cc -I$include -I$include/internal scripts/lint/python_layout_check.c && ./a.out
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One window of so many events, at most 500,000 a second, for scripts/bench, which compares what windows of different sizes cost. Runs
- * under LD_PRELOAD=libcprof.so with one step of warmup and one active step. Usage: bench_growth EVENTS */
+/* One window of so many events, at most 500,000 a second, for scripts/bench, which compares what
+ * windows of different sizes cost. Runs under LD_PRELOAD=libcprof.so with one step of warmup and
+ * one active step. Usage: bench_growth EVENTS */
 #include "preload/cprof.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pair of ITT calls costs, next to the same pair of cprof_range_push() and cprof_range_pop(): through a table as a client's static part
- * has it, which the library's __itt_api_init() fills. Idle (a step that is skipped), and recording. Runs on the main thread under
- * LD_PRELOAD=libcprof.so with CPROF_WAIT=2 CPROF_WARMUP=0 CPROF_ACTIVE=1. Prints `name value unit` lines for scripts/bench.
- * Usage: bench_itt [rounds] */
+/* What a pair of ITT calls costs, next to the same pair of cprof_range_push() and
+ * cprof_range_pop(): through a table as a client's static part has it, which the library's
+ * __itt_api_init() fills. Idle (a step that is skipped), and recording. Runs on the main thread
+ * under LD_PRELOAD=libcprof.so with CPROF_WAIT=2 CPROF_WARMUP=0 CPROF_ACTIVE=1. Prints `name value
+ * unit` lines for scripts/bench. Usage: bench_itt [rounds] */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many GPU records a second go all the way from CUPTI's layout to the file, on one thread: translate, join with the hooked call and
- * its operator, JSON, write. A launch is one hooked span, one call record and one kernel record; only the latter two are counted. Prints
- * `name value unit` lines for scripts/bench. Usage: bench_join [launches] [folder] */
+/* How many GPU records a second go all the way from CUPTI's layout to the file, on one thread:
+ * translate, join with the hooked call and its operator, JSON, write. A launch is one hooked span,
+ * one call record and one kernel record; only the latter two are counted. Prints `name value unit`
+ * lines for scripts/bench. Usage: bench_join [launches] [folder] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -180,7 +180,8 @@ static void to_json(struct buf *b, const struct record *records, const struct js
     }
 }
 
-/* The same with the table of the window: what a record costs with it, its share of adding up included. */
+/* The same with the table of the window: what a record costs with it, its share of adding up
+ * included. */
 static void run_top(const struct record *records, const struct json_place *places, double limit)
 {
     struct buf text = {0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many GPU events a second the writer turns into JSON and gzip, and how long the choice of a row takes: per launch one
- * call, one kernel on its row and the two ends of an arrow. Runs on the main thread; prints `name value unit` lines for
- * scripts/bench. Usage: bench_json_gpu [seconds per case] */
+/* How many GPU events a second the writer turns into JSON and gzip, and how long the choice of a
+ * row takes: per launch one call, one kernel on its row and the two ends of an arrow. Runs on the
+ * main thread; prints `name value unit` lines for scripts/bench. Usage: bench_json_gpu [seconds per
+ * case] */
 #include "writer/json/json_gpu.h"
 #include "writer/sums/lanes.h"
 #include "writer/file/sink_file.h"

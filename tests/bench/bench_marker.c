@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pair of marker calls costs the thread that makes them, next to a bare pair of clock reads: idle (a step that is
- * skipped), and recording. Runs on the main thread under LD_PRELOAD=libcprof.so with CPROF_WAIT=2
- * CPROF_WARMUP=0 CPROF_ACTIVE=1; without the library it shows what calls cost that reach nothing. Prints
- * `name value unit` lines for scripts/bench. Usage: bench_marker [rounds] */
+/* What a pair of marker calls costs the thread that makes them, next to a bare pair of clock reads:
+ * idle (a step that is skipped), and recording. Runs on the main thread under
+ * LD_PRELOAD=libcprof.so with CPROF_WAIT=2 CPROF_WARMUP=0 CPROF_ACTIVE=1; without the library it
+ * shows what calls cost that reach nothing. Prints `name value unit` lines for scripts/bench.
+ * Usage: bench_marker [rounds] */
 #include <stdio.h>
 #include <stdlib.h>
 

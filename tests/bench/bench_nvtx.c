@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pair of NVTX calls costs, next to the same pair of cprof_range_push() and cprof_range_pop(): through tables as a client library has
- * them, which are filled by the library's InitializeInjectionNvtx2(). Idle (a step that is skipped), and recording. Runs on the main
- * thread under LD_PRELOAD=libcprof.so with CPROF_WAIT=2 CPROF_WARMUP=0 CPROF_ACTIVE=1. Prints `name value unit` lines for
- * scripts/bench. Usage: bench_nvtx [rounds] */
+/* What a pair of NVTX calls costs, next to the same pair of cprof_range_push() and
+ * cprof_range_pop(): through tables as a client library has them, which are filled by the library's
+ * InitializeInjectionNvtx2(). Idle (a step that is skipped), and recording. Runs on the main thread
+ * under LD_PRELOAD=libcprof.so with CPROF_WAIT=2 CPROF_WARMUP=0 CPROF_ACTIVE=1. Prints `name value
+ * unit` lines for scripts/bench. Usage: bench_nvtx [rounds] */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call of a matrix library costs: the best of many short loops over a stand-in whose function does nothing. Bare, or under the
- * preload with a schedule that records or not. Prints `name value unit`. */
+/* What a call of a matrix library costs: the best of many short loops over a stand-in whose
+ * function does nothing. Bare, or under the preload with a schedule that records or not. Prints
+ * `name value unit`. */
 #include <stddef.h>
 #include <stdio.h>
 

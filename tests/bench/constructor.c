@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU time of loading the library given as argument: with LD_PRELOAD naming it, as an unrelated process would see it, or
- * ("inert" behind it) without, when the constructor returns at its first line. The difference is the constructor's work.
- * Prints `name value unit`. */
+/* CPU time of loading the library given as argument: with LD_PRELOAD naming it, as an unrelated
+ * process would see it, or ("inert" behind it) without, when the constructor returns at its first
+ * line. The difference is the constructor's work. Prints `name value unit`. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call of a CUDA runtime function costs: the best of many short loops over a stand-in whose function does nothing.
- * Bare, or under the preload with a schedule that records or not. Prints `name value unit`. */
+/* What a call of a CUDA runtime function costs: the best of many short loops over a stand-in whose
+ * function does nothing. Bare, or under the preload with a schedule that records or not. Prints
+ * `name value unit`. */
 #include <stdio.h>
 
 #include "preload/cprof.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor memory asked for and given back as torch's tensors do, on torch's own allocator for the CPU; called by allocation_cost.py. */
+/* Tensor memory asked for and given back as torch's tensors do, on torch's own allocator for the
+ * CPU; called by allocation_cost.py. */
 #include <stddef.h>
 #include <time.h>
 

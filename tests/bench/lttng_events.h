@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two events of lttng_pair.c, in the form that LTTng-UST's macros want: this header is read several times. */
+/* The two events of lttng_pair.c, in the form that LTTng-UST's macros want: this header is read
+ * several times. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER cprof_bench
 #undef LTTNG_UST_TRACEPOINT_INCLUDE

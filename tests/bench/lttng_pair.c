@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A range as LTTng-UST records it, an event at its begin with the name and one at its end: nanoseconds of a pair, best of many
- * rounds as bench_marker's. Only recorded while a session of LTTng has the events enabled. */
+/* A range as LTTng-UST records it, an event at its begin with the name and one at its end:
+ * nanoseconds of a pair, best of many rounds as bench_marker's. Only recorded while a session of
+ * LTTng has the events enabled. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "tests/bench/lttng_events.h"

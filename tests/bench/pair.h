@@ -23,7 +23,8 @@ static double now_ns(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-/* The best round, in nanoseconds per pair. The pause lets the cprof thread empty the ring: what is dropped costs less. */
+/* The best round, in nanoseconds per pair. The pause lets the cprof thread empty the ring: what is
+ * dropped costs less. */
 static double measure(void (*pair)(void), int rounds)
 {
     double best = 1e9;

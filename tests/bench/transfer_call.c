@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call of ncclAllReduce costs: as hook_call.c, over a stand-in whose function does nothing. */
+/* What a call of ncclAllReduce costs: as hook_call.c, over a stand-in whose function does
+ * nothing. */
 #include <stdio.h>
 
 #include "preload/cprof.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU time that the stepping thread spends in cprof_step() when it ends a window of N marker spans. Run under the preload with a
- * schedule of one warmup and one active step, for ever. Prints `name value unit` lines. Usage: window_end [windows] [spans] */
+/* CPU time that the stepping thread spends in cprof_step() when it ends a window of N marker spans.
+ * Run under the preload with a schedule of one warmup and one active step, for ever. Prints `name
+ * value unit` lines. Usage: window_end [windows] [spans] */
 #include "preload/cprof.h"
 
 #include <stdio.h>

@@ -406,7 +406,8 @@ static uint64_t value_in_memory(const void *at, size_t size)
     return value;
 }
 
-/* What it held before the run began, or before anybody used it, is its first store, which all have seen. */
+/* What it held before the run began, or before anybody used it, is its first store, which all have
+ * seen. */
 static unsigned location_at(const void *at, size_t size)
 {
     for (unsigned i = 0; i < n_locations; i++)
@@ -450,7 +451,8 @@ static uint64_t read_store(unsigned location, unsigned which, int order)
     return store->value;
 }
 
-/* carried: what the store that a read-modify-write replaces had released, NULL for a plain store. */
+/* carried: what the store that a read-modify-write replaces had released, NULL for a plain
+ * store. */
 static void add_store(unsigned location, uint64_t value, int order, const struct sight *carried)
 {
     struct location *l = &locations[location];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every interleaving of writer/record/ring.h and writer/record/thread_log.c: reserve, commit, drop, wrap, the end of a thread, the reuse of its log
- * by another, the drain, and slabs that are made and used up. tests/e2e/test_explore.py runs it, also on sources with mistakes in them,
- * which it must find. */
+/* Every interleaving of writer/record/ring.h and writer/record/thread_log.c: reserve, commit, drop,
+ * wrap, the end of a thread, the reuse of its log by another, the drain, and slabs that are made
+ * and used up. tests/e2e/test_explore.py runs it, also on sources with mistakes in them, which it
+ * must find. */
 #include "tests/explore/explore.h"
 
 #include <errno.h>
@@ -238,7 +239,8 @@ UNSEEN static void reset_threads(void)
         explore_fail("no start");
 }
 
-/* Called as a thread ends: nothing ended elsewhere, and what was still open becomes a last record. */
+/* Called as a thread ends: nothing ended elsewhere, and what was still open becomes a last
+ * record. */
 void spans_take_ended(struct thread_log *log)
 {
     (void)log;

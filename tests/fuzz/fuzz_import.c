@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any text handed in as a foreign trace is refused or becomes whole lines of strict JSON, and in how many pieces it
- * came makes no difference. Input: a byte that says how large the pieces are, the text. */
+/* libFuzzer target: any text handed in as a foreign trace is refused or becomes whole lines of
+ * strict JSON, and in how many pieces it came makes no difference. Input: a byte that says how
+ * large the pieces are, the text. */
 #include <stdio.h>
 
 #include "tests/fuzz/json_valid.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any sequence of ITT calls through a client's table of functions, with metadata of any type and length, counters of any
- * type, ends without begins. Every record is whole and becomes strict JSON. Pointers are good or NULL, as the interface asks.
- * Input: calls one after the other; a byte chooses the function, arguments follow. The file under test is included under other names, so
- * that waking up and steps can be played. */
+/* libFuzzer target: any sequence of ITT calls through a client's table of functions, with metadata
+ * of any type and length, counters of any type, ends without begins. Every record is whole and
+ * becomes strict JSON. Pointers are good or NULL, as the interface asks. Input: calls one after the
+ * other; a byte chooses the function, arguments follow. The file under test is included under other
+ * names, so that waking up and steps can be played. */
 #define cprof_life       fuzz_itt_life
 #define cprof_wake       fuzz_itt_wake
 #define steps_mark       fuzz_itt_steps_mark

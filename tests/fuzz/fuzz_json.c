@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         return 0;
     }
     size_t name = bytes[4] < size - 13 ? bytes[4] : size - 13;
-    struct record *r =
-        calloc(1, sizeof(*r) + size - 13); /* exact, so that ASan sees one byte too far */
+    /* exact, so that ASan sees one byte too far */
+    struct record *r = calloc(1, sizeof(*r) + size - 13);
     if (r == NULL) {
         return 0;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any sequence of NVTX calls, with attributes of any version and size, payloads and messages of any type. Every record
- * is whole and becomes strict JSON, and levels are those that NVTX promises. Pointers are good or NULL, as the interface asks; attributes
- * are as large as they say. Input: calls one after the other; a byte chooses the function, arguments follow. The file under test is
- * included under other names, so that steps and settings can be played. */
+/* libFuzzer target: any sequence of NVTX calls, with attributes of any version and size, payloads
+ * and messages of any type. Every record is whole and becomes strict JSON, and levels are those
+ * that NVTX promises. Pointers are good or NULL, as the interface asks; attributes are as large as
+ * they say. Input: calls one after the other; a byte chooses the function, arguments follow. The
+ * file under test is included under other names, so that steps and settings can be played. */
 #define cprof_life       fuzz_nvtx_life
 #define steps_mark       fuzz_nvtx_steps_mark
 #define trigger_region   fuzz_nvtx_trigger_region

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: what people write into settings. The first byte chooses: a path template and its values, a number, a glob pattern and a
- * name, the environment of a launcher, JSON metadata. What each promises is checked. */
+/* libFuzzer target: what people write into settings. The first byte chooses: a path template and
+ * its values, a number, a glob pattern and a name, the environment of a launcher, JSON metadata.
+ * What each promises is checked. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { TEXTS = 6 };
 
-/* The input as up to TEXTS terminated strings, cut at its zero bytes; the rest is "". Exact in size, for ASan. */
+/* The input as up to TEXTS terminated strings, cut at its zero bytes; the rest is "". Exact in
+ * size, for ASan. */
 static char *texts[TEXTS];
 
 static void split(const uint8_t *bytes, size_t size)

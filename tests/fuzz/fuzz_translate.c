@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any bytes of the right size as activity records, in the size that each version of CUPTI gives them, so that ASan sees
- * a field that this version does not have. Pointers are made good, as CUPTI's are: a name is NULL or text, data is NULL or allocated.
- * Input: version, kind, then the record's bytes; what is behind them is its name. */
+/* libFuzzer target: any bytes of the right size as activity records, in the size that each version
+ * of CUPTI gives them, so that ASan sees a field that this version does not have. Pointers are made
+ * good, as CUPTI's are: a name is NULL or text, data is NULL or allocated. Input: version, kind,
+ * then the record's bytes; what is behind them is its name. */
 #include "cupti/devices.h"
 #include "cupti/records.h"
 #include "cupti/translate.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fuzz target's input as numbers and texts; at its end come zeroes. And what came into this thread's ring as JSON, which must be valid.
- * For tests and fuzzing, one thread. */
+/* A fuzz target's input as numbers and texts; at its end come zeroes. And what came into this
+ * thread's ring as JSON, which must be valid. For tests and fuzzing, one thread. */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
 
@@ -39,7 +39,8 @@ static inline uint64_t input_number(struct input *in, unsigned n)
     return value;
 }
 
-/* Memory of exactly this size, zeroed, so that ASan sees one byte too far; good until input_free(). NULL: too many. */
+/* Memory of exactly this size, zeroed, so that ASan sees one byte too far; good until input_free().
+ * NULL: too many. */
 static inline void *input_room(struct input *in, size_t size)
 {
     void *room = in->n_texts < INPUT_TEXTS ? calloc(1, size != 0 ? size : 1) : NULL;
@@ -48,7 +49,8 @@ static inline void *input_room(struct input *in, size_t size)
     return room;
 }
 
-/* A terminated text, length first: a byte; 254: many thousand bytes of what follows, again and again; 255: NULL. */
+/* A terminated text, length first: a byte; 254: many thousand bytes of what follows, again and
+ * again; 255: NULL. */
 static inline const char *input_text(struct input *in)
 {
     unsigned len = input_byte(in);
@@ -64,7 +66,8 @@ static inline const char *input_text(struct input *in)
     return text;
 }
 
-/* The same in wide characters, each from two bytes, the highest code points and no characters among them. */
+/* The same in wide characters, each from two bytes, the highest code points and no characters among
+ * them. */
 static inline const wchar_t *input_wide(struct input *in)
 {
     unsigned len = input_byte(in);

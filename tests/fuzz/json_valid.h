@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict JSON and UTF-8 check that shares nothing with the writer under test: it decodes code points by arithmetic and
- * refuses what Perfetto refuses (surrogate escapes, control bytes, NaN). For tests and fuzzing, any thread. */
+/* A strict JSON and UTF-8 check that shares nothing with the writer under test: it decodes code
+ * points by arithmetic and refuses what Perfetto refuses (surrogate escapes, control bytes, NaN).
+ * For tests and fuzzing, any thread. */
 #ifndef TESTS_FUZZ_JSON_VALID_H
 #define TESTS_FUZZ_JSON_VALID_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated cuBLAS and cuBLASLt share with a program that calls them (gemm.c): descriptors, and the note of the arguments of the
- * last call, each as 64 bits. */
+/* What the simulated cuBLAS and cuBLASLt share with a program that calls them (gemm.c):
+ * descriptors, and the note of the arguments of the last call, each as 64 bits. */
 #ifndef TESTS_GPU_BLAS_SIM_H
 #define TESTS_GPU_BLAS_SIM_H
 
@@ -80,7 +80,8 @@ int cublasLtMatmul(void *h, const struct blas_sim_desc *desc, const float *alpha
                    const struct blas_sim_layout *cl, void *d, const struct blas_sim_layout *dl,
                    const void *algo, void *space, size_t size, void *stream);
 
-/* The program's side: an argument as it is noted; the last call got these and left errno, set to 55, alone. */
+/* The program's side: an argument as it is noted; the last call got these and left errno, set to
+ * 55, alone. */
 #define P(x) (uint64_t)(uintptr_t)(x)
 #define GOT(...)                                                                                   \
     do {                                                                                           \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that end in the middle of a stream's capture, in global mode: any call that is not allowed then, by whichever thread, would spoil
- * it. In step --at (and three steps later, unless --captures 1) a capture begins that goes on for two steps; the graph is launched in each
- * step from then on. --steps N, each of --step-ms at least. Prints how many kernels each step launched. */
+/* Steps that end in the middle of a stream's capture, in global mode: any call that is not allowed
+ * then, by whichever thread, would spoil it. In step --at (and three steps later, unless --captures
+ * 1) a capture begins that goes on for two steps; the graph is launched in each step from then on.
+ * --steps N, each of --step-ms at least. Prints how many kernels each step launched. */
 #include <time.h>
 
 #include "preload/cprof.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of copy and fill, synchronous and not, with pageable, pinned, managed, array and peer memory, and whether
- * the data arrives. */
+/* Every kind of copy and fill, synchronous and not, with pageable, pinned, managed, array and peer
+ * memory, and whether the data arrives. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
@@ -14,8 +14,8 @@ static void sync_stream(void)
     tally.stream_syncs++;
 }
 
-/* What went through the legacy stream is done before `stream`, which does not wait for that one, goes on: copies to a device return before
- * they are over. */
+/* What went through the legacy stream is done before `stream`, which does not wait for that one,
+ * goes on: copies to a device return before they are over. */
 static void sync_device(void)
 {
     CHECK(cudaDeviceSynchronize());

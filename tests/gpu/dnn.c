@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN: each call that is counted, --steps times, with arguments that are told apart, and plans of the backend made as cudnn-frontend makes
- * them. Checks that the library got what was passed. */
+/* cuDNN: each call that is counted, --steps times, with arguments that are told apart, and plans of
+ * the backend made as cudnn-frontend makes them. Checks that the library got what was passed. */
 #include <errno.h>
 
 #include "preload/cprof.h"
@@ -193,7 +193,8 @@ static void make_single(void)
     CHECK(cudnnBackendDestroyDescriptor(yt));
 }
 
-/* Attention as one operation: 8 heads of queries, 2 of keys and values; with its softmax' results, and by lengths in the device's memory. */
+/* Attention as one operation: 8 heads of queries, 2 of keys and values; with its softmax' results,
+ * and by lengths in the device's memory. */
 static void make_one_node(void)
 {
     static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24};

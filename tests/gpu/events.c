@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every way to wait: events between streams, event, stream and device synchronisation, host functions. --rounds N. */
+/* Every way to wait: events between streams, event, stream and device synchronisation, host
+ * functions. --rounds N. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
@@ -36,14 +37,15 @@ int main(int argc, char **argv)
         tally.kernels += 3;
         tally.event_records += 3;
         tally.event_waits++;
-        /* The first round loads each kernel where it is launched, which may take longer than the kernel. */
+        /* The first round loads each kernel where it is launched, which may take longer than the
+         * kernel. */
         EXPECT(cudaEventQuery(end) == cudaErrorNotReady || i == 0);
         CHECK(cudaEventSynchronize(end));
         tally.event_syncs++;
         EXPECT(called == i + 1);
         CHECK(cudaEventElapsedTime(&ms, start, end));
-        EXPECT(ms >=
-               0.29f); /* the kernel waits by a clock that moves in steps of up to a microsecond */
+        /* the kernel waits by a clock that moves in steps of up to a microsecond */
+        EXPECT(ms >= 0.29f);
         CHECK(cudaMemcpyAsync(host, x, sizeof host, cudaMemcpyDeviceToHost, second));
         tally_copy(DTOH, sizeof host);
         CHECK(cudaStreamSynchronize(second));

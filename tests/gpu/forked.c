@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork() after CUDA was used: in the child every call fails and the child exits (--child exit, _exit or exec); the
- * parent goes on. --children N of them. --beside 1: while another thread launches kernels. */
+/* fork() after CUDA was used: in the child every call fails and the child exits (--child exit,
+ * _exit or exec); the parent goes on. --children N of them. --beside 1: while another thread
+ * launches kernels. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products through cuBLAS and cuBLASLt: each call once with arguments that are told apart (--calls), or --steps of --products equal
- * ones of --us microseconds each; or --replays launches per step of a graph that was captured before. Checks that the libraries got what was passed. */
+/* Matrix products through cuBLAS and cuBLASLt: each call once with arguments that are told apart
+ * (--calls), or --steps of --products equal ones of --us microseconds each; or --replays launches
+ * per step of a graph that was captured before. Checks that the libraries got what was passed. */
 #include <errno.h>
 
 #include "preload/cprof.h"
@@ -51,7 +52,8 @@ static void each_call_once(void)
     tally.kernels += 10; /* two of the one that adds */
 }
 
-/* Two products, the second one of two kernels, and a kernel of its own, captured; a fill comes first. */
+/* Two products, the second one of two kernels, and a kernel of its own, captured; a fill comes
+ * first. */
 static cudaGraphExec_t capture(cudaStream_t stream)
 {
     struct blas_sim_desc desc = {C_32F, 1};
@@ -90,8 +92,8 @@ int main(int argc, char **argv)
     long m = number(argc, argv, "size", 1024);
     bool once = number(argc, argv, "calls", 0) != 0;
     ns = (float)number(argc, argv, "us", 200) * 1000;
-    CHECK(
-        cudaDeviceSynchronize()); /* what wakes cprof comes before the first product, as it does in real programs */
+    /* what wakes cprof comes before the first product, as it does in real programs */
+    CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
     long replays = number(argc, argv, "replays", 0);
     cudaStream_t stream;

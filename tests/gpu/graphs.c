@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: one captured from two streams (kernels, a copy and a fill), one built by hand, an update; --launches N of
- * each. */
+/* Graphs: one captured from two streams (kernels, a copy and a fill), one built by hand, an update;
+ * --launches N of each. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 

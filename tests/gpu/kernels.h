@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that the programs of tests/gpu launch. kernels.cu has them for nvcc and a real GPU, kernels_sim.c for gcc and
- * the simulated one (tests/sim); names, arguments and results are the same.
+/* Kernels that the programs of tests/gpu launch. kernels.cu has them for nvcc and a real GPU,
+ * kernels_sim.c for gcc and the simulated one (tests/sim); names, arguments and results are the
+ * same.
  *
- *     make sim                                                                   simulated: build/gpu/<program>
+ *     make sim                                                               simulated: build/gpu/
  *     nvcc -I. -o many tests/gpu/many.c tests/gpu/kernels.cu -cudart shared      real */
 #ifndef TESTS_GPU_KERNELS_H
 #define TESTS_GPU_KERNELS_H
@@ -27,7 +28,8 @@ cudaError_t gpu_wait(cudaStream_t stream, volatile int *flag, uint64_t limit_ns)
 #define GPU_NAMED 6
 cudaError_t gpu_named(cudaStream_t stream, int which, uint64_t nanoseconds);
 enum { GPU_GEMM, GPU_SOFTMAX, GPU_ELEMENTWISE, GPU_ALL_REDUCE, GPU_ADAM, GPU_PLAIN_C };
-/* spin_kernel by cudaLaunchCooperativeKernel, and with clusters of two blocks by cudaLaunchKernelExC. */
+/* spin_kernel by cudaLaunchCooperativeKernel, and with clusters of two blocks by
+ * cudaLaunchKernelExC. */
 cudaError_t gpu_cooperative(cudaStream_t stream, uint64_t nanoseconds);
 cudaError_t gpu_cluster(cudaStream_t stream, uint64_t nanoseconds);
 /* What cudaKernelNodeParams.func takes for spin_kernel and add_kernel. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of kernels.h for the simulated GPU: registered as nvcc's code does it, with an image that says what each
- * does (tests/sim/image.h). */
+/* The kernels of kernels.h for the simulated GPU: registered as nvcc's code does it, with an image
+ * that says what each does (tests/sim/image.h). */
 #include "tests/gpu/kernels.h"
 
 #include <time.h>
@@ -35,7 +35,8 @@ enum { SPIN, ADD, WAIT, NAMED, N_KERNELS = NAMED + GPU_NAMED };
 /* clang-format off */
 #define TIMED(mangled, regs, shared)                                                               \
     {                                                                                              \
-        .name = mangled, .duration_arg = 0, .sizes = {8}, .registers = regs, .static_shared = shared   \
+        .name = mangled, .duration_arg = 0, .sizes = {8}, .registers = regs,                       \
+        .static_shared = shared                                                                    \
     }
 /* clang-format on */
 

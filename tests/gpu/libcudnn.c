@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN for the simulated GPU: each call launches one kernel; a handle of NULL fails. What its descriptors hold is told by the real library's
- * calls for that; those of the backend only have a type and a state, because the program never reads them back. Arguments are noted. */
+/* cuDNN for the simulated GPU: each call launches one kernel; a handle of NULL fails. What its
+ * descriptors hold is told by the real library's calls for that; those of the backend only have a
+ * type and a state, because the program never reads them back. Arguments are noted. */
 #include <stdbool.h>
 #include <stdlib.h>
 

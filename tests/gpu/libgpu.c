@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library with kernels and a runtime of its own; built twice, as libgpu12.so and libgpu13.so, for two_runtimes.c. */
+/* A library with kernels and a runtime of its own; built twice, as libgpu12.so and libgpu13.so, for
+ * two_runtimes.c. */
 #include "tests/gpu/kernels.h"
 
 #define NAME_(runtime) gpu_work_##runtime

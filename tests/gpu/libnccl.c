@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for NCCL: checks that its arguments come through unharmed and launches a kernel of NCCL's name where NCCL would: in the call,
- * or at the end of the outermost group, one for all of it, inside the NVTX range that NCCL opens for each call. It sends nothing. A transfer
- * leaves errno one higher, a question spoils it. */
+/* A stand-in for NCCL: checks that its arguments come through unharmed and launches a kernel of
+ * NCCL's name where NCCL would: in the call, or at the end of the outermost group, one for all of
+ * it, inside the NVTX range that NCCL opens for each call. It sends nothing. A transfer leaves
+ * errno one higher, a question spoils it. */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>

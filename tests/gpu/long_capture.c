@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step is captured whole: --nodes launches, one after the other, into one graph, in an active step; then it is launched once. */
+/* A step is captured whole: --nodes launches, one after the other, into one graph, in an active
+ * step; then it is launched once. */
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"

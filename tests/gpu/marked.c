@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels launched inside NVTX ranges and ITT tasks, for the rows that show where these ran on the GPU. The clients of both are played:
- * what their headers' code does when it finds a tool, so that neither's headers are needed. */
+/* Kernels launched inside NVTX ranges and ITT tasks, for the rows that show where these ran on the
+ * GPU. The clients of both are played: what their headers' code does when it finds a tool, so that
+ * neither's headers are needed. */
 #include "preload/markers/itt.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/nvtx_client.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of NVTX, played: what its headers' code does when it finds a tool, so that they are not needed. */
+/* The client's side of NVTX, played: what its headers' code does when it finds a tool, so that they
+ * are not needed. */
 #ifndef TESTS_GPU_NVTX_CLIENT_H
 #define TESTS_GPU_NVTX_CLIENT_H
 

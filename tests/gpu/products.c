@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products of known size by cuBLAS and cuBLASLt, each --times, and --peak products of --size by themselves, timed by events. Prints
- * what was asked for: name, operations of a call, calls; and how long a large product took. Prototypes and numbers as in cublas_v2.h and
- * cublasLt.h of 11.8 to 13.0, handles as void *, so that no header of cuBLAS is needed; the simulated ones take alpha as nanoseconds. */
+/* Matrix products of known size by cuBLAS and cuBLASLt, each --times, and --peak products of --size
+ * by themselves, timed by events. Prints what was asked for: name, operations of a call, calls; and
+ * how long a large product took. Prototypes and numbers as in cublas_v2.h and cublasLt.h of 11.8 to
+ * 13.0, handles as void *, so that no header of cuBLAS is needed; the simulated ones take alpha as
+ * nanoseconds. */
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
@@ -114,7 +116,8 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&a, bytes));
     CHECK(cudaMalloc(&b, bytes));
     CHECK(cudaMalloc(&c, bytes));
-    /* Not zeroes, for which the device needs less power and runs faster: 0x3a3a is 7.1e-4 in bfloat16. */
+    /* Not zeroes, for which the device needs less power and runs faster: 0x3a3a is 7.1e-4 in
+     * bfloat16. */
     CHECK(cudaMemset(a, 0x3a, bytes));
     CHECK(cudaMemset(b, 0xba, bytes));
     CHECK(cublasCreate_v2(&blas));

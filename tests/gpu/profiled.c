@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels inside and outside of cudaProfilerStart and cudaProfilerStop, for CPROF_TRIGGER=cuda: --inside N in each of --regions R, as many
- * outside. Prints how many were inside each. */
+/* Kernels inside and outside of cudaProfilerStart and cudaProfilerStop, for CPROF_TRIGGER=cuda:
+ * --inside N in each of --regions R, as many outside. Prints how many were inside each. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 

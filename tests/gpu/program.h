@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of tests/gpu share: options, a check of each call, and the tally, which is printed as one line of
- * JSON: what the program launched, for comparison with a trace. On the simulated GPU the tally is also compared with
- * what the core counted (exit code 3). */
+/* What the programs of tests/gpu share: options, a check of each call, and the tally, which is
+ * printed as one line of JSON: what the program launched, for comparison with a trace. On the
+ * simulated GPU the tally is also compared with what the core counted (exit code 3). */
 #ifndef TESTS_GPU_PROGRAM_H
 #define TESTS_GPU_PROGRAM_H
 

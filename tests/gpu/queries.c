@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks whether an event is over that is, as PyTorch's caching allocators and NCCL's watchdog do: --rounds launches, --queries behind each. All
- * that inside of --open ranges that never end. */
+/* Asks whether an event is over that is, as PyTorch's caching allocators and NCCL's watchdog do:
+ * --rounds launches, --queries behind each. All that inside of --open ranges that never end. */
 #include <time.h>
 
 #include "preload/cprof.h"

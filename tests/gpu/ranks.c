@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers by NCCL between --ranks processes, of which this is --rank, on the device of that number; they find each other by the file --id,
- * which rank 0 writes. One rank alone sends to itself. Each of --rounds checks the data, and the transfers that were asked for are printed.
+/* Transfers by NCCL between --ranks processes, of which this is --rank, on the device of that
+ * number; they find each other by the file --id, which rank 0 writes. One rank alone sends to
+ * itself. Each of --rounds checks the data, and the transfers that were asked for are printed.
  * Simulated: tests/gpu/libnccl.c, which sends nothing (--check 0). */
 #include <time.h>
 

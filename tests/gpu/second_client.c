@@ -5,7 +5,8 @@
  *
  *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do
  *     --inside 1      CUPTI is linked into libtorch_cpu.so, as in PyTorch's wheels up to 1.13
- *     --leaves 1      each session subscribes (trying for --patience ms, five seconds) and unsubscribes
+ *     --leaves 1      each session subscribes (trying for --patience ms, five seconds) and
+ *                     unsubscribes
  *     --finalizes 1   each session ends with cuptiFinalize
  *     --careful 1     it ignores buffers that it did not give, as Kineto does (else it frees them)
  *     --early 1       it subscribes before CUDA begins

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop that trains nothing, for pictures: --steps, each with a batch copied to --devices GPUs, forward,
- * backward with an all-reduce on a second stream of each that overlaps it, and an optimizer; ranges by cprof.h. */
+/* A training loop that trains nothing, for pictures: --steps, each with a batch copied to --devices
+ * GPUs, forward, backward with an all-reduce on a second stream of each that overlaps it, and an
+ * optimizer; ranges by cprof.h. */
 #include <time.h>
 
 #include "preload/cprof.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers by NCCL, as rank 1 of 4 that nobody else is part of: collectives, a pair of send and receive, groups, a communicator split from
- * another, and one that may get a freed one's address. With --groups N: N communicators more, each second of which goes before the others
- * are used again. With --estimates N: so many groups first whose cost is only asked for. Simulated GPU only (libnccl.c). */
+/* Transfers by NCCL, as rank 1 of 4 that nobody else is part of: collectives, a pair of send and
+ * receive, groups, a communicator split from another, and one that may get a freed one's address.
+ * With --groups N: N communicators more, each second of which goes before the others are used
+ * again. With --estimates N: so many groups first whose cost is only asked for. Simulated GPU only
+ * (libnccl.c). */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>

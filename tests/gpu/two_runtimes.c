@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two CUDA runtimes in one process, each known to one library only. A call that reached the wrong one would not know the
- * kernel. --launches N by each. */
+/* Two CUDA runtimes in one process, each known to one library only. A call that reached the wrong
+ * one would not know the kernel. --launches N by each. */
 #include "tests/gpu/program.h"
 
 /* libgpu.c, built for each runtime. */

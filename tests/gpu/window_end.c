@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the stepping thread is held at the end of a window of --launches kernels of --ns each: the longest and the median of --windows, CPU and
- * wall-clock time, as `name value unit` lines on stderr. And as the window opens: by the step's edge, and by the first launch behind it, the
- * first time and the median. To be run with one warmup (or one wait) and one active step, for ever. */
+/* How long the stepping thread is held at the end of a window of --launches kernels of --ns each:
+ * the longest and the median of --windows, CPU and wall-clock time, as `name value unit` lines on
+ * stderr. And as the window opens: by the step's edge, and by the first launch behind it, the first
+ * time and the median. To be run with one warmup (or one wait) and one active step, for ever. */
 #include <time.h>
 
 #include "preload/cprof.h"
@@ -34,8 +35,8 @@ int main(int argc, char **argv)
 {
     long windows = number(argc, argv, "windows", 9);
     long launches = number(argc, argv, "launches", 100000);
-    long nanoseconds =
-        number(argc, argv, "ns", 5000); /* of a kernel; a full stream holds launches up */
+    /* of a kernel; a full stream holds launches up */
+    long nanoseconds = number(argc, argv, "ns", 5000);
     double *cpu = calloc((size_t)windows, sizeof *cpu),
            *wall = calloc((size_t)windows, sizeof *wall),
            *edge = calloc((size_t)windows, sizeof *edge),

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream capture: work becomes nodes of a graph instead of being queued; events carry it to other streams and back.
- * See tests/sim/core.h. */
+/* Stream capture: work becomes nodes of a graph instead of being queued; events carry it to other
+ * streams and back. See tests/sim/core.h. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One lock for all captures: they are rare. The tap is not called under it, because a node is added to a graph that
- * only the capturing threads know. */
+/* One lock for all captures: they are rare. The tap is not called under it, because a node is added
+ * to a graph that only the capturing threads know. */
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capture *global_captures[64];
 static atomic_int n_captures;
@@ -62,7 +62,8 @@ bool sim_captured(CUstream stream, enum node_kind kind, const struct op *op, CUr
     return true;
 }
 
-/* A graph launched into a capture: its nodes are taken over one by one (the real one makes a child graph node). */
+/* A graph launched into a capture: its nodes are taken over one by one (the real one makes a child
+ * graph node). */
 bool sim_captured_graph(CUstream stream, CUgraphExec exec, CUresult *result)
 {
     struct capture *capture = live_capture(stream);
@@ -160,7 +161,8 @@ CUresult sim_capture_begin(CUstream stream, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
-/* Every node without a successor must be among the origin's last ones, else a stream was not joined. */
+/* Every node without a successor must be among the origin's last ones, else a stream was not
+ * joined. */
 static bool all_joined(const struct capture *capture)
 {
     CUgraph graph = capture->graph;
@@ -213,7 +215,8 @@ CUresult sim_capture_end(CUstream stream, CUgraph *graph)
     return result;
 }
 
-/* Global captures forbid risky calls to all threads, thread-local ones to their own, unless the thread is relaxed. */
+/* Global captures forbid risky calls to all threads, thread-local ones to their own, unless the
+ * thread is relaxed. */
 CUresult sim_capture_forbids(CUstream stream)
 {
     CUresult result = CUDA_SUCCESS;

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The middle of the simulated driver: calls in progress, the tap, figures for tests, faults, and cuInit's part with
- * the injection library. See tests/sim/sim.h.
+/* The middle of the simulated driver: calls in progress, the tap, figures for tests, faults, and
+ * cuInit's part with the injection library. See tests/sim/sim.h.
  *
  * NOT modelled, here and in the other files of the core:
- *   - GPU code: kernels do what a host function says (image.h), or nothing; no module globals, textures, symbols
- *   - sharing of a device: streams never slow each other down, copies do not share the bus, kernels have no limit
- *   - stream priorities; blocking of the host by pageable copies beyond their own time; sticky errors
- *   - streams of their own for parallel branches of a graph: nodes overlap in time on the launch's stream
- *   - conditional, child, event, memory and semaphore nodes; edges with data; graph upload; device-side launch
- *   - green contexts, MPS, MIG, IPC, external memory, VMM beyond counting calls, mipmap levels, texture objects
- *   - page faults of managed memory; device addresses are host addresses, so a wrong pointer is not noticed
- *   - launch attributes other than cluster dimension; programmatic launch except by the fault overlap=1
+ *   - GPU code: kernels do what a host function says (image.h), or nothing; no module globals,
+ *     textures, symbols
+ *   - sharing of a device: streams never slow each other down, copies do not share the bus, kernels
+ *     have no limit
+ *   - stream priorities; blocking of the host by pageable copies beyond their own time; sticky
+ *     errors
+ *   - streams of their own for parallel branches of a graph: nodes overlap in time on the launch's
+ *     stream
+ *   - conditional, child, event, memory and semaphore nodes; edges with data; graph upload;
+ *     device-side launch
+ *   - green contexts, MPS, MIG, IPC, external memory, VMM beyond counting calls, mipmap levels,
+ *     texture objects
+ *   - page faults of managed memory; device addresses are host addresses, so a wrong pointer is not
+ *     noticed
+ *   - launch attributes other than cluster dimension; programmatic launch except by the fault
+ *     overlap=1
  *   - implicit errors of a legacy-stream call while another stream captures
- *   - old prototypes that share a name with a newer one: only those of the CUDA 13 headers and, in libcudart.so.12,
- *     what the tests call */
+ *   - old prototypes that share a name with a newer one: only those of the CUDA 13 headers and, in
+ *     libcudart.so.12, what the tests call */
 #include "tests/sim/core.h"
 
 #include <dlfcn.h>
@@ -26,7 +34,7 @@
 
 enum { N_CBIDS = 1024, N_FAULTS = 64 };
 
-/* ---- figures: each thread counts in its own block, so that counting costs no shared cache line ---- */
+/* ---- figures: each thread counts in its own block: no cache line is shared ---- */
 
 struct counts {
     struct counts *next;
@@ -129,8 +137,9 @@ static uint64_t core_count(const char *name)
     return sum;
 }
 
-/* SIM_REPORT=PATH: one line of JSON for each figure and each API call by name, added at the end of the file when the process ends, so
- * that children do not wipe out their parent's; libcupti adds its own. */
+/* SIM_REPORT=PATH: one line of JSON for each figure and each API call by name, added at the end of
+ * the file when the process ends, so that children do not wipe out their parent's; libcupti adds
+ * its own. */
 __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("SIM_REPORT");
@@ -400,7 +409,8 @@ static void after_fork(void)
         sim_forked = true;
 }
 
-/* As the real driver: the library named by the variable is loaded and told, once, in the first cuInit. */
+/* As the real driver: the library named by the variable is loaded and told, once, in the first
+ * cuInit. */
 static void call_injection(void)
 {
     const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -412,8 +422,9 @@ static void call_injection(void)
         initialize();
 }
 
-/* The real driver, too, goes down in a handler of the process's end: calls answer CUDA_ERROR_DEINITIALIZED from then on, and what was
- * registered before cuInit comes too late (openucx/ucx#11275, argonne-lcf/THAPI#276). Where in cuInit it registers the handler is not
+/* The real driver, too, goes down in a handler of the process's end: calls answer
+ * CUDA_ERROR_DEINITIALIZED from then on, and what was registered before cuInit comes too late
+ * (openucx/ucx#11275, argonne-lcf/THAPI#276). Where in cuInit it registers the handler is not
  * documented; here it is at the end, later than anything that an injection library can register. */
 static _Atomic bool down;
 

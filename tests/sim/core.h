@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside libcuda.so.1: the objects behind the driver's handles and what the files of the core offer each other.
+/* Inside libcuda.so.1: the objects behind the driver's handles and what the files of the core offer
+ * each other.
  *
- *     driver*.c (cu… functions) -> graph.c, work.c, memory.c -> stream.c (queues, threads, events) -> core.c (tap, calls)
+ *     driver*.c (cu… functions) -> graph.c, work.c, memory.c -> stream.c (queues, threads, events)
+ *     -> core.c (tap, calls)
  *
  * Locks are leaves: no function of another file is called, and no tap, with one held. */
 #ifndef TESTS_SIM_CORE_H
@@ -26,8 +28,8 @@
 
 /* ---- core.c: calls, figures, faults, clock ---- */
 
-/* Opens a call of the driver API. CUDA_SUCCESS, or what the function must return at once: not initialised, or a
- * process made by fork. */
+/* Opens a call of the driver API. CUDA_SUCCESS, or what the function must return at once: not
+ * initialised, or a process made by fork. */
 CUresult sim_begin(struct sim_call *call, uint32_t cbid, const char *name, bool needs_init);
 /* Closes it and returns the result. */
 CUresult sim_end(struct sim_call *call, CUresult result);
@@ -42,7 +44,8 @@ CUresult sim_end(struct sim_call *call, CUresult result);
     CUresult refused_ = sim_begin(&call_, CUPTI_DRIVER_TRACE_CBID_##name, #name, true);            \
     if (refused_)                                                                                  \
     return refused_
-/* For functions with a _ptsz or _ptds twin: twin_ says which one was called, STREAM(s) which stream NULL means. */
+/* For functions with a _ptsz or _ptds twin: twin_ says which one was called, STREAM(s) which stream
+ * NULL means. */
 #define ENTER_TWIN(name, suffix)                                                                   \
     struct sim_call call_;                                                                         \
     bool twin_ = sim_take_twin();                                                                  \
@@ -122,7 +125,8 @@ CUcontext sim_new_context(int device, bool primary);
 void sim_end_context(CUcontext context);
 /* The device's primary context, made when there is none. */
 CUcontext sim_primary(int device);
-/* For libcudart: makes the device's primary context current unless a context of that device is. No API call. */
+/* For libcudart: makes the device's primary context current unless a context of that device is. No
+ * API call. */
 CUresult sim_use_device(int device);
 /* Same: -1 when no context is current. */
 int sim_current_device(void);
@@ -282,7 +286,8 @@ struct fill {
     unsigned value, element;
 };
 
-/* Each makes work and queues it, or makes a node when the stream is being captured. NULL stream: no context. */
+/* Each makes work and queues it, or makes a node when the stream is being captured. NULL stream: no
+ * context. */
 CUresult sim_launch(CUstream stream, const struct launch *launch);
 CUresult sim_copy(CUstream stream, const struct copy *copy, bool async);
 CUresult sim_fill(CUstream stream, const struct fill *fill, bool async);
@@ -323,7 +328,8 @@ CUresult sim_register(void *pointer, size_t bytes, unsigned flags);
 CUresult sim_unregister(void *pointer);
 /* Copies the entry that the pointer lies in. */
 bool sim_find(const void *pointer, struct allocation *found);
-/* CUpti_ActivityMemoryKind of what the pointer points to; *device gets its device, -1 for the host's. */
+/* CUpti_ActivityMemoryKind of what the pointer points to; *device gets its device, -1 for the
+ * host's. */
 int sim_memory_kind(const void *pointer, int *device);
 uint64_t sim_memory_used(int device);
 CUmemoryPool sim_default_pool(int device);
@@ -406,8 +412,8 @@ bool sim_capture_record(CUstream stream, CUevent event);
 bool sim_capture_wait(CUstream stream, CUevent event, CUresult *result);
 CUresult sim_capture_begin(CUstream stream, CUstreamCaptureMode mode);
 CUresult sim_capture_end(CUstream stream, CUgraph *graph);
-/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when a call that could break a capture is made; the capture is broken then.
- * stream NULL: a call about everything, like cuMemAlloc. */
+/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when a call that could break a capture is made; the capture
+ * is broken then. stream NULL: a call about everything, like cuMemAlloc. */
 CUresult sim_capture_forbids(CUstream stream);
 CUstreamCaptureMode sim_capture_exchange(CUstreamCaptureMode mode);
 void sim_event_forget(CUevent event);

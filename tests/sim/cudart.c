@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: finding the driver, registered kernels, errors, devices. See tests/sim/cudart.h. */
+/* The simulated CUDA runtime: finding the driver, registered kernels, errors, devices. See
+ * tests/sim/cudart.h. */
 #include "tests/sim/cudart.h"
 
 #include <dlfcn.h>

@@ -41,7 +41,8 @@ static CUresult capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *
     return result;
 }
 
-/* The name had three prototypes: that of 12 has two results less, and PyTorch's builds call its _v2. */
+/* The name had three prototypes: that of 12 has two results less, and PyTorch's builds call its
+ * _v2. */
 #if SIM_CUDART == 12
 cudaError_t capture_info_2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                            unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **tips,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: memory of all kinds, pools, arrays, pointer attributes. See tests/sim/cudart.h. */
+/* The simulated CUDA runtime: memory of all kinds, pools, arrays, pointer attributes. See
+ * tests/sim/cudart.h. */
 #include "tests/sim/cudart.h"
 
 #include <stdlib.h>

@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated CUPTI: loading, versions, errors, figures, queries of ids.
  *
- * One source, three libraries: libcupti.so.13, .12 and .11.8, with the version nodes and exports of the real ones
- * (cupti_13.map …). It follows what the headers document and what was seen or read of the real library; fault version=N makes it
- * any version, with that version's record layouts.
+ * One source, three libraries: libcupti.so.13, .12 and .11.8, with the version nodes and exports of
+ * the real ones (cupti_13.map …). It follows what the headers document and what was seen or read of
+ * the real library; fault version=N makes it any version, with that version's record layouts.
  *
  * Not modelled:
- *   - several subscribers and everything that ends in _v2 but cuptiSubscribe_v2; user-defined records (13.2)
- *   - records of 13.1 and newer: a version above 13.0U1 shows the structs of 13.0U1 and 32 bytes more
- *   - kinds NAME, MARKER, MARKER_DATA, MODULE, FUNCTION, ENVIRONMENT, UNIFIED_MEMORY_COUNTER, NVLINK, PCIE, OPENACC, OPENMP, JIT,
- *     INTERNAL_LAUNCH_API, PC sampling and source level kinds, MEM_DECOMPRESS: enabled without error, never a record
- *   - NVTX callbacks, hardware trace (HES), device graphs, launch attributes, confidential computing, MPS, MIG, green contexts
+ *   - several subscribers and everything that ends in _v2 but cuptiSubscribe_v2; user-defined
+ *     records (13.2)
+ *   - records of 13.1 and newer: a version above 13.0U1 shows the structs of 13.0U1 and 32 bytes
+ *     more
+ *   - kinds NAME, MARKER, MARKER_DATA, MODULE, FUNCTION, ENVIRONMENT, UNIFIED_MEMORY_COUNTER,
+ *     NVLINK, PCIE, OPENACC, OPENMP, JIT, INTERNAL_LAUNCH_API, PC sampling and source level kinds,
+ *     MEM_DECOMPRESS: enabled without error, never a record
+ *   - NVTX callbacks, hardware trace (HES), device graphs, launch attributes, confidential
+ *     computing, MPS, MIG, green contexts
  *   - event, metric, profiler, range profiler, PM sampling, checkpoint APIs: not exported
- *   - CONCURRENT_KERNEL and KERNEL cost nothing more (KERNEL does not serialise: figure kind_kernel tells that it was on)
+ *   - CONCURRENT_KERNEL and KERNEL cost nothing more (KERNEL does not serialise: figure kind_kernel
+ *     tells that it was on)
  *   - device buffers: attributes are kept and given back, they never run full
- *   - CUpti_CallbackData: functionParams is what the core gives, mostly NULL; context is NULL; symbolName is known at the exit only
+ *   - CUpti_CallbackData: functionParams is what the core gives, mostly NULL; context is NULL;
+ *     symbolName is known at the exit only
  *   - CUpti_ResourceData: context and stream handles are NULL; CUpti_GraphData: graphExec is NULL
  *   - EnableAndDump of CONTEXT and STREAM: only what was made since this library found the driver
  *   - priority and flags of STREAM records
  *   - MEMORY_POOL: one CREATED record at the first use of a pool, none when it ends
  *   - CUDA_EVENT records are made on the stream's thread, which may then ask for a buffer
- *   - driver calls inside a runtime call have records here, with its correlation; CUPTI 13.0 on an H200 told of none
- *   - that CUPTI had a record of SYNCHRONIZATION for each cudaStreamWaitEvent() during a capture, too, and more of MEMORY_POOL; else kinds and
- *     numbers of records were the same in the six programs of which raw buffers were brought back (tests/fixtures/…-cupti-130001-…)
+ *   - driver calls inside a runtime call have records here, with its correlation; CUPTI 13.0 on an
+ *     H200 told of none
+ *   - that CUPTI had a record of SYNCHRONIZATION for each cudaStreamWaitEvent() during a capture,
+ *     too, and more of MEMORY_POOL; else kinds and numbers of records were the same in the six
+ *     programs of which raw buffers were brought back (tests/fixtures/…-cupti-130001-…)
  *   - unfinished API calls hold no buffer back: their record is made at the exit
- *   - several copies of CUPTI in one process: the one that subscribed last gets all events, and knows
- *     only the contexts that were made since */
+ *   - several copies of CUPTI in one process: the one that subscribed last gets all events, and
+ *     knows only the contexts that were made since */
 #include "tests/sim/cupti_sim.h"
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -142,8 +150,9 @@ CUptiResult sim_result(CUptiResult result)
     return result;
 }
 
-/* The real one is C++: as the loader opens it, it registers some 120 destructors of its own objects with __cxa_atexit(), all versions
- * from 11.8.87 to 13.5.25 (seen by interposing that function). They run before the atexit() handlers that are older than the library. */
+/* The real one is C++: as the loader opens it, it registers some 120 destructors of its own objects
+ * with __cxa_atexit(), all versions from 11.8.87 to 13.5.25 (seen by interposing that function).
+ * They run before the atexit() handlers that are older than the library. */
 static _Atomic bool torn_down;
 
 static void tear_down(void)
@@ -360,7 +369,8 @@ EXPORTED CUptiResult CUPTIAPI cuptiGetGraphExecId(CUgraphExec graph, uint32_t *i
     CALL(cuptiGetGraphExecId);
     if (!graph || !id)
         return sim_result(INVALID);
-    /* the core's executable graph begins with a pointer to its copy of the graph, and both have one id */
+    /* the core's executable graph begins with a pointer to its copy of the graph, and both have one
+     * id */
     *id = sim_the_core->id_of_graph(*(void **)graph);
     return CUPTI_SUCCESS;
 }

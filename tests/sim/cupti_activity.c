@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The activity API: kinds and their filters, attributes, thread ids, external correlation, the timestamp callback, the end. */
+/* The activity API: kinds and their filters, attributes, thread ids, external correlation, the
+ * timestamp callback, the end. */
 #include "tests/sim/cupti_sim.h"
 #include <string.h>
 

@@ -7,7 +7,8 @@
  *     worker thread:      delivers buffers that are full and complete
  *     FlushAll's thread:  delivers what else is complete (forced: everything)
  *
- * A slot is taken at the launch, so that one unfinished record holds back its whole buffer, as with the real one. */
+ * A slot is taken at the launch, so that one unfinished record holds back its whole buffer, as with
+ * the real one. */
 #include "tests/sim/cupti_sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +169,8 @@ static void start_worker(void)
     worker_pid = getpid();
 }
 
-/* Faults late_ms and late_device_ms: how much later than it could the buffer is delivered; 0: at once. */
+/* Faults late_ms and late_device_ms: how much later than it could the buffer is delivered; 0: at
+ * once. */
 static long late_ms(const struct buffer *b)
 {
     long late = 0;
@@ -314,7 +316,8 @@ static void check_zeroed(const struct buffer *b, size_t size)
     }
 }
 
-/* Room for one record in the lane's open buffer. With the lane's lock, which is given up while the client is asked. */
+/* Room for one record in the lane's open buffer. With the lane's lock, which is given up while the
+ * client is asked. */
 static struct buffer *make_room(struct lane *l, size_t size)
 {
     while (!l->open || !has_room(l->open, size)) {

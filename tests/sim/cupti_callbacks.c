@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one subscriber and its callbacks: API calls, resources, synchronisation; state is accepted and never reported. */
+/* The one subscriber and its callbacks: API calls, resources, synchronisation; state is accepted
+ * and never reported. */
 #include "tests/sim/cupti_sim.h"
 #include <stdio.h>
 #include <string.h>

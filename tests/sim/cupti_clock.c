@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time as the client sees it: the system's clock, or the client's timestamp callback.
  *
- * The system's clock is that of system_clock.c, where it was loaded: then it is known for every time of the devices.
+ * The system's clock is that of system_clock.c, where it was loaded: then it is known for every
+ * time of the devices.
  *
- * Device times are mapped to another clock as the real CUPTI maps GPU stamps: pairs of both clocks are
- * sampled every millisecond in which something is called or done, and a time is interpolated linearly between the pairs around it. */
+ * Device times are mapped to another clock as the real CUPTI maps GPU stamps: pairs of both clocks
+ * are sampled every millisecond in which something is called or done, and a time is interpolated
+ * linearly between the pairs around it. */
 #include "tests/sim/cupti_sim.h"
 #include <time.h>
 
@@ -83,11 +85,11 @@ bool sim_clock_is_clients(void)
     return atomic_load_explicit(&client_clock, memory_order_relaxed) != NULL;
 }
 
-#define SAME_NS                                                                                    \
-    1000000000u /* two readings of one clock are nearer than that, of different clocks much farther */
+/* two readings of one clock are nearer than that, of different clocks much farther */
+#define SAME_NS 1000000000u
 
-static bool
-    latched; /* device times stay on the system's clock, whatever the callback gives now; under the lock */
+/* device times stay on the system's clock, whatever the callback gives now; under the lock */
+static bool latched;
 
 /* From 13.1 on, where a context exists, cuptiSubscribe() takes the clock of that moment for device
  * times. Where the callback gives another clock later, device times stay on the first; from 13.3
@@ -104,8 +106,8 @@ void sim_clock_subscribed(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Best of many, because a preempted thread gives a pair that lies far apart, and the slope of two pairs that lie close together makes
- * a small error of one a large one later. */
+/* Best of many, because a preempted thread gives a pair that lies far apart, and the slope of two
+ * pairs that lie close together makes a small error of one a large one later. */
 static struct sample take_sample(void)
 {
     struct sample best = {0, 0};

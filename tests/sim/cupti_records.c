@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Record layouts of each version, and what walks over them.
  *
- * Every step of these structs only appends (checked below where it matters), so that the tap fills the newest struct and a version
- * shows the front of it. A version newer than the headers shows 32 bytes more, filled with 0xAB: a client that walks with a stride of
- * its own, or reads a tail it does not know, goes wrong at once. */
+ * Every step of these structs only appends (checked below where it matters), so that the tap fills
+ * the newest struct and a version shows the front of it. A version newer than the headers shows 32
+ * bytes more, filled with 0xAB: a client that walks with a stride of its own, or reads a tail it
+ * does not know, goes wrong at once. */
 #include "tests/sim/cupti_sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,10 @@ _Static_assert(offsetof(CUpti_ActivityDevice4, name) == offsetof(CUpti_ActivityD
 _Static_assert(offsetof(CUpti_ActivityOverhead, start) == offsetof(CUpti_ActivityOverhead3, start),
                "overhead records only grow");
 
-/* From version `since` on, a kind has this size; rows of a kind in rising order. As the newest struct of each kind in the headers of
- * 11.8.87, 12.0.146, 12.1.105, 12.2.142, 12.3.101, 12.4.127, 12.5.82, 12.6.80, 12.8.90 and 13.0.48 (12.0 and 12.1 have number 18, too;
- * 19 stands for their larger kernel here). */
+/* From version `since` on, a kind has this size; rows of a kind in rising order. As the newest
+ * struct of each kind in the headers of 11.8.87, 12.0.146, 12.1.105, 12.2.142, 12.3.101, 12.4.127,
+ * 12.5.82, 12.6.80, 12.8.90 and 13.0.48 (12.0 and 12.1 have number 18, too; 19 stands for their
+ * larger kernel here). */
 static const struct {
     uint32_t kind, since;
     size_t size;
@@ -148,7 +150,8 @@ EXPORTED CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t *buffer, size_t
     return CUPTI_SUCCESS;
 }
 
-/* Puts the records of a full buffer into random order; a fixed seed, so that a failing test fails again. */
+/* Puts the records of a full buffer into random order; a fixed seed, so that a failing test fails
+ * again. */
 void sim_shuffle(uint8_t *memory, size_t used)
 {
     static _Atomic uint64_t seed = 88172645463325252u;

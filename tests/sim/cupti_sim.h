@@ -35,7 +35,8 @@
 #define EXTERNAL_N 64   /* ids pushed of one kind */
 #define DEPTH      8    /* nested API calls of a thread */
 
-/* Which of the client's functions this thread is inside; CUDA calls made there are bugs of the client. */
+/* Which of the client's functions this thread is inside; CUDA calls made there are bugs of the
+ * client. */
 enum inside {
     IN_NOTHING,
     IN_REQUESTED,

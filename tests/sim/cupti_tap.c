@@ -107,7 +107,8 @@ static void initialized(bool well)
 static void on_leave(struct sim_call *call)
 {
     uintptr_t what = (uintptr_t)call->tap;
-    /* cuInit brings the DEVICE records, also when the kind was enabled inside it by an injected client */
+    /* cuInit brings the DEVICE records, also when the kind was enabled inside it by an injected
+     * client */
     if (call->domain == SIM_DRIVER && call->cbid == CUPTI_DRIVER_TRACE_CBID_cuInit)
         initialized(call->result == 0);
     if (!(what & CALL_SEEN))
@@ -151,7 +152,8 @@ void sim_overhead(CUpti_ActivityOverheadKind kind, uint64_t start, uint64_t end,
     sim_put(&record);
 }
 
-/* Loading at a kernel's first launch; and once a full command buffer, whose data is the client's to free. */
+/* Loading at a kernel's first launch; and once a full command buffer, whose data is the client's to
+ * free. */
 static void kernel_overhead(bool first, uint64_t now)
 {
     static _Atomic uint64_t launches;
@@ -614,7 +616,8 @@ static void on_done(struct sim_work *w)
 
 static void on_waited(const struct sim_wait *w)
 {
-    /* Of what is not done yet only if the client wants all; 12.8 says that this is the default, 12.9 and newer the contrary. */
+    /* Of what is not done yet only if the client wants all; 12.8 says that this is the default,
+     * 12.9 and newer the contrary. */
     if (w->query && w->result && !sim_settings.all_syncs)
         return;
     if (on(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, w->context)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices like an H100, contexts, and which context is current on a thread. See tests/sim/core.h. */
+/* Devices like an H100, contexts, and which context is current on a thread. See
+ * tests/sim/core.h. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>

@@ -176,7 +176,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     LEAVE(result);
 }
 
-/* The last release would destroy it; libraries in one process share it, so here it stays until a reset. */
+/* The last release would destroy it; libraries in one process share it, so here it stays until a
+ * reset. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     ENTER(cuDevicePrimaryCtxRelease_v2);

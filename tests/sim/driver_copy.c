@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: copies and fills. Device addresses are addresses of this process. See tests/sim/core.h. */
+/* The driver API: copies and fills. Device addresses are addresses of this process. See
+ * tests/sim/core.h. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>

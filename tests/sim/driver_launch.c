@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: modules, functions, launches of kernels and host functions. See tests/sim/core.h. */
+/* The driver API: modules, functions, launches of kernels and host functions. See
+ * tests/sim/core.h. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations of all kinds, backed by memory of the process, found again by address; memory pools. See core.h. */
+/* Allocations of all kinds, backed by memory of the process, found again by address; memory pools.
+ * See core.h. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>

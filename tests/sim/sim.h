@@ -2,11 +2,14 @@
 /* The simulated GPU's core, as its parts see it.
  *
  *     libcudart.so.12, libcudart.so.13 (cudart.c, built twice), libcudart_static.a
- *         --> libcuda.so.1 (core.c, driver.c …): devices, contexts, streams on threads of their own, events, graphs, memory
- *                 --> the tap --> libcupti.so.{11.8,12,13} (cupti.c): records in buffers, as the real one delivers them
+ *         --> libcuda.so.1 (core.c, driver.c …): devices, contexts, streams on threads of their
+ *         own, events, graphs, memory
+ *                 --> the tap --> libcupti.so.{11.8,12,13} (cupti.c): records in buffers, as the
+ *                 real one delivers them
  *
- * The core knows nothing of CUPTI: it reports through the tap, if there is one. Real CUDA and CUPTI headers give every prototype, enum
- * and record layout, so that nothing here is a copy of what cprof itself believes.
+ * The core knows nothing of CUPTI: it reports through the tap, if there is one. Real CUDA and CUPTI
+ * headers give every prototype, enum and record layout, so that nothing here is a copy of what
+ * cprof itself believes.
  *
  * What is not modelled stands at the top of core.c and cupti.c. */
 #ifndef TESTS_SIM_SIM_H
@@ -18,8 +21,8 @@
 
 enum sim_domain { SIM_RUNTIME, SIM_DRIVER };
 
-/* One API call in progress on a thread; lives on the stack of the simulated function. A runtime call that enters the driver nests;
- * the driver call then has the same correlation. */
+/* One API call in progress on a thread; lives on the stack of the simulated function. A runtime
+ * call that enters the driver nests; the driver call then has the same correlation. */
 struct sim_call {
     enum sim_domain domain;
     uint32_t cbid; /* CUPTI_RUNTIME_TRACE_CBID_… or CUPTI_DRIVER_TRACE_CBID_… of the real headers */
@@ -86,7 +89,8 @@ enum sim_resource {
     SIM_STREAM_CREATED,
     SIM_GRAPH_CREATED,
     SIM_GRAPH_NODE_CREATED, /* node, graph; also during capture, inside the captured call */
-    SIM_GRAPH_NODE_CLONED, /* node, graph: the executable graph's; from_node, from_graph: what it was made from */
+    /* node, graph: the executable graph's; from_node, from_graph: what it was made from */
+    SIM_GRAPH_NODE_CLONED,
     SIM_GRAPH_EXEC_CREATED,
     SIM_MODULE_LOADED,
     SIM_INIT_FINISHED, /* cuInit is done */
@@ -101,13 +105,14 @@ struct sim_resource_info {
         *from_graph_handle; /* CUgraphNode, CUgraph */
 };
 
-/* What the simulated CUPTI implements. All may be NULL. Called without any lock of the core held. */
+/* What the simulated CUPTI implements. All may be NULL. Called without any lock of the core
+ * held. */
 struct sim_tap {
     void (*enter)(struct sim_call *);  /* calling thread */
     void (*leave)(struct sim_call *);  /* calling thread */
     void (*queued)(struct sim_work *); /* calling thread; the stream has not begun it */
-    void (*done)(
-        struct sim_work *); /* stream's thread; the work's memory stays valid until return */
+    /* stream's thread; the work's memory stays valid until return */
+    void (*done)(struct sim_work *);
     void (*waited)(const struct sim_wait *);                               /* calling thread */
     void (*recorded)(const struct sim_event_record *);                     /* stream's thread */
     void (*memory)(const struct sim_memory *);                             /* calling thread */
@@ -144,11 +149,13 @@ struct sim_core {
     bool (*initialized)(void); /* cuInit was called */
     /* True when the fault is on; *value gets its number if it has one. */
     bool (*fault)(const char *name, long *value);
-    /* Figures for tests: "calls" (API calls by the program, all domains), "calls.cudaMalloc", "launched.kernels",
-     * "launched.copies", "launched.fills", "graph.kernels", "device_syncs" …; 0 when unknown. All names:
+    /* Figures for tests: "calls" (API calls by the program, all domains), "calls.cudaMalloc",
+     * "launched.kernels", "launched.copies", "launched.fills", "graph.kernels", "device_syncs" …; 0
+     * when unknown. All names:
      *   calls, calls.NAME             API calls by the program (not those that the runtime makes)
      *   nested.NAME                   API calls made inside another one
-     *   launched.kernels .copies (without peer) .peer_copies .fills .hostfuncs .graphs   queued outside graphs
+     *   launched.kernels .copies (without peer) .peer_copies .fills .hostfuncs .graphs   queued
+     *   outside graphs
      *   launched.bytes                of copies and fills outside graphs
      *   launched.copies.htod .dtoh .htoa .atoh .atoa .atod .dtoa .dtod .htoh .ptop
      *   graph.kernels .copies .fills  queued by graph launches
@@ -156,11 +163,12 @@ struct sim_core {
      *   sync.event .wait_event .stream, device_syncs   waits reported
      *   event.records, memory.allocs, memory.frees, contexts, streams */
     uint64_t (*count)(const char *name);
-    /* In a child made by fork after cuInit: every call answers CUDA_ERROR_NOT_INITIALIZED and reports nothing. */
+    /* In a child made by fork after cuInit: every call answers CUDA_ERROR_NOT_INITIALIZED and
+     * reports nothing. */
     bool (*forked)(void);
     bool (*down)(void); /* the driver's handler at the end of the process has run */
-    /* For libcudart: makes a context of the device current on this thread (its primary one unless a context of it is)
-     * without any API call; the device of the current context, -1 without one. */
+    /* For libcudart: makes a context of the device current on this thread (its primary one unless a
+     * context of it is) without any API call; the device of the current context, -1 without one. */
     int (*use_device)(int device);
     int (*current_device)(void);
 };
@@ -171,28 +179,38 @@ const struct sim_core *sim_core(void);
  * switched in the middle of a run.
  *
  *   no_device            cuInit succeeds, cuDeviceGetCount says 0
- *   no_driver            cuInit fails with CUDA_ERROR_NO_DEVICE; CUPTI's calls answer 999 as without a driver
+ *   no_driver            cuInit fails with CUDA_ERROR_NO_DEVICE; CUPTI's calls answer 999 as
+ *                        without a driver
  *   cupti_error=NAME:N   the CUPTI function NAME answers error N (repeatable); -1: it never answers
  *   insufficient=1       Enable answers INSUFFICIENT_PRIVILEGES
  *   other_first=1        a second client is subscribed already: cuptiSubscribe answers 39
- *   version=N            cuptiGetVersion answers N and records have that version's layout (also 999999: unknown newer)
+ *   version=N            cuptiGetVersion answers N and records have that version's layout (also
+ *                        999999: unknown newer)
  *   late_ms=N            completed buffers are delivered N ms later
  *   late_forced_ms=N     those of a forced flush, N ms after it has returned
  *   late_device_ms=N     of these, only one that describes a device
  *   drop=N               every N-th record of a device is dropped and counted as dropped
- *   refuse_ok=1          NULL buffers are taken as refusals also before 12.9 (else: abort, as the real one may crash)
+ *   refuse_ok=1          NULL buffers are taken as refusals also before 12.9 (else: abort, as the
+ *                        real one may crash)
  *   zero_times=N         the first N kernels have start == end == 0
- *   zero_with_callback=1 all kernel times are 0 while a timestamp callback is registered (12.6U2 to 13.0)
- *   default_clock=N      the first N kernels have times of the system's clock while a timestamp callback is registered (pytorch#192021)
- *   withhold=1           a plain flush withholds each buffer that has an unfinished record (default on; 0 turns it off)
- *   forced_unfinished=1  a forced flush returns unfinished kernels with end 0 and never again (default on)
+ *   zero_with_callback=1 all kernel times are 0 while a timestamp callback is registered (12.6U2 to
+ *   13.0)
+ *   default_clock=N      the first N kernels have times of the system's clock while a timestamp
+ *                        callback is registered (pytorch#192021)
+ *   withhold=1           a plain flush withholds each buffer that has an unfinished record (default
+ *                        on; 0 turns it off)
+ *   forced_unfinished=1  a forced flush returns unfinished kernels with end 0 and never again
+ *                        (default on)
  *   slow_worker_ms=N     CUPTI's worker sleeps so long before each delivery
- *   shuffle=1            records of a buffer are returned in random order, device records before and after their calls
+ *   shuffle=1            records of a buffer are returned in random order, device records before
+ *                        and after their calls
  *   bytes_off=N          copies say N bytes more than they moved
  *   unlinked=N           every N-th kernel carries a correlation that no call has
  *   skew_ns=N            device times are off by N
- *   slew_ppm=N           the system's clock runs N millionths fast and slow in turn, 20 ms each, as NTP may make it (with step_us: system_clock.c)
- *   step_us=N            the system's clock is set N microseconds ahead, once, 100 ms after the program began to read it
+ *   slew_ppm=N           the system's clock runs N millionths fast and slow in turn, 20 ms each, as
+ *                        NTP may make it (with step_us: system_clock.c)
+ *   step_us=N            the system's clock is set N microseconds ahead, once, 100 ms after the
+ *                        program began to read it
  *   wrap=1               correlation ids start 1000 before 2^32
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms
@@ -200,7 +218,8 @@ const struct sim_core *sim_core(void);
  *   conditional=1        nodes that fill memory say that they are conditional ones
  *   hold_flush=1         FlushAll never returns (a hung CUPTI)
  *   flush_holds_ms=N     FlushAll holds a lock for so long that the end of the process needs
- *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never returns (13.0 as first released may)
+ *   hold_disable=1       once there are records, a cuptiActivityDisable of a kernel kind never
+ *                        returns (13.0 as first released may)
  *   hold_disable=N       the first such call takes N ms */
 void sim_fault_set(const char *name, const char *value); /* value NULL: off */
 

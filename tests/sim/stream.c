@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams as the callers see them: queues of items, marks (points in a stream's order, for events), and waiting. The
- * other end of the queue is worker.c. See tests/sim/core.h.
+/* Streams as the callers see them: queues of items, marks (points in a stream's order, for events),
+ * and waiting. The other end of the queue is worker.c. See tests/sim/core.h.
  *
- * Legacy default stream: work there first waits for all that the context's blocking streams have, work in a blocking
- * stream for all that the default stream has. Both are wait items on the newest mark of the other stream. */
+ * Legacy default stream: work there first waits for all that the context's blocking streams have,
+ * work in a blocking stream for all that the default stream has. Both are wait items on the newest
+ * mark of the other stream. */
 #include "tests/sim/core.h"
 
 #include <signal.h>
@@ -56,7 +57,8 @@ static void drop_stream(CUstream stream)
     free(stream);
 }
 
-/* The marks that a stream keeps refer to streams, also to itself: let go of them, or nothing is ever freed. */
+/* The marks that a stream keeps refer to streams, also to itself: let go of them, or nothing is
+ * ever freed. */
 static void forget_marks(CUstream stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -100,7 +102,8 @@ CUstream sim_stream(CUstream handle, bool per_thread)
         return NULL;
     if (handle != CU_STREAM_PER_THREAD)
         return context->legacy;
-    /* One per thread for the context used last: enough for programs that keep to one device per thread. */
+    /* One per thread for the context used last: enough for programs that keep to one device per
+     * thread. */
     if (!per_thread_stream || per_thread_stream->context != context)
         per_thread_stream = sim_new_stream(context, CU_STREAM_DEFAULT, 0);
     return per_thread_stream;
@@ -126,7 +129,8 @@ static void start_worker(CUstream stream)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* With the lock: until `sequence` is done. The thread is woken from its nap, since somebody waits now. */
+/* With the lock: until `sequence` is done. The thread is woken from its nap, since somebody waits
+ * now. */
 static void wait_locked(CUstream stream, uint64_t sequence)
 {
     while (stream->finished < sequence) {
@@ -379,8 +383,9 @@ void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event
     sim_tap()->waited(&wait);
 }
 
-/* "CUPTI provides CUDA event query and stream query records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" (cupti_activity.h, at
- * cuptiActivityEnableAllSyncRecords); the type is not told there, it is taken to be the wait's. */
+/* "CUPTI provides CUDA event query and stream query records via
+ * CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" (cupti_activity.h, at cuptiActivityEnableAllSyncRecords);
+ * the type is not told there, it is taken to be the wait's. */
 void sim_report_query(int type, CUcontext context, CUstream stream, CUevent event,
                       uint64_t event_sync, CUresult result)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system's clock for a process of the simulated GPU: loaded before it (LD_PRELOAD), gives CLOCK_REALTIME to the program, cprof and the
- * simulated CUPTI alike. It runs with CLOCK_MONOTONIC_RAW, which is also the devices' clock, so that what NTP does to the machine under a
- * test changes no test. (It did: kernels seemed to begin before their calls.) What NTP and people do are the faults slew_ppm and step_us
- * (tests/sim/sim.h), read once. */
+/* The system's clock for a process of the simulated GPU: loaded before it (LD_PRELOAD), gives
+ * CLOCK_REALTIME to the program, cprof and the simulated CUPTI alike. It runs with
+ * CLOCK_MONOTONIC_RAW, which is also the devices' clock, so that what NTP does to the machine under
+ * a test changes no test. (It did: kernels seemed to begin before their calls.) What NTP and people
+ * do are the faults slew_ppm and step_us (tests/sim/sim.h), read once. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The _ptsz and _ptds twins of functions, which programs call that were compiled with a default stream per thread. A
- * twin leaves a note on its thread and goes on into the plain function with all its arguments untouched; that takes the
- * note away. So the prototypes stay those of the CUDA headers. */
+/* The _ptsz and _ptds twins of functions, which programs call that were compiled with a default
+ * stream per thread. A twin leaves a note on its thread and goes on into the plain function with
+ * all its arguments untouched; that takes the note away. So the prototypes stay those of the CUDA
+ * headers. */
 #ifndef TESTS_SIM_TWIN_H
 #define TESTS_SIM_TWIN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels, copies and fills: what they do to memory, how long they take, and their way into a stream or a graph that
- * is being captured. See tests/sim/core.h. */
+/* Kernels, copies and fills: what they do to memory, how long they take, and their way into a
+ * stream or a graph that is being captured. See tests/sim/core.h. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>
@@ -126,7 +126,8 @@ static int copy_kind(int from, int to, bool same_device)
     return same_device ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOD : CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
 }
 
-/* Bytes per us, after 1.5 us to get going: an H100's memory, NVLink, PCIe with pinned and with pageable memory. */
+/* Bytes per us, after 1.5 us to get going: an H100's memory, NVLink, PCIe with pinned and with
+ * pageable memory. */
 static uint64_t copy_ns(const struct sim_work *work)
 {
     uint64_t rate = 1500000;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of a stream. It keeps a clock of its own, the end of the work before: work starts when it was queued or
- * when that clock says so, whichever is later, and lasts what the program asked for. The thread only has to be late
- * enough that nothing is reported before its end has passed. So it takes all there is at once, naps a little while
- * nobody waits, and a million launches cost few wake-ups. See tests/sim/core.h. */
+/* The thread of a stream. It keeps a clock of its own, the end of the work before: work starts when
+ * it was queued or when that clock says so, whichever is later, and lasts what the program asked
+ * for. The thread only has to be late enough that nothing is reported before its end has passed. So
+ * it takes all there is at once, naps a little while nobody waits, and a million launches cost few
+ * wake-ups. See tests/sim/core.h. */
 #include "tests/sim/core.h"
 
 #include <sched.h>
@@ -18,7 +19,8 @@ static struct timespec to_timespec(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
-/* Short waits give the processor away instead of sleeping: a timer takes longer than most kernels. */
+/* Short waits give the processor away instead of sleeping: a timer takes longer than most
+ * kernels. */
 static void sleep_until(uint64_t ns)
 {
     uint64_t now;
@@ -178,7 +180,8 @@ static void give_back(CUstream stream, struct item *first, struct item *last, in
     }
 }
 
-/* With the lock: until there is work. A nap first, during which queueing needs no signal. False: the end. */
+/* With the lock: until there is work. A nap first, during which queueing needs no signal. False:
+ * the end. */
 static bool wait_for_work(CUstream stream)
 {
     if (!stream->head && !stream->closing) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit binary's own malloc and mmap of anonymous memory: counts what each thread asks for and fails on demand. With a sanitizer, or
- * valgrind, that brings its own allocator there is nothing to count, and alloc_is_ours is false. */
+/* The unit binary's own malloc and mmap of anonymous memory: counts what each thread asks for and
+ * fails on demand. With a sanitizer, or valgrind, that brings its own allocator there is nothing to
+ * count, and alloc_is_ours is false. */
 #ifndef TESTS_SUPPORT_ALLOC_H
 #define TESTS_SUPPORT_ALLOC_H
 

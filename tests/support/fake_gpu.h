@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU side (writer/gpu_side.h) that delivers what a test tells it to, when the test tells it to. Any thread. */
+/* A GPU side (writer/gpu_side.h) that delivers what a test tells it to, when the test tells it to.
+ * Any thread. */
 #ifndef TESTS_SUPPORT_FAKE_GPU_H
 #define TESTS_SUPPORT_FAKE_GPU_H
 
@@ -38,7 +39,8 @@ struct happened {
 /* Some microseconds of work on the calling thread. */
 struct happened fake_gpu_work(void);
 
-/* A call of the calling thread that a hook sees; what CUPTI sees lies inside. The name is not copied. */
+/* A call of the calling thread that a hook sees; what CUPTI sees lies inside. The name is not
+ * copied. */
 struct happened fake_gpu_hooked(const char *name, enum category category);
 
 /* CUPTI's record of a call of this thread. flags: of struct gpu_record. The name is not copied. */

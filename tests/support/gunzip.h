@@ -5,7 +5,8 @@
 
 #include "writer/base/buf.h"
 
-/* What the members of the file hold together; NULL when they are not whole or something but zeros follows them. Good until the next call. */
+/* What the members of the file hold together; NULL when they are not whole or something but zeros
+ * follows them. Good until the next call. */
 struct buf *unpacked(const struct buf *file);
 
 #endif

@@ -145,8 +145,8 @@ void session_await_trace(int64_t batch)
 
 void session_sleep(unsigned ms)
 {
-    usleep(ms * 1000 *
-           (under_valgrind() ? 3 : 1)); /* the cprof thread has so much to do meanwhile */
+    /* the cprof thread has so much to do meanwhile */
+    usleep(ms * 1000 * (under_valgrind() ? 3 : 1));
 }
 
 struct open_span *session_open(const char *name)

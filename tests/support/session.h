@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recording from start to exit, driven through writer/writer.h as preload/ drives it: steps are marked by the test's main thread,
- * files come into a folder of the test's own. One per test process. */
+/* A recording from start to exit, driven through writer/writer.h as preload/ drives it: steps are
+ * marked by the test's main thread, files come into a folder of the test's own. One per test
+ * process. */
 #ifndef TESTS_SUPPORT_SESSION_H
 #define TESTS_SUPPORT_SESSION_H
 
@@ -51,7 +52,8 @@ unsigned session_files(const char *part);
 /* Waits until so many files' names hold `part`; the test fails when they do not within 20 s. */
 void session_await(const char *part, unsigned n);
 
-/* Waits until the trace that was saved when `batch` steps had ended is whole; the test fails when it is not within 20 s. */
+/* Waits until the trace that was saved when `batch` steps had ended is whole; the test fails when
+ * it is not within 20 s. */
 void session_await_trace(int64_t batch);
 
 /* Waits. */

@@ -49,8 +49,8 @@ static struct {
     bool interrupt; /* every other write is interrupted first */
     bool odd;
     bool uncut; /* a cut has failed */
-    void (*after)(
-        void); /* runs after each change of the file, and after each page within a write */
+    /* runs after each change of the file, and after each page within a write */
+    void (*after)(void);
 } fault;
 
 /* ---- a trace in three pieces -------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operator's inputs laid out by hand as torch 2.13 lays them out, for what reads them. Each object has exactly its own size on the
- * heap, so that ASan sees a byte read too far. */
+/* An operator's inputs laid out by hand as torch 2.13 lays them out, for what reads them. Each
+ * object has exactly its own size on the heap, so that ASan sees a byte read too far. */
 #ifndef TESTS_SUPPORT_TORCH_OBJECTS_H
 #define TESTS_SUPPORT_TORCH_OBJECTS_H
 
@@ -16,7 +16,8 @@
 static const struct torch_layout *l;
 static void *undefined;
 
-/* All of them, which live as long as the test. Nobody reads it but LeakSanitizer: without volatile it would not be there. */
+/* All of them, which live as long as the test. Nobody reads it but LeakSanitizer: without volatile
+ * it would not be there. */
 static void *volatile objects[8192];
 static unsigned n_objects;
 

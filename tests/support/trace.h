@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace file as tests look at it: checked to be strict JSON, its events counted and picked by text. The writer puts each event
- * on a line of its own, which is all that this relies on. */
+/* A trace file as tests look at it: checked to be strict JSON, its events counted and picked by
+ * text. The writer puts each event on a line of its own, which is all that this relies on. */
 #ifndef TESTS_SUPPORT_TRACE_H
 #define TESTS_SUPPORT_TRACE_H
 
@@ -13,7 +13,8 @@ struct trace {
     size_t len;
 };
 
-/* Reads the file; the test fails unless it is one JSON value and nothing else. Free with trace_free(). */
+/* Reads the file; the test fails unless it is one JSON value and nothing else. Free with
+ * trace_free(). */
 struct trace trace_read(const char *path);
 
 /* The same of a file that is being written: waits until it is whole, ten seconds at most. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing byte buffer with a sticky error: writes after a failed allocation do nothing and `failed` says so, so that a
- * serialiser needs one check at its end. Used by the cprof thread only. */
+/* Growing byte buffer with a sticky error: writes after a failed allocation do nothing and `failed`
+ * says so, so that a serialiser needs one check at its end. Used by the cprof thread only. */
 #ifndef WRITER_BASE_BUF_H
 #define WRITER_BASE_BUF_H
 
@@ -19,7 +19,8 @@ struct buf {
 /* buf_room() where there is none yet, or where the buffer has failed. */
 char *buf_grow(struct buf *b, size_t more);
 
-/* Makes room for `more` bytes and returns where they go (the caller then adds to len); NULL and failed on no memory. */
+/* Makes room for `more` bytes and returns where they go (the caller then adds to len); NULL and
+ * failed on no memory. */
 static inline char *buf_room(struct buf *b, size_t more)
 {
     bool there = !b->failed && b->data != NULL && more <= b->cap - b->len;

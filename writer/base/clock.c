@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ticks to wall clock. clock_start() runs on the thread that wakes cprof, the rest on the cprof thread. */
+/* Ticks to wall clock. clock_start() runs on the thread that wakes cprof, the rest on the cprof
+ * thread. */
 #include "writer/base/clock.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@
 
 bool clock_uses_tsc;
 
-/* two a flush, eight a second: eight minutes for spans to end in; older ones use the oldest slope */
+/* two a flush, eight a second: eight minutes for spans to end in; older ones use the oldest
+ * slope */
 #define KNOTS   4096u
 #define BEND_NS 250e6 /* time in which an error of the map is walked off */
 /* an error of the map that no slewing makes: the wall clock was set */
@@ -70,7 +72,8 @@ int64_t clock_base_ns(int64_t wall_ns)
     return wall_ns - wall_ns % BASE_FLOOR_NS;
 }
 
-/* One (ticks, clock) pair; the best of a few, so that a preemption between the two reads does not enter the map. */
+/* One (ticks, clock) pair; the best of a few, so that a preemption between the two reads does not
+ * enter the map. */
 static void sample(uint64_t *ticks, int64_t *wall, uint64_t *mono)
 {
     uint64_t best = UINT64_MAX;
@@ -178,8 +181,9 @@ static void measure_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
     m->measured = m->measured || mono_ns - m->base_mono_ns >= RATE_NS;
 }
 
-/* CLOCK_MONOTONIC is slewed with the wall clock, but not set. off: what the map is wrong by, which a suspended machine's is not, where the
- * counter went on. Returns what it is wrong by when what was set is left out. */
+/* CLOCK_MONOTONIC is slewed with the wall clock, but not set. off: what the map is wrong by, which
+ * a suspended machine's is not, where the counter went on. Returns what it is wrong by when what
+ * was set is left out. */
 static int64_t less_what_was_set(struct clock_map *m, int64_t off, int64_t wall_ns,
                                  uint64_t mono_ns)
 {

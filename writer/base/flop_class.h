@@ -14,7 +14,8 @@ enum flop_class {
     FLOP_CLASSES
 };
 
-/* What EXTRA_DTYPE holds for single precision that runs in TF32 units; no c10::ScalarType has this number. */
+/* What EXTRA_DTYPE holds for single precision that runs in TF32 units; no c10::ScalarType has this
+ * number. */
 #define DTYPE_TF32 0x100u
 
 /* The class with this name of n bytes; FLOP_OTHER: there is none. Any thread. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash of bytes for tables in memory; it is never written to a file, so that it may change. Any thread. */
+/* A hash of bytes for tables in memory; it is never written to a file, so that it may change. Any
+ * thread. */
 #ifndef WRITER_BASE_HASH_H
 #define WRITER_BASE_HASH_H
 

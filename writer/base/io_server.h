@@ -3,8 +3,8 @@
  *
  * Its descriptor table is its own. Other people's code must not run there: a malloc hook or an
  * unwinder keeps a descriptor in a variable of the process, and on this thread the number means
- * another file. So io_server.c calls no function of the C library. scripts/lint/check_source.py has the
- * list of what it may call. */
+ * another file. So io_server.c calls no function of the C library. scripts/lint/check_source.py has
+ * the list of what it may call. */
 #ifndef WRITER_BASE_IO_SERVER_H
 #define WRITER_BASE_IO_SERVER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON strings and numbers: escaping and UTF-8 repair by table, decimals two digits at a time, doubles that read back as
- * they were in any locale. Pure functions, cprof thread. */
+/* JSON strings and numbers: escaping and UTF-8 repair by table, decimals two digits at a time,
+ * doubles that read back as they were in any locale. Pure functions, cprof thread. */
 #include "writer/base/json_text.h"
 
 #include <stdbool.h>
@@ -40,8 +40,8 @@ const uint64_t json_powers[20] = {
     10000000000000000000ull,
 };
 
-/* What a byte means inside a text: 0 copied, SEQ + k the start of a UTF-8 sequence of the k-th row below, BAD never legal,
- * HEX as \u00xx, any other value the letter behind a backslash. */
+/* What a byte means inside a text: 0 copied, SEQ + k the start of a UTF-8 sequence of the k-th row
+ * below, BAD never legal, HEX as \u00xx, any other value the letter behind a backslash. */
 enum { HEX = 1, BAD = 2, SEQ = 8 };
 
 static const uint8_t byte_class[256] = {
@@ -65,7 +65,8 @@ static const struct {
     {4, 0x90, 0xbf}, {4, 0x80, 0xbf}, {4, 0x80, 0x8f},
 };
 
-/* Length of the sequence that begins at text with class k: whole (and *good set), or its maximal subpart. */
+/* Length of the sequence that begins at text with class k: whole (and *good set), or its maximal
+ * subpart. */
 static size_t sequence_length(const uint8_t *text, size_t n, unsigned k, bool *good)
 {
     size_t length = sequences[k].length;
@@ -78,7 +79,8 @@ static size_t sequence_length(const uint8_t *text, size_t n, unsigned k, bool *g
     return i;
 }
 
-/* Writes the one character at text that is not copied as a plain byte; *used is how many bytes of text it was. */
+/* Writes the one character at text that is not copied as a plain byte; *used is how many bytes of
+ * text it was. */
 static char *put_special(char *to, const uint8_t *text, size_t n, size_t *used)
 {
     static const char hex[] = "0123456789abcdef";
@@ -184,7 +186,8 @@ void json_us(struct buf *b, int64_t ns)
     }
 }
 
-/* The bits of a double: comparing them is not touched by flush-to-zero modes that a thread inherits. */
+/* The bits of a double: comparing them is not touched by flush-to-zero modes that a thread
+ * inherits. */
 static uint64_t bits_of(double value)
 {
     uint64_t bits;
@@ -192,8 +195,9 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-/* Numbers with up to nine decimals, which is nearly all there are. scaled / 10^n is one correctly rounded division of two
- * exact doubles, so when it gives the value back, the decimal text scaled / 10^n reads back as the value too. */
+/* Numbers with up to nine decimals, which is nearly all there are. scaled / 10^n is one correctly
+ * rounded division of two exact doubles, so when it gives the value back, the decimal text scaled /
+ * 10^n reads back as the value too. */
 static char *put_short_real(char *to, double magnitude)
 {
     static const double tens[] = {1e1, 1e3, 1e6, 1e9};
@@ -214,8 +218,8 @@ static char *put_short_real(char *to, double magnitude)
     return NULL;
 }
 
-/* The rest: the shortest of 15 to 17 digits that reads back, as d.ddde±xx. The C library writes the decimal point of the
- * program's locale, so only digits are taken from its text. */
+/* The rest: the shortest of 15 to 17 digits that reads back, as d.ddde±xx. The C library writes the
+ * decimal point of the program's locale, so only digits are taken from its text. */
 static char *put_long_real(char *to, double magnitude)
 {
     char text[64];
@@ -262,7 +266,8 @@ void json_real(struct buf *b, double value)
         *p++ = '-';
         value = -value;
     }
-    /* Subnormal numbers may be read as 0 by this thread's arithmetic, but not by the C library's text functions. */
+    /* Subnormal numbers may be read as 0 by this thread's arithmetic, but not by the C library's
+     * text functions. */
     char *end = exponent != 0 || bits << 1 == 0 ? put_short_real(p, value) : NULL;
     if (end == NULL) {
         end = put_long_real(p, value);

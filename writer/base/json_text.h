@@ -11,29 +11,35 @@
 
 #include "writer/base/buf.h"
 
-/* Appends `text` as a JSON string with quotes: escapes `"`, `\\` and bytes below 0x20 (\\u00xx, \\n, \\t …) and replaces
- * invalid UTF-8 by U+FFFD; every other byte is copied raw (Perfetto refuses surrogate escapes). Table-driven. */
+/* Appends `text` as a JSON string with quotes: escapes `"`, `\\` and bytes below 0x20 (\\u00xx,
+ * \\n, \\t …) and replaces invalid UTF-8 by U+FFFD; every other byte is copied raw (Perfetto
+ * refuses surrogate escapes). Table-driven. */
 void json_string(struct buf *b, const char *text, size_t len);
 
 /* Appends a decimal integer. */
 void json_int(struct buf *b, int64_t value);
 
-/* Appends an unsigned integer; above INT64_MAX as a quoted string (readers lose such numbers silently). */
+/* Appends an unsigned integer; above INT64_MAX as a quoted string (readers lose such numbers
+ * silently). */
 void json_uint(struct buf *b, uint64_t value);
 
-/* Appends nanoseconds as microseconds with three decimals: 1234567 -> 1234.567. Negative values are printed as 0.000. */
+/* Appends nanoseconds as microseconds with three decimals: 1234567 -> 1234.567. Negative values are
+ * printed as 0.000. */
 void json_us(struct buf *b, int64_t ns);
 
-/* Appends a double so that it reads back as the same value; not finite as "NaN", "Infinity", "-Infinity" in quotes. */
+/* Appends a double so that it reads back as the same value; not finite as "NaN", "Infinity",
+ * "-Infinity" in quotes. */
 void json_real(struct buf *b, double value);
 
-/* Appends a double with so many digits that count (%g), in any locale; not finite as json_real(). */
+/* Appends a double with so many digits that count (%g), in any locale; not finite as
+ * json_real(). */
 void json_rounded(struct buf *b, double value, int digits);
 
 #define U64_ROOM 20u /* most characters of a uint64_t in decimal */
 #define US_ROOM  24u /* most characters of put_us() */
 
-/* Most characters that n bytes of text take as a JSON string: six per byte (\u001f) and the quotes. */
+/* Most characters that n bytes of text take as a JSON string: six per byte (\u001f) and the
+ * quotes. */
 #define STRING_ROOM(n) (6 * (size_t)(n) + 2)
 
 /* "00" "01" … "99". */
@@ -42,7 +48,8 @@ extern const char json_two_digits[200];
 /* json_powers[n] = 10 to the n; [0] is 0 so that the number 0 has one digit. */
 extern const uint64_t json_powers[20];
 
-/* Writes the inside of a JSON string (no quotes) for any bytes, and returns the end. Room for 6 * n bytes is needed. */
+/* Writes the inside of a JSON string (no quotes) for any bytes, and returns the end. Room for 6 * n
+ * bytes is needed. */
 char *json_escape(char *to, const char *text, size_t n);
 
 /* Copies a string literal and returns the end. */
@@ -188,8 +195,9 @@ static inline bool put_plain_few(char *to, const char *text, size_t n)
     return dirty_bytes(first | (uint64_t)last << 32) == 0;
 }
 
-/* Writes text as a JSON string with quotes. Names are nearly always plain ASCII, which is copied in large pieces, the last one
- * overlapping the one before. Room for STRING_ROOM(n) bytes is needed. */
+/* Writes text as a JSON string with quotes. Names are nearly always plain ASCII, which is copied in
+ * large pieces, the last one overlapping the one before. Room for STRING_ROOM(n) bytes is
+ * needed. */
 static inline char *put_string(char *to, const char *text, size_t n)
 {
     *to++ = '"';

@@ -80,8 +80,8 @@ const char *names_keep(const char *text, uint32_t len)
     if (!n_slots)
         return refuse_kept();
     uint32_t hash = (uint32_t)hash_text(text, len);
-    struct name *slot =
-        find_kept(slots, n_slots, text, len, hash); /* half of them are free at least */
+    /* half of them are free at least */
+    struct name *slot = find_kept(slots, n_slots, text, len, hash);
     if (slot->text)
         return slot->text;
     const char *kept = !room || bytes + len > MOST_BYTES ? NULL : len ? copy(text, len) : "";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages for people: one line, one write(2), no allocation, errno kept. Any thread. A line that nobody takes is left out. */
+/* Messages for people: one line, one write(2), no allocation, errno kept. Any thread. A line that
+ * nobody takes is left out. */
 #include "writer/writer.h"
 
 #include <errno.h>
@@ -33,8 +34,9 @@ void log_start(void)
     began_with = fstat(STDERR_FILENO, &at_start) == 0 ? SOMETHING : NOTHING;
 }
 
-/* The number may be that of a file which the program has opened meanwhile for something else. It is for lines where it is what it was, or
- * what people put in its place: a terminal, a pipe, a file that is appended to. */
+/* The number may be that of a file which the program has opened meanwhile for something else. It is
+ * for lines where it is what it was, or what people put in its place: a terminal, a pipe, a file
+ * that is appended to. */
 bool log_is_for_lines(void)
 {
     struct stat now;
@@ -48,8 +50,8 @@ bool log_is_for_lines(void)
            (S_ISREG(now.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND));
 }
 
-/* Whether a line can be written at once: who reads may have stopped, and the program is not to stop with it. The first time it is given a
- * moment; then not, until it reads again. */
+/* Whether a line can be written at once: who reads may have stopped, and the program is not to stop
+ * with it. The first time it is given a moment; then not, until it reads again. */
 static bool has_room(void)
 {
     static _Atomic bool stopped;
@@ -72,8 +74,8 @@ static void write_line(const char *text, size_t size)
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* A path or a name may hold anything: it stays one line, and commands to a terminal none: controls of ASCII, and those that UTF-8 has in two
- * bytes (0xc2, 0x80 to 0x9f). */
+/* A path or a name may hold anything: it stays one line, and commands to a terminal none: controls
+ * of ASCII, and those that UTF-8 has in two bytes (0xc2, 0x80 to 0x9f). */
 static void tame(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -108,7 +110,8 @@ static __attribute__((noinline)) void put_on_stack(const char *format, va_list a
     put_in(room, format, args);
 }
 
-/* Not on the stack: a handler of a crash that ends the program may stand on one of 8 KB, half of which are the processor's registers. */
+/* Not on the stack: a handler of a crash that ends the program may stand on one of 8 KB, half of
+ * which are the processor's registers. */
 static void put_line(const char *format, va_list args)
 {
     static char room[LINE_BYTES];

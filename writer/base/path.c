@@ -168,7 +168,8 @@ static uint32_t hash_of_path(const char *text, size_t length)
     return hash;
 }
 
-/* A component that is too long, as it is written instead; `to` may lie before it in the same buffer. Returns its length. */
+/* A component that is too long, as it is written instead; `to` may lie before it in the same
+ * buffer. Returns its length. */
 static size_t put_cut(char *to, const char *name, size_t length, const char *ending)
 {
     char hash[16];
@@ -183,7 +184,8 @@ static size_t put_cut(char *to, const char *name, size_t length, const char *end
     return kept + more + ends;
 }
 
-/* Makes every component one that the file system takes, the last one with what an open file's name adds. True: some were not. */
+/* Makes every component one that the file system takes, the last one with what an open file's name
+ * adds. True: some were not. */
 static bool cut_components(char *path)
 {
     char *to = path;

@@ -72,8 +72,8 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
 /* True when name ends in ".gz" (any case) after at least one other byte of the last component. */
 bool path_is_gzip(const char *name);
 
-/* Where the ending begins by which readers know a trace: .pt.trace.json, .json, either with .gz, or .gz alone. The end of the
- * path when it has none of them. */
+/* Where the ending begins by which readers know a trace: .pt.trace.json, .json, either with .gz, or
+ * .gz alone. The end of the path when it has none of them. */
 const char *path_ending(const char *path);
 
 /*

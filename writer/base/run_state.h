@@ -9,8 +9,8 @@
 
 #include "writer/writer.h"
 
-/* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being done. WRITER_LEAVING: that is over, CUPTI
- * is let go of. */
+/* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being
+ * done. WRITER_LEAVING: that is over, CUPTI is let go of. */
 enum run_state {
     WRITER_NONE,
     WRITER_RUNS,
@@ -33,11 +33,12 @@ void run_state_set(enum run_state to);
 /* Waits until the life is no longer in this part, at most `ms`; may return early. Any thread. */
 void run_state_wait(enum run_state part, int ms);
 
-/* The same until it has left this part, at most `most_ms` in all; the cprof thread is woken meanwhile when it is to stop. Any other thread. */
+/* The same until it has left this part, at most `most_ms` in all; the cprof thread is woken
+ * meanwhile when it is to stop. Any other thread. */
 void run_state_wait_past(enum run_state part, int64_t most_ms);
 
-/* Starts the cprof thread with all signals blocked, on the processors of options->affinity where these still exist. 0 or an errno value. Any
- * application thread, once. */
+/* Starts the cprof thread with all signals blocked, on the processors of options->affinity where
+ * these still exist. 0 or an errno value. Any application thread, once. */
 int run_state_start(void *(*run)(void *), const struct writer_options *options);
 
 /* Size of the stack, in bytes, for a thread of ours that uses `own` of it: the C library puts the

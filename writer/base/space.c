@@ -11,7 +11,8 @@
 
 #include "writer/writer.h"
 
-#define SHARE      8 /* of what is left, for all rings; and of what is left of that, for the next one */
+/* of what is left, for all rings; and of what is left of that, for the next one */
+#define SHARE      8
 #define LEAST_RING (UINT64_C(256) << 10)
 
 static _Atomic uint64_t allowance = UINT64_MAX; /* bytes; UINT64_MAX: not known yet */
@@ -23,7 +24,8 @@ static bool get_limits(struct rlimit *space, struct rlimit *data)
            (space->rlim_cur != RLIM_INFINITY || data->rlim_cur != RLIM_INFINITY);
 }
 
-/* Pages mapped in all, and those of them that the program can write to and shares with nobody; 0: not known. */
+/* Pages mapped in all, and those of them that the program can write to and shares with nobody; 0:
+ * not known. */
 static void get_pages(unsigned long long *all, unsigned long long *data)
 {
     char text[256];

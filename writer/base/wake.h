@@ -11,8 +11,8 @@ void wake_thread(void);
 /* What wake_wait() wants, read before looking for work. cprof thread. */
 uint32_t wake_word(void);
 
-/* Waits until wake_thread() is called after `word` was read, at most `ms` milliseconds; below 0: for
- * ever. cprof thread. */
+/* Waits until wake_thread() is called after `word` was read, at most `ms` milliseconds; below 0:
+ * for ever. cprof thread. */
 void wake_wait(uint32_t word, int64_t ms);
 
 #endif

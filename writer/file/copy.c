@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* writer_copy_trace(): a whole trace under another name, packed or unpacked on the way. Application threads; no state.
+/* writer_copy_trace(): a whole trace under another name, packed or unpacked on the way. Application
+ * threads; no state.
  *
- * A file is replaced in one moment. What the program names need not be one: /dev/null, a FIFO that another program reads, a link to where
- * its traces are collected. Those stay what they are and are written into, or the copy is refused. */
+ * A file is replaced in one moment. What the program names need not be one: /dev/null, a FIFO that
+ * another program reads, a link to where its traces are collected. Those stay what they are and are
+ * written into, or the copy is refused. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -174,8 +176,8 @@ static size_t folder_of(const char *path, char folder[PATH_MAX])
     return n;
 }
 
-/* Where everybody may put a link, one that is neither ours nor the folder's owner's may lead anywhere. The kernel follows none where
- * fs.protected_symlinks is set. */
+/* Where everybody may put a link, one that is neither ours nor the folder's owner's may lead
+ * anywhere. The kernel follows none where fs.protected_symlinks is set. */
 static bool is_bait(const char *path, uid_t owner)
 {
     char folder[PATH_MAX];
@@ -185,7 +187,8 @@ static bool is_bait(const char *path, uid_t owner)
            (st.st_mode & S_IWOTH) && owner != st.st_uid;
 }
 
-/* What the open link holds into text, with its end. 0 or errno; "" when it is no link, or one of /proc, whose text is no path. */
+/* What the open link holds into text, with its end. 0 or errno; "" when it is no link, or one of
+ * /proc, whose text is no path. */
 static int read_link(int fd, const char *path, char text[PATH_MAX])
 {
     struct stat st;
@@ -216,7 +219,8 @@ static int go_on(char path[PATH_MAX], const char *text)
     return 0;
 }
 
-/* Follows links as open(2) does, also one to what is not there yet: what is looked at and what is read is the same link. 0 or errno. */
+/* Follows links as open(2) does, also one to what is not there yet: what is looked at and what is
+ * read is the same link. 0 or errno. */
 static int follow(char path[PATH_MAX])
 {
     for (int i = 0; i <= LINKS; i++) {
@@ -237,8 +241,8 @@ static int follow(char path[PATH_MAX])
 
 /* ---- what the name stands for ---- */
 
-/* Its kind (S_IFMT); 0: there is nothing yet. A file behind a link of /proc (/dev/stdout) is open in some program, which would go on
- * writing into one without a name. 0 or errno. */
+/* Its kind (S_IFMT); 0: there is nothing yet. A file behind a link of /proc (/dev/stdout) is open
+ * in some program, which would go on writing into one without a name. 0 or errno. */
 static int kind_of(const char *path, mode_t *kind)
 {
     struct stat st;
@@ -252,7 +256,8 @@ static int kind_of(const char *path, mode_t *kind)
     return open_already && *kind == S_IFREG ? ETXTBSY : 0;
 }
 
-/* A device or FIFO, which must not hang the program. Once more a look at what was opened: somebody may have exchanged it. */
+/* A device or FIFO, which must not hang the program. Once more a look at what was opened: somebody
+ * may have exchanged it. */
 static int write_into(int in, const char *path, mode_t kind, const char *name)
 {
     struct stat st;

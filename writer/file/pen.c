@@ -12,7 +12,8 @@
 
 #define WRITE_MOST_MS 500 /* for a write that is under way at the deadline */
 
-/* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one keeps it */
+/* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one
+ * keeps it */
 static _Atomic uint32_t pen;
 enum { PEN_FREE, PEN_WRITES, PEN_KEPT };
 static _Atomic bool wrote; /* anything yet */

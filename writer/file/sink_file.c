@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trace in a file that is whole after every flush. Runs on the cprof thread.
  *
- * A flush replaces `old trailer` by `body, new trailer`. It is written back to front, so that the file is not torn for as
- * long as the body takes to copy:
+ * A flush replaces `old trailer` by `body, new trailer`. It is written back to front, so that the
+ * file is not torn for as long as the body takes to copy:
  *   1. head   in place, only when it changed
  *   2. tail   all that lies behind the old end of the file
  *   3. commit the stretch where the old trailer stands: one write as long as the old trailer
- *   4. cut    only when the new end lies before the old one; step 3 then filled the rest with blanks
- * What kill -9 leaves (the page cache outlives the process, so nothing is ever fsynced; only a crash of the machine can
- * lose what has been written):
+ *   4. cut    only when the new end lies before the old one; step 3 then filled the rest with
+ *             blanks
+ * What kill -9 leaves (the page cache outlives the process, so nothing is ever fsynced; only a
+ * crash of the machine can lose what has been written):
  *   before 2            the trace as of the last flush
- *   inside or after 2   the same, with bytes behind its end: Perfetto reads it, strict readers after `cprof recover`
- *   inside 3, or 1      a torn stretch if it is longer than a page (the kernel copies a page whole): `cprof recover`
- *   after 3             the new trace; what 4 has not cut yet is blanks (zeros behind gzip), which readers skip
- * A full disk shows up in step 2, before anything old has been touched, and is undone by cutting. */
+ *   inside or after 2   the same, with bytes behind its end: Perfetto reads it, strict readers
+ *                       after `cprof recover`
+ *   inside 3, or 1      a torn stretch if it is longer than a page (the kernel copies a page
+ *                       whole): `cprof recover`
+ *   after 3             the new trace; what 4 has not cut yet is blanks (zeros behind gzip), which
+ *                       readers skip
+ * A full disk shows up in step 2, before anything old has been touched, and is undone by
+ * cutting. */
 #include "writer/file/sink_file.h"
 
 #include <errno.h>
@@ -33,7 +38,8 @@
 #define RENAME_NOREPLACE 1
 #endif
 
-/* O_NONBLOCK, O_NOCTTY: whatever has been put in the file's place, open() neither waits nor takes a terminal. */
+/* O_NONBLOCK, O_NOCTTY: whatever has been put in the file's place, open() neither waits nor takes a
+ * terminal. */
 #define OPEN_FLAGS (O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
 #define COPY_BYTES ((size_t)1 << 20) /* at a time, where a part of the file moves */
@@ -58,7 +64,7 @@ struct pair {
     struct iovec part[2];
 };
 
-/* ---- system calls ---------------------------------------------------------------------------------------- */
+/* ---- system calls ---------------------------------------------------------------------------- */
 
 static int rename_new(const char *from, const char *to)
 {
@@ -74,7 +80,8 @@ const struct file_ops sink_file_system = {
     .rename = rename,
 };
 
-/* Writes the bytes [from, to) of the pair at `at`: one call, unless the system takes less. 0 or errno. */
+/* Writes the bytes [from, to) of the pair at `at`: one call, unless the system takes less. 0 or
+ * errno. */
 static int write_range(const struct file_sink *s, int fd, const struct pair *bytes, size_t from,
                        size_t to, uint64_t at)
 {
@@ -149,7 +156,7 @@ static int make_folders(const char *path)
     return error;
 }
 
-/* ---- the open file --------------------------------------------------------------------------------------- */
+/* ---- the open file --------------------------------------------------------------------------- */
 
 /* Size of the file as the last flush left it. */
 static uint64_t size_of(const struct file_sink *s)
@@ -178,8 +185,8 @@ static int open_part(struct file_sink *s, int *fd)
     return 0;
 }
 
-/* Undoes a flush that failed: old head and trailer in their places, then nothing behind them. 0 or errno, and dirty until
- * it works. */
+/* Undoes a flush that failed: old head and trailer in their places, then nothing behind them. 0 or
+ * errno, and dirty until it works. */
 static int restore(struct file_sink *s, int fd)
 {
     int error = write_buf(s, fd, &s->head, 0);
@@ -193,8 +200,8 @@ static int restore(struct file_sink *s, int fd)
     return error;
 }
 
-/* Says whether the open file is ours and still holds the body, and brings it into the state of the last good flush. 0 or
- * errno, ESTALE for another file. */
+/* Says whether the open file is ours and still holds the body, and brings it into the state of the
+ * last good flush. 0 or errno, ESTALE for another file. */
 static int check_part(struct file_sink *s, int fd)
 {
     struct stat st;
@@ -225,7 +232,8 @@ static void swap(struct buf *a, struct buf *b)
     *b = c;
 }
 
-/* The first flush: a small whole trace without body. The name is given back when that fails. 0 or errno. */
+/* The first flush: a small whole trace without body. The name is given back when that fails. 0 or
+ * errno. */
 static int write_first(struct file_sink *s, int fd)
 {
     struct pair bytes = {
@@ -354,9 +362,10 @@ static void restore_part(struct file_sink *s)
     }
 }
 
-/* ---- struct sink ----------------------------------------------------------------------------------------- */
+/* ---- struct sink ----------------------------------------------------------------------------- */
 
-/* Hundreds of windows may wait: what the next flush makes again is not kept, and the rest is known. */
+/* Hundreds of windows may wait: what the next flush makes again is not kept, and the rest is
+ * known. */
 static void release_scratch(struct file_sink *s)
 {
     struct buf *scratch[] = {&s->next_head, &s->next_body, &s->next_trailer};
@@ -403,8 +412,8 @@ static int link_new(const struct file_sink *s, const char *to)
             return error;
         }
     }
-    unlink(
-        s->path); /* the trace has its name; should the old one stay, it is a second name of the same file */
+    /* the trace has its name; should the old one stay, it is a second name of the same file */
+    unlink(s->path);
     return 0;
 }
 
@@ -414,7 +423,8 @@ static bool no_links_here(int error)
     return error == EPERM || error == ENOTSUP || error == EMLINK || error == ENOSYS;
 }
 
-/* Gives the part a name that nobody has: link, else an exclusive rename, else look and rename. 0 or errno. */
+/* Gives the part a name that nobody has: link, else an exclusive rename, else look and rename. 0 or
+ * errno. */
 static int name_new(const struct file_sink *s, const char *to)
 {
     int error = link_new(s, to);
@@ -437,8 +447,8 @@ static int name_new(const struct file_sink *s, const char *to)
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
-/* Gives the part its final name. Only a regular file is ever replaced: rename() would take the name from a device, a FIFO or a link as well.
- * 0 or errno. */
+/* Gives the part its final name. Only a regular file is ever replaced: rename() would take the name
+ * from a device, a FIFO or a link as well. 0 or errno. */
 static int name_final(const struct file_sink *s, const char *to, bool replace)
 {
     struct stat st;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes to whole gzip members (RFC 1952): a reader takes a row of members as one stream, so a file that ends with a whole
- * member is a whole file. zlib is linked statically (design.md, T2). cprof thread. */
+/* Bytes to whole gzip members (RFC 1952): a reader takes a row of members as one stream, so a file
+ * that ends with a whole member is a whole file. zlib is linked statically (design.md, T2). cprof
+ * thread. */
 #include "writer/file/sink_file.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gzip members by igzip of ISA-L: of the size of zlib's level 1, in a fraction of its time. A file of its own may be there or not, so it is
- * opened when it is wanted, RTLD_LOCAL; that its structures are those of the header is tried before it is trusted. */
+/* Gzip members by igzip of ISA-L: of the size of zlib's level 1, in a fraction of its time. A file
+ * of its own may be there or not, so it is opened when it is wanted, RTLD_LOCAL; that its
+ * structures are those of the header is tried before it is trusted. */
 #include "writer/file/sink_file.h"
 
 #ifdef CPROF_IGZIP
@@ -17,7 +18,8 @@
 #define LEVEL 1
 /* Bytes that it is given at a time. It reads them twice, the second time from a core's cache. */
 #define IN_STEP (512u << 10)
-/* The stream holds the library's own state at its end. That of another version, with the same soname, may be longer. */
+/* The stream holds the library's own state at its end. That of another version, with the same
+ * soname, may be longer. */
 #define STREAM_SIZE (4 * sizeof(struct isal_zstream))
 
 _Static_assert(ISAL_MAJOR_VERSION == 2, "libisal.so.2");
@@ -27,7 +29,8 @@ struct igzip {
     uint8_t *level_buf;
 };
 
-/* isal_deflate_init() and isal_deflate(). Written by sink_use_igzip(), before the cprof thread is there, and then by that one. */
+/* isal_deflate_init() and isal_deflate(). Written by sink_use_igzip(), before the cprof thread is
+ * there, and then by that one. */
 static void (*begin)(struct isal_zstream *);
 static int (*compress_some)(struct isal_zstream *);
 
@@ -103,7 +106,8 @@ void igzip_free(struct igzip *g)
     free(g);
 }
 
-/* That of zlib at level 1 (no flags, no time, fastest, Unix): readers of damaged files look for it. */
+/* That of zlib at level 1 (no flags, no time, fastest, Unix): readers of damaged files look for
+ * it. */
 static const unsigned char header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 3};
 
 int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n)

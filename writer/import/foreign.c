@@ -34,7 +34,8 @@ static const char *read_exponent(const char *p, const char *end, int64_t *expone
     return p == first ? NULL : p;
 }
 
-/* JSON's grammar of numbers; false for anything else. *size: most that the value can have, as a power of ten. */
+/* JSON's grammar of numbers; false for anything else. *size: most that the value can have, as a
+ * power of ten. */
 static bool read_decimal(const char *p, size_t len, struct decimal *d)
 {
     const char *end = p + len;
@@ -221,7 +222,8 @@ bool foreign_integer(const struct foreign *f, int64_t *value)
 
 /* ---- reading an event ---- */
 
-/* The text of a string, or of a number with a point as it stood there. False, and nothing is set: it is neither. */
+/* The text of a string, or of a number with a point as it stood there. False, and nothing is set:
+ * it is neither. */
 static bool number_text(struct json_object *o, const char **text, size_t *len)
 {
     if (json_object_is_type(o, json_type_string)) {
@@ -258,8 +260,8 @@ static void look_up(struct json_object *event, struct event *e)
     }
 }
 
-/* Those of which it is known what their members mean; that a reader may ignore them is its own affair. c moves the clock of the
- * whole trace. */
+/* Those of which it is known what their members mean; that a reader may ignore them is its own
+ * affair. c moves the clock of the whole trace. */
 static bool is_phase(char c)
 {
     return c != '\0' && strchr("BEXiIRCbenstfSTpFPMNODvV()", c) != NULL;
@@ -319,7 +321,8 @@ static uint64_t hash_of_key(uint64_t salt, const char *text, size_t len)
     return h ^ h >> 31;
 }
 
-/* The number for a pid or tid that cannot be one itself; 0: there are too many. *fresh: it is met for the first time. */
+/* The number for a pid or tid that cannot be one itself; 0: there are too many. *fresh: it is met
+ * for the first time. */
 static uint32_t odd_row(struct foreign *f, bool is_pid, const char *text, size_t len, bool *fresh)
 {
     uint64_t hash = hash_of_key(is_pid, text, len) | 1;
@@ -343,7 +346,8 @@ struct place {
     size_t name_len;
 };
 
-/* Where a process's or a thread's events go. A process without a number is 0, as readers have it. */
+/* Where a process's or a thread's events go. A process without a number is 0, as readers have
+ * it. */
 static bool find_row(struct foreign *f, bool is_pid, struct json_object *given, struct place *to)
 {
     *to = (struct place){0};
@@ -448,7 +452,8 @@ static void put_members(struct buf *b, struct json_object *object)
     buf_put(b, "}", 1);
 }
 
-/* As it stood there where JSON has it so; what is no number, or none that a double holds, in quotes. */
+/* As it stood there where JSON has it so; what is no number, or none that a double holds, in
+ * quotes. */
 static void put_real(struct buf *b, struct json_object *o)
 {
     const char *text;
@@ -503,7 +508,8 @@ static void put_key(struct buf *b, const char *key)
     buf_put(b, ": ", 2);
 }
 
-/* Whether a value is one that a counter can show: of anything else readers make an error, or hang. *text: NULL for an integer. */
+/* Whether a value is one that a counter can show: of anything else readers make an error, or hang.
+ * *text: NULL for an integer. */
 static bool is_sample(struct json_object *value, const char **text, size_t *len)
 {
     struct decimal d;

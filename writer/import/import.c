@@ -297,7 +297,8 @@ static enum read end_text(struct import *i)
     return READ_ALL;
 }
 
-/* The next piece of the file. READ_FAILED: said when it was looked at; the caller says it when it is merged. */
+/* The next piece of the file. READ_FAILED: said when it was looked at; the caller says it when it
+ * is merged. */
 static enum read read_piece(struct import *i)
 {
     const char *piece, *why;
@@ -330,8 +331,9 @@ static enum read read_piece(struct import *i)
 
 /* ---- stages ---- */
 
-/* What is added to the file's times for wall-clock ns. Without a base: epoch microseconds as such; times of this machine's monotonic
- * clock, if they fall into this run; any others end when the file was handed in. */
+/* What is added to the file's times for wall-clock ns. Without a base: epoch microseconds as such;
+ * times of this machine's monotonic clock, if they fall into this run; any others end when the file
+ * was handed in. */
 static int64_t wall_shift(const struct import *i, const struct writer_options *options)
 {
     int64_t since_boot = i->wall_ns - i->steady_ns;

@@ -77,7 +77,8 @@ static bool is_ascii(const char *text, size_t len)
     return all < 0x80;
 }
 
-/* Every other byte is a question mark, as good as any inside a string and refused outside. NULL: no memory. */
+/* Every other byte is a question mark, as good as any inside a string and refused outside. NULL: no
+ * memory. */
 static char *ascii_copy(const char *text, size_t len)
 {
     char *copy = malloc(len + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One JSON text as an object of json-c, by the strict rules and no others, whatever json-c's version makes of them. In a library that is
- * built with json-c only. cprof thread. */
+/* One JSON text as an object of json-c, by the strict rules and no others, whatever json-c's
+ * version makes of them. In a library that is built with json-c only. cprof thread. */
 #ifndef WRITER_IMPORT_JSON_PARSE_H
 #define WRITER_IMPORT_JSON_PARSE_H
 
@@ -20,7 +20,8 @@ struct json_parser {
 /* Of a zeroed one. False: no memory. */
 bool json_parser_start(struct json_parser *p);
 
-/* Parses a text, which must be one JSON value; it stays until the next call. False: *why (static) and *at, its byte. */
+/* Parses a text, which must be one JSON value; it stays until the next call. False: *why (static)
+ * and *at, its byte. */
 bool json_parse(struct json_parser *p, const char *text, size_t len, const char **why,
                 uint64_t *at);
 

@@ -100,7 +100,8 @@ static bool pass_string(struct split *s, const char **at, const char *end)
     return !s->in_string;
 }
 
-/* Steps over plain bytes and brackets, to a string, to a number's beginning or end, or to the value's end, which sets *done. */
+/* Steps over plain bytes and brackets, to a string, to a number's beginning or end, or to the
+ * value's end, which sets *done. */
 static const char *pass_plain(struct split *s, const char *p, const char *end, bool *done)
 {
     for (; p < end; p++) {

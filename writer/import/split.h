@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts the text of a Chrome JSON file into its events, whatever the file's size: only where values begin and end is known here,
- * what stands in them is the parser's (foreign.h). Both forms, `{"traceEvents": [...], ...}` and `[...]`; the second need not end
- * (Chrome's own rule: what a crash leaves). No input but what it is given; any thread. */
+/* Cuts the text of a Chrome JSON file into its events, whatever the file's size: only where values
+ * begin and end is known here, what stands in them is the parser's (foreign.h). Both forms,
+ * `{"traceEvents": [...], ...}` and `[...]`; the second need not end (Chrome's own rule: what a
+ * crash leaves). No input but what it is given; any thread. */
 #ifndef WRITER_IMPORT_SPLIT_H
 #define WRITER_IMPORT_SPLIT_H
 
@@ -42,10 +43,12 @@ struct split {
     size_t number; /* where in `value` the number being read begins, from 1; 0: it is none */
 };
 
-/* Takes bytes from *at up to the end of the next value; *at is where to go on. `value` lasts until the next call. */
+/* Takes bytes from *at up to the end of the next value; *at is where to go on. `value` lasts until
+ * the next call. */
 enum split_got split_next(struct split *s, const char **at, const char *end);
 
-/* The text has ended. False: too early, see `fault`; *cut tells whether an event was, which is allowed in an array. */
+/* The text has ended. False: too early, see `fault`; *cut tells whether an event was, which is
+ * allowed in an array. */
 bool split_end(struct split *s, bool *cut);
 
 /* Forgets everything, keeps the memory. */

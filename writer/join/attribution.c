@@ -16,8 +16,9 @@ static struct share *shares; /* sets of WAYS; made at the first one */
 static struct waiting *waiting;
 static size_t n_waiting;
 
-/* The places that a span may have. Ids of one thread are numbered through and programs are regular: multiplied by the golden ratio they are
- * spread evenly, whatever lies between them (Knuth, The Art of Computer Programming, 6.4). */
+/* The places that a span may have. Ids of one thread are numbered through and programs are regular:
+ * multiplied by the golden ratio they are spread evenly, whatever lies between them (Knuth, The Art
+ * of Computer Programming, 6.4). */
 static struct share *places_of(uint64_t span)
 {
     if (!shares)

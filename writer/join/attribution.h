@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel did the work of a counted span. A kernel gets the span's FLOPs on its row when it is the only one that the span launched;
- * of several, none does, so that no work shows twice. To know that, kernels of counted spans wait until the records behind theirs have come.
- * Bounded; cprof thread. */
+/* Which kernel did the work of a counted span. A kernel gets the span's FLOPs on its row when it is
+ * the only one that the span launched; of several, none does, so that no work shows twice. To know
+ * that, kernels of counted spans wait until the records behind theirs have come. Bounded; cprof
+ * thread. */
 #ifndef WRITER_JOIN_ATTRIBUTION_H
 #define WRITER_JOIN_ATTRIBUTION_H
 
 #include "writer/join/correlation.h"
 #include "writer/join/timeline.h"
 
-/* counted spans that are remembered; a later one takes the place of one that has not launched for long */
+/* counted spans that are remembered; a later one takes the place of one that has not launched for
+ * long */
 #define ATTRIBUTION_MOST 65536u
 #define ATTRIBUTION_WAIT 32768u /* kernels that wait: two flushes of 60,000 a second */
 
@@ -23,7 +25,8 @@ struct share {
     bool placed;       /* its first kernel has told its device */
 };
 
-/* Something inside the span launches a kernel. Returns the id of the innermost span around it with a count; 0: none. */
+/* Something inside the span launches a kernel. Returns the id of the innermost span around it with
+ * a count; 0: none. */
 uint64_t attribution_launch(struct timeline *t, uint64_t span);
 
 /* What is known of a counted span; NULL: nothing any more. */
@@ -38,7 +41,8 @@ bool attribution_wait(const struct call *c, const struct gpu_record *r);
 /* Kernels that wait. */
 size_t attribution_waiting(void);
 
-/* Takes the first n that wait, or those of one window (window != 0), and gives each to put() with the FLOPs that are its own; 0: not known. */
+/* Takes the first n that wait, or those of one window (window != 0), and gives each to put() with
+ * the FLOPs that are its own; 0: not known. */
 void attribution_settle(size_t n, uint64_t window,
                         void (*put)(struct call *c, const struct gpu_record *r, uint64_t flops,
                                     void *),

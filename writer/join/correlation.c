@@ -39,23 +39,25 @@ void correlation_pause(void)
     paused = true;
 }
 
-/* Nothing more is expected of it, so a newer one may have its place; but not too soon: a driver call that was part of it may lie in a
- * buffer still to come, and would stand for itself if it were forgotten. */
+/* Nothing more is expected of it, so a newer one may have its place; but not too soon: a driver
+ * call that was part of it may lie in a buffer still to come, and would stand for itself if it were
+ * forgotten. */
 static bool replaceable(const struct call *c)
 {
     return c->state == CALL_FREE ||
            (c->state >= CALL_WRITTEN && c->done && newest - c->correlation >= KEPT_IDS);
 }
 
-/* Something may still come, but need not: an empty copy makes no record, a captured launch no kernel. */
+/* Something may still come, but need not: an empty copy makes no record, a captured launch no
+ * kernel. */
 static bool in_doubt(const struct call *c)
 {
     return c->state >= CALL_WRITTEN &&
            (c->done || c->effect != EFFECT_KERNEL || c->state != CALL_WRITTEN);
 }
 
-/* A million calls later: what CUPTI dropped, or a call that it never told of, must not keep its place as long as a window is open. Returns
- * whether it goes. */
+/* A million calls later: what CUPTI dropped, or a call that it never told of, must not keep its
+ * place as long as a window is open. Returns whether it goes. */
 static bool give_up_call(struct call *c)
 {
     if (newest - c->correlation < MOST_CALLS)

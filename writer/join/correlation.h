@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that CUPTI has reported, by correlation id, and the device records that came before their call did. Ids are handed out one
- * after the other, so the table is indexed by their low bits; it grows while calls that still wait for something are in each other's
- * way. cprof thread. */
+/* The calls that CUPTI has reported, by correlation id, and the device records that came before
+ * their call did. Ids are handed out one after the other, so the table is indexed by their low
+ * bits; it grows while calls that still wait for something are in each other's way. cprof
+ * thread. */
 #ifndef WRITER_JOIN_CORRELATION_H
 #define WRITER_JOIN_CORRELATION_H
 
@@ -11,7 +12,9 @@
 enum call_state {
     CALL_FREE,
     CALL_UNSEEN, /* only records that it caused have come */
-    CALL_DRIVER, /* a driver call that may be part of a runtime call with the same id: `held` begins with its record */
+    /* a driver call that may be part of a runtime call with the same id: `held` begins with its
+     * record */
+    CALL_DRIVER,
     CALL_WRITTEN, /* its row stands in the file of `window` */
     CALL_OUTSIDE, /* made while no window was open: nothing of it is shown */
     CALL_LATE,    /* made in a window whose file is complete */
@@ -42,11 +45,12 @@ struct call {
 /* Full ids from CUPTI's 32 bits. */
 uint64_t correlation_extend(uint32_t correlation);
 
-/* Nothing is recorded now, and all that was has come: the next id is a new one, however many were handed out meanwhile. */
+/* Nothing is recorded now, and all that was has come: the next id is a new one, however many were
+ * handed out meanwhile. */
 void correlation_pause(void);
 
-/* The call with this id; a new one with state CALL_FREE is made when `make`. NULL: not there; or no memory, or the table is as large as
- * it may be and the place is taken by one that still waits. */
+/* The call with this id; a new one with state CALL_FREE is made when `make`. NULL: not there; or no
+ * memory, or the table is as large as it may be and the place is taken by one that still waits. */
 struct call *correlation_get(uint64_t correlation, bool make);
 
 /* The oldest record that is kept with the call, or NULL. */
@@ -71,8 +75,8 @@ void correlation_forget(uint64_t window);
 /* Calls each() for every call that is not free. */
 void correlation_each(void (*each)(struct call *, void *), void *arg);
 
-/* Launches whose kernel has not come, and records whose call has not, that a call made a million ids later has taken the place of; since last
- * asked. */
+/* Launches whose kernel has not come, and records whose call has not, that a call made a million
+ * ids later has taken the place of; since last asked. */
 uint64_t correlation_given_up(void);
 
 /* Records kept now. */

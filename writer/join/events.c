@@ -27,7 +27,8 @@ static struct event *table;
 static struct recording *named;
 static uint64_t newest, before_pause; /* correlations of recordings */
 
-/* The entry of an event; when it is new and `make`, the place of a free or the least recently recorded one near by. */
+/* The entry of an event; when it is new and `make`, the place of a free or the least recently
+ * recorded one near by. */
 static struct event *entry(uint32_t event, uint32_t context, bool make)
 {
     if (!table && !(make && (table = calloc(EVENTS, sizeof *table))))

@@ -20,6 +20,7 @@
 #include "writer/join/sync_waits.h"
 #include "writer/join/timeline.h"
 #include "writer/sums/top.h"
+#include "writer/join/window_end.h"
 #include "writer/join/work_rows.h"
 
 static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
@@ -40,7 +41,7 @@ static void touched(struct window *w)
     w->gpu.last = clock_ticks();
 }
 
-/* ---- what runs on the device ----------------------------------------------------------------------------- */
+/* ---- what runs on the device ----------------------------------------------------------------- */
 
 /* One of a graph's nodes is not all of them. */
 static void caused(struct window *w, struct call *c)
@@ -63,14 +64,16 @@ static void name_thread(const struct join_windows *in, struct window *w, struct 
         window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
 }
 
-/* CUPTI tells of each cudaEventQuery and cudaStreamQuery that found all done as if it had been waited for ("event query and stream query
- * records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", cupti_activity.h). These calls are not shown (cupti/calls.def), so nothing is lost. */
+/* CUPTI tells of each cudaEventQuery and cudaStreamQuery that found all done as if it had been
+ * waited for ("event query and stream query records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+ * cupti_activity.h). These calls are not shown (cupti/calls.def), so nothing is lost. */
 static bool may_be_query(const struct gpu_record *r)
 {
     return r->kind == GPU_SYNC;
 }
 
-/* A kernel whose call is not to be had stands where it ran, an allocation on its thread. A module's variables are allocated by no call. */
+/* A kernel whose call is not to be had stands where it ran, an allocation on its thread. A module's
+ * variables are allocated by no call. */
 static void write_orphan(const struct join_windows *in, struct window *w,
                          const struct gpu_record *r)
 {
@@ -96,8 +99,9 @@ static void take_orphan(const struct join_windows *in, const struct gpu_record *
         late += finished_missed(r->start);
 }
 
-/* "Incorrect correlation IDs for cudaGraphLaunch API calls and their associated kernel launches in profiling sessions after the first
- * session" (release notes of CUPTI 13.1 Update 1, which has it mended): a node did not come of a call that launches no graph. */
+/* "Incorrect correlation IDs for cudaGraphLaunch API calls and their associated kernel launches in
+ * profiling sessions after the first session" (release notes of CUPTI 13.1 Update 1, which has it
+ * mended): a node did not come of a call that launches no graph. */
 static bool is_of_another(const struct call *c, const struct gpu_record *r)
 {
     return r->graph && r->kind <= GPU_FILL &&
@@ -132,8 +136,8 @@ static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops
 {
     const struct join_windows *in = arg;
     struct window *w = in->numbered(c->window);
-    struct call *now =
-        correlation_get(c->correlation, false); /* it knows whether its arrow has begun */
+    /* it knows whether its arrow has begun */
+    struct call *now = correlation_get(c->correlation, false);
     if (w && window_room(w, in->shared))
         work_row(in, w, now && now->window == c->window ? now : c, r, flops);
     in->relieve();
@@ -153,7 +157,8 @@ static void hold(const struct join_windows *in, struct call *c, const struct gpu
         lose(in, r);
 }
 
-/* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id while it records no calls. */
+/* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id
+ * while it records no calls. */
 static void take_caused(const struct join_windows *in, const struct gpu_record *r)
 {
     if (r->correlation == 0) {
@@ -187,7 +192,7 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
     w->events++;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* What is known of a call: where its row goes, and who made it. */
 struct caller {
@@ -213,7 +218,8 @@ static bool is_call(const struct note *n)
     return n->category == CAT_CUDA_RUNTIME || n->category == CAT_CUDA_DRIVER;
 }
 
-/* Fits an unhooked call's row in between what stands on its thread's row already: CUPTI's clock may differ from ours by some 100 ns. */
+/* Fits an unhooked call's row in between what stands on its thread's row already: CUPTI's clock may
+ * differ from ours by some 100 ns. */
 static void fit(struct caller *who, const struct moment *m, const struct note *around)
 {
     uint64_t low = m->before, high = m->after;
@@ -227,9 +233,10 @@ static void fit(struct caller *who, const struct moment *m, const struct note *a
         who->end = who->start;
 }
 
-/* What a call's row says of the spans around it, of which n is the innermost. Libraries mark by NVTX what they do, NCCL each of its calls: a
- * transfer may be ranges further out. And what readers look for behind `External id` is an operator, not a range or a call of a library inside
- * of it; where there is no operator, the innermost range. */
+/* What a call's row says of the spans around it, of which n is the innermost. Libraries mark by
+ * NVTX what they do, NCCL each of its calls: a transfer may be ranges further out. And what readers
+ * look for behind `External id` is an operator, not a range or a call of a library inside of it;
+ * where there is no operator, the innermost range. */
 static void find_spans(struct caller *who, struct note *n)
 {
     struct note above;
@@ -248,8 +255,9 @@ static void find_spans(struct caller *who, struct note *n)
         who->external = range ? range : library;
 }
 
-/* Whether a span above this one is neither known nor open: most likely it has ended while CUPTI was flushed, which takes milliseconds, and
- * is in the ring. What somebody has asked for the ranges of before is not looked at again. */
+/* Whether a span above this one is neither known nor open: most likely it has ended while CUPTI was
+ * flushed, which takes milliseconds, and is in the ring. What somebody has asked for the ranges of
+ * before is not looked at again. */
 static bool lacks_parent(struct timeline *t, struct note *n)
 {
     struct note above[2];
@@ -261,14 +269,16 @@ static bool lacks_parent(struct timeline *t, struct note *n)
     return false;
 }
 
-/* Whether the record's row is to be written now because its window is being finished. One of another window, which is open, can wait. */
+/* Whether the record's row is to be written now because its window is being finished. One of
+ * another window, which is open, can wait. */
 static bool is_last_chance(const struct join_windows *in, const struct gpu_record *r)
 {
     const struct window *w = settled ? in->at(r->start) : NULL;
     return settled && (!w || w == settled);
 }
 
-/* Nor can what a call of that window caused wait for long, though it began behind its end: it stands in the call's file. */
+/* Nor can what a call of that window caused wait for long, though it began behind its end: it
+ * stands in the call's file. */
 static bool is_last_of_caused(const struct gpu_record *r, void *in)
 {
     if (is_last_chance(in, r))
@@ -279,8 +289,9 @@ static bool is_last_of_caused(const struct gpu_record *r, void *in)
     return c && c->state == CALL_WRITTEN && c->window == settled->serial;
 }
 
-/* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor beyond the end of its window, whose rings
- * were drained just now: without its row the call, and what it caused, would be lost. */
+/* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor
+ * beyond the end of its window, whose rings were drained just now: without its row the call, and
+ * what it caused, would be lost. */
 static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
 {
     return !timeline_is_drained(t) && !is_last_chance(in, r) &&
@@ -386,13 +397,15 @@ static void finish_call(const struct join_windows *in, struct call *c, const str
     release(in, c);
 }
 
-/* A driver call without a hook of its own: when a runtime call with the same id comes it is part of that and has no row. */
+/* A driver call without a hook of its own: when a runtime call with the same id comes it is part of
+ * that and has no row. */
 static bool may_be_part(const struct gpu_record *r, const struct caller *who)
 {
     return (r->flags & GPU_DRIVER) && !who->hook;
 }
 
-/* Of several driver calls inside one that CUPTI did not see begin, the row is the one's that caused something. */
+/* Of several driver calls inside one that CUPTI did not see begin, the row is the one's that caused
+ * something. */
 static void prefer_effect(const struct gpu_record *r)
 {
     size_t i = drivers.n;
@@ -430,7 +443,8 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
     finish_call(in, c, r, &who);
 }
 
-/* Driver calls that no runtime call has claimed until now stand for themselves: the first n, and those whose last chance it is. */
+/* Driver calls that no runtime call has claimed until now stand for themselves: the first n, and
+ * those whose last chance it is. */
 static void settle_drivers(const struct join_windows *in, size_t n)
 {
     size_t kept = 0;
@@ -470,7 +484,7 @@ static void take_wait(const struct gpu_record *r, void *in)
     ((const struct join_windows *)in)->relieve();
 }
 
-/* ---- driver memory --------------------------------------------------------------------------------------- */
+/* ---- driver memory --------------------------------------------------------------------------- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -503,7 +517,7 @@ static void take_memory(const struct join_windows *in, const struct gpu_record *
         lose(in, r);
 }
 
-/* ---- the public functions -------------------------------------------------------------------------------- */
+/* ---- the public functions -------------------------------------------------------------------- */
 
 void join_take(const struct join_windows *in, const struct gpu_record *r)
 {
@@ -633,8 +647,9 @@ static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
     write_orphan(s->in, s->w, r);
 }
 
-/* Whether it began before all calls of the window, right before calls were recorded: kernels are, a moment longer (cupti/switch.h). Not said
- * of a window that misses the record of a call that a hook saw, because it may be that one's. */
+/* Whether it began before all calls of the window, right before calls were recorded: kernels are, a
+ * moment longer (cupti/switch.h). Not said of a window that misses the record of a call that a hook
+ * saw, because it may be that one's. */
 static bool before_calls(const struct window *w, const struct call *c)
 {
     return c->correlation < w->gpu.first_call && w->gpu.calls_waiting == 0;
@@ -675,45 +690,6 @@ static void settle_hooks(const struct join_windows *in, struct window *w)
     }
 }
 
-static void put_annotation(const struct range_extent *e, void *arg)
-{
-    const struct settling *s = arg;
-    if (!window_room(s->w, s->in->shared))
-        return;
-    const struct gpu_record time = {.start = e->start, .end = e->end};
-    struct json_place at;
-    if (!gpu_place(s->w, s->in->shared, LANE_ANNOTATION, e->device, e->stream, &time, &at))
-        return;
-    char room[RANGE_NAME_ROOM]; /* no reader has steps on GPUs, whoever counts them */
-    struct text name = json_range_name((struct text){e->name, e->name_len}, room);
-    json_gpu_annotation(&s->w->body, name.at, name.len, &at, e->id);
-    top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
-    s->w->events++;
-}
-
-/* A kernel that CUPTI dropped or could not time is counted as that; only what has no other reason is a launch without kernel. */
-static void count_missing(struct window *w, uint64_t missing)
-{
-    const uint64_t *lost = w->lost.n;
-    uint64_t known = lost[LOSS_GPU_DROPPED] + lost[LOSS_GPU_UNTIMED] + lost[LOSS_GPU_UNFINISHED] +
-                     lost[LOSS_GPU_INVALID] + lost[LOSS_GPU_TABLE];
-    if (missing > known)
-        w->lost.n[LOSS_GPU_NO_KERNEL] += missing - known;
-}
-
-/* A graph of host functions brings nothing, so this is no loss. But one that was made before CUPTI began brings nothing either. */
-static void look_at_graphs(const struct window *w)
-{
-    static bool said;
-    if (said || w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs)
-        return;
-    said = true;
-    log_warn("CUPTI tells nothing of what %llu launches of CUDA graphs ran: kernels in these "
-             "graphs are missing",
-             (unsigned long long)w->gpu.graphs);
-    writer_note("nothing came of the launches of CUDA graphs: kernels in these graphs are missing");
-}
-
 void join_settle(const struct join_windows *in, struct window *w)
 {
     struct settling s = {in, w, 0};
@@ -726,11 +702,10 @@ void join_settle(const struct join_windows *in, struct window *w)
     correlation_each(settle_call, &s);
     attribution_settle(0, w->serial, put_share, (void *)(uintptr_t)in);
     shares_old = attribution_waiting();
-    count_missing(w, s.missing + correlation_given_up());
-    look_at_graphs(w);
+    window_end_count(w, s.missing + correlation_given_up());
     if (w->gpu.calls_waiting)
         settle_hooks(in, w);
-    ranges_take(w->serial, put_annotation, &s);
+    window_end_annotate(in, w);
     w->lost.n[LOSS_GPU_TABLE] += ranges_refused() + nodes_refused();
     w->lost.n[LOSS_NAMES] += names_refused();
     w->lost.n[LOSS_MEMORY_TABLE] += w->gpu.memory.refused;
@@ -774,8 +749,8 @@ static void count_wanted(struct call *c, const struct gpu_record *r, void *n)
     *(uint64_t *)n += !may_be_query(r);
 }
 
-/* What ran before the last window ended, and whose call has not come: no window is left that could want it. Of a window's time it came
- * after its file. */
+/* What ran before the last window ended, and whose call has not come: no window is left that could
+ * want it. Of a window's time it came after its file. */
 static void forget_unseen(struct call *c, void *unused)
 {
     (void)unused;

@@ -26,7 +26,8 @@ static struct table young, old;
 /* the largest id that was thrown away: CUPTI numbers graphs one after the other */
 static uint64_t forgotten;
 static uint64_t refused;
-/* Nodes made from others that are not known: another thread captured these, and its ring is drained after this one's. */
+/* Nodes made from others that are not known: another thread captured these, and its ring is drained
+ * after this one's. */
 static struct {
     uint64_t node, original;
 } early[EARLY];
@@ -176,7 +177,7 @@ uint64_t nodes_refused(void)
     return n;
 }
 
-/* ---- what nodes compute ------------------------------------------------------------------------------------- */
+/* ---- what nodes compute ---------------------------------------------------------------------- */
 
 /* Spans that made nodes lately, by their ids. */
 static struct {

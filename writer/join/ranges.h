@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the ranges that users mark (record_function, markers) ran on the GPU: for each range and each stream the time from the first to
- * the last of the kernels launched inside, which becomes a gpu_user_annotation row. cprof thread. */
+/* Where the ranges that users mark (record_function, markers) ran on the GPU: for each range and
+ * each stream the time from the first to the last of the kernels launched inside, which becomes a
+ * gpu_user_annotation row. cprof thread. */
 #ifndef WRITER_JOIN_RANGES_H
 #define WRITER_JOIN_RANGES_H
 
@@ -21,7 +22,8 @@ struct range_extent {
 /* The innermost range at or above a span; the answer is kept in the note. */
 uint32_t ranges_of(struct timeline *t, struct note *note);
 
-/* A kernel, copy or fill of a launch made inside `range` (and so inside those around it), in the file of this window. */
+/* A kernel, copy or fill of a launch made inside `range` (and so inside those around it), in the
+ * file of this window. */
 void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t stream,
                    uint64_t start, uint64_t end);
 

@@ -12,8 +12,9 @@
 
 static struct queue waits; /* the first `old` came before this batch */
 static size_t old;
-/* whose call or recording had not come a batch later: until a window ends, or as long as there is room. Most are queries, whose call will never
- * come: in the table of calls each would keep a place from those that launch */
+/* whose call or recording had not come a batch later: until a window ends, or as long as there is
+ * room. Most are queries, whose call will never come: in the table of calls each would keep a place
+ * from those that launch */
 static struct queue unsure;
 
 bool sync_waits_put(const struct gpu_record *r)

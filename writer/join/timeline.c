@@ -145,7 +145,8 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
         .id = r->id,
         .parent = r->parent,
         .start = r->start,
-        /* spans are looked for by their ends, in order; what ended on another thread, earlier, is told of by the next range */
+        /* spans are looked for by their ends, in order; what ended on another thread, earlier, is
+         * told of by the next range */
         .end = r->end > last ? r->end : last,
         .range = RANGE_UNKNOWN,
         .stack = stacks_of(r),
@@ -180,7 +181,8 @@ static struct thread_log *log_of(struct timeline *t)
     return t->log;
 }
 
-/* What tells an open span from others without a copy of it all, which takes longer and is made only of the one that is wanted. */
+/* What tells an open span from others without a copy of it all, which takes longer and is made only
+ * of the one that is wanted. */
 struct glimpse {
     uint64_t id, start;
     uint8_t category;
@@ -213,7 +215,8 @@ static void note_open(const struct open_copy *span, struct note *out)
     }
 }
 
-/* Copies the innermost of the first `depth` open spans that `wanted` accepts. False: none, or the owner changed it meanwhile. */
+/* Copies the innermost of the first `depth` open spans that `wanted` accepts. False: none, or the
+ * owner changed it meanwhile. */
 static bool copy_where(struct timeline *t, const struct thread_log *log, uint32_t depth,
                        bool (*wanted)(const struct glimpse *, uint64_t), uint64_t arg,
                        struct note *out)
@@ -257,7 +260,8 @@ static bool is_call_begun_by(const struct glimpse *span, uint64_t ticks)
            (span->category == CAT_CUDA_RUNTIME || span->category == CAT_CUDA_DRIVER);
 }
 
-/* Most often the one around the last that was asked for: where hundreds are open, as of a program that ends none, each launch asks for all. */
+/* Most often the one around the last that was asked for: where hundreds are open, as of a program
+ * that ends none, each launch asks for all. */
 static bool span_open_at(struct timeline *t, uint64_t id, struct note *out)
 {
     const struct thread_log *log = log_of(t);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one application thread did lately: the spans that have ended, newest last, and those still open. It answers which span was the
- * innermost one at a given time, which is how a call that passed no hook finds the operator that made it, and how CUPTI's record of a
- * call finds the hooked one. Spans are taken in the order in which they ended, so the answer needs no waiting for a parent to end
- * (T14): the first span that ends after a time either contains it or leads there by its parents. cprof thread. */
+/* What one application thread did lately: the spans that have ended, newest last, and those still
+ * open. It answers which span was the innermost one at a given time, which is how a call that
+ * passed no hook finds the operator that made it, and how CUPTI's record of a call finds the hooked
+ * one. Spans are taken in the order in which they ended, so the answer needs no waiting for a
+ * parent to end (T14): the first span that ends after a time either contains it or leads there by
+ * its parents. cprof thread. */
 #ifndef WRITER_JOIN_TIMELINE_H
 #define WRITER_JOIN_TIMELINE_H
 
@@ -11,8 +13,8 @@
 
 #include "writer/record/thread_log.h"
 
-/* Spans remembered per thread, powers of two: what a thread does in the time that CUPTI may keep a buffer. More only while the oldest is a
- * call that waits for its record; 64 bytes each. */
+/* Spans remembered per thread, powers of two: what a thread does in the time that CUPTI may keep a
+ * buffer. More only while the oldest is a call that waits for its record; 64 bytes each. */
 #define TIMELINE_NOTES      (1u << 17)
 #define TIMELINE_MOST_NOTES (1u << 21)
 
@@ -38,8 +40,8 @@ struct note {
     uint64_t flags : 8;    /* enum record_flags */
 };
 
-/* graph nodes whose time is remembered, per thread that makes any: as many as launches may be captured while CUPTI keeps a buffer; 1 MB, of
- * which as much is present as there were nodes */
+/* graph nodes whose time is remembered, per thread that makes any: as many as launches may be
+ * captured while CUPTI keeps a buffer; 1 MB, of which as much is present as there were nodes */
 #define TIMELINE_NODES (1u << 17)
 
 struct timeline {
@@ -68,7 +70,8 @@ struct moment {
     struct note open;  /* …then the open one, when open.id != 0 */
     bool lost;         /* another one, which may have ended since the ring was drained */
     uint64_t before,
-        after; /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
+        /* ticks: end of what ended last before it, start of what starts next; 0, UINT64_MAX */
+        after;
 };
 
 /* The timeline of a thread; made when it is new. NULL: no memory, or the address space is limited
@@ -81,29 +84,34 @@ struct timeline *timeline_first(void);
 /* A new pass begins: threads that had no log may have one by now. */
 void timeline_new_pass(void);
 
-/* Takes a span that has ended. Returns the note so that the caller can set name and state. A waiting call in its place must have been
- * dealt with: timeline_oldest(). */
+/* Takes a span that has ended. Returns the note so that the caller can set name and state. A
+ * waiting call in its place must have been dealt with: timeline_oldest(). */
 struct note *timeline_add(struct timeline *t, const struct record *r);
 
-/* The note that the next timeline_add() will overwrite; NULL while there is room. Makes room, if it can, for a call that waits. */
+/* The note that the next timeline_add() will overwrite; NULL while there is room. Makes room, if it
+ * can, for a call that waits. */
 struct note *timeline_oldest(struct timeline *t);
 
-/* True when everything that the thread had ended before `ticks` has been taken, so that timeline_at() can be asked. */
+/* True when everything that the thread had ended before `ticks` has been taken, so that
+ * timeline_at() can be asked. */
 bool timeline_knows(const struct timeline *t, uint64_t ticks);
 
 /* What was innermost at `ticks`; false: nothing. */
 bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out);
 
-/* The span with this id, ended (a pointer into the ring) or open (copied to *open). NULL: not known any more. */
+/* The span with this id, ended (a pointer into the ring) or open (copied to *open). NULL: not known
+ * any more. */
 struct note *timeline_span(struct timeline *t, uint64_t id, struct note *open);
 
 /* Whether all that the thread has ended is known. */
 bool timeline_is_drained(struct timeline *t);
 
-/* The oldest note at or after *at that is still there (*at becomes its position); NULL: none. For walking: next is *at + 1. */
+/* The oldest note at or after *at that is still there (*at becomes its position); NULL: none. For
+ * walking: next is *at + 1. */
 struct note *timeline_note(struct timeline *t, uint64_t *at);
 
-/* The innermost span with a FLOP count at or above the span with this id, as timeline_span(). NULL: none is known. */
+/* The innermost span with a FLOP count at or above the span with this id, as timeline_span(). NULL:
+ * none is known. */
 struct note *timeline_counted(struct timeline *t, uint64_t id, struct note *open);
 
 /* The thread made a node of a graph at `ticks`. */
@@ -115,8 +123,9 @@ bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end);
 /* Forgets what has ended, threads too, but for calls that wait. Between windows. */
 void timeline_forget(void);
 
-/* Forgets the threads that have ended and that nobody has asked for since the call before the last one, but for calls that wait. Not to
- * be called before all that was under way at the last call has come. Inside windows, too: one may be as long as the run. */
+/* Forgets the threads that have ended and that nobody has asked for since the call before the last
+ * one, but for calls that wait. Not to be called before all that was under way at the last call has
+ * come. Inside windows, too: one may be as long as the run. */
 void timeline_sweep(void);
 
 #endif

@@ -11,7 +11,8 @@
 #include "writer/join/attribution.h"
 #include "writer/sums/top.h"
 
-/* The arrow from a call's row to what it caused. One that would lead back in time has no end in Perfetto: it is left out. */
+/* The arrow from a call's row to what it caused. One that would lead back in time has no end in
+ * Perfetto: it is left out. */
 static void arrow(struct window *w, struct call *c, const struct json_place *to)
 {
     if (c->state != CALL_WRITTEN)

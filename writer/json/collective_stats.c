@@ -17,8 +17,9 @@ struct kept {
 };
 
 static struct kept *table; /* by the low bits of the id's hash */
-static struct kept *
-    captured; /* the same of spans that made nodes of CUDA graphs, which are launched long after; text NULL: not ended */
+/* the same of spans that made nodes of CUDA graphs, which are launched long after; text NULL:
+ * not ended */
+static struct kept *captured;
 static struct buf scratch;
 
 static bool is_key(const struct json_arg *a, const char *key)

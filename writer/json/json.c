@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that its readers (HTA,
- * TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not at all. Pure functions, cprof thread. */
+/* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that
+ * its readers (HTA, TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not
+ * at all. Pure functions, cprof thread. */
 #include "writer/json/json.h"
 #include "writer/json/collective_stats.h"
 #include "writer/json/json_args.h"
@@ -36,7 +37,7 @@ static bool put_args(struct buf *b, const struct record *r, const char *const *n
     return first;
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The same for a category that is a text of the program's. instant: ph i instead of X. */
 static char *begin_own_category(struct buf *b, bool instant, const struct json_arg *category,
@@ -195,7 +196,8 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
     }
 }
 
-/* b and e: a range that does not nest with the row of its thread, each end on the thread where it happened. */
+/* b and e: a range that does not nest with the row of its thread, each end on the thread where it
+ * happened. */
 static void put_async(struct buf *b, const struct record *r, struct text name,
                       const struct json_place *at, const char *const *dtype_names,
                       unsigned n_dtypes)
@@ -219,7 +221,8 @@ static void put_async(struct buf *b, const struct record *r, struct text name,
     buf_puts(b, "},\n");
 }
 
-/* C: one event with the one series `key`. A key that says nothing more than the name becomes "value". */
+/* C: one event with the one series `key`. A key that says nothing more than the name becomes
+ * "value". */
 static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
                        const struct json_arg *series, bool only)
 {
@@ -241,7 +244,8 @@ static void put_series(struct buf *b, const struct record *r, const struct json_
     buf_put(b, "}},\n", 4);
 }
 
-/* True for values that a counter can show: NaN and Infinity make Perfetto's importer loop for ever. */
+/* True for values that a counter can show: NaN and Infinity make Perfetto's importer loop for
+ * ever. */
 static bool is_number(const struct json_arg *a)
 {
     if (a->type == ARG_REAL) {

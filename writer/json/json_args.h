@@ -19,7 +19,8 @@ struct json_arg {
     size_t value_len;
 };
 
-/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no sense. */
+/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no
+ * sense. */
 bool json_next_arg(const uint8_t **at, const uint8_t *end, struct json_arg *a);
 
 /* True for the item that holds the event's own category. */
@@ -28,8 +29,8 @@ bool json_arg_is_category(const struct json_arg *a);
 /* Appends the value alone. */
 void json_arg_value(struct buf *b, const struct json_arg *a);
 
-/* Appends `"key": value` for each item of the n bytes but category and shapes; first is false when something stands before them. Returns what it is for what
- * follows. */
+/* Appends `"key": value` for each item of the n bytes but category and shapes; first is false when
+ * something stands before them. Returns what it is for what follows. */
 bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every event's JSON text has in common: how it begins, where and when it is. Only the writer/json*.c files include it;
- * everybody else uses json.h and json_gpu.h. Pure functions, cprof thread. */
+/* What every event's JSON text has in common: how it begins, where and when it is. Only the
+ * writer/json*.c files include it; everybody else uses json.h and json_gpu.h. Pure functions, cprof
+ * thread. */
 #ifndef WRITER_JSON_JSON_EVENT_H
 #define WRITER_JSON_JSON_EVENT_H
 
@@ -38,8 +39,9 @@ static const struct beginning instant_begin[CAT_COUNT] = {
 /* Of every counter. */
 static const struct beginning counter_begin = BEGINNING("{\"ph\": \"C\", \"name\": ");
 
-/* Makes sure of room for `room` bytes behind the name, writes the beginning and the name, and returns where the event goes
- * on; the caller adds to len with end_at(). NULL when there is no room. */
+/* Makes sure of room for `room` bytes behind the name, writes the beginning and the name, and
+ * returns where the event goes on; the caller adds to len with end_at(). NULL when there is no
+ * room. */
 static inline char *begin_event(struct buf *b, const struct beginning *begin, const char *name,
                                 size_t n, size_t room)
 {
@@ -89,7 +91,8 @@ static __attribute__((noinline)) void make_place_text(struct place_text *row,
     row->len = (uint32_t)(p - row->text);
 }
 
-/* Writes pid, tid and ts. Events come from the same few rows again and again: the texts of these are kept, and copied as a block. */
+/* Writes pid, tid and ts. Events come from the same few rows again and again: the texts of these
+ * are kept, and copied as a block. */
 static inline char *put_place(char *p, const struct json_place *at)
 {
     static struct place_text rows[PLACES_KEPT];

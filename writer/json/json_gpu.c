@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU records to Chrome JSON text. Keys, their order and units are Kineto's (libkineto's CuptiActivity), so that its readers
- * read ours; what is unknown is left out or -1, never invented. Pure functions, cprof thread. */
+/* GPU records to Chrome JSON text. Keys, their order and units are Kineto's (libkineto's
+ * CuptiActivity), so that its readers read ours; what is unknown is left out or -1, never invented.
+ * Pure functions, cprof thread. */
 #include "writer/json/json_gpu.h"
 #include "writer/json/json_event.h"
 #include "writer/stack/stack_json.h"
 
 #include <stdbool.h>
 
-/* Most bytes of an event without its name: a kernel of a graph whose every number is as long as can be takes 900. */
+/* Most bytes of an event without its name: a kernel of a graph whose every number is as long as can
+ * be takes 900. */
 #define GPU_ROOM 1024u
 
-/* ---- pieces ---------------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define TEXT(literal) {literal, sizeof(literal) - 1}
@@ -37,8 +39,8 @@ static inline char *put_some(char *p, uint32_t value)
     return value != GPU_NONE ? put_u64(p, value) : put_literal(p, "-1");
 }
 
-/* Writes a number >= 0 with up to six decimals and at least one. It is at most 9e18 (no reader needs more than that of a
- * quantity such as GB/s). */
+/* Writes a number >= 0 with up to six decimals and at least one. It is at most 9e18 (no reader
+ * needs more than that of a quantity such as GB/s). */
 static char *put_decimal(char *p, double value)
 {
     if (value >= 1e12) {
@@ -131,7 +133,7 @@ static inline void end_event(struct buf *b, size_t start, char *p)
     whole_or_nothing(b, start);
 }
 
-/* ---- work of the device ---------------------------------------------------------------------------------- */
+/* ---- work of the device ---------------------------------------------------------------------- */
 
 /* The words of CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind. */
 static const char *const copy_kinds[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
@@ -161,7 +163,8 @@ static char *put_word(char *to, const char *word)
 
 #define MADE_NAME JSON_NAME_ROOM /* most bytes of a name that is made here */
 
-/* Kineto's name of a copy: Memcpy HtoD (Pageable -> Device). HTA takes its kind from the first eleven characters. */
+/* Kineto's name of a copy: Memcpy HtoD (Pageable -> Device). HTA takes its kind from the first
+ * eleven characters. */
 static struct text copy_name(char room[MADE_NAME], const struct gpu_record *r)
 {
     char *p = put_literal(room, "Memcpy ");
@@ -254,7 +257,8 @@ static char *put_copy(char *p, const struct gpu_record *r, const struct json_pla
     return p;
 }
 
-/* Appends which span captured a graph's node. Returns where the event goes on, NULL when there is no room. */
+/* Appends which span captured a graph's node. Returns where the event goes on, NULL when there is
+ * no room. */
 static char *put_capture(struct buf *b, char *p, const struct json_link *link)
 {
     if (link->captured_by != 0) {
@@ -360,7 +364,7 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
     end_event(b, start, p);
 }
 
-/* ---- calls, waits, events, overhead, ranges -------------------------------------------------------------- */
+/* ---- calls, waits, events, overhead, ranges -------------------------------------------------- */
 
 /* Ends a call's event with its stack. */
 static void end_with_stack(struct buf *b, size_t start, const char *p, uint32_t stack, bool first)
@@ -464,9 +468,10 @@ void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
     end_event(b, start, p);
 }
 
-/* ---- driver memory --------------------------------------------------------------------------------------- */
+/* ---- driver memory --------------------------------------------------------------------------- */
 
-/* What the counter counts: Driver memory CUDA:0, Driver memory CUDA:0 Array, Driver memory Pinned. */
+/* What the counter counts: Driver memory CUDA:0, Driver memory CUDA:0 Array, Driver memory
+ * Pinned. */
 static struct text counter_name(char room[MADE_NAME], const struct gpu_record *r)
 {
     uint32_t device = gpu_memory_device(r);
@@ -481,8 +486,8 @@ static struct text counter_name(char room[MADE_NAME], const struct gpu_record *r
     return (struct text){room, (uint32_t)(p - room)};
 }
 
-/* The instant. The names of its args are those of Kineto's [memory] where they mean the same. No `stream`: it stands on a CPU
- * row. */
+/* The instant. The names of its args are those of Kineto's [memory] where they mean the same. No
+ * `stream`: it stands on a CPU row. */
 static void put_allocation(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                            uint64_t external_id, int64_t allocated)
 {
@@ -547,7 +552,7 @@ void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t
     buf_puts(b, "}");
 }
 
-/* ---- arrows ---------------------------------------------------------------------------------------------- */
+/* ---- arrows ---------------------------------------------------------------------------------- */
 
 /* Writes all of an arrow's end but its last characters. */
 static inline char *put_arrow(char *p, uint64_t id, const struct json_place *at)

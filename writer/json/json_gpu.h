@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU records to Chrome JSON text, in Kineto's keys and units. Pure, as json.h: appends whole events or nothing. cprof thread. */
+/* GPU records to Chrome JSON text, in Kineto's keys and units. Pure, as json.h: appends whole
+ * events or nothing. cprof thread. */
 #ifndef WRITER_JSON_JSON_GPU_H
 #define WRITER_JSON_JSON_GPU_H
 
@@ -23,8 +24,8 @@ struct json_wait {
     int64_t stream, correlation;
 };
 
-/* cuda_runtime or cuda_driver: the row of a call. args: External id (unless 0), cbid, correlation (neither for
- * a correlation of 0: CUPTI did not see the call), failed. stack: its id, 0 = none. */
+/* cuda_runtime or cuda_driver: the row of a call. args: External id (unless 0), cbid, correlation
+ * (neither for a correlation of 0: CUPTI did not see the call), failed. stack: its id, 0 = none. */
 void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                    uint64_t external_id, uint32_t stack);
 
@@ -37,7 +38,8 @@ struct json_name {
     enum category category;
 };
 
-/* Those of a call, of overhead, or of what ran on the device. room: a name that is made goes there. */
+/* Those of a call, of overhead, or of what ran on the device. room: a name that is made goes
+ * there. */
 struct json_name json_gpu_name(const struct gpu_record *r, char room[JSON_NAME_ROOM]);
 
 /* kernel, gpu_memcpy, gpu_memset, or a graph as a whole (category kernel, `graph id`). */
@@ -55,13 +57,14 @@ void json_gpu_event(struct buf *b, const struct gpu_record *r, const struct json
 /* overhead. */
 void json_gpu_overhead(struct buf *b, const struct gpu_record *r, const struct json_place *at);
 
-/* Driver memory: an instant `[driver memory]` on the caller's row, and a counter of what is allocated, of its own name so that it is
- * not taken for the tensor level. allocated: bytes of this device and kind alive as far as cprof saw. */
+/* Driver memory: an instant `[driver memory]` on the caller's row, and a counter of what is
+ * allocated, of its own name so that it is not taken for the tensor level. allocated: bytes of this
+ * device and kind alive as far as cprof saw. */
 void json_gpu_memory(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                      uint64_t external_id, uint64_t allocated);
 
-/* An object: the most that was allocated of the driver's memory of a device (GPU_NONE: of none) and kind. peak_ns: when, after the file's
- * base time. */
+/* An object: the most that was allocated of the driver's memory of a device (GPU_NONE: of none) and
+ * kind. peak_ns: when, after the file's base time. */
 void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t bytes,
                           int64_t peak_ns);
 
@@ -69,7 +72,8 @@ void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t
 void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
                          const struct json_place *at, uint64_t external_id);
 
-/* One end of an arrow from a call to what it caused, cat and name "ac2g": `s` once per id, then any number of `f` (bp "e"). */
+/* One end of an arrow from a call to what it caused, cat and name "ac2g": `s` once per id, then any
+ * number of `f` (bp "e"). */
 void json_gpu_arrow_start(struct buf *b, uint64_t id, const struct json_place *at);
 void json_gpu_arrow_end(struct buf *b, uint64_t id, const struct json_place *at); /* as above */
 

@@ -20,7 +20,8 @@ static inline void futex_wake(_Atomic uint32_t *word)
     raw_syscall(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);
 }
 
-/* Waits until the word differs from `value` or is woken, at most `ms` milliseconds; below 0: for ever. Any thread. */
+/* Waits until the word differs from `value` or is woken, at most `ms` milliseconds; below 0: for
+ * ever. Any thread. */
 static inline void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};

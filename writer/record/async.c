@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges that may end on another thread than they began on. Between the two calls a range lies in a table that all threads share: a fixed
- * number of places, the free ones in a list without locks, mapped at first use and touched as they are needed. Application threads; the
- * cprof thread copies what is open. */
+/* Ranges that may end on another thread than they began on. Between the two calls a range lies in a
+ * table that all threads share: a fixed number of places, the free ones in a list without locks,
+ * mapped at first use and touched as they are needed. Application threads; the cprof thread copies
+ * what is open. */
 #include "writer/record/async.h"
 
 #include <errno.h>
@@ -18,8 +19,9 @@
 #define CLOSING_BIT (UINT64_C(1) << 53) /* in `id`: a thread is writing the record */
 
 struct place {
-    /* ID_BIT | generation << 12 | place; 0 while nothing is open here. The opening thread sets (release), a closing one claims
-     * (acquire) and clears, the cprof thread reads before and after the rest. */
+    /* ID_BIT | generation << 12 | place; 0 while nothing is open here. The opening thread sets
+     * (release), a closing one claims (acquire) and clears, the cprof thread reads before and after
+     * the rest. */
     _Atomic uint64_t id;
     _Atomic uint64_t start;    /* ticks; opener writes, others read: relaxed, under `id` */
     _Atomic uint32_t tid;      /* as start: of the opener */
@@ -57,7 +59,8 @@ static struct place *map_table(void)
     return seen;
 }
 
-/* Takes a place; NULL when all are in use. The count of changes keeps a slow thread from putting back a head that has come and gone. */
+/* Takes a place; NULL when all are in use. The count of changes keeps a slow thread from putting
+ * back a head that has come and gone. */
 static struct place *take_place(void)
 {
     struct place *places = atomic_load_explicit(&table, memory_order_acquire);
@@ -162,7 +165,8 @@ bool async_close(struct thread_log *log, uint64_t id)
         memcpy((char *)(r + 1) + text_len, p->data, p->data_len);
         emit_end(log);
     }
-    /* Last: until here the range is open to the cprof thread, which knows by the id that it is the same one. */
+    /* Last: until here the range is open to the cprof thread, which knows by the id that it is the
+     * same one. */
     atomic_store_explicit(&p->id, 0, memory_order_release);
     give_back(p);
     return true;

@@ -20,8 +20,8 @@ static _Atomic uint64_t edges_announced;
 static _Atomic uint64_t edges_posted;
 /* cprof thread adds; stepping thread reads to see a full queue */
 static _Atomic uint64_t edges_taken;
-/* Whether anything is recorded. The stepping thread falls behind where the queue is full, and goes on when the cprof thread has caught up; any
- * thread stops it for good. */
+/* Whether anything is recorded. The stepping thread falls behind where the queue is full, and goes
+ * on when the cprof thread has caught up; any thread stops it for good. */
 static _Atomic int state;
 enum { GOES_ON, BEHIND, CAUGHT_UP, STOPPED };
 static bool (*run)(void);       /* starts the cprof thread if need be; NULL in tests */
@@ -172,8 +172,9 @@ uint64_t edges_taken_so_far(void)
 
 /* ---- the cprof thread's side ---- */
 
-/* Most often the thread is about to post; but the system may have taken the processor from it just then. While it is waited for the rings
- * fill, so that one that never posts (a debugger holds it, it was cancelled) is not waited for again. */
+/* Most often the thread is about to post; but the system may have taken the processor from it just
+ * then. While it is waited for the rings fill, so that one that never posts (a debugger holds it,
+ * it was cancelled) is not waited for again. */
 static void wait_for_announced(uint64_t announced)
 {
     static uint64_t given_up; /* of those announced, how many did not come */

@@ -14,10 +14,12 @@ void edges_start(bool (*start)(void));
 /* Nothing more is recorded, for good; what has been is finished. Any thread. */
 void edges_stop(void);
 
-/* True while nothing is recorded: for good, or until the edges that filled the queue are taken. Any thread. */
+/* True while nothing is recorded: for good, or until the edges that filled the queue are taken. Any
+ * thread. */
 bool edges_paused(void);
 
-/* What filled the queue is taken, and the window that it belonged to has ended: recording goes on at the next edge. cprof thread. */
+/* What filled the queue is taken, and the window that it belonged to has ended: recording goes on
+ * at the next edge. cprof thread. */
 void edges_caught_up(void);
 
 /* Edges that would have recorded and found no room, since last asked. cprof thread. */
@@ -30,11 +32,13 @@ uint64_t edges_taken_so_far(void); /* as above */
 /* Nothing is recorded on either side of the edge: only who listens wants to know of it. */
 bool edge_changes_nothing(const struct step_edge *edge);
 
-/* Calls take() for each edge posted so far, in order. Waits until every announced edge has been posted, at most two seconds: its stamp is older
- * than any record that could follow it. cprof thread. */
+/* Calls take() for each edge posted so far, in order. Waits until every announced edge has been
+ * posted, at most two seconds: its stamp is older than any record that could follow it. cprof
+ * thread. */
 void edges_take(void (*take)(const struct step_edge *edge));
 
-/* True inside take(): what it replays may ask for room in the rings, which hold what belongs to edges that are not taken yet. cprof thread. */
+/* True inside take(): what it replays may ask for room in the rings, which hold what belongs to
+ * edges that are not taken yet. cprof thread. */
 bool edges_being_taken(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot path: from a hook to the ring of its thread. Runs on application threads; no lock, no allocation, no system call. */
+/* The hot path: from a hook to the ring of its thread. Runs on application threads; no lock, no
+ * allocation, no system call. */
 #include "writer/record/emit.h"
 
 #include <string.h>
@@ -11,7 +12,8 @@
 /* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
 #define AHEAD 20u
 
-/* For what every event passes through: calls and saved registers were an eighth of its instructions. */
+/* For what every event passes through: calls and saved registers were an eighth of its
+ * instructions. */
 #define HOT static inline __attribute__((always_inline))
 
 _Atomic uint32_t writer_gate;
@@ -35,8 +37,8 @@ static void lost(struct thread_log *log, enum loss cause)
     count_loss(&log->losses[cause]);
 }
 
-/* There is no room for a record. A span that ends while nothing of its kind is recorded began in a window that is over, whose losses at its
- * end were noted already. */
+/* There is no room for a record. A span that ends while nothing of its kind is recorded began in a
+ * window that is over, whose losses at its end were noted already. */
 static __attribute__((noinline)) void refuse_span(struct thread_log *log,
                                                   const struct open_span *span, enum loss cause)
 {
@@ -50,7 +52,8 @@ static __attribute__((noinline)) void refuse_span(struct thread_log *log,
         lost(log, cause);
 }
 
-/* Room for a record in the thread's ring, its name and lengths filled in; NULL and counted when there is none. span: that it is of, or NULL. */
+/* Room for a record in the thread's ring, its name and lengths filled in; NULL and counted when
+ * there is none. span: that it is of, or NULL. */
 HOT struct record *reserve(struct thread_log *log, const struct open_span *span, uint32_t name,
                            uint32_t data_len, uint8_t extras)
 {
@@ -70,8 +73,9 @@ HOT struct record *reserve(struct thread_log *log, const struct open_span *span,
     return r;
 }
 
-/* Fetches a line that will be written, so that no other core has it then. gcc has PREFETCHW for `__builtin_prefetch(line, 1)` only where all
- * processors know it. All that are newer than their steady clock do, or pass over it (Intel's manual, volume 2, opcode map, 0F 0D). */
+/* Fetches a line that will be written, so that no other core has it then. gcc has PREFETCHW for
+ * `__builtin_prefetch(line, 1)` only where all processors know it. All that are newer than their
+ * steady clock do, or pass over it (Intel's manual, volume 2, opcode map, 0F 0D). */
 HOT void fetch_to_write(const struct record *line)
 {
 #if defined(__x86_64__)
@@ -83,8 +87,8 @@ HOT void fetch_to_write(const struct record *line)
     __builtin_prefetch(line, 1);
 }
 
-/* Fetches as many lines as the record has filled, of those that records will fill a few records from now: the cprof thread had
- * them last. The first two without a look: most have as many. */
+/* Fetches as many lines as the record has filled, of those that records will fill a few records
+ * from now: the cprof thread had them last. The first two without a look: most have as many. */
 HOT void prefetch(const struct ring *ring)
 {
     const struct record *ahead = &ring->base[(ring->reserved + AHEAD) & (ring->slots - 1)];
@@ -119,8 +123,8 @@ uint64_t span_top(const struct thread_log *log)
     return depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
 }
 
-/* The module inside which the span at this place is: the innermost one knows, because each takes it over from the one around it;
- * 0 = none. */
+/* The module inside which the span at this place is: the innermost one knows, because each takes it
+ * over from the one around it; 0 = none. */
 static inline uint64_t module_at(const struct thread_log *log, uint32_t at)
 {
     if (!(atomic_load_explicit(&log->spans[at].extras, memory_order_relaxed) & 1u << EXTRA_MODULE))
@@ -147,7 +151,8 @@ static inline uint64_t last_word(const char *text, uint32_t len)
     return low | (uint32_t)(uint8_t)text[len - 1] << (8 * (len - 1));
 }
 
-/* Puts a text at this word of the stack of texts, word by word and atomically, because the cprof thread may be reading. */
+/* Puts a text at this word of the stack of texts, word by word and atomically, because the cprof
+ * thread may be reading. */
 static inline void push_text(struct thread_log *log, uint32_t at, const char *text, uint32_t len)
 {
     _Atomic uint64_t *to = &log->text[at];
@@ -160,8 +165,8 @@ static inline void push_text(struct thread_log *log, uint32_t at, const char *te
         atomic_store_explicit(to, last_word(text, len), memory_order_relaxed);
 }
 
-/* Copies the span's text to where its record wants it, in words as it was written: wider loads would wait for those stores. Fills
- * up to a whole word; the slot has room. */
+/* Copies the span's text to where its record wants it, in words as it was written: wider loads
+ * would wait for those stores. Fills up to a whole word; the slot has room. */
 static inline void copy_words(char *to, uint32_t len, const struct thread_log *log,
                               const struct open_span *span)
 {
@@ -348,7 +353,8 @@ static __attribute__((noinline)) void put_span(struct thread_log *log, const str
         commit(log);
 }
 
-/* Moves an open span to a lower place of the stack, its text to word `text` and its data to byte `data`, which lie below its own. */
+/* Moves an open span to a lower place of the stack, its text to word `text` and its data to byte
+ * `data`, which lie below its own. */
 static void move_down(struct thread_log *log, struct open_span *from, struct open_span *to,
                       uint32_t text, uint32_t data)
 {
@@ -622,7 +628,8 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
     commit(log);
 }
 
-/* The counted spans inside which a node is made; what they do runs when the graph is launched, which they are told. */
+/* The counted spans inside which a node is made; what they do runs when the graph is launched,
+ * which they are told. */
 static struct record_node captured_in(struct thread_log *log, uint32_t depth, bool is_kernel)
 {
     struct record_node about = {.is_kernel = is_kernel};
@@ -661,8 +668,9 @@ static uint64_t transfer_around(const struct thread_log *log, uint32_t depth)
     return 0;
 }
 
-/* Between windows graphs of any size are captured and made, and nobody empties the ring: then only that is told which an operator made, or
- * may come from a node that one made; and the cprof thread is woken in good time. */
+/* Between windows graphs of any size are captured and made, and nobody empties the ring: then only
+ * that is told which an operator made, or may come from a node that one made; and the cprof thread
+ * is woken in good time. */
 static bool is_told(const struct thread_log *log, bool copy)
 {
     static _Atomic bool made; /* a node inside an operator; any thread, relaxed */
@@ -714,8 +722,9 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     wake_at_half(log);
 }
 
-/* The operator that the program called and inside which the thread is: aten::linear, not the aten::empty that it came to; in the backward
- * pass the node, without the engine's range around it. NULL: none. */
+/* The operator that the program called and inside which the thread is: aten::linear, not the
+ * aten::empty that it came to; in the backward pass the node, without the engine's range around it.
+ * NULL: none. */
 static const struct open_span *operator_of(const struct thread_log *log)
 {
     const struct open_span *found = NULL;
@@ -732,7 +741,8 @@ static const struct open_span *operator_of(const struct thread_log *log)
     return found;
 }
 
-/* REC_MEMORY or REC_OUT_OF_MEMORY, in the name of an open span, with the module that the thread is in. */
+/* REC_MEMORY or REC_OUT_OF_MEMORY, in the name of an open span, with the module that the thread is
+ * in. */
 static void put_memory(struct thread_log *log, enum record_kind kind, const struct open_span *named,
                        uint64_t address, int64_t bytes, const struct record_memory *state,
                        const struct extras *extras)
@@ -774,26 +784,4 @@ void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct reco
     bool driver = state->device_type == MEMORY_OF_DRIVER && depth > 0;
     const struct open_span *named = driver ? &log->spans[depth - 1] : operator_of(log);
     put_memory(log, REC_OUT_OF_MEMORY, named, 0, bytes, state, extras);
-}
-
-double emit_measure(void)
-{
-    struct thread_log *log = thread_log_get();
-    if (!log)
-        return 0;
-    enum { TRIES = 20, SPANS = 100 }; /* the smallest ring holds 512 */
-    uint32_t name = numbered_name("aten::measure", 13);
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < TRIES; i++) { /* in most of them the thread keeps its processor */
-        uint64_t before = clock_monotonic_ns();
-        for (int k = 0; k < SPANS; k++) {
-            span_open(log, &best, CAT_CPU_OP, "aten::measure", name);
-            span_close(log, &best);
-        }
-        uint64_t took = clock_monotonic_ns() - before;
-        best = took < best ? took : best;
-        atomic_store(&log->ring.tail, ring_head(&log->ring));
-    }
-    atomic_store(&log->records, 0);
-    return (double)best / SPANS;
 }

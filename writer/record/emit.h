@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting a record into a thread's ring, for files of writer/ that make records of their own. The owner of the log. */
+/* Putting a record into a thread's ring, for files of writer/ that make records of their own. The
+ * owner of the log. */
 #ifndef WRITER_RECORD_EMIT_H
 #define WRITER_RECORD_EMIT_H
 
 #include "writer/record/thread_log.h"
 
-/* Room for a record of this name (numbered.h), name and lengths filled in; NULL and counted when there is none. Finish with emit_end(). */
+/* Room for a record of this name (numbered.h), name and lengths filled in; NULL and counted when
+ * there is none. Finish with emit_end(). */
 struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len);
 
 /* Closes the span with this id at `end`, an earlier moment, if it is still open; see

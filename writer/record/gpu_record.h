@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the GPU side hands to the writer: one plain record per CUPTI activity, its times already in clock_ticks(). cupti/translate.c
- * makes them, writer/join/join.c joins them. cprof thread only. */
+/* What the GPU side hands to the writer: one plain record per CUPTI activity, its times already in
+ * clock_ticks(). cupti/translate.c makes them, writer/join/join.c joins them. cprof thread only. */
 #ifndef WRITER_RECORD_GPU_RECORD_H
 #define WRITER_RECORD_GPU_RECORD_H
 
@@ -45,7 +45,8 @@ struct gpu_record {
     uint16_t name_len;    /* bytes */
     uint32_t correlation; /* CUPTI's, of the call that caused it; 0 = none. Wraps at 2^32 */
     uint64_t start, end;  /* clock_ticks(); end >= start */
-    /* plain text (demangled), not escaped, not terminated; lives as long as the process. NULL: none */
+    /* plain text (demangled), not escaped, not terminated; lives as long as the process. NULL:
+     * none */
     const char *name;
     uint32_t device;  /* CUDA ordinal; GPU_NONE */
     uint32_t context; /* CUPTI's context id; GPU_NONE */
@@ -82,7 +83,8 @@ struct gpu_record {
             } peer;
         } copy; /* GPU_COPY; GPU_FILL uses bytes, to_kind and the channel */
         struct {
-            /* CUpti_ActivitySynchronizationType: 1 event, 2 stream waits for event, 3 stream, 4 context */
+            /* CUpti_ActivitySynchronizationType: 1 event, 2 stream waits for event, 3 stream, 4
+             * context */
             uint8_t type;
             uint32_t event; /* GPU_NONE: none */
             /* names the very recording waited for (CUPTI 12.8 and newer); 0 = unknown */
@@ -111,8 +113,9 @@ struct gpu_record {
 enum gpu_want {
     GPU_WANT_NOTHING, /* between windows: every kind is off */
     GPU_WANT_ALL,     /* a warmup or active step, or step 0 that may become the trace */
-    /* the last active step, and from then on until the window's last launch was delivered: as before, in small buffers, because a
-     * buffer is withheld while one of its records is unfinished (T13) */
+    /* the last active step, and from then on until the window's last launch was delivered: as
+     * before, in small buffers, because a buffer is withheld while one of its records is unfinished
+     * (T13) */
     GPU_WANT_SOON,
 };
 
@@ -131,36 +134,41 @@ struct gpu_faults {
     uint64_t unnamed;    /* kernels, mostly, whose name was not kept */
 };
 
-/* The GPU side as the cprof thread sees it; all functions but stop() are called on that thread. cupti/gpu_trace.h makes one. */
+/* The GPU side as the cprof thread sees it; all functions but stop() are called on that thread.
+ * cupti/gpu_trace.h makes one. */
 struct gpu_source {
     /* Switches what CUPTI records. Cheap when nothing changes. */
     void (*want)(enum gpu_want want);
-    /* Flushes if told to, then calls each() for the records delivered so far, or many of them: 0 is returned when there are no more.
-     * *faults is added to. */
+    /* Flushes if told to, then calls each() for the records delivered so far, or many of them: 0 is
+     * returned when there are no more. *faults is added to. */
     uint64_t (*collect)(enum gpu_flush flush, void (*each)(const struct gpu_record *r, void *arg),
                         void *arg, struct gpu_faults *faults);
     /* True when every buffer that CUPTI got before `ticks` has come back (and was collected). */
     bool (*returned)(uint64_t ticks);
-    /* Since when CUPTI records calls: hooked calls that start later than this wait for CUPTI's record of theirs. UINT64_MAX: it does
-     * not. */
+    /* Since when CUPTI records calls: hooked calls that start later than this wait for CUPTI's
+     * record of theirs. UINT64_MAX: it does not. */
     uint64_t (*calls_since)(void);
-    /* True when CUPTI recorded calls at `ticks`, which may be before kinds were switched off. NULL: as calls_since. */
+    /* True when CUPTI recorded calls at `ticks`, which may be before kinds were switched off. NULL:
+     * as calls_since. */
     bool (*recorded)(uint64_t ticks);
-    /* JSON text for the head of a trace: the value of deviceProperties ("[]" when there is nothing to say), and
-     * `"cupti_version": N,\n` pairs or "". Valid until the next call. */
+    /* JSON text for the head of a trace: the value of deviceProperties ("[]" when there is nothing
+     * to say), and `"cupti_version": N,\n` pairs or "". Valid until the next call. */
     const char *(*devices_json)(void);
     const char *(*versions_json)(void);
-    /* Most TFLOP/s of a device for numbers of an enum flop_class, without sparsity; 0 = not known. NULL: never known. */
+    /* Most TFLOP/s of a device for numbers of an enum flop_class, without sparsity; 0 = not known.
+     * NULL: never known. */
     double (*peak_tflops)(uint32_t device, unsigned flop_class);
     /* Name of a device for its row ("NVIDIA H200"), or NULL. */
     const char *(*device_name)(uint32_t device);
-    /* The time at exit is over, and the cprof thread is not done: from now on it begins no call of CUPTI. Returns when none is under way,
-     * after 100 ms at the latest. Exiting thread. NULL: nothing to do. */
+    /* The time at exit is over, and the cprof thread is not done: from now on it begins no call of
+     * CUPTI. Returns when none is under way, after 100 ms at the latest. Exiting thread. NULL:
+     * nothing to do. */
     void (*stop)(void);
     /* Whether stop() was called: what CUPTI still has will not come. NULL: never. */
     bool (*stopped)(void);
-    /* At exit, when the files are whole: kinds off, subscription given up, no further call of CUPTI. May hang as CUPTI does: the exiting
-     * thread does not wait for it for ever. NULL: nothing to do. */
+    /* At exit, when the files are whole: kinds off, subscription given up, no further call of
+     * CUPTI. May hang as CUPTI does: the exiting thread does not wait for it for ever. NULL:
+     * nothing to do. */
     void (*finish)(void);
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names by number. Open addressing without locks: an entry is written whole before its number
- * stands in a slot, and never changes. Static memory, of which only what is used becomes present. */
+ * stands in a slot, and never changes. Static memory, of which only what is used becomes
+ * present. */
 #include "writer/record/numbered.h"
 
 #include <stdatomic.h>

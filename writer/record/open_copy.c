@@ -38,7 +38,8 @@ bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy 
                   copy);
     copy->ended = span_told_end(log, copy->id);
     atomic_thread_fence(memory_order_acquire);
-    /* In this order: a closed span keeps its id until the next one opens in its place, and only then is the depth above it again. */
+    /* In this order: a closed span keeps its id until the next one opens in its place, and only
+     * then is the depth above it again. */
     bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);
     return open && copy->id != 0 &&
            copy->id == atomic_load_explicit(&span->id, memory_order_relaxed);

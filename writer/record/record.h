@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one record that application threads put into rings and the cprof thread takes out. Plain data: no pointers
- * into the program, so that it may outlive what it describes. */
+/* The one record that application threads put into rings and the cprof thread takes out. Plain
+ * data: no pointers into the program, so that it may outlive what it describes. */
 #ifndef WRITER_RECORD_RECORD_H
 #define WRITER_RECORD_RECORD_H
 
@@ -28,10 +28,18 @@ enum record_kind {
     REC_SPAN, /* name, start, end; one record holds both ends, so a loss never unbalances a file */
     REC_INSTANT, /* name, start */
     REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
-    REC_MEMORY, /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0), its text the operator that asked, or release (bytes < 0) */
-    REC_OUT_OF_MEMORY, /* as REC_MEMORY: an allocation of so many bytes that failed; of the driver: the text names the call */
-    REC_NODE, /* node: a node of a CUDA graph came into being; the text names the span that made it, `parent` is its id */
-    REC_ASYNC, /* name, start, end, async: a range that does not nest with the row of its thread; both ends in one, as REC_SPAN */
+    /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0), its text the operator that
+     * asked, or release (bytes < 0) */
+    REC_MEMORY,
+    /* as REC_MEMORY: an allocation of so many bytes that failed; of the driver: the text names
+     * the call */
+    REC_OUT_OF_MEMORY,
+    /* node: a node of a CUDA graph came into being; the text names the span that made it,
+     * `parent` is its id */
+    REC_NODE,
+    /* name, start, end, async: a range that does not nest with the row of its thread; both ends
+     * in one, as REC_SPAN */
+    REC_ASYNC,
 };
 
 /* What the `data` bytes behind the text are. */
@@ -40,17 +48,21 @@ enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_NODE };
 enum record_flags {
     /* the span was still open when its window was written; end = the window's end */
     REC_UNFINISHED = 1u << 0,
-    /* a marker: one of a warmup step goes to the head of the next window's file, other records do not */
+    /* a marker: one of a warmup step goes to the head of the next window's file, other records do
+     * not */
     REC_MARKER = 1u << 1,
     /* sequence and forward_thread are those of the operator inside: no arrow ends here */
     REC_BORROWED = 1u << 2,
-    /* an open span that may outlive what is around it: it becomes a REC_ASYNC then, and is never cut or dropped */
+    /* an open span that may outlive what is around it: it becomes a REC_ASYNC then, and is never
+     * cut or dropped */
     REC_LOOSE = 1u << 3,
     /* an open span that did: it does not nest any more */
     REC_CROSSES = 1u << 4,
-    /* an open span whose end may come behind that of the span around it (emit_itt's do): it ends with that one, and is whole */
+    /* an open span whose end may come behind that of the span around it (emit_itt's do): it ends
+     * with that one, and is whole */
     REC_ENDS_LATE = 1u << 5,
-    /* with REC_MARKER: made in a step to skip, by a marker that asks for such steps: it goes to the head of the next window's file */
+    /* with REC_MARKER: made in a step to skip, by a marker that asks for such steps: it goes to the
+     * head of the next window's file */
     REC_SKIPPED = 1u << 6,
     /* a span around it on its thread has a FLOP count: its own, if any, is part of that */
     REC_IN_COUNTED = 1u << 7,
@@ -59,13 +71,16 @@ enum record_flags {
     REC_TASK = REC_BORROWED,
 };
 
-/* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those whose bit is set in `extras`. */
+/* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those
+ * whose bit is set in `extras`. */
 enum record_extra {
     EXTRA_STACK,  /* id of the stack that asked for it, not 0 */
     EXTRA_MODULE, /* id of the module path inside which it happened, not 0 */
     EXTRA_FLOPS,  /* floating-point operations, multiplication and addition counted each */
     EXTRA_BYTES,  /* bytes read and written, as the formula has them */
-    EXTRA_DTYPE, /* record_where(): what the operations are done in and on; FLOPS_NOT_KNOWN: they could not be counted */
+    /* record_where(): what the operations are done in and on; FLOPS_NOT_KNOWN: they could not be
+     * counted */
+    EXTRA_DTYPE,
     EXTRA_COUNT
 };
 
@@ -80,14 +95,16 @@ enum record_extra {
 /* EXTRA_DTYPE of an operator whose shapes could not be told. */
 #define FLOPS_NOT_KNOWN 0xffffu
 
-/* c10::ScalarType of single precision: all that a formula knows of an operator, whichever units its library uses. */
+/* c10::ScalarType of single precision: all that a formula knows of an operator, whichever units its
+ * library uses. */
 #define DTYPE_FLOAT 6u
 
-/* Bit of EXTRA_DTYPE: forward work that is done again for the backward pass. It lies in the lower 32
- * bits, which is what struct note, share and captured keep. */
+/* Bit of EXTRA_DTYPE: forward work that is done again for the backward pass. It lies in the lower
+ * 32 bits, which is what struct note, share and captured keep. */
 #define WHERE_RECOMPUTE (UINT64_C(1) << 23)
 
-/* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is launched. */
+/* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is
+ * launched. */
 #define WHERE_CAPTURED (UINT64_C(1) << 32)
 
 /* Bit of EXTRA_DTYPE: a product, as of matrices or a convolution; with FLOPS_NOT_KNOWN, what looks
@@ -98,7 +115,8 @@ enum record_extra {
  * record. */
 #define WHERE_UNCAUGHT_SHIFT 48
 
-/* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's number, 0xff = it is that of the kernels. */
+/* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's
+ * number, 0xff = it is that of the kernels. */
 static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32_t device_index)
 {
     return (dtype & 0xffffu) | (uint64_t)(device_type & 0x7fu) << 16 |
@@ -114,12 +132,13 @@ struct record {
     uint8_t flags;     /* enum record_flags */
     union {
         struct {
-          uint32_t
-              slots : 24; /* length in slots, this header included; a ring is no longer either */
-            uint32_t
-                extras : 8; /* bit 1 << enum record_extra: numbers behind the data; and EXTRAS_ */
+            /* length in slots, this header included; a ring is no longer either */
+          uint32_t slots : 24;
+            /* bit 1 << enum record_extra: numbers behind the data; and EXTRAS_ */
+            uint32_t extras : 8;
         };
-        /* both, for writing: one bit field alone is read first, from a line that is not in the cache */
+        /* both, for writing: one bit field alone is read first, from a line that is not in the
+         * cache */
         uint32_t slots_and_extras;
     };
     uint64_t start; /* clock_ticks() */
@@ -159,7 +178,8 @@ struct record_memory {
     int32_t device_index;    /* -1 on the CPU */
 };
 
-/* DATA_NODE of REC_NODE, copied with memcpy (unaligned): the innermost and the outermost of the counted spans inside which it was made. */
+/* DATA_NODE of REC_NODE, copied with memcpy (unaligned): the innermost and the outermost of the
+ * counted spans inside which it was made. */
 struct record_node {
     struct record_counted {
         uint64_t span; /* id; 0 = none was counted */
@@ -171,8 +191,10 @@ struct record_node {
 #define MEMORY_OF_DRIVER (-1) /* device_type of a call to the CUDA driver or runtime that failed */
 
 /* DATA_SHAPES: one item per operator input, in order. An item is a tag byte, then:
- *   SHAPE_TENSOR       uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size; with SHAPE_STRIDES in ndim: ndim x int64 stride
- *   SHAPE_LIST         uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); a longer list is cut at 255
+ *   SHAPE_TENSOR       uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size; with
+ *                      SHAPE_STRIDES in ndim: ndim x int64 stride
+ *   SHAPE_LIST         uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); a longer list is cut
+ *                      at 255
  *   SHAPE_SCALAR_LIST  uint8 n, then n items of scalars, or SHAPE_OTHER for what is none
  *   SHAPE_INT          int64
  *   SHAPE_REAL         double
@@ -203,8 +225,9 @@ static inline size_t shape_body_size(const uint8_t *body)
     return 2 + 8 * ndim * (body[1] & SHAPE_STRIDES ? 2 : 1);
 }
 
-/* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, then 8 bytes of value (ARG_INT int64,
- * ARG_REAL double) or uint32 length + bytes (ARG_TEXT; ARG_SHAPES, without a key: as DATA_SHAPES). */
+/* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, then 8 bytes of
+ * value (ARG_INT int64, ARG_REAL double) or uint32 length + bytes (ARG_TEXT; ARG_SHAPES, without a
+ * key: as DATA_SHAPES). */
 enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT, ARG_SHAPES };
 
 /* The record's name; valid as long as the record. */

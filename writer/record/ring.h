@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single-producer, single-consumer ring of 64-byte slots. The producer is one application thread: reserve, fill, commit;
- * no lock, no allocation, no system call. The consumer is the cprof thread. A record never wraps: a PAD record fills the
- * end. Positions count slots and only grow, from one producer's first record to its last. */
+/* Single-producer, single-consumer ring of 64-byte slots. The producer is one application thread:
+ * reserve, fill, commit; no lock, no allocation, no system call. The consumer is the cprof thread.
+ * A record never wraps: a PAD record fills the end. Positions count slots and only grow, from one
+ * producer's first record to its last. */
 #ifndef WRITER_RECORD_RING_H
 #define WRITER_RECORD_RING_H
 
@@ -13,7 +14,8 @@
 
 struct ring {
     /* producer's line */
-    /* written by the producer (release), read by the consumer (acquire): first slot not committed */
+    /* written by the producer (release), read by the consumer (acquire): first slot not
+     * committed */
     _Atomic uint64_t head;
     uint64_t reserved;   /* producer only: where the record being filled starts */
     uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
@@ -22,7 +24,8 @@ struct ring {
     uint64_t filling;    /* producer only: slots of the record being filled */
     char pad[16];
     /* consumer's line */
-    /* written by the consumer (release), read by the producer (acquire): first slot not yet taken */
+    /* written by the consumer (release), read by the producer (acquire): first slot not yet
+     * taken */
     _Atomic uint64_t tail;
     char pad2[56];
 };
@@ -35,7 +38,8 @@ static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
     *r = (struct ring){.slots = bytes / RECORD_SLOT, .base = at};
 }
 
-/* From the first slot again, whose page is present. Empty, and without a producer until the consumer has handed it on. Consumer. */
+/* From the first slot again, whose page is present. Empty, and without a producer until the
+ * consumer has handed it on. Consumer. */
 static inline void ring_restart(struct ring *r)
 {
     r->reserved = r->tail_seen = 0;
@@ -43,8 +47,8 @@ static inline void ring_restart(struct ring *r)
     atomic_store_explicit(&r->tail, 0, memory_order_relaxed);
 }
 
-/* Room for a record of `slots`; NULL when the ring is too full now. Producer. Calling it again without a commit gives the same
- * place. */
+/* Room for a record of `slots`; NULL when the ring is too full now. Producer. Calling it again
+ * without a commit gives the same place. */
 static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -67,8 +71,8 @@ static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
     return &r->base[at];
 }
 
-/* Makes the record from the last ring_reserve() visible to the consumer. Reads nothing of it: its lines may not have come into the
- * cache yet. Producer. */
+/* Makes the record from the last ring_reserve() visible to the consumer. Reads nothing of it: its
+ * lines may not have come into the cache yet. Producer. */
 static inline void ring_commit(struct ring *r)
 {
     atomic_store_explicit(&r->head, r->reserved + r->filling, memory_order_release);
@@ -80,7 +84,8 @@ static inline uint64_t ring_head(struct ring *r)
     return atomic_load_explicit(&r->head, memory_order_acquire);
 }
 
-/* The oldest record below `until`, pads skipped; NULL when there is none. Consumer; valid until ring_take(). */
+/* The oldest record below `until`, pads skipped; NULL when there is none. Consumer; valid until
+ * ring_take(). */
 static inline const struct record *ring_peek(struct ring *r, uint64_t until)
 {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, ending and reusing thread logs. Lock-free list: logs are only ever added at its head and never freed, so that the
- * cprof thread can walk it while threads come and go. They are cut from slabs, each one mapping: a process may have 65,530 of them
- * (vm.max_map_count), and without one left the program itself gets no memory, no library and no thread. */
+/* Making, ending and reusing thread logs. Lock-free list: logs are only ever added at its head and
+ * never freed, so that the cprof thread can walk it while threads come and go. They are cut from
+ * slabs, each one mapping: a process may have 65,530 of them (vm.max_map_count), and without one
+ * left the program itself gets no memory, no library and no thread. */
 #include "writer/writer.h"
 
 #include <errno.h>
@@ -36,12 +37,14 @@ _Atomic uint64_t process_losses[LOSS_COUNT];
 
 static struct thread_log *_Atomic first;
 static _Atomic uint32_t made;
-/* logs that are free: with thousands of threads that live, each new one would look at all others' */
+/* logs that are free: with thousands of threads that live, each new one would look at all
+ * others' */
 static _Atomic uint32_t n_free;
-/* logs of threads that have ended, not yet emptied: they pile up while the cprof thread is held up */
+/* logs of threads that have ended, not yet emptied: they pile up while the cprof thread is held
+ * up */
 static _Atomic uint32_t n_ended;
-/* where the next log is to be, the address of a page, and in the low bits how many more the slab has room for. Slabs in use are never
- * unmapped, so that no value comes twice */
+/* where the next log is to be, the address of a page, and in the low bits how many more the slab
+ * has room for. Slabs in use are never unmapped, so that no value comes twice */
 static _Atomic uintptr_t slab_next;
 static _Atomic bool ready;
 static uint64_t ring_size;
@@ -50,8 +53,8 @@ static bool has_key; /* written in the constructor, or at wake-up */
 
 const uint32_t thread_log_not_asked;
 
-/* Runs as the thread ends. The ring stays until the cprof thread has emptied it, which is woken before there are too many. Counted first:
- * who empties it counts it off. */
+/* Runs as the thread ends. The ring stays until the cprof thread has emptied it, which is woken
+ * before there are too many. Counted first: who empties it counts it off. */
 static void thread_ended(void *arg)
 {
     struct thread_log *log = arg;
@@ -106,8 +109,9 @@ static uint64_t place_bytes(void)
     return LOG_BYTES + WHOLE_PAGES(ring_size);
 }
 
-/* Its places are out of bounds until they are taken: where memory is promised only as far as there is some (vm.overcommit_memory=2), or
- * where all that is mapped is made present (mlockall()), the others must not count. */
+/* Its places are out of bounds until they are taken: where memory is promised only as far as there
+ * is some (vm.overcommit_memory=2), or where all that is mapped is made present (mlockall()), the
+ * others must not count. */
 static bool add_slab(uintptr_t used_up)
 {
     uintptr_t n = SLAB_LOGS;
@@ -133,7 +137,8 @@ static uintptr_t next_place(void)
     return next;
 }
 
-/* The place is made usable before it is taken: what cannot be made so stays for the next one. Two threads may do it to the same. */
+/* The place is made usable before it is taken: what cannot be made so stays for the next one. Two
+ * threads may do it to the same. */
 static struct thread_log *take_place(void)
 {
     uintptr_t next;
@@ -254,8 +259,8 @@ void thread_log_recycle(struct thread_log *log)
 
 void thread_log_populate(struct thread_log *log, uint64_t head)
 {
-    uint64_t ahead =
-        head < POPULATE_SLOTS ? head : POPULATE_SLOTS; /* a thread of few events takes little */
+    /* a thread of few events takes little */
+    uint64_t ahead = head < POPULATE_SLOTS ? head : POPULATE_SLOTS;
     uint64_t until = (head + ahead) & ~(uint64_t)(PAGE_SLOTS - 1);
     until = until < log->ring.slots ? until : log->ring.slots;
     if (log->populated >= until)

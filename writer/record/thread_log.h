@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cprof keeps for each application thread: its ring, its stack of open spans, its loss counters. Made at the thread's
- * first event, kept after its end until the cprof thread has emptied the ring, then reused for a new thread. */
+/* What cprof keeps for each application thread: its ring, its stack of open spans, its loss
+ * counters. Made at the thread's first event, kept after its end until the cprof thread has emptied
+ * the ring, then reused for a new thread. */
 #ifndef WRITER_RECORD_THREAD_LOG_H
 #define WRITER_RECORD_THREAD_LOG_H
 
@@ -18,12 +19,14 @@
 #define SPAN_ID_THREAD_SHIFT 36
 #define THREADS_MAX          (1u << 16)
 
-/* One open span. Its thread alone writes. The atomic fields are also read by the cprof thread, which shows what is still open:
- * all relaxed but `id`, which it checks before and after because the owner does not wait for it. */
+/* One open span. Its thread alone writes. The atomic fields are also read by the cprof thread,
+ * which shows what is still open: all relaxed but `id`, which it checks before and after because
+ * the owner does not wait for it. */
 struct open_span {
     _Atomic uint64_t id;    /* 0 while the rest is written */
     _Atomic uint64_t start; /* ticks */
-    /* who opened it, the RecordFunction, marker …; matched at the end, also by other threads (cross_thread.c) */
+    /* who opened it, the RecordFunction, marker …; matched at the end, also by other threads
+     * (cross_thread.c) */
     _Atomic(const void *) key;
     _Atomic int64_t sequence;        /* as in struct record */
     _Atomic uint64_t forward_thread; /* as in struct record */
@@ -44,8 +47,9 @@ struct ended_span {
     _Atomic uint64_t ticks; /* relaxed */
 };
 
-/* The last stack of Python that was read for an operator inside no other one: operators inside it for which the interpreter is in the
- * same frame have the same stack, because that frame waits for the outer one. */
+/* The last stack of Python that was read for an operator inside no other one: operators inside it
+ * for which the interpreter is in the same frame have the same stack, because that frame waits for
+ * the outer one. */
 struct stack_memo {
     const void *frame;
     uint64_t span; /* id */
@@ -53,13 +57,15 @@ struct stack_memo {
     uint32_t stack;
 };
 
-/* Operators of one window, by number, directly inside one span, by id (0: none): the first one's start, and the time of all. */
+/* Operators of one window, by number, directly inside one span, by id (0: none): the first one's
+ * start, and the time of all. */
 struct outermost {
     int64_t start_ns, ran_ns;
     uint64_t window, inside;
 };
 
-/* An operator that asks torch.distributed for a transfer, or the one inside of it in which c10d says what it asks NCCL for. */
+/* An operator that asks torch.distributed for a transfer, or the one inside of it in which c10d
+ * says what it asks NCCL for. */
 enum about_c10d { C10D_NONE, C10D_TRANSFER, C10D_COMMS };
 
 /* A name that torch keeps in one place, and what is known of it (preload/torch/torch_names.h). */
@@ -94,7 +100,8 @@ struct thread_log {
     /* enum thread_state; attach and thread end write, cprof thread reads and frees */
     _Atomic int state;
     _Atomic uint64_t losses[LOSS_COUNT]; /* owner adds (relaxed), cprof thread reads */
-    /* owner adds (relaxed), cprof thread reads: spans without room behind the window in which they began */
+    /* owner adds (relaxed), cprof thread reads: spans without room behind the window in which they
+     * began */
     _Atomic uint64_t refused_late;
     _Atomic uint64_t records;    /* owner adds (relaxed): records committed */
     _Atomic uint64_t lost_since; /* ticks of the owner's first loss, 0 = none; relaxed */
@@ -108,7 +115,8 @@ struct thread_log {
     struct ended_span ends[SPAN_DEPTH];
     _Alignas(64) struct known_name known[1u << KNOWN_BITS]; /* owner only; by address */
     struct stack_memo stack_memo;                           /* owner only */
-    /* true while the owner reads the interpreter's memory; owner writes, who waits for its end reads (preload/stacks/stack_capture.c) */
+    /* true while the owner reads the interpreter's memory; owner writes, who waits for its end
+     * reads (preload/stacks/stack_capture.c) */
     _Atomic bool reads_python;
     /* cprof thread, or the exiting one behind it: of losses, those that former owners of the log
      * had or that were thrown away; losses when something began that may be thrown away */
@@ -124,12 +132,14 @@ struct thread_log {
     /* operators that ended last and were not inside others so far; flop_stats.c */
     struct outermost outermost[OUTERMOST];
     uint32_t n_outermost;
-    /* ticks: when the newest library call began that was a part of something counted, in TF32 units */
+    /* ticks: when the newest library call began that was a part of something counted, in TF32
+     * units */
     uint64_t tf32_at;
     uint64_t product_at; /* the same of the newest product that was counted, or is unknown */
 };
 
-/* Who opened the span. Its own thread; of another one's, the answer may be that of the place's next span. */
+/* Who opened the span. Its own thread; of another one's, the answer may be that of the place's next
+ * span. */
 static inline const void *span_key(const struct open_span *span)
 {
     return atomic_load_explicit(&span->key, memory_order_relaxed);
@@ -189,7 +199,8 @@ static inline void span_set_flops(struct thread_log *log, struct open_span *span
     atomic_store_explicit(&span->extras, before | all, memory_order_relaxed);
 }
 
-/* Whose record it is: a log may have passed to another thread by the time that a held record is used. */
+/* Whose record it is: a log may have passed to another thread by the time that a held record is
+ * used. */
 struct record_owner {
     struct thread_log *log;
     uint64_t torch_thread;
@@ -225,7 +236,8 @@ struct thread_log *thread_log_attach(void);
  * back. Constructor; without it thread_log_start() takes a key. */
 void thread_log_take_key(void);
 
-/* Makes the thread-end hook; ring_bytes is each ring's size. Once, at wake-up. false: no key to be had. */
+/* Makes the thread-end hook; ring_bytes is each ring's size. Once, at wake-up. false: no key to be
+ * had. */
 bool thread_log_start(uint64_t ring_bytes);
 
 /* First of all logs, for walking by `next`. cprof thread; any thread for reading `reads_python`. */
@@ -234,8 +246,8 @@ struct thread_log *thread_log_first(void);
 /* Gives an ended, emptied log back for reuse. cprof thread. */
 void thread_log_recycle(struct thread_log *log);
 
-/* Makes the ring's next pages behind `head` present before the owner comes to them, so that it does not fault them in one by one. An old
- * kernel refuses; then it does. cprof thread. */
+/* Makes the ring's next pages behind `head` present before the owner comes to them, so that it does
+ * not fault them in one by one. An old kernel refuses; then it does. cprof thread. */
 void thread_log_populate(struct thread_log *log, uint64_t head);
 
 /* In a forked child: the logs belong to the parent; this thread and all later ones get none. */
@@ -247,10 +259,12 @@ void thread_log_note_loss(struct thread_log *log);
 /* Adds one loss; log may be NULL (then it goes to a process-wide counter). Any thread. */
 void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n);
 
-/* Spans of all threads that found no room when they ended behind the window in which they began, so far: in no `losses`. cprof thread. */
+/* Spans of all threads that found no room when they ended behind the window in which they began, so
+ * far: in no `losses`. cprof thread. */
 uint64_t thread_log_refused_late(void);
 
-/* Losses that belong to no thread (writer's own, and threads without a log). cprof thread adds and reads; others add. */
+/* Losses that belong to no thread (writer's own, and threads without a log). cprof thread adds and
+ * reads; others add. */
 extern _Atomic uint64_t process_losses[LOSS_COUNT];
 
 /* The calling thread's log for recording; NULL when there is none to be had. */
@@ -260,10 +274,12 @@ static inline struct thread_log *thread_log_get(void)
     return __builtin_expect(log != NULL, 1) ? log : thread_log_attach();
 }
 
-/* Notes how far each ring is filled, and which threads have ended, for the pass that begins. cprof thread. */
+/* Notes how far each ring is filled, and which threads have ended, for the pass that begins. cprof
+ * thread. */
 void thread_log_look(void);
 
-/* True when a ring may overflow in the time that CUPTI's buffers, which can wait, take. cprof thread. */
+/* True when a ring may overflow in the time that CUPTI's buffers, which can wait, take. cprof
+ * thread. */
 bool thread_log_fills(void);
 
 #endif

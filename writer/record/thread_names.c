@@ -13,7 +13,8 @@
 
 #define BUCKETS 4096u /* a power of two */
 
-/* In the list of its bucket, or in the one of those that are free: the place of the next + 1; 0: none. */
+/* In the list of its bucket, or in the one of those that are free: the place of the next + 1; 0:
+ * none. */
 struct entry {
     struct thread_name name;
     uint32_t next;
@@ -28,7 +29,8 @@ static uint32_t room, made; /* entries that there is memory for, and that were i
 static uint32_t buckets[BUCKETS], first_free, first_ended;
 static _Atomic uint32_t used;
 
-/* What leads to the thread's entry, or to the end of its chain. The kernel gives numbers one after the other. */
+/* What leads to the thread's entry, or to the end of its chain. The kernel gives numbers one after
+ * the other. */
 static uint32_t *find_thread(uint32_t tid)
 {
     uint32_t *link = &buckets[tid & (BUCKETS - 1)];

@@ -19,8 +19,8 @@ struct thread_name {
 /* Copies the name of a thread; false: it has none. */
 bool thread_names_find(uint32_t tid, struct thread_name *out);
 
-/* The thread has ended: another one may get its number, unless it was named again since. Its name is kept until the next
- * thread_names_forget(). */
+/* The thread has ended: another one may get its number, unless it was named again since. Its name
+ * is kept until the next thread_names_forget(). */
 void thread_names_ended(uint32_t tid);
 
 /* Forgets the names of the threads that have ended. */

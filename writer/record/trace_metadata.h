@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* The metadata as `"key": value,\n` lines and the notes as `"…", "…"`; "" when there are none or memory is short. Valid until the next
- * call. cprof thread. */
+/* The metadata as `"key": value,\n` lines and the notes as `"…", "…"`; "" when there are none or
+ * memory is short. Valid until the next call. cprof thread. */
 void metadata_collect(const char **user_json, const char **notes_json);
 
 /* The text of writer_gap() where one lies between these ticks; else NULL. */

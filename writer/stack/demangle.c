@@ -29,8 +29,9 @@ static void add_piece(const char *text, size_t len, void *arg)
         longjmp(d->full, 1);
 }
 
-/* True when some text came. A type can be named twice in each of the next, so that 200 bytes stand for terabytes: the demangler, which would
- * spell them all, is left where the room is full. It holds nothing but stack. */
+/* True when some text came. A type can be named twice in each of the next, so that 200 bytes stand
+ * for terabytes: the demangler, which would spell them all, is left where the room is full. It
+ * holds nothing but stack. */
 static bool spell(const char *name, struct demangled *d)
 {
     d->len = 0;

@@ -27,7 +27,8 @@ struct known {
 
 /* Some addresses. */
 struct span {
-    /* Who looks writes (release), others read (acquire): they see that the version is another if one of these is. */
+    /* Who looks writes (release), others read (acquire): they see that the version is another if
+     * one of these is. */
     _Atomic uint64_t start, end;
     _Atomic uint32_t number; /* of the object */
 };
@@ -40,10 +41,12 @@ static uint64_t loads, unloads; /* ever, at the last look; the loader counts the
 static unsigned expected;       /* which one stands next in the loader's list, most likely */
 /* looks that found something unloaded; who looks adds, any thread reads */
 static _Atomic uint32_t losses;
-/* A signal handler on the same thread may get here, too. Acquire and release tell checkers of threads what the list's lock does. */
+/* A signal handler on the same thread may get here, too. Acquire and release tell checkers of
+ * threads what the list's lock does. */
 static _Atomic bool looking;
 
-/* Both sorted, none meets another. Who reads finds the version even and the same before and after. */
+/* Both sorted, none meets another. Who reads finds the version even and the same before and
+ * after. */
 static _Atomic uint32_t version;
 static struct span gaps[GAPS_MOST]; /* where something was unloaded ever */
 static _Atomic unsigned n_gaps;
@@ -107,7 +110,8 @@ static unsigned join_gaps(unsigned n, unsigned from, unsigned until)
     return n - (until - from - 1);
 }
 
-/* With all gaps that it meets it becomes one; where there are too many two do that have loaded code between them. */
+/* With all gaps that it meets it becomes one; where there are too many two do that have loaded code
+ * between them. */
 static void add_gap(uint64_t start, uint64_t end)
 {
     unsigned n = n_gaps;
@@ -293,7 +297,8 @@ static int list_object(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
-/* What came may lie where something went, and what was there before may lie between gaps that became one. */
+/* What came may lie where something went, and what was there before may lie between gaps that
+ * became one. */
 static void note_changes(void)
 {
     unsigned n = atomic_load_explicit(&n_known, memory_order_relaxed);

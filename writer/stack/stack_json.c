@@ -151,7 +151,8 @@ static struct shown text_of_frame(uint32_t frame)
 
 /* ---- lines of native frames ---- */
 
-/* Asks for the lines of frames that are new. Those that are just being made are looked at the next time. */
+/* Asks for the lines of frames that are new. Those that are just being made are looked at the next
+ * time. */
 static void want_lines(void)
 {
     uint32_t end = stack_table_frames(), whole = end;

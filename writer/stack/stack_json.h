@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks as traces show them. A record carries the id of its stack (EXTRA_STACK, stack_table.h); its event gets `sf`, the id under
- * which the file's `stackFrames` have the innermost frame (Chrome's trace format), and, unless a setting says otherwise, the
- * whole stack as `Call stack` in its args, as Kineto writes it: innermost frame first, each followed by a semicolon (one inside a
+/* Stacks as traces show them. A record carries the id of its stack (EXTRA_STACK, stack_table.h);
+ * its event gets `sf`, the id under which the file's `stackFrames` have the innermost frame
+ * (Chrome's trace format), and, unless a setting says otherwise, the whole stack as `Call stack` in
+ * its args, as Kineto writes it: innermost frame first, each followed by a semicolon (one inside a
  * frame is a colon there). */
 #ifndef WRITER_STACK_STACK_JSON_H
 #define WRITER_STACK_STACK_JSON_H
@@ -20,20 +21,21 @@ struct stacks_used {
     size_t bytes;   /* that stacks_frames() will write, about */
 };
 
-/* What of a stack stands in args, in the order of CPROF_STACK_ARGS's values in config.def. Where a thread runs no Python, its native
- * frames stand for PYTHON too. */
+/* What of a stack stands in args, in the order of CPROF_STACK_ARGS's values in config.def. Where a
+ * thread runs no Python, its native frames stand for PYTHON too. */
 enum stacks_in_args { STACKS_ALL, STACKS_PYTHON, STACKS_NONE };
 
 /* Once, before the cprof thread runs; the default is all. */
 void stacks_in_args(enum stacks_in_args what);
 
-/* Names of files that begin with this folder are shown without it. Copied; at most 64, the longest that fits is taken. One
- * application thread. */
+/* Names of files that begin with this folder are shown without it. Copied; at most 64, the longest
+ * that fits is taken. One application thread. */
 void stacks_trim(const char *folder, size_t len);
 
 /* Who knows native frames. All is called on the cprof thread. */
 struct stacks_resolver {
-    /* Appends what the function of a return address is called, plain text; nothing when it is not known. */
+    /* Appends what the function of a return address is called, plain text; nothing when it is not
+     * known. */
     void (*name)(uint64_t pc, uint32_t object, struct buf *b);
     /* Looks what was loaded and unloaded. Before each use of the others. */
     void (*look)(void);
@@ -42,14 +44,16 @@ struct stacks_resolver {
     /* Asks, and waits for answers, at most 100 ms and not while a ring fills up; stopping: at most
      * a second in all. */
     void (*ask)(bool stopping);
-    /* The next frame whose line has come; 0: none. *file is not terminated, and good until it asks again. */
+    /* The next frame whose line has come; 0: none. *file is not terminated, and good until it asks
+     * again. */
     uint32_t (*answer)(const char **file, uint32_t *len, int32_t *line);
 };
-void stacks_resolve_with(
-    const struct stacks_resolver *resolver); /* once, before the first native frame is recorded */
+/* once, before the first native frame is recorded */
+void stacks_resolve_with(const struct stacks_resolver *resolver);
 
-/* Finds out about frames that are new, so that what is written from now on shows their lines. Each pass, when it is known which records
- * it will take; stopping: the process ends. cprof thread, as all below. */
+/* Finds out about frames that are new, so that what is written from now on shows their lines. Each
+ * pass, when it is known which records it will take; stopping: the process ends. cprof thread, as
+ * all below. */
 void stacks_look(bool stopping);
 
 /* Notes that the file names the stack, unless it is 0. */
@@ -61,7 +65,8 @@ void stacks_args(struct buf *b, uint32_t stack, bool *first);
 /* Appends what ends an event whose args are open: `}, "sf": 7},` where the stack is not 0. */
 void stacks_end(struct buf *b, uint32_t stack);
 
-/* Appends the member `"stackFrames": {…},` with the nodes named so far; nothing when there are none. */
+/* Appends the member `"stackFrames": {…},` with the nodes named so far; nothing when there are
+ * none. */
 void stacks_frames(struct buf *b, const struct stacks_used *used);
 
 /* The record's stack, 0 = none or no known one. */

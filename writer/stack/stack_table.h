@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All stacks of the process, each once. Application threads find and add them, without a lock, in memory that is mapped once;
- * the cprof thread reads them. Nothing is ever taken out, so that an id stays good for the life of the process.
+/* All stacks of the process, each once. Application threads find and add them, without a lock, in
+ * memory that is mapped once; the cprof thread reads them. Nothing is ever taken out, so that an id
+ * stays good for the life of the process.
  *
- * Stacks are paths of a tree: a node is a frame and the node of its caller, and a stack's id is the node of its innermost
- * frame. A second table leads from a stack's print (a 64-bit hash of what the thread saw, pyframes.h) to that node, so that a
- * stack that was seen before costs one look. */
+ * Stacks are paths of a tree: a node is a frame and the node of its caller, and a stack's id is the
+ * node of its innermost frame. A second table leads from a stack's print (a 64-bit hash of what the
+ * thread saw, pyframes.h) to that node, so that a stack that was seen before costs one look. */
 #ifndef WRITER_STACK_STACK_TABLE_H
 #define WRITER_STACK_STACK_TABLE_H
 
@@ -23,8 +24,8 @@ struct stack_frame {
     int32_t line; /* 0: none */
 };
 
-/* Maps room for `most` distinct stacks; about 1 KB for each at the worst, touched as it fills. Once, at wake-up. false: no memory.
- */
+/* Maps room for `most` distinct stacks; about 1 KB for each at the worst, touched as it fills.
+ * Once, at wake-up. false: no memory. */
 bool stack_table_start(uint32_t most);
 
 /* The node of a stack that was seen before; 0: it was not. Any thread, about 10 ns. */
@@ -36,8 +37,8 @@ bool stack_table_full(void);
 /* Remembers that a stack's node is this one; 0: no room. Returns the node. Any thread. */
 uint32_t stack_table_add(uint64_t print, uint32_t node);
 
-/* The node below `caller` (0: outermost) for a frame of Python, or for a return address; made if need be; 0: no room. Any thread.
- */
+/* The node below `caller` (0: outermost) for a frame of Python, or for a return address; made if
+ * need be; 0: no room. Any thread. */
 uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len, const char *name,
                             uint32_t name_len, int32_t line);
 uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t object);
@@ -45,7 +46,8 @@ uint32_t stack_table_native(uint32_t caller, uint64_t pc, uint32_t object);
 /* True when the node exists: ids come out of rings and files of tests. */
 bool stack_table_has(uint32_t node);
 
-/* The caller's node, 0 of the outermost, and the id of its frame, of a node that exists. Any thread. */
+/* The caller's node, 0 of the outermost, and the id of its frame, of a node that exists. Any
+ * thread. */
 uint32_t stack_table_caller(uint32_t node);
 uint32_t stack_table_frame_of(uint32_t node);
 

@@ -263,7 +263,8 @@ static bool follows(const char *name, size_t len, size_t at, const char *text)
     return len - at >= n && memcmp(name + at, text, n) == 0;
 }
 
-/* Bytes of the operator's name that begins at name[at], "operator()", "operator<<"; 0: there is none. */
+/* Bytes of the operator's name that begins at name[at], "operator()", "operator<<"; 0: there is
+ * none. */
 static size_t operator_here(const char *name, size_t len, size_t at)
 {
     static const char word[] = "operator";

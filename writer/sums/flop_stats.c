@@ -116,7 +116,7 @@ void flop_stats_free(struct flop_stats *s)
     free(s);
 }
 
-/* ---- adding ------------------------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* The step of that time, or the oldest one that is not settled. */
 static struct step *step_at(struct flop_stats *s, int64_t ns)
@@ -133,7 +133,8 @@ static const struct work *done_in(const struct step *step, uint32_t device)
     return device < step->n && step->on[device].any ? &step->on[device] : NULL;
 }
 
-/* The same, to add to it; NULL: no memory. Most programs use few devices, so that there is no room for all. */
+/* The same, to add to it; NULL: no memory. Most programs use few devices, so that there is no room
+ * for all. */
 static struct work *work_in(struct step *step, uint32_t device)
 {
     if (device >= step->n) {
@@ -150,7 +151,8 @@ static struct work *work_in(struct step *step, uint32_t device)
 
 enum { OF_WINDOW, OF_STEP, PLACES };
 
-/* Where what the device did at that time is added up. NULL: the step is settled, or no memory: counted. */
+/* Where what the device did at that time is added up. NULL: the step is settled, or no memory:
+ * counted. */
 static void places_of(struct flop_stats *s, int64_t ns, uint32_t device, struct work *at[PLACES])
 {
     struct step *step = step_at(s, ns);
@@ -203,8 +205,8 @@ static uint32_t device_of(uint64_t where)
     return type == 1 && index < GPUS ? 1 + index : NOWHERE;
 }
 
-/* Puts an entry behind the others. Those directly inside one span, begun in one step, are one entry: what ends around one of them ends
- * around all. */
+/* Puts an entry behind the others. Those directly inside one span, begun in one step, are one
+ * entry: what ends around one of them ends around all. */
 static void put_outermost(struct flop_stats *s, struct thread_log *log, const struct outermost *o)
 {
     struct outermost *list = log->outermost, *top = &list[log->n_outermost - 1];
@@ -221,8 +223,9 @@ static void put_outermost(struct flop_stats *s, struct thread_log *log, const st
     list[log->n_outermost++] = *o;
 }
 
-/* The time of operators that are inside no other. Those inside end first, so that their time is taken back when the one around them
- * comes, but for those of a later window, in whose file they stand without it. */
+/* The time of operators that are inside no other. Those inside end first, so that their time is
+ * taken back when the one around them comes, but for those of a later window, in whose file they
+ * stand without it. */
 static void add_operator(struct flop_stats *s, struct thread_log *log, const struct record *r,
                          int64_t start, int64_t ran)
 {
@@ -236,7 +239,8 @@ static void add_operator(struct flop_stats *s, struct thread_log *log, const str
     add_time(s, start, CPU, ran, 0);
 }
 
-/* A range that is no operator has ended: the operators inside it are now inside what is around it. */
+/* A range that is no operator has ended: the operators inside it are now inside what is around
+ * it. */
 static void end_range(struct flop_stats *s, struct thread_log *log, const struct record *r)
 {
     uint32_t to = log->n_outermost;
@@ -344,7 +348,7 @@ void flop_stats_replayed(struct flop_stats *s, int64_t ns, uint32_t device,
         add_flops(s, ns, 1 + device, work->where, work->flops, work->bytes);
 }
 
-/* ---- what follows from it ----------------------------------------------------------------------------------- */
+/* ---- what follows from it -------------------------------------------------------------------- */
 
 static uint64_t sum_of(const uint64_t flops[FLOP_CLASSES])
 {
@@ -373,7 +377,8 @@ static double peak(const struct writer_options *options, uint32_t device, enum f
     return own <= 0 && class == FLOP_TF32 ? peak(options, device, FLOP_FP32) : own;
 }
 
-/* Share of the time that work would have taken at the device's peak, in percent; negative: not known. */
+/* Share of the time that work would have taken at the device's peak, in percent; negative: not
+ * known. */
 struct utilisation {
     double model;    /* of what is done once; what is done again counts for nothing */
     double hardware; /* of all that is done */
@@ -424,7 +429,8 @@ static double coverage(const struct work *work)
     return part < 100 ? part : 100; /* rounding of ends */
 }
 
-/* Whether the account tells of the device: a GPU that did anything, the CPU where its operators stand for themselves. */
+/* Whether the account tells of the device: a GPU that did anything, the CPU where its operators
+ * stand for themselves. */
 static bool is_told(const struct flop_stats *s, uint32_t device)
 {
     return whole_of(s, device)->any &&
@@ -445,8 +451,9 @@ static bool any_has_rates(const struct flop_stats *s)
     return any;
 }
 
-/* Whether the device has any counter, where any has rates. Beside one with rates, a device that nobody counted for shows at least its coverage
- * of 0; where nothing at all was counted, only the account says so. */
+/* Whether the device has any counter, where any has rates. Beside one with rates, a device that
+ * nobody counted for shows at least its coverage of 0; where nothing at all was counted, only the
+ * account says so. */
 static bool is_shown(const struct flop_stats *s, uint32_t device)
 {
     return has_rates(s, device) || (whole_of(s, device)->any && has_coverage(s, device));
@@ -460,7 +467,7 @@ static const char *name_of(uint32_t device, char room[16])
     return room;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_sample(struct buf *b, const char *what, uint32_t device, uint32_t pid, int64_t ns,
                        double value)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrows from a forward operator to the backward node it made, joined by (torch's thread id, autograd sequence number) as Kineto
- * joins them: of the operators with one number, the one that starts last made the node. cprof thread. */
+/* Arrows from a forward operator to the backward node it made, joined by (torch's thread id,
+ * autograd sequence number) as Kineto joins them: of the operators with one number, the one that
+ * starts last made the node. cprof thread. */
 #ifndef WRITER_SUMS_FLOWS_H
 #define WRITER_SUMS_FLOWS_H
 
@@ -24,7 +25,8 @@ struct flows {
 void flows_forward(struct flows *f, uint64_t window, uint64_t torch_thread, int64_t sequence,
                    const struct json_place *at);
 
-/* Where the arrow to a backward operator starts; NULL: its forward operator is not in this window's file. */
+/* Where the arrow to a backward operator starts; NULL: its forward operator is not in this window's
+ * file. */
 const struct json_place *flows_find(const struct flows *f, uint64_t window, uint64_t forward_thread,
                                     int64_t sequence);
 
@@ -40,9 +42,9 @@ struct flow_end {
 void flows_draw(const struct flows *f, uint64_t window, const struct flow_end *end,
                 struct buf *body);
 
-/* The engine runs a GPU's backward on a thread of its own, whose ring may be drained before the one that has the forward operators. `waiting`
- * holds such ends, one behind the other: those that start before `ticks`, when everything recorded before has been taken, are drawn, the
- * others stay. */
+/* The engine runs a GPU's backward on a thread of its own, whose ring may be drained before the one
+ * that has the forward operators. `waiting` holds such ends, one behind the other: those that start
+ * before `ticks`, when everything recorded before has been taken, are drawn, the others stay. */
 void flows_settle(const struct flows *f, uint64_t window, struct buf *waiting, uint64_t ticks,
                   struct buf *body);
 

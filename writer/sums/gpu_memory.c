@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driver memory that a window allocated: linear probing by address, freed slots closed by moving back what follows, so that there
- * are no tombstones. See writer/sums/gpu_memory.h. cprof thread. */
+/* Driver memory that a window allocated: linear probing by address, freed slots closed by moving
+ * back what follows, so that there are no tombstones. See writer/sums/gpu_memory.h. cprof
+ * thread. */
 #include "writer/sums/gpu_memory.h"
 
 #include <stddef.h>
@@ -34,7 +35,8 @@ static struct gpu_memory_total *total_of(struct gpu_memory *m, const struct gpu_
     return total;
 }
 
-/* Where the search for an address begins. Allocations are aligned, so only the product's upper bits are good. */
+/* Where the search for an address begins. Allocations are aligned, so only the product's upper bits
+ * are good. */
 static uint32_t home_of(const struct gpu_memory *m, uint64_t address)
 {
     return (uint32_t)((address * 0x9e3779b97f4a7c15u) >> 32) & (m->capacity - 1);
@@ -122,7 +124,8 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
     }
 }
 
-/* The allocation may lie in the buffer of another thread, which comes later: then it is gone already. */
+/* The allocation may lie in the buffer of another thread, which comes later: then it is gone
+ * already. */
 static void note_release(struct gpu_memory *m, const struct gpu_record *r,
                          const struct gpu_memory_total *total)
 {

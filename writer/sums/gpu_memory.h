@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What driver memory was allocated in a window and is still, by device and kind. A release counts only if its allocation was seen in
- * the same window: CUPTI tells nothing of what is released between windows, so that what an earlier one allocated may be gone. Bounded
- * memory. cprof thread. */
+/* What driver memory was allocated in a window and is still, by device and kind. A release counts
+ * only if its allocation was seen in the same window: CUPTI tells nothing of what is released
+ * between windows, so that what an earlier one allocated may be gone. Bounded memory. cprof
+ * thread. */
 #ifndef WRITER_SUMS_GPU_MEMORY_H
 #define WRITER_SUMS_GPU_MEMORY_H
 
@@ -30,9 +31,9 @@ struct gpu_memory {
     struct gpu_memory_total totals[GPU_MEMORY_TOTALS];
 };
 
-/* Takes a GPU_MEMORY record. Returns the bytes that its device and kind have allocated after it. A second allocation at an
- * address takes the place of the first (its release was lost); a release that is older than the allocation there is left
- * out (it came late and was another one's). */
+/* Takes a GPU_MEMORY record. Returns the bytes that its device and kind have allocated after it. A
+ * second allocation at an address takes the place of the first (its release was lost); a release
+ * that is older than the allocation there is left out (it came late and was another one's). */
 uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r);
 
 /* Gives the memory back and empties it. */

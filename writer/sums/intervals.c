@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted lists of intervals in gap buffers, and lists inside intervals where events nest. See writer/sums/intervals.h. cprof
- * thread. */
+/* Sorted lists of intervals in gap buffers, and lists inside intervals where events nest. See
+ * writer/sums/intervals.h. cprof thread. */
 #include "writer/sums/intervals.h"
 
 #include <stdlib.h>
@@ -246,7 +246,8 @@ static enum interval_fit add_around(struct intervals *v, uint32_t i, uint32_t j,
     return INTERVAL_ADDED;
 }
 
-/* Says that the lists of a path, from the top to list number n, have the levels that the lowest has by now. */
+/* Says that the lists of a path, from the top to list number n, have the levels that the lowest has
+ * by now. */
 static void raise_heights(struct intervals *const *path, uint32_t n)
 {
     while (n > 0) {

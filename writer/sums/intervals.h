@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time that one row of a trace is taken, as intervals in order. Says whether another event fits: the importer of Perfetto
- * drops an event that overlaps another one of its row in part. Events may come in any order; in the order of time each costs
- * O(1), and so does a run of them in the middle of others (a gap stays where the last one went in). cprof thread. */
+/* The time that one row of a trace is taken, as intervals in order. Says whether another event
+ * fits: the importer of Perfetto drops an event that overlaps another one of its row in part.
+ * Events may come in any order; in the order of time each costs O(1), and so does a run of them in
+ * the middle of others (a gap stays where the last one went in). cprof thread. */
 #ifndef WRITER_SUMS_INTERVALS_H
 #define WRITER_SUMS_INTERVALS_H
 
@@ -33,12 +34,14 @@ enum interval_fit {
 /* Empty. */
 void intervals_init(struct intervals *v);
 
-/* Adds [start, end), start <= end, if it fits. nest: it also fits where it contains others or is contained; the same for all
- * calls of one list. *used: intervals allocated by everybody who shares `budget`. */
+/* Adds [start, end), start <= end, if it fits. nest: it also fits where it contains others or is
+ * contained; the same for all calls of one list. *used: intervals allocated by everybody who shares
+ * `budget`. */
 enum interval_fit intervals_add(struct intervals *v, int64_t start, int64_t end, bool nest,
                                 uint64_t *used, uint64_t budget);
 
-/* Gives back the memory; nothing that starts before what was remembered, or before `until`, fits any more. */
+/* Gives back the memory; nothing that starts before what was remembered, or before `until`, fits
+ * any more. */
 void intervals_forget(struct intervals *v, int64_t until, uint64_t *used);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the GPU and of what does not fit on a thread's own row: numbers, names, order, and one list of busy time per row.
- * See writer/sums/lanes.h. cprof thread. */
+/* Rows of the GPU and of what does not fit on a thread's own row: numbers, names, order, and one
+ * list of busy time per row. See writer/sums/lanes.h. cprof thread. */
 #include "writer/sums/lanes.h"
 #include "writer/record/gpu_record.h"
 #include "writer/sums/intervals.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Thread ids of a GPU's rows: streams by their id; syncs from SYNC_TID and annotations from ANNOTATION_TID on. Those that
- * have no such number (stream 0, overlaps, odd ids) get numbers from EXTRA_TID on, which no
- * thread of Linux has (pid_max is at most 2^22). */
+/* Thread ids of a GPU's rows: streams by their id; syncs from SYNC_TID and annotations from
+ * ANNOTATION_TID on. Those that have no such number (stream 0, overlaps, odd ids) get numbers from
+ * EXTRA_TID on, which no thread of Linux has (pid_max is at most 2^22). */
 #define SYNC_TID       1000000u
 #define ANNOTATION_TID 2000000u
 #define EXTRA_TID      1000000000u
@@ -23,7 +23,8 @@
 #define GPU_SORT      5000000
 #define OVERHEAD_SORT 0x100000A
 
-/* Places in the order of rows that each stream has; a stream's work, ranges and waits come one after another. */
+/* Places in the order of rows that each stream has; a stream's work, ranges and waits come one
+ * after another. */
 #define STREAM_SORT     32
 #define ANNOTATION_SORT 15
 #define SYNC_SORT       23
@@ -99,7 +100,7 @@ void lanes_free(struct lanes *l)
     free(l);
 }
 
-/* ---- groups ---------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* The slot of a group, or the empty one where it belongs. */
 static uint32_t find_lane(const struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id)
@@ -220,7 +221,7 @@ static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane,
     return fit != INTERVAL_OVERLAPS;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* What the rows of a group are called; k-th of them. */
 static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
@@ -255,8 +256,8 @@ static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
     }
 }
 
-/* Where a row stands among those of its process: streams by their ids, each with its work, its overlaps, its ranges and its
- * waits; waits without a stream last. */
+/* Where a row stands among those of its process: streams by their ids, each with its work, its
+ * overlaps, its ranges and its waits; waits without a stream last. */
 static int64_t row_sort(const struct group *g, uint32_t k)
 {
     uint32_t first = 0;
@@ -286,7 +287,8 @@ static uint32_t pid_of(enum lane_kind kind, uint32_t owner)
     return kind == LANE_OVERHEAD ? OVERHEAD_PID : owner;
 }
 
-/* Appends the M events of a process. They name a thread that is there anyway, so that readers see no other. */
+/* Appends the M events of a process. They name a thread that is there anyway, so that readers see
+ * no other. */
 static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const char *process,
                         struct buf *b)
 {
@@ -358,7 +360,7 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
     }
 }
 
-/* ---- placing --------------------------------------------------------------------------------------------- */
+/* ---- placing --------------------------------------------------------------------------------- */
 
 bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
                  int64_t end, bool nest, const char *process, struct buf *b, uint32_t *pid,

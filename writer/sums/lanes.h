@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the GPU: which thread id an event of a stream gets, so that no two events of one row overlap in part (Perfetto drops the
- * later one), whatever order they come in. One per window. cprof thread. */
+/* Rows of the GPU: which thread id an event of a stream gets, so that no two events of one row
+ * overlap in part (Perfetto drops the later one), whatever order they come in. One per window.
+ * cprof thread. */
 #ifndef WRITER_SUMS_LANES_H
 #define WRITER_SUMS_LANES_H
 
@@ -18,7 +19,8 @@ enum lane_kind {
     LANE_KINDS
 };
 
-/* Rows of one stream and kind, the plain one among them. A device runs 128 kernels at once, but any number of threads may wait. */
+/* Rows of one stream and kind, the plain one among them. A device runs 128 kernels at once, but any
+ * number of threads may wait. */
 #define LANES_OVERLAPS 1024u
 
 struct lanes; /* made by lanes_make() */
@@ -35,15 +37,18 @@ uint64_t lanes_bytes(const struct lanes *l);
 /* Rows and processes get their M events again when they are next used. NULL is allowed. */
 void lanes_rename(struct lanes *l);
 
-/* True when the process of such a row has been named: lanes_place() does not look at `process` then. */
+/* True when the process of such a row has been named: lanes_place() does not look at `process`
+ * then. */
 bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner);
 
-/* The row for an event [start, end) in nanoseconds. owner: device ordinal, or the pid as written for
- * LANE_OVERHEAD; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events share a row; events that nest do too when
- * `nest` (annotations), else they go to an extra row ("stream 7 (overlap 1)"). Bounded memory: what starts before all that is remembered
- * of a row goes to an extra row. The names and sort indices (M events) of a row and of its process are appended to `b` when it is first
- * used: process_name = `process`, process_labels "GPU N" (or "overhead"), process_sort_index 5000000 + N. False: it overlaps something on every row
- * that the stream may have, so it is not to be written. */
+/* The row for an event [start, end) in nanoseconds. owner: device ordinal, or the pid as written
+ * for LANE_OVERHEAD; id: stream id or thread id. Writes *pid and *tid (never 0). Touching events
+ * share a row; events that nest do too when `nest` (annotations), else they go to an extra row
+ * ("stream 7 (overlap 1)"). Bounded memory: what starts before all that is remembered of a row goes
+ * to an extra row. The names and sort indices (M events) of a row and of its process are appended
+ * to `b` when it is first used: process_name = `process`, process_labels "GPU N" (or "overhead"),
+ * process_sort_index 5000000 + N. False: it overlaps something on every row that the stream may
+ * have, so it is not to be written. */
 bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
                  int64_t end, bool nest, const char *process, struct buf *b, uint32_t *pid,
                  uint32_t *tid);

@@ -19,7 +19,8 @@
 /* What tells kinds of one name apart. */
 #define KINDS_APART (KIND_DEVICE | KIND_ANNOTATION | KIND_CALL | KIND_STEP | KIND_STEP_RANGE)
 
-/* All ranges that are steps to torch.profiler, beside steps of ours; its beginning is the name of all steps. As steps.py of the command has them. */
+/* All ranges that are steps to torch.profiler, beside steps of ours; its beginning is the name of
+ * all steps. As steps.py of the command has them. */
 static const char step_ranges[] = "ProfilerStep* (torch.profiler)";
 #define N_STEPS (sizeof "ProfilerStep*" - 1)
 
@@ -266,7 +267,8 @@ struct top_row *top_row_of(struct top *t, uint64_t key)
     return &t->rows[t->last_row];
 }
 
-/* Where it belongs among those sorted: behind all that do not come after it. Looked for from the end, where it nearly always is. */
+/* Where it belongs among those sorted: behind all that do not come after it. Looked for from the
+ * end, where it nearly always is. */
 static size_t span_place(const struct top_spans *spans, const struct top_span *span)
 {
     size_t high = spans->n, step = 1;
@@ -351,7 +353,8 @@ static void add_async(struct kind *kind, int64_t start, int64_t end)
 
 /* ---- records ---- */
 
-/* What readers look for in args or categories: a program's own of that name would be taken for it. */
+/* What readers look for in args or categories: a program's own of that name would be taken for
+ * it. */
 static bool has_meaning(const char *text, size_t len)
 {
     static const char *const words[] = {
@@ -426,8 +429,8 @@ static bool read_span(struct top *t, const struct record *r, const struct json_p
                                   .external = call ? r->parent : r->id,
                                   .kind = kind,
                                   .serial = t->serial++};
-    bool captured =
-        record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED; /* done when the graph is launched */
+    /* done when the graph is launched */
+    bool captured = record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED;
     out->flops = captured ? 0 : record_extra(r, EXTRA_FLOPS, 0);
     out->row = row_key(at, call ? !out->span.external : r->category == CAT_OVERHEAD);
     return true;

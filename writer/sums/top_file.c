@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table as a file beside the trace, PATH.top: a line that says of which trace, then a line for each row. Its name ends neither in
- * .json nor in .gz: readers take such for traces. Read by scripts/python/cprof/tool/top_file.py. */
+/* The table as a file beside the trace, PATH.top: a line that says of which trace, then a line for
+ * each row. Its name ends neither in .json nor in .gz: readers take such for traces. Read by
+ * scripts/python/cprof/tool/top_file.py. */
 #include "writer/sums/top.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adding up: walk() and what is around it in scripts/python/cprof/tool/spans.py and averages.py, step by step. A span's parent is the
- * innermost one of its row that holds it whole; a span that has one child only, of its own name, takes that child's place; a
- * kernel belongs to the span that it names; memory belongs to all spans in whose time it was taken or given back. */
+/* Adding up: walk() and what is around it in scripts/python/cprof/tool/spans.py and averages.py,
+ * step by step. A span's parent is the innermost one of its row that holds it whole; a span that
+ * has one child only, of its own name, takes that child's place; a kernel belongs to the span that
+ * it names; memory belongs to all spans in whose time it was taken or given back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ struct level {
     bool has_only;
 };
 
-/* Outermost spans of the thread that steps, in order of time: what steps on a row of their own are held against. Of each: what came
- * before it. */
+/* Outermost spans of the thread that steps, in order of time: what steps on a row of their own are
+ * held against. Of each: what came before it. */
 struct roots {
     int64_t *start, *end;
     struct sums *before; /* one more than there are */
@@ -38,8 +39,9 @@ struct roots {
     bool wanted;
 };
 
-/* Spans of that thread in whose time whole steps lie, as a range around the loop does: they are no part of any step, and what the steps
- * have for themselves is none of theirs. Counted when that is known. */
+/* Spans of that thread in whose time whole steps lie, as a range around the loop does: they are no
+ * part of any step, and what the steps have for themselves is none of theirs. Counted when that is
+ * known. */
 struct holders {
     struct node *at;
     size_t n, room;
@@ -136,7 +138,8 @@ static bool merge_memory(struct walk *w)
     return true;
 }
 
-/* The first event at or, with `behind`, after the time, looked for near `from`: mostly it is one of the next few. */
+/* The first event at or, with `behind`, after the time, looked for near `from`: mostly it is one of
+ * the next few. */
 static size_t seek(const struct walk *w, size_t from, int64_t time, bool behind)
 {
     size_t low = 0, high = w->n_memory, step = 1;
@@ -213,7 +216,8 @@ static void add_root(struct walk *w, const struct node *n)
                                       s->memory + n->memory, s->on_device + n->on_device};
 }
 
-/* How many of n begin before the time. Their starts are in order, each `stride` behind the one before. */
+/* How many of n begin before the time. Their starts are in order, each `stride` behind the one
+ * before. */
 static size_t starts_before(const int64_t *start, size_t stride, size_t n, int64_t time)
 {
     size_t low = 0, high = n;
@@ -249,7 +253,8 @@ static int64_t time_of(const struct roots *r, int64_t start, int64_t end)
     return time;
 }
 
-/* Makes the roots that begin in the step its children; of one that goes on into the next step, only the time inside. */
+/* Makes the roots that begin in the step its children; of one that goes on into the next step, only
+ * the time inside. */
 static void adopt(const struct roots *r, struct node *step)
 {
     size_t low = roots_before(r, step->start), high = roots_before(r, step->end);
@@ -318,8 +323,8 @@ static void holders_until(struct holders *h, int64_t time)
         h->n_open--;
 }
 
-/* What the step has for itself is none of the span's that is the innermost one at the time; memory, of the innermost that holds it whole. Steps
- * of a row come in order of time. */
+/* What the step has for itself is none of the span's that is the innermost one at the time; memory,
+ * of the innermost that holds it whole. Steps of a row come in order of time. */
 static void take_from_holders(struct holders *h, const struct roots *r, const struct node *step)
 {
     h->over |= h->before > step->start; /* another row of steps: they go on at the same time */
@@ -372,7 +377,8 @@ static void cover(struct walk *w, const struct node *n)
     memset(w->covered + low, 1, high - low);
 }
 
-/* The top of the stack is complete: hands it to its parent, and out what cannot be changed any more. */
+/* The top of the stack is complete: hands it to its parent, and out what cannot be changed any
+ * more. */
 static void close_top(struct walk *w)
 {
     const struct kind *kinds = w->t->kinds;
@@ -380,7 +386,8 @@ static void close_top(struct walk *w)
     struct node *node = &top->node;
     if (top->has_only && kinds[top->only.kind].name == kinds[node->kind].name &&
         holds_step(w, &top->only) == holds_step(w, node)) {
-        /* torch: a child that is alone and of the same name takes its parent's place; but a step's that is, is none of what holds steps */
+        /* torch: a child that is alone and of the same name takes its parent's place; but a step's
+         * that is, is none of what holds steps */
         node->own_device = top->only.own_device;
         node->children = top->only.children;
         node->child = top->only.child;
@@ -448,7 +455,8 @@ static void open_node(struct walk *w, const struct top_span *span)
     w->stack[w->depth++].has_only = false;
 }
 
-/* A transfer's range has neither parent nor children; what it launched is of the span that it began in. */
+/* A transfer's range has neither parent nor children; what it launched is of the span that it began
+ * in. */
 static void count_transfer(struct walk *w, const struct top_span *span)
 {
     while (w->depth && span->start >= w->stack[w->depth - 1].node.end)
@@ -539,7 +547,8 @@ static void find_homes(const struct top *t, struct home *homes, size_t n)
     }
 }
 
-/* Calls whose thread did nothing else belong to the thread of the operators that they are linked to. */
+/* Calls whose thread did nothing else belong to the thread of the operators that they are linked
+ * to. */
 static bool adopt_strays(struct top *t)
 {
     size_t n = 0, k = 0;
@@ -588,13 +597,15 @@ static int64_t first_of(const struct top_row *row)
     return span < call ? span : call;
 }
 
-/* Whether a row holds steps only. torch.profiler's ranges are the steps where there are no others. */
+/* Whether a row holds steps only. torch.profiler's ranges are the steps where there are no
+ * others. */
 static bool is_of_steps(const struct top *t, const struct top_row *row)
 {
     return t->has_steps ? row->steps_only : row->step_ranges_only;
 }
 
-/* Whether a thread is rather the one that the steps are of: if they name it, else the one that does more, else the one that began earlier. */
+/* Whether a thread is rather the one that the steps are of: if they name it, else the one that does
+ * more, else the one that began earlier. */
 static bool is_rather(const struct top *t, const struct top_row *row, const struct top_row *other)
 {
     if (!other || row->key == t->stepping || other->key == t->stepping)

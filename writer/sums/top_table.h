@@ -53,7 +53,8 @@ struct top_memory {
     int64_t cpu, device; /* bytes taken or given back; once merged, what came before it */
 };
 
-/* What one thread did. Calls come late: they have an array of their own, so that each array grows at its end. */
+/* What one thread did. Calls come late: they have an array of their own, so that each array grows
+ * at its end. */
 struct top_row {
     uint64_t key; /* row_key() */
     struct top_spans spans, calls;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flush that an application thread waits for: writer_flush_now() of writer.h, as the cprof thread sees it. */
+/* A flush that an application thread waits for: writer_flush_now() of writer.h, as the cprof thread
+ * sees it. */
 #ifndef WRITER_WINDOW_FLUSH_NOW_H
 #define WRITER_WINDOW_FLUSH_NOW_H
 

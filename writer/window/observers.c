@@ -55,7 +55,8 @@ uint64_t writer_listener_ns(void)
 
 /* ---- where training stood ---- */
 
-/* Room at the end: of what is old, an edge goes when the two around it are near enough to each other for their age. */
+/* Room at the end: of what is old, an edge goes when the two around it are near enough to each
+ * other for their age. */
 static void thin_out(void)
 {
     int64_t now = past[n_past - 1].step;
@@ -249,7 +250,8 @@ static void tell_mark(const struct record_owner *owner, const struct record *r,
     TELL(mark, &m);
 }
 
-/* In a step to skip that is kept for a program without marks everything is recorded, but only what asked for it is told. */
+/* In a step to skip that is kept for a program without marks everything is recorded, but only what
+ * asked for it is told. */
 static bool told_at_once(const struct record *r, const struct past *start)
 {
     return start && (start->action != ACTION_SKIP || (r->flags & REC_SKIPPED));

@@ -193,7 +193,8 @@ static void tell_loser(char *out, size_t size)
              (int)(second / 60 % 60), (int)(second % 60), others);
 }
 
-/* "A B and 3 more", "A (2 removed)", "none left here (1 removed)". Where the first were removed the newest are named. */
+/* "A B and 3 more", "A (2 removed)", "none left here (1 removed)". Where the first were removed the
+ * newest are named. */
 static void list_paths(char *out, size_t size)
 {
     uint64_t there = report.traces - report.removed;

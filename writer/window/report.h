@@ -46,8 +46,8 @@ void report_trace(const char *path);
 /* Writes the one line for the user. The exiting thread, once the cprof thread is done. */
 void report_exit(const struct writer_options *options);
 
-/* Whether a file was there before this run began. Where files have times in whole seconds, one of the same second counts as this run's.
- * Any thread. */
+/* Whether a file was there before this run began. Where files have times in whole seconds, one of
+ * the same second counts as this run's. Any thread. */
 bool is_of_earlier_run(const struct stat *st, const struct writer_options *options);
 
 #endif

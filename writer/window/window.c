@@ -23,7 +23,8 @@
 #include "writer/sums/memory_owners.h"
 #include "writer/window/window_memory.h"
 
-/* fixed, so that it can be rewritten in place when rank, groups or devices become known; cupti/devices.c gives 12 KB of these at most */
+/* fixed, so that it can be rewritten in place when rank, groups or devices become known;
+ * cupti/devices.c gives 12 KB of these at most */
 #define HEAD_BYTES 16384u
 /* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
 #define GZIP_LEVEL     1
@@ -35,7 +36,8 @@
 #define SCRATCH_KEPT   (64u << 10) /* bytes of a head or a trailer that stay allocated */
 #define PID_SHIFT      1000000u
 #define HELD_TOP_BYTES (2u << 20) /* memory for the table of a window that may not be wanted */
-/* bytes of operators whose arrow waits for other threads' records; of more it is drawn as things are */
+/* bytes of operators whose arrow waits for other threads' records; of more it is drawn as things
+ * are */
 #define BACKWARD_MOST (64u << 20)
 
 /* Of the file that is being flushed: only one is at a time, while many windows may be open. */
@@ -98,7 +100,8 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
-/* The row on which a record of a thread stands: modules have one of their own beside the thread's. */
+/* The row on which a record of a thread stands: modules have one of their own beside the
+ * thread's. */
 static uint32_t row_of(const struct record *r, uint32_t tid)
 {
     return r->category == CAT_MODULE ? tid + MODULE_TIDS : tid;
@@ -254,8 +257,9 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,
                     &w->body);
-    /* A nanosecond behind the row of the step before: readers that add ts and dur as doubles (torch_tb_profiler) come out up to half of one too
-     * high, take the two for rows that intersect, and leave one out. The end stays: what ended the step ends with it. */
+    /* A nanosecond behind the row of the step before: readers that add ts and dur as doubles
+     * (torch_tb_profiler) come out up to half of one too high, take the two for rows that
+     * intersect, and leave one out. The end stays: what ended the step ends with it. */
     if (at.end_ns > at.start_ns)
         at.start_ns++;
     if (thread)
@@ -287,7 +291,8 @@ void window_close(struct window *w, const struct step_edge *edge, uint64_t pass)
     w->unwanted = edge->kind == EDGE_START || (in_a_step && !has_step(w));
 }
 
-/* Calls each() for every span of the window that is open now. Spans of a thread that has ended never will be closed. */
+/* Calls each() for every span of the window that is open now. Spans of a thread that has ended
+ * never will be closed. */
 static void each_open(const struct window *w,
                       void (*each)(const struct open_copy *, uint32_t tid, void *), void *arg)
 {
@@ -373,8 +378,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 static void look_at_open(struct window *w, const struct window_shared *shared)
 {
     struct put_arg put = {w, shared, clock_ticks(), 0};
-    uint64_t end =
-        w->latest > w->end ? w->latest : w->end; /* its children may end after the window */
+    /* its children may end after the window */
+    uint64_t end = w->latest > w->end ? w->latest : w->end;
     if (put.now > end)
         put.now = end;
     buf_reset(&w->open);
@@ -404,7 +409,8 @@ static void put_flag(struct buf *b, const char *key, bool on)
         buf_printf(b, "\"%s\": 1,\n", key);
 }
 
-/* The head: what readers look for first (HTA reads `"rank": N` line by line), padded to its fixed size. */
+/* The head: what readers look for first (HTA reads `"rank": N` line by line), padded to its fixed
+ * size. */
 static void make_head(struct window *w, const struct window_shared *shared)
 {
     const struct writer_options *o = shared->options;
@@ -532,7 +538,8 @@ static void put_account(struct window *w, const struct window_shared *shared)
     buf_puts(b, "]}");
 }
 
-/* Read again for each trailer, because programs rename themselves; between flushes it stands still. */
+/* Read again for each trailer, because programs rename themselves; between flushes it stands
+ * still. */
 static char process_name[32];
 
 static void read_process_name(void)
@@ -561,8 +568,8 @@ static void put_new_names(struct window *w, const struct window_shared *shared, 
     }
 }
 
-/* The frames of the stacks. Every flush replaces the trailer, so that in the open file they stand only while they are few, or as much
- * has been written besides; the complete file has them. */
+/* The frames of the stacks. Every flush replaces the trailer, so that in the open file they stand
+ * only while they are few, or as much has been written besides; the complete file has them. */
 static void put_frames(struct window *w, bool complete)
 {
     w->frames_credit += w->body.len;
@@ -694,8 +701,8 @@ static bool part_name(struct window *w, const char *path, int n)
            path_part_name(free_path, getpid(), w->first_step, w->part_path, sizeof w->part_path);
 }
 
-/* Makes the file under the name with which it grows. In a container a killed run may have left one with the same pid; a
- * continuous recording has several in one step. */
+/* Makes the file under the name with which it grows. In a container a killed run may have left one
+ * with the same pid; a continuous recording has several in one step. */
 static int make_file(struct window *w, const struct window_shared *shared)
 {
     char path[PATH_MAX];
@@ -718,8 +725,8 @@ int window_flush(struct window *w, const struct window_shared *shared)
     return w->sink ? flush_as(w, shared, w->part_path) : make_file(w, shared);
 }
 
-/* Whether the trace can have this name. A file that this run wrote is never replaced: at exit the cut window may have the
- * batch of the one before it; nor is what is no regular file. */
+/* Whether the trace can have this name. A file that this run wrote is never replaced: at exit the
+ * cut window may have the batch of the one before it; nor is what is no regular file. */
 static bool may_have(const struct writer_options *options, const char *path)
 {
     struct stat st;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One schedule window and its file: collects events as JSON while it is open, is flushed so that the file is whole at any
- * time, is finished and named when complete. Everything here runs on the cprof thread. */
+/* One schedule window and its file: collects events as JSON while it is open, is flushed so that
+ * the file is whole at any time, is finished and named when complete. Everything here runs on the
+ * cprof thread. */
 #ifndef WRITER_WINDOW_WINDOW_H
 #define WRITER_WINDOW_WINDOW_H
 
@@ -31,14 +32,16 @@ struct window_gpu {
     uint64_t kernels, copies, fills, syncs; /* rows */
     uint64_t before_call; /* device records that seem to begin before their call */
     uint64_t graphs,
-        graphs_silent; /* launches of graphs; those of which nothing came, when the window is settled */
+        /* launches of graphs; those of which nothing came, when the window is settled */
+        graphs_silent;
     struct gpu_memory memory; /* of the driver, that was allocated in it */
 };
 
 struct window {
     struct window *next; /* later window */
     uint64_t serial;     /* 1, 2 … */
-    /* ticks: takes spans that start in [from, end); before `start` when it has marks of steps to skip or of warmup */
+    /* ticks: takes spans that start in [from, end); before `start` when it has marks of steps to
+     * skip or of warmup */
     uint64_t from;
     uint64_t warm_from;            /* ticks of the first warmup step's edge, or `start` */
     uint64_t start;                /* ticks of its first step's edge */
@@ -98,21 +101,24 @@ struct window_shared {
     const char *notes_json; /* `"…", "…"`, or "" */
 };
 
-/* The pid as written: in containers pids are small, and a CPU row must not be taken for a GPU's (T21). */
+/* The pid as written: in containers pids are small, and a CPU row must not be taken for a GPU's
+ * (T21). */
 uint32_t window_pid(uint32_t pid);
 
 /* A new, open window; NULL: no memory, said in one line. before: loss_sum() at `from`. */
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
                            const struct losses *before);
 
-/* True when a record that starts then and has these flags (enum record_flags) belongs to the window. */
+/* True when a record that starts then and has these flags (enum record_flags) belongs to the
+ * window. */
 bool window_takes(const struct window *w, uint64_t start, uint8_t flags);
 
 /* Adds the event for a record, unless the settled window has it as unfinished. */
 void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r);
 
-/* The window's FLOPs; made at the first call. NULL: they are not counted, or there was no memory then (one line says so). */
+/* The window's FLOPs; made at the first call. NULL: they are not counted, or there was no memory
+ * then (one line says so). */
 struct flop_stats *window_flops(struct window *w, const struct window_shared *shared);
 
 /* Appends what flop_stats_account() says of the window so far. cprof thread. */
@@ -122,15 +128,16 @@ void window_flops_account(const struct window *w, const struct window_shared *sh
 /* The window's table; made at the first call. NULL: none is wanted, or there was no memory then. */
 struct top *window_top(struct window *w, const struct window_shared *shared);
 
-/* Adds the row of a completed step [start, end) in ticks. thread: tid of the one that marked its end; 0: not known. */
+/* Adds the row of a completed step [start, end) in ticks. thread: tid of the one that marked its
+ * end; 0: not known. */
 void window_add_step(struct window *w, const struct window_shared *shared, int64_t step,
                      uint64_t start, uint64_t end, uint32_t thread);
 
 /* True when the window can take one more event; counted when it is full. */
 bool window_room(struct window *w, const struct window_shared *shared);
 
-/* Names the row of a thread of this process when it is first used. log: NULL for a thread that recorded nothing itself; *named is where
- * that is remembered. */
+/* Names the row of a thread of this process when it is first used. log: NULL for a thread that
+ * recorded nothing itself; *named is where that is remembered. */
 void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
                         uint64_t *named);
 
@@ -141,7 +148,8 @@ const char *window_process_name(void);
 struct json_place window_place(const struct window *w, const struct window_shared *shared,
                                uint32_t tid, uint64_t start, uint64_t end);
 
-/* Everything recorded before `ticks` has been taken: what waited for other threads' records is written. */
+/* Everything recorded before `ticks` has been taken: what waited for other threads' records is
+ * written. */
 void window_taken_until(struct window *w, const struct window_shared *shared, uint64_t ticks);
 
 /* Writes what has come since the last flush. 0 or an errno value; EFBIG-like limits are kept inside
@@ -152,20 +160,22 @@ int window_flush(struct window *w, const struct window_shared *shared);
 /* True when the edge ends the window. */
 bool window_ends(const struct window *w, const struct step_edge *edge);
 
-/* The window ends at the edge: its end is known, not all of its records have come. pass: see closed_pass. */
+/* The window ends at the edge: its end is known, not all of its records have come. pass: see
+ * closed_pass. */
 void window_close(struct window *w, const struct step_edge *edge, uint64_t pass);
 
 /* True while a span that began in the window is open on some thread. */
 bool window_has_open_spans(const struct window *w);
 
-/* Decides which spans stand in the file as unfinished: those that are open now. What closed before this call is in the rings: drain
- * them once more before window_finish(). */
+/* Decides which spans stand in the file as unfinished: those that are open now. What closed before
+ * this call is in the rings: drain them once more before window_finish(). */
 void window_settle(struct window *w, const struct window_shared *shared);
 
 /* True when a window was settled with this span open; open_ids is that window's. */
 bool window_left_open(const struct buf *open_ids, uint64_t id);
 
-/* Last flush, then the final name, which is written to `path` (PATH_MAX). 0 or errno; the .part file stays after an error. */
+/* Last flush, then the final name, which is written to `path` (PATH_MAX). 0 or errno; the .part
+ * file stays after an error. */
 int window_finish(struct window *w, const struct window_shared *shared, char *path);
 
 /* Removes the unfinished file. */

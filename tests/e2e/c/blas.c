@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls a BLAS that notes its arguments, from the program and from inside two copies of it; exits with the number of what was wrong. Its
- * argument: the folder of the two libraries. */
+/* Calls a BLAS that notes its arguments, from the program and from inside two copies of it; exits
+ * with the number of what was wrong. Its argument: the folder of the two libraries. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>

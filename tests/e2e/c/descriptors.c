@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `descriptors ROUNDS FILE`: makes marks and steps, and in each round closes every descriptor from 3 on, as daemons do, opens FILE, writes
- * four bytes, and looks a moment later what became of them. The first number that is free must be 3, and nobody else may write there or
- * close it. Prints in how many rounds this was otherwise. */
+/* `descriptors ROUNDS FILE`: makes marks and steps, and in each round closes every descriptor from
+ * 3 on, as daemons do, opens FILE, writes four bytes, and looks a moment later what became of them.
+ * The first number that is free must be 3, and nobody else may write there or close it. Prints in
+ * how many rounds this was otherwise. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

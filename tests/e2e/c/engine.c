@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls libengine.c; one mode per way of reaching it. Prints what came back, so that a run under the library can be held against one
- * without (tests/e2e/test_step_names.py). The library is linked (modes all, inside, threads, pages, fiber) or opened (open). */
+/* Calls libengine.c; one mode per way of reaching it. Prints what came back, so that a run under
+ * the library can be held against one without (tests/e2e/test_step_names.py). The library is linked
+ * (modes all, inside, threads, pages, fiber) or opened (open). */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -95,7 +96,8 @@ static void called_at_the_top(void)
     printf("%d\n", engine_step(21));
 }
 
-/* A call at the very top of a stack, above which the next one's guard lies, as in a pool of fibers. */
+/* A call at the very top of a stack, above which the next one's guard lies, as in a pool of
+ * fibers. */
 static void fiber(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 64 << 10;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with trace handlers of its own; tests/e2e/test_handlers.py runs it with and without the library. Each mode is a function
- * below. Usage: handlers mode [threads] */
+/* A program with trace handlers of its own; tests/e2e/test_handlers.py runs it with and without the
+ * library. Each mode is a function below. Usage: handlers mode [threads] */
 #include "preload/cprof.h"
 
 #include <pthread.h>

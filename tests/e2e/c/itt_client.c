@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ITT client made by hand (tests/e2e/test_itt.py): its static part does what intel/ittapi's does. Calls go through pointers; the
- * first call of a task loads the library that INTEL_LIBITTNOTIFY64 names and hands it the table. The domain and the first
- * string are made before that, by the static part itself. */
+/* An ITT client made by hand (tests/e2e/test_itt.py): its static part does what intel/ittapi's
+ * does. Calls go through pointers; the first call of a task loads the library that
+ * INTEL_LIBITTNOTIFY64 names and hands it the table. The domain and the first string are made
+ * before that, by the static part itself. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -55,8 +55,8 @@ __attribute__((noinline)) static void *ask(void *handle, const char *name)
 {
     if (!real)
         dl_iterate_phdr(look, NULL);
-    void *volatile found =
-        real(handle, name); /* volatile: no jump, which would leave the caller's address */
+    /* volatile: no jump, which would leave the caller's address */
+    void *volatile found = real(handle, name);
     return found;
 }
 

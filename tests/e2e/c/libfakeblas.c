@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A BLAS that computes nothing: it notes what it was called with, and which copy of it was called. It calls itself through its PLT, as
- * LAPACK inside a BLAS library does. */
+/* A BLAS that computes nothing: it notes what it was called with, and which copy of it was called.
+ * It calls itself through its PLT, as LAPACK inside a BLAS library does. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

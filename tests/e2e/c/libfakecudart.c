@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stand-in for libcudart (FAKE=11, 12, 13) or libcuda (FAKE=1): each function returns a number that
- * tells which library it is from and what its arguments were, and leaves the library's number in errno.
- * tests/e2e/test_hooks.py compiles it with several sonames and version nodes. Any thread.
+ * A stand-in for libcudart (FAKE=11, 12, 13) or libcuda (FAKE=1): each function returns a number
+ * that tells which library it is from and what its arguments were, and leaves the library's number
+ * in errno. tests/e2e/test_hooks.py compiles it with several sonames and version nodes. Any thread.
  */
 #include <errno.h>
 #include <stddef.h>

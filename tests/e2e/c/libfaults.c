@@ -189,11 +189,12 @@ int open(const char *path, int flags, ...)
     return FAILS(FILES) ? -1 : NEXT(open)(path, flags, mode);
 }
 
-/* Not fopen(): the library opens nothing by it, and hands the program's calls on (preload/hooks/thread_count.c). */
+/* Not fopen(): the library opens nothing by it, and hands the program's calls on
+ * (preload/hooks/thread_count.c). */
 
 /* What the library asks for by io_open() and its like, where these are called in the program's
- * table (writer/base/io_thread.h). Linux closes the file also where close() says that something went
- * wrong. */
+ * table (writer/base/io_thread.h). Linux closes the file also where close() says that something
+ * went wrong. */
 long syscall(long number, ...)
 {
     long a[6];

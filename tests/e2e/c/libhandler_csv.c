@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An example of a trace handler: how many durations of each category a program had and how long they took, as CSV.
+/* An example of a trace handler: how many durations of each category a program had and how long
+ * they took, as CSV.
  *
  *     cc -shared -fPIC -o handler_csv.so libhandler_csv.c
- *     LD_PRELOAD=libcprof.so CPROF_TRACE_HANDLERS=/path/handler_csv.so=counts.csv python train.py
- */
+ *     LD_PRELOAD=libcprof.so CPROF_TRACE_HANDLERS=/path/handler_csv.so=counts.csv python
+ * train.py */
 #include "preload/cprof.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace handler that writes each call it gets as a line of JSON; tests/e2e/test_handlers.py reads them. Its argument is
- * FILE, or MODE:FILE with MODE one of: refuse, version, small, slow, hang (in its close), adds (another one, from a callback),
- * queries, marks, exports (copy.json, from trace_ready). */
+/* A trace handler that writes each call it gets as a line of JSON; tests/e2e/test_handlers.py reads
+ * them. Its argument is FILE, or MODE:FILE with MODE one of: refuse, version, small, slow, hang (in
+ * its close), adds (another one, from a callback), queries, marks, exports (copy.json, from
+ * trace_ready). */
 #include "preload/cprof.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool that the CUDA driver and NVTX load through their variables, as Nsight Systems and compute-sanitizer are. OTHER_TOOL=cupti: it is a
- * client of CUPTI, subscribed before the program's first CUDA call, and says at the end how many kernels it recorded; else it only looks. */
+/* A tool that the CUDA driver and NVTX load through their variables, as Nsight Systems and
+ * compute-sanitizer are. OTHER_TOOL=cupti: it is a client of CUPTI, subscribed before the program's
+ * first CUDA call, and says at the end how many kernels it recorded; else it only looks. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,7 +56,8 @@ static void *symbol(void *library, const char *name)
     return found;
 }
 
-/* OTHER_TOOL=cupti: takes CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS lists, and throws all away. */
+/* OTHER_TOOL=cupti: takes CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS lists, and
+ * throws all away. */
 int InitializeInjection(void)
 {
     const char *what = getenv("OTHER_TOOL");

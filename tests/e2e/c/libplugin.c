@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that programs open and close again, with a mark made inside. PLUGIN: the name of its function; PAD: bytes of code that it has
- * besides. */
+/* A library that programs open and close again, with a mark made inside. PLUGIN: the name of its
+ * function; PAD: bytes of code that it has besides. */
 #ifndef PLUGIN
 #define PLUGIN plugin
 #endif

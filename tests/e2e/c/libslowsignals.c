@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the moment long between a look of the cprof thread at a signal and what it does then: half a second. */
+/* Makes the moment long between a look of the cprof thread at a signal and what it does then: half
+ * a second. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `lines [N]`: marks made in functions that know their own lines; prints "FUNCTION FILE:LINE" for each, outermost first. Then N more
- * marks, or marks until stdin ends when N is 0. */
+/* `lines [N]`: marks made in functions that know their own lines; prints "FUNCTION FILE:LINE" for
+ * each, outermost first. Then N more marks, or marks until stdin ends when N is 0. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `made_code [FILE]`: marks made below code that was made at run time and that nothing tells how to unwind, with anything at all in the frame
- * pointer. Prints how many came back; with FILE also how many of them read from or wrote to FILE, which is opened several times after all
- * other descriptors were closed. */
+/* `made_code [FILE]`: marks made below code that was made at run time and that nothing tells how to
+ * unwind, with anything at all in the frame pointer. Prints how many came back; with FILE also how
+ * many of them read from or wrote to FILE, which is opened several times after all other
+ * descriptors were closed. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -93,8 +94,8 @@ int main(int argc, char **argv)
     uintptr_t end, near = (uintptr_t)&n;
     cprof_mark("wake");
     for (int i = 0; sizeof code > 1 && i < 4; i++) {
-        made_function *call =
-            make(&end); /* libunwind has not asked yet whether it may read there */
+        /* libunwind has not asked yet whether it may read there */
+        made_function *call = make(&end);
         const uintptr_t pointers[] = {0,
                                       1,
                                       8,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes every call of cprof.h; tests/e2e/test_markers.py runs it with and without the library and reads the trace. Each
- * `mode` is a function below; the main thread marks STEPS steps. Usage: marks mode */
+/* Makes every call of cprof.h; tests/e2e/test_markers.py runs it with and without the library and
+ * reads the trace. Each `mode` is a function below; the main thread marks STEPS steps. Usage: marks
+ * mode */
 #include "preload/cprof.h"
 
 #include <math.h>

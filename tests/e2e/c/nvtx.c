@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that speaks NVTX through the real headers: everything that a trace shows of it, one mode per test. Built where the compiler finds
- * nvtx3; elsewhere it says so and exits 77. Usage: nvtx MODE */
+/* A program that speaks NVTX through the real headers: everything that a trace shows of it, one
+ * mode per test. Built where the compiler finds nvtx3; elsewhere it says so and exits 77. Usage:
+ * nvtx MODE */
 #include <stdio.h>
 
 #if defined(__has_include)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that come at the worst moment: cancelled threads, signal handlers in the middle of malloc() or of a step, forks while another thread
- * marks steps. Says what became of it. */
+/* Calls that come at the worst moment: cancelled threads, signal handlers in the middle of malloc()
+ * or of a step, forks while another thread marks steps. Says what became of it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void cancel(void)
     printf("cancelled %d, step %ld\n", how == PTHREAD_CANCELED, (long)cprof_step_number());
 }
 
-/* ---- a thread is cancelled in a step, and in an event with a stack: others, and forks, do not wait for it ---- */
+/* ---- a thread is cancelled in a step, and in an event with a stack: nobody waits for it ---- */
 
 static void *cancelled_in_step(void *unused)
 {

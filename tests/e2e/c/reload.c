@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, calls and closes a plugin whose file is replaced meanwhile. Arguments: its versions. Says what they answer. */
+/* Opens, calls and closes a plugin whose file is replaced meanwhile. Arguments: its versions. Says
+ * what they answer. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

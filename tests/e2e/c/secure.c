@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks steps, and prints whether it runs with more rights than its user and which of cprof's variables it has. The test links it to the
- * library by an absolute path and makes it set-user-ID, because LD_PRELOAD does not reach such a program. */
+/* Marks steps, and prints whether it runs with more rights than its user and which of cprof's
+ * variables it has. The test links it to the library by an absolute path and makes it set-user-ID,
+ * because LD_PRELOAD does not reach such a program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>

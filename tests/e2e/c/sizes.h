@@ -32,7 +32,8 @@ static inline long open_files(void)
     return fewest;
 }
 
-/* Resident memory of its own in KB, without pages of files, which the kernel takes and brings again as it likes. */
+/* Resident memory of its own in KB, without pages of files, which the kernel takes and brings again
+ * as it likes. */
 static inline long own_kb(void)
 {
     char line[256];

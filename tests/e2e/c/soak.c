@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `soak SECONDS STEPS PAUSE_US THREAD_EACH`: trains nothing for so long and at least so many steps, with all that a long run does to
- * cprof: ranges, counters, in each THREAD_EACH-th step a thread that lives for it, children by fork and by exec. It begins with as many
- * threads at once as never again. Every 100 steps it prints its resident memory in KB, its open files and its threads. */
+/* `soak SECONDS STEPS PAUSE_US THREAD_EACH`: trains nothing for so long and at least so many steps,
+ * with all that a long run does to cprof: ranges, counters, in each THREAD_EACH-th step a thread
+ * that lives for it, children by fork and by exec. It begins with as many threads at once as never
+ * again. Every 100 steps it prints its resident memory in KB, its open files and its threads. */
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that locks itself in: a seccomp filter that kills the process at any system call but those that it needs itself (argument
- * "kill"), or refuses them with EPERM ("refuse"), or none ("none"). Then it computes and ends. With a second argument it also marks ranges and steps. */
+/* A program that locks itself in: a seccomp filter that kills the process at any system call but
+ * those that it needs itself (argument "kill"), or refuses them with EPERM ("refuse"), or none
+ * ("none"). Then it computes and ends. With a second argument it also marks ranges and steps. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the calls of cprof.h with which a program tells where its training stands; tests/e2e/test_training.py runs it and
- * reads the traces. Each `mode` is a function below. Usage: training mode */
+/* Makes the calls of cprof.h with which a program tells where its training stands;
+ * tests/e2e/test_training.py runs it and reads the traces. Each `mode` is a function below. Usage:
+ * training mode */
 #include "preload/cprof.h"
 
 #include <stdio.h>

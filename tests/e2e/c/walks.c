@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a library that refers to the function of CPROF_STEP=symbol:, marks ranges for half a second, and says how often all loaded objects
- * were looked at meanwhile (tests/e2e/test_step_names.py). Arguments: the library; "writable", and what the loader made read-only in it is
- * writable again; "fork", and a child says how often it asked for objects at all. */
+/* Opens a library that refers to the function of CPROF_STEP=symbol:, marks ranges for half a
+ * second, and says how often all loaded objects were looked at meanwhile
+ * (tests/e2e/test_step_names.py). Arguments: the library; "writable", and what the loader made
+ * read-only in it is writable again; "fork", and a child says how often it asked for objects at
+ * all. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>

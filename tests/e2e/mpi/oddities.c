@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank: a transfer that is left by longjmp(), handles with a used slot of the stack behind them, communicators at the place of a freed one, a type that is none. */
+/* One rank: a transfer that is left by longjmp(), handles with a used slot of the stack behind
+ * them, communicators at the place of a freed one, a type that is none. */
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers between two ranks of MPI, each checked. What goes with MPI_IN_PLACE is nothing that may be looked at. */
+/* Transfers between two ranks of MPI, each checked. What goes with MPI_IN_PLACE is nothing that may
+ * be looked at. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/bind.h: where a libcupti is looked for, and, where CUPTI's headers are at hand, that the prototypes of bind.def and the
- * numbers and layouts of constants.h are theirs. */
+/* Tests of cupti/bind.h: where a libcupti is looked for, and, where CUPTI's headers are at hand,
+ * that the prototypes of bind.def and the numbers and layouts of constants.h are theirs. */
 #include "cupti/bind.h"
 
 #include <check.h>
@@ -51,7 +51,8 @@ SAME(offsetof(struct cupti_state, message), offsetof(CUpti_StateData, notificati
 SAME(CUPTI_PER_THREAD_BUFFERS, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
 #endif
 
-/* The real functions as bind.def's rows have them: each call compiles only if number and kinds of its arguments fit. */
+/* The real functions as bind.def's rows have them: each call compiles only if number and kinds of
+ * its arguments fit. */
 static __attribute__((unused)) void fits(void *p, uint64_t *n, uint32_t *w, size_t *z, char **t)
 {
     uint8_t *bytes = p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/buffers.h: order, sizes, zeroes, exhaustion and limits one by one; then many threads that request, fill, complete and
- * hold, with the cprof thread's side beside them. */
+/* Tests of cupti/buffers.h: order, sizes, zeroes, exhaustion and limits one by one; then many
+ * threads that request, fill, complete and hold, with the cprof thread's side beside them. */
 #include "cupti/buffers.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/clock_map.h: no pair, one, a few, thousands; between them and beyond; a clock that drifts, is slewed and is set. */
+/* Tests of cupti/clock_map.h: no pair, one, a few, thousands; between them and beyond; a clock that
+ * drifts, is slewed and is set. */
 #include "cupti/clock_map.h"
 
 #include <check.h>
@@ -68,8 +69,8 @@ START_TEST(a_pair_that_is_not_later_is_ignored)
 }
 END_TEST
 
-/* A counter of 2.1 GHz against a wall clock that drifts by 50 ppm and is slewed by up to 500 ppm; pairs each 25 ms with 40 ns of
- * jitter. Stamps in between come out within 150 ns, and in order. */
+/* A counter of 2.1 GHz against a wall clock that drifts by 50 ppm and is slewed by up to 500 ppm;
+ * pairs each 25 ms with 40 ns of jitter. Stamps in between come out within 150 ns, and in order. */
 START_TEST(follows_a_slewed_clock)
 {
     enum { PAIRS = 6000 };
@@ -92,7 +93,8 @@ START_TEST(follows_a_slewed_clock)
 }
 END_TEST
 
-/* Pairs in line are one from then to now; stamps come out within the jitter of the pairs and what is allowed beside the line. */
+/* Pairs in line are one from then to now; stamps come out within the jitter of the pairs and what
+ * is allowed beside the line. */
 START_TEST(a_steady_clock_needs_few_pairs)
 {
     map.rate = 2.1;
@@ -197,8 +199,9 @@ START_TEST(survives_a_clock_set_forward)
 }
 END_TEST
 
-/* Set between two pairs, 10 ms apart, in the middle: what was stamped before goes by the first of them, what comes after by the second, also
- * where the clock is still behind what was stamped before. A stamp that fits twice is of later. */
+/* Set between two pairs, 10 ms apart, in the middle: what was stamped before goes by the first of
+ * them, what comes after by the second, also where the clock is still behind what was stamped
+ * before. A stamp that fits twice is of later. */
 START_TEST(is_exact_beside_a_step)
 {
     static const int64_t steps[] = {-3600000000000, -500000000, 500000000, 3600000000000};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/clock_pairs.h: who takes pairs of readings, when, and where they go. A reading can be held up on a busy machine, so what is to
- * happen is asked for again and again. */
+/* Tests of cupti/clock_pairs.h: who takes pairs of readings, when, and where they go. A reading can
+ * be held up on a busy machine, so what is to happen is asked for again and again. */
 #include "cupti/clock_pairs.h"
 
 #include <check.h>
@@ -85,7 +85,8 @@ START_TEST(nobody_reads_before_it_is_due)
 }
 END_TEST
 
-/* CUPTI has our clock, or another one, or does not answer: whatever was taken meanwhile is of no use. */
+/* CUPTI has our clock, or another one, or does not answer: whatever was taken meanwhile is of no
+ * use. */
 START_TEST(another_clock_is_left_alone)
 {
     static const int64_t offs[] = {1000000000, -1000000000, -1700000000000000000, 0};
@@ -110,7 +111,8 @@ START_TEST(another_clock_is_left_alone)
 }
 END_TEST
 
-/* The cprof thread does not come: the calls stop by themselves, and begin again when it has been. */
+/* The cprof thread does not come: the calls stop by themselves, and begin again when it has
+ * been. */
 START_TEST(a_full_ring_ends_it)
 {
     if (!open_gate())

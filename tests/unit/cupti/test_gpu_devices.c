@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/devices.c: what is known of a GPU, as JSON, and the occupancy, compared with the CUDA toolkit's own calculation where there is
- * its header. */
+/* cupti/devices.c: what is known of a GPU, as JSON, and the occupancy, compared with the CUDA
+ * toolkit's own calculation where there is its header. */
 #include <check.h>
 #include <limits.h>
 #include <stdio.h>
@@ -101,8 +101,8 @@ START_TEST(not_ours)
 }
 END_TEST
 
-/* Whatever CUPTI says, the text is whole and fits the head of a file, of 16 KB: as many devices as that allows, each with the longest of
- * everything. */
+/* Whatever CUPTI says, the text is whole and fits the head of a file, of 16 KB: as many devices as
+ * that allows, each with the longest of everything. */
 START_TEST(room)
 {
     static char name[300];

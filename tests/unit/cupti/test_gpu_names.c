@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/gpu_names.c: demangling and keeping names, plain names of CUDA calls, which of them are shown and what follows from them. */
+/* cupti/gpu_names.c: demangling and keeping names, plain names of CUDA calls, which of them are
+ * shown and what follows from them. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -50,7 +51,8 @@ START_TEST(kept_once)
     struct gpu_text one = gpu_name(name);
     ck_assert_ptr_eq(gpu_name("kernel_one").text, one.text);
     ck_assert_ptr_ne(one.text, name);
-    /* A module was unloaded, and another one's name stands at the same address: longer, shorter, or with the same beginning. */
+    /* A module was unloaded, and another one's name stands at the same address: longer, shorter, or
+     * with the same beginning. */
     strcpy(name, "kernel_two_is_longer");
     ck_text(gpu_name(name), "kernel_two_is_longer");
     strcpy(name, "ker");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/records.h against the real headers of CUPTI: every field that cprof reads lies where each struct version has it. The checks are
- * made by the compiler; which versions of a struct there are depends on the headers. */
+/* cupti/records.h against the real headers of CUPTI: every field that cprof reads lies where each
+ * struct version has it. The checks are made by the compiler; which versions of a struct there are
+ * depends on the headers. */
 #include <check.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -208,7 +209,8 @@
     SAME(cupti_context, null_stream, real, nullStreamId)
 
 /* clang-format off */
-#define KIND(id, number, when, translator) _Static_assert(CUPTI_ACTIVITY_KIND_##id == (number), #id);
+#define KIND(id, number, when, translator) \
+    _Static_assert(CUPTI_ACTIVITY_KIND_##id == (number), #id);
 #include "cupti/kinds.def"
 #undef KIND
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw buffers of CUPTI (CPROF_GPU_DUMP, cupti/dump.h) replayed through cupti/translate.c: each record is taken, none is without sense.
- * tests/fixtures/<program>-<version>.bin are of the simulated GPU, <program>-cupti-<version>-<number>.bin of an H200 with CUDA 13.0, brought back
- * by scripts/gpu_check.sh. Addresses in them are dead: texts are put back where records pointed to them, and other pointers are cleared. */
+/* Raw buffers of CUPTI (CPROF_GPU_DUMP, cupti/dump.h) replayed through cupti/translate.c: each
+ * record is taken, none is without sense. tests/fixtures/<program>-<version>.bin are of the
+ * simulated GPU, <program>-cupti-<version>-<number>.bin of an H200 with CUDA 13.0, brought back by
+ * scripts/gpu_check.sh. Addresses in them are dead: texts are put back where records pointed to
+ * them, and other pointers are cleared. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -24,7 +26,7 @@ struct dump {
     uint64_t valid;
 };
 
-/* ---- reading --------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t take(const uint8_t **at, size_t size)
 {
@@ -128,7 +130,7 @@ static void revive(const struct dump *d, void *record)
     }
 }
 
-/* ---- translating ----------------------------------------------------------------------------------------- */
+/* ---- translating ----------------------------------------------------------------------------- */
 
 static uint64_t same(uint64_t time)
 {
@@ -191,7 +193,7 @@ static struct counts replay(const char *path)
     return c;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* Every dump there is, of whatever program and version. */
 START_TEST(nothing_is_without_sense)
@@ -242,7 +244,8 @@ START_TEST(every_launch_is_there)
 }
 END_TEST
 
-/* Of the programs of tests/gpu, as scripts/gpu_check runs them for this (run_raw()), on real hardware. */
+/* Of the programs of tests/gpu, as scripts/gpu_check runs them for this (run_raw()), on real
+ * hardware. */
 START_TEST(what_a_real_gpu_gave)
 {
     static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/translate.c: every kind in every version of its struct, built from the real structs. Behind a struct stands
- * rubbish, so that a field which that version does not have is seen to be left alone. */
+/* cupti/translate.c: every kind in every version of its struct, built from the real structs. Behind
+ * a struct stands rubbish, so that a field which that version does not have is seen to be left
+ * alone. */
 #include <check.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ static void add_context(uint32_t context, uint32_t device)
     ck_assert_uint_eq(gpu_device_of(context), device);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 #define MAKE_KERNEL(real)                                                                          \
     static void *make_##real(void)                                                                 \
@@ -251,7 +252,7 @@ START_TEST(kernel_without)
 }
 END_TEST
 
-/* ---- copies ---------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 #define MAKE_COPY(real)                                                                            \
     static void *make_##real(void)                                                                 \
@@ -380,7 +381,7 @@ START_TEST(fill)
 }
 END_TEST
 
-/* ---- calls, waits, events -------------------------------------------------------------------------------- */
+/* ---- calls, waits, events -------------------------------------------------------------------- */
 
 static CUpti_ActivityAPI *make_call(CUpti_ActivityKind kind, uint32_t cbid)
 {
@@ -529,7 +530,7 @@ START_TEST(event)
 }
 END_TEST
 
-/* ---- overhead, memory, graphs ---------------------------------------------------------------------------- */
+/* ---- overhead, memory, graphs ---------------------------------------------------------------- */
 
 #define FILL_OVERHEAD(o)                                                                           \
     do {                                                                                           \
@@ -686,7 +687,7 @@ START_TEST(graph)
 }
 END_TEST
 
-/* ---- times, unknown kinds -------------------------------------------------------------------------------- */
+/* ---- times, unknown kinds -------------------------------------------------------------------- */
 
 static uint64_t backwards(uint64_t time)
 {
@@ -782,7 +783,6 @@ START_TEST(skipped)
     fprintf(stderr, "translate: skipped, no CUPTI headers of CUDA 13 or newer\n");
 }
 END_TEST
-
 static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, skipped);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/writer.h from the first edge to the exit line, with the real cprof thread and real files: what stands in which
- * file, what is kept and what is thrown away, what is counted, and what happens when something fails. */
+/* Tests of writer/writer.h from the first edge to the exit line, with the real cprof thread and
+ * real files: what stands in which file, what is kept and what is thrown away, what is counted, and
+ * what happens when something fails. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -23,7 +24,7 @@
 #include "writer/record/async.h"
 #include "writer/record/thread_names.h"
 
-/* ---- which file ------------------------------------------------------------------------------------------ */
+/* ---- which file ------------------------------------------------------------------------------ */
 
 START_TEST(one_window)
 {
@@ -187,7 +188,7 @@ START_TEST(an_empty_window_leaves_no_file)
 }
 END_TEST
 
-/* ---- before the first window ----------------------------------------------------------------------------- */
+/* ---- before the first window ----------------------------------------------------------------- */
 
 START_TEST(markers_of_warmup_stand_at_the_head)
 {
@@ -451,7 +452,8 @@ static void *marker_of_a_named_thread(void *log)
     return NULL;
 }
 
-/* In the file of the window that its marks are kept for, and nowhere else: another thread may get its number. */
+/* In the file of the window that its marks are kept for, and nowhere else: another thread may get
+ * its number. */
 START_TEST(a_thread_that_ends_in_warmup_keeps_its_name_until_then)
 {
     struct thread_log *log = NULL;
@@ -477,7 +479,7 @@ START_TEST(a_thread_that_ends_in_warmup_keeps_its_name_until_then)
 }
 END_TEST
 
-/* ---- texts ----------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 START_TEST(metadata_and_notes)
 {
@@ -546,7 +548,7 @@ START_TEST(the_head)
 }
 END_TEST
 
-/* ---- arrows ---------------------------------------------------------------------------------------------- */
+/* ---- arrows ---------------------------------------------------------------------------------- */
 
 static void operator(const char *name, int64_t sequence, uint64_t forward_thread, uint8_t flags)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/writer.h that count: with many threads through several windows, with rings and files that overflow, each record
- * stands in one file or among the losses. */
+/* Tests of writer/writer.h that count: with many threads through several windows, with rings and
+ * files that overflow, each record stands in one file or among the losses. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -14,7 +14,7 @@
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 
-/* ---- exact counts ---------------------------------------------------------------------------------------- */
+/* ---- exact counts ---------------------------------------------------------------------------- */
 
 #define THREADS 8u
 #define SPANS   60000u
@@ -188,7 +188,8 @@ START_TEST(a_continuous_recording_goes_on_in_the_next_file)
 }
 END_TEST
 
-/* A span that ends just when its file is finished: after the rings were drained, before the thread looks for open spans. */
+/* A span that ends just when its file is finished: after the rings were drained, before the thread
+ * looks for open spans. */
 static _Atomic int moment; /* 1: wait for the next flush, 2: it has begun, 3: the span has ended */
 
 static void end_in_flush(struct trace_identity *out)
@@ -242,8 +243,9 @@ static void stop_in_pass(void)
         usleep(100);
 }
 
-/* A window has come and gone, and something is lost behind it, before the cprof thread learns that markers of steps to skip are wanted. What
- * is lost behind a window is none of its own, and no count runs below zero. */
+/* A window has come and gone, and something is lost behind it, before the cprof thread learns that
+ * markers of steps to skip are wanted. What is lost behind a window is none of its own, and no
+ * count runs below zero. */
 START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 {
     session_options.each_pass = wait_in_pass;
@@ -264,7 +266,8 @@ START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 }
 END_TEST
 
-/* The ring is full when a span ends behind the window in which it began: the loss is that window's, and of no other. */
+/* The ring is full when a span ends behind the window in which it began: the loss is that window's,
+ * and of no other. */
 START_TEST(a_span_that_finds_no_room_behind_its_window)
 {
     session_options.each_pass = wait_in_pass;
@@ -307,7 +310,8 @@ static uint64_t wait_in_collect(enum gpu_flush flush,
     return 0;
 }
 
-/* So many steps come at once that recording is turned off: one window ends there, and none is made of those that found no room. */
+/* So many steps come at once that recording is turned off: one window ends there, and none is made
+ * of those that found no room. */
 START_TEST(steps_that_find_no_room)
 {
     static struct gpu_source held;
@@ -328,8 +332,8 @@ START_TEST(steps_that_find_no_room)
 }
 END_TEST
 
-/* The system takes the processor from the thread that marks a step, between the mark and telling the cprof thread of it. Other threads
- * record in the new step meanwhile. */
+/* The system takes the processor from the thread that marks a step, between the mark and telling
+ * the cprof thread of it. Other threads record in the new step meanwhile. */
 START_TEST(a_mark_that_is_held_up)
 {
     session_start(ACTION_SKIP, false);

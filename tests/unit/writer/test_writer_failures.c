@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/writer.h where something goes wrong: full queues, folders that are none, no memory, names that are taken, forks,
- * kills; and of what the cprof thread is to its host. */
+/* Tests of writer/writer.h where something goes wrong: full queues, folders that are none, no
+ * memory, names that are taken, forks, kills; and of what the cprof thread is to its host. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -25,7 +25,7 @@
 #include "tests/support/sanitizer.h"
 #include "tests/support/session.h"
 
-/* ---- failures -------------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /* Lets the cprof thread wait inside a call of ours. */
 static _Atomic bool held_back;
@@ -98,7 +98,8 @@ START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
 }
 END_TEST
 
-/* The first step that finds room again begins a window: of its own losses, and written at once, however long the step is. */
+/* The first step that finds room again begins a window: of its own losses, and written at once,
+ * however long the step is. */
 START_TEST(the_first_step_behind_a_full_queue)
 {
     session_options.identity = hold_back;
@@ -302,7 +303,7 @@ START_TEST(a_name_that_is_taken)
 }
 END_TEST
 
-/* ---- processes and threads ------------------------------------------------------------------------------- */
+/* ---- processes and threads ------------------------------------------------------------------- */
 
 START_TEST(a_forked_child_is_inert)
 {
@@ -338,7 +339,8 @@ START_TEST(a_forked_child_is_inert)
 }
 END_TEST
 
-/* Waits until so much is in the file and the flush that wrote it is over: nothing has changed for a while, and the next one is far. */
+/* Waits until so much is in the file and the flush that wrote it is over: nothing has changed for a
+ * while, and the next one is far. */
 static void wait_for_flush(const char *path, off_t bytes)
 {
     struct stat st = {0}, last = {0};
@@ -379,7 +381,8 @@ START_TEST(a_killed_process_leaves_a_whole_trace)
 }
 END_TEST
 
-/* A line of /proc/self/task/TID/status of the thread named cprof; the test fails when there is none. */
+/* A line of /proc/self/task/TID/status of the thread named cprof; the test fails when there is
+ * none. */
 static const char *of_the_thread(const char *key)
 {
     static char line[256];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/collectives/torch_comms.c on an object laid out by hand as torch lays it out, and of what collectives.c makes of it. */
+/* Tests of preload/collectives/torch_comms.c on an object laid out by hand as torch lays it out,
+ * and of what collectives.c makes of it. */
 #include "preload/collectives/torch_comms.h"
 
 #include "preload/collectives/collectives.h"
@@ -17,7 +18,8 @@ static const void *debug_info(uintptr_t kind)
     return kept;
 }
 
-/* As C++ lays out an object with virtual functions: its table, before which its type stands, which names itself. */
+/* As C++ lays out an object with virtual functions: its table, before which its type stands, which
+ * names itself. */
 static void *object_of(const char *type_name)
 {
     const void **type = make(2 * sizeof *type), **table = make(3 * sizeof *table);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/collectives/torch_groups.c on objects laid out by hand as torch 2.13 lays them out, and of what collectives.c makes of them. */
+/* Tests of preload/collectives/torch_groups.c on objects laid out by hand as torch 2.13 lays them
+ * out, and of what collectives.c makes of them. */
 #include "preload/collectives/torch_groups.h"
 
 #include "preload/collectives/collectives.h"
@@ -146,7 +147,8 @@ START_TEST(of_several_tensors_the_one_that_is_sent)
 }
 END_TEST
 
-/* A barrier's own tensor is none that its range shows; it is gone before another one gets its address. */
+/* A barrier's own tensor is none that its range shows; it is gone before another one gets its
+ * address. */
 START_TEST(ranges_without_tensors)
 {
     void *own = TENSOR(FLOAT, 1), *world = group(1, 4), *half = group(0, 2);
@@ -232,7 +234,8 @@ START_TEST(another_group_begins_anew)
 }
 END_TEST
 
-/* Only two of a group's ranks take part in what goes from one to another: it moves no number of what all do. */
+/* Only two of a group's ranks take part in what goes from one to another: it moves no number of
+ * what all do. */
 START_TEST(sends_are_counted_apart)
 {
     static const char group;

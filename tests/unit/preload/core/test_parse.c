@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/core/parse.c: what counts as a number, a boolean, a choice, a list; the distance of names. */
+/* preload/core/parse.c: what counts as a number, a boolean, a choice, a list; the distance of
+ * names. */
 #include <check.h>
 
 #include "preload/core/parse.h"

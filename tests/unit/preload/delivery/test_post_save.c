@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what post_save.c, child_env.c and trigger.c read: commands, environments, requests; and of copies of whole traces. */
+/* Tests of what post_save.c, child_env.c and trigger.c read: commands, environments, requests; and
+ * of copies of whole traces. */
 #include "preload/delivery/post_save.h"
 
 #include <check.h>
@@ -320,8 +321,8 @@ END_TEST
 
 static _Atomic bool churn_over;
 
-/* The first of these variables moves the array of all, as does each time that there are more than ever before; in between they come and go
- * where they are. */
+/* The first of these variables moves the array of all, as does each time that there are more than
+ * ever before; in between they come and go where they are. */
 static void *churn_environment(void *unused)
 {
     static char big[4096];
@@ -353,7 +354,8 @@ static unsigned missing(void)
 
 #define FIRST_HALF "{\"half"
 
-/* Another rank, whose write has shown its first page only; its whole line is there a moment later. */
+/* Another rank, whose write has shown its first page only; its whole line is there a moment
+ * later. */
 static void *write_the_rest(void *list)
 {
     usleep(20000);
@@ -403,7 +405,8 @@ START_TEST(a_line_of_the_list_is_its_own)
 }
 END_TEST
 
-/* The list is JSON, whatever the program's decimal point; its seconds are those of a file's name. */
+/* The list is JSON, whatever the program's decimal point; its seconds are those of a file's
+ * name. */
 START_TEST(a_line_of_the_list_of_a_program_with_a_decimal_comma)
 {
     char folder[] = "/tmp/cprof-comma-XXXXXX", trace[64], path[64], remove[64], line[4096] = "";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/delivery/spawn.c: what a program that it starts gets and gives, and what the host sees of it, which is nothing. */
+/* Tests of preload/delivery/spawn.c: what a program that it starts gets and gives, and what the
+ * host sees of it, which is nothing. */
 #include "preload/delivery/spawn.h"
 
 #include <check.h>
@@ -145,7 +146,8 @@ START_TEST(lines_are_relayed_with_the_prefix)
 }
 END_TEST
 
-/* The program has closed standard error and has its number for a file of its own, or has put a log there. */
+/* The program has closed standard error and has its number for a file of its own, or has put a log
+ * there. */
 START_TEST(lines_go_into_no_file_of_the_programs)
 {
     bool appended = _i;

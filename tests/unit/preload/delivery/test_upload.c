@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/delivery/upload.c: what curl is told, what people may see of it, what its end means. */
+/* Tests of preload/delivery/upload.c: what curl is told, what people may see of it, what its end
+ * means. */
 #include "preload/delivery/upload.h"
 
 #include <check.h>

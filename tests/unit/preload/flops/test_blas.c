@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/flops/blas.h: what calls of matrix libraries do, against numbers worked out by hand. tests/e2e/test_blas.py has the calls. */
+/* Tests of preload/flops/blas.h: what calls of matrix libraries do, against numbers worked out by
+ * hand. tests/e2e/test_blas.py has the calls. */
 #include "preload/flops/blas.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/flops/cudnn.h and preload/flops/cudnn_plan.h, by hand. tests/e2e/test_blas.py has the calls. */
+/* Tests of preload/flops/cudnn.h and preload/flops/cudnn_plan.h, by hand. tests/e2e/test_blas.py
+ * has the calls. */
 #include "preload/flops/cudnn.h"
 #include "preload/flops/cudnn_plan.h"
 
@@ -111,7 +112,8 @@ END_TEST
 static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24},
                      o[] = {2, 8, 10, 24};
 
-/* An attention at 50 of tensors 1 to 4, whose attributes begin with `first`; `more`: another one, or 0. */
+/* An attention at 50 of tensors 1 to 4, whose attributes begin with `first`; `more`: another one,
+ * or 0. */
 static struct blas_work attention(int type, int first, int more)
 {
     cudnn_plan_made(&at[50], type);
@@ -216,7 +218,8 @@ START_TEST(what_cannot_be_told)
 }
 END_TEST
 
-/* More than there is room for: those that found none are unknown, the others are whole, and places come back. */
+/* More than there is room for: those that found none are unknown, the others are whole, and places
+ * come back. */
 START_TEST(more_than_there_is_room_for)
 {
     int known = 0;
@@ -268,7 +271,8 @@ START_TEST(weights_of_recurrent_layers)
     /* GRU(16, 24, 3, bidirectional) */
     rnn = (struct cudnn_rnn){CUDNN_GRU, CUDNN_BIDIRECTIONAL, 0, 16, 24, 24, 3};
     ck_assert_uint_eq(cudnn_weights(&rnn), 2 * 3 * 24 * (16 + 24 + 2 * (48 + 24)));
-    /* LSTM(16, 24, 2, proj_size=5): weight_hh is 96 x 5, weight_hr 5 x 24, the second layer's input 5 */
+    /* LSTM(16, 24, 2, proj_size=5): weight_hh is 96 x 5, weight_hr 5 x 24, the second layer's input
+     * 5 */
     rnn = (struct cudnn_rnn){CUDNN_LSTM, 0, 0, 16, 24, 5, 2};
     ck_assert_uint_eq(cudnn_weights(&rnn), 96 * 16 + 96 * 5 + 5 * 24 + 96 * 5 + 96 * 5 + 5 * 24);
     /* RNN whose first layer has no weight for its input */

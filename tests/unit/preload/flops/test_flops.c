@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/flops/flops.c: each formula against a number worked out by hand, on inputs laid out as torch 2.13 lays them out. */
+/* Tests of preload/flops/flops.c: each formula against a number worked out by hand, on inputs laid
+ * out as torch 2.13 lays them out. */
 #include "preload/flops/flops.h"
 
 #include "tests/support/torch_objects.h"
@@ -534,7 +535,8 @@ static size_t two_inputs(const void *function)
     return 2;
 }
 
-/* A transform of torch.func leaves what it unwrapped on the stack, in front of the operator's own inputs. */
+/* A transform of torch.func leaves what it unwrapped on the stack, in front of the operator's own
+ * inputs. */
 START_TEST(what_was_unwrapped)
 {
     torch_api.num_inputs = two_inputs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every wrapper of hooks.def against a stub of its own type: arguments, result and errno pass through
- * unchanged while idle, at the first call and while recording. Runs on the main thread.
+ * Every wrapper of hooks.def against a stub of its own type: arguments, result and errno pass
+ * through unchanged while idle, at the first call and while recording. Runs on the main thread.
  */
 #include <check.h>
 #include <errno.h>
@@ -65,7 +65,8 @@ static void fill(void *value, size_t size)
 #define LOCALS_9(A, B, C, D, E, F, G, H, I, ...)     LOCALS_8(A, B, C, D, E, F, G, H) I i;
 #define LOCALS_10(A, B, C, D, E, F, G, H, I, J, ...) LOCALS_9(A, B, C, D, E, F, G, H, I) J j;
 #define LOCALS_11(A, B, C, D, E, F, G, H, I, J, K)   LOCALS_10(A, B, C, D, E, F, G, H, I, J) K k;
-#define LOCALS(...)                                  HOOK_PICK(LOCALS_, HOOK_ARITY(__VA_ARGS__))(__VA_ARGS__)
+
+#define LOCALS(...) HOOK_PICK(LOCALS_, HOOK_ARITY(__VA_ARGS__))(__VA_ARGS__)
 
 /* A stub and a caller for each wrapper. */
 #define HOOK(node, symbol, shown, ret, missing, category, ...)                                     \
@@ -208,7 +209,8 @@ static int no_memory(uint64_t a, uint64_t b, uint64_t c)
     return 2;
 }
 
-/* Fails unless the next two records of this thread are a failed allocation of so many bytes and its call. */
+/* Fails unless the next two records of this thread are a failed allocation of so many bytes and its
+ * call. */
 static void check_wanted(int64_t bytes)
 {
     struct thread_log *log = thread_log_get();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/link/readable.h: which memory may be read. That libunwind asks in this way is seen in tests/e2e/test_stacks.py. */
+/* Tests of preload/link/readable.h: which memory may be read. That libunwind asks in this way is
+ * seen in tests/e2e/test_stacks.py. */
 #include "preload/link/readable.h"
 
 #include <check.h>

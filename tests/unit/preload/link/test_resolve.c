@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding functions in loaded objects, tried on the C library's own. Runs on the main thread; libcheck
- * forks one process per test, so what one test loads no other sees.
+ * Finding functions in loaded objects, tried on the C library's own. Runs on the main thread;
+ * libcheck forks one process per test, so what one test loads no other sees.
  */
 #include <check.h>
 #include <dlfcn.h>
@@ -12,7 +12,8 @@
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 
-/* A library that every glibc has, with a function of its own, and that this program does not link. */
+/* A library that every glibc has, with a function of its own, and that this program does not
+ * link. */
 #define SPARE        "libresolv.so.2"
 #define SPARE_SYMBOL "inet_net_pton"
 
@@ -77,7 +78,8 @@ START_TEST(what_was_found_stays_loaded)
 }
 END_TEST
 
-/* Who asks in this way forgets the answer when something is closed, so that closing is what it is without us. */
+/* Who asks in this way forgets the answer when something is closed, so that closing is what it is
+ * without us. */
 START_TEST(what_a_caller_finds_in_its_own_scope_can_be_unloaded)
 {
     void *handle = load_spare(), *real = dlsym(handle, SPARE_SYMBOL);

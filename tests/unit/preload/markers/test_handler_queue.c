@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/handler_queue.c, with the real cprof thread as its writer: nothing of what fits is lost, what does not is counted, what is
- * rare finds room behind any number of marks, close always comes, and durations come with both ends or not at all. */
+/* Tests of preload/markers/handler_queue.c, with the real cprof thread as its writer: nothing of
+ * what fits is lost, what does not is counted, what is rare finds room behind any number of marks,
+ * close always comes, and durations come with both ends or not at all. */
 #include "preload/markers/handler_queue.h"
 
 #include <check.h>
@@ -69,7 +70,8 @@ static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_m
 }
 
 /* The cprof thread may have taken the edge that began before the queue was there. */
-/* There before the first step: one that comes later may come when the window is open, which it is not told of then. */
+/* There before the first step: one that comes later may come when the window is open, which it is
+ * not told of then. */
 static struct cprof_trace_queue *queue_from_the_start(void)
 {
     session_prepare();

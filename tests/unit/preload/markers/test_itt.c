@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/itt.c through a client's table of functions, laid out as ITT's static part lays it out: which records the calls
- * put into the ring, and what is counted. The file is included, so that steps and waking up can be played. */
+/* Tests of preload/markers/itt.c through a client's table of functions, laid out as ITT's static
+ * part lays it out: which records the calls put into the ring, and what is counted. The file is
+ * included, so that steps and waking up can be played. */
 #define cprof_life       itt_mock_life
 #define cprof_wake       itt_mock_wake
 #define steps_mark       itt_mock_steps_mark
@@ -101,7 +102,8 @@ static const struct record *expect(enum record_kind kind, const char *name)
     return r;
 }
 
-/* The value of the item of this type and key; the test fails when it is not there. Terminated when it is text. */
+/* The value of the item of this type and key; the test fails when it is not there. Terminated when
+ * it is text. */
 static const void *item(const struct record *r, enum arg_type type, const char *key)
 {
     static char value[8192];

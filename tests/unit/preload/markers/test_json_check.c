@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/json_check.h: what is taken and how it comes out, what is refused and where, and that nothing is read or written
- * outside what was given. */
+/* Tests of preload/markers/json_check.h: what is taken and how it comes out, what is refused and
+ * where, and that nothing is read or written outside what was given. */
 #include "preload/markers/json_check.h"
 
 #include <check.h>

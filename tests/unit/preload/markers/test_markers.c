@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/markers.c and training.c on real thread logs: which records its calls put into the ring, and what is counted. The files
- * are included under other names, so that steps and waking up can be played. Main thread and some threads of its own. */
+/* Tests of preload/markers/markers.c and training.c on real thread logs: which records its calls
+ * put into the ring, and what is counted. The files are included under other names, so that steps
+ * and waking up can be played. Main thread and some threads of its own. */
 #define cprof_version            mock_version
 #define cprof_step               mock_step
 #define cprof_step_marker        mock_step_marker

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/nvtx.c and nvtx_names.c on real thread logs: a client library is played by tables of its own, through which every call
- * goes. The file is included under other names, so that steps and life can be played. Main thread and some threads of its own. */
+/* Tests of preload/markers/nvtx.c and nvtx_names.c on real thread logs: a client library is played
+ * by tables of its own, through which every call goes. The file is included under other names, so
+ * that steps and life can be played. Main thread and some threads of its own. */
 #define cprof_life       nvtx_mock_life
 #define steps_mark       nvtx_mock_steps_mark
 #define config_get       nvtx_mock_config_get
@@ -95,7 +96,8 @@ static void attach_client(struct client *c)
 #define DOMAIN_POP(d)             CALL(int (*)(domain), core2, 5)(d)
 #define DOMAIN_START(d, a)        CALL(uint64_t (*)(domain, attributes), core2, 2)(d, a)
 #define DOMAIN_MARK(d, a)         CALL(void (*)(domain, attributes), core2, 1)(d, a)
-#define REGISTER(d, text)         CALL(struct nvtx_string *(*)(domain, const char *), core2, 10)(d, text)
+
+#define REGISTER(d, text) CALL(struct nvtx_string *(*)(domain, const char *), core2, 10)(d, text)
 
 static struct nvtx_attributes ascii(const char *text)
 {
@@ -331,8 +333,9 @@ static void expect_operator(const char *name)
     assert_named(r, name);
 }
 
-/* As emit_nvtx does, whose callback runs behind ours, at the end as at the beginning: the range of an operator begins inside it and
- * ends behind it. It stays on the row, and so does everything inside. */
+/* As emit_nvtx does, whose callback runs behind ours, at the end as at the beginning: the range of
+ * an operator begins inside it and ends behind it. It stays on the row, and so does everything
+ * inside. */
 START_TEST(ranges_of_operators_end_with_them)
 {
     struct thread_log *log = thread_log_get();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/settings/identity.c: names that would be patterns are themselves where earlier traces are looked for. */
+/* Tests of preload/settings/identity.c: names that would be patterns are themselves where earlier
+ * traces are looked for. */
 #include "preload/settings/identity.h"
 
 #include <check.h>

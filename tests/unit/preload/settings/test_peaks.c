@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/settings/peaks.h and cupti/gpu_peaks.h: what devices can do at most, by the user and by the table. */
+/* Tests of preload/settings/peaks.h and cupti/gpu_peaks.h: what devices can do at most, by the user
+ * and by the table. */
 #include "preload/settings/peaks.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/settings/rank.c on environments as launchers leave them, without touching the real one. */
+/* preload/settings/rank.c on environments as launchers leave them, without touching the real
+ * one. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>

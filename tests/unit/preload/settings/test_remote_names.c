@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/settings/remote_names.c: each name once, at a cost that does not grow with their number. */
+/* Tests of preload/settings/remote_names.c: each name once, at a cost that does not grow with their
+ * number. */
 #include "preload/settings/remote_names.h"
 
 #include <check.h>

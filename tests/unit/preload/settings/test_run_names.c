@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/settings/run_names.c: script and run names, the start time of a launch, format variables. */
+/* preload/settings/run_names.c: script and run names, the start time of a launch, format
+ * variables. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/lines.h: what is read of an answer. That the lines are right is tested from outside (tests/e2e/test_stacks.py). */
+/* Tests of preload/stacks/lines.h: what is read of an answer. That the lines are right is tested
+ * from outside (tests/e2e/test_stacks.py). */
 #include "preload/stacks/lines.h"
 
 #include <check.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what preload/stacks/pyframes.c computes without an interpreter: lines out of the three kinds of line tables, UTF-8 out of the three
- * kinds of strings, and which versions are known. Reading live frames is tested in tests/e2e/test_stacks.py, on each interpreter
- * that the machine has. */
+/* Tests of what preload/stacks/pyframes.c computes without an interpreter: lines out of the three
+ * kinds of line tables, UTF-8 out of the three kinds of strings, and which versions are known.
+ * Reading live frames is tested in tests/e2e/test_stacks.py, on each interpreter that the machine
+ * has. */
 #include "preload/stacks/pyframes.h"
 
 #include <check.h>
@@ -14,8 +15,9 @@ struct line {
     int32_t from, line; /* instructions from here on are of this line; 0: of none */
 };
 
-/* One function with a loop, a call over three lines, a comprehension and 150 empty lines, as CPython 3.9.18, 3.10.13, 3.11.7 and 3.13.0
- * compile it, and what their co_lines() (3.9: dis.findlinestarts()) say of it. It begins in line 1. */
+/* One function with a loop, a call over three lines, a comprehension and 150 empty lines, as
+ * CPython 3.9.18, 3.10.13, 3.11.7 and 3.13.0 compile it, and what their co_lines() (3.9:
+ * dis.findlinestarts()) say of it. It begins in line 1. */
 static const uint8_t lnotab[] = {0,   1, 4, 1, 12, 1, 4, 1, 2,   1,  2,   1, 6,  255, 2,
                                  255, 6, 4, 8, 1,  6, 1, 2, 255, 36, 127, 0, 23, 10,  1};
 static const struct line lnotab_lines[] = {{0, 2},   {4, 3},   {16, 4},   {20, 5},   {22, 6},
@@ -85,7 +87,8 @@ START_TEST(lines_of_each_version)
 }
 END_TEST
 
-/* A frame that has not begun is in the line of its code; behind a table's end there is none, except that 3.9's has no end. */
+/* A frame that has not begun is in the line of its code; behind a table's end there is none, except
+ * that 3.9's has no end. */
 START_TEST(lines_at_the_edges)
 {
     ck_assert_int_eq(pyframes_line(TABLE_RANGES, ranges, sizeof ranges, 7, -2), 7);
@@ -147,8 +150,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Texts of `width` bytes a character, of 1 to 6 letters of "adef" behind `before` times '<' and before '>': all different, many of
- * them the same but for one letter that stands once more. */
+/* Texts of `width` bytes a character, of 1 to 6 letters of "adef" behind `before` times '<' and
+ * before '>': all different, many of them the same but for one letter that stands once more. */
 static void all_differ(unsigned width, unsigned before)
 {
     enum { LETTERS = 6, TEXTS = 5460 }; /* 4 + 16 + ... + 4^6 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/python.h and pyend.h: quiet where there is no Python, and right in a real interpreter, when this machine has one as a shared
- * library. The interpreter's main thread is the test's. */
+/* Tests of preload/stacks/python.h and pyend.h: quiet where there is no Python, and right in a real
+ * interpreter, when this machine has one as a shared library. The interpreter's main thread is the
+ * test's. */
 #include "preload/stacks/python.h"
 
 #include <check.h>
@@ -74,7 +75,8 @@ static void look_at(int n)
     left[n] = python_left("profiler.py");
 }
 
-/* Gives Python look(n), which calls look_at(), and define(), for functions of a file of any name. */
+/* Gives Python look(n), which calls look_at(), and define(), for functions of a file of any
+ * name. */
 static void prepare(void)
 {
     char code[512];
@@ -165,7 +167,8 @@ START_TEST(run_later)
 }
 END_TEST
 
-/* A thread that outlives the interpreter runs on in C while its frames are freed. What is registered first is called last. */
+/* A thread that outlives the interpreter runs on in C while its frames are freed. What is
+ * registered first is called last. */
 START_TEST(nothing_is_read_once_the_interpreter_ends)
 {
     if (!start_python())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/unwind.h: which library a return address is of, while others come and go. What is unwound is seen in
- * tests/e2e/test_stacks.py and tests/soak/stacks.py. */
+/* Tests of preload/stacks/unwind.h: which library a return address is of, while others come and go.
+ * What is unwound is seen in tests/e2e/test_stacks.py and tests/soak/stacks.py. */
 #define _GNU_SOURCE
 #include "preload/stacks/unwind.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/steps/steps.h: the gate in each kind of step, who may mark one, and the edges as the files show them. No torch is in
- * this process. */
+/* Tests of preload/steps/steps.h: the gate in each kind of step, who may mark one, and the edges as
+ * the files show them. No torch is in this process. */
 #include "preload/steps/steps.h"
 
 #include <check.h>
@@ -118,7 +118,9 @@ START_TEST(sources)
         marks += rows[i].source == rows[_i].source;
         ck_assert_int_eq(steps_current(), marks);
     }
-    MARK(); /* counts whatever the setting, and silences the others; the optimizer's mark before it was of the same iteration */
+    /* counts whatever the setting, and silences the others; the optimizer's mark before it was
+     * of the same iteration */
+    MARK();
     marks += rows[_i].source != STEP_OPTIMIZER;
     ck_assert_int_eq(steps_current(), marks);
     MARK();
@@ -320,7 +322,8 @@ END_TEST
 
 /* ---- epochs ---- */
 
-/* Runs epochs of these lengths (0 ends the list), each ended by a call, and checks each batch's action. */
+/* Runs epochs of these lengths (0 ends the list), each ended by a call, and checks each batch's
+ * action. */
 static void check_epochs(const int64_t *lengths)
 {
     struct schedule s = {.skip_first = config.skip_first,
@@ -341,7 +344,8 @@ static void check_epochs(const int64_t *lengths)
 
 START_TEST(epochs_replay_the_schedule)
 {
-    /* kineto.md 5.3's (1, 1, 3, 2, skip 2) by epoch: steps 4-6 and 9-11, then nothing; saved early where an epoch ends */
+    /* kineto.md 5.3's (1, 1, 3, 2, skip 2) by epoch: steps 4-6 and 9-11, then nothing; saved early
+     * where an epoch ends */
     static const int64_t lengths[] = {14, 6, 3, 11, 0};
     config.schedule_scope = SCHEDULE_EPOCH;
     config.skip_first = 2;

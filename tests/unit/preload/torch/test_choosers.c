@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/steps/steps.h: schedules of the program's, which may take long, be left, or end their thread. */
+/* Tests of preload/steps/steps.h: schedules of the program's, which may take long, be left, or end
+ * their thread. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -117,7 +118,8 @@ static const struct listener counts_epochs = {.look = look,
                                               .window_close = pass_moment,
                                               .end = look};
 
-/* The numbers of torch.profiler.schedule(wait=1, warmup=1, active=3), which knows nothing of epochs. */
+/* The numbers of torch.profiler.schedule(wait=1, warmup=1, active=3), which knows nothing of
+ * epochs. */
 static int choose_as_torch(const struct train_time *time, int64_t number, void *unused)
 {
     static const enum action cycle[] = {ACTION_SKIP, ACTION_WARMUP, ACTION_ACTIVE, ACTION_ACTIVE,
@@ -126,7 +128,8 @@ static int choose_as_torch(const struct train_time *time, int64_t number, void *
     return cycle[number % 5];
 }
 
-/* Epochs of three steps end in steps 3 (active), 6 (warmup), 9 (active and save) and 12: each window goes on. */
+/* Epochs of three steps end in steps 3 (active), 6 (warmup), 9 (active and save) and 12: each
+ * window goes on. */
 START_TEST(an_epoch_ends_no_window_that_the_schedule_wants_to_go_on)
 {
     name_files("{epoch}.{batch}.json");
@@ -240,7 +243,8 @@ static int choose_to_leave(const struct train_time *time, int64_t number, void *
     return number % 2 ? ACTION_ACTIVE : ACTION_SKIP;
 }
 
-/* An exception of another language does the same. The step that it was about goes on as the one before. */
+/* An exception of another language does the same. The step that it was about goes on as the one
+ * before. */
 START_TEST(a_schedule_that_is_left)
 {
     start(false);
@@ -268,7 +272,8 @@ static __attribute__((noinline)) void mark_deep(int depth)
     room[0]++;
 }
 
-/* Marks that come from deeper in the stack than the schedule was called from look as if it made them, for a while. */
+/* Marks that come from deeper in the stack than the schedule was called from look as if it made
+ * them, for a while. */
 START_TEST(a_schedule_that_is_left_for_good)
 {
     start(false);
@@ -300,7 +305,8 @@ static void *mark_once(void *unused)
     return unused;
 }
 
-/* pthread_join() comes back before the kernel has let go of the thread, and until then its answer is waited for. */
+/* pthread_join() comes back before the kernel has let go of the thread, and until then its answer
+ * is waited for. */
 static void mark_in_a_thread_that_ends(void)
 {
     pthread_t other;

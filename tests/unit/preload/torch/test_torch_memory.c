@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_memory.c through the functions it interposes; without torch they allocate by themselves. Each release is
- * recorded exactly when its allocation was, on whatever thread it happens. */
+/* Tests of preload/torch/torch_memory.c through the functions it interposes; without torch they
+ * allocate by themselves. Each release is recorded exactly when its allocation was, on whatever
+ * thread it happens. */
 #include "preload/torch/torch.h"
 
 #include <check.h>
@@ -194,7 +195,8 @@ START_TEST(more_than_the_table_holds_is_counted)
 }
 END_TEST
 
-/* Neighbours have neighbouring entries, and large tensors stand at multiples of powers of two: neither may fill up a part of the table. */
+/* Neighbours have neighbouring entries, and large tensors stand at multiples of powers of two:
+ * neither may fill up a part of the table. */
 START_TEST(dense_and_far_apart)
 {
     enum { SMALL = 30000, LARGE = 2000, LARGE_BYTES = 2 << 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_modules.h in a real interpreter, when this machine has one as a shared library, with a stand-in for the parts
- * of torch that it touches. */
+/* Tests of preload/torch/torch_modules.h in a real interpreter, when this machine has one as a
+ * shared library, with a stand-in for the parts of torch that it touches. */
 #include "preload/torch/torch_modules.h"
 
 #include <check.h>
@@ -178,7 +178,8 @@ START_TEST(paths)
         "Net.(Leaf)", "Net.late",         "Model", "Broken"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         ck_assert_str_eq(seen[i], expected[i]);
-    /* torch's own answer looks into the module's __dict__, which makes each later attribute slower: 20 ns a call in CPython 3.11 */
+    /* torch's own answer looks into the module's __dict__, which makes each later attribute slower:
+     * 20 ns a call in CPython 3.11 */
     run("assert not asked, asked\n");
     ck_assert_uint_eq(atomic_load(&thread_log_self->depth), 0);
     ck_assert_str_eq(capture_stderr(), "");
@@ -215,7 +216,8 @@ START_TEST(modules_die)
 }
 END_TEST
 
-/* Hooks that go while modules run, and come back when those are dead: nothing of them is touched, and what follows is in no module. */
+/* Hooks that go while modules run, and come back when those are dead: nothing of them is touched,
+ * and what follows is in no module. */
 START_TEST(hooks_go_inside_a_module)
 {
     if (!prepare())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_names.h: an operator's name is known by where it stands, and is never taken for another one that stands there
- * later. */
+/* Tests of preload/torch/torch_names.h: an operator's name is known by where it stands, and is
+ * never taken for another one that stands there later. */
 #include "preload/torch/torch_names.h"
 
 #include <check.h>

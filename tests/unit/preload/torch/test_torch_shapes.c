@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_shapes.c on objects laid out by hand as torch 2.13 lays them out; what comes out is what torch_layout.h says
- * that torch.profiler writes. */
+/* Tests of preload/torch/torch_shapes.c on objects laid out by hand as torch 2.13 lays them out;
+ * what comes out is what torch_layout.h says that torch.profiler writes. */
 #include "preload/torch/torch.h"
 
 #include <check.h>

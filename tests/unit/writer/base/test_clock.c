@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/clock.h: the map from ticks to wall clock under simulated clocks that drift, are slewed, step and jitter; and
- * the real clock of this machine. */
+/* Tests of writer/base/clock.h: the map from ticks to wall clock under simulated clocks that drift,
+ * are slewed, step and jitter; and the real clock of this machine. */
 #include "writer/base/clock.h"
 
 #include <check.h>
@@ -70,7 +70,8 @@ static void run(unsigned n, int64_t period)
     }
 }
 
-/* Fails if the map jumps or goes back between two ticks, or runs at another speed than the limit allows. */
+/* Fails if the map jumps or goes back between two ticks, or runs at another speed than the limit
+ * allows. */
 static void check_smooth(uint64_t from, uint64_t to, unsigned points)
 {
     uint64_t step = (to - from) / points;
@@ -206,7 +207,8 @@ START_TEST(a_step_is_taken_over_between_windows)
 }
 END_TEST
 
-/* The counter went on, CLOCK_MONOTONIC stood still: the next window's times are right from its first step on. */
+/* The counter went on, CLOCK_MONOTONIC stood still: the next window's times are right from its
+ * first step on. */
 START_TEST(a_machine_that_was_suspended)
 {
     run(20, 250 * MS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/io_thread.h and read_file.h: whose table a descriptor is in, errors, and calls
- * where no table can be had. */
+/* Tests of writer/base/io_thread.h and read_file.h: whose table a descriptor is in, errors, and
+ * calls where no table can be had. */
 #include "writer/writer.h"
 
 #include <check.h>

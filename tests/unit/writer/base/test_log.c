@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the messages of writer/writer.h: level, one line each, a limit on their number, and nothing done to the program: errno,
- * stdout, signals. */
+/* Tests of the messages of writer/writer.h: level, one line each, a limit on their number, and
+ * nothing done to the program: errno, stdout, signals. */
 #define _GNU_SOURCE
 #include "writer/writer.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of gzip files: stored, by zlib and by igzip. tests/unit/writer/file/test_sink.c has whole files of them. */
+/* Members of gzip files: stored, by zlib and by igzip. tests/unit/writer/file/test_sink.c has whole
+ * files of them. */
 #include "tests/support/gunzip.h"
 #include "writer/file/sink_file.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/file/sink.h: what a file holds after each flush and after each system call within one, failing calls, foreign
- * files, final names. Each test runs in a process of its own (libcheck), in a folder of its own under /tmp. */
+/* Tests of writer/file/sink.h: what a file holds after each flush and after each system call within
+ * one, failing calls, foreign files, final names. Each test runs in a process of its own
+ * (libcheck), in a folder of its own under /tmp. */
 #include "tests/support/sink_faults.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* ---- whole after every flush ----------------------------------------------------------------------------- */
+/* ---- whole after every flush ----------------------------------------------------------------- */
 
 START_TEST(whole_after_every_flush)
 {
@@ -78,7 +79,7 @@ static void setup_igzip(void)
     sink_use_igzip();
 }
 
-/* ---- killed between and inside system calls -------------------------------------------------------------- */
+/* ---- killed between and inside system calls -------------------------------------------------- */
 
 START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
 {
@@ -91,7 +92,8 @@ START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
         kills.after += events;
         uint64_t at = HEAD_SIZE + s->body_size;
         uint64_t old_end = s->bytes_written;
-        /* only a stretch of trailer that crosses a page may be seen half written, and the very first write */
+        /* only a stretch of trailer that crosses a page may be seen half written, and the very
+         * first write */
         torn_allowed += i == 0 ? 1 : (unsigned)((old_end - 1) / 4096 - at / 4096);
         ck_assert_int_eq(flush(s, i / 25, events, (unsigned)(i * 31 % 900)), 0);
         check_file(part, false, kills.after, i / 25);
@@ -104,7 +106,7 @@ START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
 }
 END_TEST
 
-/* ---- failing calls --------------------------------------------------------------------------------------- */
+/* ---- failing calls --------------------------------------------------------------------------- */
 
 START_TEST(short_and_interrupted_writes)
 {
@@ -120,7 +122,8 @@ START_TEST(short_and_interrupted_writes)
 }
 END_TEST
 
-/* Each call of a flush fails in turn; the file must be what it was, and the same flush must then work. */
+/* Each call of a flush fails in turn; the file must be what it was, and the same flush must then
+ * work. */
 START_TEST(any_call_may_fail)
 {
     bool gzip = (_i & 1) != 0;
@@ -260,7 +263,7 @@ START_TEST(file_size_limit_of_the_process)
 }
 END_TEST
 
-/* ---- names and foreign files ----------------------------------------------------------------------------- */
+/* ---- names and foreign files ----------------------------------------------------------------- */
 
 START_TEST(missing_folders_are_made)
 {

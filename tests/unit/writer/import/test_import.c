@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer_import(): foreign traces handed in while the real cprof thread records. Which trace they come into and when, what is
- * refused with which line, and that neither memory nor the rings suffer from a large one. */
+/* Tests of writer_import(): foreign traces handed in while the real cprof thread records. Which
+ * trace they come into and when, what is refused with which line, and that neither memory nor the
+ * rings suffer from a large one. */
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +20,8 @@
 #include "tests/support/session.h"
 #include "writer/import/foreign.h"
 
-/* A span of 2 us; ts is text. All times lie in 2033, behind the base of any trace that is written before. */
+/* A span of 2 us; ts is text. All times lie in 2033, behind the base of any trace that is written
+ * before. */
 #define EVENT(name, ts)                                                                            \
     "{\"ph\": \"X\", \"name\": \"" name "\", \"pid\": 5, \"tid\": 6, \"ts\": " ts ", \"dur\": 2}"
 #define BASE "\"baseTimeNanoseconds\": 2000000000000000000"
@@ -92,7 +94,7 @@ static int64_t wall_of(const struct trace *t, const char *name)
     return base_of(t) + ns;
 }
 
-/* ---- which trace -------------------------------------------------------------------------------------------- */
+/* ---- which trace ----------------------------------------------------------------------------- */
 
 START_TEST(into_the_open_trace)
 {
@@ -173,7 +175,7 @@ START_TEST(gzip_in_two_members)
 }
 END_TEST
 
-/* ---- time --------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 START_TEST(clocks)
 {
@@ -217,7 +219,7 @@ START_TEST(what_lies_before_the_base_is_counted)
 }
 END_TEST
 
-/* ---- what is refused ---------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 START_TEST(refused_at_once)
 {
@@ -301,7 +303,8 @@ START_TEST(too_many_wait)
 }
 END_TEST
 
-/* The file is changed between the look at it and the merging: what has not been merged is counted. */
+/* The file is changed between the look at it and the merging: what has not been merged is
+ * counted. */
 START_TEST(changed_meanwhile)
 {
     session_start(ACTION_SKIP, false);
@@ -325,7 +328,8 @@ START_TEST(changed_meanwhile)
 }
 END_TEST
 
-/* No memory for the window's text while events come into it: that is said once, as what it is, and nothing is said of the file. */
+/* No memory for the window's text while events come into it: that is said once, as what it is, and
+ * nothing is said of the file. */
 START_TEST(no_memory_for_the_trace)
 {
     if (!alloc_is_ours)
@@ -399,7 +403,7 @@ START_TEST(a_full_trace)
 }
 END_TEST
 
-/* ---- large files -------------------------------------------------------------------------------------------- */
+/* ---- large files ----------------------------------------------------------------------------- */
 
 #define LARGE (alloc_is_ours ? 400000u : 40000u) /* events of 250 bytes; sanitizers are slow */
 
@@ -430,7 +434,8 @@ static long peak_kb(void)
     return used.ru_maxrss;
 }
 
-/* 100 MB come in while this thread records without a pause: nothing of its own is lost, and memory stays flat. */
+/* 100 MB come in while this thread records without a pause: nothing of its own is lost, and memory
+ * stays flat. */
 START_TEST(large_file)
 {
     const char *path = make_large();
@@ -492,7 +497,7 @@ START_TEST(exit_does_not_wait_for_ever)
 }
 END_TEST
 
-/* ---- who else is told --------------------------------------------------------------------------------------- */
+/* ---- who else is told ------------------------------------------------------------------------ */
 
 static char told[320];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/import/split.h and writer/import/foreign.h: every form of file, cut and hostile ones, and what becomes of each kind of event. */
+/* Tests of writer/import/split.h and writer/import/foreign.h: every form of file, cut and hostile
+ * ones, and what becomes of each kind of event. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -10,9 +11,10 @@
 #define LLVMFuzzerTestOneInput fuzz_import
 #include "tests/fuzz/fuzz_import.c"
 
-/* ---- where values are --------------------------------------------------------------------------------------- */
+/* ---- where values are ------------------------------------------------------------------------ */
 
-/* The values in a text, or its fault: `key=value` of members, `*` before events, `long`, and `!byte fault` or `$`. */
+/* The values in a text, or its fault: `key=value` of members, `*` before events, `long`, and `!byte
+ * fault` or `$`. */
 static char *split_text(const char *text, size_t len, size_t most)
 {
     static struct buf out;
@@ -159,7 +161,7 @@ START_TEST(what_is_too_deep_is_refused)
 }
 END_TEST
 
-/* ---- numbers ------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 START_TEST(microseconds_to_ns)
 {
@@ -214,7 +216,7 @@ START_TEST(microseconds_to_ns)
 }
 END_TEST
 
-/* ---- events -------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 #define ID(n) (UINT64_C(1) << 52 | UINT64_C(3) << 44 | (n))
 
@@ -495,7 +497,8 @@ START_TEST(utf8_where_strict_rules_take_none)
 }
 END_TEST
 
-/* json-c does not look at each of its allocations: none may be used that failed, and no event may come out that is less than it was. */
+/* json-c does not look at each of its allocations: none may be used that failed, and no event may
+ * come out that is less than it was. */
 START_TEST(no_memory_to_parse)
 {
     if (!alloc_is_ours)

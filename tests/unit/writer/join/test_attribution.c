@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/attribution.h: which counted spans are remembered when many threads launch. */
+/* Tests of writer/join/attribution.h: which counted spans are remembered when many threads
+ * launch. */
 #include "writer/join/attribution.h"
 
 #include <check.h>
@@ -57,7 +58,8 @@ START_TEST(two_threads_leave_each_others_spans_alone)
 }
 END_TEST
 
-/* A training step is the same each time: its counted spans are a power of two apart, or any other number; and threads do the same. */
+/* A training step is the same each time: its counted spans are a power of two apart, or any other
+ * number; and threads do the same. */
 START_TEST(a_regular_program_is_remembered)
 {
     static const unsigned apart[] = {1, 2, 3, 64, 987, 1024, 4096, 65536};

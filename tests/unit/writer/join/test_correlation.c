@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/correlation.h, writer/join/nodes.h and writer/join/events.h: the tables of the join. */
+/* Tests of writer/join/correlation.h, writer/join/nodes.h and writer/join/events.h: the tables of
+ * the join. */
 #include "writer/join/correlation.h"
 
 #include <check.h>
@@ -150,7 +151,8 @@ START_TEST(copies_of_nodes_have_the_same_maker)
 }
 END_TEST
 
-/* A program that captures its graphs anew in each step makes nodes for ever: its newest graphs are known, and those that it launches. */
+/* A program that captures its graphs anew in each step makes nodes for ever: its newest graphs are
+ * known, and those that it launches. */
 START_TEST(graphs_that_are_captured_anew)
 {
     enum { NODES = 5 << 20, LAUNCHED = 1000, EVERY = 100000 };

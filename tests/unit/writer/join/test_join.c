@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h and writer/gpu_side.h: a whole recording with the real cprof thread, and a GPU side that delivers what the test
- * tells it to, when the test tells it to. */
+/* Tests of writer/join/join.h and writer/gpu_side.h: a whole recording with the real cprof thread,
+ * and a GPU side that delivers what the test tells it to, when the test tells it to. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -11,7 +11,7 @@
 #include "tests/support/fake_gpu.h"
 #include "tests/support/session.h"
 
-/* ---- what the tests share --------------------------------------------------------------------------------- */
+/* ---- what the tests share -------------------------------------------------------------------- */
 
 static double arg_of(const struct trace *t, const char *event, const char *key)
 {
@@ -39,7 +39,7 @@ static struct trace finish(void)
     return session_trace(2);
 }
 
-/* ---- calls and kernels ----------------------------------------------------------------------------------- */
+/* ---- calls and kernels ----------------------------------------------------------------------- */
 
 START_TEST(a_launch_is_joined_to_its_operator_and_kernel)
 {
@@ -234,7 +234,7 @@ START_TEST(correlations_wrap)
 }
 END_TEST
 
-/* ---- what goes wrong ------------------------------------------------------------------------------------- */
+/* ---- what goes wrong ------------------------------------------------------------------------- */
 
 START_TEST(a_hooked_call_that_cupti_does_not_report_stands_alone)
 {
@@ -353,7 +353,7 @@ START_TEST(a_kernel_that_seems_to_begin_before_its_launch_has_no_arrow)
 }
 END_TEST
 
-/* ---- the end of the program ------------------------------------------------------------------------------ */
+/* ---- the end of the program ------------------------------------------------------------------ */
 
 START_TEST(at_exit_a_running_kernel_is_waited_for)
 {
@@ -487,7 +487,7 @@ START_TEST(kinds_are_off_between_windows)
 }
 END_TEST
 
-/* ---- graphs, ranges, waits, memory ----------------------------------------------------------------------- */
+/* ---- graphs, ranges, waits, memory ----------------------------------------------------------- */
 
 START_TEST(graph_nodes_know_who_captured_them)
 {
@@ -522,7 +522,8 @@ START_TEST(graph_nodes_know_who_captured_them)
 }
 END_TEST
 
-/* As CUPTI before 13.1 Update 1 says of graphs in later windows: the id of a launch that they have nothing to do with. */
+/* As CUPTI before 13.1 Update 1 says of graphs in later windows: the id of a launch that they have
+ * nothing to do with. */
 START_TEST(a_node_with_the_id_of_a_plain_launch)
 {
     begin();
@@ -653,7 +654,7 @@ START_TEST(driver_memory_stands_on_the_caller)
 }
 END_TEST
 
-/* ---- threads --------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *many_launches(void *from)
 {
@@ -692,7 +693,8 @@ static void *end_range(void *unused)
     return unused;
 }
 
-/* The range is told of when its thread opens the next one, behind what ended later: spans are looked for by their ends. */
+/* The range is told of when its thread opens the next one, behind what ended later: spans are
+ * looked for by their ends. */
 START_TEST(a_range_that_ends_on_another_thread_is_in_nobodys_way)
 {
     enum { BEFORE = 8 };

@@ -12,8 +12,8 @@
 
 #define MOST_SPANS 5
 
-/* Spans around a launch, the outermost first: o an operator, r a range, c a call of a communication library that says what it sends, l a
- * call of a library of products. */
+/* Spans around a launch, the outermost first: o an operator, r a range, c a call of a communication
+ * library that says what it sends, l a call of a library of products. */
 static const struct {
     const char *spans;
     int external; /* which of them is behind `External id`; -1: none */
@@ -129,8 +129,8 @@ static void flush_takes_a_while(void)
     wait_for(2);
 }
 
-/* Rings are drained, then CUPTI is flushed: an operator that ends in between is neither among those that have ended nor open. _i: a range
- * is between it and the launch, and was drained. */
+/* Rings are drained, then CUPTI is flushed: an operator that ends in between is neither among those
+ * that have ended nor open. _i: a range is between it and the launch, and was drained. */
 START_TEST(an_operator_that_ends_while_cupti_is_flushed)
 {
     session_start(ACTION_SKIP, false);
@@ -177,8 +177,9 @@ static void flush_takes_ms(void)
         session_sleep(1);
 }
 
-/* A range of before the window, whose record is nobody's, ends around a launch; the thread goes on recording, so that its ring is never found
- * empty. What waits for such a range waits no longer than the window. */
+/* A range of before the window, whose record is nobody's, ends around a launch; the thread goes on
+ * recording, so that its ring is never found empty. What waits for such a range waits no longer
+ * than the window. */
 START_TEST(a_range_of_before_that_ends_around_a_launch)
 {
     static const char range;
@@ -195,8 +196,8 @@ START_TEST(a_range_of_before_that_ends_around_a_launch)
     fake_gpu_deliver(&work);
     fake_gpu_deliver(&call);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    uint64_t until =
-        clock_monotonic_ns() + 500000000; /* ticks are the cprof thread's to translate */
+    /* ticks are the cprof thread's to translate */
+    uint64_t until = clock_monotonic_ns() + 500000000;
     while (clock_monotonic_ns() < until) {
         atomic_store(&fake_gpu.meanwhile, flush_takes_ms);
         session_span("later");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: records whose call is never told of, and regions that follow each other closely. */
+/* Tests of writer/join/join.h: records whose call is never told of, and regions that follow each
+ * other closely. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -31,9 +32,10 @@ static void hooked_call(const char *name)
     span_close(log, &key);
 }
 
-/* ---- no call ---------------------------------------------------------------------------------------------- */
+/* ---- no call --------------------------------------------------------------------------------- */
 
-/* CUPTI gives no ids while it records no calls: where it refuses them, and between switching kinds. */
+/* CUPTI gives no ids while it records no calls: where it refuses them, and between switching
+ * kinds. */
 START_TEST(kernels_without_correlation_stand_in_each_window)
 {
     session_start(ACTION_SKIP, false);
@@ -78,7 +80,8 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 }
 END_TEST
 
-/* Their calls were dropped by CUPTI: they stand where they were, counted, and none waits for ever. */
+/* Their calls were dropped by CUPTI: they stand where they were, counted, and none waits for
+ * ever. */
 START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
 {
     session_start(ACTION_SKIP, false);
@@ -121,8 +124,9 @@ START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
 }
 END_TEST
 
-/* CUPTI is asked for kernels before it is asked for calls, so that a call of the window has its kernel; a call in between, which
- * another thread makes right before the window, has a kernel in it and no record. What a hook saw is missed, nevertheless. */
+/* CUPTI is asked for kernels before it is asked for calls, so that a call of the window has its
+ * kernel; a call in between, which another thread makes right before the window, has a kernel in it
+ * and no record. What a hook saw is missed, nevertheless. */
 START_TEST(what_was_called_before_the_window_is_not_missed)
 {
     session_start(ACTION_SKIP, false);
@@ -157,7 +161,7 @@ START_TEST(what_was_called_before_the_window_is_not_missed)
 }
 END_TEST
 
-/* ---- late ------------------------------------------------------------------------------------------------- */
+/* ---- late ------------------------------------------------------------------------------------ */
 
 static void late_span(uint64_t start)
 {
@@ -182,7 +186,8 @@ static void late_launch(uint32_t correlation, uint64_t start)
     fake_gpu_kernel("of a late call", correlation);
 }
 
-/* Of the last window, and of the one before: what comes when their files are complete is counted in the file that is being made. */
+/* Of the last window, and of the one before: what comes when their files are complete is counted in
+ * the file that is being made. */
 START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
 {
     uint64_t in[2];
@@ -268,9 +273,10 @@ START_TEST(what_stands_as_unfinished_is_not_late)
 }
 END_TEST
 
-/* ---- failing ---------------------------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------------------- */
 
-/* One window waits for CUPTI, the next one is being recorded, when a file cannot be written any more. */
+/* One window waits for CUPTI, the next one is being recorded, when a file cannot be written any
+ * more. */
 START_TEST(what_is_dropped_with_a_window_is_counted)
 {
     char command[sizeof session_folder + 32];
@@ -286,8 +292,8 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     session_await(".part", 2);
     snprintf(command, sizeof command, "rm '%s'/t2.json.*.part", session_folder);
     ck_assert_int_eq(system(command), 0);
-    unsigned dropped =
-        0; /* at least so many: on a busy machine the failing write may come before the first */
+    /* at least so many: on a busy machine the failing write may come before the first */
+    unsigned dropped = 0;
     for (; !writer_is_off(); dropped++) {
         session_span("dropped");
         session_sleep(1);
@@ -303,7 +309,7 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
 }
 END_TEST
 
-/* ---- rows ------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* CUPTI knows the context of a wait, and cprof may not know whose it is. */
 START_TEST(a_row_of_no_device_has_no_devices_name)
@@ -332,7 +338,8 @@ START_TEST(a_row_of_no_device_has_no_devices_name)
 }
 END_TEST
 
-/* All at one time on one stream: as many as there may be rows stand in the file, none over another, and the rest is counted. */
+/* All at one time on one stream: as many as there may be rows stand in the file, none over another,
+ * and the rest is counted. */
 START_TEST(what_finds_no_row_is_counted)
 {
     session_start(ACTION_SKIP, false);
@@ -358,7 +365,7 @@ START_TEST(what_finds_no_row_is_counted)
 }
 END_TEST
 
-/* ---- regions ---------------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 static void edge(enum edge_kind kind, bool kept, bool keep)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: records that come in another order than things happened, or whose call never comes. */
+/* Tests of writer/join/join.h: records that come in another order than things happened, or whose
+ * call never comes. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -36,7 +37,8 @@ static void *instantiate(void *unused)
     return unused;
 }
 
-/* The newer thread's ring is drained first, so that its nodes come before those that they were made from. */
+/* The newer thread's ring is drained first, so that its nodes come before those that they were made
+ * from. */
 START_TEST(graph_nodes_know_who_captured_them_on_another_thread)
 {
     pthread_t other;
@@ -59,7 +61,8 @@ START_TEST(graph_nodes_know_who_captured_them_on_another_thread)
 }
 END_TEST
 
-/* Of most queries that find all done CUPTI tells as of a wait; their calls are not shown, so none comes. */
+/* Of most queries that find all done CUPTI tells as of a wait; their calls are not shown, so none
+ * comes. */
 START_TEST(queries_take_no_place_from_calls)
 {
     session_span("span");
@@ -102,7 +105,8 @@ START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 }
 END_TEST
 
-/* The driver's record of a call has come, the runtime's around it has not, when the window before theirs is finished. */
+/* The driver's record of a call has come, the runtime's around it has not, when the window before
+ * theirs is finished. */
 START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
 {
     session_span("first");

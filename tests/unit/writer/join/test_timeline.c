@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/timeline.h and writer/join/ranges.h: which span was innermost when, told from spans in the order of their ends. */
+/* Tests of writer/join/timeline.h and writer/join/ranges.h: which span was innermost when, told
+ * from spans in the order of their ends. */
 #include "writer/join/timeline.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The corpus of tests/fuzz/fuzz_text.c: templates, numbers, patterns, launchers' variables, metadata. */
+/* The corpus of tests/fuzz/fuzz_text.c: templates, numbers, patterns, launchers' variables,
+ * metadata. */
 #define LLVMFuzzerTestOneInput fuzz_text
 #include "tests/fuzz/fuzz_text.c"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json.h: numbers, strings, each event's exact text, cut and hostile data. The fuzz target's corpus runs
- * here too. Each test runs in a process of its own (libcheck), from the repository's root. */
+/* Tests of writer/json/json.h: numbers, strings, each event's exact text, cut and hostile data. The
+ * fuzz target's corpus runs here too. Each test runs in a process of its own (libcheck), from the
+ * repository's root. */
 #define LLVMFuzzerTestOneInput fuzz_json
 #include "tests/fuzz/fuzz_json.c"
 #include "writer/json/json.h"
@@ -73,7 +74,7 @@ static const char *text_of(struct record *r)
     return taken();
 }
 
-/* ---- DATA_* ---------------------------------------------------------------------------------------------- */
+/* ---- DATA_* ---------------------------------------------------------------------------------- */
 
 static void add_arg(struct buf *b, uint8_t type, const char *key, const void *value, uint32_t n)
 {
@@ -114,7 +115,7 @@ static void add_tag(struct buf *b, uint8_t tag)
     buf_put(b, &tag, 1);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 START_TEST(integers)
 {
@@ -269,7 +270,7 @@ START_TEST(reals_that_are_no_numbers_are_quoted)
 }
 END_TEST
 
-/* ---- strings --------------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 #define FFFD "\xef\xbf\xbd"
 
@@ -311,7 +312,8 @@ START_TEST(strings)
 }
 END_TEST
 
-/* What an independent reading of the rule gives: one U+FFFD for the longest start of a legal character, else per byte. */
+/* What an independent reading of the rule gives: one U+FFFD for the longest start of a legal
+ * character, else per byte. */
 static void slow_string(struct buf *b, const uint8_t *in, size_t n)
 {
     const uint8_t *end = in + n;
@@ -325,7 +327,8 @@ static void slow_string(struct buf *b, const uint8_t *in, size_t n)
         }
         size_t best = 1;
         for (size_t part = 2; part <= 3 && part <= (size_t)(end - in); part++) {
-            /* in[0..part) starts a legal character when two of the lowest or highest continuations end it */
+            /* in[0..part) starts a legal character when two of the lowest or highest continuations
+             * end it */
             uint8_t whole[7] = {0};
             memcpy(whole, in, part);
             memset(whole + part, 0x80, 4);
@@ -382,7 +385,7 @@ START_TEST(long_strings_are_cut_between_characters)
 }
 END_TEST
 
-/* ---- spans ----------------------------------------------------------------------------------------------- */
+/* ---- spans ----------------------------------------------------------------------------------- */
 
 START_TEST(operator)
 {
@@ -554,7 +557,7 @@ START_TEST(long_and_hostile_names)
 }
 END_TEST
 
-/* ---- other events ---------------------------------------------------------------------------------------- */
+/* ---- other events ---------------------------------------------------------------------------- */
 
 START_TEST(instant)
 {
@@ -707,7 +710,7 @@ START_TEST(unknown_kinds_and_padding_write_nothing)
 }
 END_TEST
 
-/* ---- whole or nothing, hostile data ---------------------------------------------------------------------- */
+/* ---- whole or nothing, hostile data ---------------------------------------------------------- */
 
 START_TEST(a_full_buffer_holds_whole_events_only)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_gpu.h: the exact text of each event, numbers at their limits, hostile names, full buffers. */
+/* Tests of writer/json/json_gpu.h: the exact text of each event, numbers at their limits, hostile
+ * names, full buffers. */
 #include "tests/fuzz/json_valid.h"
 #include "writer/json/json_gpu.h"
 
@@ -86,7 +87,7 @@ static const char *work_text(const struct gpu_record *r, const struct json_link 
     return taken();
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------ */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 START_TEST(kernel)
 {
@@ -279,7 +280,7 @@ START_TEST(fill)
 }
 END_TEST
 
-/* ---- calls, waits, events -------------------------------------------------------------------------------- */
+/* ---- calls, waits, events -------------------------------------------------------------------- */
 
 START_TEST(call)
 {
@@ -404,7 +405,7 @@ START_TEST(arrows)
 }
 END_TEST
 
-/* ---- driver memory --------------------------------------------------------------------------------------- */
+/* ---- driver memory --------------------------------------------------------------------------- */
 
 #define MEMORY_HEAD                                                                                \
     "{\"ph\": \"i\", \"cat\": \"cuda_memory\", \"s\": \"t\", \"name\": \"[driver memory]\", "      \
@@ -446,7 +447,7 @@ START_TEST(memory)
 }
 END_TEST
 
-/* ---- all of them ----------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* A record of random numbers, large ones more often than not. */
 static struct gpu_record any_record(char *name)

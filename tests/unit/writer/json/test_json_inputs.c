@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_inputs.h: strides and values of an operator's inputs, and inputs that were
- * cut. */
+/* Tests of writer/json/json_inputs.h: strides and values of an operator's inputs, and inputs that
+ * were cut. */
 #include "writer/json/json_inputs.h"
 
 #include <check.h>

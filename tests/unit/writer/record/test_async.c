@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/async.c, and of the spans that cross each other (writer/record/emit.c) or end elsewhere (writer/record/cross_thread.c), through files: with the real cprof thread. */
+/* Tests of writer/record/async.c, and of the spans that cross each other (writer/record/emit.c) or
+ * end elsewhere (writer/record/cross_thread.c), through files: with the real cprof thread. */
 #include "writer/record/async.h"
 
 #include <check.h>
@@ -64,7 +65,8 @@ static void open_key(const char *key, const char *name)
     span_add_flags(span, REC_LOOSE);
 }
 
-/* More than the stack of open spans holds, each ended by another thread; and one whose address was another's that ended before. */
+/* More than the stack of open spans holds, each ended by another thread; and one whose address was
+ * another's that ended before. */
 START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
 {
     static char keys[1001], before[] = "x";
@@ -342,7 +344,8 @@ START_TEST(a_range_that_stays_open_is_unfinished)
 }
 END_TEST
 
-/* Spans have numbers (stacks, FLOPs …), ranges have none: those of the span that was looked at before them are not theirs. */
+/* Spans have numbers (stacks, FLOPs …), ranges have none: those of the span that was looked at
+ * before them are not theirs. */
 START_TEST(an_open_range_has_no_numbers_of_a_span)
 {
     session_start(ACTION_SKIP, false);
@@ -363,7 +366,8 @@ START_TEST(an_open_range_has_no_numbers_of_a_span)
 }
 END_TEST
 
-/* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give their places back. */
+/* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give
+ * their places back. */
 static uint64_t ranges[2500]; /* twice these are more than may be open */
 static pthread_key_t late;
 
@@ -445,7 +449,8 @@ START_TEST(crossing_spans_keep_names_and_data)
 }
 END_TEST
 
-/* Each thread has two ranges and two crossing spans open at any time, while the cprof thread looks. */
+/* Each thread has two ranges and two crossing spans open at any time, while the cprof thread
+ * looks. */
 static void *work(void *unused)
 {
     struct thread_log *log = thread_log_get();

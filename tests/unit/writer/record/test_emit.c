@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the recording half of writer/writer.h: nesting and ids, ends without beginnings, what is cut or lost and how that is
- * counted, and that the hot path neither allocates nor enters the kernel. The test reads its own ring. */
+/* Tests of the recording half of writer/writer.h: nesting and ids, ends without beginnings, what is
+ * cut or lost and how that is counted, and that the hot path neither allocates nor enters the
+ * kernel. The test reads its own ring. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -417,7 +418,8 @@ START_TEST(abandoned_spans_are_unfinished)
 }
 END_TEST
 
-/* A range that may outlive what is around it, with only such inside as end with it: it stays on its row. */
+/* A range that may outlive what is around it, with only such inside as end with it: it stays on its
+ * row. */
 START_TEST(a_loose_span_around_late_ones_nests)
 {
     span_add_flags(begin(1, "range"), REC_LOOSE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/hold.h: what is put aside comes back in order and unchanged, with the thread it came from, up to a limit. */
+/* Tests of writer/record/hold.h: what is put aside comes back in order and unchanged, with the
+ * thread it came from, up to a limit. */
 #include "writer/record/hold.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/modules.h (paths by number, forward operators by their numbers) and preload/torch/module_table.h. */
+/* Tests of writer/record/modules.h (paths by number, forward operators by their numbers) and
+ * preload/torch/module_table.h. */
 #include "writer/record/modules.h"
 
 #include <check.h>

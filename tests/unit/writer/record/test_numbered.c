@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/numbered.h: names by number, from many threads at once, and where there is no room; and that a name that has a number
- * comes out of rings, open spans and files as its text does. */
+/* Tests of writer/record/numbered.h: names by number, from many threads at once, and where there is
+ * no room; and that a name that has a number comes out of rings, open spans and files as its text
+ * does. */
 #include "writer/record/numbered.h"
 
 #include <check.h>
@@ -57,7 +58,8 @@ START_TEST(a_long_name_stands_with_its_record)
 }
 END_TEST
 
-/* As many of the longest as markers take (preload/markers/markers.c) leave room for those of torch. */
+/* As many of the longest as markers take (preload/markers/markers.c) leave room for those of
+ * torch. */
 START_TEST(long_names_leave_room)
 {
     char name[NUMBERED_LONGEST + 1];
@@ -168,7 +170,8 @@ START_TEST(records_of_it_are_a_header)
     struct thread_log *log = record_here();
     int keys[3];
     struct record_memory state = {.device_index = -1};
-    /* of a text, a number, and a text again, so that what lies behind each other is seen to stay apart */
+    /* of a text, a number, and a text again, so that what lies behind each other is seen to stay
+     * apart */
     span_open(log, &keys[0], CAT_CPU_OP, "a text", 6);
     struct open_span *span = span_open(log, &keys[1], CAT_CPU_OP, NULL, number("numbered"));
     ck_assert_uint_eq(span_name(log, span).len, 8);

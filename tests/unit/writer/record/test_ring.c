@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/ring.h: places, wrapping, pads and fullness against a model, and a producer and a consumer on two threads whose
- * records carry checksums. */
+/* Tests of writer/record/ring.h: places, wrapping, pads and fullness against a model, and a
+ * producer and a consumer on two threads whose records carry checksums. */
 #include "writer/record/ring.h"
 
 #include <check.h>

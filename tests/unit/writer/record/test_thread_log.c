@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/thread_log.h: one log per thread, its end and reuse, what happens when there is none to be had, forked children.
- * The test plays the cprof thread. */
+/* Tests of writer/record/thread_log.h: one log per thread, its end and reuse, what happens when
+ * there is none to be had, forked children. The test plays the cprof thread. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -199,7 +199,8 @@ START_TEST(no_memory_is_counted_each_time)
 }
 END_TEST
 
-/* Whether the pages of the mapping that holds the address are never made huge ones; smaps: proc(5). */
+/* Whether the pages of the mapping that holds the address are never made huge ones; smaps:
+ * proc(5). */
 static bool has_small_pages(const void *address)
 {
     char line[512];
@@ -217,8 +218,8 @@ static bool has_small_pages(const void *address)
     return small;
 }
 
-/* Where huge pages are given to all who do not refuse them (the usual setting of many distributions), the first event of each thread would
- * take 2 MB. */
+/* Where huge pages are given to all who do not refuse them (the usual setting of many
+ * distributions), the first event of each thread would take 2 MB. */
 START_TEST(a_thread_of_one_event_takes_no_huge_page)
 {
     if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
@@ -244,7 +245,8 @@ static unsigned count_mappings(void)
     return n;
 }
 
-/* A process may have 65,530 (vm.max_map_count); without one left, it gets no memory and no threads. */
+/* A process may have 65,530 (vm.max_map_count); without one left, it gets no memory and no
+ * threads. */
 START_TEST(many_threads_take_few_mappings)
 {
     enum { THREADS = 256 };
@@ -263,7 +265,8 @@ START_TEST(many_threads_take_few_mappings)
 }
 END_TEST
 
-/* Of what is left, an eighth; each ring is smaller than the one before, and then there are no more. */
+/* Of what is left, an eighth; each ring is smaller than the one before, and then there are no
+ * more. */
 START_TEST(a_limited_address_space_is_the_programs)
 {
     enum { RING = 8 << 20, LEFT = 512 << 20 };
@@ -336,8 +339,8 @@ static unsigned collect(void)
     return records;
 }
 
-/* Pages are never given back: threads of a few events would go through all of a ring, one after another, and the more rings the later
- * the cprof thread comes. */
+/* Pages are never given back: threads of a few events would go through all of a ring, one after
+ * another, and the more rings the later the cprof thread comes. */
 START_TEST(threads_of_few_events_take_few_pages)
 {
     enum { THREADS = 4 * RING_BYTES / RECORD_SLOT, PAGES = RING_BYTES / 4096 };
@@ -378,7 +381,8 @@ START_TEST(threads_come_and_go)
 }
 END_TEST
 
-/* The cprof thread is held up: what threads leave behind that come and go meanwhile must not use up the program's memory. */
+/* The cprof thread is held up: what threads leave behind that come and go meanwhile must not use up
+ * the program's memory. */
 START_TEST(logs_that_nobody_empties_are_so_many_and_no_more)
 {
     enum { THREADS = 6000, MOST = 4096 };

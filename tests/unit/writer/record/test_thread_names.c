@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/thread_names.h: many names, in any order of giving and forgetting, and their limit. */
+/* Tests of writer/record/thread_names.h: many names, in any order of giving and forgetting, and
+ * their limit. */
 #include "writer/record/thread_names.h"
 
 #include <check.h>

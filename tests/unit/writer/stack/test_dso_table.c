@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Two of the C library that nothing else in this process needs, and that can be opened here: Debian 13 binds all symbols of its
- * libraries at once, which leaves out libthread_db. */
+/* Two of the C library that nothing else in this process needs, and that can be opened here: Debian
+ * 13 binds all symbols of its libraries at once, which leaves out libthread_db. */
 #define SPARE        "libresolv.so.2"
 #define SPARE_SYMBOL "inet_net_pton"
 #define OTHER        "libBrokenLocale.so.1"

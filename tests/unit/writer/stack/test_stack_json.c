@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/stack/stack_table.h, writer/stack/stack_json.h and writer/stack/symbols.h: each stack once, from any number of threads; what events, files
- * and names show of it. */
+/* Tests of writer/stack/stack_table.h, writer/stack/stack_json.h and writer/stack/symbols.h: each
+ * stack once, from any number of threads; what events, files and names show of it. */
 #include "writer/stack/stack_json.h"
 
 #include <check.h>

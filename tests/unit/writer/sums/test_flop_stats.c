@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/flop_stats.h and writer/join/attribution.h: a whole recording with the real cprof thread, counted spans, and a GPU side that
- * delivers their kernels. */
+/* Tests of writer/sums/flop_stats.h and writer/join/attribution.h: a whole recording with the real
+ * cprof thread, counted spans, and a GPU side that delivers their kernels. */
 #include "writer/sums/flop_stats.h"
 
 #include <check.h>
@@ -113,7 +113,8 @@ static const char *account(const struct trace *t, const char *device)
     return at ? strstr(at, device) : NULL;
 }
 
-/* The values of a counter in the order in which they stand in the file; fewer than n: the rest is -1. */
+/* The values of a counter in the order in which they stand in the file; fewer than n: the rest is
+ * -1. */
 static void samples(const struct trace *t, const char *name, double *values, unsigned n)
 {
     const char *at = t->text;
@@ -129,7 +130,8 @@ static void samples(const struct trace *t, const char *name, double *values, uns
 
 /* ---- kernels ---- */
 
-/* The first kernel waits for those behind it, then stands before its call (clocks differ), so that no arrow leads to it. */
+/* The first kernel waits for those behind it, then stands before its call (clocks differ), so that
+ * no arrow leads to it. */
 START_TEST(an_arrow_has_a_beginning)
 {
     begin();
@@ -252,7 +254,8 @@ START_TEST(a_library_call_inside_an_operator_is_not_added)
 }
 END_TEST
 
-/* The formula knows single precision, the call inside what it is multiplied in; the next operator has nothing of that. */
+/* The formula knows single precision, the call inside what it is multiplied in; the next operator
+ * has nothing of that. */
 START_TEST(the_call_inside_tells_the_units)
 {
     begin();
@@ -317,8 +320,8 @@ static bool is_told_as_again(const struct trace *t, const char *name)
     return strstr(trace_event(t, 'X', name), "\"recompute\": true");
 }
 
-/* On whichever device it is done, and however that is found: by the operator's tensors, the kernel of
- * a library call, or the launch of a graph. */
+/* On whichever device it is done, and however that is found: by the operator's tensors, the kernel
+ * of a library call, or the launch of a graph. */
 START_TEST(work_that_is_done_again_is_not_useful)
 {
     session_options.peaks.cpu = 0.5;
@@ -422,7 +425,8 @@ START_TEST(coverage_is_a_share_of_kernel_time)
 }
 END_TEST
 
-/* Zeros would look like a slow program: the counters are left out, and the account says that nothing was counted. */
+/* Zeros would look like a slow program: the counters are left out, and the account says that
+ * nothing was counted. */
 START_TEST(a_window_without_counts_has_no_counters)
 {
     begin();
@@ -496,7 +500,8 @@ START_TEST(a_span_counts_for_the_step_in_which_it_began)
 }
 END_TEST
 
-/* Operators inside others are part of their time, however many they are, and whatever ranges are in between. */
+/* Operators inside others are part of their time, however many they are, and whatever ranges are in
+ * between. */
 START_TEST(time_of_operators_on_the_cpu)
 {
     begin();
@@ -536,7 +541,8 @@ static double sum_of(const struct trace *t, const char *name)
     return all;
 }
 
-/* An operator that goes on behind its window's end: what runs inside it then is time of the next window. */
+/* An operator that goes on behind its window's end: what runs inside it then is time of the next
+ * window. */
 START_TEST(time_of_an_operator_across_two_windows)
 {
     static const int behind[] = {1, 10, 300, 600};
@@ -593,7 +599,8 @@ START_TEST(nothing_is_said_when_nothing_is_counted)
 }
 END_TEST
 
-/* Steps beyond those that are kept: each has its counters once, and what comes for a settled one is late. */
+/* Steps beyond those that are kept: each has its counters once, and what comes for a settled one is
+ * late. */
 START_TEST(many_steps)
 {
     struct flop_stats *s = flop_stats_make(0);

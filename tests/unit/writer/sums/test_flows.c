@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/flows.h: which forward operator an arrow starts from, per window, and what a collision does. */
+/* Tests of writer/sums/flows.h: which forward operator an arrow starts from, per window, and what a
+ * collision does. */
 #include "writer/sums/flows.h"
 
 #include <check.h>

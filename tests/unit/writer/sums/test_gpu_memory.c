@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/gpu_memory.h: totals, lost and late records, limits, and a comparison with a plain list. */
+/* Tests of writer/sums/gpu_memory.h: totals, lost and late records, limits, and a comparison with a
+ * plain list. */
 #include "tests/support/alloc.h"
 #include "writer/sums/gpu_memory.h"
 
@@ -106,7 +107,8 @@ START_TEST(an_allocation_that_comes_after_its_release_is_gone)
 }
 END_TEST
 
-/* Of what was allocated between windows, which nothing tells of: they leave the room to what is alive. */
+/* Of what was allocated between windows, which nothing tells of: they leave the room to what is
+ * alive. */
 START_TEST(releases_of_what_is_not_known_take_no_room)
 {
     for (uint64_t i = 0; i < GPU_MEMORY_LIVE; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/lanes.h: numbers and names of rows, and that no row ever holds two events that overlap, whatever order they
- * come in and whatever was forgotten meanwhile. */
+/* Tests of writer/sums/lanes.h: numbers and names of rows, and that no row ever holds two events
+ * that overlap, whatever order they come in and whatever was forgotten meanwhile. */
 #include "tests/fuzz/json_valid.h"
 #include "tests/support/alloc.h"
 #include "writer/record/gpu_record.h"
@@ -78,7 +78,7 @@ static const char *taken(void)
     "{\"ph\": \"M\", \"name\": \"" kind "\", \"pid\": " p ", \"tid\": " t                          \
     ", \"ts\": 0.000, \"args\": {" args "}},\n"
 
-/* ---- numbers and names ----------------------------------------------------------------------------------- */
+/* ---- numbers and names ----------------------------------------------------------------------- */
 
 START_TEST(first_use_names_process_and_row)
 {
@@ -191,7 +191,7 @@ START_TEST(names_that_do_not_fit_come_later)
 }
 END_TEST
 
-/* ---- overlaps -------------------------------------------------------------------------------------------- */
+/* ---- overlaps -------------------------------------------------------------------------------- */
 
 START_TEST(touching_events_share_a_row)
 {
@@ -265,7 +265,8 @@ struct placed {
     uint32_t tid;
 };
 
-/* True when two events of a row are allowed to stand there. A moment that came first may lie inside what came later. */
+/* True when two events of a row are allowed to stand there. A moment that came first may lie inside
+ * what came later. */
 static bool fit(const struct placed *later, const struct placed *first, bool nest)
 {
     bool apart = later->to <= first->from || first->to <= later->from;
@@ -350,7 +351,7 @@ START_TEST(two_ordered_streams_of_records_on_one_row)
 }
 END_TEST
 
-/* ---- bounds ---------------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 START_TEST(what_is_forgotten_goes_to_an_extra_row)
 {
@@ -379,7 +380,8 @@ END_TEST
 START_TEST(many_rows_share_one_bound)
 {
     unsigned wrong = 0;
-    /* 12 rows of 100 000 events each are more than the budget: all is forgotten once, and nothing overlaps for it */
+    /* 12 rows of 100 000 events each are more than the budget: all is forgotten once, and nothing
+     * overlaps for it */
     for (uint32_t stream = 1; stream <= 12; stream++) {
         for (int64_t i = 0; i < 100000; i++) {
             wrong += place(LANE_WORK, 0, stream, 10 * i, 10 * i + 5, false) != stream;
@@ -433,8 +435,8 @@ END_TEST
 
 START_TEST(ranges_without_memory)
 {
-    /* No ck_assert() between alloc_fail_from() and the result: it takes memory. fail[]: nothing is left; a list inside an
-     * event; its intervals; those of a list around events. */
+    /* No ck_assert() between alloc_fail_from() and the result: it takes memory. fail[]: nothing is
+     * left; a list inside an event; its intervals; those of a list around events. */
     static const size_t fail[] = {1, 32, 100, 200};
     for (size_t i = 0; alloc_is_ours && i < sizeof(fail) / sizeof(*fail); i++) {
         uint32_t got[4] = {0};
@@ -458,7 +460,8 @@ START_TEST(ranges_without_memory)
 }
 END_TEST
 
-/* Parallel branches of a graph, or threads that wait for events, are many; what finds no row after all is not placed on another's. */
+/* Parallel branches of a graph, or threads that wait for events, are many; what finds no row after
+ * all is not placed on another's. */
 START_TEST(endless_overlaps_find_no_row)
 {
     unsigned twice = 0, placed = 0, wrong = 0;

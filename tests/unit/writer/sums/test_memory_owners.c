@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/memory_owners.h: peaks and holders against a second, simple count of the same events. */
+/* Tests of writer/sums/memory_owners.h: peaks and holders against a second, simple count of the
+ * same events. */
 #include "writer/sums/memory_owners.h"
 
 #include <check.h>
@@ -154,7 +155,8 @@ START_TEST(one_operator_in_two_modules)
 }
 END_TEST
 
-/* The rings of two threads are emptied one after the other: an address that went from one to the other. */
+/* The rings of two threads are emptied one after the other: an address that went from one to the
+ * other. */
 START_TEST(in_order_of_time)
 {
     struct record_memory state = {.device_index = -1};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/top.h: sums of a small tree with a late call, kernels and memory; when there is no table. That the numbers are those of the
- * command is held by tests/e2e/support.py on every trace that a test reads. */
+/* Tests of writer/sums/top.h: sums of a small tree with a late call, kernels and memory; when there
+ * is no table. That the numbers are those of the command is held by tests/e2e/support.py on every
+ * trace that a test reads. */
 #include "writer/sums/top.h"
 
 #include <check.h>
@@ -93,7 +94,8 @@ START_TEST(adds_up_a_tree)
     kernel("gemm", 300, 350, 3, 9);
     call("cudaLaunchKernel", 30, 40, 3, 9); /* CUPTI tells of it later */
     ck_assert(top_finish(table, &rows));
-    /* device annotation async count cpu self device self memory self on_device self flops first -end */
+    /* device annotation async count cpu self device self memory self on_device self flops first
+     * -end */
     check_row("aten::mm", "0, 0, 0, 1, 40, 30, 50, 50, 0, 0, 0, 0, 0, 20, -60");
     check_row("aten::linear", "0, 0, 0, 1, 70, 30, 50, 0, 100, 100, 0, 0, 0, 10, -80");
     check_row("train", "0, 1, 0, 1, 95, 25, 50, 0, 70, -30, 0, 0, 0, 5, -100");
@@ -113,7 +115,8 @@ START_TEST(an_only_child_of_the_same_name_takes_the_place)
 }
 END_TEST
 
-/* One ends behind the operator that it began in; the other is on the device's side, where it is no transfer's. */
+/* One ends behind the operator that it began in; the other is on the device's side, where it is no
+ * transfer's. */
 START_TEST(ranges_of_transfers_are_in_no_tree)
 {
     static const char *const names[] = {"gloo:send", "mpi:send", "ucc:send", "nccl:send"};
@@ -153,7 +156,8 @@ START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
 }
 END_TEST
 
-/* As the one around the loop, and one around that. What runs in them is the steps'; what steps have for themselves is the inner one's no more. */
+/* As the one around the loop, and one around that. What runs in them is the steps'; what steps have
+ * for themselves is the inner one's no more. */
 START_TEST(a_range_around_steps_is_no_part_of_them)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
@@ -217,7 +221,8 @@ START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 }
 END_TEST
 
-/* Two spans of one thread in a step, as many or more of another; which of them take the step's time depends on who steps. */
+/* Two spans of one thread in a step, as many or more of another; which of them take the step's time
+ * depends on who steps. */
 static void step_beside_another_thread(int others, int64_t others_begin, uint32_t stepping)
 {
     memory(1, 8); /* its row comes first, which is nobody's business */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/backlog.h: what waits to be written has a limit, each step is in a trace or counted; and of what waits without it. */
+/* Tests of writer/window/backlog.h: what waits to be written has a limit, each step is in a trace
+ * or counted; and of what waits without it. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -15,7 +16,8 @@
 #include "tests/support/session.h"
 
 /* ---- a slow disk ----
- * What is faster than it and what is not is known at full speed only: with a sanitizer these tests, which are of one thread, say nothing. */
+ * What is faster than it and what is not is known at full speed only: with a sanitizer these
+ * tests, which are of one thread, say nothing. */
 
 #define WRITE_US    40000
 #define WRITE_STEPS 8 /* … and where all is slow, so many of the test's steps */
@@ -148,7 +150,8 @@ START_TEST(windows_that_wait_have_a_limit)
 }
 END_TEST
 
-/* Each epoch, of one step, is a window: where one is left out the next one begins with its epoch. */
+/* Each epoch, of one step, is a window: where one is left out the next one begins with its
+ * epoch. */
 START_TEST(epochs_begin_anew)
 {
     if (!alloc_is_ours)
@@ -208,7 +211,8 @@ START_TEST(regions_are_left_out)
 }
 END_TEST
 
-/* A kernel that runs for seconds keeps CUPTI's buffer, and so the windows, of which all but the end is written. */
+/* A kernel that runs for seconds keeps CUPTI's buffer, and so the windows, of which all but the end
+ * is written. */
 START_TEST(windows_that_wait_for_a_kernel_are_no_backlog)
 {
     enum { STEPS = 12, SPANS = 25000 };
@@ -232,7 +236,8 @@ END_TEST
 
 /* ---- what came to light with it ---- */
 
-/* All that was recorded of a region was lost: there is no file, but a line, and the line at exit counts it. */
+/* All that was recorded of a region was lost: there is no file, but a line, and the line at exit
+ * counts it. */
 START_TEST(what_is_lost_without_a_file_is_counted)
 {
     atomic_store(&slow, false);
@@ -320,8 +325,9 @@ START_TEST(losses_of_a_step_0_that_is_thrown_away_are_not_told)
 }
 END_TEST
 
-/* Step 0 holds more driver memory than waits at once, and a ring is filling as it becomes the trace: nothing is drained in the middle of the
- * last edge, which would be taken again, and again. */
+/* Step 0 holds more driver memory than waits at once, and a ring is filling as it becomes the
+ * trace: nothing is drained in the middle of the last edge, which would be taken again, and
+ * again. */
 START_TEST(an_edge_is_taken_once)
 {
     enum { MEMORIES = 24000, AT_ONCE = 4000, SPANS = 1500 };

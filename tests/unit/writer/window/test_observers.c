@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/observers.c with the real cprof thread: what who listens is told, in which order, and what it is spared. */
+/* Tests of writer/window/observers.c with the real cprof thread: what who listens is told, in which
+ * order, and what it is spared. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -229,7 +230,8 @@ START_TEST(a_second_hold_begins_with_what_was_asked_for)
 }
 END_TEST
 
-/* A program without marks of steps: what came in its last moment, and before it (loop), is told once. */
+/* A program without marks of steps: what came in its last moment, and before it (loop), is told
+ * once. */
 START_TEST(step_0_that_becomes_a_trace)
 {
     writer_listen(&listener);
@@ -302,7 +304,8 @@ static void mark_after_which_look(const struct mark *m)
     looks_when_told = heard.looks;
 }
 
-/* What a handler makes ready when it is first looked at is there for all that it is told: a mark that was made later waits for the next look. */
+/* What a handler makes ready when it is first looked at is there for all that it is told: a mark
+ * that was made later waits for the next look. */
 START_TEST(marks_wait_for_the_look_behind_them)
 {
     static struct listener waits;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/window.h: what a window takes, its head and names, and the spans that it finds open on threads that do not stop for
- * it. The test plays the cprof thread. */
+/* Tests of writer/window/window.h: what a window takes, its head and names, and the spans that it
+ * finds open on threads that do not stop for it. The test plays the cprof thread. */
 #include "writer/window/window.h"
 
 #include <check.h>
@@ -302,7 +302,8 @@ static void *open_and_close(void *number)
     return NULL;
 }
 
-/* Fails unless every event of the text is such a span, and one thread's come from the outer to the inner. */
+/* Fails unless every event of the text is such a span, and one thread's come from the outer to the
+ * inner. */
 static unsigned check_open(const struct buf *open)
 {
     unsigned n = 0, last_tid = 0;
@@ -346,8 +347,8 @@ START_TEST(threads_do_not_stop_for_it)
 }
 END_TEST
 
-/* Every flush replaces the trailer: many frames stand in the open file only when as much was written besides, the whole file has
- * them. */
+/* Every flush replaces the trailer: many frames stand in the open file only when as much was
+ * written besides, the whole file has them. */
 START_TEST(frames_in_the_open_file_are_bounded)
 {
     enum { FEW = 100, MANY = 6000 };
@@ -430,7 +431,8 @@ START_TEST(a_window_of_a_few_steps_takes_little)
 }
 END_TEST
 
-/* What a window could not get memory for it goes without to its end: made in the middle, it would lack what came before. */
+/* What a window could not get memory for it goes without to its end: made in the middle, it would
+ * lack what came before. */
 START_TEST(what_found_no_memory_is_not_made_later)
 {
     if (!alloc_is_ours)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/window_memory.h through whole files: tensor memory of two devices, what the caching allocator holds, a failed allocation
- * that is on disk when writer_flush_now() returns, and driver memory of several windows. */
+/* Tests of writer/window/window_memory.h through whole files: tensor memory of two devices, what
+ * the caching allocator holds, a failed allocation that is on disk when writer_flush_now() returns,
+ * and driver memory of several windows. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ START_TEST(a_failed_allocation_is_on_disk)
 }
 END_TEST
 
-/* ---- driver memory ----------------------------------------------------------------------------------------- */
+/* ---- driver memory --------------------------------------------------------------------------- */
 
 static void driver(uint8_t flags, uint64_t address, uint64_t bytes)
 {
@@ -138,7 +139,8 @@ static void start_with_gpu(void)
     session_start(ACTION_SKIP, false);
 }
 
-/* What is released while nothing is recorded is never told of: it must not seem to be held in the next window. */
+/* What is released while nothing is recorded is never told of: it must not seem to be held in the
+ * next window. */
 START_TEST(a_window_knows_nothing_of_earlier_ones)
 {
     start_with_gpu();
@@ -180,7 +182,8 @@ static void go_on(void)
     atomic_store(&went_on, true);
 }
 
-/* The step ends after the cprof thread has looked for edges, and CUPTI's buffer with what came next comes back at once. */
+/* The step ends after the cprof thread has looked for edges, and CUPTI's buffer with what came next
+ * comes back at once. */
 START_TEST(a_record_of_a_window_that_is_not_known_yet)
 {
     start_with_gpu();

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the end of a window says of the GPU: the user's ranges on each stream, launches without
+ * kernels, and graphs of which nothing came. */
+#include "writer/join/window_end.h"
+
+#include "writer/join/gpu_place.h"
+#include "writer/join/ranges.h"
+#include "writer/json/json_gpu.h"
+#include "writer/sums/top.h"
+
+struct ending {
+    const struct join_windows *in;
+    struct window *w;
+};
+
+static void put_annotation(const struct range_extent *e, void *arg)
+{
+    const struct ending *s = arg;
+    if (!window_room(s->w, s->in->shared))
+        return;
+    const struct gpu_record time = {.start = e->start, .end = e->end};
+    struct json_place at;
+    if (!gpu_place(s->w, s->in->shared, LANE_ANNOTATION, e->device, e->stream, &time, &at))
+        return;
+    char room[RANGE_NAME_ROOM]; /* no reader has steps on GPUs, whoever counts them */
+    struct text name = json_range_name((struct text){e->name, e->name_len}, room);
+    json_gpu_annotation(&s->w->body, name.at, name.len, &at, e->id);
+    top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
+    s->w->events++;
+}
+
+/* A kernel that CUPTI dropped or could not time is counted as that; only what has no other reason
+ * is a launch without kernel. */
+static void count_missing(struct window *w, uint64_t missing)
+{
+    const uint64_t *lost = w->lost.n;
+    uint64_t known = lost[LOSS_GPU_DROPPED] + lost[LOSS_GPU_UNTIMED] + lost[LOSS_GPU_UNFINISHED] +
+                     lost[LOSS_GPU_INVALID] + lost[LOSS_GPU_TABLE];
+    if (missing > known)
+        w->lost.n[LOSS_GPU_NO_KERNEL] += missing - known;
+}
+
+/* A graph of host functions brings nothing, so this is no loss. But one that was made before CUPTI
+ * began brings nothing either. */
+static void look_at_graphs(const struct window *w)
+{
+    static bool said;
+    if (said || w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs)
+        return;
+    said = true;
+    log_warn("CUPTI tells nothing of what %llu launches of CUDA graphs ran: kernels in these "
+             "graphs are missing",
+             (unsigned long long)w->gpu.graphs);
+    writer_note("nothing came of the launches of CUDA graphs: kernels in these graphs are missing");
+}
+
+void window_end_count(struct window *w, uint64_t missing)
+{
+    count_missing(w, missing);
+    look_at_graphs(w);
+}
+
+void window_end_annotate(const struct join_windows *in, struct window *w)
+{
+    struct ending ending = {in, w};
+    ranges_take(w->serial, put_annotation, &ending);
+}
