@@ -4,6 +4,9 @@
 #ifndef WRITER_RECORD_MEMORY_HELD_H
 #define WRITER_RECORD_MEMORY_HELD_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "writer/record/record.h"
 
 #define OWNERS_TOP 10u /* holders that are told */
