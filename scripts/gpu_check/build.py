@@ -116,7 +116,7 @@ def make(check, *targets):
 def sources(check):
     """A digest of what the library and the programs are made from."""
     digest = hashlib.sha256()
-    for pattern in ("preload/**/*.*", "cupti/*", "writer/**/*.*", "tests/gpu/*", "Makefile"):
+    for pattern in ("preload/**/*.*", "cupti/*", "writer/**/*.*", "tests/gpu/*", "tests/sim/sim.mk", "Makefile"):
         for path in sorted(check.root.glob(pattern)):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

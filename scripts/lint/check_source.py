@@ -227,7 +227,8 @@ def private_paths():
 
 
 def check_makefile():
-    text = (ROOT / "Makefile").read_text()
+    """Each target that people call has a line for `make help`."""
+    text = "".join((ROOT / name).read_text() for name in project_files() if name == "Makefile" or name.endswith(".mk"))
     named = set(re.findall(r"^## ([a-z0-9-]+): \S", text, re.M))
     for group in re.findall(r"^\.PHONY: (.*)$", text, re.M):
         for target in group.split():
@@ -246,7 +247,7 @@ def main():
         lines = text.splitlines()
         check_text(path, lines, private)
         suffix = pathlib.Path(path).suffix
-        if suffix in TEXT_SUFFIXES or path in ("Makefile", ".ci/run", "scripts/cprof"):
+        if suffix in TEXT_SUFFIXES or path.endswith(".mk") or path in ("Makefile", ".ci/run", "scripts/cprof"):
             check_head(path, lines)
             check_sizes(path, lines)
         if path.startswith(COMMAND):

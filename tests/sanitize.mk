@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# Unit tests and programs under sanitizers and valgrind, and the coverage of the unit tests.
+
+## asan: unit tests under AddressSanitizer and LeakSanitizer
+## ubsan: unit tests under UndefinedBehaviorSanitizer
+## tsan: unit tests under ThreadSanitizer
+.PHONY: asan ubsan tsan
+asan: SANITIZER := address
+ubsan: SANITIZER := undefined -fno-sanitize-recover=all
+# gcc warns that its TSan does not see fences; clang's does not either, and knows no such warning.
+tsan: SANITIZER := thread $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-tsan)
+asan ubsan tsan:
+	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+		SANITIZE="-fsanitize=$(SANITIZER)"
+
+## sanitize: units under ASan, UBSan, TSan and valgrind, then simulated GPU and other programs under ASan and TSan (an hour)
+# Each part runs, whatever the others found.
+.PHONY: sanitize
+sanitize: setup
+	$(Q)command -v valgrind >/dev/null || { echo "make sanitize: needs valgrind (Debian: valgrind)" >&2; exit 1; }
+	$(Q)status=0; for part in asan ubsan "tsan CC=clang" memcheck e2e-asan e2e-tsan; do \
+		$(MAKE) $$part && echo "  GOOD    $$part" || { echo "  FAILED  $$part"; status=1; }; done; exit $$status
+
+## memcheck: unit tests under valgrind
+## e2e-asan: simulated GPU and other programs under ASan and UBSan
+## e2e-tsan: the same under TSan
+.PHONY: memcheck e2e-asan e2e-tsan
+memcheck: $(BUILD)/unit
+	$(Q)CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=60 valgrind -q --fair-sched=yes --error-exitcode=99 \
+		--suppressions=tests/support/valgrind.txt $<
+
+# What asserts a whole process' memory, its way to die or its LD_PRELOAD is not for a sanitizer's runtime.
+SANITIZED := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py blas.py import.py)
+SANITIZED_TSAN := $(addprefix tests/e2e/test_,gpu_faults.py gpu_clients.py nvtx.py handlers.py)
+SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer
+e2e-asan e2e-tsan: setup
+e2e-asan:
+	$(Q)$(MAKE) e2e-sanitized BUILD=build-$@ RUNTIME="libasan.so libubsan.so" TESTS="$(SANITIZED)" \
+		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=address,undefined"
+e2e-tsan:
+	$(Q)$(MAKE) e2e-sanitized BUILD=build-$@ RUNTIME="libtsan.so" TESTS="$(SANITIZED_TSAN)" \
+		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
+
+## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
+QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stack_json dso_table modules memory_owners flop_stats \
+	handler_queue upload spawn run_names nvtx gpu_records join
+.PHONY: asan-quick
+asan-quick:
+	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
+		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+	$(Q)for suite in $(QUICK_SUITES); do \
+		CK_RUN_SUITE=$$suite CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 build-quick/unit || exit 1; done
+
+## e2e-sanitized: the programs' part of it: TESTS under the library built with SANITIZE, RUNTIME loaded first
+.PHONY: e2e-sanitized
+e2e-sanitized: all e2e-programs
+	$(Q)SANITIZER_RUNTIME="$$(echo $(foreach l,$(RUNTIME),$$($(CC) -print-file-name=$l)) | tr ' ' :)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS="report_signal_unsafe=0 suppressions=$(CURDIR)/tests/support/tsan.txt" \
+		BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rs -p no:cacheprovider $(TESTS)
+
+## coverage: unit tests with gcov; the share of lines run, by file, in build-coverage/
+.PHONY: coverage
+coverage:
+	$(Q)$(MAKE) unit BUILD=build-coverage CFLAGS="-O0 -g --coverage" SANITIZE=--coverage
+	$(Q)cd build-coverage && find . -name '*.gcda' -print0 | xargs -0 gcov -r -n -s "$(CURDIR)" 2>/dev/null \
+		| awk -F"'" '/^File/ {file = $$2} \
+			/^Lines executed/ && file ~ /^(preload|cupti|writer)\/.*\.c$$/ {split($$0, part, /[:%]/); \
+				if (!(file in best) || part[2] > best[file]) best[file] = part[2] + 0; file = ""} \
+			END {for (f in best) printf "%6.1f %%  %s\n", best[f], f}' | sort -k3
