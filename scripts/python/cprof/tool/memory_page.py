@@ -8,7 +8,7 @@ import json
 from typing import Any, Dict, List, Sequence, Tuple
 
 from cprof.tool.averages import format_memory, format_time
-from cprof.tool.memory_timeline import CATEGORIES, CREATE, Timeline
+from cprof.tool.memory_use import CATEGORIES, CREATE, Timeline
 from cprof.tool.spans import step_number
 
 COLORS = ("#2f6b2f", "#d9a521", "#333333", "#9d7fd1", "#d6453d", "#2846b5", "#5e86e0", "#a3a3a3")
