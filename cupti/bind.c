@@ -293,11 +293,10 @@ static enum bind_result open_library(void **handle)
     if (!l)
         return result;
     loader_walk(look_at, l);
-    if (has_cupti_in_torch(l)) {
+    if (has_cupti_in_torch(l))
         result = BIND_IN_TORCH;
-    } else if ((*handle = open_loaded(l)) || (*handle = open_new(l))) {
+    else if ((*handle = open_loaded(l)) || (*handle = open_new(l)))
         result = BIND_DONE;
-    }
     free(l);
     return result;
 }

@@ -45,16 +45,14 @@ static const struct device *known_device(uint32_t id)
 
 void gpu_device_learn(const struct cupti_device *d)
 {
-    if (d->id >= DEVICES || !d->is_visible) {
+    if (d->id >= DEVICES || !d->is_visible)
         return;
-    }
     struct device *to = &devices.list[d->id];
     memset(to, 0, sizeof(*to));
-    snprintf(to->name, sizeof(to->name), "%s", d->name != NULL ? d->name : "GPU");
+    snprintf(to->name, sizeof(to->name), "%s", d->name ? d->name : "GPU");
     for (char *c = to->name; *c != '\0'; c++) {
-        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') {
+        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
             *c = '?';
-        }
     }
     to->memory = d->memory;
     to->major = d->major;
@@ -98,15 +96,14 @@ uint32_t gpu_device_of(uint32_t context)
 const char *gpu_device_name(uint32_t device)
 {
     const struct device *d = known_device(device);
-    return d != NULL ? d->name : NULL;
+    return d ? d->name : NULL;
 }
 
 double gpu_device_peak(uint32_t device, unsigned flop_class)
 {
     const struct device *d = known_device(device);
-    if (d == NULL) {
+    if (!d)
         return 0;
-    }
     struct peak_device known = {d->name, d->major, d->minor, d->sms, d->clock_khz};
     return peak_tflops(&known, flop_class);
 }
@@ -115,9 +112,8 @@ double gpu_device_peak(uint32_t device, unsigned flop_class)
  * 7.0 there was no asking. */
 static uint32_t shared_opt_in(const struct device *d)
 {
-    if (d->major < 7 || d->shared_per_sm < d->shared_per_block) {
+    if (d->major < 7 || d->shared_per_sm < d->shared_per_block)
         return d->shared_per_block;
-    }
     return d->major >= 8 ? d->shared_per_sm - SHARED_OF_CUDA : d->shared_per_sm;
 }
 
@@ -127,9 +123,8 @@ const char *gpu_devices_json(void)
     devices.json[0] = '[';
     for (unsigned i = 0; i < DEVICES && len + JSON_SIZE <= JSON_MOST; i++) {
         const struct device *d = known_device(i);
-        if (d == NULL) {
+        if (!d)
             continue;
-        }
         int n = snprintf(
             devices.json + len, sizeof(devices.json) - len,
             "%s\n  {\"id\": %u, \"name\": \"%s\", \"totalGlobalMem\": %llu, \"computeMajor\": %u, "
@@ -165,9 +160,8 @@ static uint64_t active_blocks(const struct device *d, const struct cupti_kernel 
 {
     uint64_t warps = (threads + d->warp_size - 1) / d->warp_size;
     uint64_t most = d->warps_per_sm / warps;
-    if (d->blocks_per_sm != 0) {
+    if (d->blocks_per_sm != 0)
         most = least(most, d->blocks_per_sm);
-    }
     /* Registers are given to a warp in units of 256, out of the quarter of the SM that runs it
      * (half on 6.0). */
     uint64_t per_warp = round_up((uint64_t)k->registers * d->warp_size, 256);
@@ -181,9 +175,8 @@ static uint64_t active_blocks(const struct device *d, const struct cupti_kernel 
     uint64_t shared =
         round_up((asked > 0 ? (uint64_t)asked : 0) + (d->major >= 8 ? SHARED_OF_CUDA : 0),
                  d->major >= 8 ? 128 : 256);
-    if (shared != 0 && d->shared_per_sm != 0) {
+    if (shared != 0 && d->shared_per_sm != 0)
         most = least(most, d->shared_per_sm / shared);
-    }
     return most != 0 ? most : 1;
 }
 
@@ -192,13 +185,11 @@ void gpu_occupancy(const struct cupti_kernel *k, struct gpu_record *out)
     const struct device *d = known_device(k->device);
     out->kernel.occupancy = -1;
     out->kernel.blocks_per_sm = out->kernel.warps_per_sm = -1;
-    if (d == NULL || d->sms == 0 || d->warp_size == 0 || d->warps_per_sm == 0) {
+    if (!d || d->sms == 0 || d->warp_size == 0 || d->warps_per_sm == 0)
         return;
-    }
     for (unsigned i = 0; i < 3; i++) {
-        if (k->grid[i] <= 0 || k->block[i] <= 0 || k->block[i] > 1 << 16) {
+        if (k->grid[i] <= 0 || k->block[i] <= 0 || k->block[i] > 1 << 16)
             return;
-        }
     }
     uint64_t threads = (uint64_t)k->block[0] * (uint64_t)k->block[1] * (uint64_t)k->block[2];
     double blocks = (double)k->grid[0] * k->grid[1] * k->grid[2] / d->sms;

@@ -55,17 +55,14 @@ static void *keep_bytes(size_t size)
     size = (size + 7) & ~(size_t)7;
     if (size > names.chunk_left) {
         size_t piece = size > CHUNK / 4 ? size : CHUNK;
-        if (names.bytes + piece > MOST_BYTES) {
+        if (names.bytes + piece > MOST_BYTES)
             return NULL;
-        }
         char *p = malloc(piece);
-        if (p == NULL) {
+        if (!p)
             return NULL;
-        }
         names.bytes += piece;
-        if (piece == size) {
+        if (piece == size)
             return p;
-        }
         names.chunk = p;
         names.chunk_left = piece;
     }
@@ -80,8 +77,8 @@ static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const
                              size_t len)
 {
     size_t i = hash & (n - 1);
-    while (slots[i] != NULL && (slots[i]->hash != hash || slots[i]->len != len ||
-                                memcmp(slots[i]->name, name, len) != 0)) {
+    while (slots[i] && (slots[i]->hash != hash || slots[i]->len != len ||
+                        memcmp(slots[i]->name, name, len) != 0)) {
         i = (i + 1) & (n - 1);
     }
     return &slots[i];
@@ -90,19 +87,16 @@ static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const
 /* Makes sure of a free slot. */
 static bool grow_names(void)
 {
-    if (names.used * 2 < names.n_slots) {
+    if (names.used * 2 < names.n_slots)
         return true;
-    }
     size_t n = names.n_slots == 0 ? FIRST_TABLE : names.n_slots * 2;
     struct kept **slots = calloc(n, sizeof(struct kept *));
-    if (slots == NULL) {
+    if (!slots)
         return names.used + 1 < names.n_slots;
-    }
     for (size_t i = 0; i < names.n_slots; i++) {
         struct kept *k = names.slots[i];
-        if (k != NULL) {
+        if (k)
             *slot_of(slots, n, k->hash, k->name, k->len) = k;
-        }
     }
     free(names.slots);
     names.slots = slots;
@@ -117,16 +111,14 @@ static const struct kept *add_name(struct kept **slot, uint32_t hash, const char
     text.len = (uint16_t)shown;
     bool same = text.text == name;
     struct kept *k = keep_bytes(sizeof(struct kept) + len + 1 + (same ? 0 : text.len));
-    if (k == NULL) {
+    if (!k)
         return NULL;
-    }
     k->hash = hash;
     k->len = len;
     memcpy(k->name, name, len);
     k->name[len] = '\0';
-    if (!same) {
+    if (!same)
         memcpy(k->name + len + 1, text.text, text.len);
-    }
     k->text = (struct gpu_text){same ? k->name : k->name + len + 1, text.len};
     *slot = k;
     names.used++;
@@ -148,24 +140,20 @@ uint64_t gpu_names_refused(void)
 
 struct gpu_text gpu_name(const char *name)
 {
-    if (name == NULL) {
+    if (!name)
         return TEXT("(unnamed kernel)");
-    }
     size_t i = ((uintptr_t)name >> 3 ^ (uintptr_t)name >> 13) % BY_ADDRESS;
     const struct kept *k = names.by_address[i].kept;
-    if (names.by_address[i].at == name && strcmp(k->name, name) == 0) {
+    if (names.by_address[i].at == name && strcmp(k->name, name) == 0)
         return k->text;
-    }
     size_t len = strlen(name);
     uint32_t hash = (uint32_t)hash_text(name, len);
-    if (!grow_names()) {
+    if (!grow_names())
         return refuse_name();
-    }
     struct kept **slot = slot_of(names.slots, names.n_slots, hash, name, len);
     k = *slot != NULL ? *slot : add_name(slot, hash, name, len);
-    if (k == NULL) {
+    if (!k)
         return refuse_name();
-    }
     names.by_address[i].at = name;
     names.by_address[i].kept = k;
     return k->text;
@@ -189,7 +177,7 @@ struct gpu_text gpu_copy_name(unsigned kind, unsigned from, unsigned to)
     from = from < MEMORY_KINDS ? from : MEMORY_KINDS - 1;
     to = to < MEMORY_KINDS ? to : MEMORY_KINDS - 1;
     struct gpu_text *name = &names.copies[kind][from][to];
-    if (name->text == NULL) {
+    if (!name->text) {
         char text[80];
         snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_kinds[kind], memory_kinds[from],
                  memory_kinds[to]);
@@ -201,7 +189,7 @@ struct gpu_text gpu_copy_name(unsigned kind, unsigned from, unsigned to)
 struct gpu_text gpu_fill_name(unsigned kind)
 {
     struct gpu_text *name = &names.fills[kind < MEMORY_KINDS ? kind : MEMORY_KINDS - 1];
-    if (name->text == NULL) {
+    if (!name->text) {
         char text[40];
         snprintf(text, sizeof(text), "Memset (%s)", memory_kinds[name - names.fills]);
         *name = gpu_name(text);
@@ -232,9 +220,8 @@ struct gpu_text gpu_overhead_name(unsigned kind)
         TEXT("Activity Buffer Request"),
         TEXT("UVM Activity Init"),
     };
-    if (kind == 1) {
+    if (kind == 1)
         return TEXT("Driver Compiler");
-    }
     unsigned i = (kind & 0xffff) == 0 ? kind >> 16 : 0;
     return texts[i < COUNT_OF(texts) ? i : 0];
 }
@@ -277,9 +264,8 @@ static struct gpu_text plain_name(const char *name)
     size_t len = strnlen(name, NAME_MAX_LEN);
     for (;;) {
         size_t n = len;
-        while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9') {
+        while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9')
             n--;
-        }
         if (n < len && n > 2 && name[n - 1] == 'v' && name[n - 2] == '_') {
             len = n - 2;
         } else if (len > 5 && (memcmp(name + len - 5, "_ptsz", 5) == 0 ||
@@ -312,14 +298,12 @@ const struct gpu_call *gpu_call(int (*callback_name)(int domain, uint32_t cbid, 
 {
     static struct gpu_call other;
     struct gpu_call *call = cbid < CALLS ? &names.calls[driver][cbid] : &other;
-    if (call != &other && call->name.text != NULL) {
+    if (call != &other && call->name.text)
         return call;
-    }
     const char *name = NULL;
     call->name.text = NULL;
-    if (callback_name(driver ? 1 : 2, cbid, &name) != 0 || name == NULL) {
+    if (callback_name(driver ? 1 : 2, cbid, &name) != 0 || !name)
         return call;
-    }
     char copy[256];
     struct gpu_text plain = plain_name(name);
     snprintf(copy, sizeof(copy), "%.*s", plain.len, plain.text);

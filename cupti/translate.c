@@ -35,12 +35,10 @@ static void begin_record(struct gpu_record *out, enum gpu_kind kind, uint32_t co
 /* Says whether CUPTI's two times make sense. */
 static enum translate_result check_times(uint64_t start, uint64_t end)
 {
-    if (start == 0) {
+    if (start == 0)
         return end == 0 ? TRANSLATE_UNTIMED : TRANSLATE_INVALID;
-    }
-    if (end == 0) {
+    if (end == 0)
         return TRANSLATE_UNFINISHED;
-    }
     return end < start ? TRANSLATE_INVALID : TRANSLATE_RECORD;
 }
 
@@ -50,17 +48,15 @@ static void set_times(const struct translate *t, uint64_t start, uint64_t end,
 {
     out->start = t->ticks(start);
     out->end = t->ticks(end);
-    if (out->end < out->start) {
+    if (out->end < out->start)
         out->end = out->start;
-    }
 }
 
 /* Nanoseconds from one time to a later one; 0 when the first is not known. */
 static uint64_t ns_between(const struct translate *t, uint64_t from, uint64_t to)
 {
-    if (from == 0 || from >= to) {
+    if (from == 0 || from >= to)
         return 0;
-    }
     uint64_t first = t->ticks(from);
     uint64_t last = t->ticks(to);
     double ns = (double)last - (double)first;
@@ -94,9 +90,8 @@ static enum translate_result take_kernel(const struct translate *t, const void *
 {
     const struct cupti_kernel *k = activity;
     enum translate_result times = check_times(k->start, k->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_KERNEL, k->correlation, gpu_name(k->name));
     set_times(t, k->start, k->end, out);
     set_place(out, k->device, k->context, k->stream, k->graph, k->node);
@@ -122,9 +117,8 @@ static enum translate_result take_copy(const struct translate *t, const void *ac
 {
     const struct cupti_copy *c = activity;
     enum translate_result times = check_times(c->start, c->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_COPY, c->correlation,
                  gpu_copy_name(c->copy_kind, c->from_kind, c->to_kind));
     set_times(t, c->start, c->end, out);
@@ -142,9 +136,8 @@ static enum translate_result take_peer_copy(const struct translate *t, const voi
 {
     const struct cupti_peer_copy *c = activity;
     enum translate_result times = check_times(c->start, c->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_COPY, c->correlation,
                  gpu_copy_name(c->copy_kind, c->from_kind, c->to_kind));
     set_times(t, c->start, c->end, out);
@@ -166,9 +159,8 @@ static enum translate_result take_fill(const struct translate *t, const void *ac
 {
     const struct cupti_fill *f = activity;
     enum translate_result times = check_times(f->start, f->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_FILL, f->correlation, gpu_fill_name(f->memory_kind));
     set_times(t, f->start, f->end, out);
     out->flags = f->flags & FLAG_ASYNC ? GPU_ASYNC : 0;
@@ -185,16 +177,13 @@ static enum translate_result take_call(const struct translate *t, const void *ac
     bool driver = c->kind == CUPTI_KIND_DRIVER;
     const struct gpu_call *call = gpu_call(t->callback_name, driver, c->cbid);
     /* Newer than this CUPTI: what it causes is counted as without a call. */
-    if (call->name.text == NULL) {
+    if (!call->name.text)
         return TRANSLATE_SKIPPED;
-    }
-    if (!call->shown) {
+    if (!call->shown)
         return TRANSLATE_SKIPPED;
-    }
     enum translate_result times = check_times(c->start, c->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_CALL, c->correlation, call->name);
     set_times(t, c->start, c->end, out);
     out->flags = (driver ? GPU_DRIVER : 0) | (c->result != 0 ? GPU_FAILED : 0);
@@ -215,9 +204,8 @@ static enum translate_result take_sync(const struct translate *t, const void *ac
 {
     const struct cupti_sync *s = activity;
     enum translate_result times = check_times(s->start, s->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_SYNC, s->correlation, gpu_sync_name(s->type));
     set_times(t, s->start, s->end, out);
     out->context = s->context;
@@ -244,9 +232,8 @@ static enum translate_result take_event(const struct translate *t, const void *a
     if (t->version >= CUPTI_12_8) {
         out->device = e->device;
         out->event.event_sync = event_sync_of(e->event_sync);
-        if (e->device_time != 0) {
+        if (e->device_time != 0)
             set_times(t, e->device_time, e->device_time, out);
-        }
     }
     if (t->version >= CUPTI_13_5) {
         out->node = e->node;
@@ -261,13 +248,11 @@ static enum translate_result take_overhead(const struct translate *t, const void
     const struct cupti_overhead *o = activity;
     /* CUPTI allocated it for us. No other kind has data: a field that nobody set must not reach
      * free(). */
-    if (t->version >= CUPTI_12_4 && o->overhead_kind == COMMAND_BUFFER_FULL) {
+    if (t->version >= CUPTI_12_4 && o->overhead_kind == COMMAND_BUFFER_FULL)
         free(o->data);
-    }
     enum translate_result times = check_times(o->start, o->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_OVERHEAD, t->version >= CUPTI_12_3 ? o->correlation : 0,
                  gpu_overhead_name(o->overhead_kind));
     set_times(t, o->start, o->end, out);
@@ -289,9 +274,8 @@ static enum translate_result take_memory(const struct translate *t, const void *
     if (m->operation != 1 && m->operation != 2) { /* CUpti_ActivityMemoryOperationType */
         return TRANSLATE_INVALID;
     }
-    if (m->time == 0) {
+    if (m->time == 0)
         return TRANSLATE_UNTIMED;
-    }
     begin_record(out, GPU_MEMORY, m->correlation, (struct gpu_text){NULL, 0});
     set_times(t, m->time, m->time, out);
     out->flags = (m->operation == 2 ? GPU_RELEASE : 0) | (m->is_async != 0 ? GPU_ASYNC : 0);
@@ -303,9 +287,8 @@ static enum translate_result take_memory(const struct translate *t, const void *
     out->memory.address = m->address;
     out->memory.bytes = m->bytes;
     out->memory.kind = m->memory_kind <= UINT8_MAX ? (uint8_t)m->memory_kind : 0;
-    if (m->pool.type != 0) {
+    if (m->pool.type != 0)
         out->memory.pool = m->pool.address;
-    }
     if (m->pool.type == POOL_LOCAL) {
         out->memory.pool_used = m->pool.used;
         out->memory.pool_size = m->pool.size;
@@ -327,9 +310,8 @@ static enum translate_result take_graph(const struct translate *t, const void *a
 {
     const struct cupti_graph *g = activity;
     enum translate_result times = check_times(g->start, g->end);
-    if (times != TRANSLATE_RECORD) {
+    if (times != TRANSLATE_RECORD)
         return times;
-    }
     begin_record(out, GPU_GRAPH, g->correlation, gpu_graph_name(g->graph));
     set_times(t, g->start, g->end, out);
     out->device = g->device < INT_MAX ? g->device : GPU_NONE;

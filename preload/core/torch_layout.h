@@ -271,9 +271,8 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
 #include "preload/core/torch_layout.def"
 #undef TORCH_LAYOUT
     };
-    if (major < 0 || minor < 0 || minor > 999) {
+    if (major < 0 || minor < 0 || minor > 999)
         return NULL;
-    }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (TORCH_LAYOUT_VERSION(major, minor) >= rows[i].min_version &&
             TORCH_LAYOUT_VERSION(major, minor) <= rows[i].max_version &&
@@ -296,9 +295,8 @@ static inline const char *torch_layout_dtype(const struct torch_layout *row, uns
 #include "preload/core/torch_layout.def"
 #undef TORCH_DTYPE
     };
-    if (dtype >= row->dtype_undefined || dtype >= sizeof(names) / sizeof(names[0])) {
+    if (dtype >= row->dtype_undefined || dtype >= sizeof(names) / sizeof(names[0]))
         return "";
-    }
     return names[dtype];
 }
 

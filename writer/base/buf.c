@@ -13,24 +13,21 @@
 /* Capacity for `need` bytes: doubled until it fits, never above the limit. 0 when it cannot be. */
 static size_t next_size(const struct buf *b, size_t need)
 {
-    if (b->limit != 0 && need > b->limit) {
+    if (b->limit != 0 && need > b->limit)
         return 0;
-    }
     size_t size = b->cap != 0 ? b->cap : FIRST_SIZE;
-    while (size < need) {
+    while (size < need)
         size = size <= PTRDIFF_MAX / 2 ? size * 2 : PTRDIFF_MAX;
-    }
     return b->limit != 0 && size > b->limit ? b->limit : size;
 }
 
 char *buf_grow(struct buf *b, size_t more)
 {
-    if (b->failed) {
+    if (b->failed)
         return NULL;
-    }
     size_t size = more <= (size_t)PTRDIFF_MAX - b->len ? next_size(b, b->len + more) : 0;
     char *data = size != 0 ? realloc(b->data, size) : NULL;
-    if (data == NULL) {
+    if (!data) {
         b->failed = true;
         return NULL;
     }
@@ -49,9 +46,8 @@ void buf_printf(struct buf *b, const char *format, ...)
     size_t room = 256;
     for (int attempt = 0; attempt < 2; attempt++) {
         char *to = buf_room(b, room);
-        if (to == NULL) {
+        if (!to)
             return;
-        }
         va_list args;
         va_start(args, format);
         int n = vsnprintf(to, room, format, args);
@@ -84,7 +80,7 @@ void buf_free(struct buf *b)
 void buf_trim(struct buf *b)
 {
     char *data = b->len != 0 && b->cap > b->len ? realloc(b->data, b->len) : NULL;
-    if (data != NULL) {
+    if (data) {
         b->data = data;
         b->cap = b->len;
     }

@@ -23,7 +23,7 @@ char *buf_grow(struct buf *b, size_t more);
  * failed on no memory. */
 static inline char *buf_room(struct buf *b, size_t more)
 {
-    bool there = !b->failed && b->data != NULL && more <= b->cap - b->len;
+    bool there = !b->failed && b->data && more <= b->cap - b->len;
     return __builtin_expect(there, 1) ? b->data + b->len : buf_grow(b, more);
 }
 
@@ -31,7 +31,7 @@ static inline char *buf_room(struct buf *b, size_t more)
 static inline void buf_put(struct buf *b, const void *bytes, size_t n)
 {
     char *to = n != 0 ? buf_room(b, n) : NULL;
-    if (to != NULL) {
+    if (to) {
         memcpy(to, bytes, n);
         b->len += n;
     }

@@ -101,9 +101,8 @@ static char *put_special(char *to, const uint8_t *text, size_t n, size_t *used)
         }
         class = BAD;
     }
-    if (class == BAD) {
+    if (class == BAD)
         return put_literal(to, "\xef\xbf\xbd");
-    }
     *to++ = '\\';
     *to++ = (char)class;
     return to;
@@ -120,9 +119,8 @@ char *json_escape(char *to, const char *text, size_t n)
             to += 8;
             in += 8;
         }
-        while (in < end && byte_class[*in] == 0) {
+        while (in < end && byte_class[*in] == 0)
             *to++ = (char)*in++;
-        }
         if (in < end) {
             size_t used;
             to = put_special(to, in, (size_t)(end - in), &used);
@@ -135,13 +133,11 @@ char *json_escape(char *to, const char *text, size_t n)
 /* How much of text to take now: at most CHUNK bytes, not ending inside a UTF-8 sequence. */
 static size_t chunk_length(const char *text, size_t n)
 {
-    if (n <= CHUNK) {
+    if (n <= CHUNK)
         return n;
-    }
     size_t back = 0;
-    while (back < 4 && ((uint8_t)text[CHUNK - back] & 0xc0) == 0x80) {
+    while (back < 4 && ((uint8_t)text[CHUNK - back] & 0xc0) == 0x80)
         back++;
-    }
     /* Four continuation bytes in a row: whatever began before them is over. */
     return back < 4 ? CHUNK - back : CHUNK;
 }
@@ -152,9 +148,8 @@ void json_string(struct buf *b, const char *text, size_t len)
     while (len != 0) {
         size_t n = chunk_length(text, len);
         char *to = buf_room(b, STRING_ROOM(n));
-        if (to == NULL) {
+        if (!to)
             return;
-        }
         b->len += (size_t)(json_escape(to, text, n) - to);
         text += n;
         len -= n;
@@ -165,25 +160,22 @@ void json_string(struct buf *b, const char *text, size_t len)
 void json_int(struct buf *b, int64_t value)
 {
     char *to = buf_room(b, U64_ROOM + 1);
-    if (to != NULL) {
+    if (to)
         b->len += (size_t)(put_i64(to, value) - to);
-    }
 }
 
 void json_uint(struct buf *b, uint64_t value)
 {
     char *to = buf_room(b, U64_ROOM + 2);
-    if (to != NULL) {
+    if (to)
         b->len += (size_t)(put_id(to, value) - to);
-    }
 }
 
 void json_us(struct buf *b, int64_t ns)
 {
     char *to = buf_room(b, US_ROOM);
-    if (to != NULL) {
+    if (to)
         b->len += (size_t)(put_us(to, ns) - to);
-    }
 }
 
 /* The bits of a double: comparing them is not touched by flush-to-zero modes that a thread
@@ -204,9 +196,8 @@ static char *put_short_real(char *to, double magnitude)
     static const unsigned places[] = {1, 3, 6, 9};
     for (size_t i = 0; i < sizeof(tens) / sizeof(*tens); i++) {
         double scaled = magnitude * tens[i] + 0.5;
-        if (!(scaled < 9007199254740992.0)) {
+        if (!(scaled < 9007199254740992.0))
             break;
-        }
         uint64_t whole = (uint64_t)scaled;
         if (bits_of((double)whole / tens[i]) == bits_of(magnitude)) {
             uint64_t unit = json_powers[places[i]];
@@ -225,25 +216,20 @@ static char *put_long_real(char *to, double magnitude)
     char text[64];
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof(text), "%.*e", digits - 1, magnitude);
-        if (digits == 17 || bits_of(strtod(text, NULL)) == bits_of(magnitude)) {
+        if (digits == 17 || bits_of(strtod(text, NULL)) == bits_of(magnitude))
             break;
-        }
     }
     const char *in = text;
     *to++ = *in++;
     *to++ = '.';
-    while (*in != '\0' && (*in < '0' || *in > '9')) {
+    while (*in != '\0' && (*in < '0' || *in > '9'))
         in++;
-    }
-    while (*in >= '0' && *in <= '9') {
+    while (*in >= '0' && *in <= '9')
         *to++ = *in++;
-    }
-    while (to[-1] == '0' && to[-2] != '.') {
+    while (to[-1] == '0' && to[-2] != '.')
         to--;
-    }
-    while (*in != '\0') {
+    while (*in != '\0')
         *to++ = *in++;
-    }
     return to;
 }
 
@@ -258,9 +244,8 @@ void json_real(struct buf *b, double value)
         return;
     }
     char *to = buf_room(b, 64);
-    if (to == NULL) {
+    if (!to)
         return;
-    }
     char *p = to;
     if (negative) {
         *p++ = '-';
@@ -269,9 +254,8 @@ void json_real(struct buf *b, double value)
     /* Subnormal numbers may be read as 0 by this thread's arithmetic, but not by the C library's
      * text functions. */
     char *end = exponent != 0 || bits << 1 == 0 ? put_short_real(p, value) : NULL;
-    if (end == NULL) {
+    if (!end)
         end = put_long_real(p, value);
-    }
     b->len += (size_t)(end - to);
 }
 

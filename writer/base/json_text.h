@@ -100,9 +100,8 @@ static inline char *put_digits(char *to, uint64_t v, unsigned n)
     } else {
         *--p = (char)('0' + v);
     }
-    while (p > to) {
+    while (p > to)
         *--p = '0';
-    }
     return to + n;
 }
 
@@ -129,9 +128,8 @@ static inline char *put_i64(char *to, int64_t v)
 /* Writes v in decimal, in quotes when it is above INT64_MAX. */
 static inline char *put_id(char *to, uint64_t v)
 {
-    if (v <= INT64_MAX) {
+    if (v <= INT64_MAX)
         return put_u64(to, v);
-    }
     *to++ = '"';
     to = put_u64(to, v);
     *to++ = '"';
@@ -202,9 +200,8 @@ static inline char *put_string(char *to, const char *text, size_t n)
 {
     *to++ = '"';
     size_t i = 0;
-    while (i + 16 <= n && put_plain_16(to + i, text + i)) {
+    while (i + 16 <= n && put_plain_16(to + i, text + i))
         i += 16;
-    }
     bool plain = n >= 16  ? i + 16 > n && put_plain_16(to + n - 16, text + n - 16)
                  : n >= 4 ? put_plain_few(to, text, n)
                           : n == 0;

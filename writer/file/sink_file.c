@@ -100,12 +100,10 @@ static int write_range(const struct file_sink *s, int fd, const struct pair *byt
             begin = end;
         }
         ssize_t done = s->ops->pwritev(fd, parts, n, (off_t)at);
-        if (done < 0 && errno == EINTR) {
+        if (done < 0 && errno == EINTR)
             continue;
-        }
-        if (done <= 0) {
+        if (done <= 0)
             return done < 0 ? errno : EIO;
-        }
         from += (size_t)done;
         at += (uint64_t)done;
     }
@@ -133,22 +131,19 @@ static int cut(const struct file_sink *s, int fd, uint64_t size)
 static int make_folders(const char *path)
 {
     char *copy = strdup(path);
-    if (copy == NULL) {
+    if (!copy)
         return ENOMEM;
-    }
     int error = 0;
     for (char *p = copy + 1; error == 0 && *copy != '\0' && *p != '\0'; p++) {
-        if (*p != '/' || p[-1] == '/') {
+        if (*p != '/' || p[-1] == '/')
             continue;
-        }
         *p = '\0';
         struct stat st;
         /* A folder that exists may still refuse mkdir with EROFS or EACCES. */
         if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
             error = errno;
-            if (stat(copy, &st) == 0 && S_ISDIR(st.st_mode)) {
+            if (stat(copy, &st) == 0 && S_ISDIR(st.st_mode))
                 error = 0;
-            }
         }
         *p = '/';
     }
@@ -171,9 +166,8 @@ static int open_part(struct file_sink *s, int *fd)
     *fd = io_open(s->path, flags, 0666);
     if (*fd < 0 && errno == ENOENT && !s->made) {
         int error = make_folders(s->path);
-        if (error != 0) {
+        if (error != 0)
             return error;
-        }
         *fd = io_open(s->path, flags, 0666);
     }
     if (*fd < 0) {
@@ -190,12 +184,10 @@ static int open_part(struct file_sink *s, int *fd)
 static int restore(struct file_sink *s, int fd)
 {
     int error = write_buf(s, fd, &s->head, 0);
-    if (error == 0) {
+    if (error == 0)
         error = write_buf(s, fd, &s->trailer, s->head.len + s->sink.body_size);
-    }
-    if (error == 0) {
+    if (error == 0)
         error = cut(s, fd, size_of(s));
-    }
     s->dirty = error != 0;
     return error;
 }
@@ -218,9 +210,8 @@ static int check_part(struct file_sink *s, int fd)
     }
     uint64_t size = (uint64_t)st.st_size;
     const struct file_identity now = file_identity_of(&st);
-    if (!file_identity_same(&now, &s->sink.file) || size < s->head.len + s->sink.body_size) {
+    if (!file_identity_same(&now, &s->sink.file) || size < s->head.len + s->sink.body_size)
         return ESTALE;
-    }
     return s->dirty || size != size_of(s) ? restore(s, fd) : 0;
 }
 
@@ -240,9 +231,8 @@ static int write_first(struct file_sink *s, int fd)
         {{s->next_head.data, s->next_head.len}, {s->next_trailer.data, s->next_trailer.len}}};
     int error = write_range(s, fd, &bytes, 0, s->next_head.len + s->next_trailer.len, 0);
     if (error != 0) {
-        if (file_identity_has_name(&s->sink.file, s->path)) {
+        if (file_identity_has_name(&s->sink.file, s->path))
             unlink(s->path);
-        }
         return error;
     }
     s->made = true;
@@ -255,9 +245,8 @@ static int write_first(struct file_sink *s, int fd)
 /* Step 1. 0, or errno with the old head back in its place as far as the system allows. */
 static int write_head(struct file_sink *s, int fd)
 {
-    if (s->next_head.len == 0 || memcmp(s->head.data, s->next_head.data, s->head.len) == 0) {
+    if (s->next_head.len == 0 || memcmp(s->head.data, s->next_head.data, s->head.len) == 0)
         return 0;
-    }
     int error = write_buf(s, fd, &s->next_head, 0);
     if (error != 0) {
         restore(s, fd);
@@ -275,10 +264,9 @@ static int write_body(struct file_sink *s, int fd, const char *body, size_t body
     size_t length = body_len + s->next_trailer.len;
     if (length < old) {
         char *blank = buf_room(&s->next_trailer, old - length);
-        if (blank == NULL) {
+        if (!blank)
             return ENOMEM;
-        }
-        memset(blank, s->gzip != NULL ? 0 : ' ', old - length);
+        memset(blank, s->gzip ? 0 : ' ', old - length);
         s->next_trailer.len += old - length;
     }
     struct pair bytes = {
@@ -310,21 +298,18 @@ static int encode(struct file_sink *s, const char *head, size_t head_len, const 
     buf_reset(&s->next_head);
     buf_reset(&s->next_body);
     buf_reset(&s->next_trailer);
-    if (s->gzip == NULL) {
-        buf_put(&s->next_head, head, head != NULL ? head_len : 0);
+    if (!s->gzip) {
+        buf_put(&s->next_head, head, head ? head_len : 0);
         buf_put(&s->next_trailer, trailer, trailer_len);
         return s->next_head.failed || s->next_trailer.failed ? ENOMEM : 0;
     }
     int error = 0;
-    if (head != NULL) {
+    if (head)
         error = gzip_stored(&s->next_head, head, head_len);
-    }
-    if (error == 0 && *body_len != 0) {
+    if (error == 0 && *body_len != 0)
         error = gzip_member(s->gzip, &s->next_body, *body, *body_len);
-    }
-    if (error == 0 && trailer_len != 0) {
+    if (error == 0 && trailer_len != 0)
         error = gzip_member(s->gzip, &s->next_trailer, trailer, trailer_len);
-    }
     *body = s->next_body.data;
     *body_len = s->next_body.len;
     return error;
@@ -334,16 +319,13 @@ static int encode(struct file_sink *s, const char *head, size_t head_len, const 
 static int write_flush(struct file_sink *s, const char *body, size_t body_len)
 {
     int fd, error = open_part(s, &fd);
-    if (error != 0) {
+    if (error != 0)
         return error;
-    }
     error = check_part(s, fd);
-    if (error == 0) {
+    if (error == 0)
         error = s->made ? write_head(s, fd) : write_first(s, fd);
-    }
-    if (error == 0) {
+    if (error == 0)
         error = write_body(s, fd, body, body_len);
-    }
     /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
     if (s->ops->close(fd) != 0 && error == 0 && errno != EINTR) {
         error = errno;
@@ -380,16 +362,13 @@ static int file_flush(struct sink *sink, const char *head, size_t head_len, cons
                       size_t body_len, const char *trailer, size_t trailer_len)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    if (s->over) {
+    if (s->over)
         return EBADF;
-    }
     int error = encode(s, head, head_len, &body, &body_len, trailer, trailer_len);
-    if (error != 0) {
+    if (error != 0)
         return error;
-    }
-    if (s->made && head != NULL && s->next_head.len != s->head.len) {
+    if (s->made && head && s->next_head.len != s->head.len)
         return EINVAL;
-    }
     error = write_flush(s, body, body_len);
     if (error == 0) {
         swap(&s->trailer, &s->next_trailer);
@@ -428,22 +407,17 @@ static bool no_links_here(int error)
 static int name_new(const struct file_sink *s, const char *to)
 {
     int error = link_new(s, to);
-    if (!no_links_here(error)) {
+    if (!no_links_here(error))
         return error;
-    }
-    if (s->ops->rename_new(s->path, to) == 0) {
+    if (s->ops->rename_new(s->path, to) == 0)
         return 0;
-    }
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP && errno != EPERM) {
+    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP && errno != EPERM)
         return errno;
-    }
     struct stat st;
-    if (lstat(to, &st) == 0) {
+    if (lstat(to, &st) == 0)
         return EEXIST;
-    }
-    if (errno != ENOENT) {
+    if (errno != ENOENT)
         return errno;
-    }
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
@@ -452,12 +426,10 @@ static int name_new(const struct file_sink *s, const char *to)
 static int name_final(const struct file_sink *s, const char *to, bool replace)
 {
     struct stat st;
-    if (!replace || lstat(to, &st) != 0) {
+    if (!replace || lstat(to, &st) != 0)
         return name_new(s, to);
-    }
-    if (!S_ISREG(st.st_mode)) {
+    if (!S_ISREG(st.st_mode))
         return EEXIST;
-    }
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
@@ -476,27 +448,22 @@ static void look_again(struct file_sink *s, const char *path)
 static int file_finish(struct sink *sink, const char *final_path, bool replace)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    if (s->over) {
+    if (s->over)
         return EBADF;
-    }
-    if (!s->made) {
+    if (!s->made)
         return ENOENT;
-    }
-    if (!file_identity_has_name(&s->sink.file, s->path)) {
+    if (!file_identity_has_name(&s->sink.file, s->path))
         return ESTALE;
-    }
-    if (s->dirty) {
+    if (s->dirty)
         restore_part(s);
-    }
     int error = name_final(s, final_path, replace);
     if (error == ENOENT) {
         error = make_folders(final_path);
         error = error != 0 ? error : name_final(s, final_path, replace);
     }
     s->over = error == 0;
-    if (s->over) {
+    if (s->over)
         look_again(s, final_path);
-    }
     return error;
 }
 
@@ -505,14 +472,13 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
 static int copy_rest(const struct file_sink *s, int from, int to, uint64_t at)
 {
     char *bytes = malloc(COPY_BYTES);
-    int error = bytes == NULL ? ENOMEM : 0;
+    int error = !bytes ? ENOMEM : 0;
     uint64_t end = s->head.len + s->sink.body_size;
     for (uint64_t new_at = s->head.len; error == 0 && at < end;) {
         size_t most = end - at < COPY_BYTES ? end - at : COPY_BYTES;
         ssize_t n = io_pread(from, bytes, most, (off_t)at);
-        if (n < 0 && errno == EINTR) {
+        if (n < 0 && errno == EINTR)
             continue;
-        }
         struct pair some = {{{bytes, n > 0 ? (size_t)n : 0}, {NULL, 0}}};
         error = n < 0 ? errno : n == 0 ? ESTALE : write_range(s, to, &some, 0, (size_t)n, new_at);
         at += n > 0 ? (uint64_t)n : 0;
@@ -526,12 +492,10 @@ static int copy_rest(const struct file_sink *s, int from, int to, uint64_t at)
 static int copy_without(const struct file_sink *s, int from, int to, uint64_t drop)
 {
     int error = write_buf(s, to, &s->head, 0);
-    if (error == 0) {
+    if (error == 0)
         error = copy_rest(s, from, to, s->head.len + drop);
-    }
-    if (error == 0) {
+    if (error == 0)
         error = write_buf(s, to, &s->trailer, s->head.len + s->sink.body_size - drop);
-    }
     return error;
 }
 
@@ -541,9 +505,8 @@ static int open_copy(const char *path)
 {
     struct stat st;
     int fd = io_open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
-    if (fd >= 0 || errno != EEXIST) {
+    if (fd >= 0 || errno != EEXIST)
         return fd;
-    }
     if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
         unlink(path) != 0) {
         errno = EEXIST;
@@ -558,42 +521,34 @@ static int replace_part(struct file_sink *s, uint64_t drop)
     char path[PATH_MAX];
     struct stat st;
     int n = snprintf(path, sizeof(path), "%s.new", s->path);
-    if (n < 0 || (size_t)n >= sizeof(path)) {
+    if (n < 0 || (size_t)n >= sizeof(path))
         return ENAMETOOLONG;
-    }
     int from = io_open(s->path, (OPEN_FLAGS & ~O_WRONLY) | O_RDWR, 0);
-    if (from < 0) {
+    if (from < 0)
         return errno;
-    }
     int error = check_part(s, from);
     int to = error == 0 ? open_copy(path) : -1;
-    if (error == 0 && (to < 0 || io_fstat(to, &st) != 0)) {
+    if (error == 0 && (to < 0 || io_fstat(to, &st) != 0))
         error = errno;
-    }
-    if (error == 0) {
+    if (error == 0)
         error = copy_without(s, from, to, drop);
-    }
-    if (to >= 0 && s->ops->close(to) != 0 && error == 0 && errno != EINTR) {
+    if (to >= 0 && s->ops->close(to) != 0 && error == 0 && errno != EINTR)
         error = errno;
-    }
     s->ops->close(from);
-    if (error == 0 && s->ops->rename(path, s->path) != 0) {
+    if (error == 0 && s->ops->rename(path, s->path) != 0)
         error = errno;
-    }
-    if (error != 0 && to >= 0) {
+    if (error != 0 && to >= 0)
         unlink(path);
-    } else if (error == 0) {
+    else if (error == 0)
         s->sink.file = file_identity_of(&st);
-    }
     return error;
 }
 
 static int file_drop(struct sink *sink, uint64_t bytes)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    if (s->over || !s->made || bytes > s->sink.body_size) {
+    if (s->over || !s->made || bytes > s->sink.body_size)
         return EBADF;
-    }
     int error = replace_part(s, bytes);
     if (error == 0) {
         s->sink.body_size -= bytes;
@@ -605,9 +560,8 @@ static int file_drop(struct sink *sink, uint64_t bytes)
 static void file_discard(struct sink *sink)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    if (s->made && !s->over && file_identity_has_name(&s->sink.file, s->path)) {
+    if (s->made && !s->over && file_identity_has_name(&s->sink.file, s->path))
         unlink(s->path);
-    }
     s->over = true;
 }
 
@@ -618,10 +572,9 @@ static unsigned encoder_users;
 
 static struct gzip *share_encoder(int level)
 {
-    if (encoder_users != 0 && level != encoder_level) {
+    if (encoder_users != 0 && level != encoder_level)
         return gzip_new(level);
-    }
-    if (encoder == NULL) {
+    if (!encoder) {
         encoder = gzip_new(level);
         encoder_level = level;
     }
@@ -633,7 +586,7 @@ static void leave_encoder(struct gzip *g)
 {
     if (g != encoder) {
         gzip_free(g);
-    } else if (g != NULL && --encoder_users == 0) {
+    } else if (g && --encoder_users == 0) {
         gzip_free(g);
         encoder = NULL;
     }
@@ -655,9 +608,8 @@ static void file_free(struct sink *sink)
 struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, bool gzip, int level)
 {
     struct file_sink *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
+    if (!s)
         return NULL;
-    }
     s->sink.flush = file_flush;
     s->sink.finish = file_finish;
     s->sink.drop = file_drop;
@@ -666,7 +618,7 @@ struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, b
     s->ops = ops;
     s->path = strdup(part_path);
     s->gzip = gzip ? share_encoder(level) : NULL;
-    if (s->path == NULL || (gzip && s->gzip == NULL)) {
+    if (!s->path || (gzip && !s->gzip)) {
         file_free(&s->sink);
         return NULL;
     }
@@ -680,35 +632,31 @@ struct sink *sink_file(const char *part_path, bool gzip, int level)
 
 void sink_free(struct sink *s)
 {
-    if (s != NULL) {
+    if (s)
         s->free(s);
-    }
 }
 
 bool sink_disk_low(const char *path)
 {
     char *folder = strdup(path);
-    if (folder == NULL) {
+    if (!folder)
         return false;
-    }
     struct statvfs fs;
     int rc = statvfs(folder, &fs);
     while (rc != 0 && (errno == ENOENT || errno == ENOTDIR)) {
         char *slash = strrchr(folder, '/');
-        if (slash == NULL) {
+        if (!slash) {
             rc = statvfs(".", &fs);
             break;
         }
         slash[slash == folder ? 1 : 0] = '\0';
         rc = statvfs(folder, &fs);
-        if (slash == folder) {
+        if (slash == folder)
             break;
-        }
     }
     free(folder);
-    if (rc != 0) {
+    if (rc != 0)
         return false;
-    }
     uint64_t unit = fs.f_frsize;
     uint64_t twentieth = fs.f_blocks * unit / 20;
     uint64_t least = twentieth < 1000000000u ? twentieth : 1000000000u;

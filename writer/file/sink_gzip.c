@@ -19,9 +19,8 @@ struct gzip {
 struct gzip *gzip_new(int level)
 {
     struct gzip *g = calloc(1, sizeof(*g));
-    if (g == NULL) {
+    if (!g)
         return NULL;
-    }
     level = level < 1 ? 1 : level > 9 ? 9 : level;
     if (deflateInit2(&g->z, level, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         free(g);
@@ -33,7 +32,7 @@ struct gzip *gzip_new(int level)
 
 void gzip_free(struct gzip *g)
 {
-    if (g != NULL) {
+    if (g) {
         igzip_free(g->faster);
         deflateEnd(&g->z);
         free(g);
@@ -57,9 +56,8 @@ int gzip_member(struct gzip *g, struct buf *out, const char *bytes, size_t n)
             n -= z->avail_in;
         }
         char *to = buf_room(out, GZIP_OUT_STEP);
-        if (to == NULL) {
+        if (!to)
             return ENOMEM;
-        }
         z->next_out = (Bytef *)to;
         z->avail_out = GZIP_OUT_STEP;
         rc = deflate(z, n == 0 ? Z_FINISH : Z_NO_FLUSH);

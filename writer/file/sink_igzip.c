@@ -128,7 +128,7 @@ int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n)
         }
         s->end_of_stream = n == 0;
         char *to = buf_room(out, GZIP_OUT_STEP);
-        if (to == NULL)
+        if (!to)
             return ENOMEM;
         s->next_out = (uint8_t *)to;
         s->avail_out = GZIP_OUT_STEP;

@@ -87,13 +87,12 @@ static bool pass_string(struct split *s, const char **at, const char *end)
 {
     const char *p = *at;
     while (p < end && s->in_string) {
-        if (s->escaped) {
+        if (s->escaped)
             s->escaped = false;
-        } else if (*p == '\\') {
+        else if (*p == '\\')
             s->escaped = true;
-        } else if (*p == '"') {
+        else if (*p == '"')
             s->in_string = false;
-        }
         p++;
     }
     *at = p;

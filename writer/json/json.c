@@ -30,9 +30,8 @@ static bool put_args(struct buf *b, const struct record *r, const char *const *n
     struct json_arg a;
     first = json_args(b, at, r->data_len, first);
     while (json_next_arg(&at, end, &a)) {
-        if (a.type == ARG_SHAPES && a.value_len != 0) {
+        if (a.type == ARG_SHAPES && a.value_len != 0)
             first = json_inputs(b, a.value, a.value_len, names, n_names, first);
-        }
     }
     return first;
 }
@@ -53,15 +52,13 @@ static char *begin_own_category(struct buf *b, bool instant, const struct json_a
 /* Finds the item of a record's args that names its category. */
 static bool own_category(const struct record *r, struct json_arg *category)
 {
-    if (r->data_kind != DATA_ARGS) {
+    if (r->data_kind != DATA_ARGS)
         return false;
-    }
     const uint8_t *at = record_data(r);
     const uint8_t *end = at + r->data_len;
     while (json_next_arg(&at, end, category)) {
-        if (json_arg_is_category(category)) {
+        if (json_arg_is_category(category))
             return category->value_len != 0;
-        }
     }
     return false;
 }
@@ -111,9 +108,8 @@ static void put_span(struct buf *b, const struct record *r, struct text name,
     char *p = own_category(r, &own)
                   ? begin_own_category(b, false, &own, name)
                   : begin_event(b, &span_begin[category], name.at, name.len, EVENT_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     p = put_place(p, at);
     p = put_duration(p, at);
     p = put_literal(p, ", \"args\": {");
@@ -139,11 +135,11 @@ static void put_span(struct buf *b, const struct record *r, struct text name,
         put_bandwidth(b, r, at);
         p = buf_room(b, EVENT_ROOM);
     }
-    if (r->extras != 0 && p != NULL) {
+    if (r->extras != 0 && p) {
         end_at(b, p);
         json_extras(b, r, first);
         json_extras_end(b, r);
-    } else if (p != NULL) {
+    } else if (p) {
         end_at(b, put_literal(p, "}},\n"));
     }
 }
@@ -156,9 +152,8 @@ static void put_instant(struct buf *b, const struct record *r, const struct json
     char *p = own_category(r, &own)
                   ? begin_own_category(b, true, &own, name)
                   : begin_event(b, &instant_begin[category_of(r)], name.at, name.len, EVENT_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     p = put_place(p, at);
     end_at(b, put_literal(p, ", \"args\": {"));
     bool first = r->data_kind != DATA_ARGS || json_args(b, record_data(r), r->data_len, true);
@@ -191,9 +186,8 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
     buf_puts(b, "\"}, \"name\": ");
     json_string(b, name.at, name.len);
     char *p = buf_room(b, EVENT_ROOM);
-    if (p != NULL) {
+    if (p)
         end_at(b, put_place(p, at));
-    }
 }
 
 /* b and e: a range that does not nest with the row of its thread, each end on the thread where it
@@ -203,19 +197,16 @@ static void put_async(struct buf *b, const struct record *r, struct text name,
                       unsigned n_dtypes)
 {
     struct json_place begin = *at, end = *at;
-    if (r->async.tid != 0) {
+    if (r->async.tid != 0)
         begin.tid = (uint32_t)r->async.tid;
-    }
     end.start_ns += duration_of(at);
     begin_async(b, "{\"ph\": \"b\", \"cat\": ", r, name, &begin);
     buf_puts(b, ", \"args\": {");
     bool unfinished = r->flags & REC_UNFINISHED;
-    if (unfinished) {
+    if (unfinished)
         buf_puts(b, "\"finished\": \"false\"");
-    }
-    if (r->data_kind == DATA_ARGS) {
+    if (r->data_kind == DATA_ARGS)
         put_args(b, r, dtype_names, n_dtypes, !unfinished);
-    }
     json_extras_end(b, r);
     begin_async(b, "{\"ph\": \"e\", \"cat\": ", r, name, &end);
     buf_puts(b, "},\n");
@@ -228,17 +219,15 @@ static void put_series(struct buf *b, const struct record *r, const struct json_
 {
     struct text name = record_name(r);
     char *p = begin_event(b, &counter_begin, name.at, name.len, EVENT_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     p = put_place(p, at);
     end_at(b, put_literal(p, ", \"args\": {"));
     bool same = series->key_len == name.len && memcmp(series->key, name.at, series->key_len) == 0;
-    if (series->key_len == 0 || (only && same)) {
+    if (series->key_len == 0 || (only && same))
         buf_puts(b, "\"value\"");
-    } else {
+    else
         json_string(b, series->key, series->key_len);
-    }
     buf_put(b, ": ", 2);
     json_arg_value(b, series);
     buf_put(b, "}},\n", 4);
@@ -258,31 +247,27 @@ static bool is_number(const struct json_arg *a)
 
 static void put_counter(struct buf *b, const struct record *r, const struct json_place *at)
 {
-    if (r->data_kind != DATA_ARGS) {
+    if (r->data_kind != DATA_ARGS)
         return;
-    }
     const uint8_t *begin = record_data(r);
     const uint8_t *end = begin + r->data_len;
     const uint8_t *in = begin;
     struct json_arg a;
     unsigned items = 0;
-    while (json_next_arg(&in, end, &a)) {
+    while (json_next_arg(&in, end, &a))
         items += !json_arg_is_category(&a);
-    }
     in = begin;
     while (json_next_arg(&in, end, &a)) {
-        if (is_number(&a)) {
+        if (is_number(&a))
             put_series(b, r, at, &a, items == 1);
-        }
     }
 }
 
 struct text json_range_name(struct text name, char room[RANGE_NAME_ROOM])
 {
     const size_t head = sizeof STEP_NAME - 1, shown = sizeof STEP_RANGE_NAME - 1;
-    if (name.len < head || memcmp(name.at, STEP_NAME, head) != 0) {
+    if (name.len < head || memcmp(name.at, STEP_NAME, head) != 0)
         return name;
-    }
     size_t rest = name.len - head;
     rest = rest < RANGE_NAME_ROOM - shown ? rest : RANGE_NAME_ROOM - shown;
     memcpy(room, STEP_RANGE_NAME, shown);
@@ -325,9 +310,8 @@ static void put_flow_end(struct buf *b, const struct beginning *begin, const cha
     buf_put(b, begin->text, begin->len);
     json_uint(b, id & INT64_MAX);
     char *p = buf_room(b, EVENT_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     end_at(b, put_place(p, at));
     size_t n = strlen(kind);
     buf_puts(b, ", \"cat\": ");
@@ -357,7 +341,7 @@ static void begin_meta(struct buf *b, const char *kind, uint32_t pid, uint32_t t
     at.pid = pid;
     at.tid = tid;
     char *p = begin_event(b, &begin, kind, strlen(kind), EVENT_ROOM);
-    if (p != NULL) {
+    if (p) {
         p = put_place(p, &at);
         end_at(b, put_literal(p, ", \"args\": {"));
     }
@@ -366,9 +350,8 @@ static void begin_meta(struct buf *b, const char *kind, uint32_t pid, uint32_t t
 void json_meta_text(struct buf *b, const char *kind, uint32_t pid, uint32_t tid, const char *key,
                     const char *text, size_t len)
 {
-    if (len == 0) {
+    if (len == 0)
         return;
-    }
     size_t start = b->len;
     begin_meta(b, kind, pid, tid);
     json_string(b, key, strlen(key));
@@ -395,7 +378,7 @@ void json_span(struct buf *b, enum category category, const char *name, const st
     size_t start = b->len;
     unsigned row = (unsigned)category < CAT_COUNT ? (unsigned)category : CAT_USER_ANNOTATION;
     char *p = begin_event(b, &span_begin[row], name, strlen(name), EVENT_ROOM);
-    if (p != NULL) {
+    if (p) {
         p = put_place(p, at);
         p = put_duration(p, at);
         end_at(b, put_literal(p, ", \"args\": {"));

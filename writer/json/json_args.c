@@ -9,30 +9,26 @@
 bool json_next_arg(const uint8_t **at, const uint8_t *end, struct json_arg *a)
 {
     const uint8_t *p = *at;
-    if (end - p < 3) {
+    if (end - p < 3)
         return false;
-    }
     uint16_t key_len;
     a->type = p[0];
     memcpy(&key_len, p + 1, sizeof(key_len));
     p += 3;
-    if (end - p < key_len || a->type > ARG_SHAPES) {
+    if (end - p < key_len || a->type > ARG_SHAPES)
         return false;
-    }
     a->key = (const char *)p;
     a->key_len = key_len;
     p += key_len;
     uint32_t length = 8;
     if (a->type >= ARG_TEXT) {
-        if (end - p < 4) {
+        if (end - p < 4)
             return false;
-        }
         memcpy(&length, p, sizeof(length));
         p += 4;
     }
-    if ((size_t)(end - p) < length) {
+    if ((size_t)(end - p) < length)
         return false;
-    }
     a->value = p;
     a->value_len = length;
     *at = p + length;
@@ -64,12 +60,10 @@ bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first)
     const uint8_t *end = at + n;
     struct json_arg a;
     while (json_next_arg(&at, end, &a)) {
-        if (json_arg_is_category(&a) || a.type == ARG_SHAPES) {
+        if (json_arg_is_category(&a) || a.type == ARG_SHAPES)
             continue;
-        }
-        if (!first) {
+        if (!first)
             buf_put(b, ", ", 2);
-        }
         first = false;
         json_string(b, a.key, a.key_len);
         buf_put(b, ": ", 2);

@@ -51,9 +51,8 @@ static inline char *begin_event(struct buf *b, const struct beginning *begin, co
         return buf_room(b, room);
     }
     char *to = buf_room(b, sizeof(begin->text) + STRING_ROOM(n) + room);
-    if (to == NULL) {
+    if (!to)
         return NULL;
-    }
     memcpy(to, begin->text, sizeof(begin->text));
     return put_string(to + begin->len, name, n);
 }
@@ -67,9 +66,8 @@ static inline void end_at(struct buf *b, const char *p)
 /* Takes back what was appended since `start` when it did not all fit. */
 static inline void whole_or_nothing(struct buf *b, size_t start)
 {
-    if (b->failed) {
+    if (b->failed)
         b->len = start;
-    }
 }
 
 /* The text of a row. */

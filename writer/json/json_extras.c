@@ -20,9 +20,8 @@ static void put_number(struct buf *b, const char *key, uint64_t value, bool *fir
 {
     put_key(b, key, first);
     char *p = buf_room(b, NUMBER_ROOM);
-    if (p != NULL) {
+    if (p)
         end_at(b, put_u64(p, value));
-    }
 }
 
 /* Kineto's key. */
@@ -30,7 +29,7 @@ static void put_module(struct buf *b, uint64_t id, bool *first)
 {
     uint32_t len;
     const char *path = modules_path(id, &len);
-    if (path != NULL) {
+    if (path) {
         put_key(b, "Module Hierarchy", first);
         json_string(b, path, len);
     }
@@ -45,38 +44,33 @@ static bool tells_recompute(const struct record *r)
 /* What a graph will do, not what was done here. */
 static void put_captured(struct buf *b, uint64_t flops, bool *first)
 {
-    if (flops != 0) {
+    if (flops != 0)
         put_number(b, "captured flops", flops, first);
-    }
 }
 
 void json_extras(struct buf *b, const struct record *r, bool first)
 {
-    if (r->extras & 1u << EXTRA_STACK) {
+    if (r->extras & 1u << EXTRA_STACK)
         stacks_args(b, stacks_of(r), &first);
-    }
     if (r->extras & EXTRAS_RECOMPUTE && tells_recompute(r)) {
         put_key(b, "recompute", &first);
         buf_puts(b, "true");
     }
-    if (r->extras & 1u << EXTRA_MODULE) {
+    if (r->extras & 1u << EXTRA_MODULE)
         put_module(b, record_extra(r, EXTRA_MODULE, 0), &first);
-    }
     uint64_t flops = record_extra(r, EXTRA_FLOPS, 0), bytes = record_extra(r, EXTRA_BYTES, 0);
     if (record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED) {
         put_captured(b, flops, &first);
         return;
     }
-    if (flops != 0) {
+    if (flops != 0)
         put_number(b, "flops", flops, &first);
-    }
-    if (bytes != 0) {
+    if (bytes != 0)
         put_number(b, "bytes", bytes, &first);
-    }
     if (flops != 0 && bytes != 0) {
         put_key(b, "flops per byte", &first);
         char *p = buf_room(b, NUMBER_ROOM);
-        if (p != NULL) {
+        if (p) {
             /* three decimals, as of microseconds */
             end_at(b, put_us(p, (int64_t)((double)flops / (double)bytes * 1000 + 0.5)));
         }

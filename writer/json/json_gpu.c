@@ -21,9 +21,8 @@
 /* The record's own name, or another one where it has none. */
 static struct text name_or(const struct gpu_record *r, struct text other)
 {
-    if (r->name == NULL || r->name_len == 0) {
+    if (!r->name || r->name_len == 0)
         return other;
-    }
     return (struct text){r->name, r->name_len};
 }
 
@@ -43,9 +42,8 @@ static inline char *put_some(char *p, uint32_t value)
  * needs more than that of a quantity such as GB/s). */
 static char *put_decimal(char *p, double value)
 {
-    if (value >= 1e12) {
+    if (value >= 1e12)
         return put_literal(put_u64(p, (uint64_t)(value < 9e18 ? value : 9e18)), ".0");
-    }
     uint64_t scaled = (uint64_t)(value * 1e6 + 0.5);
     uint64_t rest = scaled % 1000000;
     unsigned places = 6;
@@ -81,9 +79,8 @@ static inline char *put_where(char *p, const struct gpu_record *r)
 /* Writes the graph that the record is from, if any. */
 static inline char *put_graph(char *p, const struct gpu_record *r)
 {
-    if (r->graph != 0 || r->node != 0) {
+    if (r->graph != 0 || r->node != 0)
         p = put_number(p, ", \"graph id\": ", r->graph);
-    }
     if (r->node != 0) {
         p = put_literal(p, ", \"graph node id\": ");
         p = put_id(p, r->node);
@@ -116,9 +113,8 @@ static inline char *begin_span(struct buf *b, enum category category, struct tex
                                const struct json_place *at)
 {
     char *p = begin_event(b, &span_begin[category], name.at, name.len, GPU_ROOM);
-    if (p == NULL) {
+    if (!p)
         return NULL;
-    }
     p = put_place(p, at);
     p = put_duration(p, at);
     return put_literal(p, ", \"args\": {");
@@ -127,9 +123,8 @@ static inline char *begin_span(struct buf *b, enum category category, struct tex
 /* Ends an event. p: as far as it is written, NULL when it does not fit. start: where it began. */
 static inline void end_event(struct buf *b, size_t start, char *p)
 {
-    if (p != NULL) {
+    if (p)
         end_at(b, put_literal(p, "}},\n"));
-    }
     whole_or_nothing(b, start);
 }
 
@@ -214,17 +209,15 @@ static char *put_kernel(char *p, const struct gpu_record *r)
     p = put_triple(p, r->kernel.grid);
     p = put_literal(p, ", \"block\": ");
     p = put_triple(p, r->kernel.block);
-    if (r->kernel.occupancy >= 0) {
+    if (r->kernel.occupancy >= 0)
         p = put_number(p, ", \"est. achieved occupancy %\": ", (uint64_t)r->kernel.occupancy);
-    }
     p = put_graph(p, r);
     if (r->kernel.has_priority) {
         p = put_literal(p, ", \"priority\": ");
         p = put_i64(p, r->kernel.priority);
     }
-    if (r->kernel.has_channel) {
+    if (r->kernel.has_channel)
         p = put_channel(p, r->kernel.channel, r->kernel.channel_type);
-    }
     return p;
 }
 
@@ -251,9 +244,8 @@ static char *put_copy(char *p, const struct gpu_record *r, const struct json_pla
         p = put_decimal(p, (double)r->copy.bytes / (double)duration);
     }
     p = put_graph(p, r);
-    if (r->copy.has_channel) {
+    if (r->copy.has_channel)
         p = put_channel(p, r->copy.channel, r->copy.channel_type);
-    }
     return p;
 }
 
@@ -265,7 +257,7 @@ static char *put_capture(struct buf *b, char *p, const struct json_link *link)
         p = put_literal(p, ", \"captured by\": ");
         p = put_id(p, link->captured_by);
     }
-    if (link->captured_name != NULL) {
+    if (link->captured_name) {
         end_at(b, put_literal(p, ", \"captured in\": "));
         json_string(b, link->captured_name, link->captured_name_len);
         p = buf_room(b, GPU_ROOM);
@@ -277,9 +269,8 @@ static char *put_capture(struct buf *b, char *p, const struct json_link *link)
 static char *put_transfer(struct buf *b, char *p, const struct json_link *link,
                           const struct json_place *at)
 {
-    if (link->transfer == NULL || p == NULL) {
+    if (!link->transfer || !p)
         return p;
-    }
     end_at(b, put_literal(p, ", "));
     buf_put(b, link->transfer->args, link->transfer->args_len);
     collective_stats_bandwidth(b, link->transfer, duration_of(at));
@@ -340,7 +331,7 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
     char room[MADE_NAME];
     struct json_name name = work_name(r, room);
     char *p = begin_named(b, &name, at);
-    if (p != NULL) {
+    if (p) {
         p = put_external_id(p, link->external_id);
         if (r->kind == GPU_KERNEL) {
             p = put_kernel(p, r);
@@ -353,7 +344,7 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
         p = put_capture(b, p, link);
         p = put_transfer(b, p, link, at);
     }
-    if (p != NULL && link->flops != 0) {
+    if (p && link->flops != 0) {
         p = put_literal(p, ", \"flops\": ");
         p = put_id(p, link->flops);
         if (duration_of(at) > 0) {
@@ -381,7 +372,7 @@ void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_
     size_t start = b->len;
     struct json_name name = call_name(r);
     char *p = begin_named(b, &name, at);
-    if (p != NULL) {
+    if (p) {
         const char *args = p;
         p = put_external_id(p, external_id);
         if (r->correlation != 0) { /* else a hook saw it and CUPTI did not */
@@ -389,9 +380,8 @@ void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_
             p = put_number(p, ", \"correlation\": ", r->correlation);
             p = put_literal(p, ", ");
         }
-        if (r->flags & GPU_FAILED) {
+        if (r->flags & GPU_FAILED)
             p = put_literal(p, "\"failed\": true, ");
-        }
         p -= p != args ? 2 : 0; /* the last comma */
         if (stack != 0) {
             end_with_stack(b, start, p, stack, p == args);
@@ -410,7 +400,7 @@ void json_gpu_sync(struct buf *b, const struct gpu_record *r, const struct json_
     size_t start = b->len;
     struct text kind = kinds[r->sync.type < sizeof(kinds) / sizeof(*kinds) ? r->sync.type : 0];
     char *p = begin_span(b, CAT_CUDA_SYNC, kind, at);
-    if (p != NULL) {
+    if (p) {
         p = put_external_id(p, external_id);
         p = put_literal(p, "\"cuda_sync_kind\": ");
         p = put_string(p, kind.at, kind.len);
@@ -425,9 +415,8 @@ void json_gpu_sync(struct buf *b, const struct gpu_record *r, const struct json_
         p = put_number(p, ", \"correlation\": ", r->correlation);
         p = put_ordinal(p, ", \"device\": ", r->device);
         p = put_ordinal(p, ", \"context\": ", r->context);
-        if (r->sync.result != 0) {
+        if (r->sync.result != 0)
             p = put_number(p, ", \"result\": ", r->sync.result);
-        }
     }
     end_event(b, start, p);
 }
@@ -438,7 +427,7 @@ void json_gpu_event(struct buf *b, const struct gpu_record *r, const struct json
     static const struct text kineto_name = TEXT("cudaEvent");
     size_t start = b->len;
     char *p = begin_span(b, CAT_CUDA_EVENT, name_or(r, kineto_name), at);
-    if (p != NULL) {
+    if (p) {
         p = put_external_id(p, external_id);
         p = put_ordinal(p, "\"event_id\": ", r->event.event);
         p = put_ordinal(p, ", \"stream\": ", r->stream);
@@ -461,7 +450,7 @@ void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
 {
     size_t start = b->len;
     char *p = begin_span(b, CAT_GPU_USER_ANNOTATION, (struct text){name, name_len}, at);
-    if (p != NULL && external_id != 0) {
+    if (p && external_id != 0) {
         p = put_literal(p, "\"External id\": ");
         p = put_id(p, external_id);
     }
@@ -476,9 +465,8 @@ static struct text counter_name(char room[MADE_NAME], const struct gpu_record *r
 {
     uint32_t device = gpu_memory_device(r);
     char *p = put_literal(room, "Driver memory");
-    if (device != GPU_NONE) {
+    if (device != GPU_NONE)
         p = put_number(p, " CUDA:", device);
-    }
     if (device == GPU_NONE || r->memory.kind != GPU_MEMORY_DEVICE) {
         *p++ = ' ';
         p = put_word(p, memory_word(r->memory.kind));
@@ -492,9 +480,8 @@ static void put_allocation(struct buf *b, const struct gpu_record *r, const stru
                            uint64_t external_id, int64_t allocated)
 {
     char *p = begin_event(b, &instant_begin[CAT_DRIVER_MEMORY], "[driver memory]", 15, GPU_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     const char *kind = memory_word(r->memory.kind);
     p = put_place(p, at);
     p = put_literal(p, ", \"args\": {");
@@ -530,7 +517,7 @@ void json_gpu_memory(struct buf *b, const struct gpu_record *r, const struct jso
     put_allocation(b, r, at, external_id, total);
     struct text name = counter_name(room, r);
     char *p = begin_event(b, &counter_begin, name.at, name.len, GPU_ROOM);
-    if (p != NULL) {
+    if (p) {
         p = put_place(p, at);
         p = put_literal(p, ", \"args\": {\"allocated bytes\": ");
         p = put_i64(p, total);
@@ -542,9 +529,8 @@ void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t
                           int64_t peak_ns)
 {
     buf_puts(b, "{\"level\": \"driver\", ");
-    if (device != GPU_NONE) {
+    if (device != GPU_NONE)
         buf_printf(b, "\"device\": \"CUDA:%u\", ", device);
-    }
     buf_printf(b, "\"kind\": \"%s\", \"peak_bytes\": ", memory_word(kind));
     json_uint(b, bytes);
     buf_puts(b, ", \"peak_ts\": ");
@@ -567,7 +553,7 @@ static inline char *put_arrow(char *p, uint64_t id, const struct json_place *at)
 void json_gpu_arrow_start(struct buf *b, uint64_t id, const struct json_place *at)
 {
     char *p = buf_room(b, ARROW_ROOM);
-    if (p != NULL) {
+    if (p) {
         p = put_arrow(put_literal(p, "{\"ph\": \"s\", \"id\": "), id, at);
         end_at(b, put_literal(p, "},\n"));
     }
@@ -576,7 +562,7 @@ void json_gpu_arrow_start(struct buf *b, uint64_t id, const struct json_place *a
 void json_gpu_arrow_end(struct buf *b, uint64_t id, const struct json_place *at)
 {
     char *p = buf_room(b, ARROW_ROOM);
-    if (p != NULL) {
+    if (p) {
         p = put_arrow(put_literal(p, "{\"ph\": \"f\", \"id\": "), id, at);
         end_at(b, put_literal(p, ", \"bp\": \"e\"},\n"));
     }

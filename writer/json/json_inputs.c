@@ -46,9 +46,8 @@ static size_t number_size(uint8_t tag)
  * thing. */
 static size_t element_size(const uint8_t *p, const uint8_t *end)
 {
-    if (p >= end || (!is_scalar(*p) && *p != SHAPE_OTHER)) {
+    if (p >= end || (!is_scalar(*p) && *p != SHAPE_OTHER))
         return 0;
-    }
     size_t size = 1 + number_size(*p);
     return (size_t)(end - p) >= size ? size : 0;
 }
@@ -58,30 +57,25 @@ static size_t element_size(const uint8_t *p, const uint8_t *end)
 static bool next_input(const uint8_t **at, const uint8_t *end, struct input *in)
 {
     const uint8_t *p = *at;
-    if (p >= end) {
+    if (p >= end)
         return false;
-    }
     in->tag = *p++;
     in->count = in->tag == SHAPE_TENSOR;
     bool list = in->tag == SHAPE_LIST || in->tag == SHAPE_SCALAR_LIST;
-    if (in->tag > SHAPE_TRUE || (list && p >= end)) {
+    if (in->tag > SHAPE_TRUE || (list && p >= end))
         return false;
-    }
-    if (list) {
+    if (list)
         in->count = *p++;
-    }
     in->data = p;
     for (unsigned i = 0; i < in->count; i++) {
         size_t size = in->tag == SHAPE_SCALAR_LIST ? element_size(p, end) : body_size(p, end);
-        if (size == 0) {
+        if (size == 0)
             return false;
-        }
         p += size;
     }
     size_t number = number_size(in->tag);
-    if ((size_t)(end - p) < number) {
+    if ((size_t)(end - p) < number)
         return false;
-    }
     in->size = (size_t)(p - in->data);
     in->dtype = in->tag == SHAPE_TENSOR ? in->data[0] : 0;
     *at = p + number;
@@ -97,9 +91,8 @@ static char *put_numbers(char *to, const uint8_t *numbers, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         int64_t number;
         memcpy(&number, numbers + 8 * (size_t)i, sizeof(number));
-        if (i != 0) {
+        if (i != 0)
             to = put_literal(to, ", ");
-        }
         to = put_i64(to, number);
     }
     *to++ = ']';
@@ -124,9 +117,8 @@ static void put_dims(struct buf *b, const struct input *in, bool strides)
     /* A size of 8 bytes takes at most 22 characters with its comma, a body's two bytes at most "[],
      * ". */
     char *to = buf_room(b, 3 * in->size + 4);
-    if (to == NULL) {
+    if (!to)
         return;
-    }
     char *p = to;
     const uint8_t *body = in->data;
     if (in->tag == SHAPE_TENSOR) {
@@ -135,9 +127,8 @@ static void put_dims(struct buf *b, const struct input *in, bool strides)
         unsigned count = in->tag == SHAPE_LIST ? in->count : 0;
         *p++ = '[';
         for (unsigned i = 0; i < count; i++) {
-            if (i != 0) {
+            if (i != 0)
                 p = put_literal(p, ", ");
-            }
             p = put_body(p, &body, strides);
         }
         *p++ = ']';
@@ -163,16 +154,14 @@ static void put_type(struct buf *b, const struct input *in, const char *const *n
                        : in->tag == SHAPE_LIST        ? "TensorList"
                        : in->tag == SHAPE_SCALAR_LIST ? "ScalarList"
                                                       : "";
-    if (in->tag == SHAPE_TENSOR && in->dtype < n_names && names[in->dtype] != NULL) {
+    if (in->tag == SHAPE_TENSOR && in->dtype < n_names && names[in->dtype] != NULL)
         word = names[in->dtype];
-    }
     size_t n = strlen(word);
     char *to = n <= INLINE_NAME ? buf_room(b, STRING_ROOM(n)) : NULL;
-    if (to != NULL) {
+    if (to)
         b->len += (size_t)(put_string(to, word, n) - to);
-    } else {
+    else
         json_string(b, word, n);
-    }
 }
 
 /* Appends a double as torch prints one in a c10::IValue: whole ones as an int64_t and a point. */
@@ -238,9 +227,8 @@ static void put_value(struct buf *b, const struct input *in)
         const uint8_t *p = in->data;
         buf_put(b, "[", 1);
         for (unsigned i = 0; i < in->count; i++) {
-            if (i != 0) {
+            if (i != 0)
                 buf_put(b, ", ", 2);
-            }
             put_scalar(b, *p, p + 1);
             p += 1 + number_size(*p);
         }
@@ -256,9 +244,8 @@ static void put_each(struct buf *b, const char *key, const uint8_t *at, const ui
     struct input in;
     buf_puts(b, key);
     for (unsigned i = 0; i < items && next_input(&at, end, &in); i++) {
-        if (i != 0) {
+        if (i != 0)
             buf_put(b, ", ", 2);
-        }
         put(b, &in);
     }
     buf_put(b, "]", 1);
@@ -272,16 +259,14 @@ bool json_inputs(struct buf *b, const uint8_t *data, size_t n, const char *const
     struct input in;
     unsigned items = 0;
     while (next_input(&at, end, &in)) {
-        if (items++ != 0) {
+        if (items++ != 0)
             buf_put(b, ", ", 2);
-        } else {
+        else
             buf_puts(b, first ? "\"Input type\": [" : ", \"Input type\": [");
-        }
         put_type(b, &in, names, n_names);
     }
-    if (items == 0) {
+    if (items == 0)
         return first;
-    }
     buf_put(b, "]", 1);
     put_each(b, ", \"Input Dims\": [", data, end, items, put_sizes);
     put_each(b, ", \"Input Strides\": [", data, end, items, put_strides);

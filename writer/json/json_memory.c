@@ -17,10 +17,9 @@ static char *put_device(char *p, int32_t type, int32_t index)
         [0] = "CPU", [1] = "CUDA", [6] = "HIP", [12] = "XPU", [13] = "MPS",
     };
     const char *name = NULL;
-    if (type >= 0 && (size_t)type < sizeof(names) / sizeof(*names)) {
+    if (type >= 0 && (size_t)type < sizeof(names) / sizeof(*names))
         name = names[type];
-    }
-    if (name != NULL) {
+    if (name) {
         size_t n = strlen(name);
         p = (char *)memcpy(p, name, n) + n;
     } else {
@@ -38,22 +37,20 @@ static char *put_device(char *p, int32_t type, int32_t index)
 static char *begin_total(struct buf *b, const struct record_memory *m)
 {
     char *p = buf_room(b, EVENT_ROOM);
-    return p == NULL ? NULL
-                     : put_device(put_literal(p, "{\"ph\": \"C\", \"name\": \"Memory "),
-                                  m->device_type, m->device_index);
+    return !p ? NULL
+              : put_device(put_literal(p, "{\"ph\": \"C\", \"name\": \"Memory "), m->device_type,
+                           m->device_index);
 }
 
 void json_memory(struct buf *b, const struct record *r, const struct json_place *at)
 {
     struct record_memory m;
-    if (r->data_kind != DATA_MEMORY || r->data_len < sizeof(m)) {
+    if (r->data_kind != DATA_MEMORY || r->data_len < sizeof(m))
         return;
-    }
     memcpy(&m, record_data(r), sizeof(m));
     char *p = begin_event(b, &instant_begin[CAT_MEMORY], "[memory]", 8, EVENT_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     p = put_place(p, at);
     p = put_literal(p, ", \"args\": {\"Total Reserved\": ");
     p = put_i64(p, m.total_reserved);
@@ -76,9 +73,8 @@ void json_memory(struct buf *b, const struct record *r, const struct json_place 
     json_extras_end(b, r);
 
     p = begin_total(b, &m);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     *p++ = '"';
     p = put_place(p, at);
     p = put_literal(p, ", \"args\": {\"allocated bytes\": ");
@@ -91,7 +87,7 @@ void json_memory_reserved(struct buf *b, const struct record_memory *state,
 {
     size_t start = b->len;
     char *p = begin_total(b, state);
-    if (p != NULL) {
+    if (p) {
         p = put_literal(p, " reserved\"");
         p = put_place(p, at);
         p = put_literal(p, ", \"args\": {\"reserved bytes\": ");
@@ -110,16 +106,15 @@ static void put_holders(struct buf *b, const char *key, const struct memory_hold
         uint32_t len;
         const char *module = modules_path(h->module, &len);
         buf_puts(b, i != 0 ? ", {\"operator\": " : "{\"operator\": ");
-        json_string(b, h->name != NULL ? h->name : "", h->name_len);
-        if (module != NULL) {
+        json_string(b, h->name ? h->name : "", h->name_len);
+        if (module) {
             buf_puts(b, ", \"module\": ");
             json_string(b, module, len);
         }
         bool first = false;
         stacks_args(b, h->stack, &first);
-        if (h->stack != 0) {
+        if (h->stack != 0)
             buf_printf(b, ", \"sf\": %u", h->stack);
-        }
         buf_printf(b, ", \"bytes\": %lld, \"allocations\": %llu}", (long long)h->bytes,
                    (unsigned long long)h->allocations);
     }
@@ -134,9 +129,8 @@ void json_out_of_memory(struct buf *b, const struct memory_event *e,
     char *p = driver ? begin_event(b, &instant_begin[CAT_DRIVER_MEMORY], "[driver OutOfMemory]", 20,
                                    EVENT_ROOM)
                      : begin_event(b, &instant_begin[CAT_MEMORY], "[OutOfMemory]", 13, EVENT_ROOM);
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     p = put_place(p, at);
     p = put_literal(p, ", \"args\": {\"Bytes\": ");
     p = put_i64(p, e->bytes);
@@ -155,7 +149,7 @@ void json_out_of_memory(struct buf *b, const struct memory_event *e,
         p = put_id(p, e->parent);
     }
     end_at(b, p);
-    if (e->name != NULL) {
+    if (e->name) {
         buf_puts(b, driver ? ", \"Call\": " : ", \"Operator\": ");
         json_string(b, e->name, e->name_len);
     }

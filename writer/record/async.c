@@ -48,13 +48,12 @@ static struct place *map_table(void)
     struct place *mapped = mmap(NULL, PLACES * sizeof *mapped, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct place *seen = NULL;
-    if (mapped == MAP_FAILED) {
+    if (mapped == MAP_FAILED)
         seen = atomic_load_explicit(&table, memory_order_acquire);
-    } else if (atomic_compare_exchange_strong(&table, &seen, mapped)) {
+    else if (atomic_compare_exchange_strong(&table, &seen, mapped))
         seen = mapped;
-    } else {
+    else
         munmap(mapped, PLACES * sizeof *mapped);
-    }
     errno = saved;
     return seen;
 }

@@ -23,13 +23,11 @@ static struct gpu_memory_total *total_of(struct gpu_memory *m, const struct gpu_
 {
     uint32_t device = gpu_memory_device(r);
     for (uint32_t i = 0; i < m->n_totals; i++) {
-        if (m->totals[i].device == device && m->totals[i].kind == r->memory.kind) {
+        if (m->totals[i].device == device && m->totals[i].kind == r->memory.kind)
             return &m->totals[i];
-        }
     }
-    if (m->n_totals == GPU_MEMORY_TOTALS) {
+    if (m->n_totals == GPU_MEMORY_TOTALS)
         return NULL;
-    }
     struct gpu_memory_total *total = &m->totals[m->n_totals++];
     *total = (struct gpu_memory_total){.device = device, .kind = r->memory.kind};
     return total;
@@ -46,34 +44,30 @@ static uint32_t home_of(const struct gpu_memory *m, uint64_t address)
 static uint32_t find_slot(const struct gpu_memory *m, uint64_t address)
 {
     uint32_t i = home_of(m, address);
-    while (m->slots[i].address != 0 && m->slots[i].address != address) {
+    while (m->slots[i].address != 0 && m->slots[i].address != address)
         i = (i + 1) & (m->capacity - 1);
-    }
     return i;
 }
 
 /* Makes room for one more. False: the limit is reached, or there is no memory. */
 static bool grow_slots(struct gpu_memory *m)
 {
-    if (m->live >= GPU_MEMORY_LIVE) {
+    if (m->live >= GPU_MEMORY_LIVE)
         return false;
-    }
-    if (m->live + 1 <= m->capacity / 2) {
+    if (m->live + 1 <= m->capacity / 2)
         return true;
-    }
     struct gpu_memory old = *m;
     uint32_t capacity = old.capacity != 0 ? 2 * old.capacity : FIRST_CAPACITY;
     struct gpu_memory_slot *slots = calloc(capacity, sizeof(*slots));
-    if (slots == NULL) {
+    if (!slots) {
         /* one slot must stay empty, or searches would not end */
         return m->capacity != 0 && m->live + 2 <= m->capacity;
     }
     m->slots = slots;
     m->capacity = capacity;
     for (uint32_t i = 0; i < old.capacity; i++) {
-        if (old.slots[i].address != 0) {
+        if (old.slots[i].address != 0)
             m->slots[find_slot(m, old.slots[i].address)] = old.slots[i];
-        }
     }
     free(old.slots);
     return true;
@@ -129,9 +123,8 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
 static void note_release(struct gpu_memory *m, const struct gpu_record *r,
                          const struct gpu_memory_total *total)
 {
-    if (total == NULL || m->live >= GPU_MEMORY_LIVE / 16 || !grow_slots(m)) {
+    if (!total || m->live >= GPU_MEMORY_LIVE / 16 || !grow_slots(m))
         return;
-    }
     m->slots[find_slot(m, r->memory.address)] = (struct gpu_memory_slot){
         .address = r->memory.address, .since = r->start, .total = (uint32_t)(total - m->totals)};
     m->live++;
@@ -145,9 +138,8 @@ static void released(struct gpu_memory *m, const struct gpu_record *r,
         note_release(m, r, total);
         return;
     }
-    if (r->start < m->slots[i].since) {
+    if (r->start < m->slots[i].since)
         return;
-    }
     m->totals[m->slots[i].total].bytes -= m->slots[i].bytes;
     take_out_slot(m, i);
 }
@@ -156,16 +148,15 @@ uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r)
 {
     struct gpu_memory_total *total = total_of(m, r);
     if (r->memory.address == 0) {
-        return total != NULL ? total->bytes : 0; /* it failed */
+        return total ? total->bytes : 0; /* it failed */
     }
-    if (r->flags & GPU_RELEASE) {
+    if (r->flags & GPU_RELEASE)
         released(m, r, total);
-    } else if (total != NULL) {
+    else if (total)
         allocated(m, r, total);
-    } else {
+    else
         m->refused++;
-    }
-    return total != NULL ? total->bytes : 0;
+    return total ? total->bytes : 0;
 }
 
 void gpu_memory_free(struct gpu_memory *m)

@@ -26,11 +26,10 @@ static inline struct interval *item(const struct intervals *v, uint32_t i)
 static void move_gap(struct intervals *v, uint32_t i)
 {
     uint32_t room = v->cap - v->len;
-    if (i < v->gap) {
+    if (i < v->gap)
         memmove(v->at + i + room, v->at + i, (v->gap - i) * sizeof(*v->at));
-    } else if (i > v->gap) {
+    else if (i > v->gap)
         memmove(v->at + v->gap, v->at + v->gap + room, (i - v->gap) * sizeof(*v->at));
-    }
     v->gap = i;
 }
 
@@ -39,7 +38,7 @@ static void free_list(struct intervals *v, uint64_t *used)
 {
     for (uint32_t i = 0; i < v->len; i++) {
         struct intervals *inside = item(v, i)->inside;
-        if (inside != NULL) {
+        if (inside) {
             free_list(inside, used);
             free(inside);
             *used -= LIST_COST;
@@ -53,14 +52,12 @@ static void free_list(struct intervals *v, uint64_t *used)
 
 void intervals_forget(struct intervals *v, int64_t until, uint64_t *used)
 {
-    if (v->len != 0 && item(v, v->len - 1)->end > until) {
+    if (v->len != 0 && item(v, v->len - 1)->end > until)
         until = item(v, v->len - 1)->end;
-    }
     free_list(v, used);
     v->height = 1;
-    if (until > v->horizon) {
+    if (until > v->horizon)
         v->horizon = until;
-    }
 }
 
 /* Forgets the older half. */
@@ -70,7 +67,7 @@ static void forget_half(struct intervals *v, uint64_t *used)
     move_gap(v, v->len);
     for (uint32_t i = 0; i < n; i++) {
         struct intervals *inside = v->at[i].inside;
-        if (inside != NULL) {
+        if (inside) {
             free_list(inside, used);
             free(inside);
             *used -= LIST_COST;
@@ -85,22 +82,19 @@ static void forget_half(struct intervals *v, uint64_t *used)
 /* Makes room for one interval more. False: no room. */
 static bool reserve(struct intervals *v, uint64_t *used, uint64_t budget)
 {
-    if (v->len < v->cap) {
+    if (v->len < v->cap)
         return true;
-    }
     if (v->cap >= INTERVALS_MOST) {
         forget_half(v, used);
         return true;
     }
     uint32_t cap = v->cap != 0 ? 2 * v->cap : FIRST_CAP;
-    if (*used + (cap - v->cap) > budget) {
+    if (*used + (cap - v->cap) > budget)
         return false;
-    }
     move_gap(v, v->len);
     struct interval *at = realloc(v->at, cap * sizeof(*at));
-    if (at == NULL) {
+    if (!at)
         return false;
-    }
     *used += cap - v->cap;
     v->at = at;
     v->cap = cap;
@@ -126,27 +120,24 @@ static void take_out_intervals(struct intervals *v, uint32_t i, uint32_t j)
 /* The first interval that ends after `time`. */
 static uint32_t first_ending_after(const struct intervals *v, int64_t time)
 {
-    if (v->len == 0 || item(v, v->len - 1)->end <= time) {
+    if (v->len == 0 || item(v, v->len - 1)->end <= time)
         return v->len;
-    }
     uint32_t low = 0;
     uint32_t high = v->len - 1;
     /* near the last one that went in, most often */
     if (v->gap > 0 && v->at[v->gap - 1].end <= time) {
         low = v->gap;
-        if (item(v, low)->end > time) {
+        if (item(v, low)->end > time)
             return low;
-        }
     } else if (v->gap > 0) {
         high = v->gap - 1;
     }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (item(v, middle)->end > time) {
+        if (item(v, middle)->end > time)
             high = middle;
-        } else {
+        else
             low = middle + 1;
-        }
     }
     return low;
 }
@@ -156,16 +147,14 @@ static uint32_t first_starting_at(const struct intervals *v, uint32_t i, int64_t
 {
     uint32_t low = i;
     uint32_t high = v->len;
-    if (low == high || item(v, low)->start >= time) {
+    if (low == high || item(v, low)->start >= time)
         return low;
-    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (item(v, middle)->start >= time) {
+        if (item(v, middle)->start >= time)
             high = middle;
-        } else {
+        else
             low = middle + 1;
-        }
     }
     return low;
 }
@@ -175,9 +164,8 @@ static enum interval_fit add_plain(struct intervals *v, int64_t start, int64_t e
 {
     uint32_t i = first_ending_after(v, start);
     struct interval *next = i < v->len ? item(v, i) : NULL;
-    if (next != NULL && next->start < end) {
+    if (next && next->start < end)
         return INTERVAL_OVERLAPS;
-    }
     if (start == end) {
         /* A moment takes no time; it only must not lie inside another event. */
         return next != NULL && next->start < start ? INTERVAL_OVERLAPS : INTERVAL_ADDED;
@@ -202,12 +190,11 @@ static enum interval_fit add_plain(struct intervals *v, int64_t start, int64_t e
 static struct intervals *new_list(uint32_t n, uint64_t *used, uint64_t budget)
 {
     struct intervals *list = *used + n + LIST_COST <= budget ? malloc(sizeof(*list)) : NULL;
-    if (list == NULL) {
+    if (!list)
         return NULL;
-    }
     intervals_init(list);
     list->at = malloc(n * sizeof(*list->at));
-    if (list->at == NULL) {
+    if (!list->at) {
         free(list);
         return NULL;
     }
@@ -222,9 +209,8 @@ static uint32_t height_inside(const struct intervals *v, uint32_t i, uint32_t j)
     uint32_t height = 0;
     for (; i < j; i++) {
         const struct intervals *inside = item(v, i)->inside;
-        if (inside != NULL && inside->height > height) {
+        if (inside && inside->height > height)
             height = inside->height;
-        }
     }
     return height;
 }
@@ -234,9 +220,8 @@ static enum interval_fit add_around(struct intervals *v, uint32_t i, uint32_t j,
                                     int64_t end, uint64_t *used, uint64_t budget)
 {
     struct intervals *list = new_list(j - i, used, budget);
-    if (list == NULL) {
+    if (!list)
         return INTERVAL_NO_ROOM;
-    }
     list->height = height_inside(v, i, j) + 1;
     move_gap(v, j);
     memcpy(list->at, v->at + i, (j - i) * sizeof(*list->at));
@@ -252,9 +237,8 @@ static void raise_heights(struct intervals *const *path, uint32_t n)
 {
     while (n > 0) {
         struct intervals *above = path[n - 1];
-        if (above->height < path[n]->height + 1) {
+        if (above->height < path[n]->height + 1)
             above->height = path[n]->height + 1;
-        }
         n--;
     }
 }
@@ -269,12 +253,10 @@ static enum interval_fit add_nested(struct intervals *v, int64_t start, int64_t 
     }
     for (uint32_t depth = 0; depth < INTERVALS_DEPTH; depth++) {
         path[depth] = v;
-        if (!reserve(v, used, budget)) {
+        if (!reserve(v, used, budget))
             return INTERVAL_NO_ROOM;
-        }
-        if (start < v->horizon) {
+        if (start < v->horizon)
             return INTERVAL_OVERLAPS;
-        }
         uint32_t i = first_ending_after(v, start);
         uint32_t j = first_starting_at(v, i, end);
         if (i == j) {
@@ -284,11 +266,10 @@ static enum interval_fit add_nested(struct intervals *v, int64_t start, int64_t 
         }
         struct interval *first = item(v, i);
         if (j - i == 1 && first->start <= start && first->end >= end) {
-            if (first->inside == NULL && depth + 1 < INTERVALS_DEPTH) {
+            if (!first->inside && depth + 1 < INTERVALS_DEPTH) {
                 first->inside = new_list(FIRST_CAP, used, budget);
-                if (first->inside == NULL) {
+                if (!first->inside)
                     return INTERVAL_NO_ROOM;
-                }
             }
             v = first->inside;
             continue;
@@ -310,11 +291,9 @@ static enum interval_fit add_nested(struct intervals *v, int64_t start, int64_t 
 enum interval_fit intervals_add(struct intervals *v, int64_t start, int64_t end, bool nest,
                                 uint64_t *used, uint64_t budget)
 {
-    if (nest) {
+    if (nest)
         return start < v->horizon ? INTERVAL_OVERLAPS : add_nested(v, start, end, used, budget);
-    }
-    if (!reserve(v, used, budget)) {
+    if (!reserve(v, used, budget))
         return INTERVAL_NO_ROOM;
-    }
     return start < v->horizon ? INTERVAL_OVERLAPS : add_plain(v, start, end);
 }

@@ -62,9 +62,8 @@ struct lanes {
 struct lanes *lanes_make(void)
 {
     struct lanes *l = calloc(1, sizeof(*l));
-    if (l != NULL) {
+    if (l)
         l->next_tid = EXTRA_TID;
-    }
     return l;
 }
 
@@ -73,9 +72,8 @@ static void forget_all(struct lanes *l)
 {
     for (uint32_t i = 0; i < l->capacity; i++) {
         struct group *g = l->table[i];
-        for (uint32_t k = 0; g != NULL && k < g->n; k++) {
+        for (uint32_t k = 0; g != NULL && k < g->n; k++)
             intervals_forget(&g->lanes[k].busy, INT64_MIN, &l->used);
-        }
     }
 }
 
@@ -86,12 +84,11 @@ uint64_t lanes_bytes(const struct lanes *l)
 
 void lanes_free(struct lanes *l)
 {
-    if (l == NULL) {
+    if (!l)
         return;
-    }
     forget_all(l);
     for (uint32_t i = 0; i < l->capacity; i++) {
-        if (l->table[i] != NULL) {
+        if (l->table[i]) {
             free(l->table[i]->lanes);
             free(l->table[i]);
         }
@@ -109,31 +106,27 @@ static uint32_t find_lane(const struct lanes *l, enum lane_kind kind, uint32_t o
     uint32_t i = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (l->capacity - 1);
     for (;; i = (i + 1) & (l->capacity - 1)) {
         const struct group *g = l->table[i];
-        if (g == NULL || (g->id == id && g->owner == owner && g->kind == kind)) {
+        if (!g || (g->id == id && g->owner == owner && g->kind == kind))
             return i;
-        }
     }
 }
 
 /* Makes room for one group more. */
 static bool grow_lanes(struct lanes *l)
 {
-    if (l->n_groups < l->capacity / 2) {
+    if (l->n_groups < l->capacity / 2)
         return true;
-    }
     uint32_t old_capacity = l->capacity;
     struct group **old = l->table;
     uint32_t capacity = old_capacity != 0 ? 2 * old_capacity : 32;
     struct group **table = calloc(capacity, sizeof(struct group *));
-    if (table == NULL) {
+    if (!table)
         return false;
-    }
     l->table = table;
     l->capacity = capacity;
     for (uint32_t i = 0; i < old_capacity; i++) {
-        if (old[i] != NULL) {
+        if (old[i])
             l->table[find_lane(l, old[i]->kind, old[i]->owner, old[i]->id)] = old[i];
-        }
     }
     free(old);
     return true;
@@ -144,15 +137,13 @@ static struct group *group_of(struct lanes *l, enum lane_kind kind, uint32_t own
                               bool nest)
 {
     struct group *g = l->last[kind];
-    if (g != NULL && g->owner == owner && g->id == id) {
+    if (g && g->owner == owner && g->id == id)
         return g;
-    }
     g = l->capacity != 0 ? l->table[find_lane(l, kind, owner, id)] : NULL;
-    if (g == NULL) {
+    if (!g) {
         g = l->n_rows < MOST_ROWS && grow_lanes(l) ? calloc(1, sizeof(*g)) : NULL;
-        if (g == NULL) {
+        if (!g)
             return NULL;
-        }
         g->kind = (uint8_t)kind;
         g->nest = nest;
         g->owner = owner;
@@ -185,21 +176,18 @@ static uint32_t plain_tid(enum lane_kind kind, uint32_t id)
 /* Adds a row to a group. NULL: it has enough, or no memory. */
 static struct lane *add_lane(struct lanes *l, struct group *g)
 {
-    if (g->n == LANES_OVERLAPS || l->n_rows == MOST_ROWS) {
+    if (g->n == LANES_OVERLAPS || l->n_rows == MOST_ROWS)
         return NULL;
-    }
     struct lane *all = realloc(g->lanes, (g->n + 1) * sizeof(*all));
-    if (all == NULL) {
+    if (!all)
         return NULL;
-    }
     g->lanes = all;
     struct lane *lane = &all[g->n];
     *lane = (struct lane){0};
     intervals_init(&lane->busy);
     lane->tid = g->n == 0 ? plain_tid((enum lane_kind)g->kind, g->id) : 0;
-    if (lane->tid == 0) {
+    if (lane->tid == 0)
         lane->tid = l->next_tid++;
-    }
     g->n++;
     l->n_rows++;
     return lane;
@@ -227,29 +215,26 @@ static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane,
 static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
 {
     char overlap[24] = "";
-    if (k > 0) {
+    if (k > 0)
         snprintf(overlap, sizeof(overlap), "overlap %u", k);
-    }
     switch ((enum lane_kind)g->kind) {
     case LANE_WORK:
         snprintf(to, room, k > 0 ? "stream %u (%s)" : "stream %u", g->id, overlap);
         return;
     case LANE_SYNC:
-        if (g->id == GPU_NONE) {
+        if (g->id == GPU_NONE)
             snprintf(to, room, k > 0 ? "waits (%s)" : "waits", overlap);
-        } else {
+        else
             snprintf(to, room, k > 0 ? "stream %u (sync, %s)" : "stream %u (sync)", g->id, overlap);
-        }
         return;
     case LANE_ANNOTATION:
         snprintf(to, room, k > 0 ? "stream %u context (%s)" : "stream %u context", g->id, overlap);
         return;
     case LANE_OVERHEAD:
-        if (g->id == 0) {
+        if (g->id == 0)
             snprintf(to, room, k > 0 ? "unknown thread (%s)" : "unknown thread", overlap);
-        } else {
+        else
             snprintf(to, room, k > 0 ? "thread %u (%s)" : "thread %u", g->id, overlap);
-        }
         return;
     case LANE_KINDS:
         break;
@@ -309,24 +294,21 @@ static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const
 static bool process_named(const struct lanes *l, uint32_t pid)
 {
     for (uint32_t i = 0; i < l->n_pids; i++) {
-        if (l->pids[i] == pid) {
+        if (l->pids[i] == pid)
             return true;
-        }
     }
     return false;
 }
 
 void lanes_rename(struct lanes *l)
 {
-    if (l == NULL) {
+    if (!l)
         return;
-    }
     l->n_pids = 0;
     for (uint32_t i = 0; i < l->capacity; i++) {
         struct group *g = l->table[i];
-        for (uint32_t k = 0; g != NULL && k < g->n; k++) {
+        for (uint32_t k = 0; g != NULL && k < g->n; k++)
             g->lanes[k].named = false;
-        }
     }
 }
 
@@ -344,9 +326,8 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
     uint32_t pid = pid_of((enum lane_kind)g->kind, g->owner);
     size_t start = b->len;
     bool new_process = !process_named(l, pid);
-    if (new_process) {
+    if (new_process)
         put_process(g, pid, lane->tid, process, b);
-    }
     name_row(name, sizeof(name), g, k);
     json_meta_text(b, "thread_name", pid, lane->tid, "name", name, strlen(name));
     json_meta_number(b, "thread_sort_index", pid, lane->tid, row_sort(g, k));
@@ -355,9 +336,8 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
         return;
     }
     lane->named = true;
-    if (new_process && l->n_pids < NAMED_PIDS) {
+    if (new_process && l->n_pids < NAMED_PIDS)
         l->pids[l->n_pids++] = pid;
-    }
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
@@ -372,20 +352,18 @@ bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t 
     *pid = pid_of(kind, owner);
     for (uint32_t k = 0; g != NULL && !fits && k < LANES_OVERLAPS; k++) {
         lane = k < g->n ? &g->lanes[k] : add_lane(l, g);
-        if (lane == NULL) {
+        if (!lane)
             break;
-        }
         fits = take_lane(l, g, lane, start, end);
     }
-    if (lane == NULL) {
+    if (!lane) {
         /* no memory for as much as a row: it has a number, if no name */
         *tid = plain_tid(kind, id);
         *tid = *tid != 0 ? *tid : EXTRA_TID - 1;
         return g == NULL || g->n == 0;
     }
     *tid = lane->tid;
-    if (fits && !lane->named) {
+    if (fits && !lane->named)
         put_names(l, g, lane, process, b);
-    }
     return fits;
 }
