@@ -72,12 +72,12 @@ TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) $(TEST_MAIN) $(wildcard test
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lm)
 
 # What is built beside it: each file stands where its sources are.
-MAKEFILES := Makefile tests/sim/sim.mk tests/programs.mk tests/sanitize.mk $(wildcard scripts/install.mk)
+PARTS := Makefile tests/sim/sim.mk tests/programs.mk tests/sanitize.mk $(wildcard scripts/install.mk)
 
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
 
 .DEFAULT_GOAL := all
-include $(filter-out Makefile,$(MAKEFILES))
+include $(filter-out Makefile,$(PARTS))
 
 # ---- what people call -------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ clean:
 .PHONY: help
 help:
 	@echo "make [target] [V=1] [CC=clang] [CFLAGS=...] [PREFIX=/usr/local] [DESTDIR=...] [BUILD=build] [WERROR=]"
-	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(MAKEFILES) | expand -t 15
+	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(PARTS) | expand -t 15
 
 # ---- how files are made -----------------------------------------------------------------------------------
 
