@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import types
 
 import pytest
 
@@ -16,7 +17,7 @@ from gpu_runs import gpu_run, needed
 from support import run, step_numbers, load
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from gpu_check import build, compare, plan, raw, rules  # noqa: E402
+from gpu_check import __main__ as command, build, compare, plan, raw, rules  # noqa: E402
 
 
 def gpu_check(out, *args, faults=""):
@@ -284,6 +285,13 @@ def test_stubs_are_named_as_the_toolkit_is(tmp_path):
         nvcc.chmod(0o755)
         assert build.toolkit_major(str(nvcc)) == major
     assert build.toolkit_major(None) == 13
+
+
+def test_the_plan_s_seconds_are_a_gpu_machine_s():
+    """On the simulation a part has what is left of the whole: it may run on two cores."""
+    part = plan.BY_NAME["programs"]
+    assert command.seconds_for(types.SimpleNamespace(sim=False, left=lambda: 400), part) == part.seconds
+    assert command.seconds_for(types.SimpleNamespace(sim=True, left=lambda: 400), part) == 400
 
 
 @needed
