@@ -9,7 +9,7 @@
 
 #include "writer/writer.h"
 
-/* In the order of peaks.def's columns. */
+/* In the order of gpu_peaks.def's columns. */
 /* clang-format off */
 #define COLUMNS(fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4)                                      \
     {                                                                                              \

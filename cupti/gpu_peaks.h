@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device can do at most, from the table peaks.def. Pure. */
+/* What a device can do at most, from the table gpu_peaks.def. Pure. */
 #ifndef CUPTI_GPU_PEAKS_H
 #define CUPTI_GPU_PEAKS_H
 

@@ -18,9 +18,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -41,8 +39,6 @@
 #include "preload/markers/nvtx.h"
 #include "preload/settings/peaks.h"
 #include "preload/hooks/process.h"
-#include "preload/stacks/python.h"
-#include "preload/link/resolve.h"
 #include "preload/delivery/saved.h"
 #include "preload/settings/schedule.h"
 #include "preload/stacks/stack_capture.h"
@@ -59,8 +55,6 @@
 #define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */
 #define HELD_BYTES       64000000u
 #define HOLD_BYTES       (4u << 20)
-#define GPU_START_MS     500  /* most that a thread waits for another to start the GPU side */
-#define WAKE_WAIT_MS     1000 /* most that a step waits for another thread to wake cprof up */
 #define SAVE_MORE_MS     1000 /* after CPROF_DRAIN_DEADLINE_MS another thread may end the process */
 
 static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */

@@ -8,7 +8,7 @@
     <!-- settings end -->
 
 - scripts/python/cprof/tool/settings_table.py, which the command `cprof` makes its options from: an installed package has
-  no config.def. The variables of templates come from names.c, the versions of torch and Python from torch_layout.def and
+  no config.def. The variables of templates come from run_names.c, the versions of torch and Python from torch_layout.def and
   python.c.
 
 `--check` only compares, and exits 1 when one of the two is not up to date.

@@ -478,7 +478,7 @@ def recover(path: str, output: Optional[str] = None) -> str:
 
 
 def _remove_copy(path: str) -> None:
-    """What a process leaves beside its file that was killed while it dropped the older half (writer/sink_file.c). It holds nothing
+    """What a process leaves beside its file that was killed while it dropped the older half (writer/file/sink_file.c). It holds nothing
     that the file does not."""
     with contextlib.suppress(FileNotFoundError):
         copy = os.lstat(path + ".new")
