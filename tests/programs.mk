@@ -19,7 +19,7 @@ FUZZ_SECONDS ?= 600
 .PHONY: e2e-programs
 e2e-programs: $(E2E_BIN) $(E2E_LIB) $(EXPLORE_BIN) $(if $(HAVE_CUDA),sim)
 
-## bench: measure the budgets of the README, as ratios in one run
+## bench: measure what recording costs, as ratios in one run (tests/bench/README.md)
 .PHONY: bench
 bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)

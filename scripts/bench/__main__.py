@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make bench`: the budgets of cprof, measured as ratios or differences within one run, best of several rounds.
 
-    scripts/bench [--json] [--readme] [--quick] [--only NAME,NAME]     --readme writes the tables into README.md
+    scripts/bench [--json] [--readme] [--quick] [--only NAME,NAME]     --readme writes the tables into tests/bench/README.md
 
 Each round measures all variants one after the other, so that a machine that gets slower slows all of them. A figure over
 its budget is marked; nothing fails, because a busy machine is no bug.
@@ -65,7 +65,7 @@ def run(only, quick):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    parser.add_argument("--readme", action="store_true", help="write the tables into README.md")
+    parser.add_argument("--readme", action="store_true", help="write the tables into tests/bench/README.md")
     parser.add_argument("--quick", action="store_true", help="one short round, to see that everything runs")
     parser.add_argument("--only", help=f"of these, with commas between: {','.join([*parts('', True), 'training'])}")
     args = parser.parse_args()

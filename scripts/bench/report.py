@@ -37,7 +37,7 @@ def machine():
 
 
 def write_readme(text):
-    readme = ROOT / "README.md"
+    readme = ROOT / "tests/bench/README.md"
     old = readme.read_text()
     begin, end = old.index(MARKS[0]) + len(MARKS[0]), old.index(MARKS[1])
     readme.write_text(old[:begin] + "\n" + text + "\n" + old[end:])

@@ -59,7 +59,8 @@ check "source rules (layers, calls, sizes, comments)" $python scripts/lint/check
 check "rooms (calls one way, circles, names, the page in each README)" $python scripts/lint/check_rooms.py "$BUILD"
 check "each header compiles alone" headers_alone
 check "library: NEEDED, TLS, exports" $python scripts/lint/check_library.py "$BUILD/libcprof.so"
-check "README settings table" $python scripts/lint/gen_settings.py --check
+check "prose (sentences, links, commands in the pages)" $python scripts/lint/check_prose.py
+check "generated pages (settings, losses)" $python scripts/lint/gen_settings.py --check
 check "Python files compile" python_compiles
 check "shell scripts parse" shell_parses
 

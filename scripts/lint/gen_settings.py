@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what others than the C compiler need of the lists in preload/:
+"""Writes what others than the C compiler need of the lists in preload/ and writer/:
 
-- the README's table of settings from config.def, between the two marks
+- scripts/guide/settings.md from config.def, and the losses in writer/README.md from losses.def, between two marks each
 
     <!-- settings: made by scripts/lint/gen_settings.py from preload/settings/config.def -->
     <!-- settings end -->
@@ -11,7 +11,7 @@
   no config.def. The variables of templates come from run_names.c, the versions of torch and Python from torch_layout.def and
   python.c.
 
-`--check` only compares, and exits 1 when one of the two is not up to date.
+`--check` only compares, and exits 1 when one of them is not up to date.
 """
 
 import ast
@@ -20,10 +20,10 @@ import itertools
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BEGIN = "<!-- settings: made by scripts/lint/gen_settings.py from preload/settings/config.def -->"
-END = "<!-- settings end -->"
+MADE_BY = "made by scripts/lint/gen_settings.py from"
 NO_LIMIT = 2147483647
 
 
@@ -51,13 +51,26 @@ def values_text(kind, low, high, allowed):
     return f"comma-separated: {listed}" if kind == "LIST" else listed
 
 
-def table():
-    lines = ["| name | default | values | what it does |", "| --- | --- | --- | --- |"]
-    for name, kind, _field, default, low, high, allowed, state, text in rows():
-        if state == "INTERNAL":
+def settings_page():
+    """The settings as lists, a heading for each group."""
+    lines = []
+    for heading, members in groups():
+        members = [row for _, row in members if row[7] != "INTERNAL"]
+        if not members:
             continue
-        shown = f"`{default}`" if default else ""
-        lines.append(f"| `{name}` | {shown} | {values_text(kind, low, high, allowed)} | {text} |")
+        lines += [f"## {heading}", ""]
+        for name, kind, _field, default, low, high, allowed, _state, text in members:
+            shown = f", default `{default}`" if default else ""
+            item = f"**`{name}`**{shown} ({values_text(kind, low, high, allowed)}): {text}"
+            lines += textwrap.wrap(item, 118, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        lines.append("")
+    return "\n" + "\n".join(lines)
+
+
+def losses_table():
+    text = (ROOT / "writer/record/losses.def").read_text()
+    lines = ["| key | what happened |", "| --- | --- |"]
+    lines += [f"| `{key}` | {what} |" for key, what in re.findall(r'^LOSS\(\w+, "(\w+)", "(.*)"\)', text, re.M)]
     return "\n".join(lines)
 
 
@@ -118,9 +131,13 @@ def python_table():
     return "\n".join(lines)
 
 
-def readme_text(old):
-    head, rest = old.split(BEGIN, 1)
-    return head + BEGIN + "\n" + table() + "\n" + END + rest.split(END, 1)[1]
+def between_marks(old, what, source, new):
+    """A page with the text between its two marks replaced; None when it lacks them."""
+    begin, end = f"<!-- {what}: {MADE_BY} {source} -->", f"<!-- {what} end -->"
+    if begin not in old or end not in old:
+        return None
+    head, rest = old.split(begin, 1)
+    return head + begin + "\n" + new + "\n" + end + rest.split(end, 1)[1]
 
 
 def update(path, old, new, check):
@@ -129,7 +146,7 @@ def update(path, old, new, check):
         path.write_text(new)
     elif new != old:
         name = path.relative_to(ROOT)
-        print(f"{name}: differs from the lists in preload/; run scripts/lint/gen_settings.py")
+        print(f"{name}: differs from the lists it is made from; run scripts/lint/gen_settings.py")
         print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))[:12]))
         return False
     return True
@@ -137,12 +154,16 @@ def update(path, old, new, check):
 
 def main():
     check = "--check" in sys.argv
-    readme, module = ROOT / "README.md", ROOT / "scripts/python/cprof/tool/settings_table.py"
-    old = readme.read_text() if readme.is_file() else ""
-    if BEGIN not in old or END not in old:
-        print(f"README.md lacks the marks for the settings table:\n{BEGIN}\n{END}")
-        return 1
-    good = update(readme, old, readme_text(old), check)
+    good = True
+    for page, what, source, text in (("scripts/guide/settings.md", "settings", "preload/settings/config.def", settings_page()),
+                                     ("writer/README.md", "losses", "writer/record/losses.def", losses_table())):
+        old = (ROOT / page).read_text()
+        new = between_marks(old, what, source, text)
+        if new is None:
+            print(f"{page} lacks the marks `<!-- {what}: {MADE_BY} {source} -->` and `<!-- {what} end -->`")
+            return 1
+        good &= update(ROOT / page, old, new, check)
+    module = ROOT / "scripts/python/cprof/tool/settings_table.py"
     good &= update(module, module.read_text() if module.is_file() else "", python_table(), check)
     return 0 if good else 1
 

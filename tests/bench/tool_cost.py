@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What the command `cprof` takes for large traces: time, CPU and memory of each sub-command that reads one, for a small and a large trace, as the
-table of the README, and the longest time in which a terminal saw no progress (`make bench-tool`).
+table of tests/bench/README.md, and the longest time in which a terminal saw no progress (`make bench-tool`).
 
     tool_cost.py [--folder F] [--mb 100 1000] [--only top,check]
 

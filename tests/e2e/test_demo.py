@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main job as a newcomer meets it: `make demo`, and its trace in Perfetto's own UI.
 
-The picture goes to build/e2e/pictures; with UPDATE=1 to tests/e2e/pictures, where the README shows it from.
+The picture goes to build/e2e/pictures; with UPDATE=1 to tests/e2e/pictures, where scripts/guide/reading.md shows it from.
 """
 
 import os

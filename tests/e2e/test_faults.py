@@ -294,7 +294,7 @@ def test_descriptors_are_the_programs_own(tmp_path, settings):
 
 
 def test_kernel_without_tables_of_descriptors_for_threads(tmp_path):
-    """Files are opened in the program's table, which costs it nothing but what the README says."""
+    """Files are opened in the program's table, which costs it nothing but what scripts/LIMITS.md says."""
     result = run(program("burst", 2, 100), tmp_path, LOG="debug", WARMUP=0, ACTIVE=1000, before_exec=refuse_close_range)
     assert (result.rc, result.out, result.others) == (0, "made 400\n", "")
     assert len([line for line in result.said if line.startswith("files are opened among the program's own: Function not implemented")]) == 1

@@ -24,7 +24,7 @@ def work_in(trace):
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory):
-    """20 steps of a CNN, unprofiled and under the schedule of the README."""
+    """20 steps of a CNN, unprofiled and under the default schedule."""
     folder = tmp_path_factory.mktemp("training")
     command = [sys.executable, TRAIN, "--workers", 0, "--batch", 2, "--steps", 20]
     plain = run(command, folder / "none", preload=False)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated training on two devices with two streams each, in Perfetto's own UI: no import error, rows named and ordered, arrows
-where they belong, and the picture that the README shows (build/e2e/pictures; with UPDATE=1 tests/e2e/pictures)."""
+where they belong, and the picture that scripts/guide/reading.md shows (build/e2e/pictures; with UPDATE=1 tests/e2e/pictures)."""
 
 import os
 

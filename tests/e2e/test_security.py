@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the README's section "Security" promises, tried as an attacker who may write into the traces' folder, or run as another user."""
+"""What .github/SECURITY.md promises, tried as an attacker who may write into the traces' folder, or run as another user."""
 
 import contextlib
 import os

@@ -120,7 +120,7 @@ def test_explicit_steps_win(tmp_path):
 
 
 def test_the_first_explicit_step_behind_the_optimizers_is_the_same(tmp_path):
-    """The loop of the README: an iteration is a step, from the first one on, and each file has the samples of its steps."""
+    """The loop of preload/README.md: an iteration is a step, from the first one on, and each file has the samples of its steps."""
     code = """
 import torch
 net = torch.nn.Linear(4, 4)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README as a newcomer uses it: each of its shell blocks, run by bash exactly as it stands there, next to programs of the
+names that it uses."""
+
+import http.server
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import support
+from conftest import BUILD, ROOT
+
+pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+
+PROGRAMS = {
+    # Twelve steps of a small model; under a trigger it goes on until it is killed.
+    "train.py": """\
+import itertools, os, time, torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(64, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in itertools.count():
+    optimizer.zero_grad()
+    model(torch.randn(32, 64)).sum().backward()
+    optimizer.step()
+    if os.environ.get("CPROF_TRIGGER"):
+        time.sleep(0.02)
+    elif step == 11:
+        break
+""",
+    "train_ddp.py": """\
+import torch
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(8):
+    optimizer.zero_grad()
+    model(torch.randn(32, 64)).sum().backward()
+    optimizer.step()
+torch.distributed.destroy_process_group()
+""",
+    "infer.py": """\
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU())
+with torch.inference_mode():
+    for request in range(8):
+        model(torch.randn(32, 64))
+""",
+}
+PROGRAMS["train_new.py"] = PROGRAMS["train.py"]
+
+
+# (run name, text) of each shell block; those without a run name are no recipes.
+BLOCKS = [(next(iter(re.findall(r"--run-name (\w+)", block)), None), block)
+          for block in re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)]
+RECIPES = [block for block in BLOCKS if block[0]]
+
+
+class Uploads(http.server.BaseHTTPRequestHandler):
+    """Takes what is put, and notes its path."""
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append(self.path)
+        self.send_response(201)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("readme")
+    for name, text in PROGRAMS.items():
+        (path / name).write_text(text)
+    return path
+
+
+def run_block(block, folder):
+    """Runs the block by a bash that stops at the first error, with the command, the library and Python where it finds them."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CPROF_")}
+    env.update(PATH=f"{ROOT / 'scripts'}:{os.path.dirname(sys.executable)}:{env['PATH']}", CPROF_LIBRARY=str(support.LIBRARY),
+               LD_LIBRARY_PATH=str(BUILD), MASTER_ADDR="127.0.0.1")
+    return subprocess.run(["bash", "-em", "-c", block], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+
+
+def test_has_all_recipes():
+    assert [name for name, _ in RECIPES] == ["slow", "leak", "ranks", "live", "infer", "before", "up", "gpu"]
+
+
+@pytest.mark.parametrize("name, block", RECIPES, ids=[name for name, _ in RECIPES])
+def test_recipe(name, block, folder):
+    server = None
+    if name == "up":
+        server = http.server.ThreadingHTTPServer(("localhost", 0), Uploads)
+        server.taken = []
+        assert "localhost:8080" in block
+        block = block.replace("localhost:8080", f"localhost:{server.server_address[1]}")  # a port that is free here
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    done = run_block(block, folder)
+    if name == "gpu" and done.returncode == 1:  # doctor says by its exit code that there is no GPU
+        assert "CUPTI" in done.stdout
+        done = run_block(block.split("\n", 1)[1], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    traces = sorted(path.name for path in folder.glob(f"{name}/torch_traces/*.json"))
+    if name == "up":
+        server.shutdown()
+        assert traces == [] and server.taken == ["/traces/up/torch_traces/rank0.5.pt.trace.json"]
+    elif name == "ranks":
+        assert traces == ["rank0.5.pt.trace.json", "rank1.5.pt.trace.json"] and (folder / "ranks.json.gz").stat().st_size > 0
+    elif name == "live":
+        assert len(traces) == 1, done.stdout + done.stderr
+    else:
+        assert traces == ["rank0.5.pt.trace.json"]
+    shown = {"slow": "ProfilerStep", "leak": "", "infer": "ProfilerStep", "before": "aten::", "gpu": "aten::"}.get(name, "")
+    assert shown in done.stdout, done.stdout + done.stderr
+    if name == "leak":
+        assert "<html" in (folder / "leak.html").read_text()
+
+
+def test_first_screen(folder):
+    """`cprof run` comes first and LD_PRELOAD second, which leaves a trace, too."""
+    (_, run), (_, preload) = BLOCKS[:2]
+    assert run == "cprof run -- python train.py\n" and preload == "LD_PRELOAD=libcprof.so python train.py\n"
+    done = run_block(preload, folder)
+    assert done.returncode == 0 and "1 trace" in done.stderr, done.stdout + done.stderr
+    assert len(list(folder.glob("train-*/torch_traces/rank0.5.pt.trace.json"))) == 1
+
+
+def test_the_two_commands():
+    """What a newcomer types first; test_demo.py runs the demo."""
+    assert (None, "make demo\nmake test\n") in BLOCKS
