@@ -15,10 +15,11 @@ import sys
 
 import pytest
 
+import command_runs
 import support
+from command_runs import COMMAND
 from conftest import BUILD, ROOT
 
-COMMAND = ROOT / "scripts/cprof"
 TIMEOUT_S = 120
 BUILD_PICTURES = BUILD / "e2e/pictures"
 
@@ -57,8 +58,7 @@ class Result:
 
 def cprof(*args, stdin=b"", env=None):
     """Runs the command to its end. Whatever it is given, it shows no traceback."""
-    done = subprocess.run([sys.executable, str(COMMAND), *map(str, args)], input=stdin, capture_output=True,
-                          env=dict(os.environ, **(env or {})), timeout=TIMEOUT_S)
+    done = command_runs.run_command(args, dict(os.environ, **(env or {})), input=stdin)
     result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in result.err and "went wrong inside" not in result.err, result.err
     return result
