@@ -61,6 +61,7 @@ check "each header compiles alone" headers_alone
 check "library: NEEDED, TLS, exports" $python scripts/lint/check_library.py "$BUILD/libcprof.so"
 check "prose (sentences, links, commands in the pages)" $python scripts/lint/check_prose.py
 check "generated pages (settings, losses)" $python scripts/lint/gen_settings.py --check
+check "manual pages and completions" $python scripts/lint/gen_man.py --check
 check "Python files compile" python_compiles
 check "shell scripts parse" shell_parses
 

@@ -146,7 +146,7 @@ def update(path, old, new, check):
         path.write_text(new)
     elif new != old:
         name = path.relative_to(ROOT)
-        print(f"{name}: differs from the lists it is made from; run scripts/lint/gen_settings.py")
+        print(f"{name}: differs from the lists it is made from; run scripts/lint/gen_settings.py and scripts/lint/gen_man.py")
         print("\n".join(list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))[:12]))
         return False
     return True

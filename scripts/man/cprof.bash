@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completes the command cprof in bash. Made by scripts/lint/gen_man.py.
+_cprof() {
+    local word=${COMP_WORDS[COMP_CWORD]} words=
+    if [ "$COMP_CWORD" = 1 ]; then
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top events check stacks memory-timeline --help --version" -- "$word"))
+        return
+    fi
+    case ${COMP_WORDS[1]} in
+        run) words="--help --library --quiet --no-top --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --top-mb --drain-deadline-ms" ;;
+        env) words="--help --library --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --top-mb --drain-deadline-ms" ;;
+        doctor) words="--help --library" ;;
+        open) words="--help --offline --no-browser --keep --port" ;;
+        merge) words="--help --output --force --manifest --jobs" ;;
+        ranks) words="--help --json --steps" ;;
+        recover) words="--help --output --delete --force" ;;
+        trigger) words="--help --all-ranks --steps --from --seconds --status --timeout" ;;
+        top) words="--help --sort-by --row-limit --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
+        events) words="--help --name --category --step --device --thread" ;;
+        check) words="--help --strict --json --quiet" ;;
+        stacks) words="--help --output --metric" ;;
+        memory-timeline) words="--help --output --device" ;;
+    esac
+    case $word in
+        -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
+        *) COMPREPLY=($(compgen -f -- "$word")) ;;
+    esac
+}
+complete -o filenames -F _cprof cprof
