@@ -33,7 +33,7 @@ void gpu_configure(const struct gpu_options *options);
 
 /* Finds CUPTI. arm: something is to be recorded from now on: subscribes, enables and disables
  * CONCURRENT_KERNEL once, so that the seconds this can take belong to start-up, and arms the other
- * kinds. Else CUPTI is taken when a window begins. Between windows it is given back. From
+ * kinds. Else CUPTI is taken when a window begins. Between windows gpu_edge() gives it back. From
  * InitializeInjection or the first CUDA call of the process, whichever comes first; later calls do
  * nothing. initializing: the former, inside cuInit. Application thread. */
 void gpu_start(bool arm, bool initializing);
@@ -41,6 +41,11 @@ void gpu_start(bool arm, bool initializing);
 /* Takes CUPTI and switches the kinds on now, when they are not: a step begins to be recorded
  * without a warmup step before it. Stepping thread; cheap when they are on. */
 void gpu_arm(void);
+
+/* At the edge of a step that is not recorded, nor the warmup of one: gives CUPTI back once nothing
+ * has been wanted of it for 100 ms. The stepping thread is in no CUDA call then. Stepping thread;
+ * one load when there is nothing to give back. */
+void gpu_edge(void);
 
 /* The GPU side for writer_options.gpu; its functions do nothing before gpu_start(). */
 const struct gpu_source *gpu_source(void);

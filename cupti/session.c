@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "cupti/attach.h"
 #include "cupti/bind.h"
 #include "cupti/buffers.h"
 #include "cupti/callback.h"
@@ -33,12 +34,11 @@
 #define STOP_MS       100
 #define LATE_MS       100  /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
+#define REST_MS       100  /* calls that began before the kinds were off are over by then */
+#define NO_EDGE_MS    10000 /* no step's edge came: the cprof thread gives CUPTI back */
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
-/* 12.8: … it may be flushed while threads fill buffers of their own; 12.6U2 really, which has no
- * number */
-#define PER_THREAD 26
 /* 12.6: … graphs may be traced as a whole: the release notes of 12.4 Update 1 and of 12.5 Update 1
  * mend crashes of that, and these have the numbers of 12.4 and 12.5 */
 #define GRAPHS_WHOLE 24
@@ -72,6 +72,9 @@ static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
 /* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come
  * to; 0 = none */
 static _Atomic uint64_t asked;
+/* clock_monotonic_ns() since when nothing is on and nothing is held by CUPTI, so that it can be
+ * given back; 0: it cannot. Written under the lock, and by gpu_arm(); any thread reads. */
+static _Atomic uint64_t resting_since;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes,
  * gpu_arm() reads */
 static _Atomic uint64_t flushing_since;
@@ -85,9 +88,7 @@ static _Atomic bool came_late;
 
 /* Under the lock. */
 static struct held_back holder_before; /* the holder's thread once it lets go */
-static void *subscriber;               /* NULL: borrowed, another client holds the subscription */
 static bool filtered;                  /* since the last arming */
-static bool first_enabled;             /* switch_first() was called */
 static bool came_back;                 /* at least once: said */
 static bool stood_down;                /* the same */
 
@@ -110,6 +111,12 @@ static bool usable(void)
 static bool in_phase(enum phase p)
 {
     return atomic_load_explicit(&phase, memory_order_acquire) == (int)p;
+}
+
+static bool has_rested(uint64_t ms)
+{
+    uint64_t since = atomic_load_explicit(&resting_since, memory_order_relaxed);
+    return since && clock_monotonic_ns() - since > ms * 1000000u;
 }
 
 static void set_phase(enum phase p)
@@ -156,12 +163,6 @@ static bool take_lock_settled(void)
         nanosleep(&pause, NULL);
     }
     return false;
-}
-
-static void set_attribute(int attribute, uint8_t value)
-{
-    size_t size = sizeof value;
-    api.set_attribute(attribute, &size, &value);
 }
 
 static bool frail(void)
@@ -222,20 +223,6 @@ static void disarm(void)
 
 /* ---- beginning; under the lock ---- */
 
-/* What is the process's, not the subscriber's; give_back() sets it back. No buffer is out. CUPTI
- * keeps its own clock (cuptiActivityRegisterTimestampCallback cannot be undone): from cprof's clock
- * to another client's and back, CUPTI would place the first kernels between the two. */
-static int settle_in(void)
-{
-    api.set_thread_id_type(CUPTI_THREAD_SYSTEM);
-    set_attribute(CUPTI_ZEROED_BUFFERS, 1);
-    if (api.version >= PER_THREAD)
-        set_attribute(CUPTI_PER_THREAD_BUFFERS, 1);
-    if (frail())
-        set_attribute(CUPTI_HOST_PINNED, 1);
-    return api.register_callbacks(buffers_request, buffers_complete);
-}
-
 static void no_gpu(const char *doing, int result)
 {
     set_phase(PHASE_OVER);
@@ -255,20 +242,6 @@ static void say_other(bool from_start)
             from_start ? "is at work in this process" : "begins in this process");
     }
     stood_down = true;
-}
-
-/* Subscribes, or borrows CUPTI from a client that holds the subscription and was seen to have
- * nothing enabled: the activity API does not ask who is subscribed. One that was never seen (a tool
- * outside the process) is left alone. False: not now. */
-static bool join_in(int *result)
-{
-    const struct callback_to to = {.gone = gone, .ready = options.driver_ready};
-    bool subscribed, idle = other_client_is_idle(&subscribed);
-    subscriber = NULL;
-    *result = idle ? callback_subscribe(&api, &subscriber, &to) : CUPTI_MULTIPLE_SUBSCRIBERS;
-    if (*result != CUPTI_OK)
-        subscriber = NULL;
-    return *result == CUPTI_OK || (*result == CUPTI_MULTIPLE_SUBSCRIBERS && subscribed && idle);
 }
 
 static void look_at_graphs(void)
@@ -292,51 +265,18 @@ static void look_at_version(void)
             api.version, api.path);
 }
 
-/* What another client finds again when cprof leaves: CUPTI's own defaults, and no subscriber. */
-static void unsettle(void)
+/* Returns CUPTI_MULTIPLE_SUBSCRIBERS while another client is at work. */
+static int take_cupti(bool initializing)
 {
-    set_attribute(CUPTI_ZEROED_BUFFERS, 0);
-    if (api.version >= PER_THREAD)
-        set_attribute(CUPTI_PER_THREAD_BUFFERS, 0);
-    api.set_thread_id_type(CUPTI_THREAD_DEFAULT);
-    if (api.enable_all_sync_records)
-        api.enable_all_sync_records(1);
-    if (subscriber)
-        api.unsubscribe(subscriber);
-    subscriber = NULL;
-}
-
-/* The first time a kind is enabled takes long; its cost is to fall here. initializing: inside
- * cuInit. Returns an error only where CUPTI cannot record at all. */
-static int enable_first(bool initializing)
-{
-    if (first_enabled)
-        return CUPTI_OK;
-    if (stays_on())
-        buffers_unread_from(clock_ticks());
-    int result = switch_first(&api, initializing ? stays_on() & ~SWITCH_KERNELS : stays_on());
-    first_enabled = true;
-    return result == CUPTI_NOT_INITIALIZED || result == CUPTI_NO_REASON ? result : CUPTI_OK;
-}
-
-/* Takes CUPTI. Returns CUPTI_MULTIPLE_SUBSCRIBERS while another client is at work. */
-static int attach(bool initializing)
-{
-    int result;
-    if (!join_in(&result))
-        return result;
-    result = settle_in();
-    if (result == CUPTI_OK)
-        result = enable_first(initializing);
+    const struct callback_to to = {.gone = gone, .ready = options.driver_ready};
+    int result = attach(&api, &to, stays_on(), initializing);
     if (result == CUPTI_OK)
         set_phase(PHASE_READY);
-    else
-        unsettle();
     return result;
 }
 
-/* attach() failed where no other client was known to be at work. */
-static void attach_failed(int result)
+/* take_cupti() failed where no other client was known to be at work. */
+static void not_taken(int result)
 {
     if (result != CUPTI_MULTIPLE_SUBSCRIBERS) {
         no_gpu("start", result);
@@ -374,9 +314,9 @@ static void start(bool arm_now, bool initializing)
         set_phase(PHASE_AWAY);
         return;
     }
-    int result = attach(initializing);
+    int result = take_cupti(initializing);
     if (result != CUPTI_OK) {
-        attach_failed(result);
+        not_taken(result);
     } else if (arm_now) {
         atomic_store(&asked, clock_ticks());
         arm(initializing);
@@ -389,9 +329,9 @@ static void come_back(void)
     bool away = in_phase(PHASE_AWAY);
     if (!away && !in_phase(PHASE_OTHER) && !in_phase(PHASE_DETACHED))
         return;
-    int result = attach(false);
+    int result = take_cupti(false);
     if (result != CUPTI_OK && away)
-        attach_failed(result);
+        not_taken(result);
     if (result != CUPTI_OK || away)
         return;
     writer_gap(OTHER_NOTE, false);
@@ -438,6 +378,7 @@ void gpu_arm(void)
     if (!usable() || writer_is_off())
         return;
     atomic_store(&asked, clock_ticks());
+    atomic_store(&resting_since, 0);
     if (atomic_load(&armed) || seems_hung())
         return;
     inside = true;
@@ -496,6 +437,14 @@ static bool flush_all(void)
     return false;
 }
 
+static void leave_cupti(enum phase then)
+{
+    detach(&api);
+    buffers_forget();
+    set_phase(then);
+    atomic_store(&resting_since, 0);
+}
+
 /* Leaves everything as another client expects to find it: no kind of ours on, none of our buffers
  * in use. Under flush_lock and the lock, which it both gives back. late: the other has registered
  * its buffers already, and a flush would give it ours; then flush_lock is not held. */
@@ -506,11 +455,8 @@ static void give_back(enum phase then, bool late)
     switch_last(&api, stays_on());
     if (!late && !flush_all())
         return;
-    if (in_phase(PHASE_LEAVING)) { /* else CUPTI ended meanwhile */
-        unsettle();
-        buffers_forget();
-        set_phase(then);
-    }
+    if (in_phase(PHASE_LEAVING)) /* else CUPTI ended meanwhile */
+        leave_cupti(then);
     leave_lock();
 }
 
@@ -523,18 +469,6 @@ static void stand_down(enum phase then, bool late)
         return;
     }
     set_phase(PHASE_OVER); /* a flush hangs, as any call would */
-    leave_lock();
-}
-
-/* Nothing is to be recorded: other clients may have CUPTI, and the program runs without it. What
- * CUPTI still holds was made after the last window. Gives the lock back. */
-static void let_go(void)
-{
-    if (in_phase(PHASE_READY) && !keeps_cupti() && pthread_mutex_trylock(&flush_lock) == 0) {
-        buffers_unread_from(0);
-        give_back(PHASE_AWAY, false);
-        return;
-    }
     leave_lock();
 }
 
@@ -583,12 +517,9 @@ static bool asked_just_now(void)
     return since && (double)(clock_ticks() - since) < clock_ticks_per_second() * ASKED_MS / 1e3;
 }
 
-static void change(enum gpu_want want)
+static void want_records(void)
 {
-    if (want == GPU_WANT_NOTHING) {
-        disarm();
-        return;
-    }
+    atomic_store(&resting_since, 0);
     atomic_store(&asked, 0);
     if (wanted == GPU_WANT_NOTHING) {
         come_back();
@@ -599,13 +530,47 @@ static void change(enum gpu_want want)
     filtered = true;
 }
 
+/* Nothing is to be recorded. What CUPTI still holds was made after the last window. Under the lock,
+ * which it gives back. */
+static void rest(void)
+{
+    disarm();
+    if (has_rested(NO_EDGE_MS)) {
+        leave_cupti(PHASE_AWAY);
+    } else if (in_phase(PHASE_READY) && !keeps_cupti() && pthread_mutex_trylock(&flush_lock) == 0) {
+        buffers_unread_from(0);
+        if (!flush_all())
+            return;
+        if (!atomic_load(&armed) && in_phase(PHASE_READY))
+            atomic_store(&resting_since, clock_monotonic_ns());
+    }
+    leave_lock();
+}
+
+/* CUPTI that loses its subscriber while a thread is in a CUDA call takes it to be there for ever:
+ * it records no later call of it, and its kernels carry the id of that call (13.0 Update 1, on an
+ * H200). The stepping thread is in none; calls of others that CUPTI knows of have ended since. */
+void gpu_edge(void)
+{
+    if (!has_rested(REST_MS) || asked_just_now())
+        return;
+    inside = true;
+    if (take_lock(0)) {
+        if (has_rested(REST_MS) && in_phase(PHASE_READY) && !is_owed())
+            leave_cupti(PHASE_AWAY);
+        leave_lock();
+    }
+    inside = false;
+}
+
 /* A gpu_arm() may have been for a step that was over before this thread looked: then CUPTI is ours,
  * though nothing was wanted here since. */
 static bool is_so(enum gpu_want want)
 {
     bool on = atomic_load_explicit(&armed, memory_order_relaxed) ||
               (in_phase(PHASE_READY) && !keeps_cupti());
-    return want == wanted && !(want == GPU_WANT_NOTHING && on);
+    bool waits = atomic_load(&resting_since) && !has_rested(NO_EDGE_MS);
+    return want == wanted && !(want == GPU_WANT_NOTHING && on && !waits);
 }
 
 static void look_around(enum gpu_want want)
@@ -619,16 +584,17 @@ static void look_around(enum gpu_want want)
     if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) || !take_lock(WAIT_CPROF_MS))
         return;
     buffers_small(want == GPU_WANT_SOON);
-    change(want);
-    wanted = want;
     if (want != GPU_WANT_NOTHING) {
+        want_records();
+        wanted = want;
         leave_lock();
         return;
     }
+    wanted = want;
     if (is_owed())
         react();
     else
-        let_go();
+        rest();
     buffers_trim();
 }
 
@@ -717,7 +683,7 @@ static void source_finish(void)
         disarm();
         switch_last(&api, stays_on());
         if (in_phase(PHASE_READY))
-            unsettle();
+            detach(&api);
         set_phase(PHASE_OVER);
         leave_lock();
     }

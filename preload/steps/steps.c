@@ -152,10 +152,10 @@ static struct train_time time_at(uint64_t now_ns)
 }
 
 /* CUPTI may come back through hooked calls. */
-static void arm_gpu(void)
+static void tell_gpu(void (*what)(void))
 {
     bool entered = guard_enter();
-    gpu_arm();
+    what();
     if (entered)
         guard_leave();
 }
@@ -182,8 +182,11 @@ static void cross(struct step_edge *edge, const struct request *r)
         ranked = true;
     }
     life_edge_before(&change);
-    if (record && (config->activities & CONFIG_ACTIVITY_CUDA))
-        arm_gpu();
+    bool cuda = config->activities & CONFIG_ACTIVITY_CUDA;
+    if (record && cuda)
+        tell_gpu(gpu_arm);
+    else if (cuda && edge->begun == ACTION_SKIP && !over && !r->demand)
+        tell_gpu(gpu_edge);
     writer_edge_begin();
     edge->ticks = r->ticks ? r->ticks : clock_ticks();
     if (edge->ticks < last) /* ranges of two threads end, and the later one's mark comes first */

@@ -12,6 +12,7 @@
  *     --early 1       it subscribes before CUDA begins
  *     --clock 1       it gives CUPTI the processor's counter, which then stays
  *     --graph 1       the kernels of a step are the nodes of a graph
+ *     --pause MS      each step begins with so long a pause
  *
  * --steps N of --launches kernels each; --sessions of --length steps begin at step --first and
  * every --period steps, each while a kernel of --busy ns runs. Prints `session NUMBER LAUNCHED
@@ -204,6 +205,7 @@ int main(int argc, char **argv)
     long first = number(argc, argv, "first", 6), length = number(argc, argv, "length", 2);
     long period = number(argc, argv, "period", 8), sessions = number(argc, argv, "sessions", 1);
     long busy_ns = number(argc, argv, "busy", 0);
+    const struct timespec pause = {.tv_nsec = number(argc, argv, "pause", 0) * 1000000};
     cudaStream_t stream;
     gives_clock = number(argc, argv, "clock", 0) != 0;
     is_careful = number(argc, argv, "careful", 0) != 0;
@@ -226,6 +228,8 @@ int main(int argc, char **argv)
     uint64_t before = 0;
     for (long i = 0, session = 0; i < steps; i++) {
         bool begins = session < sessions && i == first + session * period;
+        if (pause.tv_nsec)
+            nanosleep(&pause, NULL);
         if (begins && busy_ns) {
             CHECK(gpu_spin(stream, (uint64_t)busy_ns));
             tally.kernels++;
