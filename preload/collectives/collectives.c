@@ -102,7 +102,10 @@ static int ask(enum question which, const void *handle, const void *caller)
     int (*f)(const void *, int *) = callee_find(&question_slots[which], questions[which].symbol,
                                                 &libraries[questions[which].family], caller);
     int answer = -1;
-    return f && f(handle, &answer) == 0 ? answer : -1;
+    uint8_t before = guard_ask();
+    bool told = f && f(handle, &answer) == 0;
+    guard_asked(before);
+    return told ? answer : -1;
 }
 
 static struct callee_slot open_mpi_slot, mpich_slot;

@@ -9,6 +9,6 @@ __thread volatile uint8_t guard_inside;
 /* A thread without a log is one of cprof's own, where nothing is recorded. */
 void guard_refused(void)
 {
-    if (thread_log_self)
+    if (thread_log_self && guard_inside != GUARD_ASKS)
         thread_log_lost(thread_log_self, LOSS_HANDLER, 1);
 }

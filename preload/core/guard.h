@@ -14,7 +14,8 @@
 
 #include "writer/os/locks.h"
 
-/* 1 while this thread is inside cprof. initial-exec: one load, and no allocation at first touch. */
+/* Not 0 while this thread is inside cprof. initial-exec: one load, and no allocation at first
+ * touch. */
 extern __thread volatile uint8_t guard_inside
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -34,6 +35,22 @@ static inline void guard_leave(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
     guard_inside = 0;
+}
+
+/* Around a question that cprof asks a library of the program's. What the library marks meanwhile
+ * (NCCL 2.28 marks each of its functions for NVTX) is not the program's: it is kept out, and not
+ * counted as lost. Pair; the second takes what the first returned. */
+#define GUARD_ASKS 2
+static inline uint8_t guard_ask(void)
+{
+    uint8_t before = guard_inside;
+    guard_inside = GUARD_ASKS;
+    return before;
+}
+
+static inline void guard_asked(uint8_t before)
+{
+    guard_inside = before;
 }
 
 /* Counts an event that guard_enter() kept out of the thread's log. */

@@ -57,14 +57,18 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
 {
+    nvtx_push(__func__); /* as NCCL 2.28 does */
     *count = comm->size;
+    nvtx_pop();
     errno = EOVERFLOW;
     return ncclSuccess;
 }
 
 EXPORT ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 {
+    nvtx_push(__func__);
     *rank = comm->rank;
+    nvtx_pop();
     errno = EOVERFLOW;
     return ncclSuccess;
 }
