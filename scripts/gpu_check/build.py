@@ -82,6 +82,9 @@ def choose(check):
     check.sim = check.options.sim or bool(missing)
     why = "--sim" if check.options.sim else f"without {', '.join(missing)}" if missing else gpus[0]
     print(f"gpu_check: {'the simulated GPU' if check.sim else 'a real GPU'} ({why})", flush=True)
+    if check.sim and not check.options.build:  # what --prepare built stays
+        check.build /= "sim"
+        check.work = check.build / "gpu_check_runs"
     check.figures["device"] = "simulated" if check.sim else gpus
     check.n_devices = 2 if check.sim else len(gpus)
     if missing and check.options.real:

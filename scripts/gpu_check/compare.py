@@ -138,6 +138,9 @@ def run_model(check, model):
     """One script, unprofiled and under each profiler."""
     command = [sys.executable, check.root / SCRIPT, "--model", model, "--steps", "8"]
     plain = check.run(command, preload=False)
+    if model == "compile" and plain.rc not in (0, None):
+        check.skip("torch compile against torch.profiler", f"does not run here without cprof either: {plain.err[-200:]}")
+        return
     theirs = check.run([*command, "--profile", "theirs.json"], preload=False)
     ours = check.run(command, STEP="manual", WARMUP=3, ACTIVE=3)
     problems = [*ended(plain, "no profiler"), *ended(theirs, "torch.profiler"), *ended(ours)]

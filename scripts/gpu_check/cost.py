@@ -84,7 +84,7 @@ def run_torch_cost(check):
     """PyTorch: all loads in each process, the profilers' windows over the steps that are timed."""
     if check.sim or not features.torch_is_there(check):
         return
-    rounds, steps = (1, 4) if check.options.quick else (3, 12)
+    rounds, steps = (1, 4) if check.options.quick else (2, 40)
     modes = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "after": dict(WARMUP=1, ACTIVE=1), "recording": dict(WARMUP=3, ACTIVE=3 * steps),
              "torch.profiler": None}
     times = collections.defaultdict(lambda: collections.defaultdict(list))

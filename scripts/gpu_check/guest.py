@@ -92,15 +92,17 @@ def run_forks(check):
 # ---- other clients -----------------------------------------------------------------------------------------------
 
 LAUNCHES = 50  # of a step
-WINDOW = dict(SKIP_FIRST=5, WARMUP=1, ACTIVE=3)  # the steps 6 to 8
-STYLES = {"Kineto": "", "JAX": "--hidden 1 --leaves 1 --patience 500", "Proton": "--hidden 1 --leaves 1 --finalizes 1 --patience 500"}
-WHEN = {"before": "--first 2 --length 2", "during": "--first 7 --length 1", "after": "--first 12 --length 2"}
+WINDOW = dict(SKIP_FIRST=14, WARMUP=1, ACTIVE=3)  # the steps 15 to 17; each begins with a pause of 40 ms
+STYLES = {"Kineto": "", "JAX": "--hidden 1 --leaves 1 --patience 5", "Proton": "--hidden 1 --leaves 1 --finalizes 1 --patience 5"}
+WHEN = {"before": "--first 10 --length 2", "during": "--first 16 --length 1", "after": "--first 28 --length 2"}
+AGAIN = {"CUPTI kept in between": dict(SKIP_FIRST=30, WAIT=30, WARMUP=1, ACTIVE=3, REPEAT=6),
+         "CUPTI given back in between": dict(SKIP_FIRST=150, WAIT=150, WARMUP=1, ACTIVE=3, REPEAT=6)}
 
 
 def run_client(check, style, when):
     """The other has all that it asked for outside of the window. Inside, cprof steps aside for a client that it sees; one that it cannot see
     is refused. cprof's own window is whole, but for the first of these."""
-    command = f"--steps 20 --launches {LAUNCHES} --sessions 1 {WHEN[when]} {STYLES[style]}".split()
+    command = f"--steps 34 --pause 40 --launches {LAUNCHES} --sessions 1 {WHEN[when]} {STYLES[style]}".split()
     result = check.run([check.program("second_client"), *command], **WINDOW)
     problems, seen = ended(result), style == "Kineto"
     sessions = re.findall(r"^session \d+ (\d+) (\d+)$", result.out, re.M)
@@ -125,6 +127,28 @@ def run_client(check, style, when):
 def run_clients(check):
     if check.has("second_client"):
         check.together([(run_client, style, when) for style in STYLES for when in WHEN])
+
+
+def run_again_case(check, name, settings):
+    """Steps of a millisecond without a pause: kinds go off, and CUPTI is given back, while the program launches."""
+    steps = settings["SKIP_FIRST"] + settings["REPEAT"] * (settings["WAIT"] + 4) + 50
+    result = check.run([check.program("second_client"), "--sessions", 0, "--launches", LAUNCHES, "--steps", steps], **settings)
+    problems, kernels = ended(result), []
+    if not problems and len(result.traces) != settings["REPEAT"]:
+        problems.append(f"{len(result.traces)} windows of {settings['REPEAT']}: {result.err[-300:]}")
+    for path in result.traces:
+        trace = read(path)
+        kernels.append(len(rows_of(trace, "kernel")))
+        problems += [*loss_problems(trace), *join_problems(trace)[1]]
+    if not problems and set(kernels) != {3 * LAUNCHES}:
+        problems.append(f"windows of {3 * LAUNCHES} kernels have {kernels}")
+    problems += [f"said: {line}" for line in said(result)]
+    check.finish(f"windows while launches go on, {name}", f"{kernels} kernels", "all", {"kernels": kernels, "seconds": result.seconds}, problems)
+
+
+def run_again(check):
+    if check.has("second_client"):
+        check.together([(run_again_case, name, settings) for name, settings in AGAIN.items()])
 
 
 def run_whole_then(check):

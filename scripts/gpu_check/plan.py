@@ -17,7 +17,9 @@ Part = collections.namedtuple("Part", "name function seconds simulated shows har
 PARTS = [
     Part("build", build.run_build, 40, True, "the library and the programs of tests/gpu, unless --prepare made them", ""),
     # The ten checks of a review of the GPU side. Of the ninth, cprof's own clock on CUPTI 13.0 is gone: cprof gives CUPTI no clock.
-    Part("after", cost.run_after, 95, True, "1. cost in C: never armed, recording, after a window, and with CUPTI kept after it",
+    Part("again", guest.run_again, 15, True, "later windows of a program that never pauses",
+         "whether CUPTI forgets a thread that was in a CUDA call when kinds went off"),
+    Part("after", cost.run_after, 75, True, "1. cost in C: never armed, recording, after a window, and with CUPTI kept after it",
          "whether training is slower once CUPTI was used (pytorch#144455: 10 to 20 %)"),
     Part("graphs", cost.run_graph_cost, 55, True, "2. cost of graphs: by node, as a whole, after a window",
          "what CUPTI's records of graph nodes cost on a device (parca-agent#3213)"),
@@ -34,7 +36,7 @@ PARTS = [
          "whether graph-level tracing can be switched off again; torch.profiler after it"),
     Part("forks", guest.run_forks, 25, True, "8. 500 forks beside a thread that launches, each child with a limit",
          "the locks that CUPTI and the driver hold across fork"),
-    Part("torch", compare.run_torch, 140, False, "10. CUDA graphs, compile, AMP, DataLoader, CNN, attention against torch.profiler",
+    Part("torch", compare.run_torch, 160, False, "10. CUDA graphs, compile, AMP, DataLoader, CNN, attention against torch.profiler",
          "PyTorch's kernels, copies and graphs against torch.profiler's"),
     Part("tools", programs.run_tools, 20, True, "10. compute-sanitizer and nsys beside cprof", "NVIDIA's tools beside cprof"),
     # Costs, other clients, everything else.

@@ -105,7 +105,7 @@ def run_whole(check, name, args):
         if not check.label:  # the machine's own CUPTI
             check.figures.setdefault("cupti_version", trace.get("cupti_version"))
             check.figures.setdefault("deviceProperties", trace.get("deviceProperties"))
-    problems += [f"said: {line}" for line in said(result)]
+    problems += [f"said: {line}" for line in said(result) if not line.startswith(check.may_say)]
     if check.sim:
         problems += sim_problems(without, result)
     finish(check, where, problems, dict(figures, seconds=result.seconds, seconds_without=without.seconds))
@@ -130,14 +130,19 @@ def run_windows(check, name, args, settings, rule):
 
 
 def run_client(check, _name):
-    """The other client's records are complete, and cprof's where it was not at work. Kineto leaves CUPTI the counter that it gave as its clock.
-    A kernel that runs when the other begins may reach neither, or the other."""
+    """The other client's records are complete, and cprof's where it was not at work. Kineto leaves CUPTI the counter that it gave as its clock:
+    CUPTI 13.0 places the first kernels of a window behind that between the two clocks, and cprof counts them as untimed. A kernel that runs
+    when the other begins may reach neither, or the other."""
     client_case(check, "second client")
-    client_case(check, "second client that leaves its clock", "--clock 1")
+    client_case(check, "second client that leaves its clock", "--clock 1", untimed=LAUNCHES)
     client_case(check, "second client that begins while a kernel runs", "--busy 20000000", spare=1)
 
 
-def client_case(check, where, args="", spare=0):
+LAUNCHES = 50  # of a step of second_client
+
+
+def client_case(check, where, args="", spare=0, untimed=0):
+    """spare: kernels of a session that may be lost or be the other's. untimed: kernels of a session that CUPTI may give no times."""
     command = f"--first 4 --length 2 --period 8 --sessions 3 --steps 30 {args}".split()
     result = check.run([check.program("second_client"), *command], WARMUP=1, ACTIVE=3, REPEAT=7)
     problems = ended(result)
@@ -155,9 +160,10 @@ def client_case(check, where, args="", spare=0):
         problems += join_problems(trace)[1]
         kernels += len(rows_of(trace, "kernel"))
     # A busy machine writes two windows at once, and a loss of a session's stands in either.
-    if set(lost) - ({"gpu_unfinished", "launch_without_kernel"} if spare else set()) or sum(lost.values()) > spare * len(sessions):
+    allowed = {"gpu_unfinished", "launch_without_kernel", "gpu_no_time"} if spare else {"gpu_no_time"} if untimed else set()
+    if set(lost) - allowed or sum(lost.values()) > (spare + untimed) * len(sessions):
         problems.append(f"lost: {dict(lost)}")
-    if kernels < 50:  # of one step
+    if kernels < LAUNCHES:
         problems.append(f"{kernels} kernels of cprof's windows between the other's sessions")
     problems += [f"said: {line}" for line in said(result) if "CUPTI client" not in line]
     finish(check, where, problems, {"kernels": kernels, "traces": len(result.traces)})
@@ -187,7 +193,7 @@ def run_tool(check, tool):
         kernels += len(rows_of(trace, "kernel"))
     if not problems and calls != tally(result)["kernels"]:
         problems.append(f"{tally(result)['kernels']} launches, {calls} recorded")
-    lines = said(result)
+    lines = [line for line in said(result) if not line.startswith("NVTX_INJECTION64_PATH is ")]  # compute-sanitizer takes NVTX, too
     if len(lines) != (kernels != calls):
         problems.append(f"{kernels} kernels of {calls} launches, and said: {lines}")
     finish(check, f"{tool} beside cprof", problems, {"calls": calls, "kernels": kernels, "seconds": result.seconds, "seconds_without": without.seconds},
@@ -270,8 +276,8 @@ def run_profiled(check, _name):
 
 def run_products(check, _name):
     """cuBLAS and cuBLASLt called from C: operations exact, the rate of a large product against events."""
-    args = "--size 2048 --ns 25000 --peak 5" if check.sim else "--size 8192 --peak 20"
-    result = check.run([check.program("products"), *args.split()], SCHEDULE_SCOPE="none")
+    count, args = (5, "--size 2048 --ns 25000") if check.sim else (20, "--size 8192")
+    result = check.run([check.program("products"), *args.split(), "--peak", count], SCHEDULE_SCOPE="none")
     problems, figures = ended(result), {}
     if not problems and len(result.traces) != 1:
         problems = [f"{len(result.traces)} traces: {result.err[-300:]}"]
@@ -280,7 +286,7 @@ def run_products(check, _name):
         joined, unjoined = join_problems(trace)
         problems = [*product_problems(trace, told["products"]), *unjoined, *loss_problems(trace)]
         # Simulated kernels follow each other with gaps that only the events see.
-        figures, rates = rate_problems(trace, told["large"]["flops"], told["large"]["ns"], most=3 if check.sim else 1.1)
+        figures, rates = rate_problems(trace, told["large"]["flops"], told["large"]["ns"], count, most=3 if check.sim else 1.1)
         problems += rates
         figures.update(kernels=len(rows_of(trace, "kernel")), calls=sum(p["calls"] for p in told["products"]), least_gap_ns=joined["least_gap_ns"])
     rate = figures.get("shown_tflops") or 0

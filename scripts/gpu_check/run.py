@@ -41,10 +41,10 @@ class Check:
         self.deadline = self.last = self.started + options.limit
         self.runs = 0
 
-    def use(self, label="", preload=(), env=None, least=0):
-        """From now on programs under cprof have these libraries before it and these variables, results are named so, and CUPTI is to be of
-        this version at least. Without arguments as before."""
-        self.label, self.first, self.always, self.least_version = label, list(preload), dict(env or {}), least
+    def use(self, label="", preload=(), env=None, least=0, may_say=()):
+        """From now on programs under cprof have these libraries behind it and these variables, results are named so, CUPTI is to be of this
+        version at least, and cprof may say what begins so. Without arguments as before."""
+        self.label, self.behind, self.always, self.least_version, self.may_say = label, list(preload), dict(env or {}), least, tuple(may_say)
 
     # ---- what is told
 
@@ -99,7 +99,7 @@ class Check:
         # JAX takes three quarters of the device otherwise; what inductor compiled once serves all runs.
         variables.update(XLA_PYTHON_CLIENT_PREALLOCATE="false", TORCHINDUCTOR_CACHE_DIR=str(self.work / "inductor"))
         clock = [libraries[0] / "libsystemclock.so"] if self.sim and libraries else []  # the simulated GPU's, without NTP
-        preloaded = [*clock, *([*self.first, self.library] if preload else [])]
+        preloaded = [*clock, *([self.library, *self.behind] if preload else [])]
         variables.update({name: str(value) for name, value in self.always.items()} if preload else {})
         if preloaded:
             variables["LD_PRELOAD"] = ":".join(map(str, preloaded))

@@ -74,7 +74,7 @@ def test_the_plan_fits_a_lent_machine():
     assert seconds["total"] <= 14 * 60 and sum(int(row[1]) for row in rows if row[2] in ("1", "2")) == seconds["total"]
     calls = [line.rpartition(" ")[2].split(",") for line in done.stdout.splitlines() if line.startswith("call ")]
     assert len(calls) == 2 and all(sum(seconds[name] for name in call) < 600 for call in calls)
-    assert [*calls[0], *calls[1]] == [part.name for part in plan.PARTS] and calls[0][:3] == ["build", "after", "graphs"]
+    assert [*calls[0], *calls[1]] == [part.name for part in plan.PARTS] and calls[0][:3] == ["build", "again", "after"]
 
 
 @needed
@@ -217,12 +217,12 @@ def changed(trace, category, change):
 def test_rules_of_products(run_of):
     (trace,), told = run_of("products", "--size", 1024, "--peak", 3, "--ns", 4000, SCHEDULE_SCOPE="none")
     assert list(rules.product_problems(trace, told["products"])) == []
-    assert rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"], most=100)[1] == []
+    assert rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"], 5, most=100)[1] == []
     wrong = changed(trace, "library_call", lambda row: row["args"].update(flops=row["args"]["flops"] + 2))
     assert any("operations each" in text for text in rules.product_problems(wrong, told["products"]))
     more = [dict(product, calls=product["calls"] + 1) for product in told["products"]]
     assert any("in the trace's sum" in text for text in rules.product_problems(trace, more))
-    assert any("events say" in text for text in rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"] / 50)[1])
+    assert any("events say" in text for text in rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"] / 50, 5)[1])
 
 
 @needed

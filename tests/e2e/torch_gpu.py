@@ -237,7 +237,8 @@ def loader(args):
 
 
 def cost(args):
-    """Seconds of --steps steps of each load, after warm-up; --profile 1: under torch.profiler, whose start and end are not counted."""
+    """Seconds of the fastest of --steps steps of each load, after warm-up, because a shared machine goes through slow seconds; --profile 1:
+    under torch.profiler, whose start and end are not counted."""
     a = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16) if DEVICE == "cuda" else torch.randn(256, 256)
     small = torch.ones(1000, device=DEVICE)
 
@@ -260,13 +261,15 @@ def cost(args):
             a @ a
 
     def timed(load):
-        wait()
-        start = time.perf_counter()
+        times = []
         for _ in range(args.steps):
+            wait()
+            start = time.perf_counter()
             load()
             wait()
+            times.append(time.perf_counter() - start)
             end_step()
-        return time.perf_counter() - start
+        return min(times)
 
     with torch.no_grad():
         for _ in range(FIRST):
