@@ -22,7 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_WORDS, MOST_MEDIAN, MOST_COLUMNS, MOST_LINES, MOST_BYTES = 35, 16, 120, 200, 14 * 1024
-GENERATED = re.compile(r"<!-- (settings: |losses: |bench -->|tree: ).*?<!-- (settings end|losses end|bench end|end of tree) -->", re.S)
+GENERATED = re.compile(r"<!-- (losses: |bench -->|tree: ).*?<!-- (losses end|bench end|end of tree) -->", re.S)
 FENCE = re.compile(r"^ *```.*?^ *```", re.S | re.M)
 SHELL = re.compile(r"^ *```(?:sh|bash|console)\n(.*?)^ *```", re.S | re.M)
 PATH = re.compile(r"(?:preload|cupti|writer|scripts|tests|\.ci|\.github)/[\w./-]*[\w-]")

@@ -61,7 +61,7 @@ def settings_page():
         lines += [f"## {heading}", ""]
         for name, kind, _field, default, low, high, allowed, _state, text in members:
             shown = f", default `{default}`" if default else ""
-            item = f"**`{name}`**{shown} ({values_text(kind, low, high, allowed)}): {text}"
+            item = f"**`{name}`**{shown} ({values_text(kind, low, high, allowed)}): {text}."
             lines += textwrap.wrap(item, 118, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         lines.append("")
     return "\n" + "\n".join(lines)
