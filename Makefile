@@ -140,7 +140,7 @@ gpu-check:
 aarch64:
 	$(Q)bash scripts/aarch64.sh $(AARCH64)
 
-## lint: layers, headers, exports, sizes, comments, forbidden calls, formatting, a clean clang build
+## lint: layers, headers, exports, sizes, comments, forbidden calls, documents, formatting, a clean clang build
 .PHONY: lint
 lint: setup
 	$(Q)$(MAKE) $(JOBS) all

@@ -5,7 +5,7 @@
 - README, guides, LIMITS, CHANGELOG and the pages in .github: sentences of at most 35 words, the median at most 16
 - lines of at most 120 columns (rows of tables in other pages are exempt); README.md at most 200 lines and 14 KB
 - relative links lead to a file, anchors to a heading
-- commands in code exist: `cprof X` with its options, `make X`, `scripts/X`; so do paths and CPROF_ names
+- commands in code exist: `cprof X` with its options, `make X`, `scripts/X`; so do paths, CPROF_ names and cprof_ functions
 - README.md names `make demo` and `make test`; scripts/guide/settings.md names each setting, writer/README.md each
   key of losses.def
 
@@ -172,6 +172,12 @@ def known_names():
     return set(re.findall(r"CPROF_[A-Z0-9_]+", "".join((ROOT / file).read_text() for file in files)))
 
 
+@functools.lru_cache(None)
+def functions():
+    """Every cprof_ name of the headers in preload/."""
+    return set(re.findall(r"\bcprof_[a-z_]+", "".join(file.read_text() for file in (ROOT / "preload").rglob("*.h"))))
+
+
 def check_code(path, text):
     for match in SHELL.finditer(text):
         first = text.count("\n", 0, match.start(1)) + 1
@@ -183,6 +189,9 @@ def check_code(path, text):
             if code.startswith(("cprof ", "make ", "scripts/")):
                 check_command(path, number, code)
             check_paths(path, number, code)
+            for name in re.findall(r"(?<![\w./])cprof_[a-z_]+[a-z](?![\w*.-])", code):
+                if name not in functions():
+                    problem(path, number, f"no such function: {name}()")
     for number, line in enumerate(text.splitlines(), 1):
         for name in re.findall(r"CPROF_[A-Z0-9_]*[A-Z0-9]\b", line):
             if name not in known_names():

@@ -56,9 +56,10 @@ with torch.inference_mode():
 PROGRAMS["train_new.py"] = PROGRAMS["train.py"]
 
 
+README = (ROOT / "README.md").read_text()
 # (run name, text) of each shell block; those without a run name are no recipes.
 BLOCKS = [(next(iter(re.findall(r"--run-name (\w+)", block)), None), block)
-          for block in re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)]
+          for block in re.findall(r"^```sh\n(.*?)^```$", README, re.M | re.S)]
 RECIPES = [block for block in BLOCKS if block[0]]
 
 
@@ -122,8 +123,15 @@ def test_recipe(name, block, folder):
         assert traces == ["rank0.5.pt.trace.json"]
     shown = {"slow": "ProfilerStep", "leak": "", "infer": "ProfilerStep", "before": "aten::", "gpu": "aten::"}.get(name, "")
     assert shown in done.stdout, done.stdout + done.stderr
+    if name == "slow":  # the output that the README shows, but for numbers and paths
+        text, = re.findall(r"^```text\n(.*?)^```$", README, re.M | re.S)
+        said = re.sub(r"\d[\d,]*", "0", done.stdout + done.stderr)
+        lines = [re.sub(r"\d[\d,]*", "0", line.partition(" …")[0]).strip() for line in text.splitlines()]
+        assert all(line in said for line in lines if line.startswith("cprof:")) and len(lines) > 5
+        assert re.sub(r"  +", " ", lines[4]) in re.sub(r"  +", " ", said)
     if name == "leak":
         assert "<html" in (folder / "leak.html").read_text()
+        assert re.search(r"^CPU \d+ \w+.* train\.py\(\d+\): <module>", done.stdout, re.M), done.stdout
 
 
 def test_first_screen(folder):
