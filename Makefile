@@ -100,14 +100,14 @@ demo:
 ## test: everything that tells right from wrong: setup, unit, asan-quick, e2e
 .PHONY: test
 test: setup
-	$(Q)status=0; $(MAKE) $(JOBS) $(BUILD)/unit || status=1; \
+	$(Q)rm -rf $(BUILD)/times; status=0; $(MAKE) $(JOBS) $(BUILD)/unit || status=1; \
 		for part in unit asan-quick e2e; do $(MAKE) $$part || status=1; done; exit $$status
 
 ## unit: tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
 .PHONY: unit
 unit: $(BUILD)/unit
 	$(SAY) "  RUN     $<"
-	$(Q)CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-30} $<
+	$(Q)CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-30} tests/unit/run.sh $< $(BUILD)/times/unit
 
 ## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
 .PHONY: e2e
@@ -118,9 +118,10 @@ e2e: setup
 ifneq ($(E2E),)
 	$(Q)$(PYTEST) tests/e2e $(E2E)
 else
-	$(Q)status=0; log=$$(mktemp); $(PYTEST) $(E2E_BESIDE) >"$$log" 2>&1 & beside=$$!; trap 'kill $$beside; rm -f "$$log"; exit 130' INT TERM; \
-		$(PYTEST) tests/e2e $(addprefix --ignore=,$(E2E_BESIDE)) || status=1; \
-		wait $$beside || status=1; cat "$$log"; rm -f "$$log"; exit $$status
+	$(Q)status=0; log=$$(mktemp); $(PYTEST) --junitxml=$(BUILD)/times/e2e-beside.xml $(E2E_BESIDE) >"$$log" 2>&1 & beside=$$!; trap 'kill $$beside; rm -f "$$log"; exit 130' INT TERM; \
+		$(PYTEST) --junitxml=$(BUILD)/times/e2e.xml tests/e2e $(addprefix --ignore=,$(E2E_BESIDE)) || status=1; \
+		wait $$beside || status=1; \
+		sed '$$d' "$$log"; python3 tests/slowest.py $(BUILD)/times/*.xml; tail -n 1 "$$log"; rm -f "$$log"; exit $$status
 endif
 
 E2E_BESIDE := $(wildcard tests/e2e/test_tool_*.py tests/e2e/test_command_*.py tests/e2e/test_torch_*.py) \

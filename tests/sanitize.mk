@@ -48,8 +48,7 @@ QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_
 asan-quick:
 	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
 		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-	$(Q)for suite in $(QUICK_SUITES); do \
-		CK_RUN_SUITE=$$suite CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 build-quick/unit || exit 1; done
+	$(Q)CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 tests/unit/run.sh build-quick/unit $(BUILD)/times/asan $(QUICK_SUITES)
 
 ## e2e-sanitized: the programs' part of it: TESTS under the library built with SANITIZE, RUNTIME loaded first
 .PHONY: e2e-sanitized

@@ -285,13 +285,14 @@ START_TEST(losses_of_steps_that_are_left_out_are_counted)
 {
     if (!alloc_is_ours)
         return;
-    session_options.ring_bytes = 256 << 10;
+    session_options.ring_bytes = 512 << 10;
     session_start(ACTION_ACTIVE_AND_SAVE, false);
-    for (unsigned i = 0; i < 300; i++) {
+    enum { STEPS = 300, LOSING = 10 };
+    for (unsigned i = 0; i < STEPS + LOSING; i++) {
         wait_for_room();
-        spans(i < 200 ? 1000 : 8000);
+        spans(i < STEPS ? 1000 : 8000);
         usleep(5000);
-        session_step(i < 299 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
+        session_step(i < STEPS + LOSING - 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP);
         atomic_fetch_add(&made, 1);
     }
     atomic_store(&slow, false);
