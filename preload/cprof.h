@@ -143,11 +143,12 @@ CPROF_FUNCTION_(int, cprof_is_recording, (void), (), 0);
 
 /* ---- when to record -------------------------------------------------------------------------- */
 
-/* Recording is wanted from here to cprof_stop() and nowhere else: the schedule begins here with its
- * step 0, and what has not been saved before the first call is thrown away. A stop saves what is
- * active; a region without a step mark is saved as a whole, as a program without one is. Regions
- * may be repeated. They are the process's, not a thread's; inside one a further start only wants a
- * further stop, and a stop without a start does nothing. */
+/* Begin and end a region. Once a program has called cprof_start(), it is recorded in regions only.
+ * The schedule begins at the start with its step 0. What was not saved before the first start is
+ * discarded. A stop saves what is active. A region without a step mark is saved as a whole, as a
+ * program without one is. Regions may be repeated, and belong to the process, not to a thread.
+ * Inside a region, a further cprof_start() has no effect but still needs its cprof_stop(). A stop
+ * without a start does nothing. */
 CPROF_PROCEDURE_(cprof_start, (void), ());
 CPROF_PROCEDURE_(cprof_stop, (void), ());
 
@@ -165,12 +166,12 @@ struct cprof_time {
 /* A schedule: returns the enum cprof_action of the step that begins. */
 typedef int (*cprof_schedule)(const struct cprof_time *time, void *arg);
 
-/* From now on `choose` decides instead of the settings, first about the rest of the current step;
- * NULL gives the settings back. It is called once a step, where it begins, by the thread that marks
- * the step, with no lock held; and again where an epoch ends, by the thread that marks that:
- * another answer ends what is recorded there, the same one lets it go on (with
- * CPROF_SCHEDULE_SCOPE=epoch it ends always). It may call cprof.h, but steps, epochs and regions
- * that it marks do not count. What it returns besides an action is CPROF_SKIP, with one line. */
+/* From now on `choose` decides instead of the settings, first about the rest of the current step.
+ * NULL restores the settings. The thread that marks a step calls it once, where the step begins,
+ * with no lock held. The thread that ends an epoch calls it again there: a different answer ends
+ * what is recorded, the same answer lets it go on. (With CPROF_SCHEDULE_SCOPE=epoch it always
+ * ends.) The schedule may call cprof.h, but steps, epochs and regions that it marks do not count.
+ * A value that is no action counts as CPROF_SKIP, with one line. */
 CPROF_PROCEDURE_(cprof_set_schedule, (cprof_schedule choose, void *arg), (choose, arg));
 
 /* ---- markers --------------------------------------------------------------------------------- */
@@ -257,20 +258,20 @@ CPROF_PROCEDURE_(cprof_mark, (const char *name), (name));
 
 /* ---- trace handlers -------------------------------------------------------------------------- */
 
-/* Who wants to be told of what is recorded while it comes, beside the traces that cprof writes. A
+/* A trace handler gets what is recorded while it happens; the traces are written all the same. A
  * handler is a shared object that CPROF_TRACE_HANDLERS names (see cprof_trace_handler_open()
- * below), or a program's own, given to cprof_add_trace_handler(). Several may be there at once;
- * they are called one after the other, those of CPROF_TRACE_HANDLERS first, in the order of the
- * list, the others in the order in which they were added.
+ * below), or a program's own, given to cprof_add_trace_handler(). Several may be there at once.
+ * They are called one after the other: those of CPROF_TRACE_HANDLERS first, in the order of the
+ * list, then the others in the order in which they were added.
  *
- * Every call comes from cprof's own thread, never from one of the program's, some 10 ms later than
- * what it tells of. That thread also empties the event buffers and writes the files: a handler that
- * takes long makes it fall behind, and what then finds no room in the buffers is counted as lost
- * (CPROF_RING_KB makes them larger). The time that handlers took stands in each trace ("cprof",
- * "handlers_ns"). When recording is turned off (the disk is full ...), only close is still told.
- * The thread blocks all signals and has a stack of one megabyte. Callbacks must not throw, fork or
- * end the process. Of this header they may call what asks, adds metadata or adds a handler; steps
- * and marks made by them are not recorded. */
+ * Every call comes from cprof's own thread, never from one of the program's, some 10 ms after the
+ * event. That thread also empties the event buffers and writes the files. A slow handler makes it
+ * fall behind; what then finds no room in the buffers is counted as lost (CPROF_RING_KB makes them
+ * larger). Each trace has the time that handlers took ("cprof", "handlers_ns"). When recording is
+ * turned off (the disk is full ...), only close is still called. The thread blocks all signals and
+ * has a stack of one megabyte. Callbacks must not throw, fork or end the process. Of this header
+ * they may call what asks, adds metadata or adds a handler. Steps and marks that they make are not
+ * recorded. */
 
 /* Raised when handlers made for the version before would misunderstand the library. */
 #define CPROF_TRACE_HANDLER_VERSION 1

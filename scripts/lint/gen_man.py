@@ -150,6 +150,7 @@ def interface_page():
     lines += [".SH SYNOPSIS", ".B #include <cprof.h>", ".SH DESCRIPTION", ".PP", roff("cprof for programs" + first)]
     lines += [".PP", roff("All calls may be made from any thread; none fails, blocks or prints, but where something else is said. Names are any bytes up to the NUL.")]
     body = text[text.index("/* ---- library "):]
+    body = re.sub(r"/\*(?:(?!\*/).)*\*/\n(?=#define)", "", body, flags=re.S)
     body = re.sub(r"^#.*(?:\\\n.*)*", "", body, flags=re.M)
     token = re.compile(r"/\* ---- (?P<section>.*?) -+ \*/|/\*(?P<comment>.*?)\*/|(?P<code>(?:enum|struct) \w+ \{.*?^\};|typedef .*?;)"
                        r"|CPROF_(?P<kind>FUNCTION|PROCEDURE)_\((?P<call>.*?)\);\n|^CPROF_EXPORTED_ (?P<exported>.*?;)", re.S | re.M)
