@@ -111,7 +111,7 @@ void cudnn_plan_made(const void *descriptor, int type)
     cudnn_plan_gone(descriptor); /* one of this address that went unseen */
     for (uint32_t i = 0, at = hash(descriptor); i < PROBES; i++, at++) {
         const void *there = NULL;
-        if (atomic_load_explicit(&keys[at % ROOM], memory_order_relaxed) == NULL &&
+        if (!atomic_load_explicit(&keys[at % ROOM], memory_order_relaxed) &&
             atomic_compare_exchange_strong(&keys[at % ROOM], &there, descriptor)) {
             begin_descriptor(&table[at % ROOM], type);
             return;

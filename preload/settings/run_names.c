@@ -71,7 +71,7 @@ static const char *base_of(const char *path, size_t length, size_t *base_length)
 static bool is_tame(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c >= 0x80 || strchr("._-+@=", c) != NULL;
+           c >= 0x80 || strchr("._-+@=", c);
 }
 
 /* text[0..length) with '_' for what is not tame, nor begins with '.' or '-'. */
@@ -97,7 +97,7 @@ static bool is_python(const char *name, size_t length)
     if (prefix == 4 && (length < 4 || strncmp(name, "pypy", 4) != 0))
         return false;
     for (size_t i = prefix; i < length; i++)
-        if (strchr("0123456789.td-bg", name[i]) == NULL)
+        if (!strchr("0123456789.td-bg", name[i]))
             return false;
     return true;
 }

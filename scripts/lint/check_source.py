@@ -196,6 +196,22 @@ def check_atomics(path, lines, bare_lines):
             problem(path, number, "_Atomic field without a comment (who writes, who reads, which ordering)")
 
 
+# A condition says `p` and `!p`; NULL stands where a value is meant (`return p != NULL;`), and behind an assignment.
+NULL_CONDITION = re.compile(r"\b(?:if|while) \((?!\()[^=]*[^)=] [!=]= NULL\)|[\w\])] [!=]= NULL (?:&&|\|\|)|(?:&&|\|\|) !?[\w>.\[\]*-]+ [!=]= NULL")
+
+
+def check_dialect(path, bare_lines):
+    """One dialect: no braces around what is one line below one line, no comparison with NULL in a condition."""
+    for number, line in enumerate(bare_lines, 1):
+        if NULL_CONDITION.search(line):
+            problem(path, number, "a condition compares with NULL: p, !p")
+        head = re.match(r"(\s*)(?:if|for|while) \(.*\) \{$", line)
+        body, end = (bare_lines[number:number + 2] + ["", ""])[:2]
+        if head and line.count("(") == line.count(")") and end == head[1] + "}" and \
+                re.match(head[1] + r"    (?!if |for |while |do )\S.*;$", body):
+            problem(path, number, "braces around one line")
+
+
 def check_head(path, lines):
     """The first comment (or docstring) must hold the SPDX line and then a sentence on the file."""
     head = [line for line in lines[:8] if not line.startswith("#!")]
@@ -252,6 +268,8 @@ def main():
             check_sizes(path, lines)
         if path.startswith(COMMAND):
             check_command(path, text, lines)
+        if suffix in (".c", ".h"):
+            check_dialect(path, without_comments(text, strings=True).splitlines())
         if path.split("/")[0] in LAYERS and suffix in (".c", ".h", ".def"):
             check_layers(path, lines, without_comments(text))
             bare_lines = without_comments(text, strings=True).splitlines()

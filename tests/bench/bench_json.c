@@ -220,7 +220,7 @@ static void run(const char *name, const struct record *records, const struct jso
     double spent;
     do {
         to_json(&text, records, places);
-        if (gzip != NULL) {
+        if (gzip) {
             buf_reset(&packed);
             gzip_member(gzip, &packed, text.data, text.len);
         }
@@ -237,7 +237,7 @@ static void run(const char *name, const struct record *records, const struct jso
 
 static bool wanted(const char *name, const char *only)
 {
-    return only == NULL || strcmp(name, only) == 0;
+    return !only || strcmp(name, only) == 0;
 }
 
 int main(int argc, char **argv)
@@ -250,9 +250,8 @@ int main(int argc, char **argv)
     } cases[] = {{"json", 0}, {"gzip1", 1}, {"gzip3", 3}};
     struct record *records = calloc((size_t)RECORDS * SLOTS, sizeof(*records));
     struct json_place *places = calloc(RECORDS, sizeof(*places));
-    if (records == NULL || places == NULL) {
+    if (!records || !places)
         return 1;
-    }
     fill(records, places);
     for (unsigned i = 0; i < 3; i++) {
         if (wanted(cases[i].name, only))

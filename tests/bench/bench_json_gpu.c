@@ -96,7 +96,7 @@ static void to_json(struct buf *b, const struct launch *launches, bool kernels, 
     for (unsigned i = 0; i < LAUNCHES; i++) {
         const struct launch *l = &launches[i];
         struct json_place at = l->kernel_at;
-        if (rows != NULL) {
+        if (rows) {
             lanes_place(rows, LANE_WORK, 0, l->kernel.stream, at.start_ns, at.end_ns, false,
                         "python3", b, &at.pid, &at.tid);
         }
@@ -124,7 +124,7 @@ static void run(const char *name, const struct launch *launches, bool kernels, i
         struct lanes *rows = kernels ? NULL : lanes_make();
         to_json(&text, launches, kernels, rows);
         lanes_free(rows);
-        if (gzip != NULL) {
+        if (gzip) {
             buf_reset(&packed);
             gzip_member(gzip, &packed, text.data, text.len);
         }
@@ -149,7 +149,7 @@ static void run_rows(const char *name, bool in_order, double limit)
     unsigned rounds = 0;
     do {
         struct lanes *rows = lanes_make();
-        for (int64_t i = 0; rows != NULL && i < 2 * n; i++) {
+        for (int64_t i = 0; rows && i < 2 * n; i++) {
             int64_t at = in_order ? 10 * i : i < n ? 20 * i : 20 * (i - n) + 10;
             uint32_t pid, tid;
             lanes_place(rows, LANE_WORK, 0, 7, at, at + 8, false, "python3", &text, &pid, &tid);
@@ -167,9 +167,8 @@ int main(int argc, char **argv)
 {
     double limit = argc > 1 ? strtod(argv[1], NULL) : 1.0;
     struct launch *launches = calloc(LAUNCHES, sizeof(*launches));
-    if (launches == NULL) {
+    if (!launches)
         return 1;
-    }
     fill(launches);
     run("json_kernel", launches, true, 0, limit);
     run("json_gpu", launches, false, 0, limit);

@@ -15,17 +15,15 @@ static void import_text(const uint8_t *bytes, size_t size, size_t most, struct b
 {
     struct split s = {0};
     struct foreign *f = foreign_new();
-    if (f == NULL) {
+    if (!f)
         return;
-    }
     foreign_begin(f, 3, 1000, true);
     enum split_got got = SPLIT_MORE;
     for (size_t at = 0; at < size && got != SPLIT_FAULT; at += most) {
         size_t n = size - at < most ? size - at : most;
         char *piece = malloc(n); /* exact, so that ASan sees one byte too far */
-        if (piece == NULL) {
+        if (!piece)
             break;
-        }
         memcpy(piece, bytes + at, n);
         const char *p = piece;
         while ((got = split_next(&s, &p, piece + n)) != SPLIT_MORE && got != SPLIT_FAULT) {
@@ -48,18 +46,16 @@ static void import_text(const uint8_t *bytes, size_t size, size_t most, struct b
         free(piece);
     }
     bool cut;
-    if (!split_end(&s, &cut)) {
+    if (!split_end(&s, &cut))
         buf_printf(out, "{\"end\": %llu},\n", (unsigned long long)s.fault_at);
-    }
     split_free(&s);
     foreign_free(f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    if (size < 1) {
+    if (size < 1)
         return 0;
-    }
     struct buf whole = {0}, pieces = {0};
     import_text(bytes + 1, size - 1, size, &whole);
     import_text(bytes + 1, size - 1, 1 + bytes[0] % 16, &pieces);

@@ -136,7 +136,7 @@ static void metadata(struct input *in, struct itt_played *p, bool text)
     int type = (int)input_byte(in) % 12 - 1;
     size_t count = input_byte(in) % 40;
     uint8_t *values = input_room(in, count * 8);
-    for (size_t i = 0; values != NULL && i < count * 8; i++)
+    for (size_t i = 0; values && i < count * 8; i++)
         values[i] = input_byte(in);
     itt.metadata_add(d, id, key, type, count, values);
 }

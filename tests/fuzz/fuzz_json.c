@@ -9,15 +9,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const char *const dtypes[] = {"float", NULL, "c10::complex<float>", "\xff\"\n"};
-    if (size < 13) {
+    if (size < 13)
         return 0;
-    }
     size_t name = bytes[4] < size - 13 ? bytes[4] : size - 13;
     /* exact, so that ASan sees one byte too far */
     struct record *r = calloc(1, sizeof(*r) + size - 13);
-    if (r == NULL) {
+    if (!r)
         return 0;
-    }
     r->kind = bytes[0] % 7;
     r->category = bytes[1] % (CAT_COUNT + 1);
     r->data_kind = bytes[2] % 4;
@@ -30,9 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct json_place at = {UINT32_MAX, 1, (int64_t)r->id, (int64_t)(r->id * 3)};
     struct buf b = {0};
     json_record(&b, r, record_name(r), &at, dtypes, 4);
-    if (b.failed || !json_lines_valid(b.data, b.len)) {
+    if (b.failed || !json_lines_valid(b.data, b.len))
         __builtin_trap();
-    }
     buf_free(&b);
     free(r);
     return 0;

@@ -111,7 +111,7 @@ static attributes choose_attributes(struct input *in)
     }
     choose_message(in, &a.message_type, &a.message);
     uint8_t *given = input_room(in, a.size);
-    if (given != NULL)
+    if (given)
         memcpy(given, &a, a.size < sizeof a ? a.size : sizeof a);
     return (attributes)(void *)given;
 }
@@ -128,7 +128,7 @@ static const struct nvtx_resource *choose_resource(struct input *in)
     r.identifier = how & 8 ? (uint64_t)pthread_self() : input_number(in, 8);
     choose_message(in, &r.message_type, &r.message);
     uint8_t *given = input_room(in, r.size);
-    if (given != NULL)
+    if (given)
         memcpy(given, &r, r.size < sizeof r ? r.size : sizeof r);
     return (const struct nvtx_resource *)(void *)given;
 }

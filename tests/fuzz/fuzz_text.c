@@ -37,7 +37,7 @@ static void split(const uint8_t *bytes, size_t size)
         REQUIRE(texts[i]);
         memcpy(texts[i], bytes, n);
         texts[i][n] = '\0';
-        n += end != NULL && i < TEXTS - 1;
+        n += end && i < TEXTS - 1;
         bytes += n;
         size -= n;
     }

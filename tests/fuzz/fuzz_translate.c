@@ -63,9 +63,8 @@ static int callback_name(int domain, uint32_t cbid, const char **name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    if (size < 2) {
+    if (size < 2)
         return 0;
-    }
     struct translate t = {
         versions[bytes[0] % (sizeof(versions) / sizeof(versions[0]))],
         ticks,
@@ -77,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     size_t name_len = size - 2 - given;
     uint8_t *record = calloc(1, room); /* exact, so that ASan sees one byte too far */
     char *name = calloc(1, name_len + 1);
-    if (record == NULL || name == NULL) {
+    if (!record || !name) {
         free(record);
         free(name);
         return 0;
@@ -106,9 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         volatile char last = out.name_len != 0 ? out.name[out.name_len - 1] : 0;
         (void)last;
     }
-    if (strncmp(gpu_devices_json(), "[", 1) != 0) {
+    if (strncmp(gpu_devices_json(), "[", 1) != 0)
         __builtin_trap();
-    }
     free(record);
     free(name);
     return 0;

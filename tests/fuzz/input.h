@@ -44,7 +44,7 @@ static inline uint64_t input_number(struct input *in, unsigned n)
 static inline void *input_room(struct input *in, size_t size)
 {
     void *room = in->n_texts < INPUT_TEXTS ? calloc(1, size != 0 ? size : 1) : NULL;
-    if (room != NULL)
+    if (room)
         in->texts[in->n_texts++] = room;
     return room;
 }
@@ -60,7 +60,7 @@ static inline const char *input_text(struct input *in)
     if ((size_t)(in->end - in->at) < len)
         len = (unsigned)(in->end - in->at);
     char *text = input_room(in, len * times + 1);
-    for (size_t i = 0; text != NULL && i < times; i++)
+    for (size_t i = 0; text && i < times; i++)
         memcpy(text + i * len, in->at, len);
     in->at += len;
     return text;
@@ -74,7 +74,7 @@ static inline const wchar_t *input_wide(struct input *in)
     if (len == 255)
         return NULL;
     wchar_t *text = input_room(in, (len + 1) * sizeof *text);
-    for (unsigned i = 0; text != NULL && i < len && in->at < in->end; i++) {
+    for (unsigned i = 0; text && i < len && in->at < in->end; i++) {
         uint64_t two = input_number(in, 2);
         text[i] = (wchar_t)(two & 1 ? two : two * 0x10001u);
     }

@@ -94,9 +94,9 @@ void sim_end_stream(CUstream stream)
 CUstream sim_stream(CUstream handle, bool per_thread)
 {
     CUcontext context = sim_context();
-    if (handle == NULL && per_thread)
+    if (!handle && per_thread)
         handle = CU_STREAM_PER_THREAD;
-    if (handle != NULL && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+    if (handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
         return handle;
     if (!context)
         return NULL;

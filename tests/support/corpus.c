@@ -46,7 +46,7 @@ unsigned corpus_replay(const char *folder, int (*target)(const uint8_t *, size_t
         uint8_t bytes[MOST], changed[MOST];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         FILE *file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
-        if (file == NULL)
+        if (!file)
             continue;
         size_t n = fread(bytes, 1, sizeof bytes, file);
         fclose(file);

@@ -14,15 +14,13 @@ struct buf *unpacked(const struct buf *file)
     ck_assert_int_eq(inflateInit2(&z, 15 + 16), Z_OK);
     int rc = Z_STREAM_END;
     while (z.avail_in != 0 && (rc != Z_STREAM_END || *z.next_in != 0)) {
-        if (rc == Z_STREAM_END) {
+        if (rc == Z_STREAM_END)
             inflateReset(&z);
-        }
         z.next_out = (Bytef *)buf_room(&b, 65536);
         z.avail_out = 65536;
         rc = inflate(&z, Z_NO_FLUSH);
-        if (rc != Z_OK && rc != Z_STREAM_END) {
+        if (rc != Z_OK && rc != Z_STREAM_END)
             break;
-        }
         b.len += 65536 - z.avail_out;
     }
     while (z.avail_in != 0 && *z.next_in == 0) {

@@ -122,7 +122,7 @@ unsigned session_files(const char *part)
     DIR *folder = opendir(session_folder);
     ck_assert_ptr_nonnull(folder);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        n += entry->d_name[0] != '.' && strstr(entry->d_name, part) != NULL;
+        n += entry->d_name[0] != '.' && strstr(entry->d_name, part);
     closedir(folder);
     return n;
 }

@@ -71,9 +71,8 @@ static inline void make_body(unsigned n)
 {
     static unsigned event;
     buf_reset(&body);
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         buf_printf(&body, "{\"ph\": \"X\", \"name\": \"event number %09u\"},    \n", event++);
-    }
 }
 
 static struct buf trailer;
@@ -83,9 +82,8 @@ static inline void make_trailer(unsigned n)
 {
     buf_reset(&trailer);
     buf_printf(&trailer, "{\"ph\": \"M\", \"lost\": \"");
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         buf_put(&trailer, i % 61 ? "." : "0", 1);
-    }
     buf_puts(&trailer, "\"}]}\n");
 }
 
@@ -159,9 +157,8 @@ static inline bool fails(void)
 
 static inline ssize_t test_pwritev(int fd, const struct iovec *parts, int n, off_t at)
 {
-    if (fails()) {
+    if (fails())
         return fault.error == 0 ? 0 : -1;
-    }
     fault.odd = !fault.odd;
     if (fault.interrupt && fault.odd) {
         errno = EINTR;
@@ -173,37 +170,31 @@ static inline ssize_t test_pwritev(int fd, const struct iovec *parts, int n, off
             size_t page = 4096 - ((size_t)at & 4095);
             size_t size = parts[i].iov_len - from;
             size = size > page ? page : size;
-            if (fault.most != 0 && (size_t)done + size > fault.most) {
+            if (fault.most != 0 && (size_t)done + size > fault.most)
                 size = fault.most - (size_t)done;
-            }
-            if (size == 0) {
+            if (size == 0)
                 return done;
-            }
             ck_assert_int_eq(pwrite(fd, (char *)parts[i].iov_base + from, size, at), (ssize_t)size);
             from += size;
             at += (off_t)size;
             done += (ssize_t)size;
-            if (fault.after != NULL && (at & 4095) == 0) {
+            if (fault.after && (at & 4095) == 0)
                 fault.after();
-            }
         }
     }
-    if (fault.after != NULL) {
+    if (fault.after)
         fault.after();
-    }
     return done;
 }
 
 static inline int test_ftruncate(int fd, off_t size)
 {
     fault.uncut = fails();
-    if (fault.uncut) {
+    if (fault.uncut)
         return -1;
-    }
     int rc = ftruncate(fd, size);
-    if (fault.after != NULL) {
+    if (fault.after)
         fault.after();
-    }
     return rc;
 }
 
@@ -232,12 +223,10 @@ static inline int test_rename(const char *from, const char *to)
 {
     bool failed = fails();
     int rc = failed ? -1 : rename(from, to);
-    if (failed && errno == 0) {
+    if (failed && errno == 0)
         errno = EIO;
-    }
-    if (fault.after != NULL) {
+    if (fault.after)
         fault.after();
-    }
     return rc;
 }
 
@@ -265,7 +254,7 @@ static inline void judge(void)
     struct buf *file = contents(part);
     const uint8_t *begin = (const uint8_t *)file->data;
     const uint8_t *end = value_end(begin, begin + file->len);
-    if (end == NULL) {
+    if (!end) {
         kills.torn++;
         return;
     }

@@ -61,7 +61,7 @@ static const char *next_event(const char **at, char ph, const char *part, size_t
         *length = strcspn(line, "\n");
         *at += *length + (line[*length] == '\n');
         if (strncmp(line, head, sizeof head - 1) == 0 &&
-            (part == NULL || memmem(line, *length, part, strlen(part)) != NULL))
+            (!part || memmem(line, *length, part, strlen(part)) != NULL))
             return line;
     }
     return NULL;
@@ -82,7 +82,7 @@ const char *trace_event(const struct trace *t, char ph, const char *part)
     size_t length;
     const char *at = t->text;
     const char *found = next_event(&at, ph, part, &length);
-    if (found == NULL)
+    if (!found)
         return NULL;
     snprintf(line, sizeof line, "%.*s", (int)length, found);
     return line;

@@ -264,7 +264,7 @@ static void look_up(struct json_object *event, struct event *e)
  * affair. c moves the clock of the whole trace. */
 static bool is_phase(char c)
 {
-    return c != '\0' && strchr("BEXiIRCbenstfSTpFPMNODvV()", c) != NULL;
+    return c != '\0' && strchr("BEXiIRCbenstfSTpFPMNODvV()", c);
 }
 
 /* Arrows and asynchronous ranges are nothing without their ids. */
@@ -352,7 +352,7 @@ static bool find_row(struct foreign *f, bool is_pid, struct json_object *given, 
 {
     *to = (struct place){0};
     int64_t n = json_object_is_type(given, json_type_int) ? json_object_get_int64(given) : 0;
-    bool is_number = json_object_is_type(given, json_type_int) || given == NULL;
+    bool is_number = json_object_is_type(given, json_type_int) || !given;
     if (is_number && is_pid && n >= 0 && n < ODD_PIDS) {
         to->number = f->number * FOREIGN_PIDS + (uint32_t)n;
         return true;

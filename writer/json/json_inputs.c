@@ -154,7 +154,7 @@ static void put_type(struct buf *b, const struct input *in, const char *const *n
                        : in->tag == SHAPE_LIST        ? "TensorList"
                        : in->tag == SHAPE_SCALAR_LIST ? "ScalarList"
                                                       : "";
-    if (in->tag == SHAPE_TENSOR && in->dtype < n_names && names[in->dtype] != NULL)
+    if (in->tag == SHAPE_TENSOR && in->dtype < n_names && names[in->dtype])
         word = names[in->dtype];
     size_t n = strlen(word);
     char *to = n <= INLINE_NAME ? buf_room(b, STRING_ROOM(n)) : NULL;

@@ -168,11 +168,11 @@ static enum interval_fit add_plain(struct intervals *v, int64_t start, int64_t e
         return INTERVAL_OVERLAPS;
     if (start == end) {
         /* A moment takes no time; it only must not lie inside another event. */
-        return next != NULL && next->start < start ? INTERVAL_OVERLAPS : INTERVAL_ADDED;
+        return next && next->start < start ? INTERVAL_OVERLAPS : INTERVAL_ADDED;
     }
     struct interval *before = i > 0 ? item(v, i - 1) : NULL;
-    bool joins_before = before != NULL && before->end == start;
-    bool joins_next = next != NULL && next->start == end;
+    bool joins_before = before && before->end == start;
+    bool joins_next = next && next->start == end;
     if (joins_before && joins_next) {
         before->end = next->end;
         take_out_intervals(v, i, i + 1);

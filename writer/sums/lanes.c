@@ -72,7 +72,7 @@ static void forget_all(struct lanes *l)
 {
     for (uint32_t i = 0; i < l->capacity; i++) {
         struct group *g = l->table[i];
-        for (uint32_t k = 0; g != NULL && k < g->n; k++)
+        for (uint32_t k = 0; g && k < g->n; k++)
             intervals_forget(&g->lanes[k].busy, INT64_MIN, &l->used);
     }
 }
@@ -307,7 +307,7 @@ void lanes_rename(struct lanes *l)
     l->n_pids = 0;
     for (uint32_t i = 0; i < l->capacity; i++) {
         struct group *g = l->table[i];
-        for (uint32_t k = 0; g != NULL && k < g->n; k++)
+        for (uint32_t k = 0; g && k < g->n; k++)
             g->lanes[k].named = false;
     }
 }
@@ -350,7 +350,7 @@ bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t 
     struct lane *lane = NULL;
     bool fits = false;
     *pid = pid_of(kind, owner);
-    for (uint32_t k = 0; g != NULL && !fits && k < LANES_OVERLAPS; k++) {
+    for (uint32_t k = 0; g && !fits && k < LANES_OVERLAPS; k++) {
         lane = k < g->n ? &g->lanes[k] : add_lane(l, g);
         if (!lane)
             break;
@@ -360,7 +360,7 @@ bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t 
         /* no memory for as much as a row: it has a number, if no name */
         *tid = plain_tid(kind, id);
         *tid = *tid != 0 ? *tid : EXTRA_TID - 1;
-        return g == NULL || g->n == 0;
+        return !g || g->n == 0;
     }
     *tid = lane->tid;
     if (fits && !lane->named)

@@ -73,9 +73,8 @@ START_TEST(many)
             snprintf(name, sizeof(name), "kernel_%d", i);
             struct gpu_text text = gpu_name(name);
             ck_text(text, name);
-            if (round == 0) {
+            if (round == 0)
                 texts[i] = text.text;
-            }
             ck_assert_ptr_eq(text.text, texts[i]);
         }
     }
@@ -97,17 +96,15 @@ START_TEST(long_names)
 
     /* libsupc++ gives up above 1024 characters: the name stays as it is. */
     strcpy(name, "_Z1fI");
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 400; i++)
         strcat(name, "N3abc2deE");
-    }
     strcat(name, "EvT_");
     ck_text(gpu_name(name), name);
 
     /* Long when demangled. */
     strcpy(name, "_Z1f");
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         strcat(name, "i");
-    }
     text = gpu_name(name);
 #ifndef CPROF_NO_DEMANGLE
     ck_assert_uint_eq(text.len, 100 * 5 + 1);
@@ -115,9 +112,8 @@ START_TEST(long_names)
 
     /* Longer than all memory: each type names the one before twice. Cut, in no time. */
     strcpy(name, "_Z1f1AIiiE");
-    for (const char *before = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *before; before++) {
+    for (const char *before = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *before; before++)
         sprintf(name + strlen(name), "S_IS%c_S%c_E", *before, *before);
-    }
     text = gpu_name(name);
 #ifndef CPROF_NO_DEMANGLE
     ck_assert_uint_eq(text.len, UINT16_MAX);
@@ -138,13 +134,11 @@ static void *demangle_hostile(void *arg)
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         for (int arguments = 0; arguments < 2; arguments++) {
             strcpy(name, arguments ? "_Z1fI" : "_Z1f");
-            while (strlen(name) + strlen(pieces[i]) < 1020) {
+            while (strlen(name) + strlen(pieces[i]) < 1020)
                 strcat(name, pieces[i]);
-            }
             strcat(name, "i");
-            if (gpu_name(name).text == NULL) {
+            if (!gpu_name(name).text)
                 return NULL;
-            }
         }
     }
     return arg;

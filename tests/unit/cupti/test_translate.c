@@ -36,9 +36,8 @@ static int call_name(int domain, uint32_t cbid, const char **name)
     static const char *const texts[] = {"cudaLaunchKernel_v7000", "cudaGetDevice_v3020",
                                         "cudaEventRecord_v3020"};
     static const char *const driver[] = {"cuLaunchKernel", "cuCtxGetCurrent", "cuMemAlloc_v2"};
-    if (cbid >= 3) {
+    if (cbid >= 3)
         return 1;
-    }
     *name = domain == 1 ? driver[cbid] : texts[cbid];
     return 0;
 }
@@ -726,9 +725,8 @@ START_TEST(times)
             memcpy(room.bytes + timed[kind].start, &cases[i].start, 8);
             memcpy(room.bytes + timed[kind].end, &cases[i].end, 8);
             ck_assert_int_eq(take(V13_0), cases[i].result);
-            if (cases[i].result == TRANSLATE_RECORD) {
+            if (cases[i].result == TRANSLATE_RECORD)
                 ck_times(cases[i].start + 5, cases[i].end + 5);
-            }
         }
     }
     /* A clock that maps an interval backwards does not make one that ends before it starts. */

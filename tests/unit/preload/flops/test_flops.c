@@ -101,7 +101,7 @@ START_TEST(names)
     const struct flops_row *before = NULL;
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         const struct flops_row *row = flops_find(all[i], (uint32_t)strlen(all[i]));
-        ck_assert_msg(row != NULL && row > before, "%s stands in the table twice", all[i]);
+        ck_assert_msg(row && row > before, "%s stands in the table twice", all[i]);
         before = row;
     }
 }

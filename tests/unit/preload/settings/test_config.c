@@ -232,8 +232,7 @@ START_TEST(every_row_is_a_known_name)
 {
 #define X(name, type, field, fallback, min, max, allowed, state, help)                             \
     LOAD(#name "=" fallback);                                                                      \
-    ck_assert_msg(strstr(lines, "unknown") == NULL && strstr(lines, "must be") == NULL, "%s",      \
-                  lines);                                                                          \
+    ck_assert_msg(!strstr(lines, "unknown") && strstr(lines, "must be") == NULL, "%s", lines);     \
     ck_assert_msg(sizeof help > 10 && (help)[sizeof help - 2] != '.', #name);
 #include "preload/settings/config.def"
 #undef X

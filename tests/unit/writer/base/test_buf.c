@@ -15,9 +15,8 @@ START_TEST(grows_and_keeps_what_it_holds)
     }
     ck_assert(!b.failed);
     ck_assert_uint_eq(b.len, 10000);
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 10000; i++)
         ck_assert_int_eq(b.data[i], (char)i);
-    }
     buf_free(&b);
     ck_assert_ptr_null(b.data);
     ck_assert_uint_eq(b.cap, 0);

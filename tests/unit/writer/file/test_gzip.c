@@ -52,7 +52,7 @@ START_TEST(members_by_igzip)
     gzip_free(zlib);
     sink_use_igzip();
     struct igzip *g = igzip_new();
-    if (g == NULL) {
+    if (!g) {
         fprintf(stderr,
                 "skipped: built without isa-l.h (Debian: libisal-dev), or no libisal.so.2\n");
         return;

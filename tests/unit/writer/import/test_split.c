@@ -532,7 +532,7 @@ START_TEST(fuzz_corpus)
         uint8_t bytes[4096], changed[sizeof(bytes)];
         snprintf(path, sizeof(path), "tests/fuzz/import/%s", entry->d_name);
         FILE *file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
-        if (file == NULL)
+        if (!file)
             continue;
         size_t n = fread(bytes, 1, sizeof(bytes), file);
         fclose(file);

@@ -30,9 +30,8 @@ static const char *taken(void)
     ck_assert(!out.failed);
     text = calloc(1, out.len + 1);
     ck_assert_ptr_nonnull(text);
-    if (out.len != 0) {
+    if (out.len != 0)
         memcpy(text, out.data, out.len);
-    }
     buf_reset(&out);
     return text;
 }
@@ -60,9 +59,8 @@ static struct record *make(uint8_t kind, uint8_t category, const char *name, uin
     r->name = (uint32_t)name_len;
     r->data_len = (uint32_t)n;
     memcpy(r + 1, name, name_len);
-    if (n != 0) {
+    if (n != 0)
         memcpy((char *)(r + 1) + name_len, data, n);
-    }
     return r;
 }
 
@@ -82,9 +80,8 @@ static void add_arg(struct buf *b, uint8_t type, const char *key, const void *va
     buf_put(b, &type, 1);
     buf_put(b, &key_len, 2);
     buf_put(b, key, key_len);
-    if (type >= ARG_TEXT) {
+    if (type >= ARG_TEXT)
         buf_put(b, &n, 4);
-    }
     buf_put(b, value, n);
 }
 
@@ -214,16 +211,14 @@ static void check_reals(void)
                                   9007199254740993.0,
                                   2.2250738585072014e-308,
                                   1.7976931348623157e308};
-    for (size_t i = 0; i < sizeof(some) / sizeof(*some); i++) {
+    for (size_t i = 0; i < sizeof(some) / sizeof(*some); i++)
         check_real(some[i]);
-    }
     for (int i = 0; i < 20000; i++) {
         uint64_t bits = next_random();
         double v;
         memcpy(&v, &bits, sizeof(v));
-        if (isfinite(v)) {
+        if (isfinite(v))
             check_real(v);
-        }
         check_real((double)(int64_t)(bits >> 40) / 1000.0);
         check_real((double)(float)(bits >> 32) * 1e-9);
     }
@@ -320,7 +315,7 @@ static void slow_string(struct buf *b, const uint8_t *in, size_t n)
     buf_put(b, "\"", 1);
     while (in < end) {
         const uint8_t *next = utf8_end(in, end);
-        if (next != NULL) {
+        if (next) {
             buf_put(b, in, (size_t)(next - in));
             in = next;
             continue;
@@ -351,9 +346,8 @@ START_TEST(repair_agrees_with_the_rule)
         size_t n = round % 50 == 0 ? 400 + next_random() % 1500 : next_random() % 12;
         uint8_t *in = malloc(n + 1);
         ck_assert_ptr_nonnull(in);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             in[i] = edges[next_random() % sizeof(edges)];
-        }
         buf_reset(&slow);
         slow_string(&slow, in, n);
         json_string(&out, (const char *)in, n);
@@ -742,9 +736,8 @@ START_TEST(a_full_buffer_holds_whole_events_only)
         ck_assert(json_lines_valid(b.data, b.len));
         buf_free(&b);
     }
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         free(records[i]);
-    }
     buf_free(&d);
 }
 END_TEST

@@ -23,9 +23,8 @@ static const char *taken(void)
     ck_assert_msg(json_lines_valid(out.data, out.len), "%.*s", (int)out.len, out.data);
     text = calloc(1, out.len + 1);
     ck_assert_ptr_nonnull(text);
-    if (out.len != 0) {
+    if (out.len != 0)
         memcpy(text, out.data, out.len);
-    }
     buf_reset(&out);
     return text;
 }
@@ -136,9 +135,8 @@ START_TEST(what_is_unknown_is_left_out)
     ck_assert_ptr_nonnull(strstr(text, "\"device\": -1, \"context\": -1, \"stream\": -1, "));
     static const char *const absent[] = {"External id", "SM",      "occupancy", "graph",
                                          "priority",    "channel", "captured",  "nan"};
-    for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++) {
+    for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++)
         ck_assert_msg(strstr(text, absent[i]) == NULL, "%s in %s", absent[i], text);
-    }
     r.kernel.blocks_per_sm = INFINITY;
     r.kernel.occupancy = 0;
     text = work_text(&r, &no_link);
@@ -460,9 +458,8 @@ static struct gpu_record any_record(char *name)
     }
     r.kernel.has_channel = r.kernel.has_priority = next_random() % 2 != 0;
     size_t n = next_random() % 8 == 0 ? 3000 : next_random() % 40;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         name[i] = (char)next_random();
-    }
     r.name = n % 5 != 0 ? name : NULL;
     r.name_len = (uint16_t)n;
     return r;
@@ -559,9 +556,8 @@ START_TEST(the_longest_kernel_fits)
                            .graph = UINT32_MAX,
                            .node = UINT64_MAX};
     set_name(&r, "k");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         r.kernel.grid[i] = r.kernel.block[i] = INT32_MIN;
-    }
     r.kernel.registers = r.kernel.channel = r.kernel.channel_type = UINT32_MAX;
     r.kernel.shared_memory = r.kernel.priority = INT32_MIN;
     r.kernel.blocks_per_sm = r.kernel.warps_per_sm = INFINITY;

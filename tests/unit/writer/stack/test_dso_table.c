@@ -117,7 +117,7 @@ static bool is_of(uint64_t address, const char *library)
         number = dso_table_at(address);
     }
     const struct elf_object *o = dso_table_find(address, number);
-    return o && strstr(o->path, library) != NULL;
+    return o && strstr(o->path, library);
 }
 
 static void *come_and_go(void *arg)

@@ -147,21 +147,18 @@ END_TEST
 
 START_TEST(its_size_is_bounded)
 {
-    for (uint64_t i = 1; i <= GPU_MEMORY_LIVE; i++) {
+    for (uint64_t i = 1; i <= GPU_MEMORY_LIVE; i++)
         ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, i << 9, 1), i);
-    }
     ck_assert_uint_eq(memory.refused, 0);
     ck_assert_uint_le(memory.capacity, 2 * GPU_MEMORY_LIVE);
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 1, 1), GPU_MEMORY_LIVE);
     ck_assert_uint_eq(memory.refused, 1);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 1, 1), GPU_MEMORY_LIVE);
-    for (uint64_t i = GPU_MEMORY_LIVE; i > 0; i--) {
+    for (uint64_t i = GPU_MEMORY_LIVE; i > 0; i--)
         ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, i << 9, 1), i - 1);
-    }
     gpu_memory_free(&memory);
-    for (uint32_t d = 0; d < GPU_MEMORY_TOTALS; d++) {
+    for (uint32_t d = 0; d < GPU_MEMORY_TOTALS; d++)
         ck_assert_uint_eq(note(0, d, GPU_MEMORY_DEVICE, 64 + d, 5), 5);
-    }
     ck_assert_uint_eq(note(0, GPU_MEMORY_TOTALS, GPU_MEMORY_DEVICE, 1, 5), 0);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 64, 5), 0);
     gpu_memory_free(&memory);
@@ -176,9 +173,8 @@ START_TEST(without_memory_it_counts_what_it_can)
         alloc_fail_from(0);
         note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 1);
         alloc_fail_from(1000);
-        for (uint64_t i = 2; i < 1000; i++) {
+        for (uint64_t i = 2; i < 1000; i++)
             note(0, 0, GPU_MEMORY_DEVICE, i << 12, 1);
-        }
         uint64_t most = note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 8, 1);
         ck_assert_uint_gt(most, 30);
         ck_assert_uint_lt(most, memory.capacity); /* one slot stays empty */

@@ -67,9 +67,8 @@ static const char *taken(void)
     ck_assert_msg(json_lines_valid(out.data, out.len), "%.*s", (int)out.len, out.data);
     text = calloc(1, out.len + 1);
     ck_assert_ptr_nonnull(text);
-    if (out.len != 0) {
+    if (out.len != 0)
         memcpy(text, out.data, out.len);
-    }
     buf_reset(&out);
     return text;
 }
@@ -131,9 +130,8 @@ START_TEST(rows_of_a_stream_stand_together)
     sort[6] = check_row(8, "stream 8");
     place(LANE_SYNC, 0, GPU_NONE, 10, 20, false);
     sort[7] = check_row(tid, "waits");
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 7; i++)
         ck_assert_int_lt(sort[i], sort[i + 1]);
-    }
     ck_assert_int_le(sort[7], INT32_MAX);
     place(LANE_SYNC, 0, GPU_NONE, 10, 20, false);
     check_row(tid, "waits (overlap 1)");
@@ -152,9 +150,8 @@ START_TEST(odd_ids_get_numbers_of_their_own)
         }
     }
     for (unsigned i = 0; i < n; i++) {
-        for (unsigned k = 0; k < i; k++) {
+        for (unsigned k = 0; k < i; k++)
             ck_assert_uint_ne(seen[i], seen[k]);
-        }
     }
     ck_assert_ptr_nonnull(strstr(taken(), "\"stream 0\""));
 }
@@ -245,15 +242,13 @@ START_TEST(nesting_is_not_endless)
 {
     uint32_t row = range(0, 1);
     int64_t deepest = 1;
-    while (deepest < 1000 && range(-deepest, deepest + 1) == row) {
+    while (deepest < 1000 && range(-deepest, deepest + 1) == row)
         deepest++;
-    }
     ck_assert_int_eq(deepest, INTERVALS_DEPTH);
     row = place(LANE_ANNOTATION, 1, 1, -2000, 2000, true);
     int64_t n = 1;
-    while (n < 1000 && place(LANE_ANNOTATION, 1, 1, -2000 + n, 2000 - n, true) == row) {
+    while (n < 1000 && place(LANE_ANNOTATION, 1, 1, -2000 + n, 2000 - n, true) == row)
         n++;
-    }
     ck_assert_int_eq(n, INTERVALS_DEPTH);
 }
 END_TEST
@@ -303,9 +298,8 @@ static void check_round(int round, bool nest)
 START_TEST(no_two_events_of_a_row_overlap)
 {
     for (int round = 0; round < 60; round++) {
-        if (round % 10 < 5 && round % 4 > 1) {
+        if (round % 10 < 5 && round % 4 > 1)
             continue;
-        }
         check_round(round, false);
         check_round(round, true);
     }
@@ -322,13 +316,11 @@ START_TEST(rows_are_not_wasted)
         struct placed e = {.from = (int64_t)(next_random() % 3000)};
         e.to = e.from + 1 + (int64_t)(next_random() % (1u << next_random() % 11));
         bool fits = true;
-        for (int k = 0; k < n; k++) {
+        for (int k = 0; k < n; k++)
             fits = fits && fit(&e, &events[k], true);
-        }
         ck_assert_int_eq(range(e.from, e.to) == row, fits);
-        if (fits) {
+        if (fits)
             events[n++] = e;
-        }
     }
     ck_assert_int_gt(n, 100);
 }
@@ -337,15 +329,12 @@ END_TEST
 START_TEST(two_ordered_streams_of_records_on_one_row)
 {
     unsigned wrong = 0;
-    for (int64_t i = 0; i < 60000; i++) {
+    for (int64_t i = 0; i < 60000; i++)
         wrong += work(20 * i, 20 * i + 8) != 7;
-    }
-    for (int64_t i = 0; i < 60000; i++) {
+    for (int64_t i = 0; i < 60000; i++)
         wrong += work(20 * i + 10, 20 * i + 18) != 7;
-    }
-    for (int64_t i = 59999; i >= 0; i--) {
+    for (int64_t i = 59999; i >= 0; i--)
         wrong += work(20 * i + 18, 20 * i + 20) != 7;
-    }
     ck_assert_uint_eq(wrong, 0);
     ck_assert_uint_ne(work(12345, 12346), 7);
 }
@@ -383,9 +372,8 @@ START_TEST(many_rows_share_one_bound)
     /* 12 rows of 100 000 events each are more than the budget: all is forgotten once, and nothing
      * overlaps for it */
     for (uint32_t stream = 1; stream <= 12; stream++) {
-        for (int64_t i = 0; i < 100000; i++) {
+        for (int64_t i = 0; i < 100000; i++)
             wrong += place(LANE_WORK, 0, stream, 10 * i, 10 * i + 5, false) != stream;
-        }
     }
     ck_assert_uint_eq(wrong, 0);
     ck_assert_uint_ne(place(LANE_WORK, 0, 1, 999, 1001, false), 1);
@@ -401,9 +389,8 @@ START_TEST(without_memory_there_is_still_a_row)
         alloc_fail_from(32);
         ck_assert_uint_eq(place(LANE_WORK, 0, 9, 10, 20, false), 9);
         place(LANE_WORK, 0, 0, 10, 20, false);
-        for (int64_t i = 2; i < 100; i++) {
+        for (int64_t i = 2; i < 100; i++)
             ck_assert_uint_eq(work(10 * i, 10 * i + 5), 7);
-        }
         alloc_fail_from(0);
         ck_assert_uint_eq(work(1000, 1005), 7);
         ck_assert_uint_ne(work(30, 40), 7);
@@ -442,9 +429,8 @@ START_TEST(ranges_without_memory)
         uint32_t got[4] = {0};
         uint32_t stream = (uint32_t)(10 + i);
         uint32_t row = place(LANE_ANNOTATION, 0, stream, 0, 100, true);
-        for (int64_t k = 10; k < 30; k++) {
+        for (int64_t k = 10; k < 30; k++)
             place(LANE_ANNOTATION, 0, stream, 10 * k, 10 * k + 8, true);
-        }
         alloc_fail_from(fail[i]);
         got[0] = place(LANE_ANNOTATION, 0, stream, 100, 300, true);
         got[1] = place(LANE_ANNOTATION, 0, stream, 10, 20, true);
@@ -480,9 +466,8 @@ START_TEST(endless_overlaps_find_no_row)
     ck_assert_uint_ge(placed, 1024);
     ck_assert_uint_eq(twice, 0);
     ck_assert_uint_eq(work(20, 30), 7);
-    for (uint32_t id = 100; id < 70000; id++) {
+    for (uint32_t id = 100; id < 70000; id++)
         wrong += place(LANE_WORK, 1, id, 10, 20, false) != id;
-    }
     ck_assert_uint_eq(wrong, 0);
 }
 END_TEST
@@ -492,9 +477,8 @@ static double place_in_order(int64_t from, int64_t to)
 {
     struct timespec a, b;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
-    for (int64_t i = from; i < to; i++) {
+    for (int64_t i = from; i < to; i++)
         place(LANE_WORK, 0, 7 + (uint32_t)(i & 1), 10 * i, 10 * i + 8, false);
-    }
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     return 1e3 * (double)(b.tv_sec - a.tv_sec) + 1e-6 * (double)(b.tv_nsec - a.tv_nsec);
 }
