@@ -18,7 +18,7 @@ int main(void)
     SRunner *runner = srunner_create(NULL);
     const char *shard = getenv("UNIT_SHARD");
     unsigned mine = 0, shards = 1, at = 0;
-    if (shard != NULL && (sscanf(shard, "%u/%u", &mine, &shards) != 2 || mine >= shards)) {
+    if (shard && (sscanf(shard, "%u/%u", &mine, &shards) != 2 || mine >= shards)) {
         fprintf(stderr, "UNIT_SHARD=%s is not i/n\n", shard);
         return EXIT_FAILURE;
     }
