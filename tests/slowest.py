@@ -15,7 +15,7 @@ def durations(path):
         return
     for suite in root.iter(CHECK + "suite"):
         for test in suite.iter(CHECK + "test"):
-            yield float(test.find(CHECK + "duration").text), f"unit {suite.find(CHECK + 'title').text}: {test.find(CHECK + 'description').text}"
+            yield float(test.find(CHECK + "duration").text), f"unit {suite.find(CHECK + 'title').text}: {test.find(CHECK + 'id').text}"
     for test in root.iter("testcase"):
         yield float(test.get("time", 0)), f"{test.get('classname')}::{test.get('name')}"
 

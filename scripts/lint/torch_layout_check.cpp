@@ -9,6 +9,8 @@
  *     ./check --print    only print what the headers say: the facts for a new row
  *
  * It needs the headers only: it calls nothing of torch, so the linker may leave torch's names open.
+ * -DTABLE_APART leaves layout_find() and layout_dtype() to another file, so that one object is compared
+ * with more than one table.
  * tests/e2e/test_torch_layout.py does all this.
  */
 /* The standard headers come first: the #defines below must reach none of them. */
@@ -79,6 +81,14 @@
 #undef protected
 
 #include "preload/core/torch_layout.h"
+
+#ifdef TABLE_APART
+extern "C" const struct torch_layout *layout_find(int major, int minor, bool cxx11_abi);
+extern "C" const char *layout_dtype(const struct torch_layout *row, unsigned dtype);
+#else
+#define layout_find  torch_layout_find
+#define layout_dtype torch_layout_dtype
+#endif
 
 namespace
 {
@@ -380,9 +390,9 @@ void check_tensor()
         const size_t number = static_cast<size_t>(c10::ScalarType::name);                          \
         if (print_only) {                                                                          \
             std::printf("dtype %zu %s %s\n", number, #name, theirs.c_str());                       \
-        } else if (theirs != torch_layout_dtype(row, static_cast<unsigned>(number))) {             \
+        } else if (theirs != layout_dtype(row, static_cast<unsigned>(number))) {             \
             std::printf("WRONG dtype %zu: the headers say %s, cprof says %s\n", number,            \
-                        theirs.c_str(), torch_layout_dtype(row, static_cast<unsigned>(number)));   \
+                        theirs.c_str(), layout_dtype(row, static_cast<unsigned>(number)));   \
             wrong++;                                                                               \
         }                                                                                          \
     } while (0);
@@ -393,7 +403,7 @@ void check_tensor()
 int main(int argc, char **argv)
 {
     print_only = argc > 1 && std::strcmp(argv[1], "--print") == 0;
-    row = torch_layout_find(TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI != 0);
+    row = layout_find(TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI != 0);
     if (row == nullptr && !print_only) {
         std::printf("WRONG: no row for torch %d.%d with _GLIBCXX_USE_CXX11_ABI=%d\n",
                     TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI);

@@ -57,7 +57,7 @@ def test_optional_headers_are_taken_when_they_are_there(tmp_path):
 def test_library_without_what_is_optional(tmp_path):
     compiler = compiler_without(tmp_path, OPTIONAL)
     build = tmp_path / "build"
-    make("-j2", f"CC={compiler}", f"BUILD={build}", "CFLAGS=-O1", build / "libcprof.so")
+    make("-j2", f"CC={compiler}", f"BUILD={build}", "CFLAGS=-O0", build / "libcprof.so")
     theirs = tmp_path / "theirs.json"
     theirs.write_text('{"traceEvents": []}')
     hand_in = f"print(_c.cprof_record_chrome_json_trace_file({str(theirs).encode()!r})); steps(2)"
