@@ -24,6 +24,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def matrix(cases, *kept):
+    """Cases of a parametrize(): those kept, and all of them where `make other-programs` asks for full matrices."""
+    return list(cases) if os.environ.get("FULL_MATRICES") else list(kept)
+
+
 @pytest.fixture(scope="session")
 def library():
     """Path of libcprof.so. `make e2e` has built it."""

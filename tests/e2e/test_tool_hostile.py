@@ -17,7 +17,7 @@ import pytest
 
 import support
 import tool
-from conftest import ROOT
+from conftest import ROOT, matrix
 from cprof.tool import main
 
 ODD = [None, True, False, 0, -1, 1, 2**31, 2**63, -(2**70), 1e-9, 1.5, 1e18, 1e300, float("nan"), float("inf"), "", "x", "7", "é\u0000\ud800",
@@ -107,7 +107,7 @@ def test_no_depth_makes_a_command_go_wrong(place, monkeypatch, request):
     request.addfinalizer(gc.enable)
     old, new = PLACES[place]
     assert old in WHOLE
-    for depth in (100, 300, 600, 900, *range(940, 1000, 12), 1000, 5000, 300_000):
+    for depth in matrix((100, 300, 600, 900, *range(940, 1000, 12), 1000, 5000, 300_000), 100, 900, 952, 976, 1000, 300_000):
         for opened, closed in ((b"[", b"]"), (b'{\\"a\\": ' if b'"%s"' in new else b'{"a": ', b"}")):
             deep = opened * depth + b"1" + closed * depth
             pathlib.Path("t.json").write_bytes(WHOLE.replace(old, new.replace(b"%s", deep), 1))
@@ -134,7 +134,7 @@ def test_no_number_makes_a_command_go_wrong(place, number, monkeypatch, request)
     old, new = NUMBERS[place]
     text = next(text for text in (WHOLE, GPU, KINETO) if old in text)
     parts = text.split(old)
-    for at, cut in {"first": 1, "middle": max(len(parts) // 2, 1), "last": len(parts) - 1}.items():
+    for at, cut in matrix({"first": 1, "middle": max(len(parts) // 2, 1), "last": len(parts) - 1}.items(), ("last", len(parts) - 1)):
         pathlib.Path("t.json").write_bytes(old.join(parts[:cut]) + new.replace(b"%s", number) + old.join(parts[cut:]))
         pathlib.Path("other.json").write_bytes(text.replace(b'"baseTimeNanoseconds": 1793664', b'"baseTimeNanoseconds": 1793663'))
         shutil.copy("t.json", PART)

@@ -256,12 +256,18 @@ def flops_case():
     return (name, "no PyTorch here") if done.returncode else Check(name, [sys.executable, str(HERE / "flops_sweep.py")])
 
 
+def matrix_case():
+    """The tests of which `make test` runs one case of each kind (matrix() of tests/e2e/conftest.py)."""
+    tests = sorted({str(path) for path in (ROOT / "tests/e2e").glob("test_*.py") if "matrix(" in path.read_text()})
+    return Check("full matrices", ["env", "FULL_MATRICES=1", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests])
+
+
 def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
         yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *torch_test_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
-                    flops_case())
+                    flops_case(), matrix_case())
 
 
 def main():
