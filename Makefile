@@ -46,16 +46,11 @@ ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
 SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
-# And json-c, which reads foreign traces; without its header or static library they cannot be handed in. --wrap: writer/import/parse_memory.h.
-comma := ,
-hash := \#
-JSONC := $(if $(and $(filter /%,$(shell $(CC) -print-file-name=libjson-c.a 2>/dev/null)), \
-	$(shell echo '$(hash)include <json-c/json.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)),-l:libjson-c.a \
-	$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc strdup))
 # igzip of ISA-L is opened while the program runs, so only its header is wanted; without it zlib does all.
+hash := \#
 IGZIP := $(shell echo '$(hash)include <isa-l.h>' | $(CC) -E - >/dev/null 2>&1 && echo -DCPROF_IGZIP)
-LIBS := -l:libz.a $(SUPCXX) $(JSONC) -lpthread -ldl
-ALL_CFLAGS += $(IGZIP) $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE) $(if $(JSONC),,-DCPROF_NO_JSON_C)
+LIBS := -l:libz.a $(SUPCXX) -lpthread -ldl
+ALL_CFLAGS += $(IGZIP) $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE)
 LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
 	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
 

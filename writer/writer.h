@@ -489,6 +489,20 @@ unsigned writer_threads(void);
  * nothing is changed: no memory, more than 64 keys, or more than 1 MiB in all. */
 bool writer_metadata(const char *key, const char *raw_json);
 
+/* Why a text is no JSON. */
+struct json_fault {
+    size_t at;        /* byte of the text, from 0 */
+    const char *what; /* in words; static */
+};
+
+/*
+ * Takes exactly one JSON value as RFC 8259 has it: valid UTF-8, no NaN, no number beyond a double,
+ * no half of a surrogate pair. Writes it into out[0..len), which takes any result, as traces hold
+ * it: one line, no blanks, raw UTF-8 instead of \u from 0x20 on (Perfetto hangs on some). Returns
+ * the bytes written, or 0 and *fault. Pure: no allocation, no output; any thread.
+ */
+size_t writer_check_json(const char *text, size_t len, char *out, struct json_fault *fault);
+
 /* Hands in a Chrome JSON trace of another tool, gzip or plain: its events go into the trace that is
  * open now, or else into the next one, which is finished when they are in. Opened here, read by the
  * cprof thread. False, with a line: no such file, no regular one, or too many wait. Any thread;

@@ -10,7 +10,6 @@
 
 #include "preload/core/guard.h"
 #include "preload/core/life.h"
-#include "preload/markers/json_check.h"
 #include "writer/writer.h"
 
 #define KEY_MOST   256u         /* bytes */
@@ -78,7 +77,7 @@ static bool add_json(const char *key, const char *json)
     if (!checked)
         return refuse_metadata(call, key, "no memory");
     struct json_fault fault;
-    size_t used = json_check(json, len, checked, &fault);
+    size_t used = writer_check_json(json, len, checked, &fault);
     checked[used] = '\0';
     if (used == 0)
         log_warn("%s(\"%s\"): no JSON at byte %zu, \"%.*s\": %s; it is left out", call, key,

@@ -14,13 +14,10 @@ import consumers
 import perfetto
 import support
 import test_consumers
-from conftest import BUILD, ROOT
+from conftest import ROOT
 
 TOLERANCE_NS = 1_000_000  # each profiler maps its own readings to the wall clock; on a quiet machine 1 us
 MOVED = 10_000_000  # pids of the first file begin here
-
-pytestmark = pytest.mark.skipif(b"json_tokener" not in (BUILD / "libcprof.so").read_bytes(),
-                                reason="the library was built without json-c: it takes no foreign traces")
 
 
 @pytest.fixture(scope="module")

@@ -283,7 +283,7 @@ def test_no_descriptor_to_be_had(tmp_path):
 def test_the_library_needs_libc_only():
     needed = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
     rest = set(re.findall(r"NEEDED.*\[(.*?)\]", needed)) - {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
-    # json-c has thread-local data; what looks it up is in the loader, which is in every process
+    # the loader is in every process
     assert all(re.fullmatch(r"ld-linux[\w-]*\.so\.\d+", name) for name in rest), rest
 
 

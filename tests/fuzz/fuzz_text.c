@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "preload/core/glob.h"
-#include "preload/markers/json_check.h"
 #include "preload/core/parse.h"
 #include "preload/settings/rank.h"
 #include "tests/fuzz/json_valid.h"
 #include "writer/base/path.h"
+#include "writer/writer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -156,7 +156,7 @@ static void metadata(const uint8_t *bytes, size_t size)
     char *out = malloc(size + 1);
     struct json_fault fault = {0, NULL};
     REQUIRE(out);
-    size_t n = json_check((const char *)bytes, size, out, &fault);
+    size_t n = writer_check_json((const char *)bytes, size, out, &fault);
     if (n == 0)
         REQUIRE(fault.what && fault.at <= size);
     else

@@ -108,6 +108,16 @@ static char *put_special(char *to, const uint8_t *text, size_t n, size_t *used)
     return to;
 }
 
+size_t json_utf8_length(const char *text, size_t n)
+{
+    uint8_t first = (uint8_t)*text, class = byte_class[first];
+    bool good = first >= 0x20;
+    if (class < SEQ || class >= SEQ + 7)
+        return good && first < 0x80;
+    size_t length = sequence_length((const uint8_t *)text, n, class - (unsigned)SEQ, &good);
+    return good ? length : 0;
+}
+
 char *json_escape(char *to, const char *text, size_t n)
 {
     const uint8_t *in = (const uint8_t *)text;

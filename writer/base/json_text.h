@@ -52,6 +52,9 @@ extern const uint64_t json_powers[20];
  * bytes is needed. */
 char *json_escape(char *to, const char *text, size_t n);
 
+/* Bytes of the character of UTF-8 at text[0..n), n > 0; 0: it is none, or a control character. */
+size_t json_utf8_length(const char *text, size_t n);
+
 /* Copies a string literal and returns the end. */
 #define put_literal(to, literal)                                                                   \
     ((char *)memcpy((to), (literal), sizeof(literal) - 1) + (sizeof(literal) - 1))

@@ -2,10 +2,22 @@
 /* Events of foreign traces, moved into ours. */
 #include "writer/import/foreign.h"
 
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "writer/json/json.h"
 #include "writer/base/json_text.h"
+#include "writer/import/json_tree.h"
+#include "writer/json/json.h"
+
+#define ROWS_MOST 8192u /* pids and tids that are no plain numbers, of one file; a power of two */
+#define ODD_PIDS  9000000u    /* of a file's range: for pids that are no plain numbers */
+#define ODD_TIDS  4200000000u /* the same for tids */
+/* a file's number in an id: below 2^53, which is as far as JavaScript counts */
+#define IDS_SHIFT   44
+#define IDS_FLAG    (UINT64_C(1) << 52) /* our own ids stay below until the 65,536th thread */
+#define HASH_FLAG   (UINT64_C(1) << 62)
+#define CALLS_SHIFT 33 /* the same for CUDA's correlation ids, which have 32 bits */
 
 /* ---- time ---- */
 
@@ -83,75 +95,14 @@ bool foreign_us(const char *text, size_t len, int64_t *ns)
     return true;
 }
 
-#ifdef CPROF_NO_JSON_C
-
-const bool foreign_built = false;
-
-struct foreign *foreign_new(void)
-{
-    return NULL;
-}
-
-bool foreign_parse(struct foreign *f, const char *text, size_t len, const char **why, uint64_t *at)
-{
-    (void)f, (void)text, (void)len, (void)at;
-    *why = "no parser";
-    return false;
-}
-
-bool foreign_time(const struct foreign *f, int64_t *start_ns, int64_t *end_ns)
-{
-    (void)f, (void)start_ns, (void)end_ns;
-    return false;
-}
-
-bool foreign_integer(const struct foreign *f, int64_t *value)
-{
-    (void)f, (void)value;
-    return false;
-}
-
-void foreign_begin(struct foreign *f, unsigned number, int64_t shift_ns, bool has_steps)
-{
-    (void)f, (void)number, (void)shift_ns, (void)has_steps;
-}
-
-bool foreign_put(struct foreign *f, struct buf *out)
-{
-    (void)f, (void)out;
-    return false;
-}
-
-void foreign_free(struct foreign *f)
-{
-    (void)f;
-}
-
-#else
-
-#include <json-c/json.h>
-#include <stdlib.h>
-
-#include "writer/import/json_parse.h"
-
-#define ROWS_MOST   8192u /* pids and tids that are no plain numbers, of one file; a power of two */
-#define ODD_PIDS    9000000u    /* of a file's range: for pids that are no plain numbers */
-#define ODD_TIDS    4200000000u /* the same for tids */
-/* a file's number in an id: below 2^53, which is as far as JavaScript counts */
-#define IDS_SHIFT   44
-#define IDS_FLAG    (UINT64_C(1) << 52) /* our own ids stay below until the 65,536th thread */
-#define HASH_FLAG   (UINT64_C(1) << 62)
-#define CALLS_SHIFT 33 /* the same for CUDA's correlation ids, which have 32 bits */
-
-const bool foreign_built = true;
-
 struct row {
     uint64_t hash; /* 0: empty */
     uint32_t number;
 };
 
 struct foreign {
-    struct json_parser parser;
+    struct json_tree tree;
+    const struct json_value *value; /* NULL: the last text was none */
     unsigned number;
     int64_t shift_ns;
     bool has_steps;
@@ -181,42 +132,51 @@ static const char *const keys[KEYS] = {"ph", "cat", "name",    "pid",  "tid", "t
                                        "id", "id2", "bind_id", "args", "sf",  "esf"};
 
 struct event {
-    struct json_object *member[KEYS];
+    const struct json_value *member[KEYS];
     char phase;
     bool timed; /* has a ts */
     int64_t start_ns, end_ns;
 };
 
-/* ---- the parser ---- */
+/* ---- values ---- */
 
 struct foreign *foreign_new(void)
 {
-    struct foreign *f = calloc(1, sizeof *f);
-    if (f && !json_parser_start(&f->parser)) {
-        free(f);
-        f = NULL;
-    }
-    return f;
+    return calloc(1, sizeof(struct foreign));
 }
 
 void foreign_free(struct foreign *f)
 {
-    if (!f)
-        return;
-    json_parser_end(&f->parser);
+    if (f)
+        json_tree_free(&f->tree);
     free(f);
 }
 
 bool foreign_parse(struct foreign *f, const char *text, size_t len, const char **why, uint64_t *at)
 {
-    return json_parse(&f->parser, text, len, why, at);
+    struct json_fault fault;
+    f->value = json_tree_read(&f->tree, text, len, &fault);
+    *why = fault.what;
+    *at = fault.at;
+    return f->value != NULL;
+}
+
+static bool is_type(const struct json_value *v, enum json_token type)
+{
+    return v && v->type == type;
+}
+
+/* The text of a string; of anything else none. */
+static struct text string_of(const struct json_value *v)
+{
+    return is_type(v, JSON_STRING) ? v->text : (struct text){"", 0};
 }
 
 bool foreign_integer(const struct foreign *f, int64_t *value)
 {
-    if (!json_object_is_type(f->parser.value, json_type_int))
+    if (!is_type(f->value, JSON_INTEGER))
         return false;
-    *value = json_object_get_int64(f->parser.value);
+    *value = f->value->number;
     return true;
 }
 
@@ -224,40 +184,30 @@ bool foreign_integer(const struct foreign *f, int64_t *value)
 
 /* The text of a string, or of a number with a point as it stood there. False, and nothing is set:
  * it is neither. */
-static bool number_text(struct json_object *o, const char **text, size_t *len)
+static bool number_text(const struct json_value *v, struct text *text)
 {
-    if (json_object_is_type(o, json_type_string)) {
-        *text = json_object_get_string(o);
-        *len = (size_t)json_object_get_string_len(o);
-        return true;
-    }
-    const char *kept =
-        json_object_is_type(o, json_type_double) ? json_object_get_userdata(o) : NULL;
-    if (!kept)
-        return false;
-    *text = kept;
-    *len = strlen(kept);
-    return true;
+    bool found = is_type(v, JSON_STRING) || is_type(v, JSON_REAL);
+    if (found)
+        *text = v->text;
+    return found;
 }
 
-static bool get_us(struct json_object *o, int64_t *ns)
+static bool get_us(const struct json_value *v, int64_t *ns)
 {
-    const char *text;
-    size_t len;
-    if (json_object_is_type(o, json_type_int))
-        return !__builtin_mul_overflow(json_object_get_int64(o), (int64_t)1000, ns);
-    return number_text(o, &text, &len) && foreign_us(text, len, ns);
+    struct text text;
+    if (is_type(v, JSON_INTEGER))
+        return !__builtin_mul_overflow(v->number, (int64_t)1000, ns);
+    return number_text(v, &text) && foreign_us(text.at, text.len, ns);
 }
 
-static void look_up(struct json_object *event, struct event *e)
+/* A member that is null is as good as none. */
+static void look_up(const struct json_value *event, struct event *e)
 {
     memset(e, 0, sizeof *e);
-    json_object_object_foreach(event, key, value)
-    {
+    for (const struct json_value *v = json_first(event); v; v = json_next(event, v))
         for (unsigned i = 0; i < KEYS; i++)
-            if (strcmp(key, keys[i]) == 0)
-                e->member[i] = value;
-    }
+            if (text_is(v->key, keys[i]) && !(v->type == JSON_WORD && text_is(v->text, "null")))
+                e->member[i] = v;
 }
 
 /* Those of which it is known what their members mean; that a reader may ignore them is its own
@@ -278,13 +228,11 @@ static bool has_ids(const struct event *e)
 /* False: nothing that could stand in a trace. */
 static bool read_event(const struct foreign *f, struct event *e)
 {
-    if (!json_object_is_type(f->parser.value, json_type_object))
+    if (!is_type(f->value, JSON_OBJECT))
         return false;
-    look_up(f->parser.value, e);
-    const char *phase = json_object_is_type(e->member[KEY_PH], json_type_string)
-                            ? json_object_get_string(e->member[KEY_PH])
-                            : "";
-    e->phase = phase[0];
+    look_up(f->value, e);
+    struct text phase = string_of(e->member[KEY_PH]);
+    e->phase = phase.len > 0 ? phase.at[0] : '\0';
     e->timed = get_us(e->member[KEY_TS], &e->start_ns);
     if (!is_phase(e->phase) || (!e->timed && e->phase != 'M') || !has_ids(e))
         return false;
@@ -342,17 +290,17 @@ static uint32_t odd_row(struct foreign *f, bool is_pid, const char *text, size_t
 
 struct place {
     uint32_t number;
-    const char *name; /* the row is new, and this is what the file calls it; or NULL */
-    size_t name_len;
+    struct text name; /* the row is new, and this is what the file calls it; or empty */
 };
 
 /* Where a process's or a thread's events go. A process without a number is 0, as readers have
  * it. */
-static bool find_row(struct foreign *f, bool is_pid, struct json_object *given, struct place *to)
+static bool find_row(struct foreign *f, bool is_pid, const struct json_value *given,
+                     struct place *to)
 {
     *to = (struct place){0};
-    int64_t n = json_object_is_type(given, json_type_int) ? json_object_get_int64(given) : 0;
-    bool is_number = json_object_is_type(given, json_type_int) || !given;
+    int64_t n = is_type(given, JSON_INTEGER) ? given->number : 0;
+    bool is_number = is_type(given, JSON_INTEGER) || !given;
     if (is_number && is_pid && n >= 0 && n < ODD_PIDS) {
         to->number = f->number * FOREIGN_PIDS + (uint32_t)n;
         return true;
@@ -363,14 +311,11 @@ static bool find_row(struct foreign *f, bool is_pid, struct json_object *given, 
     }
     char digits[24];
     bool fresh;
-    const char *text = digits;
-    size_t len = (size_t)(put_i64(digits, n) - digits);
-    bool is_text = number_text(given, &text, &len);
-    to->number = odd_row(f, is_pid, text, len, &fresh);
-    if (fresh && is_text) {
+    struct text text = {digits, (uint32_t)(put_i64(digits, n) - digits)};
+    bool is_text = number_text(given, &text);
+    to->number = odd_row(f, is_pid, text.at, text.len, &fresh);
+    if (fresh && is_text)
         to->name = text;
-        to->name_len = len;
-    }
     return to->number != 0;
 }
 
@@ -408,95 +353,96 @@ static void put_hex(struct buf *b, uint64_t n)
     buf_printf(b, "\"0x%llx\"", (unsigned long long)n);
 }
 
-static void put_moved_id(const struct foreign *f, struct buf *b, struct json_object *id)
+static void put_moved_id(const struct foreign *f, struct buf *b, const struct json_value *id)
 {
     uint64_t moved;
-    const char *text = "";
-    size_t len = 0;
+    struct text text = {"", 0};
     int64_t n;
-    if (json_object_is_type(id, json_type_int)) {
-        n = json_object_get_int64(id);
+    if (is_type(id, JSON_INTEGER)) {
+        n = id->number;
         if (move_number(f, n, IDS_SHIFT, IDS_FLAG, &moved))
             json_uint(b, moved);
         else
             put_hex(b, HASH_FLAG | hash_of_key(f->number, (const char *)&n, sizeof n) >> 2);
         return;
     }
-    number_text(id, &text, &len);
-    if (hex_number(text, len, &n)) {
+    number_text(id, &text);
+    if (hex_number(text.at, text.len, &n)) {
         if (!move_number(f, n, IDS_SHIFT, IDS_FLAG, &moved))
             moved = HASH_FLAG | hash_of_key(f->number, (const char *)&n, sizeof n) >> 2;
     } else {
-        moved = HASH_FLAG | hash_of_key(f->number, text, len) >> 2;
+        moved = HASH_FLAG | hash_of_key(f->number, text.at, text.len) >> 2;
     }
     put_hex(b, moved);
 }
 
 /* ---- writing ---- */
 
-static void put_json(struct buf *b, struct json_object *o);
-
-static void put_members(struct buf *b, struct json_object *object)
-{
-    bool first = true;
-    buf_put(b, "{", 1);
-    json_object_object_foreach(object, key, value)
-    {
-        if (!first)
-            buf_put(b, ", ", 2);
-        first = false;
-        json_string(b, key, strlen(key));
-        buf_put(b, ": ", 2);
-        put_json(b, value);
-    }
-    buf_put(b, "}", 1);
-}
-
 /* As it stood there where JSON has it so; what is no number, or none that a double holds, in
  * quotes. */
-static void put_real(struct buf *b, struct json_object *o)
+static void put_real(struct buf *b, const struct json_value *v)
 {
-    const char *text;
-    size_t len;
     struct decimal d;
-    bool plain = number_text(o, &text, &len) && len < 40 && read_decimal(text, len, &d) &&
-                 d.exponent > -280 && d.exponent < 280;
-    if (plain)
-        buf_put(b, text, len);
-    else
-        json_real(b, json_object_get_double(o));
+    locale_t plain;
+    if (v->text.len < 40 && read_decimal(v->text.at, v->text.len, &d) && d.exponent > -280 &&
+        d.exponent < 280)
+        buf_put(b, v->text.at, v->text.len);
+    else if ((plain = newlocale(LC_ALL_MASK, "C", NULL))) /* no comma; takes no memory */
+        json_real(b, strtod_l(v->text.at, NULL, plain));  /* inside an object: it ends there */
 }
 
-/* Recursion ends at SPLIT_DEPTH. */
-static void put_json(struct buf *b, struct json_object *o)
+static void put_word(struct buf *b, struct text word)
 {
-    switch (json_object_get_type(o)) {
-    case json_type_null:
-        buf_puts(b, "null");
+    bool quoted = !strchr("tfn", word.at[0]); /* NaN, Infinity, -Infinity */
+    buf_put(b, "\"", quoted);
+    buf_put(b, word.at, word.len);
+    buf_put(b, "\"", quoted);
+}
+
+/* ", " but at the beginning, and the key. */
+static void put_member(struct buf *b, bool *first, struct text key)
+{
+    if (!*first)
+        buf_put(b, ", ", 2);
+    *first = false;
+    json_string(b, key.at, key.len);
+    buf_put(b, ": ", 2);
+}
+
+static void put_json(struct buf *b, const struct json_value *v);
+
+/* Recursion ends at SPLIT_DEPTH. */
+static void put_container(struct buf *b, const struct json_value *in)
+{
+    bool first = true, object = in->type == JSON_OBJECT;
+    buf_put(b, object ? "{" : "[", 1);
+    for (const struct json_value *v = json_first(in); v; v = json_next(in, v)) {
+        if (object)
+            put_member(b, &first, v->key);
+        else if (v != in + 1)
+            buf_put(b, ", ", 2);
+        put_json(b, v);
+    }
+    buf_put(b, object ? "}" : "]", 1);
+}
+
+static void put_json(struct buf *b, const struct json_value *v)
+{
+    switch (v->type) {
+    case JSON_INTEGER:
+        json_int(b, v->number);
         break;
-    case json_type_boolean:
-        buf_puts(b, json_object_get_boolean(o) ? "true" : "false");
+    case JSON_REAL:
+        put_real(b, v);
         break;
-    case json_type_int:
-        json_int(b, json_object_get_int64(o));
+    case JSON_STRING:
+        json_string(b, v->text.at, v->text.len);
         break;
-    case json_type_double:
-        put_real(b, o);
+    case JSON_WORD:
+        put_word(b, v->text);
         break;
-    case json_type_string:
-        json_string(b, json_object_get_string(o), (size_t)json_object_get_string_len(o));
-        break;
-    case json_type_object:
-        put_members(b, o);
-        break;
-    case json_type_array:
-        buf_put(b, "[", 1);
-        for (size_t i = 0; i < json_object_array_length(o); i++) {
-            if (i)
-                buf_put(b, ", ", 2);
-            put_json(b, json_object_array_get_idx(o, i));
-        }
-        buf_put(b, "]", 1);
+    default:
+        put_container(b, v);
         break;
     }
 }
@@ -508,84 +454,64 @@ static void put_key(struct buf *b, const char *key)
     buf_put(b, ": ", 2);
 }
 
-/* Whether a value is one that a counter can show: of anything else readers make an error, or hang.
- * *text: NULL for an integer. */
-static bool is_sample(struct json_object *value, const char **text, size_t *len)
+/* Whether a value is one that a counter can show: of anything else readers make an error, or
+ * hang. */
+static bool is_sample(const struct json_value *v)
 {
     struct decimal d;
-    *text = NULL;
-    if (json_object_is_type(value, json_type_int))
-        return true;
-    return number_text(value, text, len) && *len <= 40 && read_decimal(*text, *len, &d) &&
-           d.exponent < 280 && d.exponent > -280;
+    struct text text;
+    return v->type == JSON_INTEGER ||
+           (number_text(v, &text) && text.len <= 40 && read_decimal(text.at, text.len, &d) &&
+            d.exponent < 280 && d.exponent > -280);
 }
 
-static bool has_samples(struct json_object *args)
+static bool has_samples(const struct json_value *args)
 {
-    const char *text;
-    size_t len;
-    if (!json_object_is_type(args, json_type_object))
-        return false;
-    json_object_object_foreach(args, key, value)
-    {
-        (void)key;
-        if (is_sample(value, &text, &len))
-            return true;
-    }
-    return false;
+    const struct json_value *v = is_type(args, JSON_OBJECT) ? json_first(args) : NULL;
+    while (v && !is_sample(v))
+        v = json_next(args, v);
+    return v != NULL;
 }
 
 /* args of a counter, without what is no number. */
-static void put_samples(struct buf *b, struct json_object *args)
+static void put_samples(struct buf *b, const struct json_value *args)
 {
     bool first = true;
     put_key(b, "args");
     buf_put(b, "{", 1);
-    json_object_object_foreach(args, key, value)
-    {
-        const char *text;
-        size_t len;
-        if (!is_sample(value, &text, &len))
+    for (const struct json_value *v = json_first(args); v; v = json_next(args, v)) {
+        if (!is_sample(v))
             continue;
-        if (!first)
-            buf_put(b, ", ", 2);
-        first = false;
-        json_string(b, key, strlen(key));
-        buf_put(b, ": ", 2);
-        if (text)
-            buf_put(b, text, len);
+        put_member(b, &first, v->key);
+        if (v->type == JSON_INTEGER)
+            json_int(b, v->number);
         else
-            put_json(b, value);
-        if (text && json_object_is_type(value, json_type_string) && !memchr(text, '.', len) &&
-            !strpbrk(text, "eE"))
+            buf_put(b, v->text.at, v->text.len);
+        if (v->type == JSON_STRING && !memchr(v->text.at, '.', v->text.len) &&
+            !memchr(v->text.at, 'e', v->text.len) && !memchr(v->text.at, 'E', v->text.len))
             buf_puts(b, ".0"); /* an integer that only a double holds */
     }
     buf_put(b, "}", 1);
 }
 
 /* args, with the ids by which readers join rows moved like all others. */
-static void put_args(const struct foreign *f, struct buf *b, struct json_object *args)
+static void put_args(const struct foreign *f, struct buf *b, const struct json_value *args)
 {
     bool first = true;
     put_key(b, "args");
     buf_put(b, "{", 1);
-    json_object_object_foreach(args, key, value)
-    {
-        bool call = strcmp(key, "correlation") == 0 ||
-                    strcmp(key, "wait_on_cuda_event_record_corr_id") == 0;
-        bool op = strcmp(key, "External id") == 0 || strcmp(key, "external id") == 0;
-        int64_t n = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : 0;
+    for (const struct json_value *v = json_first(args); v; v = json_next(args, v)) {
+        bool call =
+            text_is(v->key, "correlation") || text_is(v->key, "wait_on_cuda_event_record_corr_id");
+        bool op = text_is(v->key, "External id") || text_is(v->key, "external id");
+        int64_t n = v->type == JSON_INTEGER ? v->number : 0;
         uint64_t moved;
-        if (!first)
-            buf_put(b, ", ", 2);
-        first = false;
-        json_string(b, key, strlen(key));
-        buf_put(b, ": ", 2);
+        put_member(b, &first, v->key);
         if (n > 0 && ((call && move_number(f, n, CALLS_SHIFT, 0, &moved)) ||
                       (op && move_number(f, n, IDS_SHIFT, IDS_FLAG, &moved))))
             json_uint(b, moved);
         else
-            put_json(b, value);
+            put_json(b, v);
     }
     buf_put(b, "}", 1);
 }
@@ -593,49 +519,36 @@ static void put_args(const struct foreign *f, struct buf *b, struct json_object 
 /* Whether a reader can do something with the args of an event that names or sorts a row. */
 static bool names_something(const struct event *e)
 {
-    struct json_object *args = e->member[KEY_ARGS], *value = NULL;
-    const char *name = json_object_is_type(e->member[KEY_NAME], json_type_string)
-                           ? json_object_get_string(e->member[KEY_NAME])
-                           : "";
-    if (!json_object_is_type(args, json_type_object))
+    const struct json_value *args = e->member[KEY_ARGS];
+    struct text name = string_of(e->member[KEY_NAME]);
+    if (!is_type(args, JSON_OBJECT))
         return false;
-    if (strcmp(name, "process_name") == 0 || strcmp(name, "thread_name") == 0)
-        return json_object_object_get_ex(args, "name", &value) &&
-               json_object_is_type(value, json_type_string) &&
-               json_object_get_string_len(value) > 0;
-    if (strcmp(name, "process_sort_index") == 0 || strcmp(name, "thread_sort_index") == 0)
-        return json_object_object_get_ex(args, "sort_index", &value) &&
-               json_object_is_type(value, json_type_int);
+    if (text_is(name, "process_name") || text_is(name, "thread_name"))
+        return string_of(json_member(args, "name")).len > 0;
+    if (text_is(name, "process_sort_index") || text_is(name, "thread_sort_index"))
+        return is_type(json_member(args, "sort_index"), JSON_INTEGER);
     return true;
 }
 
-static void put_key_text(struct buf *b, const char *key, struct json_object *text)
+static void put_key_text(struct buf *b, const char *key, const struct json_value *text)
 {
-    if (!json_object_is_type(text, json_type_string))
+    if (!is_type(text, JSON_STRING))
         return;
     put_key(b, key);
     put_json(b, text);
 }
 
-static bool is_gpu_annotation(const struct event *e)
-{
-    struct json_object *cat = e->member[KEY_CAT];
-    return json_object_is_type(cat, json_type_string) &&
-           strcmp(json_object_get_string(cat), "gpu_user_annotation") == 0;
-}
-
 /* The file's steps are steps where the trace has none, but never on a GPU. */
 static void put_name(const struct foreign *f, struct buf *b, const struct event *e)
 {
-    struct json_object *name = e->member[KEY_NAME];
-    bool stays = e->phase != 'X' || !(f->has_steps || is_gpu_annotation(e));
-    if (stays || !json_object_is_type(name, json_type_string)) {
+    const struct json_value *name = e->member[KEY_NAME];
+    bool on_gpu = text_is(string_of(e->member[KEY_CAT]), "gpu_user_annotation");
+    if (e->phase != 'X' || !(f->has_steps || on_gpu) || !is_type(name, JSON_STRING)) {
         put_key_text(b, "name", name);
         return;
     }
     char room[RANGE_NAME_ROOM];
-    struct text shown = {json_object_get_string(name), (uint32_t)json_object_get_string_len(name)};
-    shown = json_range_name(shown, room);
+    struct text shown = json_range_name(name->text, room);
     put_key(b, "name");
     json_string(b, shown.at, shown.len);
 }
@@ -661,7 +574,7 @@ static void put_where(struct buf *b, const struct event *e, const struct place *
 /* Ids. Those of counters, objects, samples and memory dumps are only meant within their process. */
 static void put_ids(const struct foreign *f, struct buf *b, const struct event *e)
 {
-    struct json_object *id = e->member[KEY_ID], *id2 = e->member[KEY_ID2];
+    const struct json_value *id = e->member[KEY_ID], *id2 = e->member[KEY_ID2];
     if (id) {
         put_key(b, "id");
         if (strchr("CNODPvV", e->phase))
@@ -673,15 +586,15 @@ static void put_ids(const struct foreign *f, struct buf *b, const struct event *
         put_key(b, "bind_id");
         put_moved_id(f, b, e->member[KEY_BIND_ID]);
     }
-    if (!json_object_is_type(id2, json_type_object))
+    if (!is_type(id2, JSON_OBJECT))
         return;
     static const char *const scopes[] = {"local", "global"};
     bool first = true;
     put_key(b, "id2");
     buf_put(b, "{", 1);
     for (unsigned i = 0; i < 2; i++) {
-        struct json_object *scoped;
-        if (!json_object_object_get_ex(id2, scopes[i], &scoped))
+        const struct json_value *scoped = json_member(id2, scopes[i]);
+        if (!scoped)
             continue;
         buf_printf(b, "%s\"%s\": ", first ? "" : ", ", scopes[i]);
         put_moved_id(f, b, scoped);
@@ -690,19 +603,18 @@ static void put_ids(const struct foreign *f, struct buf *b, const struct event *
     buf_put(b, "}", 1);
 }
 
-static void put_others(struct buf *b, struct json_object *event)
+static void put_others(struct buf *b, const struct json_value *event)
 {
-    json_object_object_foreach(event, key, value)
-    {
+    bool first = false;
+    for (const struct json_value *v = json_first(event); v; v = json_next(event, v)) {
         int64_t unused; /* the thread's own clock: as strictly read as ts */
-        bool known =
-            (strcmp(key, "tts") == 0 || strcmp(key, "tdur") == 0) && !get_us(value, &unused);
+        bool known = (text_is(v->key, "tts") || text_is(v->key, "tdur")) && !get_us(v, &unused);
         for (unsigned i = 0; i < KEYS && !known; i++)
-            known = strcmp(key, keys[i]) == 0;
+            known = text_is(v->key, keys[i]);
         if (known)
             continue;
-        put_key(b, key);
-        put_json(b, value);
+        put_member(b, &first, v->key);
+        put_json(b, v);
     }
 }
 
@@ -729,10 +641,12 @@ static bool put_event(struct foreign *f, const struct event *e, struct buf *out)
         return false;
     if (!has_tid)
         tid.number = pid.number; /* as readers have it */
-    if (pid.name_len)
-        json_meta_text(out, "process_name", pid.number, pid.number, "name", pid.name, pid.name_len);
-    if (tid.name_len)
-        json_meta_text(out, "thread_name", pid.number, tid.number, "name", tid.name, tid.name_len);
+    if (pid.name.len)
+        json_meta_text(out, "process_name", pid.number, pid.number, "name", pid.name.at,
+                       pid.name.len);
+    if (tid.name.len)
+        json_meta_text(out, "thread_name", pid.number, tid.number, "name", tid.name.at,
+                       tid.name.len);
     const char phase[] = {'"', e->phase, '"'};
     buf_puts(out, "{\"ph\": ");
     buf_put(out, phase, sizeof phase);
@@ -740,10 +654,10 @@ static bool put_event(struct foreign *f, const struct event *e, struct buf *out)
     put_name(f, out, e);
     put_where(out, e, &pid, &tid, start_ns);
     put_ids(f, out, e);
-    put_others(out, f->parser.value);
+    put_others(out, f->value);
     if (e->phase == 'C')
         put_samples(out, e->member[KEY_ARGS]);
-    else if (json_object_is_type(e->member[KEY_ARGS], json_type_object))
+    else if (is_type(e->member[KEY_ARGS], JSON_OBJECT))
         put_args(f, out, e->member[KEY_ARGS]);
     buf_puts(out, "},\n");
     return !out->failed;
@@ -758,5 +672,3 @@ bool foreign_put(struct foreign *f, struct buf *out)
         out->len = before;
     return done;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One event of a foreign Chrome JSON trace to a line of ours: times moved onto our base, processes,
  * rows and ids moved out of the way of ours and of other files', text made what every reader takes
- * (cupti-perfetto.md A2, A7 to A9). The parser is json-c; built without it, foreign_new() gives
- * NULL. cprof thread. */
+ * (cupti-perfetto.md A2, A7 to A9). cprof thread. */
 #ifndef WRITER_IMPORT_FOREIGN_H
 #define WRITER_IMPORT_FOREIGN_H
 
@@ -15,17 +14,14 @@
 /* a file's processes begin at its number times this; Linux's pids end below 2^22 */
 #define FOREIGN_PIDS 10000000u
 
-/* A value in a parser's hands, and the rows that a file has had so far. */
+/* The value that was read last, and the rows that a file has had so far. */
 struct foreign;
 
-/* NULL: no memory, or no parser in this library (foreign_built). */
+/* NULL: no memory. */
 struct foreign *foreign_new(void);
 
-/* False in a library that was built without json-c. */
-extern const bool foreign_built;
-
-/* Parses a text, which must be one JSON value; it stays until the next call. False: *why (static)
- * and *at, its byte. */
+/* Parses a text, which must be one JSON value and stay while the value is used: until the next
+ * call. False: *why (static) and *at, its byte. */
 bool foreign_parse(struct foreign *f, const char *text, size_t len, const char **why, uint64_t *at);
 
 /* The event's time in ns of the file's own clock, and where it ends; false: it has none that

@@ -33,53 +33,17 @@ static bool is_blank(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-static bool is_number(char c)
-{
-    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
-}
-
 /* ---- values ---- */
-
-/* An integer that 64 bits do not hold: readers take such numbers for others without a word. */
-static bool is_huge(const char *number, size_t n)
-{
-    static const char most[] = "9223372036854775808";
-    bool negative = n > 0 && *number == '-';
-    number += negative;
-    n -= negative;
-    if (n < sizeof most - 1)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (number[i] < '0' || number[i] > '9')
-            return false;
-    if (number[0] == '0') /* no JSON: the parser says so */
-        return false;
-    return n > sizeof most - 1 || memcmp(number, most, n) >= (int)negative;
-}
-
-/* The number at the end of the value is whole. */
-static void end_number(struct split *s)
-{
-    size_t start = s->number - 1, n = s->value.len - start;
-    s->number = 0;
-    if (s->is_long || !is_huge(s->value.data + start, n) || !buf_room(&s->value, 2))
-        return;
-    memmove(s->value.data + start + 1, s->value.data + start, n);
-    s->value.data[start] = s->value.data[start + n + 1] = '"';
-    s->value.len += 2;
-}
 
 static void keep_text(struct split *s, const char *from, const char *to)
 {
     size_t n = (size_t)(to - from);
     if (s->value.len + n > SPLIT_VALUE_MOST)
         s->is_long = true;
-    if (s->is_long) {
+    if (s->is_long)
         s->value.len = 0;
-        s->number = 0;
-    } else {
+    else
         buf_put(&s->value, from, n);
-    }
 }
 
 /* Steps over the inside of a string; true: its closing quote too. */
@@ -99,19 +63,11 @@ static bool pass_string(struct split *s, const char **at, const char *end)
     return !s->in_string;
 }
 
-/* Steps over plain bytes and brackets, to a string, to a number's beginning or end, or to the
- * value's end, which sets *done. */
+/* Steps over plain bytes and brackets, to a string or to the value's end, which sets *done. */
 static const char *pass_plain(struct split *s, const char *p, const char *end, bool *done)
 {
     for (; p < end; p++) {
         char c = *p;
-        if (is_number(c)) {
-            if (!s->number)
-                return p;
-            continue;
-        }
-        if (s->number)
-            return p;
         bool closes = c == '}' || c == ']';
         if (s->depth == 0 && (closes || c == ',' || is_blank(c))) {
             *done = true; /* the end of a word or number */
@@ -151,16 +107,10 @@ static enum split_got take_value(struct split *s, const char **at, const char *e
         }
         keep_text(s, *at, p);
         *at = p;
-        if (done || p == end || s->in_string)
-            continue;
-        if (s->number) {
-            end_number(s);
-        } else if (*p == '"') {
+        if (!done && p < end && !s->in_string && *p == '"') {
             s->in_string = true;
             keep_text(s, p, p + 1);
             *at = p + 1;
-        } else if (is_number(*p)) {
-            s->number = s->value.len + 1;
         }
     }
     s->at += (uint64_t)(*at - from);
@@ -180,7 +130,6 @@ static void begin_value(struct split *s, bool is_event)
     s->is_event = is_event;
     s->is_long = s->in_string = s->escaped = false;
     s->depth = s->containers = s->values = 0;
-    s->number = 0;
     s->value_at = s->at;
     buf_reset(&s->value);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts the text of a Chrome JSON file into its events, whatever the file's size: only where values
- * begin and end is known here, what stands in them is the parser's (foreign.h). Both forms,
+ * begin and end is known here, foreign.h reads what stands in them. Both forms,
  * `{"traceEvents": [...], ...}` and `[...]`; the second need not end (Chrome's own rule: what a
  * crash leaves). No input but what it is given; any thread. */
 #ifndef WRITER_IMPORT_SPLIT_H
@@ -12,8 +12,8 @@
 #include "writer/base/buf.h"
 
 #define SPLIT_VALUE_MOST      (1u << 20) /* bytes of an event; longer ones are stepped over */
-#define SPLIT_CONTAINERS_MOST 4096u  /* arrays and objects in one: each costs the parser a table */
-#define SPLIT_VALUES_MOST     65536u /* values in one: of each the parser makes some 100 bytes */
+#define SPLIT_CONTAINERS_MOST 4096u      /* arrays and objects in one */
+#define SPLIT_VALUES_MOST     65536u     /* values in one: json_tree.h has 56 bytes for each */
 #define SPLIT_TEXT_MOST       (UINT64_C(16) << 30) /* bytes of a file, and of its text */
 #define SPLIT_TOO_LONG        "it has more than 16 GiB"
 #define SPLIT_DEPTH           64u /* arrays and objects inside each other */
@@ -32,7 +32,7 @@ struct split {
     bool array;        /* the form without an object around it */
     bool events;       /* the events have been met */
     uint64_t at;       /* bytes taken */
-    struct buf value;  /* as in the file, but integers beyond 64 bits are in quotes */
+    struct buf value;  /* as in the file */
     uint64_t value_at; /* where it begins */
     char key[64];      /* terminated; what is longer is cut */
     const char *fault; /* static */
@@ -40,7 +40,6 @@ struct split {
     /* inside a value */
     bool is_event, is_long, in_string, escaped;
     unsigned depth, containers, values, key_len;
-    size_t number; /* where in `value` the number being read begins, from 1; 0: it is none */
 };
 
 /* Takes bytes from *at up to the end of the next value; *at is where to go on. `value` lasts until

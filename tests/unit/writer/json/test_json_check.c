@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/json_check.h: what is taken and how it comes out, what is refused and
+/* Tests of writer/json/json_check.c: what is taken and how it comes out, what is refused and
  * where, and that nothing is read or written outside what was given. */
-#include "preload/markers/json_check.h"
-
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/json_valid.h"
+#include "writer/json/json_scan.h"
 
 /* On heap blocks of the exact size, so that ASan sees a byte too far. */
 static size_t check(const char *text, size_t len, char *out, struct json_fault *fault)
@@ -16,7 +15,7 @@ static size_t check(const char *text, size_t len, char *out, struct json_fault *
     char *given = malloc(len ? len : 1), *made = malloc(len ? len : 1);
     ck_assert(given && made);
     memcpy(given, text, len);
-    size_t used = json_check(given, len, made, fault);
+    size_t used = writer_check_json(given, len, made, fault);
     ck_assert_uint_le(used, len);
     memcpy(out, made, used);
     out[used] = '\0';
