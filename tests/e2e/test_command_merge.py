@@ -595,7 +595,7 @@ def test_a_merged_trace_beside_its_ranks(tmp_path):
         path.unlink()
     refused(cprof("ranks", "merged.json"), "is merged of several ranks")
     done = cprof("ranks", tmp_path)
-    assert done.returncode == 2 and done.stderr.endswith(f"cprof: {tmp_path}: holds no trace of a single rank\n")
+    assert done.returncode == 2 and done.stderr.startswith(f"cprof: {tmp_path}: holds no trace of a single rank ({tmp_path}/merged.json: is merged of several ranks")
 
 
 def test_steps_that_were_made_again(tmp_path):

@@ -648,7 +648,7 @@ def test_bad_input(command, tmp_path):
     garbage.write_bytes(bytes(range(256)) * 10)
     for path in (garbage, tmp_path / "none.json", tmp_path):
         tool.refused(tool.cprof(*command[:1], path, *command[1:]), path)
-    tool.refused(tool.cprof(*command[:1]), command[0])
+    tool.refused(tool.cprof(*command), "no trace was named")
     assert not os.path.exists("x.html")
 
 

@@ -17,6 +17,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from cprof.tool import BAD_INPUT, Problem, note, printable
 from cprof.tool.check_relations import Relations, paired
 from cprof.tool.columns import Columns
+from cprof.tool.given import add_traces, traces_of
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace, open_trace
 from cprof.tool.screen import data, put
@@ -374,7 +375,7 @@ def _kineto_losses(line: str, found: Findings) -> None:
 # ---- the command ----
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("traces", nargs="+", metavar="TRACE")
+    add_traces(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument("--json", action="store_true", help="one JSON object for each trace, in a line of its own")
     parser.add_argument("-q", "--quiet", action="store_true", help="errors only")
@@ -382,7 +383,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     code = 0
-    for path in args.traces:
+    for path in traces_of(args.traces, merged=True):
         try:
             found, count = findings(path, progress=True)
         except Problem as error:  # the other traces are looked at all the same

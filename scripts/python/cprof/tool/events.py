@@ -8,6 +8,7 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from cprof.tool import Problem, note
+from cprof.tool.given import add_traces, trace_of
 from cprof.tool.reader import Trace, keep_out_pipes, open_trace
 from cprof.tool.screen import json_line, on_terminal
 from cprof.tool.spans import args_of, int_or_none, step_number, text_of, to_ns
@@ -17,7 +18,7 @@ HELP = "the events as JSON lines, filtered by name, category, step, device or th
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE")
+    add_traces(parser, one=True)
     parser.add_argument("--name", action="append", metavar="GLOB", help="events of such a name: 'aten::conv*', '[memory]'")
     parser.add_argument("--category", action="append", metavar="CAT", help="events of this category: kernel, cpu_op …")
     parser.add_argument("--step", action="append", type=int, metavar="N",
@@ -162,16 +163,17 @@ def events(path: Any, name: Any = None, category: Any = None, step: Any = None, 
 
 
 def run(args: argparse.Namespace) -> int:
-    tests = _filters(args.trace, args.name, args.category, args.step, args.device, args.thread, True)
+    trace_path = trace_of(args.traces)
+    tests = _filters(trace_path, args.name, args.category, args.step, args.device, args.thread, True)
     found = False
-    with open_trace(args.trace, not on_terminal()) as trace:
+    with open_trace(trace_path, not on_terminal()) as trace:
         trace.past_large = True
         for event in trace:
             if all(test(event) for test in tests):
                 found = True
                 json_line(event)
     for line in trace.remarks():
-        note(line, args.trace)
+        note(line, trace_path)
     if tests and not found:
-        note("no event matches", args.trace)
+        note("no event matches", trace_path)
     return 0

@@ -21,6 +21,7 @@ from typing import Any, Iterable, Optional
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_MEMORY, NO_TENSORS
+from cprof.tool.given import add_traces, trace_of
 from cprof.tool.memory_page import page
 from cprof.tool.memory_use import timelines
 from cprof.tool.output import end_tidily, keep_apart, replacing
@@ -32,14 +33,14 @@ ENDINGS = (".html", ".raw.json", ".raw.json.gz", ".json", ".json.gz")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE")
+    add_traces(parser, one=True)
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in " + ", ".join(ENDINGS))
     parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda:N; default cuda:0 where there is one, else cpu")
 
 
 def run(args: argparse.Namespace) -> int:
     end_tidily()
-    export(args.trace, args.output, args.device, progress=True)
+    export(trace_of(args.traces), args.output, args.device, progress=True)
     return 0
 
 

@@ -28,6 +28,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 from cprof._untrusted import open_regular
 from cprof.tool import TOO_DEEP, Problem, archive, note, screen
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
+from cprof.tool.given import add_traces, traces_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing, create, end_tidily, keep_apart
 from cprof.tool.progress import Progress, Relay
@@ -46,7 +47,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=F
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files."""
-    parser.add_argument("traces", nargs="+", metavar="RANK", help="a rank's trace")
+    add_traces(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the merged trace; gzip if it ends in .gz")
     parser.add_argument("--force", "-f", action="store_true", help="replace FILE if it is there")
     parser.add_argument("--manifest", action="store_true",
@@ -465,6 +466,7 @@ def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> 
 def run(args: argparse.Namespace) -> int:
     """`cprof merge`"""
     end_tidily()
+    args.traces = traces_of(args.traces)
     keep_apart(args.output, args.traces)
     if args.output == "-":
         raise Problem("a merged trace is a file, stdout only says its name: --output NAME", "-")

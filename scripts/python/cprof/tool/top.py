@@ -17,6 +17,7 @@ from typing import Any, Dict, List
 from cprof.tool import Problem, note
 from cprof.tool.averages import SORT_KEYS, Averages
 from cprof.tool.breakdown import BY, breakdown, compare
+from cprof.tool.given import add_traces, trace_of, traces_of
 from cprof.tool.screen import data, put
 
 HELP = "where the time goes: torch.profiler's table, by step, module or device, or what got slower"
@@ -43,7 +44,7 @@ _depth.__name__ = "number of frames"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("traces", nargs="+", metavar="TRACE")
+    add_traces(parser)
     parser.add_argument("--sort-by", metavar="KEY", help="one of " + ", ".join(SORT_KEYS))
     parser.add_argument("--row-limit", type=_rows, default=100, metavar="N", help="rows shown; -1: all (default 100)")
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
@@ -77,11 +78,12 @@ def _refuse(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _refuse(args)
+    if args.compare and len(args.traces) != 2:
+        raise Problem("--compare takes two traces")
+    args.traces = [trace_of([path]) for path in args.traces] if args.compare else traces_of(args.traces)
     if args.by:
         result = breakdown(args.by, args.traces)
     elif args.compare:
-        if len(args.traces) != 2:
-            raise Problem("--compare takes two traces")
         result = compare(args.traces[0], args.traces[1], args.sort_by, args.from_trace)
     else:
         return _table(args)
