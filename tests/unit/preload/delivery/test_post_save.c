@@ -515,7 +515,7 @@ END_TEST
 
 Suite *suite_post_save(void)
 {
-    Suite *suite = suite_create("after");
+    Suite *suite = suite_create("post_save");
     TCase *tcase = tcase_create("after");
     tcase_add_test(tcase, commands_are_split_as_by_a_shell);
     tcase_add_test(tcase, only_our_own_library_leaves_the_preload);

@@ -533,7 +533,7 @@ END_TEST
 
 Suite *suite_run_names(void)
 {
-    Suite *suite = suite_create("names");
+    Suite *suite = suite_create("run_names");
     TCase *tcase = tcase_create("names");
     tcase_add_test(tcase, scripts_of_python);
     tcase_add_test(tcase, scripts_of_other_programs);

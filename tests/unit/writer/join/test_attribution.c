@@ -90,7 +90,7 @@ END_TEST
 
 Suite *suite_attribution(void)
 {
-    Suite *s = suite_create("shares");
+    Suite *s = suite_create("attribution");
     TCase *c = tcase_create("shares");
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_set_timeout(c, 60);

@@ -269,7 +269,7 @@ END_TEST
 
 Suite *suite_correlation(void)
 {
-    Suite *s = suite_create("calls");
+    Suite *s = suite_create("correlation");
     TCase *c = tcase_create("calls");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, ids_go_on_behind_the_wrap);

@@ -163,7 +163,7 @@ END_TEST
 
 Suite *suite_dso_table(void)
 {
-    Suite *suite = suite_create("objects");
+    Suite *suite = suite_create("dso_table");
     TCase *all = tcase_create("all");
     tcase_add_test(all, what_is_loaded_is_known);
     tcase_add_test(all, what_was_unloaded_is_known_by_its_number);

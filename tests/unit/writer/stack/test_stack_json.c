@@ -365,7 +365,7 @@ END_TEST
 
 Suite *suite_stack_json(void)
 {
-    Suite *suite = suite_create("stacks");
+    Suite *suite = suite_create("stack_json");
     TCase *all = tcase_create("all");
     tcase_add_test(all, each_once);
     tcase_add_test(all, a_full_table_takes_no_more);

@@ -327,7 +327,7 @@ END_TEST
 
 Suite *suite_observers(void)
 {
-    Suite *s = suite_create("listening");
+    Suite *s = suite_create("observers");
     TCase *c = tcase_create("all");
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_add_test(c, in_the_order_of_time);
