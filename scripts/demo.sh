@@ -33,11 +33,12 @@ if [ -z "$traces" ]; then
     echo "demo: no trace was written" >&2
     exit 1
 fi
+run=$(dirname "$(dirname "$(echo "$traces" | head -n 1)")")
 echo
-echo "demo: traces"
+echo "demo: the trace:"
 echo "$traces" | sed 's/^/  /'
-trace=$(echo "$traces" | head -n 1)
-echo "Show it in Perfetto (--offline: without a network), or say where the time goes:"
-echo "  scripts/cprof open $trace"
-echo "  scripts/cprof top $trace"
-echo "It opens at https://ui.perfetto.dev, too (Open trace file; the file stays on this machine)."
+echo "demo: what took most time by itself:"
+scripts/cprof top --sort-by self_cpu_time_total --row-limit 5 "$run" 2>/dev/null
+echo "All of it, and the timeline at https://ui.perfetto.dev (the trace stays on this machine):"
+echo "  scripts/cprof top $run"
+echo "  scripts/cprof open $run"

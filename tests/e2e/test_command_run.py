@@ -498,7 +498,8 @@ def test_doctor_of_a_program_that_cannot_be_traced(tmp_path):
 
 
 @pytest.mark.parametrize("program, said", [("no-such-program", "no such program"), ("./no-such-program", "no such program"),
-                                           ("/etc", "cannot be executed")])
+                                           ("/etc", "cannot be executed: it is a folder"),
+                                           ("/etc/passwd", "cannot be executed: it lacks the permission")])
 def test_doctor_of_no_program(program, said):
     """Exit codes of a shell are those of a program that was to be run."""
     done = cprof("doctor", "--", program)

@@ -39,7 +39,8 @@ def trace(demo):
 def test_says_how_to_open_it(demo, trace):
     assert "ui.perfetto.dev" in demo.stdout
     for command in "open", "top":
-        assert f"  scripts/cprof {command} {trace.relative_to(ROOT)}\n" in demo.stdout
+        assert f"  scripts/cprof {command} {trace.parent.parent.relative_to(ROOT)}\n" in demo.stdout
+    assert re.search(r"\n +aten::\S+ +[\d.]+%", demo.stdout), "no operator stands in the table"
     assert re.fullmatch(r"cprof: rank 0: 1 trace, [\d,]+ events, 0 lost: \S+rank0\.5\.pt\.trace\.json\n", demo.stderr)
 
 

@@ -41,6 +41,12 @@ COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "memory-timeline",
 ]
 
+EXAMPLES = """examples:
+  cprof run -- python train.py    records steps 1 to 4, and says where the trace is
+  cprof top                       where the time went in the newest run
+  cprof open                      that run in Perfetto
+"""
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # what a shell shows for a program that SIGPIPE ended
@@ -74,8 +80,9 @@ def _module(command: str) -> Any:
 
 
 def _parse(argv: List[str]) -> argparse.Namespace:
-    parser = _Parser(prog="cprof", description="Runs programs under the profiler; reads, checks and shows the traces of cprof, of torch.profiler, and any "
-                     "other of Chrome's JSON form; a trace may be gzip, or cut off.")
+    parser = _Parser(prog="cprof", description="Runs programs under the profiler; reads, checks and shows the traces of cprof, of\n"
+                     "torch.profiler, and any other of Chrome's JSON form. A trace may be gzip, or cut off.", epilog=EXAMPLES,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version="cprof " + __version__)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     # One module is enough where one is asked for; its neighbours cost time and may need what is not there.

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program that is to be traced: found as the shell finds it, and what speaks against tracing it."""
 
+import errno
 import os
 import re
 import shutil
+import stat
 from typing import Dict, Iterator, List, NoReturn
 
 from cprof.tool import note
@@ -24,11 +26,18 @@ def find(command: List[str], not_found: int = NOT_FOUND, not_executable: int = N
     """The path of the command's program. Ends the process when there is none, as a shell would or with these exit codes."""
     name = command[0]
     path = name if "/" in name else shutil.which(name)
-    if path is None or not os.path.exists(path):
+    try:
+        folder = path is not None and stat.S_ISDIR(os.stat(path).st_mode)
+    except PermissionError:
+        _end(f"{name}: cannot be reached: {os.strerror(errno.EACCES)}", not_executable)
+    except OSError:
+        path = None
+    if path is None:
         meant = " (a switch takes no value: --NAME is 1, --no-NAME is 0)" if name in ("0", "1") or "--" in command[1:2] else ""
         _end(f"{name}: no such program{meant}", not_found)
-    if os.path.isdir(path) or not os.access(path, os.X_OK):
-        _end(f"{name}: cannot be executed", not_executable)
+    if folder or not os.access(path, os.X_OK):
+        why = "it is a folder" if folder else "it lacks the permission (chmod +x), or take its interpreter: python FILE"
+        _end(f"{name}: cannot be executed: {why}", not_executable)
     return path
 
 
