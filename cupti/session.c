@@ -481,10 +481,12 @@ static void react(void)
     }
     enum phase then = (enum phase)atomic_exchange(&owed, PHASE_NONE);
     bool late = atomic_exchange(&came_late, false);
-    if (then != PHASE_NONE && in_phase(PHASE_READY)) {
+    if (then != PHASE_NONE && in_phase(PHASE_READY) && !atomic_load(&resting_since)) {
         stand_down(then, late);
         return;
     }
+    if (then != PHASE_NONE && in_phase(PHASE_READY)) /* nothing is on, and nothing is missed */
+        leave_cupti(then == PHASE_DETACHED ? then : PHASE_AWAY);
     if (then == PHASE_DETACHED && in_phase(PHASE_OTHER))
         set_phase(then);
     leave_lock();
