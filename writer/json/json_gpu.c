@@ -421,23 +421,6 @@ void json_gpu_sync(struct buf *b, const struct gpu_record *r, const struct json_
     end_event(b, start, p);
 }
 
-void json_gpu_event(struct buf *b, const struct gpu_record *r, const struct json_place *at,
-                    uint64_t external_id)
-{
-    static const struct text kineto_name = TEXT("cudaEvent");
-    size_t start = b->len;
-    char *p = begin_span(b, CAT_CUDA_EVENT, name_or(r, kineto_name), at);
-    if (p) {
-        p = put_external_id(p, external_id);
-        p = put_ordinal(p, "\"event_id\": ", r->event.event);
-        p = put_ordinal(p, ", \"stream\": ", r->stream);
-        p = put_number(p, ", \"correlation\": ", r->correlation);
-        p = put_ordinal(p, ", \"device\": ", r->device);
-        p = put_ordinal(p, ", \"context\": ", r->context);
-    }
-    end_event(b, start, p);
-}
-
 void json_gpu_overhead(struct buf *b, const struct gpu_record *r, const struct json_place *at)
 {
     size_t start = b->len;

@@ -50,10 +50,6 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
 void json_gpu_sync(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                    uint64_t external_id, const struct json_wait *wait);
 
-/* cuda_event: the recording of an event in a stream. */
-void json_gpu_event(struct buf *b, const struct gpu_record *r, const struct json_place *at,
-                    uint64_t external_id);
-
 /* overhead. */
 void json_gpu_overhead(struct buf *b, const struct gpu_record *r, const struct json_place *at);
 

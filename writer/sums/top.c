@@ -63,12 +63,6 @@ uint64_t top_bytes(const struct top *t)
     return t ? sizeof *t + t->used : 0;
 }
 
-void top_give_up(struct top *t)
-{
-    if (t && !t->dead)
-        top_drop(t);
-}
-
 bool top_grow(struct top *t, void **array, size_t *room, size_t n, size_t size)
 {
     if (n < *room)

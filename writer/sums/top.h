@@ -45,9 +45,6 @@ void top_gpu(struct top *t, const struct gpu_record *r, const struct json_place 
 /* A range's copy on a device. */
 void top_annotation(struct top *t, const char *name, size_t len, const struct json_place *at);
 
-/* Something stands in the file that is not added up here: no table. */
-void top_give_up(struct top *t);
-
 /* Adds up what there is, once, and appends the rows as text. False: there is no table. */
 bool top_finish(struct top *t, struct buf *out);
 

@@ -356,18 +356,6 @@ START_TEST(waits)
 }
 END_TEST
 
-START_TEST(event)
-{
-    struct gpu_record r = {.kind = GPU_EVENT, .correlation = 6, .context = 1, .stream = 7};
-    r.event.event = 3;
-    json_gpu_event(&out, &r, &place, 4);
-    ck_assert_str_eq(taken(), HEAD("cuda_event",
-                                   "cudaEvent") "\"External id\": 4, \"event_id\": 3, "
-                                                "\"stream\": 7, \"correlation\": 6, \"device\": 0, "
-                                                "\"context\": 1}},\n");
-}
-END_TEST
-
 START_TEST(overhead)
 {
     struct gpu_record r = {.kind = GPU_OVERHEAD};
@@ -473,7 +461,7 @@ static void put_any(struct buf *b, struct gpu_record *r)
     struct json_link link = {next_random(), next_random() % 2 * UINT64_MAX,   r->name, r->name_len,
                              NULL,          next_random() % 2 * next_random()};
     struct json_wait wait = {(int64_t)next_random(), INT64_MIN};
-    switch (next_random() % 10) {
+    switch (next_random() % 9) {
     case 0:
         json_gpu_call(b, r, &at, UINT64_MAX, 0);
         break;
@@ -491,18 +479,15 @@ static void put_any(struct buf *b, struct gpu_record *r)
         json_gpu_sync(b, r, &at, UINT64_MAX, &wait);
         break;
     case 4:
-        json_gpu_event(b, r, &at, next_random());
-        break;
-    case 5:
         json_gpu_overhead(b, r, &at);
         break;
-    case 6:
+    case 5:
         json_gpu_memory(b, r, &at, next_random(), next_random());
         break;
-    case 7:
+    case 6:
         json_gpu_annotation(b, r->name, r->name != NULL ? r->name_len : 0, &at, UINT64_MAX);
         break;
-    case 8:
+    case 7:
         json_gpu_arrow_start(b, next_random(), &at);
         json_gpu_arrow_end(b, next_random(), &at);
         break;
@@ -590,7 +575,6 @@ Suite *suite_json_gpu(void)
     TCase *others = tcase_create("others");
     tcase_add_test(others, call);
     tcase_add_test(others, waits);
-    tcase_add_test(others, event);
     tcase_add_test(others, overhead);
     tcase_add_test(others, annotation);
     tcase_add_test(others, arrows);
