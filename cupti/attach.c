@@ -27,8 +27,7 @@ static int settle_in(const struct cupti *c, unsigned stays)
     set_attribute(c, CUPTI_ZEROED_BUFFERS, 1);
     if (c->version >= PER_THREAD)
         set_attribute(c, CUPTI_PER_THREAD_BUFFERS, 1);
-    if (stays &
-        SWITCH_KERNELS) /* where kernels stay on their times are not to be in device memory */
+    if (stays & SWITCH_KERNELS) /* kernels stay on: their times are kept in the host's memory */
         set_attribute(c, CUPTI_HOST_PINNED, 1);
     return c->register_callbacks(buffers_request, buffers_complete);
 }

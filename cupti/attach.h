@@ -11,8 +11,8 @@
 
 /* Subscribes, or borrows CUPTI from a client that is subscribed and idle; sets the attributes; the
  * first time enables what is slow to enable. stays: what stays on between windows (switch.h).
- * initializing: inside cuInit. Returns CUPTI's result; CUPTI_MULTIPLE_SUBSCRIBERS while another
- * client is at work. Then nothing has changed. */
+ * initializing: inside cuInit. Returns CUPTI's result: CUPTI_MULTIPLE_SUBSCRIBERS while another
+ * client is at work. After an error nothing has changed. */
 int attach(const struct cupti *c, const struct callback_to *to, unsigned stays, bool initializing);
 
 /* Unsubscribes; the attributes get CUPTI's own defaults. No kind is on and no buffer is out. */

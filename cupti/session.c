@@ -73,7 +73,7 @@ static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
  * to; 0 = none */
 static _Atomic uint64_t asked;
 /* clock_monotonic_ns() since when nothing is on and nothing is held by CUPTI, so that it can be
- * given back; 0: it cannot. Written under the lock, and by gpu_arm(); any thread reads. */
+ * given back; 0: it cannot. Written under the lock, read by any thread. */
 static _Atomic uint64_t resting_since;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes,
  * gpu_arm() reads */
@@ -202,6 +202,7 @@ static void arm(bool initializing)
     bool calls = false;
     if (atomic_load(&armed) || !in_phase(PHASE_READY))
         return;
+    atomic_store(&resting_since, 0);
     buffers_unread_from(UINT64_MAX);
     switch_on(&api, &options, initializing, &calls);
     filtered = false;
@@ -378,7 +379,6 @@ void gpu_arm(void)
     if (!usable() || writer_is_off())
         return;
     atomic_store(&asked, clock_ticks());
-    atomic_store(&resting_since, 0);
     if (atomic_load(&armed) || seems_hung())
         return;
     inside = true;
@@ -521,7 +521,6 @@ static bool asked_just_now(void)
 
 static void want_records(void)
 {
-    atomic_store(&resting_since, 0);
     atomic_store(&asked, 0);
     if (wanted == GPU_WANT_NOTHING) {
         come_back();
