@@ -9,7 +9,6 @@ import json
 import re
 import statistics
 
-CLOCK_NS = 1000  # so far a device's time may be off: 9 of 14,000 kernels began up to 750 ns before their call, on an H200
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
 
@@ -47,7 +46,7 @@ def join_problems(trace):
             twice += seen[correlation] > 1
         # Whole nanoseconds: the numbers carry three decimals of microseconds.
         gap = round((e["ts"] - calls[correlation][0]["ts"]) * 1000)
-        early += gap < -CLOCK_NS
+        early += gap < 0
         gaps.append((e["ts"], gap))
     rows_twice = sum(len(rows) - 1 for correlation, rows in calls.items() if correlation is not None)
     figures = {"unmatched": unmatched, "before_call": early, "least_gap_ns": min((gap for _, gap in gaps), default=None), "gaps": gaps}
