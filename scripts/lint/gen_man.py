@@ -11,6 +11,7 @@
 """
 
 import argparse
+import collections
 import importlib
 import pathlib
 import re
@@ -221,14 +222,15 @@ def zsh_completion():
 
 def fish_completion():
     lines = ["# SPDX-License-Identifier: Apache-2.0", "# Completes the command cprof in fish. Made by scripts/lint/gen_man.py."]
+    commands_of = collections.defaultdict(list)  # what stands behind the commands, which may be the same for several
     for command in tool.COMMANDS:
         lines.append(f"complete -c cprof -n __fish_use_subcommand -f -a {command} -d {quoted(parser_of(command)[0].HELP)}".replace("'\\''", "\\'"))
         for name, action in option_names(command):
             kind = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
             takes = "" if action.nargs == 0 else " -r"
             text = quoted(help_of(action).replace("\\", "")).replace("'\\''", "\\'")
-            lines.append(f"complete -c cprof -n '__fish_seen_subcommand_from {command}' {kind}{takes} -d {text}")
-    return lines
+            commands_of[f"{kind}{takes} -d {text}"].append(command)
+    return lines + [f"complete -c cprof -n '__fish_seen_subcommand_from {' '.join(commands)}' {option}" for option, commands in commands_of.items()]
 
 
 def pages():
