@@ -3,7 +3,7 @@
  *
  *   NONE --gpu_start--> READY or AWAY
  *   READY --another client begins--> LEAVING --> OTHER, or DETACHED where it finalizes CUPTI
- *   READY --nothing is to be recorded--> LEAVING --> AWAY
+ *   READY --nothing is to be recorded, and the kinds are off--> LEAVING --> AWAY
  *   AWAY, OTHER, DETACHED --a window begins and nobody else is at work--> READY
  *   any --CUPTI ends by itself, or the process ends--> OVER
  *
@@ -34,8 +34,9 @@
 #define STOP_MS       100
 #define LATE_MS       100  /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
-#define REST_MS       100  /* calls that began before the kinds were off are over by then */
-#define NO_EDGE_MS    10000 /* no step's edge came: the cprof thread gives CUPTI back */
+#define LOOK_MS       1000
+#define RETRY_MS      20
+#define NO_EDGE_MS    120000 /* no step's edge came: the cprof thread switches off */
 
 /* cuptiGetVersion() from which on … */
 #define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
@@ -72,9 +73,9 @@ static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
 /* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come
  * to; 0 = none */
 static _Atomic uint64_t asked;
-/* clock_monotonic_ns() since when nothing is on and nothing is held by CUPTI, so that it can be
- * given back; 0: it cannot. Written under the lock, read by any thread. */
-static _Atomic uint64_t resting_since;
+/* clock_monotonic_ns() since when the kinds are on for nothing and may go off; 0: they are off, or
+ * something is recorded. Written under the lock, read anywhere. */
+static _Atomic uint64_t unwanted_since;
 /* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes,
  * gpu_arm() reads */
 static _Atomic uint64_t flushing_since;
@@ -88,7 +89,8 @@ static _Atomic bool came_late;
 
 /* Under the lock. */
 static struct held_back holder_before; /* the holder's thread once it lets go */
-static bool filtered;                  /* since the last arming */
+static bool calls_on;                  /* calls are among the kinds that were switched on last */
+static _Atomic bool filtered;          /* since the kinds are on; read anywhere */
 static bool came_back;                 /* at least once: said */
 static bool stood_down;                /* the same */
 
@@ -113,10 +115,14 @@ static bool in_phase(enum phase p)
     return atomic_load_explicit(&phase, memory_order_acquire) == (int)p;
 }
 
-static bool has_rested(uint64_t ms)
+static bool is_unwanted(void)
 {
-    uint64_t since = atomic_load_explicit(&resting_since, memory_order_relaxed);
-    return since && clock_monotonic_ns() - since > ms * 1000000u;
+    return atomic_load(&unwanted_since) != 0;
+}
+
+static bool is_recording(void)
+{
+    return atomic_load(&armed) && !is_unwanted();
 }
 
 static void set_phase(enum phase p)
@@ -199,15 +205,16 @@ static void gone(const char *why)
 
 static void arm(bool initializing)
 {
-    bool calls = false;
-    if (atomic_load(&armed) || !in_phase(PHASE_READY))
+    if (!in_phase(PHASE_READY) || is_recording())
         return;
-    atomic_store(&resting_since, 0);
     buffers_unread_from(UINT64_MAX);
-    switch_on(&api, &options, initializing, &calls);
-    filtered = false;
-    if (calls)
+    if (!atomic_load(&armed)) {
+        calls_on = switch_on(&api, &options, initializing);
+        atomic_store(&filtered, false);
+    }
+    if (calls_on)
         recorded_begin();
+    atomic_store(&unwanted_since, 0);
     atomic_store(&armed, true);
 }
 
@@ -217,6 +224,7 @@ static void disarm(void)
         return;
     recorded_end();
     atomic_store(&armed, false);
+    atomic_store(&unwanted_since, 0);
     switch_off(&api, stays_on());
     if (stays_on())
         buffers_unread_from(clock_ticks());
@@ -374,12 +382,12 @@ static bool is_owed(void)
     return atomic_load(&owed) != PHASE_NONE;
 }
 
-void gpu_arm(void)
+void gpu_arm(bool between_calls)
 {
     if (!usable() || writer_is_off())
         return;
     atomic_store(&asked, clock_ticks());
-    if (atomic_load(&armed) || seems_hung())
+    if ((is_recording() && (atomic_load(&filtered) || !between_calls)) || seems_hung())
         return;
     inside = true;
     if (take_lock_settled()) {
@@ -387,6 +395,8 @@ void gpu_arm(void)
             come_back();
             arm(false);
         }
+        if (between_calls && is_recording() && !atomic_exchange(&filtered, true))
+            switch_filter(&api);
         leave_lock();
     }
     inside = false;
@@ -442,7 +452,6 @@ static void leave_cupti(enum phase then)
     detach(&api);
     buffers_forget();
     set_phase(then);
-    atomic_store(&resting_since, 0);
 }
 
 /* Leaves everything as another client expects to find it: no kind of ours on, none of our buffers
@@ -463,7 +472,12 @@ static void give_back(enum phase then, bool late)
 /* Another client begins. Gives the lock back. late: as in give_back(). */
 static void stand_down(enum phase then, bool late)
 {
-    say_other(false);
+    /* what is on for nothing, or just off, is missed by nobody */
+    bool quiet = is_unwanted() || (!atomic_load(&armed) && !keeps_cupti());
+    if (!quiet)
+        say_other(false);
+    else if (then == PHASE_OTHER)
+        then = PHASE_AWAY;
     if (late || lock_within(&flush_lock, WAIT_APP_MS)) {
         give_back(then, late);
         return;
@@ -481,12 +495,10 @@ static void react(void)
     }
     enum phase then = (enum phase)atomic_exchange(&owed, PHASE_NONE);
     bool late = atomic_exchange(&came_late, false);
-    if (then != PHASE_NONE && in_phase(PHASE_READY) && !atomic_load(&resting_since)) {
+    if (then != PHASE_NONE && in_phase(PHASE_READY)) {
         stand_down(then, late);
         return;
     }
-    if (then != PHASE_NONE && in_phase(PHASE_READY)) /* nothing is on, and nothing is missed */
-        leave_cupti(then == PHASE_DETACHED ? then : PHASE_AWAY);
     if (then == PHASE_DETACHED && in_phase(PHASE_OTHER))
         set_phase(then);
     leave_lock();
@@ -519,47 +531,57 @@ static bool asked_just_now(void)
     return since && (double)(clock_ticks() - since) < clock_ticks_per_second() * ASKED_MS / 1e3;
 }
 
-static void want_records(void)
+/* Records that come from now on are for nobody. Under the lock. */
+static void let_go(void)
 {
-    atomic_store(&asked, 0);
-    if (wanted == GPU_WANT_NOTHING) {
-        come_back();
-        arm(false);
+    atomic_store(&unwanted_since, clock_monotonic_ns());
+    if (asked_just_now()) { /* by a thread that saw the kinds on, and went on */
+        atomic_store(&unwanted_since, 0);
+        return;
     }
-    if (atomic_load(&armed) && !filtered)
-        switch_filter(&api);
-    filtered = true;
+    recorded_end();
+    buffers_unread_from(clock_ticks());
+}
+
+static bool no_edge_comes(void)
+{
+    uint64_t since = atomic_load(&unwanted_since);
+    return since && clock_monotonic_ns() - since > NO_EDGE_MS * 1000000ull;
 }
 
 /* Nothing is to be recorded. What CUPTI still holds was made after the last window. Under the lock,
  * which it gives back. */
 static void rest(void)
 {
-    disarm();
-    if (has_rested(NO_EDGE_MS)) {
-        leave_cupti(PHASE_AWAY);
-    } else if (in_phase(PHASE_READY) && !keeps_cupti() && pthread_mutex_trylock(&flush_lock) == 0) {
+    if (no_edge_comes())
+        disarm();
+    else if (is_recording())
+        let_go();
+    bool off = !atomic_load(&armed) && in_phase(PHASE_READY) && !keeps_cupti();
+    if (off && pthread_mutex_trylock(&flush_lock) == 0) {
         buffers_unread_from(0);
         if (!flush_all())
             return;
         if (!atomic_load(&armed) && in_phase(PHASE_READY))
-            atomic_store(&resting_since, clock_monotonic_ns());
+            leave_cupti(PHASE_AWAY);
     }
     leave_lock();
 }
 
-/* CUPTI that loses its subscriber while a thread is in a CUDA call takes it to be there for ever:
- * it records no later call of it, and its kernels carry the id of that call (13.0 Update 1, on an
- * H200). The stepping thread is in none; calls of others that CUPTI knows of have ended since. */
-void gpu_edge(void)
+/* Where the recording of calls goes off while a thread is in a CUDA call, CUPTI takes it to be in
+ * that call for ever: it records no later call of it, and its kernels carry the id of that one
+ * (13.0 Update 1, on an H200). So the stepping thread, which is in none, switches off. */
+void gpu_edge(bool at_once)
 {
-    if (!has_rested(REST_MS) || asked_just_now())
+    if (!is_unwanted() && !(at_once && atomic_load(&armed)))
         return;
     inside = true;
     if (take_lock(0)) {
-        if (has_rested(REST_MS) && in_phase(PHASE_READY) && !is_owed())
-            leave_cupti(PHASE_AWAY);
+        if (is_unwanted() || at_once)
+            disarm();
+        atomic_store(&asked, 0);
         leave_lock();
+        writer_wake(); /* the cprof thread gives CUPTI back */
     }
     inside = false;
 }
@@ -568,10 +590,11 @@ void gpu_edge(void)
  * though nothing was wanted here since. */
 static bool is_so(enum gpu_want want)
 {
-    bool on = atomic_load_explicit(&armed, memory_order_relaxed) ||
-              (in_phase(PHASE_READY) && !keeps_cupti());
-    bool waits = atomic_load(&resting_since) && !has_rested(NO_EDGE_MS);
-    return want == wanted && !(want == GPU_WANT_NOTHING && on && !waits);
+    if (want != GPU_WANT_NOTHING || wanted != GPU_WANT_NOTHING)
+        return want == wanted;
+    if (atomic_load_explicit(&armed, memory_order_relaxed))
+        return is_unwanted() && !no_edge_comes();
+    return !in_phase(PHASE_READY) || keeps_cupti();
 }
 
 static void look_around(enum gpu_want want)
@@ -585,13 +608,12 @@ static void look_around(enum gpu_want want)
     if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) || !take_lock(WAIT_CPROF_MS))
         return;
     buffers_small(want == GPU_WANT_SOON);
+    wanted = want;
     if (want != GPU_WANT_NOTHING) {
-        want_records();
-        wanted = want;
+        atomic_store(&asked, 0);
         leave_lock();
         return;
     }
-    wanted = want;
     if (is_owed())
         react();
     else
@@ -614,12 +636,16 @@ static void end_work(void)
     atomic_store(&at_work, false);
 }
 
-static void source_want(enum gpu_want want)
+static int source_want(enum gpu_want want)
 {
     if (!begin_work())
-        return;
+        return -1;
     look_around(want);
+    int again_ms = is_so(want) ? -1 : RETRY_MS;
+    if (is_unwanted())
+        again_ms = LOOK_MS; /* whether an edge has come */
     end_work();
+    return again_ms;
 }
 
 static bool may_flush(enum gpu_flush how)

@@ -58,7 +58,8 @@ static bool is_on(int kind)
 }
 
 /* The kinds bring all calls, so the filter comes after them: "an Enable(RUNTIME) afterwards
- * overrides it" (cupti_activity.h). */
+ * overrides it" (cupti_activity.h). The other way round, calls enabled one by one, recorded nothing
+ * once anybody had disabled the kind (13.0 Update 1, on an H200). */
 void switch_filter(const struct cupti *c)
 {
     if (c->enable_runtime_api && is_on(CUPTI_KIND_RUNTIME))
@@ -127,8 +128,7 @@ static void say_refused(const struct cupti *c, const int *results, const bool *a
     }
 }
 
-unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing,
-                   bool *calls)
+bool switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing)
 {
     unsigned count = 0;
     int results[ROWS] = {0};
@@ -144,8 +144,7 @@ unsigned switch_on(const struct cupti *c, const struct gpu_options *options, boo
         count += on[i];
     }
     say_refused(c, results, asked, count != 0);
-    *calls = is_on(CUPTI_KIND_RUNTIME) || is_on(CUPTI_KIND_DRIVER);
-    return count;
+    return is_on(CUPTI_KIND_RUNTIME) || is_on(CUPTI_KIND_DRIVER);
 }
 
 static bool is_to_stay(int kind, unsigned stays)

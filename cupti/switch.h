@@ -12,13 +12,12 @@
 void switch_learn(const struct cupti *c);
 
 /* Enables the kinds that `options` asks for, kernels first and calls last, so that no call is
- * recorded whose kernel is not. Returns how many are on; *calls: whether runtime or driver calls
- * are among them. initializing: inside cuInit. */
-unsigned switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing,
-                   bool *calls);
+ * recorded whose kernel is not; 0.2 ms, the first time 3 ms. Returns whether runtime or driver calls
+ * are among what is on. initializing: inside cuInit. Any thread. */
+bool switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing);
 
-/* Takes the calls that traces do not show out of what switch_on() enabled; a thousand calls of
- * CUPTI, so not on a thread that trains. */
+/* Takes the calls that traces do not show out of what switch_on() enabled; 0.1 ms. Like
+ * switch_off() on a thread that is in no CUDA call (gpu_edge() in session.c says why). */
 void switch_filter(const struct cupti *c);
 
 /* What may stay on between windows: kernels, where it is their going off that does harm; graphs as

@@ -37,10 +37,15 @@ static enum gpu_want is_gpu_wanted(const struct gpu_side *g, bool draining)
     return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 
+static bool is_on(const struct gpu_side *g)
+{
+    return g->source && g->source->calls_since() != UINT64_MAX;
+}
+
 static bool look_for_use(struct gpu_side *g)
 {
     if (!g->in_use)
-        g->in_use = gpu_side_is_on(g);
+        g->in_use = is_on(g);
     return g->in_use;
 }
 
@@ -52,7 +57,8 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     enum gpu_want want = is_gpu_wanted(g, draining);
     /* At exit finish() lets go, when the files are whole: a CUPTI that hangs then costs none. */
     if (want != GPU_WANT_NOTHING || run_state_now() == WRITER_RUNS)
-        g->source->want(want);
+        g->again_ms = g->source->want(want);
+    g->told = want;
     g->calls_since = g->source->calls_since();
     g->looked = clock_ticks();
 }
@@ -75,9 +81,11 @@ void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const s
     join_node(owner, r);
 }
 
-bool gpu_side_is_on(const struct gpu_side *g)
+int gpu_side_pause_ms(const struct gpu_side *g)
 {
-    return g->source && g->source->calls_since() != UINT64_MAX;
+    if (is_on(g) || (g->in_use && g->told != is_gpu_wanted(g, false)))
+        return POLL_MS;
+    return g->in_use ? g->again_ms : -1;
 }
 
 static double ms_between(uint64_t from, uint64_t to)

@@ -6,6 +6,8 @@
 
 #include "writer/join/join.h"
 
+#define POLL_MS 10 /* between passes while something is recorded */
+
 /* How the passes let their windows be reached. */
 struct gpu_side {
     const struct gpu_source *source; /* NULL: nothing here does anything */
@@ -26,6 +28,8 @@ struct gpu_side {
     bool given_up;            /* at exit: what has not come will not */
     /* CUPTI has recorded calls, or a graph was captured: what threads do is remembered */
     bool in_use;
+    enum gpu_want told; /* to the source, last */
+    int again_ms;       /* its answer */
 };
 
 /* The step that begins has this action; hold: it is recorded all the same, because it may become
@@ -44,8 +48,9 @@ bool gpu_side_span(struct gpu_side *g, struct window *w, const struct record_own
 /* Takes a REC_NODE. */
 void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const struct record *r);
 
-/* CUPTI's kinds are on still: another pass is needed to switch them off. */
-bool gpu_side_is_on(const struct gpu_side *g);
+/* For how long no pass is needed: POLL_MS while calls are recorded, or while the source does not know yet
+ * what is wanted since the last edge; -1: until something happens. */
+int gpu_side_pause_ms(const struct gpu_side *g);
 
 /* After the rings were drained: takes what CUPTI has delivered. */
 void gpu_side_collect(struct gpu_side *g, bool draining);

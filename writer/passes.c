@@ -24,7 +24,6 @@
 #include "writer/window/window.h"
 #include "writer/record/loss.h"
 
-#define POLL_MS  10  /* between passes while something is recorded */
 #define FLUSH_MS 250 /* what a kill -9 costs at most */
 /* Or earlier, so that the buffer stays small: plain text in a core's cache until the kernel has
  * copied it. A gzip member costs more than that saves. */
@@ -682,13 +681,18 @@ static int each_pass(bool stopping)
     return options->each_pass ? options->each_pass(stopping) : -1;
 }
 
+/* Of two pauses, of which -1 has no end. */
+static int sooner(int a, int b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 int passes_pause_ms(void)
 {
-    int ms = each_pass(false);
-    bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) ||
-                gpu_side_is_on(&gpu) || listening() || atomic_load(&skipped_wanted) ||
-                import_busy();
-    return busy && (ms < 0 || ms > POLL_MS) ? POLL_MS : ms;
+    int ms = sooner(each_pass(false), gpu_side_pause_ms(&gpu));
+    bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) || listening() ||
+                atomic_load(&skipped_wanted) || import_busy();
+    return sooner(ms, busy ? POLL_MS : -1);
 }
 
 static void give_up_waiting(void)

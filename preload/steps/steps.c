@@ -152,10 +152,10 @@ static struct train_time time_at(uint64_t now_ns)
 }
 
 /* CUPTI may come back through hooked calls. */
-static void tell_gpu(void (*what)(void))
+static void tell_gpu(void (*what)(bool), bool how)
 {
     bool entered = guard_enter();
-    what();
+    what(how);
     if (entered)
         guard_leave();
 }
@@ -183,10 +183,9 @@ static void cross(struct step_edge *edge, const struct request *r)
     }
     life_edge_before(&change);
     bool cuda = config->activities & CONFIG_ACTIVITY_CUDA;
-    if (record && cuda)
-        tell_gpu(gpu_arm);
-    else if (cuda && edge->begun == ACTION_SKIP && !over && !r->demand)
-        tell_gpu(gpu_edge);
+    bool use_gpu = cuda && !over && (record || edge->begun == ACTION_WARMUP);
+    if (use_gpu)
+        tell_gpu(gpu_arm, !r->demand);
     writer_edge_begin();
     edge->ticks = r->ticks ? r->ticks : clock_ticks();
     if (edge->ticks < last) /* ranges of two threads end, and the later one's mark comes first */
@@ -194,6 +193,8 @@ static void cross(struct step_edge *edge, const struct request *r)
     last = edge->ticks;
     writer_set_gate(gate);
     writer_edge(edge);
+    if (cuda && !over && !use_gpu && !r->demand)
+        tell_gpu(gpu_edge, edge->kept && edge->ended < ACTION_ACTIVE);
     life_edge_after(&change);
 }
 

@@ -18,7 +18,7 @@ PARTS = [
     Part("build", build.run_build, 40, True, "the library and the programs of tests/gpu, unless --prepare made them", ""),
     # The ten checks of a review of the GPU side. Of the ninth, cprof's own clock on CUPTI 13.0 is gone: cprof gives CUPTI no clock.
     Part("again", guest.run_again, 15, True, "later windows of a program that never pauses",
-         "whether CUPTI forgets a thread that was in a CUDA call when kinds went off"),
+         "that no thread is in a CUDA call when kinds go off"),
     Part("after", cost.run_after, 75, True, "1. cost in C: never armed, recording, after a window, and with CUPTI kept after it",
          "whether training is slower once CUPTI was used (pytorch#144455: 10 to 20 %)"),
     Part("graphs", cost.run_graph_cost, 55, True, "2. cost of graphs: by node, as a whole, after a window",

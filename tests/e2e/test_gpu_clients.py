@@ -185,8 +185,8 @@ def test_cupti_has_its_own_settings_again_after_the_last_window(tmp_path, args):
 
 
 def test_windows_between_which_launches_go_on(tmp_path):
-    """Without a pause in the launches CUPTI is given back between windows and taken again, and the records of the next window are whole.
-    Real CUPTI takes a thread that is in a CUDA call when the subscriber leaves to be there for ever (tests/sim/cupti_tap.c)."""
+    """The kinds go off and on again while the program launches without a pause. Real CUPTI takes a thread that is in a CUDA call when the
+    recording of calls goes off to be there for ever (tests/sim/cupti_tap.c)."""
     result = gpu_run("second_client", tmp_path, "--sessions", 0, "--steps", 700, SKIP_FIRST=60, WAIT=250, WARMUP=1, ACTIVE=3, REPEAT=2)
     assert result.rc == 0 and result.complaints == [], result.err
     assert result.cupti["subscribes"] >= 2 and result.cupti["subscribes"] == result.cupti["unsubscribes"]
@@ -201,8 +201,8 @@ CLIENTS = {"kineto": (), "jax": ("--hidden", 1, "--leaves", 1), "proton": ("--hi
 
 @pytest.mark.parametrize("client, first", [("kineto", 33), ("jax", 7), ("jax", 33), ("proton", 33), ("proton", 49)])
 def test_others_have_cupti_between_the_windows(tmp_path, client, first):
-    """JAX's profiler and Triton's Proton open libcupti by themselves, so cprof never sees them. A tenth of a second after a window cprof
-    gives CUPTI back at a step's edge; each session is one of the steps that follow, and tries to subscribe once."""
+    """JAX's profiler and Triton's Proton open libcupti by themselves, so cprof never sees them. Behind a window cprof gives CUPTI
+    back; each session is one of the steps that follow, and tries to subscribe once."""
     windows = [{23, 24}, {38, 39}]  # the steps before them are warmup
     result = gpu_run("second_client", tmp_path, "--first", first, "--length", 1, "--period", 1, "--sessions", 3, "--steps", 54, "--pause", 40,
                      "--patience", 5, *CLIENTS[client], SKIP_FIRST=10, WAIT=12, WARMUP=1, ACTIVE=2, REPEAT=2)

@@ -379,7 +379,6 @@ EXPORTED CUptiResult CUPTIAPI cuptiFinalize(void)
     set_calls(SIM_RUNTIME, false);
     set_calls(SIM_DRIVER, false);
     atomic_store(&sim_settings.graphs_whole, false);
-    atomic_store(&sim_finalized, atomic_load(&sim_unsubscribed));
     sim_drop_subscriber();
     sim_deliver_all(true);
     sim_forget_client();

@@ -180,7 +180,6 @@ EXPORTED CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle handle)
     if (!is_valid(handle))
         return sim_result(INVALID);
     COUNT(unsubscribes);
-    atomic_fetch_add(&sim_unsubscribed, 1);
     sim_drop_subscriber();
     return CUPTI_SUCCESS;
 }

@@ -66,8 +66,8 @@ struct thread {
     unsigned depth;
     uint64_t correlation_data[DEPTH];
     const char *symbol; /* kernel launched last */
-    /* sim_unsubscribed when the outermost call began, and when one was cut off; the latter's id */
-    unsigned began, cut, cut_correlation;
+    bool cut_off; /* the recording of calls went off while it was in one, whose id this is */
+    unsigned cut_correlation;
     uint32_t context; /* that it worked in last */
     unsigned external_n[EXTERNALS];
     uint64_t external[EXTERNALS][EXTERNAL_N];
@@ -185,11 +185,6 @@ void sim_leave_thread(struct thread *thread);
 
 /* cupti_tap.c */
 extern const struct sim_tap sim_cupti_tap;
-/* A real CUPTI (13.0 Update 1) that lost its subscriber while a thread was inside a CUDA call takes
- * that thread for one that is still there: it records no later call of it, and its kernels carry
- * the id of that call. How often it lost one; and that number when it was finalized last, which
- * heals. */
-extern _Atomic unsigned sim_unsubscribed, sim_finalized;
 void sim_dump(uint32_t kind); /* records of what exists already */
 bool sim_any_context(void);
 bool sim_device_of_context(uint32_t context, uint32_t *device);

@@ -36,13 +36,6 @@ static void forbid(const struct thread *self, const struct sim_call *call)
     sim_die("%s called from %s", call->name, where[self->inside]);
 }
 
-_Atomic unsigned sim_unsubscribed, sim_finalized;
-
-static bool is_cut_off(const struct thread *self)
-{
-    return self->cut > atomic_load_explicit(&sim_finalized, memory_order_relaxed);
-}
-
 static bool wanted(const struct sim_call *call)
 {
     return call->cbid < CALLS &&
@@ -58,13 +51,11 @@ static void on_enter(struct sim_call *call)
         forbid(self, call);
     uintptr_t what = CALL_SEEN;
     unsigned depth = self->depth++;
-    if (!call->outer)
-        self->began = atomic_load(&sim_unsubscribed);
     if (depth < DEPTH && sim_called_back(call->domain, call->cbid)) {
         what |= CALL_CALLED;
         sim_callback_api(call, false, depth);
     }
-    if (wanted(call) && !is_cut_off(self)) {
+    if (wanted(call) && !self->cut_off) {
         what |= CALL_RECORDED;
         call->start = sim_now();
     }
@@ -124,11 +115,13 @@ static void on_leave(struct sim_call *call)
         return;
     struct thread *self = sim_self();
     unsigned depth = --self->depth;
-    if (!call->outer && self->began != atomic_load(&sim_unsubscribed)) {
-        self->cut = atomic_load(&sim_unsubscribed);
+    bool record = (what & CALL_RECORDED) && wanted(call);
+    /* its recording went off meanwhile: for the real CUPTI (13.0 Update 1) the thread never leaves
+     * this call */
+    if ((what & CALL_RECORDED) && !record) {
+        self->cut_off = true;
         self->cut_correlation = call->correlation;
     }
-    bool record = (what & CALL_RECORDED) && wanted(call);
     if (record) {
         call->end = sim_now();
         sim_clock_keep_fresh();
@@ -408,7 +401,7 @@ static uint32_t correlation_of(const struct sim_work *w)
 {
     static _Atomic uint64_t n;
     long every = 0;
-    if (is_cut_off(sim_self()))
+    if (sim_self()->cut_off)
         return sim_self()->cut_correlation;
     if (!sim_fault("unlinked", &every) || every <= 0 || ++n % (uint64_t)every)
         return w->correlation;

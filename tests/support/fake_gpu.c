@@ -21,9 +21,10 @@ static struct gpu_record queue[MOST];
 static unsigned queued;
 static struct gpu_faults to_report;
 
-static void want(enum gpu_want what)
+static int want(enum gpu_want what)
 {
     atomic_fetch_add(&fake_gpu.wants[what], 1);
+    return -1;
 }
 
 static uint64_t collect(enum gpu_flush flush, void (*each)(const struct gpu_record *, void *),
