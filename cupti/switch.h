@@ -12,8 +12,8 @@
 void switch_learn(const struct cupti *c);
 
 /* Enables the kinds that `options` asks for, kernels first and calls last, so that no call is
- * recorded whose kernel is not; 0.2 ms, the first time 3 ms. Returns whether runtime or driver calls
- * are among what is on. initializing: inside cuInit. Any thread. */
+ * recorded whose kernel is not; 0.2 ms, the first time 3 ms. Returns whether runtime or driver
+ * calls are among what is on. initializing: inside cuInit. Any thread. */
 bool switch_on(const struct cupti *c, const struct gpu_options *options, bool initializing);
 
 /* Takes the calls that traces do not show out of what switch_on() enabled; 0.1 ms. Like

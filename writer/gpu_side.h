@@ -48,8 +48,8 @@ bool gpu_side_span(struct gpu_side *g, struct window *w, const struct record_own
 /* Takes a REC_NODE. */
 void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const struct record *r);
 
-/* For how long no pass is needed: POLL_MS while calls are recorded, or while the source does not know yet
- * what is wanted since the last edge; -1: until something happens. */
+/* For how long no pass is needed: POLL_MS while calls are recorded, or while the source does not
+ * know yet what is wanted since the last edge; -1: until something happens. */
 int gpu_side_pause_ms(const struct gpu_side *g);
 
 /* After the rings were drained: takes what CUPTI has delivered. */

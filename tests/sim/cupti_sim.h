@@ -66,7 +66,7 @@ struct thread {
     unsigned depth;
     uint64_t correlation_data[DEPTH];
     const char *symbol; /* kernel launched last */
-    bool cut_off; /* the recording of calls went off while it was in one, whose id this is */
+    bool cut_off;       /* the recording of calls went off while it was in one, whose id this is */
     unsigned cut_correlation;
     uint32_t context; /* that it worked in last */
     unsigned external_n[EXTERNALS];

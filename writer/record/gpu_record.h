@@ -137,8 +137,8 @@ struct gpu_faults {
 /* The GPU side as the cprof thread sees it; all functions but stop() are called on that thread.
  * cupti/gpu_trace.h makes one. */
 struct gpu_source {
-    /* Switches what CUPTI records. Cheap when nothing changes. Returns after how many ms it is to be
-     * called again though nothing else happens; -1: it need not. */
+    /* Switches what CUPTI records. Cheap when nothing changes. Returns after how many ms it is to
+     * be called again though nothing else happens; -1: it need not. */
     int (*want)(enum gpu_want want);
     /* Flushes if told to, then calls each() for the records delivered so far, or many of them: 0 is
      * returned when there are no more. *faults is added to. */
