@@ -14,58 +14,50 @@ from conftest import ROOT
 from torch_runs import ALWAYS, assert_told, both_pythons, needs_torch_2, printed, python_or_skip, run, torch_version, trace, traces
 
 
-def assert_one_probe_each(one, count, more=0):
-    """Step i holds probe i, and there are `more` steps than probes."""
-    assert one.by_step(one.ranges(r"^probe \d+$")) == {i: [f"probe {i}"] for i in range(count)}
-    assert sorted(one.steps) == list(range(count + more))
+def assert_probes(one, wanted, count):
+    """These steps hold these probes, and those that follow up to `count` hold none. Each begins a nanosecond after the one before."""
+    assert one.by_step(one.ranges(r"^probe \d+$")) == {step: [f"probe {i}" for i in probes] for step, probes in wanted.items()}
+    assert sorted(one.steps) == list(range(count))
     edges = [edge for n in sorted(one.steps) for edge in one.steps[n]]
     assert [edge + 1 for edge in edges[1:-1:2]] == edges[2::2], "a step begins a nanosecond after the one before"
 
 
+def assert_one_probe_each(one, count):
+    """Step i holds probe i."""
+    assert_probes(one, {i: [i] for i in range(count)}, count)
+
+
 @both_pythons
-@pytest.mark.parametrize("loop", ["one", "two_classes", "two_of_one"])
-def test_optimizer_marks_steps(loop, which, tmp_path):
-    """The end of the first optimizer's outermost step(), and nothing else, ends a step. When a program has gone on to
-    another model, whose optimizer has made 100 steps, that one takes over."""
-    done = run("steps.py", tmp_path, loop, python=python_or_skip(which), **ALWAYS)
+def test_optimizer_marks_steps(which, tmp_path):
+    """The end of the first optimizer's outermost step(), and nothing else, ends a step. When a training is over, and its optimizer is
+    no more, that of the next training takes over with its first step. Where the first one is kept, one that has never stepped before
+    takes over after 10 steps, and one that took turns with it after 100."""
+    done = run("steps.py", tmp_path, "one", "folds", "two_classes", "kept_folds", "two_of_one", python=python_or_skip(which), **ALWAYS)
     one = trace(done)
-    more = 2 + 110 - 100 if loop == "two_of_one" else 0  # the second made two steps after the first one's last
-    assert_one_probe_each(one, printed(done)["iterations"], more)
-    whole = one.ranges("^whole iteration$")
-    assert len(whole) == (printed(done)["iterations"] if loop == "one" else 0), "no range is cut by a step's edge"
+    assert printed(done)["loops"] == [6, 6, 6, 23, 6]
+    kept, two = 18, 18 + 13  # the first steps of these loops
+    wanted = {i: [i] for i in range(kept + 3)}
+    wanted[kept + 3] = list(range(kept + 3, kept + 14))  # ten steps of the second training that count for nothing, and the first that does
+    wanted.update({kept + i: [kept + i + 10] for i in range(4, 13)})
+    wanted.update({two + i: [two + i + 10] for i in range(6)})
+    assert_probes(one, wanted, two + 6 + 2 + 110 - 100)  # the second optimizer made two steps after the first one's last
+    assert len(one.ranges("^whole iteration$")) == 6, "no range is cut by a step's edge"
 
 
 @both_pythons
-def test_an_optimizer_that_is_no_more_marks_no_steps(which, tmp_path):
-    """The next training's takes over with its first step."""
-    done = run("steps.py", tmp_path, "folds", python=python_or_skip(which), **ALWAYS)
-    assert_one_probe_each(trace(done), printed(done)["iterations"])
-
-
-@both_pythons
-def test_an_optimizer_that_has_never_stepped_before_takes_over_soon(which, tmp_path):
-    """After 10 steps; one that took turns with the other has to make 100 (above)."""
-    one = trace(run("steps.py", tmp_path, "kept_folds", python=python_or_skip(which), **ALWAYS))
-    assert one.by_step(one.ranges(r"^probe \d+$")) == {**{i: [f"probe {i}"] for i in range(3)}, 3: [f"probe {i}" for i in range(3, 14)],
-                                                       **{i: [f"probe {i + 10}"] for i in range(4, 13)}}
-
-
-@both_pythons
-@pytest.mark.parametrize("loop,pattern,more", [("gan", "Adam", 0), ("gan", "[!S]*", 0), ("sharded", "Sharded", 0), ("sharded", "*", 0)])
-def test_optimizers_of_a_class_mark_steps(loop, pattern, more, which, tmp_path):
-    """CPROF_STEP=optimizer:GLOB: the end of each outermost matching step(), whichever optimizer stepped first."""
-    done = run("steps.py", tmp_path, loop, python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
-    assert_one_probe_each(trace(done), printed(done)["iterations"], more)
+@pytest.mark.parametrize("pattern,wanted,count", [
+    ("*", {**{4 * i + 3: [i] for i in range(6)}, **{24 + i: [6 + i] for i in range(6)}}, 30),
+    ("SGD", {**{3 * i + 3: [i] for i in range(5)}, 18: [5, 6], **{18 + 2 * i: [6 + i] for i in range(1, 6)}}, 30),
+    ("[!S]*", {**{i: [i] for i in range(6)}, None: list(range(6, 12))}, 6),
+    ("Sharded", {0: list(range(7)), **{i: [6 + i] for i in range(1, 6)}}, 6)])
+def test_optimizers_of_a_class_mark_steps(pattern, wanted, count, which, tmp_path):
+    """CPROF_STEP=optimizer:GLOB: the end of each outermost matching step(), whichever optimizer stepped first. Also several times in
+    an iteration, and inside the step() of an optimizer that does not match."""
+    done = run("steps.py", tmp_path, "gan", "sharded", python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
+    one = trace(done)
+    assert_probes(one, wanted, count)
+    assert one.account["optimizers"] == {"SGD": 18, "Adam": 6, "Sharded": 6}, "outermost ones"
     assert "stepped" not in done.err, "who has chosen needs no list"
-
-
-@pytest.mark.parametrize("loop,pattern,each", [("gan", "*", 4), ("gan", "SGD", 3), ("sharded", "SGD", 2)])
-def test_every_optimizer_that_matches_marks_steps(loop, pattern, each, tmp_path):
-    """Also several times in an iteration, and inside the step() of an optimizer that does not match."""
-    one = trace(run("steps.py", tmp_path, loop, STEP=f"optimizer:{pattern}", **ALWAYS))
-    assert sorted(one.steps) == list(range(6 * each))
-    seen = {"gan": {"SGD": 18, "Adam": 6}, "sharded": {"Sharded": 6}}
-    assert one.account["optimizers"] == seen[loop], "outermost ones"
 
 
 def test_optimizers_that_do_not_match_are_named(tmp_path):
@@ -81,9 +73,6 @@ def test_optimizers_of_several_classes_are_named(tmp_path):
     one = trace(done)
     assert len(one.steps) == 18 and one.account["optimizers"] == {"SGD": 18, "Adam": 6}
     assert done.said[0].endswith(" (optimizers that stepped: SGD (18), Adam (6); CPROF_STEP=optimizer:GLOB chooses by class)"), done.said
-    for loop, step in (("one", "auto"), ("gan", "manual"), ("infer", "auto")):
-        done = run("steps.py", tmp_path / loop, loop, STEP=step, **ALWAYS)
-        assert done.rc == 0 and "stepped" not in done.err
 
 
 @both_pythons
@@ -99,17 +88,11 @@ def test_dataloader_marks_steps(which, tmp_path):
 
 @both_pythons
 def test_forward_marks_steps(which, tmp_path):
-    """Each outermost module call is a step; where torch can tell (2.1 and later), also one that raises."""
+    """Each outermost module call is a step; where torch can tell (2.1 and later), also one that raises. A loss that is a module
+    makes none: there is one step for each batch, and the loss behind the last one belongs to what follows."""
     python = python_or_skip(which)
     tells = torch_version(which) >= "2"
-    done = run("steps.py", tmp_path, "forward", 2 if tells else -1, python=python, STEP="forward", **ALWAYS)
-    assert_one_probe_each(trace(done), printed(done)["iterations"])
-
-
-@both_pythons
-def test_a_loss_that_is_a_module_is_no_forward_step(which, tmp_path):
-    """One step for each batch; the loss behind the last one belongs to what follows."""
-    done = run("steps.py", tmp_path, "criterion", python=python_or_skip(which), STEP="forward", **ALWAYS)
+    done = run("steps.py", tmp_path, "criterion", f"forward:{2 if tells else -1}", "criterion", python=python, STEP="forward", **ALWAYS)
     assert_one_probe_each(trace(done), printed(done)["iterations"])
 
 
@@ -142,9 +125,10 @@ print(_c.cprof_step_number())
 
 
 def test_manual_ignores_optimizers(tmp_path):
-    """Without a mark there is one trace without steps."""
-    one = trace(run("steps.py", tmp_path, "one", STEP="manual", **ALWAYS))
-    assert one.steps == {}
+    """Without a mark there is one trace without steps, and nobody wants to know which optimizers stepped."""
+    done = run("steps.py", tmp_path, "gan", STEP="manual", **ALWAYS)
+    one = trace(done)
+    assert one.steps == {} and "stepped" not in done.err
     assert len(one.ranges("^probe")) == 6
 
 
@@ -190,16 +174,20 @@ def test_steps_without_operators(tmp_path):
     assert one.ops() == [] and sorted(one.steps) == list(range(8))
 
 
+# Steps of each epoch that an exhausted DataLoader ends, by the loop's shape.
+EPOCHS = {"plain": [5, 5, 5], "workers": [5, 5, 5], "accumulated": [2, 2, 2], "ahead": [5, 5, 5], "accelerate": [3, 3, 3], "stream": [4, 7],
+          "left": []}
+
+
 @both_pythons
-@pytest.mark.parametrize("loop,epochs", [("plain", [5, 5, 5]), ("workers", [5, 5, 5]), ("accumulated", [2, 2, 2]),
-                                         ("ahead", [5, 5, 5]), ("accelerate", [3, 3, 3]),
-                                         ("stream", [4, 7]), ("left", [])])
-def test_dataloaders_end_epochs(loop, epochs, which, tmp_path):
+def test_dataloaders_end_epochs(which, tmp_path):
     """An exhausted DataLoader whose batches led to steps ends an epoch; loops of validation, wherever they stand, and
     loops that are left do not."""
-    done = run("epochs.py", tmp_path, loop, python=python_or_skip(which), WARMUP=0, ACTIVE=1, REPEAT=0,
+    done = run("epochs.py", tmp_path, *EPOCHS, python=python_or_skip(which), WARMUP=0, ACTIVE=1, REPEAT=0,
                FILENAME="{epoch}-{batch_in_epoch}-{batch}.json")
     steps = sum(printed(done))
+    epochs = sum(EPOCHS.values(), [])
+    assert steps == sum(epochs) + 3 * 3, "what left its loops early stands behind the last epoch"
     wanted, epoch, in_epoch = [], 0, 0
     for batch in range(1, steps + 1):
         in_epoch += 1
@@ -209,19 +197,19 @@ def test_dataloaders_end_epochs(loop, epochs, which, tmp_path):
     assert set(wanted) <= set(done.names) and len(done.names) <= len(wanted) + 1  # one for what follows the last step
 
 
-def test_epochs_that_are_not_seen_are_said(tmp_path):
+@pytest.mark.parametrize("settings,why", [({"SCHEDULE_SCOPE": "epoch"}, "CPROF_SCHEDULE_SCOPE=epoch counts"),
+                                          ({"FILENAME": "{epoch}-{batch}.json"}, "CPROF_FILENAME counts"), ({}, None)])
+def test_epochs_that_are_not_seen_are_said(settings, why, tmp_path):
     """Only where the settings count in epochs."""
-    done = run("epochs.py", tmp_path / "a", "left", SCHEDULE_SCOPE="epoch", WARMUP=0, ACTIVE=1)
-    assert len(done.complaints) == 1 and done.complaints[0].startswith("no end of an epoch was seen in 9 steps, and CPROF_SCHEDULE_SCOPE=epoch counts")
-    assert "CPROF_FILENAME counts" in run("epochs.py", tmp_path / "b", "left", FILENAME="{epoch}-{batch}.json").complaints[0]
-    assert run("epochs.py", tmp_path / "c", "plain", SCHEDULE_SCOPE="epoch").complaints == []
-    assert run("epochs.py", tmp_path / "d", "left").complaints == []
+    done = support.run(support.python("steps(9)"), tmp_path, WARMUP=0, ACTIVE=1, **settings)
+    assert [f"no end of an epoch was seen in 9 steps, and {why}" in line for line in done.complaints] == ([True] if why else []), done.err
 
 
 def test_epoch_scope_with_a_dataloader(tmp_path):
     """Each epoch of five steps replays the schedule; its end saves its last two steps."""
     done = run("epochs.py", tmp_path, "plain", SCHEDULE_SCOPE="epoch", WAIT=2, WARMUP=1, ACTIVE=4,
                FILENAME="ep{epoch}-ba{batch}.json")
+    assert done.complaints == [] and "stepped" not in done.err, "optimizers of one class need no list"
     assert done.names == ["ep0-ba5.json", "ep1-ba10.json", "ep2-ba15.json"]
     assert [sorted(one.steps) for one in traces(done)] == [[3, 4], [8, 9], [13, 14]]
     assert all(one.lost == 0 and not one.account["partial"] for one in traces(done))
@@ -244,7 +232,7 @@ def optimizer_of_libtorch(tmp_path_factory):
 def test_an_optimizer_of_libtorch(optimizer_of_libtorch, tmp_path):
     """Its step() opens no range. A line says so, and what does mark steps."""
     silent = support.run([optimizer_of_libtorch], tmp_path / "silent")
-    assert silent.rc == 0 and silent.out == "done\n" and len(silent.traces) == 1
+    assert silent.rc == 0 and silent.out == "done\n" and len(silent.traces) == 1 and "stepped" not in silent.err
     [line] = silent.complaints
     assert line.startswith("no step was marked: the trace holds the whole run (cprof_step(), an optimizer of Python, or CPROF_STEP=")
     marked = support.run([optimizer_of_libtorch, "mark"], tmp_path / "marked", **ALWAYS)

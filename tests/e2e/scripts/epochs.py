@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in epochs over a DataLoader, in the shapes that cprof must tell apart. The last line says how many steps
-each epoch had. Knows nothing of cprof."""
+"""Training in epochs over a DataLoader, in the shapes that cprof must tell apart: `epochs.py SHAPE...`. The last line says
+how many steps each epoch had. Knows nothing of cprof."""
 
 import json
 import sys
@@ -129,5 +129,6 @@ def left():
                 break
 
 
-globals()[sys.argv[1]]()
+for shape in sys.argv[1:]:
+    globals()[shape]()
 print(json.dumps(epochs))

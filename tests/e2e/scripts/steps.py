@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of every shape whose steps cprof must find. Each marks iteration i with a range `probe i` in front of what
-ends the step, so that the trace tells whether the edges lie where they should. Knows cprof only where it calls
+"""Loops of every shape whose steps cprof must find: `steps.py LOOP...`, with a loop's argument behind a colon.
+
+Each marks iteration i with a range `probe i` in front of what ends the step, so that the trace tells whether the edges lie where
+they should. Iterations count through all loops. The last line says how many each loop had. Knows cprof only where it calls
 cprof_step()."""
 
 import ctypes
@@ -17,6 +19,7 @@ torch.set_num_threads(1)
 ITERATIONS = 6
 ALONE = 110
 SURVIVED = "the failure that a script survives"
+probes = []  # of each loop
 
 
 def model():
@@ -31,8 +34,10 @@ def backward(net):
 
 
 def probe(i):
-    with record_function(f"probe {i}"):
+    """Of iteration i of the loop that runs."""
+    with record_function(f"probe {sum(probes[:-1]) + i}"):
         torch.ones(3)
+    probes[-1] += 1
 
 
 class Own(torch.optim.SGD):
@@ -231,5 +236,8 @@ def criterion():
                 loss(found, torch.ones_like(found))
 
 
-globals()[sys.argv[1]](*sys.argv[2:])
-print(json.dumps({"iterations": ITERATIONS}))
+for name, _, argument in (loop.partition(":") for loop in sys.argv[1:]):
+    probes.append(0)
+    globals()[name](*filter(None, [argument]))
+    gc.collect()  # a loop's optimizers are no more when the next one begins
+print(json.dumps({"iterations": sum(probes), "loops": probes}))
