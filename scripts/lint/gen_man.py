@@ -104,6 +104,8 @@ def command_page(command):
         lines.append("The exit status is the program's, once it was started.")
     if command in ("check", "doctor"):
         lines.append("1 when something was found.")
+    if command == "compare":
+        lines.append("1 when a step got slower by more than \\-\\-fail\\-above allows.")
     return lines + [".SH SEE ALSO", "cprof(1), cprof\\-settings(7)"]
 
 

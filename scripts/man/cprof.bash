@@ -3,7 +3,7 @@
 _cprof() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top events check stacks memory-timeline --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare events check stacks memory-timeline --help --version" -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -16,6 +16,7 @@ _cprof() {
         recover) words="--help --output --delete --force" ;;
         trigger) words="--help --all-ranks --steps --from --seconds --status --timeout" ;;
         top) words="--help --sort-by --row-limit --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
+        compare) words="--help --fail-above --row-limit --json --markdown" ;;
         events) words="--help --name --category --step --device --thread" ;;
         check) words="--help --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;

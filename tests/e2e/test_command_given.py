@@ -39,8 +39,8 @@ def test_without_a_trace_the_newest_run_is_read_and_named(runs):
 
 
 def test_compare_takes_runs(runs):
-    result = tool.cprof("top", "--compare", "old", "new", "--json")
-    assert {row["name"] for row in json.loads(result.out)["rows"]} == {"aten::old", "aten::new"}, result.err
+    result = tool.cprof("compare", "old", "new", "--json")
+    assert {(row["name"], row["state"]) for row in json.loads(result.out)["rows"]} == {("aten::old", "gone"), ("aten::new", "new")}, result.err
 
 
 def test_a_command_for_one_trace_names_those_that_are_there(runs):

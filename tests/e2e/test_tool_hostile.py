@@ -30,7 +30,7 @@ TOP = ["schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseco
 COMMANDS = [["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "3"], ["top", "--json"], ["top", "--by", "step"],
             ["top", "--by", "module"], ["top", "--by", "device"], ["top", "--by", "category", "--csv"], ["top", "--by", "kernel"],
             ["check"], ["check", "--json"], ["stacks"], ["events", "--step", "1", "--device", "cuda", "--name", "*"],
-            ["events", "--thread", "a*"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"]]
+            ["events", "--thread", "a*"], ["compare", "t.json"], ["compare", "t.json", "--markdown"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"]]
 
 
 def sound():
@@ -92,7 +92,7 @@ PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), 
 def run_all_commands(what, recovered):
     """Every command on t.json, other.json and PART: none goes wrong, each says which file it cannot read."""
     others = [*[["merge", "--jobs", jobs, "t.json", "other.json", "-o", "merged.json", "-f"] for jobs in "12"], ["ranks", "t.json", "other.json"],
-              ["top", "--compare", "t.json", "other.json"], ["recover", "--force", PART, "-o", recovered]]
+              ["compare", "t.json", "other.json"], ["recover", "--force", PART, "-o", recovered]]
     for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
             code = main(command)

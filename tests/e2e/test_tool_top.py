@@ -258,7 +258,7 @@ def test_ranges_of_torchs_steps_beside_ours(write, name, tmp_path):
     steps = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)["rows"]
     assert [(row["step"], row["self_cpu_time_total"], row["duration"], row["count"]) for row in steps] == [
         ("ProfilerStep#1", 100.0, 100.0, 2), ("ProfilerStep#2", 100.0, 100.0, 2)]
-    assert "a step (2 and 2 steps)" in tool.cprof("top", "--compare", path, path).out
+    assert "2 and 2 steps" in tool.cprof("compare", path, path).out
     assert [e["name"] for e in cprof.events(path, step=1, name="aten::*")] == ["aten::mm"]
 
 
@@ -506,38 +506,6 @@ def test_modules(tmp_path):
     assert rows[0] == {"module": "Net.fc1", "self_cpu_time_total": 100.0, "self_device_time_total": 55.0, "count": 2}
 
 
-def test_compare_shows_what_got_slower(tmp_path):
-    first = tool.write(tmp_path / "a.json", gpu_events()[:9])
-    second = tool.write(tmp_path / "b.json", gpu_events())
-    rows = json.loads(tool.cprof("top", "--compare", first, second, "--json").out)["rows"]
-    assert (rows[0]["before"], rows[0]["after"], rows[0]["difference"]) == (5.0, 27.5, 22.5)  # for each step
-    assert {row["name"] for row in rows[:3]} == {"gemm", "aten::mm", "train"}
-    shown = tool.cprof("top", "--compare", first, second, "--row-limit", 3).out
-    assert "a step (1 and 2 steps)" in shown and "5.50x" in shown and "+22.500us" in shown
-    tool.refused(tool.cprof("top", "--compare", first), "two traces")
-
-
-def test_what_a_call_takes_is_not_shared_out_to_steps(tmp_path):
-    """cpu_time and cuda_time are averages already; how many calls a step makes still is for each step."""
-    first, second = tool.write(tmp_path / "a.json", gpu_events()[:9]), tool.write(tmp_path / "b.json", gpu_events())
-    for key, name, before, after in (("cpu_time", "aten::mm", 60.0, 60.0), ("cuda_time", "gemm", 5.0, 27.5)):
-        done = tool.cprof("top", "--compare", first, second, "--sort-by", key, "--json")
-        row, = [row for row in json.loads(done.out)["rows"] if row["name"] == name]
-        assert (row["before"], row["after"], row["count_before"], row["count_after"]) == (before, after, 1, 1)
-    shown = tool.cprof("top", "--compare", first, second, "--sort-by", "cpu_time").out
-    assert shown.startswith("cpu_time of a call, calls a step (1 and 2 steps), A: ")
-
-
-@pytest.mark.parametrize("key, said", [("flops", "CPROF_WITH_FLOPS=1"), ("self_cpu_memory_usage", "CPROF_PROFILE_MEMORY=1")])
-def test_a_comparison_by_what_one_trace_does_not_hold(key, said, tmp_path):
-    """Zeroes would say that nothing was used."""
-    holds = tool.write(tmp_path / "a.json", gpu_events())
-    without = tool.write(tmp_path / "b.json", [tool.span("aten::mm", 0.0, 10.0)])
-    assert tool.cprof("top", "--compare", holds, holds, "--sort-by", key).rc == 0
-    for pair in ((holds, without), (without, holds)):
-        tool.refused(tool.cprof("top", "--compare", *pair, "--sort-by", key), "b.json", said)
-
-
 def test_launches_join_by_nesting_where_ids_link_nothing(tmp_path):
     """Old traces repeat the correlation as External id: it may be the number of any operator."""
     path = tool.write(tmp_path / "t.json", [
@@ -665,15 +633,6 @@ def test_options_that_a_breakdown_has_no_use_for(options, tmp_path):
     tool.refused(tool.cprof("top", path, "--by", "step", *options), options[0], "plain table")
 
 
-def test_a_comparison_of_traces_themselves(our_trace, tmp_path):
-    trace = shutil.copy(our_trace, tmp_path / "t.json")
-    rows = (our_trace.parent / (our_trace.name + ".top")).read_text().splitlines(keepends=True)
-    pathlib.Path(f"{trace}.top").write_text("".join(row.replace("aten::", "table::") for row in rows))
-    for more, prefix in (([], "table::"), (["--from-trace"], "aten::")):
-        done = json.loads(tool.cprof("top", "--compare", trace, trace, "--json", "--row-limit", -1, *more).out)
-        assert prefix + "addmm" in {row["name"] for row in done["rows"]}
-
-
 def test_hostile_events(tmp_path):
     """Events whose fields are of any kind: a table of what is sound, and a note."""
     odd = [{"ph": "X"}, {"ph": "X", "ts": "1", "dur": []}, {"ph": "X", "ts": 1e300, "dur": 1}, {"ph": ["X"]}, {},
@@ -778,7 +737,7 @@ def test_a_trace_of_memory_only_has_a_table(tmp_path):
     assert (row.key, row.count, row.cpu_memory_usage) == ("[memory]", 2, 32)
 
 
-@pytest.mark.parametrize("options", [[], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--group-by-stack-n", "2"], ["--compare"]], ids=str)
+@pytest.mark.parametrize("options", [[], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--group-by-stack-n", "2"]], ids=str)
 def test_names_do_nothing_to_the_terminal(options, tmp_path):
     """They are the program's, or of whoever made the trace: what could move the cursor or set the title is shown as what it is."""
     evil = "\x1b]0;title\x07\x9b2J\nover"
@@ -786,13 +745,12 @@ def test_names_do_nothing_to_the_terminal(options, tmp_path):
         tool.span("ProfilerStep#1" + evil, 0.0, 100.0, cat="user_annotation"), tool.span(evil, 10.0, 50.0, Module_Hierarchy=evil, Call_stack=f"a{evil};b"),
         tool.span("cudaLaunchKernel", 11.0, 2.0, cat="cuda_runtime", correlation=7),
         tool.span(evil, 30.0, 2.0, cat="kernel", pid=1, tid=7, device=1, correlation=7)])
-    done = tool.cprof("top", path, *([path] if options == ["--compare"] else []), *options)
+    done = tool.cprof("top", path, *options)
     assert done.rc == 0 and all(c.isprintable() or c == "\n" for c in done.out), repr(done.out)
     assert "over" in done.out and not re.search("^ *over", done.out, re.M), done.out
 
 
-@pytest.mark.parametrize("options", [[], ["--by", "category"], ["--compare"], ["--group-by-input-shape"]], ids=str)
+@pytest.mark.parametrize("options", [[], ["--by", "category"], ["--group-by-input-shape"]], ids=str)
 def test_a_csv_without_rows_has_names(options, our_trace):
-    traces = [our_trace] * (1 + (options == ["--compare"]))
-    lines = tool.cprof("top", *traces, *options, "--csv").out.splitlines()
-    assert tool.cprof("top", *traces, *options, "--csv", "--row-limit", "0").out.splitlines() == lines[:1] and len(lines) > 1
+    lines = tool.cprof("top", our_trace, *options, "--csv").out.splitlines()
+    assert tool.cprof("top", our_trace, *options, "--csv", "--row-limit", "0").out.splitlines() == lines[:1] and len(lines) > 1

@@ -6,7 +6,7 @@ A sub-command's module has
     add_arguments(parser)    declares its arguments
     run(args) -> int         does it; the exit code
 
-Exit codes: 0 fine, 1 something was found (check), 2 bad input or usage, 128 + N after signal N (^C: 130). What is wrong is said in one line
+Exit codes: 0 fine, 1 something was found (check, compare), 2 bad input or usage, 128 + N after signal N (^C: 130). What is wrong is said in one line
 on stderr, `cprof: FILE: what`: raise Problem(what, file) for it. Stdout is data.
 """
 
@@ -35,6 +35,7 @@ COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "recover",
     "trigger",
     "top",
+    "compare",
     "events",
     "check",
     "stacks",

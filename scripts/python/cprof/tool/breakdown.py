@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cprof top --by` and `cprof top --compare` show: self times added up by step, module, kernel, device or category,
-and two traces side by side."""
+"""What `cprof top --by` shows: self times added up by step, module, kernel, device or category."""
 
 import bisect
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from cprof.tool import Problem, note, printable
-from cprof.tool.averages import Average, Averages, format_share, format_time
+from cprof.tool.averages import format_share, format_time
 from cprof.tool.categories import runs_on_device
 from cprof.tool.reader import open_trace
 from cprof.tool.span_roots import walk_all
@@ -18,7 +17,6 @@ NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profi
 NO_STEPS = "holds no steps: mark them (CPROF_STEP says how)"
 NO_DEVICE = "holds nothing that ran on a GPU"
 OUTSIDE = "(outside)"
-OF_A_CALL = ("cpu_time", "device_time")  # averages: the only columns that do not grow with the number of steps
 Result = Tuple[List[str], List[List[Any]], Callable[[List[List[Any]]], str]]
 
 
@@ -134,62 +132,6 @@ def _group(by: str, spans: Spans, starts: List[int], kind: Kind, node: Node, sta
     names = (spans.kinds[number].name for number in spans.functions.kinds(node.frames))
     modules += [name for name in names if name.startswith("nn.Module: ")]
     return ".".join(name[len("nn.Module: "):] for name in reversed(modules)) or OUTSIDE
-
-
-# ---- two traces ----
-
-def _steps_of(averages: Averages) -> int:
-    return sum(row.count for row in averages if row.key == STEPS and row.device_type == "cpu")
-
-
-def compare(before: str, after: str, sort_by: Optional[str], from_trace: bool = False) -> Result:
-    """Two traces by name: first what takes more time in the second. Where both mark steps, sums and calls are for each step."""
-    both = []
-    for path in (before, after):
-        averages = Averages(include_python_functions=True)
-        for line in averages.add(path, progress=True, from_trace=from_trace):
-            note(line, path)
-        averages.need(sort_by, path)
-        both.append(averages)
-    if sort_by is None:
-        device = any(row.self_device_ns for averages in both for row in averages)
-        sort_by = "self_cuda_time_total" if device else "self_cpu_time_total"
-    attribute = sort_by.replace("cuda", "device").replace("xpu", "device")
-    steps = [_steps_of(averages) for averages in both]
-    if not all(steps):
-        steps = [1, 1]
-    parts = [1, 1] if attribute in OF_A_CALL else steps
-    found: List[Dict[Any, Average]] = [{(row.key, row.device_type, row.is_user_annotation): row for row in averages}
-                                       for averages in both]
-    rows: List[List[Any]] = []
-    for key in dict.fromkeys(list(found[0]) + list(found[1])):
-        values, calls = [], []
-        for rows_of, part, n in zip(found, parts, steps):
-            row = rows_of.get(key)
-            values.append(getattr(row, attribute) / part if row else 0)
-            calls.append(row.count / n if row else 0)
-        rows.append([key[0], key[1], values[0], values[1], values[1] - values[0],
-                     values[1] / values[0] if values[0] else None, calls[0], calls[1]])
-    rows.sort(key=lambda row: (-row[4], row[0]))
-    columns = ["name", "device_type", "before", "after", "difference", "ratio", "count_before", "count_after"]
-    is_time = "time" in attribute
-
-    def amount(value: float) -> str:
-        if not is_time:
-            return f"{value:,.0f}"
-        return ("-" if value < 0 else "") + format_time(abs(value))
-
-    def text(shown: List[List[Any]]) -> str:
-        lines = [[row[0], amount(row[2]), amount(row[3]), ("+" if row[4] > 0 else "") + amount(row[4]),
-                  "new" if row[5] is None and row[3] else "" if row[5] is None else "gone" if not row[7] else f"{row[5]:.2f}x",
-                  f"{row[6]:,.4g}", f"{row[7]:,.4g}"] for row in shown]
-        per = "" if steps == [1, 1] else f" a step ({steps[0]} and {steps[1]} steps)"
-        if per and parts != steps:
-            per = f" of a call, calls{per}"
-        return f"{sort_by}{per}, A: {before}, B: {after}\n" + _columns(
-            ["Name", "A", "B", "B - A", "B / A", "Calls A", "Calls B"], lines)
-
-    return columns, rows, text
 
 
 def _columns(head: List[str], lines: List[List[str]]) -> str:

@@ -172,6 +172,7 @@ class Spans:
         self.device_count: Dict[int, int] = {}
         self.device_time: Dict[int, int] = {}
         self.work_external, self.work_time = self.columns.new("q"), self.columns.new("q")
+        self.work_kind, self.work_start, self.work_duration = (self.columns.new(typecode) for typecode in "iqq")  # where asked for
         self.loose_time: Dict[int, int] = {}  # async ranges: by kind
         self.loose_count: Dict[int, int] = {}
         self.first: Dict[int, Tuple[int, int]] = {}  # by kind, for those: start and -end of the first
@@ -213,7 +214,7 @@ class Spans:
         for row in self.rows.values():
             for name in Row.COLUMNS:
                 setattr(row, name, _copied(whole.whole(getattr(row, name)), self.columns))
-        for name in ("work_external", "work_time", "memory_time", "memory_bytes", "memory_device"):
+        for name in ("work_external", "work_time", "memory_time", "memory_bytes", "memory_device", "work_kind", "work_start", "work_duration"):
             setattr(self, name, _copied(whole.whole(getattr(self, name)), self.columns))
         self.memory_more = [_copied(whole.whole(one), self.columns) for one in self.memory_more]
 
@@ -359,6 +360,7 @@ class Wanted(NamedTuple):
     group: Any = None      # event -> anything hashable: kinds are told apart by it too
     flops: bool = True
     memory: bool = False   # what is known of each [memory] event
+    work: bool = False     # when each span of a device ran
     nested: bool = False   # a call without operator is the child of what it runs in; in torch's tables it is nobody's
 
 
@@ -606,6 +608,9 @@ class _Reading:
         spans.device_count[number] = spans.device_count.get(number, 0) + 1
         spans.device_time[number] = spans.device_time.get(number, 0) + end - start
         self._note_first(number, start, end)
+        if self.wanted.work:
+            for column, value in zip((spans.work_kind, spans.work_start, spans.work_duration), (number, start, end - start)):
+                column.append(value)
         external = int_or_none(args.get("External id", 0)) or self.call_number(args.get("correlation"))
         # A range's copy on the GPU would count its kernels twice.
         if external and category != "gpu_user_annotation":

@@ -2,7 +2,7 @@
 """Where the time goes: the table of torch.profiler's key_averages(), from a trace.
 
 cprof leaves the plain table beside each trace it writes (TRACE.top), so that the answer is there at once; where that one is
-missing or older than the trace, and for all that is grouped or compared, the trace is read. One line says when the table was used.
+missing or older than the trace, and for all that is grouped, the trace is read. One line says when the table was used.
 
 Several traces are added up. Self CPU is a span's time without its children; CUDA columns of an operator are the kernels
 that it launched. Without --sort-by the rows stand in the order in which they first ran.
@@ -16,11 +16,12 @@ from typing import Any, Dict, List
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import SORT_KEYS, Averages
-from cprof.tool.breakdown import BY, breakdown, compare
-from cprof.tool.given import add_traces, trace_of, traces_of
+from cprof.tool.breakdown import BY, breakdown
+from cprof.tool.compare import show as compare
+from cprof.tool.given import add_traces, traces_of
 from cprof.tool.screen import data, put
 
-HELP = "where the time goes: torch.profiler's table, by step, module or device, or what got slower"
+HELP = "where the time goes: torch.profiler's table, or by step, module or device"
 
 
 def _rows(text: str) -> int:
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="read the trace even where cprof left the table beside it (TRACE.top)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--by", choices=BY, help="sums of self times by something else than the operator's name")
-    form.add_argument("--compare", action="store_true", help="of two traces: what got slower, largest difference first")
+    form.add_argument("--compare", action="store_true", help="of two traces or runs: the same as cprof compare")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object; times in microseconds, memory in bytes")
     output.add_argument("--csv", action="store_true", help="comma-separated values, with a line of names")
@@ -69,25 +70,26 @@ def _refuse(args: argparse.Namespace) -> None:
     grouped = args.group_by_input_shape or args.group_by_stack_n
     if (args.by or args.compare) and grouped:
         raise Problem("--group-by-input-shape and --group-by-stack-n go with the plain table only")
+    if args.compare and args.csv:
+        raise Problem("--csv goes without --compare, which has --json")
     for option, given in (("--sort-by", args.sort_by), ("--include-python-functions", args.include_python_functions),
                           ("--from-trace", args.from_trace)):
-        if args.by and given:
-            also = ": --by always reads the trace" if option == "--from-trace" else ""
-            raise Problem(f"{option} goes with the plain table and --compare only{also}")
+        if (args.by or args.compare) and given:
+            also = ": --by and --compare always read the trace" if option == "--from-trace" else ""
+            raise Problem(f"{option} goes with the plain table only{also}")
 
 
 def run(args: argparse.Namespace) -> int:
     _refuse(args)
     if args.compare and len(args.traces) != 2:
         raise Problem("--compare takes two traces")
-    args.traces = [trace_of([path]) for path in args.traces] if args.compare else traces_of(args.traces)
-    if args.by:
-        result = breakdown(args.by, args.traces)
-    elif args.compare:
-        result = compare(args.traces[0], args.traces[1], args.sort_by, args.from_trace)
-    else:
+    if args.compare:
+        compare(*args.traces, args.row_limit, args.json)
+        return 0
+    args.traces = traces_of(args.traces)
+    if not args.by:
         return _table(args)
-    columns, rows, text = result
+    columns, rows, text = breakdown(args.by, args.traces)
     rows = rows if args.row_limit < 0 else rows[:args.row_limit]
     if args.json or args.csv:
         _write(args, columns, [dict(zip(columns, row)) for row in rows], {})
