@@ -3,7 +3,7 @@
 _cprof() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare events check stacks memory-timeline --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare events check stacks memory memory-timeline --help --version" -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -20,6 +20,7 @@ _cprof() {
         events) words="--help --name --category --step --device --thread" ;;
         check) words="--help --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;
+        memory) words="--help --device --row-limit --json" ;;
         memory-timeline) words="--help --output --device" ;;
     esac
     case $word in

@@ -30,7 +30,7 @@ TOP = ["schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseco
 COMMANDS = [["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "3"], ["top", "--json"], ["top", "--by", "step"],
             ["top", "--by", "module"], ["top", "--by", "device"], ["top", "--by", "category", "--csv"], ["top", "--by", "kernel"],
             ["check"], ["check", "--json"], ["stacks"], ["events", "--step", "1", "--device", "cuda", "--name", "*"],
-            ["events", "--thread", "a*"], ["compare", "t.json"], ["compare", "t.json", "--markdown"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"]]
+            ["events", "--thread", "a*"], ["compare", "t.json"], ["compare", "t.json", "--markdown"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"], ["memory"], ["memory", "--json"]]
 
 
 def sound():
@@ -204,7 +204,7 @@ def test_version_and_unknown_options():
 
 
 @pytest.mark.parametrize("command", [["top"], ["top", "--by", "device"], ["top", "--by", "step"], ["memory-timeline", "-o", "out.json"],
-                                     ["stacks"]], ids=" ".join)
+                                     ["memory"], ["stacks"]], ids=" ".join)
 def test_what_is_left_out_is_said(command, tmp_path, monkeypatch):
     """Whichever sub-command adds the rest up."""
     monkeypatch.chdir(tmp_path)
@@ -217,5 +217,5 @@ def test_what_is_left_out_is_said(command, tmp_path, monkeypatch):
 
 def test_sums_of_more_than_64_bits(tmp_path):
     trace = tool.write(tmp_path / "t.json", [tool.memory(float(at), 4 * 10**18, 1) for at in range(3)] + [tool.span("aten::mm", 0.0, 5.0)])
-    for command in (["top"], ["top", "--by", "category"], ["memory-timeline", "-o", tmp_path / "t.html"]):
+    for command in (["top"], ["top", "--by", "category"], ["memory"], ["memory-timeline", "-o", tmp_path / "t.html"]):
         tool.refused(tool.cprof(*command, trace), str(trace), "holds numbers whose sum is more than 64 bits")

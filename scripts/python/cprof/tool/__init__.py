@@ -39,6 +39,7 @@ COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "events",
     "check",
     "stacks",
+    "memory",
     "memory-timeline",
 ]
 

@@ -8,14 +8,17 @@ import json
 from typing import Any, Dict, List, Sequence, Tuple
 
 from cprof.tool.averages import format_memory, format_time
+from cprof.tool.memory import growth_text
+from cprof.tool.memory_holders import Account, Held
 from cprof.tool.memory_use import CATEGORIES, CREATE, Timeline
 from cprof.tool.spans import step_number
 
-COLORS = ("#2f6b2f", "#d9a521", "#333333", "#9d7fd1", "#d6453d", "#2846b5", "#5e86e0", "#a3a3a3")
+COLORS = ("#2f6b2f", "#d9a521", "#333333", "#9d7fd1", "#d6453d", "#2846b5", "#5e86e0", "#a3a3a3", "#c2185b")
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 1400, 420, 90, 30, 40, 20
 COLUMNS = 1400          # time is drawn in so many columns, each with its largest total
 LISTED = 3000           # largest allocations that the pointer can show
 DEVICES_MOST = 64       # charts on a page
+HOLDERS, GROWING = 15, 3  # rows of a table, and leaks named
 
 _STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 24px; color: #222; background: #fff; max-width: 1460px }
@@ -148,7 +151,7 @@ def _chart(number: int, line: Timeline, steps: Sequence[Tuple[int, int, str]], b
             f'{format_time(series.peak_at / 1000)}; {format_memory(line.before)} were there before the trace. '
             f'{sum(action == CREATE for _, action, _, _ in line.actions()):,} allocations.</p>'
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" data-chart="data{number}">{"".join(parts)}</svg>'
-            f'<script type="application/json" id="data{number}">{data}</script>' + _owners_at(line, series, begin))
+            f'<script type="application/json" id="data{number}">{data}</script>' + _holders(Account(line, steps)))
 
 
 def _step_text(name: str) -> str:
@@ -180,27 +183,27 @@ def _largest(line: Timeline, begin: int, end: int) -> Tuple[List[List[int]], Lis
     rows = []
     for one in heapq.nlargest(LISTED, line.allocations(), key=lambda one: one.size):
         rows.append([0 if one.start is None else one.start - begin, end - begin + 1 if one.end is None else one.end - begin,
-                     one.size, one.category, owners.setdefault(one.owner, len(owners))])
+                     one.size, one.category, owners.setdefault(one.owner.chain, len(owners))])
     return rows, list(owners)
 
 
-def _owners_at(line: Timeline, series: _Series, begin: int) -> str:
-    """A table of who held most at the peak."""
-    sums: Dict[Tuple[str, int], List[int]] = {}
-    peak = series.peak_at + begin
-    for one in line.allocations():
-        if (one.start is None or one.start <= peak) and (one.end is None or one.end > peak):
-            found = sums.setdefault((one.owner, one.category), [0, 0])
-            found[0] += one.size
-            found[1] += 1
-    rows = sorted(sums.items(), key=lambda item: -item[1][0])[:15]
+def _holders(account: Account) -> str:
+    """What grows, and tables of who held most at the peak and at the end."""
+    grows = "".join(f"<p class='grows'><b>{html.escape(growth_text(one, account))}</b></p>" for one in account.growing[:GROWING])
+    return grows + _holders_at("At the peak", [(one.peak, one.peak_pieces, one) for one in account.held]) + \
+        _holders_at("At the end", [(one.end, one.end_pieces, one) for one in account.held])
+
+
+def _holders_at(title: str, held: List[Tuple[int, int, Held]]) -> str:
+    rows = sorted((one for one in held if one[0] > 0), key=lambda one: -one[0])[:HOLDERS]
     if not rows:
         return ""
-    lines = "".join(f'<tr><td>{format_memory(size)}</td><td>{count:,}</td><td style="color:{COLORS[category]}">'
-                    f'{CATEGORIES[category]}</td><td>{html.escape(owner)}</td></tr>'
-                    for (owner, category), (size, count) in rows)
-    return ("<p style='margin-top:10px'><b>At the peak</b></p><table class='owners'><tr><th>bytes</th><th>pieces</th>"
-            f"<th>for</th><th>taken in</th></tr>{lines}</table>")
+    used = [at for at in range(3) if any(one.holder[at] for _, _, one in rows)]
+    heads = "".join(f"<th>{('operator', 'module', 'line')[at]}</th>" for at in used)
+    lines = "".join(f'<tr><td>{format_memory(size)}</td><td>{pieces:,}</td><td style="color:{COLORS[one.category]}">{CATEGORIES[one.category]}</td>'
+                    + "".join(f"<td>{html.escape(one.holder[at])}</td>" for at in used) + "</tr>" for size, pieces, one in rows)
+    return (f"<p style='margin-top:10px'><b>{title}</b></p><table class='owners'><tr><th>bytes</th><th>pieces</th>"
+            f"<th>for</th>{heads}</tr>{lines}</table>")
 
 
 def page(title: str, lines: List[Timeline], steps: Sequence[Tuple[int, int, str]]) -> str:

@@ -11,7 +11,8 @@ What memory is for is told by where it was taken and given back, not by the tens
     activation        taken before the backward pass, given back in it
     input             taken in a DataLoader
     temporary         given back by the operator that took it, or in the same step without a backward pass
-and unknown otherwise: parameters, for one, stand there before the trace begins.
+    kept              taken by an operator of the forward pass, and held beyond its step, as a leak is; unknown in JSON
+and unknown otherwise: parameters, for one, stand there before the trace begins. `cprof memory` prints the holders.
 """
 
 import argparse
@@ -19,14 +20,12 @@ import json
 import os
 from typing import Any, Iterable, Optional
 
-from cprof.tool import Problem, note
-from cprof.tool.averages import NO_MEMORY, NO_TENSORS
+from cprof.tool import Problem
 from cprof.tool.given import add_traces, trace_of
+from cprof.tool.memory import chosen, read
 from cprof.tool.memory_page import page
-from cprof.tool.memory_use import timelines
+from cprof.tool.memory_use import torchs
 from cprof.tool.output import end_tidily, keep_apart, replacing
-from cprof.tool.reader import open_trace
-from cprof.tool.spans import Wanted, read_spans
 
 HELP = "tensor memory over time by what it is for, as a page or as torch's JSON"
 ENDINGS = (".html", ".raw.json", ".raw.json.gz", ".json", ".json.gz")
@@ -49,31 +48,19 @@ def export(trace_path: str, path: str, device: Optional[str] = None, progress: b
     if not path.endswith(ENDINGS):
         raise Problem(f"the name must end in {' or '.join(ENDINGS)}", path)
     keep_apart(path, [trace_path])
-    with open_trace(trace_path, progress) as trace:
-        spans = read_spans(trace, Wanted(memory=True, flops=False))
-    for line in trace.remarks():
-        note(line, trace_path)
-    if not spans.has_memory:
-        recorded = spans.metadata.get("profile_memory") in (1, True)
-        raise Problem(NO_TENSORS if recorded else NO_MEMORY, trace_path)
-    found = timelines(spans)
-    chosen = device or ("cuda:0" if "cuda:0" in found else "cpu" if "cpu" in found else min(found))
-    if chosen == "cuda":
-        chosen = "cuda:0"
-    if chosen not in found:
-        raise Problem(f"holds no memory of {chosen}, but of {', '.join(sorted(found))}", trace_path)
+    spans, found = read(trace_path, progress, path.endswith(".html"))
+    line = chosen(found, device or ("cuda:0" if "cuda:0" in found else "cpu" if "cpu" in found else min(found)), trace_path)
     if path.endswith(".html"):
-        others = [] if device else [found[name] for name in sorted(found) if name != chosen]
-        text = page(os.path.basename(trace_path), [found[chosen]] + others, spans.steps)
+        others = [] if device else [found[name] for name in sorted(found) if found[name] is not line]
+        text = page(os.path.basename(trace_path), [line] + others, spans.steps)
         with replacing(path) as file:
             file.write(text)
         return
     base = spans.metadata.get("baseTimeNanoseconds")
     base = base if type(base) is int else 0
-    line = found[chosen]
     with replacing(path, packed=path.endswith(".gz")) as file:
         if ".raw.json" in path:
-            _write_list(file, ([time if time < 0 else base + time, action, size, category] for time, action, size, category in line.actions()))
+            _write_list(file, ([time if time < 0 else base + time, action, size, torchs(category)] for time, action, size, category in line.actions()))
             return
         file.write("[")
         _write_list(file, (us for us, _ in line.coalesced(base)))

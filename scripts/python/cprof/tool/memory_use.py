@@ -6,14 +6,47 @@ The rule for the categories is in the help of the command (memory_timeline.py).
 
 import bisect
 import itertools
+import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns, forget
-from cprof.tool.spans import AT_A_TIME, Spans, in_order, surroundings
+from cprof.tool.spans import AT_A_TIME, Spans, args_of, in_order, surroundings
 
-# In the order of torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX; the last is None there.
-CATEGORIES = ("parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown")
-(_PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, AUTOGRAD_DETAIL, UNKNOWN) = range(8)
+# In the order of torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX; "unknown" is None there, and "kept" is not there.
+CATEGORIES = ("parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown", "kept")
+(_PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, AUTOGRAD_DETAIL, UNKNOWN, KEPT) = range(9)
+_PYTHON = re.compile(r"\(\d+\): ")
+_LIBRARY = re.compile(r"^(.*/)?torch/|^<")  # frames of torch, and of code without a file
+_MODULE = "nn.Module: "
+_ENGINE = "autograd::engine::evaluate_function"
+
+
+class Holder(NamedTuple):
+    """Who holds memory."""
+    operator: str
+    module: str = ""   # where the trace tells
+    line: str = ""     # of the program's own code, likewise
+
+
+class Owner(NamedTuple):
+    """Where memory was taken."""
+    chain: str         # the innermost span, with what it runs in
+    holder: Holder
+
+
+BEFORE_TRACE = Owner("(taken before the trace)", Holder("(taken before the trace)"))
+
+
+def torchs(category: int) -> int:
+    """A category as torch numbers it."""
+    return min(category, UNKNOWN)
+
+
+def module_of(event: Dict[str, Any]) -> Optional[str]:
+    """For Wanted.group: with it, and with stacks, holders have modules and lines."""
+    module = args_of(event).get("Module Hierarchy")
+    return module if type(module) is str and module else None
+
 PREEXISTING, CREATE, _INCREMENT_VERSION, DESTROY = range(1, 5)
 
 
@@ -23,12 +56,12 @@ class Allocation(NamedTuple):
     end: Optional[int]
     size: int
     category: int
-    owner: str
+    owner: Owner
 
 
 class Place(NamedTuple):
     """Where in the program memory was taken or given back."""
-    owner: str             # innermost span, with what it runs in
+    owner: Owner
     operator: Any          # outermost operator, as a number
     backward: bool
     optimizer: Any         # likewise
@@ -37,7 +70,7 @@ class Place(NamedTuple):
 
 NOTHING, BEFORE = -1, -2  # in place of the event that took what is given back: nothing is, or what was there before
 _BACKWARD, _LOADER = 1, 2
-NOWHERE = Place("(no operator)", None, False, None, False)
+NOWHERE = Place(Owner("(no operator)", Holder("(no operator)")), None, False, None, False)
 
 
 class Timeline:
@@ -54,7 +87,7 @@ class Timeline:
         events = self._events
         for i in events.of(self._number):
             if events.ends[i] == BEFORE:
-                yield Allocation(None, events.time[i], -events.size(i), UNKNOWN, "(taken before the trace)")
+                yield Allocation(None, events.time[i], -events.size(i), UNKNOWN, BEFORE_TRACE)
             elif events.size(i) > 0:
                 end = events.ended_by[i]
                 yield Allocation(events.time[i], events.time[end] if end >= 0 else None, events.size(i), events.category[i],
@@ -77,13 +110,13 @@ class Timeline:
     def coalesced(self, base: int) -> Iterator[Tuple[int, List[int]]]:
         """torch's times and sizes: microseconds, and a 0 in front of the bytes of each category."""
         first = next((action[0] for action in self.actions() if action[0] >= 0), None)
-        now, last = [0] * (len(CATEGORIES) + 1), None
+        now, last = [0] * (torchs(KEPT) + 2), None
         for time, _, size, category in self.actions():
             us = -1 if time < 0 else (base + time) // 1000
             if last is not None and us != last:
                 yield _not_before(last, first, base), list(now)
             last = us
-            now[category + 1] += size
+            now[torchs(category) + 1] += size
         if last is not None:
             yield _not_before(last, first, base), now
 
@@ -100,7 +133,7 @@ class _Events:
         self.device, self.address, self.total = spans.memory_more[1:]
         self._bytes = spans.memory_bytes, spans.memory_device
         self._columns = columns = Columns()
-        self.owners: List[str] = [NOWHERE.owner]      # texts
+        self.owners: List[Owner] = [NOWHERE.owner]
         self._numbers = {NOWHERE.owner: 0}
         fresh = [columns.new(typecode) for typecode in "iqqbiib"]
         for at in range(0, len(self.time), AT_A_TIME):
@@ -133,7 +166,7 @@ class _Events:
                      bool(flags & _LOADER))
 
     def _find_places(self, spans: Spans) -> None:
-        threads = spans.memory_more[0]
+        threads, places = spans.memory_more[0], _Places(spans)
         for thread, indices in itertools.groupby(in_order(len(threads), threads.__getitem__, spans.progress), threads.__getitem__):
             place = spans.memory_threads[thread]
             row = spans.rows.get(place)
@@ -141,7 +174,7 @@ class _Events:
                 continue
             here, there = itertools.tee(indices)
             for n, (i, opened) in enumerate(zip(here, surroundings(spans, row, (self.time[at] for at in there)))):
-                found = _place(spans, thread << 40, row, opened)
+                found = places.of(thread << 40, row, opened)
                 number = self._numbers.setdefault(found.owner, len(self.owners))
                 if number == len(self.owners):
                     self.owners.append(found.owner)
@@ -157,28 +190,62 @@ def _or_none(number: int) -> Optional[int]:
     return None if number < 0 else number
 
 
-def _place(spans: Spans, thread: int, row: Any, opened: Tuple[int, ...]) -> Place:
-    names: List[str] = []
-    operator = optimizer = None
-    backward = loader = False
-    for index in opened:
-        kind = spans.kinds[row.kind[index]]
-        name = kind.name
-        if name.startswith("ProfilerStep") or kind.category == "python_function":
-            continue
-        if name.startswith("Optimizer.step#"):
-            optimizer = thread + index
-        elif name.startswith("enumerate(DataLoader)#"):
-            loader = True
-        elif name.startswith("autograd::engine::evaluate_function"):
-            backward = True
-        elif operator is None and kind.category == "cpu_op":
-            operator = thread + index
-        names.append(name)
-    return Place(" > ".join(reversed(names[-3:])) if names else NOWHERE.owner, operator, backward, optimizer, loader)
+class _Places:
+    """Where in the program spans are."""
+
+    def __init__(self, spans: Spans) -> None:
+        self._spans = spans
+        self._lines: Dict[int, str] = {}  # by number of the stack
+
+    def of(self, thread: int, row: Any, opened: Tuple[int, ...]) -> Place:
+        """In these spans of a thread, outermost first."""
+        names: List[str] = []
+        operator = optimizer = None
+        backward = loader = False
+        shown = module = line = function = ""
+        modules: List[str] = []
+        for index in opened:
+            kind = self._spans.kinds[row.kind[index]]
+            name = kind.name
+            module = kind.group if type(kind.group) is str else module
+            if row.stack and row.stack[index] >= 0 and (not line or kind.category == "cpu_op"):
+                line = self._line(row.stack[index]) or line
+            if name.startswith("ProfilerStep"):
+                continue
+            if kind.category == "python_function":
+                modules += [name[len(_MODULE):]] if name.startswith(_MODULE) else []
+                function = name if _is_own(name) else function
+                continue
+            if name.startswith("Optimizer.step#"):
+                optimizer = thread + index
+            elif name.startswith("enumerate(DataLoader)#"):
+                loader = True
+            elif name.startswith(_ENGINE):
+                backward = True
+            elif operator is None and kind.category == "cpu_op":
+                operator, shown = thread + index, name
+            names.append(name)
+        if not names:
+            return NOWHERE if not function else NOWHERE._replace(owner=Owner(NOWHERE.owner.chain, Holder(
+                NOWHERE.owner.holder.operator, ".".join(modules), function)))
+        holder = Holder(shown or names[-1], module or ".".join(modules), line or function)
+        return Place(Owner(" > ".join(reversed(names[-3:])), holder), operator, backward, optimizer, loader)
+
+    def _line(self, stack: int) -> str:
+        found = self._lines.get(stack)
+        if found is None:
+            frames = self._spans.stacks[stack].split(";")
+            found = self._lines[stack] = next(filter(_is_own, frames), "")
+        return found
+
+
+def _is_own(frame: str) -> bool:
+    """Whether a frame is one of the program's own Python functions."""
+    return _PYTHON.search(frame) is not None and not _LIBRARY.search(frame)
 
 
 def _category(taken: Place, given: Optional[Place], same_step: bool) -> int:
+    """same_step: of memory that is not given back, whether it was taken in the last step; without steps all is in one."""
     if taken.loader:
         return INPUT
     if given is not None and taken.operator is not None and taken.operator == given.operator:
@@ -187,9 +254,11 @@ def _category(taken: Place, given: Optional[Place], same_step: bool) -> int:
         return TEMPORARY if given is not None and given.optimizer == taken.optimizer else OPTIMIZER_STATE
     if taken.backward:
         return AUTOGRAD_DETAIL if given is not None and given.backward else GRADIENT
-    if given is None or taken.operator is None:
+    if taken.operator is None:
         return UNKNOWN
-    return ACTIVATION if given.backward else TEMPORARY if same_step else UNKNOWN
+    if given is None:
+        return UNKNOWN if same_step else KEPT
+    return ACTIVATION if given.backward else TEMPORARY if same_step else KEPT
 
 
 def timelines(spans: Spans) -> Dict[str, Timeline]:
@@ -227,7 +296,11 @@ def timelines(spans: Spans) -> Dict[str, Timeline]:
         if i % AT_A_TIME == 0:
             forget()
     for taken in live.values():
-        events.category[taken] = _category(events.place(taken), None, False)
+        events.category[taken] = _category(events.place(taken), None, bisect.bisect(starts, events.time[taken]) >= len(starts))
+    keep = {events.owner[taken] for taken in live.values() if events.category[taken] == KEPT}
+    for taken in live.values():
+        if events.category[taken] == UNKNOWN and events.owner[taken] in keep:
+            events.category[taken] = KEPT
     for line, size in zip(of_number, known_before):
         line.before = max(line.before, size)
     return found

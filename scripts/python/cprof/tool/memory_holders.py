@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who holds the memory of a device at its peak and at the end of a trace, and whose memory grows from step to step."""
+
+import bisect
+import itertools
+import statistics
+from typing import Dict, List, NamedTuple, Sequence, Tuple
+
+from cprof.tool.memory_use import BEFORE_TRACE, UNKNOWN, Allocation, Holder, Timeline
+
+DIFFERENCES_LEAST = 3  # between steps, before growth is told
+OFTEN = 0.75           # of the steps in which what grows does
+
+
+class Held(NamedTuple):
+    """What one holder has."""
+    holder: Holder
+    peak: int          # bytes at the device's peak
+    end: int           # bytes at the end of the trace
+    peak_pieces: int
+    end_pieces: int
+    category: int      # of most of these bytes
+    growth: float      # bytes per step, the median; 0 where it is not growth
+    grew: int          # in so many steps
+
+
+class Account:
+    """A device's memory. Bytes; nanoseconds."""
+
+    def __init__(self, line: Timeline, steps: Sequence[Tuple[int, int, str]]) -> None:
+        self.device, self.begin = line.device, line.before
+        self.peak, self.peak_at, self.end = _peak(line)
+        self._ends = sorted(end for _, end, _ in steps if end <= max(line.end, steps[-1][1])) if steps else []
+        self.differences = max(0, len(self._ends) - 1)
+        found: Dict[Holder, _Sums] = {}
+        for one in line.allocations():
+            sums = found.setdefault(one.owner.holder, _Sums())
+            sums.add(one, self.peak_at, self._ends)
+        rest = line.before - sum(one.size for one in line.allocations() if one.start is None)
+        if rest > 0:  # it was never given back
+            found.setdefault(BEFORE_TRACE.holder, _Sums()).add(Allocation(None, None, rest, UNKNOWN, BEFORE_TRACE), self.peak_at, self._ends)
+        held = [self._held(holder, sums) for holder, sums in found.items() if sums.peak or sums.end or sums.levels]
+        held = [one for one in held if one.peak or one.end or one.growth]
+        self.held = sorted(held, key=lambda one: (-max(one.peak, one.end), one.holder))
+        self.growing = sorted((one for one in self.held if one.growth), key=lambda one: -one.growth)
+
+    def _held(self, holder: Holder, sums: "_Sums") -> Held:
+        growth, grew = _growth(list(itertools.accumulate(sums.levels.get(n, 0) for n in range(len(self._ends)))))
+        category = max(sums.categories, key=lambda one: sums.categories[one])
+        return Held(holder, sums.peak, sums.end, sums.peak_pieces, sums.end_pieces, category, growth, grew)
+
+
+class _Sums:
+    """Of one holder."""
+
+    def __init__(self) -> None:
+        self.peak = self.end = self.peak_pieces = self.end_pieces = 0
+        self.categories: Dict[int, int] = {}
+        self.levels: Dict[int, int] = {}  # by step: how much more is held at its end than at the one's before
+
+    def add(self, one: Allocation, peak_at: int, ends: List[int]) -> None:
+        """An allocation."""
+        at_peak = (one.start is None or one.start <= peak_at) and (one.end is None or one.end > peak_at)
+        self.peak += one.size * at_peak
+        self.peak_pieces += at_peak
+        self.end += one.size * (one.end is None)
+        self.end_pieces += one.end is None
+        self.categories[one.category] = self.categories.get(one.category, 0) + one.size * (at_peak or one.end is None)
+        first = 0 if one.start is None else bisect.bisect_left(ends, one.start)
+        last = len(ends) if one.end is None else bisect.bisect_left(ends, one.end)
+        if first < last:
+            self.levels[first] = self.levels.get(first, 0) + one.size
+            self.levels[last] = self.levels.get(last, 0) - one.size
+
+
+def _peak(line: Timeline) -> Tuple[int, int, int]:
+    """The most that was in use, when, and what is in use at the end."""
+    total = peak = 0
+    at = line.begin
+    for time, _, size, _ in line.actions():
+        total += size
+        if total > peak:
+            peak, at = total, line.begin if time < 0 else time
+    return peak, at, total
+
+
+def _growth(levels: List[int]) -> Tuple[float, int]:
+    """Bytes per step, and in how many steps; (0, 0) where it does not grow from step to step."""
+    differences = [after - before for before, after in zip(levels, levels[1:])]
+    if len(differences) < DIFFERENCES_LEAST:
+        return 0, 0
+    middle, grew = statistics.median(differences), sum(one > 0 for one in differences)
+    grows = middle > 0 and grew >= OFTEN * len(differences) and levels[-1] - levels[0] >= middle * len(differences) / 2
+    return (middle, grew) if grows else (0, 0)
