@@ -78,7 +78,7 @@ def test_devices_and_what_was_there_before(tmp_path):
     assert [line for line in out.splitlines() if "peak " in line and "begin" in line] == [
         "cuda:0: peak 10.00 KB; 7.00 KB at the end, 8.00 KB at the begin", "cpu: peak 1.00 KB; 1.00 KB at the end, 0 B at the begin"]
     gpu = tool.cprof("memory", trace, "--device", "cuda").out
-    assert "cpu" not in gpu and re.search(r" 8.00 KB +5.00 KB +2 +unknown +\(taken before the trace\)", gpu)
+    assert "cpu:" not in gpu and re.search(r"8.00 KB +5.00 KB +2 +unknown +\(taken before the trace\)", gpu)
     tool.refused(tool.cprof("memory", trace, "--device", "cuda:3"), "cpu, cuda:0")
     tool.refused(tool.cprof("memory", tool.write(tmp_path / "w.json", [tool.span("aten::add", 0, 1)])), "CPROF_PROFILE_MEMORY=1")
 
