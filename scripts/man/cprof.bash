@@ -3,7 +3,7 @@
 _cprof() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare events check stacks memory memory-timeline --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain events check stacks memory memory-timeline --help --version" -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -17,6 +17,7 @@ _cprof() {
         trigger) words="--help --all-ranks --steps --from --seconds --status --timeout" ;;
         top) words="--help --sort-by --row-limit --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
         compare) words="--help --fail-above --row-limit --json --markdown" ;;
+        explain) words="--help --json" ;;
         events) words="--help --name --category --step --device --thread" ;;
         check) words="--help --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;

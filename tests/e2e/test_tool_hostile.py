@@ -27,7 +27,7 @@ ARGS = ["External id", "correlation", "Bytes", "Addr", "Device Type", "Device Id
         "Concrete Inputs", "Call stack", "Sequence number", "Fwd thread id", "flops", "Module Hierarchy", "cuda_sync_kind", "name",
         "wait_on_cuda_event_record_corr_id"]
 TOP = ["schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "cprof", "traceName", "with_flops", "INFO"]
-COMMANDS = [["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "3"], ["top", "--json"], ["top", "--by", "step"],
+COMMANDS = [["explain"], ["explain", "--json"], ["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "3"], ["top", "--json"], ["top", "--by", "step"],
             ["top", "--by", "module"], ["top", "--by", "device"], ["top", "--by", "category", "--csv"], ["top", "--by", "kernel"],
             ["check"], ["check", "--json"], ["stacks"], ["events", "--step", "1", "--device", "cuda", "--name", "*"],
             ["events", "--thread", "a*"], ["compare", "t.json"], ["compare", "t.json", "--markdown"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"], ["memory"], ["memory", "--json"]]

@@ -36,6 +36,7 @@ COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "trigger",
     "top",
     "compare",
+    "explain",
     "events",
     "check",
     "stacks",

@@ -27,7 +27,7 @@ from cprof.tool.span_lines import LineTaker
 from cprof.tool.steps import FOREIGN_DIGITS, NAMES, RANGES, STEPS, is_step_name, on_our_row
 
 DEEPEST_STACK = 2048
-_FRAME = "\0sf "                          # in front of the number of a frame whose stack is not known yet
+FRAME = "\0sf "                           # in front of the number of a frame whose stack is not known yet
 HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
                     "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
                     "PyTorch Profiler (0)"))
@@ -362,6 +362,7 @@ class Wanted(NamedTuple):
     memory: bool = False   # what is known of each [memory] event
     work: bool = False     # when each span of a device ran
     nested: bool = False   # a call without operator is the child of what it runs in; in torch's tables it is nobody's
+    see: Any = None        # called with each event as well, in the same pass
 
 
 def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
@@ -371,11 +372,14 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     head = trace.of_one_rank().head()
     reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
     reading.since = to_ns(head.get("recorded_from")) or -LIMIT
-    if not (wanted.shapes or wanted.stacks or wanted.group or wanted.memory):
+    if not (wanted.shapes or wanted.stacks or wanted.group or wanted.memory or wanted.see):
         trace.take_text = LineTaker(reading, reading.event).take
     for block in trace.blocks():
         for event in block:
             reading.event(event)
+        if wanted.see:
+            for event in block:
+                wanted.see(event)
         reading.spans.columns.trim()
     spans = reading.spans
     if spans.bad:
@@ -385,15 +389,15 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     reading.adopt_strays()
     if wanted.stacks:
         frames = trace.metadata.get("stackFrames")
-        spans.stacks = [_of_frames(text, frames) if text.startswith(_FRAME) else text for text in spans.stacks]
+        spans.stacks = [of_frames(text, frames) if text.startswith(FRAME) else text for text in spans.stacks]
     spans.finish(trace.shows_progress)
     return spans
 
 
-def _of_frames(text: str, frames: Any) -> str:
+def of_frames(text: str, frames: Any) -> str:
     """The stack of a frame of stackFrames, as `Call stack` has it."""
     found: List[str] = []
-    at: Any = text[len(_FRAME):]
+    at: Any = text[len(FRAME):]
     while type(frames) is dict and at is not None and len(found) < DEEPEST_STACK:
         frame = frames.get(str(at))
         if type(frame) is not dict:
@@ -584,7 +588,7 @@ class _Reading:
     def _keep_stack(self, row: Row, args: Dict[str, Any], category: Any, frame: Any) -> None:
         text = args.get("Call stack")
         if type(text) is not str and type(frame) in (int, str):  # its text stands in the file's stackFrames
-            text = f"{_FRAME}{frame}"
+            text = f"{FRAME}{frame}"
         if type(text) is str and text:
             number = self._stacks.get(text)
             if number is None:

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the steps take as long as they do: what stands out, ranked by what each finding could give back in ms per step, with evidence and
+what to do; then where each step goes.
+
+    cprof explain RUN
+
+Each moment of a step is counted once. With a GPU it is computing, communication or a copy that nothing hides, or idleness by its cause: the
+CPU was late, a call waited for the GPU, data, between steps, other. Without one it is operators, outside operators (Python), or waiting. A
+finding's time is an upper bound. The first step of each trace and steps that compile are left out."""
+
+import argparse
+import json
+import statistics
+from typing import Any, Dict, List, Tuple
+
+from cprof.tool import Problem, note
+from cprof.tool.collectives import Times, by_rank, clocks, of_last_attempts, rank_of
+from cprof.tool.findings import Finding, Group, SHARE, of_group, ranked
+from cprof.tool.given import add_traces, traces_of
+from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
+from cprof.tool.ranks import table_of
+from cprof.tool.screen import data, put
+
+HELP = "why the steps take so long: findings ranked by the time they could give back"
+SCHEMA = {"name": "cprof.summary", "version": 1}
+WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "cpu_late": "idle: CPU late",
+         "sync": "idle: a call waited", "data": "idle: data", "between_steps": "idle: between steps", "other": "idle: other", "operators": "operators",
+         "outside": "outside operators", "waiting": "waiting"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_traces(parser)
+    parser.add_argument("--json", action="store_true", help="the summary as JSON: steps and findings, times in milliseconds")
+
+
+def _ms(ns: float) -> float:
+    return ns / 1e6
+
+
+def _row(window: Window, rank: int, path: str) -> Dict[str, Any]:
+    """A step as JSON has it."""
+    row: Dict[str, Any] = {"trace": path, "rank": rank, "device": window.device, "step": window.step, "left_out": window.left_out or None,
+                           "total": _ms(window.total)}
+    if window.device == "cpu":
+        row.update((name, _ms(window.parts[name])) for name in CPU)
+        row["waiting_for"] = {name: _ms(window.parts["waiting." + name]) for name in WAITING}
+        return row
+    row.update((name, _ms(window.parts[name])) for name in BUSY)
+    row.update(busy=_ms(window.busy), idle=_ms(window.idle), idle_causes={name: _ms(window.parts[name]) for name in IDLE}, launches=window.launches)
+    return row
+
+
+def _finding(one: Finding) -> Dict[str, Any]:
+    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "rank": one.rank, "device": one.device, "steps": one.steps,
+            "evidence": one.evidence, "advice": one.advice}
+
+
+def _groups(paths: List[str]) -> Tuple[List[Group], List[Dict[str, Any]]]:
+    """The traces' steps by rank and device, and all of them as rows."""
+    parts: Dict[Tuple[int, str], Tuple[List[Window], Trace]] = {}
+    rows: List[Dict[str, Any]] = []
+    for order, path in enumerate(paths):
+        trace = Trace(path, True)
+        for line in trace.notes:
+            note(line, path)
+        if not trace.windows:
+            raise Problem("; ".join(["holds no operator, call or kernel"] + trace.notes), path)
+        rank = rank_of(trace.metadata, path, order)
+        for window in trace.windows:
+            parts.setdefault((rank, window.device), ([], trace))[0].append(window)
+            rows.append(_row(window, rank, path))
+    return [Group(rank, device, windows, trace) for (rank, device), (windows, trace) in sorted(parts.items())], rows
+
+
+def _straggler(paths: List[str], groups: List[Group]) -> Tuple[List[Finding], Dict[int, float]]:
+    """The rank that the others wait for, and how long each rank waits in a step."""
+    traces = of_last_attempts(by_rank([Times(path, order).read(False) for order, path in enumerate(paths)]))
+    table = table_of(traces, clocks(traces))
+    left_out = {window.step for group in groups for window in group.windows if window.left_out}
+    steps = {step: cells for step, cells in table.items() if len(cells) > 1 and step not in left_out}
+    waited = {rank: statistics.fmean(cells[rank].waited for cells in steps.values() if rank in cells)
+              for rank in {rank for cells in steps.values() for rank in cells}}
+    lost: Dict[int, Dict[int, int]] = {}
+    for step, cells in steps.items():
+        slowest = max(cells, key=lambda rank: (cells[rank].own, -rank))
+        behind = cells[slowest].own - max(cell.own for rank, cell in cells.items() if rank != slowest)
+        lost.setdefault(slowest, {})[step] = behind
+    found = []
+    for rank, by_step in lost.items():
+        ns, total = sum(by_step.values()) / len(steps), statistics.fmean(cell.time for cells in steps.values() for cell in cells.values())
+        if ns >= SHARE * total > 0:
+            device = next((group.device for group in groups if group.rank == rank), "")
+            found.append(Finding("straggler", f"the other ranks wait for rank {rank}, {ns / 1e6:,.1f} ms a step", _ms(ns), ns / total, rank, device,
+                                 sorted(by_step), _more_of(rank, groups)))
+    return found, waited
+
+
+def _more_of(rank: int, groups: List[Group]) -> List[Dict[str, Any]]:
+    """What the rank has more of than the others have in the median."""
+    found: List[Tuple[float, str]] = []
+    for group in groups:
+        others = [one for one in groups if one.device.partition(":")[0] == group.device.partition(":")[0] and one.rank != rank and one.counted]
+        if group.rank == rank and group.counted and others:
+            for name in CPU if group.device == "cpu" else BUSY + IDLE:
+                found.append((group.mean(group.counted, name) - statistics.median(one.mean(one.counted, name) for one in others), name))
+    found.sort(reverse=True)
+    return [{"what": f"more of: {WORDS[name]}", "operator": "", "line": "", "to_line": "", "ms": _ms(ns), "per_step": 0.0} for ns, name in found[:2] if ns > 0]
+
+
+def _mean_line(group: Group) -> str:
+    """The first line of a rank and device."""
+    total = group.mean(group.counted, "total")
+    names = CPU if group.device == "cpu" else BUSY + IDLE
+    parts = [f"{WORDS[name]} {group.mean(group.counted, name) / max(total, 1):.0%}" for name in names
+             if group.mean(group.counted, name) >= max(total, 1) / 100]
+    count = len(group.counted)
+    what = f"step {total / 1e6:,.1f} ms" if group.counted[0].step is not None else f"trace of {total / 1e6:,.1f} ms, without steps"
+    left = len(group.windows) - count
+    return (f"rank {group.rank}, {group.device}: {what} ({count} step{'s' * (count != 1)}{f', {left} left out' if left else ''}): "
+            f"{', '.join(parts)}")
+
+
+def _of(one: Finding) -> str:
+    return " a step" if one.steps else ""
+
+
+def _show(groups: List[Group], found: List[Finding]) -> None:
+    if not found:
+        put("nothing stands out")
+    for number, one in enumerate(found, 1):
+        put(f"{number}. {one.rule}: {one.title}; up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})")
+    put()
+    for group in groups:
+        if group.counted:
+            put(_mean_line(group))
+    for number, one in enumerate(found, 1):
+        steps = ", ".join(map(str, one.steps[:8])) + (", ..." if len(one.steps) > 8 else "")
+        put(f"\n{number}. {one.rule} (rank {one.rank}, {one.device}{f', steps {steps}' if steps else ''})")
+        for row in one.evidence:
+            times = f", {row['per_step']:,.4g} times" if row["per_step"] else ""
+            put(f"   {row['ms']:10,.3f} ms{_of(one)}{times}: {row['what']}")
+        put(f"   {one.advice}")
+
+
+def explained(paths: List[str]) -> Dict[str, Any]:
+    """The summary, as --json has it, with the groups and findings that it was made of under "_groups" and "_findings"."""
+    groups, rows = _groups(paths)
+    late, waited = _straggler(paths, groups) if len({group.rank for group in groups}) > 1 else ([], {})
+    slow = {one.rank for one in late}
+    found: List[Finding] = []
+    for group in groups:
+        found += of_group(group, waited.get(group.rank, 0.0))
+    # What only the straggler has is why the others wait for it: the same time.
+    elsewhere = {one.rule for one in found if one.rank not in slow}
+    listed = ranked(late + [one for one in found if one.rank not in slow or one.rule in elsewhere])
+    return {"schema": SCHEMA, "time_unit": "ms", "traces": paths, "steps": rows, "findings": [_finding(one) for one in listed], "_groups": groups,
+            "_findings": listed}
+
+
+def run(args: argparse.Namespace) -> int:
+    found = explained(traces_of(args.traces))
+    groups, listed = found.pop("_groups"), found.pop("_findings")
+    if args.json:
+        data(json.dumps(found, indent=1) + "\n")
+    else:
+        _show(groups, listed)
+    return 0

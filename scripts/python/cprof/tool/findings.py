@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands out in the steps of a run, ranked by what each finding could give back: an upper bound in ms per step.
+
+A bound is the time of moments that have one class each (moments.py), so that no two findings count the same moment. Steps that are far longer
+than the others are a finding of their own, and no other finding counts them."""
+
+import collections
+import statistics
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
+
+from cprof.tool.moments import BUSY, CPU, IDLE, Cause, Trace, Window
+
+# A part of the step that is worth a finding. XProf reports input above 10 % and idleness above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
+SHARE = 0.10
+# A stall is a hundred times what PyTorch needs to launch a kernel, about 10 us (H200, launch-bound transformer: 9 to 18 us from call to kernel).
+STALL_NS = 1_000_000
+# Operators that only launch, or make views and empty tensors, keep the GPU waiting for less than this, also while recorded (the same run: 99 % of
+# the gaps are below 100 us).
+BOOKKEEPING_NS = 100_000
+# So many operators of one line in each step are a loop. PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
+LOOP_CALLS, TINY_NS = 100, 50_000
+# Tukey's outer fence, for which quartiles are needed; and a length that a person would notice.
+FENCE, FENCE_STEPS, NOTICED = 3.0, 5, 1.5
+EVIDENCE_SHOWN = 3
+BACKWARD = "autograd::engine::evaluate_function: "
+
+ADVICE = {
+    "input-bound": "The training loop waits for its next batch. Give the DataLoader more workers (num_workers), keep them between epochs "
+                   "(persistent_workers=True), let them read ahead (prefetch_factor), and move costly transforms out of the loop.",
+    "synchronising-calls": "A call in the loop waits until the GPU is done, so the GPU has nothing to do until new work arrives. Keep values on the "
+                           "GPU: sum the loss there and read it every N steps, replace nonzero() and boolean indexing by where(), and copy from "
+                           "pinned memory with non_blocking=True.",
+    "allocator-calls": "The loop asks the driver for memory, and the driver waits for the GPU. PyTorch's allocator keeps memory, so this should end "
+                       "after the first steps. Avoid empty_cache() in the loop; where shapes change, set "
+                       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    "launch-bound": "The GPU is done with each kernel before the CPU has launched the next one: the kernels are many and short. Use larger batches, "
+                    "torch.compile (mode=\"reduce-overhead\" records CUDA graphs), or the fused and foreach forms of the optimizer (fused=True).",
+    "cpu-late": "The GPU waits while the CPU is inside an operator. See why this operator takes so long on the CPU: its arguments, a first call, "
+                "or work that it does before it launches anything.",
+    "cpu-operators": "Operators run on the CPU while the GPU waits. Check the device of the tensors: make them on the GPU (device=...), and move "
+                     "inputs there once, before the loop.",
+    "python": "The program runs for long between two operators. Move that code out of the loop, do it less often, or let another thread or process "
+              "do it.",
+    "between-steps": "Time passes between the last operator of a step and the first one of the next: logging, a checkpoint, evaluation, bookkeeping. "
+                     "Do it less often, or in another thread; write checkpoints asynchronously (torch.distributed.checkpoint.async_save).",
+    "exposed-communication": "Collectives run while nothing is computed. Let them overlap the backward pass (DistributedDataParallel's buckets, "
+                             "bucket_cap_mb), send less (gradient accumulation, lower precision), and see with `cprof ranks` whether one rank is late.",
+    "exposed-copies": "Copies run while nothing is computed. Copy ahead on a stream of its own, from pinned memory, with non_blocking=True; keep on "
+                      "the GPU what is used again.",
+    "recomputation": "Part of the products is computed a second time in the backward pass (activation checkpointing). Where memory is left, "
+                     "checkpoint fewer layers, or only the cheap ones.",
+    "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
+                      "operators on whole tensors, or compile the function (torch.compile).",
+    "outlier-steps": "A few steps take far longer than the others. The part named here is what they have more of.",
+    "straggler": "The other ranks wait for one that comes late to the collectives. Compare its parts with those of the others: its input, its host, "
+                 "its share of the work.",
+}
+
+
+class Finding(NamedTuple):
+    """Something that stands out."""
+    rule: str
+    title: str
+    ms: float                          # of a step, at most
+    share: float                       # of the step
+    rank: int
+    device: str
+    steps: List[int]
+    evidence: List[Dict[str, Any]]     # largest first
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return ADVICE[self.rule]
+
+
+Key = Tuple[str, Cause]
+
+
+class Group:
+    """The steps of one rank on one device that count."""
+
+    def __init__(self, rank: int, device: str, windows: List[Window], trace: Trace) -> None:
+        self.rank, self.device, self.trace = rank, device, trace
+        self.windows = windows
+        self.counted = [window for window in windows if not window.left_out]
+        self.outliers = _outliers(self.counted)
+        self.usual = [window for window in self.counted if window not in self.outliers]
+
+    def mean(self, windows: List[Window], name: str) -> float:
+        """Nanoseconds of a part in a step."""
+        return statistics.fmean(getattr(window, name) if name in ("total", "busy", "idle") else window.parts[name] for window in windows)
+
+    def finding(self, rule: str, title: str, ns: float, causes: Dict[Cause, float], pieces: Optional[Counter[Cause]] = None) -> Finding:
+        """Of the usual steps. ns: in a step."""
+        return Finding(rule, title, ns / 1e6, ns / max(self.mean(self.usual, "total"), 1), self.rank, self.device,
+                       [window.step for window in self.usual if window.step is not None], _evidence(causes, pieces, len(self.usual)))
+
+
+def _outliers(windows: List[Window]) -> List[Window]:
+    if len(windows) < FENCE_STEPS:
+        return []
+    totals = [window.total for window in windows]
+    low, middle, high = statistics.quantiles(totals, n=4, method="inclusive")
+    return [window for window in windows if window.total > max(high + FENCE * (high - low), NOTICED * middle)]
+
+
+def said(cause: Cause) -> str:
+    """A cause in words."""
+    at = f" at {cause.line}" if cause.line else ""
+    if cause.what == "python":
+        if cause.to_line and cause.to_line != cause.line:
+            return f"outside operators, from {cause.line or 'the start'} to {cause.to_line}"
+        return "outside operators" + (at and "," + at) + (f", after {cause.name}" if cause.name else "")
+    return (cause.name or "(not named)") + at
+
+
+def _evidence(causes: Dict[Cause, float], pieces: Optional[Counter[Cause]], steps: int) -> List[Dict[str, Any]]:
+    """The largest causes; times are of a step."""
+    largest = sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:EVIDENCE_SHOWN]
+    return [{"what": said(cause), "operator": cause.name, "line": cause.line, "to_line": cause.to_line, "ms": ns / 1e6,
+             "per_step": (pieces or {}).get(cause, 0) / steps} for cause, ns in largest if ns > 0]
+
+
+def _where(causes: Dict[Cause, float]) -> str:
+    """The largest cause."""
+    largest = min(causes, key=lambda cause: (-causes[cause], cause), default=None)
+    return said(largest) if largest is not None else "a cause that the trace does not tell"
+
+
+class _Sums:
+    """Time and pieces of the causes of some classes, in all usual steps."""
+
+    def __init__(self, group: Group) -> None:
+        self.steps = max(len(group.usual), 1)
+        self.time: Counter[Key] = collections.Counter()
+        self.pieces: Counter[Key] = collections.Counter()
+        for window in group.usual:
+            self.time.update(window.causes)
+            self.pieces.update(window.pieces)
+
+    def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float], bool] = lambda cause, piece: True) -> Tuple[Dict[Cause, float], Counter[Cause]]:
+        """Nanoseconds of a step by cause. fits: is given the cause and its mean piece."""
+        found: Counter[Cause] = collections.Counter()
+        pieces: Counter[Cause] = collections.Counter()
+        for (name, cause), time in self.time.items():
+            if name in classes and fits(cause, time / self.pieces[name, cause]):
+                found[cause] += time
+                pieces[cause] += self.pieces[name, cause]
+        return {cause: time / self.steps for cause, time in found.items()}, pieces
+
+
+def _is_stall(cause: Cause, piece: float) -> bool:
+    return cause.what == "python" and piece >= STALL_NS
+
+
+def _is_cpu_operator(cause: Cause, piece: float) -> bool:
+    return cause.what == "operator" and not cause.on_gpu and piece >= BOOKKEEPING_NS
+
+
+def _is_launching(cause: Cause, piece: float) -> bool:
+    return not _is_stall(cause, piece) and not _is_cpu_operator(cause, piece)
+
+
+def of_group(group: Group, waited_ns: float = 0.0) -> List[Finding]:
+    """What stands out on one rank and device. waited_ns: of a step, for other ranks; these are counted elsewhere."""
+    found: List[Finding] = []
+    if not group.usual:
+        return found
+    total, sums = group.mean(group.usual, "total"), _Sums(group)
+
+    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Counter[Cause], less: float = 0.0) -> None:
+        ns = sum(causes.values()) - less
+        if ns >= SHARE * total > 0:
+            found.append(group.finding(rule, title + _where(causes), ns, causes, pieces))
+
+    if group.device == "cpu":
+        look("input-bound", "the step waits for data: ", *sums.of(("waiting",), lambda cause, _: cause.what == "data"))
+        look("exposed-communication", "the step waits for other ranks: ", *sums.of(("waiting",), lambda cause, _: cause.what == "collective"),
+             less=waited_ns)
+        look("python", "the step stands still between two operators: ", *sums.of(("outside",), _is_stall))
+        found += _tiny_operators(group, sums, total)
+    else:
+        look("input-bound", "the GPU waits for data: ", *sums.of(("data",)))
+        look("allocator-calls", "the GPU waits for the driver's allocator: ", *sums.of(("sync",), lambda cause, _: _allocates(cause)))
+        look("synchronising-calls", "the GPU runs dry behind calls that wait for it: ", *sums.of(("sync",), lambda cause, _: not _allocates(cause)))
+        look("python", "the GPU waits while no operator runs: ", *sums.of(("cpu_late",), _is_stall))
+        look("cpu-operators", "the GPU waits for operators on the CPU: ", *sums.of(("cpu_late",), _is_cpu_operator))
+        found += _launch_bound(group, sums, total)
+        look("between-steps", "the GPU waits between steps: ", *sums.of(("between_steps",), lambda cause, piece: not cause.optimizer
+                                                                        or _is_stall(cause, piece)))
+        for rule, name, title in (("exposed-communication", "exposed_comm", "communication that nothing hides"),
+                                  ("exposed-copies", "exposed_memcpy", "copies that nothing hides")):
+            ns = group.mean(group.usual, name) - (waited_ns if name == "exposed_comm" else 0)
+            if ns >= SHARE * total > 0:
+                found.append(group.finding(rule, title, ns, {}))
+        found += _recomputation(group, total)
+    return found + _outlier_steps(group)
+
+
+def _allocates(cause: Cause) -> bool:
+    return any(word in cause.name for word in ("Malloc", "Free", "HostAlloc", "MemAlloc"))
+
+
+def _launch_bound(group: Group, sums: _Sums, total: float) -> List[Finding]:
+    """Launches one by one, and what they do not explain."""
+    causes, pieces = sums.of(("cpu_late",), _is_launching)
+    optimizer, more = sums.of(("between_steps",), lambda cause, piece: cause.optimizer and not _is_stall(cause, piece))
+    for cause, ns in optimizer.items():
+        causes[cause] = causes.get(cause, 0) + ns
+    pieces += more
+    ns = sum(causes.values())
+    if not ns >= SHARE * total > 0:
+        return []
+    slow = {cause: time for cause, time in causes.items() if time * sums.steps / pieces[cause] >= BOOKKEEPING_NS}
+    if sum(slow.values()) >= ns / 2:
+        return [group.finding("cpu-late", f"the GPU waits for the CPU: {_where(slow)}", ns, causes, pieces)]
+    launches = statistics.fmean(window.launches for window in group.usual)
+    each = group.mean(group.usual, "busy") / max(launches, 1) / 1e3
+    return [group.finding("launch-bound", f"the GPU waits for launches: {launches:,.0f} a step, {each:,.1f} us each; most in {_where(causes)}", ns, causes,
+                          pieces)]
+
+
+def _is_small(cause: Cause, piece: float) -> bool:
+    return not cause.optimizer and (piece < TINY_NS if cause.what == "operator" else cause.to_line in ("", cause.line) and not _is_stall(cause, piece))
+
+
+def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
+    """Loops over small operators, by the line that runs them, or by the operator where the trace has no lines. The backward pass of a loop counts with
+    the largest one. Those of an optimizer are left out: on a CPU its other forms are loops as well."""
+    loops: Dict[str, Dict[Cause, float]] = {}
+    causes, pieces = sums.of(("operators", "outside"), _is_small)
+    backward = {cause: time for cause, time in causes.items() if cause.name.startswith(BACKWARD)}
+    for cause, time in causes.items():
+        if cause not in backward:
+            loops.setdefault(cause.line or cause.name, {})[cause] = time
+
+    def calls_of(own: Dict[Cause, float]) -> float:
+        return sum(pieces[cause] for cause in own if cause.what == "operator") / sums.steps
+
+    large = sorted(((where, own) for where, own in loops.items() if calls_of(own) >= LOOP_CALLS), key=lambda item: -sum(item[1].values()))
+    found: List[Finding] = []
+    for where, own in large:
+        if own is large[0][1] and calls_of(backward) >= LOOP_CALLS:
+            own.update(backward)
+        time = sum(own.values())
+        if time >= SHARE * total > 0:
+            found.append(group.finding("tiny-operators", f"{calls_of(own):,.0f} small operators a step: {where}", time, own, pieces))
+    return found
+
+
+def _recomputation(group: Group, total: float) -> List[Finding]:
+    account = group.trace.metadata.get("cprof")
+    flops = account.get("flops") if type(account) is dict else None
+    told = flops.get(group.device.upper()) if type(flops) is dict else None
+    if type(told) is not dict:
+        return []
+    whole, again = told.get("flops"), told.get("recompute_flops")
+    if type(whole) is not int or type(again) is not int or not 0 < again <= whole:
+        return []
+    ns = group.mean(group.usual, "computation") * again / whole
+    return [group.finding("recomputation", f"{again / whole:.0%} of the FLOPs are computed a second time", ns, {})] if ns >= SHARE * total > 0 else []
+
+
+def _outlier_steps(group: Group) -> List[Finding]:
+    """What the longest steps have more of."""
+    if not group.outliers:
+        return []
+    usual = statistics.median(window.total for window in group.usual)
+    lost = sum(window.total - usual for window in group.outliers) / len(group.counted)
+    names = CPU if group.device == "cpu" else BUSY + IDLE
+    more = {name: group.mean(group.outliers, name) - group.mean(group.usual, name) for name in names}
+    part = max(names, key=lambda name: more[name])
+    causes: Counter[Cause] = collections.Counter()
+    for windows, sign in ((group.outliers, 1), (group.usual, -1)):
+        for window in windows:
+            for (name, cause), time in window.causes.items():
+                if name == part:
+                    causes[cause] += sign * time / len(windows)
+    steps = [window.step for window in group.outliers if window.step is not None]
+    where = f": {_where(causes)}" if causes else ""
+    listed = ", ".join(map(str, steps[:5])) + (", ..." if len(steps) > 5 else "")
+    title = f"step{'s' * (len(steps) > 1)} {listed} {'take' if len(steps) > 1 else 'takes'} far longer: {more[part] / 1e6:,.1f} ms more of {part}{where}"
+    return [group.finding("outlier-steps", title, lost, dict(causes))._replace(steps=steps)]
+
+
+def ranked(found: List[Finding]) -> List[Finding]:
+    """One of each rule and place: of ranks that have the same, the one that loses most. Largest first."""
+    best: Dict[Tuple[str, str], Finding] = {}
+    for one in found:
+        key = (one.rule, one.evidence[0]["what"] if one.rule == "tiny-operators" and one.evidence else "")
+        if key not in best or one.ms > best[key].ms:
+            best[key] = one
+    return sorted(best.values(), key=lambda one: (-one.ms, one.rule))

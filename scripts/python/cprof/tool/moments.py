@@ -1,0 +1,598 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each moment of a step was: one class each, so that the parts add up to the step.
+
+With a GPU, a moment is the first of these that holds: a kernel computes; a collective's kernel runs; a copy runs; else the GPU is idle. An
+idle moment is followed to the work that ended it. Where that work was launched before the idleness began, the GPU made it wait ("other").
+Else the thread that launched it was late, and what it did at the moment is the cause: it fetched data, it stood in a call that waits for the
+GPU, it was between steps, or it ran an operator or Python.
+
+A call that waits for the GPU also costs idleness behind it: the thread has lost its lead. Without the wait each later launch would be earlier
+by as long as the call took, so as much of the idleness behind it is the call's.
+
+Without a GPU, a moment of the thread that makes the steps is in an operator, waiting, or outside operators."""
+
+import bisect
+import collections
+import re
+from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from cprof.tool.categories import CALLS, WORK, runs_on_device
+from cprof.tool.collectives import kind_of
+from cprof.tool.columns import Columns, forget
+from cprof.tool.reader import open_trace
+from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, Row, Spans, Wanted, args_of, in_order, int_or_none, of_frames, read_spans, step_number, text_of, to_ns
+from cprof.tool.steps import STEPS
+
+BUSY = ("computation", "exposed_comm", "exposed_memcpy")
+IDLE = ("cpu_late", "sync", "data", "between_steps", "other")
+CPU = ("operators", "outside", "waiting")
+WAITING = ("data", "collective")
+
+# Calls that return when the GPU is done, and those of the driver's allocator, which wait for it too (CUDA's manual: "Implicit Synchronization").
+SYNC = re.compile(r"(cuda|hip)((Device|Stream|Event)Synchronize|Memcpy(2D|3D)?|Malloc|Free|MallocHost|FreeHost|HostAlloc)$"
+                  r"|cu((Ctx|Stream|Event)Synchronize|Memcpy\w{4}(_v2)?|Mem(Alloc|Free)(_v2)?)$")
+PAGEABLE = re.compile(r"Pageable")
+DATA = "enumerate(DataLoader)#"
+OPTIMIZER = "Optimizer."
+COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
+COMPILING = re.compile(r"\(dynamo_timed\)|^compile_fx|CachingAutotuner\.precompile|_compile_inner")
+_FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
+_LINE = re.compile(r".*\(\d+\): ")
+
+
+class Cause(NamedTuple):
+    """Why a moment was lost."""
+    what: str             # "operator", "python", "call", "data", "collective", or "" where it is not known
+    name: str             # of the operator, call or range; of Python: the operator before
+    line: str = ""        # innermost line of the program's
+    to_line: str = ""     # of Python: the line that goes on
+    on_gpu: bool = True   # the operator launches work
+    optimizer: bool = False
+
+
+NOBODY = Cause("", "")
+
+
+class Window:
+    """A step, or a whole trace without steps: nanoseconds by class."""
+
+    def __init__(self, start: int, end: int, step: Optional[int], device: str) -> None:
+        self.start, self.end, self.step, self.device = start, end, step, device
+        self.parts: Counter[str] = collections.Counter()
+        self.causes: Counter[Tuple[str, Cause]] = collections.Counter()
+        self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # in how many pieces that was
+        self.launches = 0                                   # works that began in it
+        self.left_out = ""                                  # why the findings do not count it
+
+    total = property(lambda self: self.end - self.start)
+    busy = property(lambda self: sum(self.parts[name] for name in BUSY))
+    idle = property(lambda self: sum(self.parts[name] for name in IDLE))
+
+    def add(self, name: str, time: int, cause: Cause = NOBODY) -> None:
+        """So much of it was of this class."""
+        if time > 0:
+            self.parts[name] += time
+            self.causes[name, cause] += time
+            self.pieces[name, cause] += 1
+
+
+def line_of(frames: List[str]) -> str:
+    """The innermost line of the program's own; of library code where there is no other."""
+    lines = [frame for frame in frames if _LINE.match(frame)]
+    own = next((frame for frame in lines if not _FRAMES_OF_OTHERS.match(frame)), None)
+    return own or (lines[0] if lines else "")
+
+
+class _Work:
+    """Work of the devices, and the calls that launched it."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        new = self.columns.new
+        self.start, self.end, self.correlation, self.level, self.device = new("q"), new("q"), new("q"), new("b"), new("i")
+        self.call_correlation, self.call_start, self.call_end, self.call_place, self.call_name = new("q"), new("q"), new("q"), new("i"), new("i")
+        self.pageable, self.seen = new("q"), 0
+        self.devices: Dict[str, int] = {}
+        self.places: Dict[Any, int] = {}
+        self.names: Dict[str, int] = {}
+        self.stacks: Dict[Tuple[int, int], str] = {}   # of calls that wait: (place, start)
+
+    def see(self, event: Dict[str, Any]) -> None:
+        """Any event."""
+        category = event.get("cat")
+        if event.get("ph") != "X" or type(category) is not str:
+            return
+        is_call = category in CALLS
+        if not is_call and category not in WORK and category != "collective_comm":
+            return
+        args, start, duration = args_of(event), to_ns(event.get("ts")), to_ns(event.get("dur"))
+        if start is None or duration is None or not is_call and not runs_on_device(category, args):
+            return
+        end, name, correlation = start + max(duration, 0), text_of(event.get("name")), int_or_none(args.get("correlation")) or 0
+        if is_call:
+            self._call(event, args, start, end, name, correlation)
+        else:
+            level = 2 if category == "gpu_memcpy" else 1 if category == "collective_comm" or kind_of(name, category) == 0 else 0
+            self.start.append(start)
+            self.end.append(end)
+            self.correlation.append(correlation)
+            self.level.append(level)
+            self.device.append(self.devices.setdefault(text_of(args.get("device", event.get("pid"))), len(self.devices)))
+            if level == 2 and PAGEABLE.search(name):
+                self.pageable.append(correlation)
+        self.seen += 1
+        if self.seen % AT_A_TIME == 0:
+            self.columns.trim()
+
+    def _call(self, event: Dict[str, Any], args: Dict[str, Any], start: int, end: int, name: str, correlation: int) -> None:
+        place = self.places.setdefault((text_of(event.get("pid")), text_of(event.get("tid")), False), len(self.places))
+        self.call_correlation.append(correlation)
+        self.call_start.append(start)
+        self.call_end.append(end)
+        self.call_place.append(place)
+        self.call_name.append(self.names.setdefault(name, len(self.names)))
+        text = args.get("Call stack")
+        frame = event.get("sf")
+        if SYNC.match(name) and (type(text) is str or type(frame) in (int, str)):
+            self.stacks[place, start] = text if type(text) is str else f"{FRAME}{frame}"
+
+    def finish(self) -> None:
+        """Puts both in order."""
+        self.columns.finish()
+        whole = self.columns.whole
+        columns = Columns()
+        for names, key in ((("call_correlation", "call_start", "call_end", "call_place", "call_name"), "call_correlation"),
+                           (("start", "end", "correlation", "level", "device"), "start")):
+            found = [whole(getattr(self, name)) for name in names]
+            by, ordered = whole(getattr(self, key)), [columns.new(typecode) for typecode in ("qqqii" if key != "start" else "qqqbi")]
+            for n, i in enumerate(in_order(len(by), by.__getitem__)):
+                for source, target in zip(found, ordered):
+                    target.append(source[i])
+                if n % AT_A_TIME == 0:
+                    columns.trim()
+            for name, target in zip(names, ordered):
+                setattr(self, name, target)
+        columns.finish()
+        for name in ("call_correlation", "call_start", "call_end", "call_place", "call_name", "start", "end", "correlation", "level", "device"):
+            setattr(self, name, columns.whole(getattr(self, name)))
+        self.pageable = whole(self.pageable)
+
+    def call_of(self, correlation: int) -> Optional[int]:
+        """The call that launched the work."""
+        at = bisect.bisect_left(self.call_correlation, correlation)
+        return at if correlation and at < len(self.call_correlation) and self.call_correlation[at] == correlation else None
+
+
+class _State(NamedTuple):
+    """What a thread does: kinds are numbers in Spans.kinds, -1 for none."""
+    data: int = -1
+    operator: int = -1
+    stack: int = -1
+    collective: int = -1
+    optimizer: bool = False
+    function: int = -1
+    # where it is in no operator: the one before and the one behind
+    before: int = -1
+    before_stack: int = -1
+    behind_stack: int = -1
+
+
+class _Timeline:
+    """What one thread did at each time."""
+
+    def __init__(self, spans: Spans, row: Optional[Row]) -> None:
+        self._spans, self._columns = spans, Columns()
+        self.at, self.number = self._columns.new("q"), self._columns.new("i")
+        self.states: List[_State] = [_State()]
+        self._numbers: Dict[_State, int] = {self.states[0]: 0}
+        self.launching: Dict[Tuple[int, int], bool] = {}  # (operator, stack): whether it makes calls of a device's
+        self._causes: Dict[int, Cause] = {}
+        if row is not None:
+            self._fill(row)
+        self._columns.finish()
+        self.at, self.number = self._columns.whole(self.at), self._columns.whole(self.number)
+
+    def _kind(self, kind: Any) -> str:
+        if kind.category in CALLS:
+            return "call"
+        if kind.category == "user_annotation" or kind.category == "overhead":
+            return "data" if kind.name.startswith(DATA) else "optimizer" if kind.name.startswith(OPTIMIZER) else "range"
+        return "function" if kind.category == "python_function" else "operator"
+
+    def _put(self, time: int, state: _State) -> None:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self.states)
+            self.states.append(state)
+        self.at.append(time)
+        self.number.append(number)
+
+    def _fill(self, row: Row) -> None:
+        spans = self._spans
+        kinds = [self._kind(kind) for kind in spans.kinds]
+        left_out = [kind.name == STEPS or kind.is_async for kind in spans.kinds]
+        is_collective = [COLLECTIVE.match(kind.name) is not None for kind in spans.kinds]
+        is_own = [kind.category == "python_function" and _LINE.match(kind.name) is not None and not _FRAMES_OF_OTHERS.match(kind.name)
+                  for kind in spans.kinds]
+        has_stacks = len(row.stack) > 0
+        stack: List[Tuple[int, _State]] = []
+        idle: Optional[Tuple[int, _State]] = None   # since when no operator is open, not yet put
+        before, before_stack = -1, -1
+        last = -LIMIT
+
+        def change(time: int, state: _State) -> None:
+            nonlocal idle, before, before_stack
+            if state.operator < 0:
+                if idle is not None:
+                    self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack))
+                idle = (time, state)
+                return
+            if idle is not None:
+                self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack, behind_stack=state.stack))
+                idle = None
+            before, before_stack = state.operator, state.stack
+            self._put(time, state)
+
+        for n, i in enumerate(in_order(len(row.start), lambda i: (row.start[i] << 64) - row.end[i])):
+            if n % AT_A_TIME == 0:
+                self._columns.trim()
+                forget()
+            start, end, kind = row.start[i], row.end[i], row.kind[i]
+            if left_out[kind]:
+                continue
+            while stack and stack[-1][0] <= start:
+                last = max(last, stack.pop()[0])
+                change(last, stack[-1][1] if stack else _State())
+            state = stack[-1][1] if stack else _State()
+            what = kinds[kind]
+            if what == "call" and state.operator >= 0:
+                self.launching[state.operator, state.stack] = True
+            if what == "function":
+                inner = state._replace(function=kind if is_own[kind] or state.function < 0 else state.function)
+            elif what == "data":
+                inner = state._replace(data=kind)
+            elif what == "optimizer":
+                inner = state._replace(optimizer=True)
+            elif what == "range":
+                inner = state
+            else:
+                inner = state
+                if state.operator < 0:
+                    inner = state._replace(operator=kind, stack=row.stack[i] if has_stacks else -1)
+                if is_collective[kind]:
+                    inner = inner._replace(collective=kind)
+            if stack:
+                end = min(end, stack[-1][0])  # of a damaged trace: it must nest
+            stack.append((end, inner))
+            if inner != state:
+                last = max(last, start)
+                change(last, inner)
+        while stack:
+            last = max(last, stack.pop()[0])
+            change(last, stack[-1][1] if stack else _State())
+        if idle is not None:
+            self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack))
+
+    def pieces(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
+        """The time between in pieces of one state: start, end, number."""
+        at = max(bisect.bisect_right(self.at, start) - 1, 0)
+        if not len(self.at) or start < self.at[0]:
+            until = min(end, self.at[0]) if len(self.at) else end
+            yield start, until, 0
+            start = until
+        while start < end:
+            until = end
+            following = at + 1
+            while following < len(self.at) and self.at[following] <= start:
+                at, following = following, following + 1
+            if following < len(self.at):
+                until = min(end, self.at[following])
+            yield start, until, self.number[at]
+            start, at = until, at + 1
+
+    def number_at(self, time: int) -> int:
+        """The state at a time."""
+        at = bisect.bisect_right(self.at, time) - 1
+        return self.number[at] if at >= 0 else 0
+
+    def line(self, stack: int, function: int = -1) -> str:
+        """The program's line of a stack."""
+        if stack >= 0:
+            return line_of([frame for frame in self._spans.stacks[stack].split(";") if frame])
+        return self._spans.kinds[function].name if function >= 0 else ""
+
+    def cause(self, number: int) -> Cause:
+        """A state in words."""
+        found = self._causes.get(number)
+        if found is None:
+            found = self._causes[number] = self._words(self.states[number])
+        return found
+
+    def _words(self, state: _State) -> Cause:
+        kinds = self._spans.kinds
+        if state.data >= 0:
+            return Cause("data", kinds[state.data].name, self.line(state.stack, state.function) or self.line(state.behind_stack))
+        if state.operator >= 0:
+            what = "collective" if state.collective >= 0 else "operator"
+            return Cause(what, kinds[state.operator].name, self.line(state.stack, state.function),
+                         on_gpu=self.launching.get((state.operator, state.stack), False) or kinds[state.operator].category in CALLS,
+                         optimizer=state.optimizer)
+        line = self.line(-1, state.function)
+        return Cause("python", "" if line or state.before < 0 else kinds[state.before].name, line or self.line(state.before_stack),
+                     "" if line else self.line(state.behind_stack), optimizer=state.optimizer)
+
+
+class _Wait(NamedTuple):
+    """A call that waits for the GPU."""
+    start: int
+    end: int
+    cause: Cause
+
+
+class Trace:
+    """One trace, classified."""
+
+    def __init__(self, path: str, progress: bool = False) -> None:
+        self.path = path
+        self._work = _Work()
+        with open_trace(path, progress) as trace:
+            self._spans = read_spans(trace, Wanted(stacks=True, flops=False, nested=True, see=self._work.see))
+        self.metadata, self.notes = self._spans.metadata, trace.remarks()
+        self._work.finish()
+        self._timelines: Dict[Any, _Timeline] = {}
+        self._waits: Dict[Any, List[_Wait]] = {}
+        self._lead: Dict[_Wait, int] = {}
+        self._main = self._main_place()
+        self.windows: List[Window] = []
+        spans = self._steps()
+        self._find_waits()
+        if len(self._work.start):
+            for device, number in self._work.devices.items():
+                self.windows += self._of_device([Window(start, end, step, f"cuda:{device}") for start, end, step in spans], number)
+        else:
+            self.windows = self._of_cpu([Window(start, end, step, "cpu") for start, end, step in spans])
+        self._leave_out()
+
+    # ---- what there is ----
+
+    def _main_place(self) -> Any:
+        """The thread that makes the steps."""
+        spans = self._spans
+        place = spans.step_places()[1]
+        if place is None:
+            number = next((n for n, kind in enumerate(spans.kinds) if kind.name == STEPS), None)
+            own = [place for place, row in spans.rows.items() if number is not None and number in set(row.kind)]
+            others = own or [place for place in spans.operator_rows if place in spans.rows] or list(spans.rows)
+            place = max(others, key=lambda place: len(spans.rows[place].start), default=None)
+        return place
+
+    def _steps(self) -> List[Tuple[int, int, Optional[int]]]:
+        """Start, end and number of the steps, apart; without steps of all that there is."""
+        found: List[Tuple[int, int, Optional[int]]] = []
+        reached = -LIMIT
+        for start, end, name in sorted(self._spans.steps):
+            if end > max(start, reached):
+                found.append((max(start, reached), end, step_number(name)))
+                reached = end
+        if not found:
+            starts = [min(row.start) for row in self._spans.rows.values() if len(row.start)] + list(self._work.start[:1])
+            ends = [max(row.end) for row in self._spans.rows.values() if len(row.end)] + ([max(self._work.end)] if len(self._work.end) else [])
+            if starts and max(ends) > min(starts):
+                found = [(min(starts), max(ends), None)]
+        return found
+
+    def _timeline(self, place: Any) -> _Timeline:
+        found = self._timelines.get(place)
+        if found is None:
+            found = self._timelines[place] = _Timeline(self._spans, self._spans.rows.get(place))
+        return found
+
+    def _place(self, number: int) -> Any:
+        place = self._places[number]
+        return place if place in self._spans.rows else self._main
+
+    def _find_waits(self) -> None:
+        """Calls that wait for the GPU, by thread."""
+        work = self._work
+        self._places = list(work.places)
+        names = list(work.names)
+        waits = {number for number, name in enumerate(names) if SYNC.match(name)}
+        pageable = set(filter(None, map(work.call_of, work.pageable)))
+        frames = self.metadata.get("stackFrames")
+        for i in range(len(work.call_start)):
+            if work.call_name[i] in waits or i in pageable:
+                place = self._place(work.call_place[i])
+                timeline = self._timeline(place)
+                cause = timeline.cause(timeline.number_at(work.call_start[i]))
+                name = names[work.call_name[i]]
+                text = work.stacks.get((work.call_place[i], work.call_start[i]), "")
+                line = line_of((of_frames(text, frames) if text.startswith(FRAME) else text).split(";"))
+                said = f"{cause.name}: {name}" if cause.what in ("operator", "collective") and cause.name != name else name
+                self._waits.setdefault(place, []).append(_Wait(work.call_start[i], work.call_end[i], Cause(
+                    "call", said + (" of pageable memory" if i in pageable else ""), line or cause.line, optimizer=cause.optimizer)))
+        for found in self._waits.values():
+            found.sort()
+
+    # ---- with a GPU ----
+
+    def _of_device(self, windows: List[Window], device: int) -> List[Window]:
+        work, starts = self._work, [one.start for one in windows]
+        reached = [-LIMIT] * len(BUSY)  # how far the unions of these classes, and of those before them, go
+        covered: List[Counter[int]] = [collections.Counter() for _ in BUSY]
+        edges = self._edges(windows)
+        self._lead.clear()
+
+        def parts(start: int, end: int) -> Iterator[Tuple[int, int, int]]:
+            at = max(bisect.bisect_right(starts, start) - 1, 0)
+            while at < len(windows) and windows[at].start < end:
+                low, high = max(start, windows[at].start), min(end, windows[at].end)
+                if low < high:
+                    yield low, high, at
+                at += 1
+
+        def gap(start: int, end: int, call: Optional[int]) -> None:
+            for low, high, at in parts(start, end):
+                self._idle(windows[at], low, high, start, call, edges[at])
+
+        before = -LIMIT
+        for i in range(len(work.start)):
+            if work.device[i] != device:
+                continue
+            start, end, level = work.start[i], work.end[i], work.level[i]
+            if start > before:
+                gap(before, start, work.call_of(work.correlation[i]))
+            before = max(before, end)
+            for n in range(level, len(BUSY)):
+                for low, high, at in parts(max(start, reached[n]), end):
+                    covered[n][at] += high - low
+                reached[n] = max(reached[n], end)
+            at = bisect.bisect_right(starts, start) - 1
+            if at >= 0 and start < windows[at].end:
+                windows[at].launches += 1
+        gap(before, LIMIT, None)
+        for at, window in enumerate(windows):
+            sums = [counter[at] for counter in covered]
+            for name, time in zip(BUSY, (sums[0], sums[1] - sums[0], sums[2] - sums[1])):
+                window.parts[name] = time
+        return windows
+
+    def _edges(self, windows: List[Window]) -> List[Tuple[int, int]]:
+        """When the first operator of the main thread begins in each step, and when the last one ends."""
+        timeline = self._timeline(self._main)
+        found = []
+        for window in windows:
+            busy = [(low, high) for low, high, number in timeline.pieces(window.start, window.end)
+                    if timeline.states[number].operator >= 0 or timeline.states[number].data >= 0]
+            found.append((busy[0][0], busy[-1][1]) if busy else (window.end, window.end))
+        return found
+
+    def _idle(self, window: Window, start: int, end: int, since: int, call: Optional[int], edges: Tuple[int, int]) -> None:
+        """The device has had nothing to do since a time; what ended that was launched by this call."""
+        work = self._work
+        if call is not None and work.call_end[call] <= since:
+            window.add("other", end - start)
+            return
+        place = self._main if call is None else self._place(work.call_place[call])
+        threads = [place] + ([self._main] if self._main != place else [])
+        for low, high in self._cut(threads, start, end):
+            wait = self._waiting(threads, low)
+            if wait is not None:
+                window.add("sync", high - low, wait.cause)
+                continue
+            cause = self._doing(threads, low)
+            if cause.what == "data":
+                window.add("data", high - low, cause)
+                continue
+            lost = self._last_wait(threads, low)
+            if lost is not None:
+                left = self._lead.setdefault(lost, lost.end - lost.start)
+                taken = min(left, high - low)
+                self._lead[lost] -= taken
+                window.add("sync", taken, lost.cause)
+                low += taken
+            outside = window.step is not None and cause.what == "python" and (cause.optimizer or high <= edges[0] or low >= edges[1])
+            window.add("between_steps" if outside else "cpu_late", high - low, cause)
+
+    def _cut(self, threads: List[Any], start: int, end: int) -> List[Tuple[int, int]]:
+        """The time between in pieces in which no thread changes what it does."""
+        cuts = {start, end}
+        for place in threads:
+            cuts.update(low for low, _, _ in self._timeline(place).pieces(start, end))
+            waits = self._waits.get(place, [])
+            at = max(bisect.bisect_left(waits, (start, 0)) - 1, 0)
+            while at < len(waits) and waits[at].start < end:
+                cuts.update(time for time in waits[at][:2] if start < time < end)
+                at += 1
+        ordered = sorted(cuts)
+        return list(zip(ordered, ordered[1:]))
+
+    def _last_wait(self, threads: List[Any], time: int) -> Optional[_Wait]:
+        """The last call that waited and is over."""
+        last = None
+        for place in threads:
+            waits = self._waits.get(place, [])
+            at = bisect.bisect_right(waits, (time, LIMIT)) - 1
+            if at >= 0 and (last is None or waits[at].end > last.end):
+                last = waits[at]
+        return last
+
+    def _waiting(self, threads: List[Any], time: int) -> Optional[_Wait]:
+        for place in threads:
+            waits = self._waits.get(place, [])
+            at = bisect.bisect_right(waits, (time, LIMIT)) - 1
+            if at >= 0 and time < waits[at].end:
+                return waits[at]
+        return None
+
+    def _doing(self, threads: List[Any], time: int) -> Cause:
+        """What the launching thread did; where that is nothing, the main thread."""
+        cause = NOBODY
+        for place in threads:
+            timeline = self._timeline(place)
+            number = timeline.number_at(time)
+            cause = timeline.cause(number)
+            if cause.what != "python" or timeline.states[number].function >= 0:
+                break
+        return cause
+
+    # ---- without ----
+
+    def _of_cpu(self, windows: List[Window]) -> List[Window]:
+        timeline = self._timeline(self._main)
+        transfers = self._transfers()
+        begins = [start for start, _ in transfers]
+        for window in windows:
+            for start, end, number in timeline.pieces(window.start, window.end):
+                cause = timeline.cause(number)
+                if cause.what in ("data", "collective"):
+                    window.parts["waiting." + cause.what] += end - start
+                    window.add("waiting", end - start, cause)
+                elif cause.what == "operator":
+                    window.add("operators", end - start, cause)
+                else:
+                    self._outside(window, start, end, cause, transfers, begins)
+        return windows
+
+    def _outside(self, window: Window, start: int, end: int, cause: Cause, transfers: List[Tuple[int, int]], begins: List[int]) -> None:
+        """The thread runs no operator: while a transfer goes on it waits for that."""
+        at = max(bisect.bisect_right(begins, start) - 1, 0)
+        waited = 0
+        while at < len(transfers) and transfers[at][0] < end:
+            waited += max(0, min(end, transfers[at][1]) - max(start, transfers[at][0]))
+            at += 1
+        window.parts["waiting.collective"] += waited
+        window.add("waiting", waited, Cause("collective", "", cause.line))
+        window.add("outside", end - start - waited, cause)
+
+    def _transfers(self) -> List[Tuple[int, int]]:
+        """When transfers between ranks went on, as a union."""
+        numbers = {n for n, kind in enumerate(self._spans.kinds) if kind.is_async and COLLECTIVE.match(kind.name)}
+        found: List[Tuple[int, int]] = []
+        for row in self._spans.rows.values() if numbers else ():
+            found += [(row.start[i], row.end[i]) for i in range(len(row.start)) if row.kind[i] in numbers]
+        joined: List[Tuple[int, int]] = []
+        for start, end in sorted(found):
+            if joined and start <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+            else:
+                joined.append((start, end))
+        return joined
+
+    # ---- what does not count ----
+
+    def _leave_out(self) -> None:
+        """The first step, in which things are set up and, on a GPU, work of the step before is not in the trace; and what was compiled."""
+        compiling = [(row.start[i], row.end[i]) for row in self._spans.rows.values() for numbers in [self._compiling()] if numbers
+                     for i in range(len(row.start)) if row.kind[i] in numbers]
+        for window in self.windows:
+            if any(start < window.end and end > window.start for start, end in compiling):
+                window.left_out = "compilation"
+        for device in {window.device for window in self.windows}:
+            own = [window for window in self.windows if window.device == device]
+            if len(own) > 1:
+                own[0].left_out = own[0].left_out or "first step"
+            if all(window.left_out for window in own):
+                own[-1].left_out = ""
+
+    def _compiling(self) -> Any:
+        return {n for n, kind in enumerate(self._spans.kinds) if COMPILING.search(kind.name)}

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof explain`: each moment of a step has one class, and what was planted is named first. Programs run on the CPU; traces of a GPU are made
+here, by a CPU that launches and a GPU that works one piece after the other."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+import support
+import tool
+
+SCRIPTS = pathlib.Path(__file__).parent / "scripts"
+STEPS, OPERATORS = 8, 20
+CPU_US, KERNEL_US = 395.0, 400.0  # of an operator: the CPU is a little ahead
+STEP_US = OPERATORS * KERNEL_US
+GPU_PARTS = ("computation", "exposed_comm", "exposed_memcpy", "idle")
+CPU_PARTS = ("operators", "outside", "waiting")
+
+
+class Machine:
+    """A CPU that launches on a GPU with one stream; times in microseconds."""
+
+    def __init__(self):
+        self.now = self.free = 0.0
+        self.events, self.correlation = [], 0
+
+    def call(self, name, duration):
+        self.correlation += 1
+        self.events.append(tool.span(name, self.now, duration, "cuda_runtime", correlation=self.correlation))
+        self.now += duration
+
+    def work(self, name, duration, category="kernel"):
+        """Starts behind the last call, and behind what was launched before."""
+        start = max(self.now + 1, self.free)
+        self.free = start + duration
+        self.events.append(tool.span(name, start, duration, category, 0, 7, device=0, stream=7, correlation=self.correlation))
+
+    def operator(self, name, cpu=CPU_US, kernel=KERNEL_US, what="gemm", category="kernel", line=""):
+        """Launches at its end."""
+        stack = {"Call_stack": f"torch/nn/modules/module.py(9): inner;{line};"} if line else {}
+        self.events.append(tool.span(name, self.now, cpu, **stack))
+        if kernel:
+            self.now += cpu - 6
+            self.call("cudaLaunchKernel" if category == "kernel" else "cudaMemcpyAsync", 5)
+            self.work(what, kernel, category)
+            self.now += 1
+        else:
+            self.now += cpu
+
+    def wait(self, name, call, longer=2.0):
+        """An operator that waits until the GPU is done."""
+        begin = self.now
+        self.now += 1
+        self.call(call, max(self.free - self.now, 0) + longer)
+        self.events.append(tool.span(name, begin, self.now + 1 - begin, Call_stack="train.py(30): main;"))
+        self.now += 1
+
+    def range(self, name, duration):
+        self.events.append(tool.span(name, self.now, duration, "user_annotation"))
+        self.now += duration
+
+
+def nothing(machine, us):
+    """No fault."""
+
+
+def pause(machine, us):
+    machine.now += us
+
+
+def data(machine, us):
+    machine.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", us)
+
+
+def item(machine, us):
+    """Each costs about what the CPU needs for the next launch."""
+    for _ in range(max(1, round(us / CPU_US))):
+        machine.wait("aten::item", "cudaStreamSynchronize")
+        machine.operator("aten::mul", line="train.py(31): main")
+
+
+def malloc(machine, us):
+    machine.wait("aten::empty", "cudaMalloc", us)
+
+
+def tiny(machine, us):
+    for _ in range(round(us / 20)):
+        machine.operator("aten::add", 20, 2, line="train.py(33): main")
+
+
+def on_cpu(machine, us):
+    machine.operator("aten::sort", us, 0, line="train.py(35): main")
+
+
+def slow_call(machine, us):
+    machine.operator("aten::conv2d", us, KERNEL_US, line="train.py(36): main")
+
+
+def reduce(machine, us):
+    machine.operator("c10d::allreduce_", us, us, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)")
+
+
+def copy(machine, us):
+    machine.operator("aten::copy_", us, us, "Memcpy HtoD (Pinned -> Device)", "gpu_memcpy")
+
+
+# what is planted: where in the step, and how it is to be named
+FAULTS = {"input-bound": (data, 0, ""), "between-steps": (pause, 0, ""), "python": (pause, 10, "train.py(20)"),
+          "synchronising-calls": (item, 10, "aten::item: cudaStreamSynchronize at train.py(30)"), "allocator-calls": (malloc, 10, "cudaMalloc"),
+          "launch-bound": (tiny, 10, "aten::add at train.py(33)"), "cpu-operators": (on_cpu, 10, "aten::sort at train.py(35)"),
+          "cpu-late": (slow_call, 10, "aten::conv2d at train.py(36)"),
+          "exposed-communication": (reduce, 10, ""), "exposed-copies": (copy, 10, "")}
+
+
+def gpu_trace(fault, at, us, odd=()):
+    """A run with a fault in each step, or in those of these numbers."""
+    machine = Machine()
+    for number in range(STEPS):
+        begin = machine.now
+        for n in range(OPERATORS):
+            if n == at and (not odd or number in odd):
+                fault(machine, us)
+            machine.operator("aten::linear", line=f"train.py({10 + n}): main")
+        machine.events.append(tool.span(f"ProfilerStep#{number}", begin, machine.now - begin, "user_annotation", tid=4194305))
+    return tool.write("t.json", machine.events)
+
+
+def of_share(share):
+    """How long something takes that is this part of the step."""
+    return STEP_US * share / (1 - share)
+
+
+def explained(*paths):
+    """The summary, whose parts add up."""
+    result = tool.cprof("explain", "--json", *paths)
+    assert result.rc == 0, result.err
+    found = json.loads(result.out)
+    assert found["schema"] == {"name": "cprof.summary", "version": 1} and found["time_unit"] == "ms"
+    for step in found["steps"]:
+        names = CPU_PARTS if step["device"] == "cpu" else GPU_PARTS
+        assert sum(step[name] for name in names) == pytest.approx(step["total"], abs=1e-6), step
+        if step["device"] == "cpu":
+            assert sum(step["waiting_for"].values()) == pytest.approx(step["waiting"], abs=1e-6)
+        else:
+            assert sum(step["idle_causes"].values()) == pytest.approx(step["idle"], abs=1e-6)
+            assert step["busy"] + step["idle"] == pytest.approx(step["total"], abs=1e-6)
+    for one in found["findings"]:
+        assert 0 < one["share"] and one["advice"], one
+    return found
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_planted_fault_of_a_gpu_is_named_first(rule, tmp_path, monkeypatch):
+    """At twice the threshold; at half of it nothing stands out."""
+    monkeypatch.chdir(tmp_path)
+    fault, at, said = FAULTS[rule]
+    found = explained(gpu_trace(fault, at, of_share(0.2)))
+    assert found["findings"] and found["findings"][0]["rule"] == rule, found["findings"]
+    first = found["findings"][0]
+    text = tool.cprof("explain", "t.json").out
+    assert text.startswith(f"1. {rule}: ") and said in text.splitlines()[0], text
+    assert first["steps"] == list(range(1, STEPS)) and 0.15 < first["share"] < 0.27, first
+    assert sum(one["share"] for one in found["findings"]) <= 1
+    assert explained(gpu_trace(fault, at, of_share(0.05)))["findings"] == []
+
+
+def test_a_healthy_gpu_gives_no_finding(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = explained(gpu_trace(nothing, 0, 0))
+    assert found["findings"] == [] and tool.cprof("explain", "t.json").out.startswith("nothing stands out\n")
+    assert [step["left_out"] for step in found["steps"]] == ["first step"] + [None] * (STEPS - 1)
+    assert all(step["computation"] > 0.98 * step["total"] for step in found["steps"][1:])
+
+
+def test_one_step_that_takes_longer_is_no_part_of_the_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = explained(gpu_trace(pause, 10, 3 * STEP_US, odd=(5,)))["findings"]
+    assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [5]
+    assert "cpu_late" in found[0]["title"] and "train.py(20)" in found[0]["title"]
+    assert found[0]["ms_per_step"] == pytest.approx(3 * STEP_US / 1000 / (STEPS - 1), rel=0.1)
+
+
+def test_repeated_work_is_told_by_the_account(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = gpu_trace(nothing, 0, 0)
+    account = {"flops": {"CUDA:0": {"flops": 1000, "recompute_flops": 250}}}
+    tool.write("t.json", json.loads(pathlib.Path(path).read_text())["traceEvents"], cprof=account)
+    found = explained("t.json")["findings"]
+    assert [one["rule"] for one in found] == ["recomputation"] and found[0]["share"] == pytest.approx(0.25, abs=0.01)
+
+
+def test_copies_and_collectives_below_kernels_are_hidden(tmp_path, monkeypatch):
+    """What overlaps counts once: as computing first, then as communication."""
+    monkeypatch.chdir(tmp_path)
+    events = [tool.span("ProfilerStep#1", 0.0, 100.0, "user_annotation", tid=4194305),
+              tool.span("gemm", 10.0, 30.0, "kernel", 0, 7, device=0, stream=7, correlation=1),
+              tool.span("ncclDevKernel_AllGather", 20.0, 40.0, "kernel", 0, 8, device=0, stream=8, correlation=2),
+              tool.span("Memcpy DtoH (Device -> Pinned)", 5.0, 65.0, "gpu_memcpy", 0, 9, device=0, stream=9, correlation=3)]
+    step, = explained(tool.write("t.json", events))["steps"]
+    assert [step[name] for name in GPU_PARTS] == pytest.approx([0.030, 0.020, 0.015, 0.035])
+
+
+def test_what_was_launched_in_time_is_not_the_cpus_fault(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    events = [tool.span("ProfilerStep#1", 0.0, 100.0, "user_annotation", tid=4194305), tool.span("aten::mm", 1.0, 9.0)]
+    for n, start in enumerate((10.0, 60.0)):
+        events.append(tool.span("cudaLaunchKernel", 2.0 + 2 * n, 1.0, "cuda_runtime", correlation=n + 1))
+        events.append(tool.span("gemm", start, 20.0, "kernel", 0, 7, device=0, stream=7, correlation=n + 1))
+    step, = explained(tool.write("t.json", events))["steps"]
+    assert step["idle_causes"]["other"] == pytest.approx(0.030)
+
+
+def test_devices_of_one_process_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    events = [tool.span("ProfilerStep#1", 0.0, 100.0, "user_annotation", tid=4194305)]
+    events += [tool.span("gemm", 10.0, 20.0 * (device + 1), "kernel", device, 7, device=device, stream=7, correlation=device + 1) for device in range(2)]
+    steps = explained(tool.write("t.json", events))["steps"]
+    assert {step["device"]: step["computation"] for step in steps} == pytest.approx({"cuda:0": 0.02, "cuda:1": 0.04})
+
+
+@pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
+def test_parts_add_up_on_real_traces(path):
+    assert explained(path)["steps"]
+
+
+# ---- programs ----
+
+@pytest.mark.parametrize("fault, size, rule, said", [("none", 0, None, ""), ("input", 100, "input-bound", "enumerate(DataLoader)"),
+                                                     ("python", 100, "python", "from planted.py(36): <module> to planted.py(41)"),
+                                                     ("loop", 2000, "tiny-operators", "planted.py(27): add_up"),
+                                                     ("outlier", 2000, "outlier-steps", "step 8 takes far longer")])
+def test_a_planted_fault_of_a_program_is_named_first(fault, size, rule, said, tmp_path):
+    result = support.run([sys.executable, SCRIPTS / "planted.py", fault, size], tmp_path, cwd=SCRIPTS, ACTIVE=12, WITH_STACK=1, NATIVE_STACK=0)
+    assert result.rc == 0, result.err
+    found = explained(*result.traces)
+    rules = [one["rule"] for one in found["findings"]]
+    # A machine that has other work may stop any program for long: that one step is then told.
+    assert rules[:1] == [rule] if rule else set(rules) <= {"outlier-steps"}, found["findings"]
+    assert not rule or said in found["findings"][0]["title"], found["findings"][0]
