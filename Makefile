@@ -43,13 +43,17 @@ INCLUDES := -I. $(addprefix -isystem ,$(CUDA_INC))
 
 ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 
+# `make wheel` compiles by one program and links by another, against an older libc (scripts/wheel.py).
+LINKER ?= $(CC)
+LIBC ?= -lpthread -ldl
+
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
-SUPCXX := $(if $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
+SUPCXX := $(if $(filter /%,$(shell $(LINKER) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
 # igzip of ISA-L is opened while the program runs, so only its header is wanted; without it zlib does all.
 hash := \#
 IGZIP := $(shell echo '$(hash)include <isa-l.h>' | $(CC) -E - >/dev/null 2>&1 && echo -DCPROF_IGZIP)
-LIBS := -l:libz.a $(SUPCXX) -lpthread -ldl
+LIBS := -l:libz.a $(SUPCXX) $(LIBC)
 ALL_CFLAGS += $(IGZIP) $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE)
 LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
 	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
@@ -168,7 +172,7 @@ help:
 
 $(LIB): $(OBJ) $(MAP) $(BUILD)/.flags
 	$(SAY) "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(LIB_LDFLAGS) -o $@ $(OBJ) $(LIBS)
+	$(Q)$(LINKER) $(CFLAGS) $(LIB_LDFLAGS) -o $@ $(OBJ) $(LIBS)
 
 $(BUILD)/%.o: %.c $(BUILD)/.flags
 	$(SAY) "  CC      $<"

@@ -1,36 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installing the library, its header, the command, manual pages and completions.
+# Installing the library, its header, the command, manual pages and completions; and the wheel, which holds the same.
+
+INSTALLED = $(DESTDIR)$(PREFIX)
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' scripts/python/cprof/__init__.py)
 
 ## install: library, header, command and manual into PREFIX (default /usr/local), below DESTDIR
 .PHONY: install
-install: $(LIB)
-	$(Q)install -d "$(DESTDIR)$(PREFIX)/lib" "$(DESTDIR)$(PREFIX)/include"
-	$(Q)install -m 755 $(LIB) "$(DESTDIR)$(PREFIX)/lib/libcprof.so"
-	$(Q)install -m 644 preload/cprof.h "$(DESTDIR)$(PREFIX)/include/cprof.h"
-	$(Q)install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/cprof/cprof/tool"
-	$(Q)install -m 755 scripts/cprof "$(DESTDIR)$(PREFIX)/bin/cprof"
-	$(Q)install -m 644 scripts/python/cprof/*.py scripts/python/cprof/py.typed "$(DESTDIR)$(PREFIX)/share/cprof/cprof"
-	$(Q)install -m 644 scripts/python/cprof/tool/*.py "$(DESTDIR)$(PREFIX)/share/cprof/cprof/tool"
-	$(Q)for section in 1 3 7; do install -d "$(DESTDIR)$(PREFIX)/share/man/man$$section"; \
-		install -m 644 scripts/man/*.$$section "$(DESTDIR)$(PREFIX)/share/man/man$$section"; done
-	$(Q)install -d $(COMPLETIONS)
-	$(Q)install -m 644 scripts/man/cprof.bash "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/cprof"
-	$(Q)install -m 644 scripts/man/_cprof "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_cprof"
-	$(Q)install -m 644 scripts/man/cprof.fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cprof.fish"
+install: $(LIB) install-pages
+	$(Q)install -D -m 755 $(LIB) "$(INSTALLED)/lib/libcprof.so"
+	$(Q)install -D -m 755 scripts/cprof "$(INSTALLED)/bin/cprof"
+	$(Q)install -d "$(INSTALLED)/share/cprof/cprof/tool"
+	$(Q)install -m 644 scripts/python/cprof/*.py scripts/python/cprof/py.typed "$(INSTALLED)/share/cprof/cprof"
+	$(Q)install -m 644 scripts/python/cprof/tool/*.py "$(INSTALLED)/share/cprof/cprof/tool"
 	$(Q)$(RUN_LDCONFIG)
-	$(SAY) "  INSTALL $(DESTDIR)$(PREFIX)/lib/libcprof.so"
+	$(SAY) "  INSTALL $(INSTALLED)/lib/libcprof.so"
+
+## install-pages: of these header, pkg-config file, manual pages and completions, which the wheel has, too
+.PHONY: install-pages
+install-pages:
+	$(Q)install -D -m 644 preload/cprof.h "$(INSTALLED)/include/cprof.h"
+	$(Q)install -d "$(INSTALLED)/lib/pkgconfig"
+	$(Q)printf '%s\n' 'prefix=$${pcfiledir}/../..' 'Name: cprof' 'Description: marks for the profiler cprof' 'Version: $(VERSION)' \
+		'Cflags: -I$${prefix}/include' >"$(INSTALLED)/lib/pkgconfig/cprof.pc"
+	$(Q)for page in scripts/man/*.[137]; do install -D -m 644 $$page "$(INSTALLED)/share/man/man$${page##*.}/$${page##*/}" || exit 1; done
+	$(Q)install -D -m 644 scripts/man/cprof.bash "$(INSTALLED)/share/bash-completion/completions/cprof"
+	$(Q)install -D -m 644 scripts/man/_cprof "$(INSTALLED)/share/zsh/site-functions/_cprof"
+	$(Q)install -D -m 644 scripts/man/cprof.fish "$(INSTALLED)/share/fish/vendor_completions.d/cprof.fish"
 
 ## uninstall: remove what install put there
 .PHONY: uninstall
 uninstall:
-	$(Q)rm -f "$(DESTDIR)$(PREFIX)/lib/libcprof.so" "$(DESTDIR)$(PREFIX)/include/cprof.h" "$(DESTDIR)$(PREFIX)/bin/cprof"
-	$(Q)rm -rf "$(DESTDIR)$(PREFIX)/share/cprof"
-	$(Q)for page in scripts/man/*.[137]; do rm -f "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}"; done
-	$(Q)rm -f "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/cprof" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_cprof" \
-		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cprof.fish"
+	$(Q)rm -f "$(INSTALLED)/lib/libcprof.so" "$(INSTALLED)/include/cprof.h" "$(INSTALLED)/bin/cprof" "$(INSTALLED)/lib/pkgconfig/cprof.pc"
+	$(Q)rm -rf "$(INSTALLED)/share/cprof"
+	$(Q)for page in scripts/man/*.[137]; do rm -f "$(INSTALLED)/share/man/man$${page##*.}/$${page##*/}"; done
+	$(Q)rm -f "$(INSTALLED)/share/bash-completion/completions/cprof" "$(INSTALLED)/share/zsh/site-functions/_cprof" \
+		"$(INSTALLED)/share/fish/vendor_completions.d/cprof.fish"
 	$(Q)$(RUN_LDCONFIG)
 
-COMPLETIONS = $(foreach folder,bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(folder)")
+## wheel: dist/cprof-….whl with library, command and manual for glibc 2.28 or later, built by zig (pip brings it; WHEEL="--machine aarch64")
+.PHONY: wheel
+wheel:
+	$(Q)$$(command -v $(PYTHON_VENV) || echo python3) scripts/wheel.py $(WHEEL)
 
 ## man: the manual pages and completions in scripts/man, and the page of settings, made anew from command, header and config.def
 .PHONY: man

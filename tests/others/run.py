@@ -262,12 +262,19 @@ def matrix_case():
     return Check("full matrices", ["env", "FULL_MATRICES=1", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests])
 
 
+def wheel_case():
+    """Built by zig, which pip brings, and installed into a fresh environment."""
+    text = ("make -s wheel WHEEL=\"--out '$PWD/build/dist'\" && "
+            "WHEEL=$(ls -t build/dist/cprof-*.whl | head -n 1) \"$0\" -m pytest -q -p no:cacheprovider tests/e2e/test_wheel.py")
+    return Check("wheel", ["env", "-C", str(ROOT), "bash", "-c", text, sys.executable])
+
+
 def all_cases(quick):
     """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
         yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *torch_test_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
-                    flops_case(), matrix_case())
+                    flops_case(), matrix_case(), wheel_case())
 
 
 def main():

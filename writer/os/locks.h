@@ -63,9 +63,15 @@ static inline void hold_back_end(const struct held_back *before)
 #undef LOCKS_CLOCK
 #define LOCKS_CLOCK                   CLOCK_REALTIME
 #define LOCKS_WAIT(mutex, clock, end) pthread_mutex_timedlock(mutex, end) /* lint: allow */
-#else
+#elif __GLIBC_PREREQ(2, 30)
 #define LOCKS_CLOCK                   CLOCK_MONOTONIC /* nobody sets it */
 #define LOCKS_WAIT(mutex, clock, end) pthread_mutex_clocklock(mutex, clock, end)
+#else /* built for an older glibc, and used where the process has a newer one */
+#pragma weak pthread_mutex_clocklock
+#define LOCKS_CLOCK (pthread_mutex_clocklock ? CLOCK_MONOTONIC : CLOCK_REALTIME)
+#define LOCKS_WAIT(mutex, clock, end)                                                              \
+    (pthread_mutex_clocklock ? pthread_mutex_clocklock(mutex, clock, end)                          \
+                             : pthread_mutex_timedlock(mutex, end)) /* lint: allow */
 #endif
 
 /* Takes the mutex within `ms` milliseconds. false: not in that time. Any thread. */

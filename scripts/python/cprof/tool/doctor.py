@@ -81,6 +81,9 @@ def _copies(path: str, found: Dict[str, Any], environment: Dict[str, str]) -> It
     for other in library.other_copies(path, environment):
         yield warn("copies", f"LD_PRELOAD names {other}, another copy of cprof: cprof run takes {path} in its place; without cprof run the "
                    "first of the two records")
+    beside = library.installed_beside(path)
+    if beside:
+        yield warn("copies", f"{beside} is another copy of cprof: LD_PRELOAD={library.NAME} means that one, and cprof run takes {path}")
     for other in found.get("loaded", ()):
         if os.path.basename(other) == library.NAME and os.path.realpath(other) != os.path.realpath(path):
             yield warn("copies", f"{other} is loaded into every program, too (/etc/ld.so.preload): it does nothing beside {path}")

