@@ -2,6 +2,8 @@
 # Installing the library, its header, the command, manual pages and completions; and the wheel, which holds the same.
 
 INSTALLED = $(DESTDIR)$(PREFIX)
+# Where python3, which runs the command, looks for packages below PREFIX; empty when it looks nowhere there.
+SITE = $(shell python3 -c 'import site, sys; print(*[at for at in site.getsitepackages() if at.startswith(sys.argv[1] + "/")][:1])' '$(PREFIX)')
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' scripts/python/cprof/__init__.py)
 
 ## install: library, header, command and manual into PREFIX (default /usr/local), below DESTDIR
@@ -12,8 +14,12 @@ install: $(LIB) install-pages
 	$(Q)install -d "$(INSTALLED)/share/cprof/cprof/tool"
 	$(Q)install -m 644 scripts/python/cprof/*.py scripts/python/cprof/py.typed "$(INSTALLED)/share/cprof/cprof"
 	$(Q)install -m 644 scripts/python/cprof/tool/*.py "$(INSTALLED)/share/cprof/cprof/tool"
+	$(Q)[ -z "$(SITE)" ] || { install -d "$(DESTDIR)$(SITE)" && echo "$(PREFIX)/share/cprof" >"$(DESTDIR)$(SITE)/cprof.pth"; }
 	$(Q)$(RUN_LDCONFIG)
 	$(SAY) "  INSTALL $(INSTALLED)/lib/libcprof.so"
+	@echo "LD_PRELOAD=$(PREFIX)/lib/libcprof.so python train.py"
+	@$(if $(DESTDIR),:,$(TELL_OF_BARE_NAME))
+	@[ -n "$(SITE)" ] || echo "import cprof: with PYTHONPATH=$(PREFIX)/share/cprof, because python3 has no folder for packages below $(PREFIX)"
 
 ## install-pages: of these header, pkg-config file, manual pages and completions, which the wheel has, too
 .PHONY: install-pages
@@ -32,6 +38,7 @@ install-pages:
 uninstall:
 	$(Q)rm -f "$(INSTALLED)/lib/libcprof.so" "$(INSTALLED)/include/cprof.h" "$(INSTALLED)/bin/cprof" "$(INSTALLED)/lib/pkgconfig/cprof.pc"
 	$(Q)rm -rf "$(INSTALLED)/share/cprof"
+	$(Q)[ -z "$(SITE)" ] || rm -f "$(DESTDIR)$(SITE)/cprof.pth"
 	$(Q)for page in scripts/man/*.[137]; do rm -f "$(INSTALLED)/share/man/man$${page##*.}/$${page##*/}"; done
 	$(Q)rm -f "$(INSTALLED)/share/bash-completion/completions/cprof" "$(INSTALLED)/share/zsh/site-functions/_cprof" \
 		"$(INSTALLED)/share/fish/vendor_completions.d/cprof.fish"
@@ -51,3 +58,9 @@ man:
 # The loader finds the bare name in LD_PRELOAD=libcprof.so only through its cache. A staged install
 # (DESTDIR) leaves the cache of this machine alone.
 RUN_LDCONFIG = if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+# What the loader finds, as it tells when it traces a program instead of running it.
+TELL_OF_BARE_NAME = found=$$(LD_PRELOAD=libcprof.so LD_TRACE_LOADED_OBJECTS=1 /bin/true 2>/dev/null | sed -n 's/^[[:space:]]*libcprof.so => \([^ ]*\).*/\1/p'); \
+	if [ -z "$$found" ]; then echo "LD_PRELOAD=libcprof.so: the loader does not find the bare name; LD_LIBRARY_PATH=$(PREFIX)/lib helps"; \
+	elif [ "$$(realpath "$$found")" = "$$(realpath "$(PREFIX)/lib/libcprof.so")" ]; then echo "LD_PRELOAD=libcprof.so: the loader finds the bare name"; \
+	else echo "LD_PRELOAD=libcprof.so: the loader finds another copy by the bare name, $$found"; fi

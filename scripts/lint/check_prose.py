@@ -143,7 +143,8 @@ def options(command):
     tool = importlib.import_module("cprof.tool")
     if command not in tool.COMMANDS:
         return None
-    help_text = subprocess.run([sys.executable, ROOT / "scripts/cprof", command, "--help"], capture_output=True, text=True).stdout
+    whole = "--help-all" if command in ("run", "env") else "--help"
+    help_text = subprocess.run([sys.executable, ROOT / "scripts/cprof", command, whole], capture_output=True, text=True).stdout
     return set(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", help_text))
 
 

@@ -22,6 +22,7 @@ complete -c cprof -n '__fish_seen_subcommand_from run' -l library -r -d 'libcpro
 complete -c cprof -n '__fish_seen_subcommand_from run' -l quiet -d 'no warnings, no status, no list of traces'
 complete -c cprof -n '__fish_seen_subcommand_from run' -s q -d 'no warnings, no status, no list of traces'
 complete -c cprof -n '__fish_seen_subcommand_from run' -l no-top -d 'list the traces without their most expensive operators'
+complete -c cprof -n '__fish_seen_subcommand_from run env' -l help-all -d 'show the options of all settings and exit'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l skip-first -r -d 'steps to skip at the start, once (default 0)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l wait -r -d 'idle steps at the start of each cycle (default 0)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l warmup -r -d 'steps after the wait in which recording is armed. Only their marks are kept (default 1)'

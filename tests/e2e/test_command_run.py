@@ -220,8 +220,17 @@ def test_every_setting_is_an_option():
 
 
 def test_help_tells_how_to_switch_off():
-    text = cprof("run", "--help").stdout
+    text = cprof("run", "--help-all").stdout
     assert [s.name for s in settings.all_settings() if s.kind == "BOOL" and f"{s.option}, {s.option.replace('--', '--no-', 1)}\n" not in text] == []
+
+
+@pytest.mark.parametrize("command", ["run", "env"])
+def test_help_is_short_and_help_all_has_every_setting(command):
+    def offered(option):
+        return [s.name for s in settings.all_settings() if re.search(rf"^  {s.option}[ ,]", cprof(command, option).stdout, re.M)]
+
+    assert sorted(offered("--help")) == sorted(settings.COMMON) and len(settings.COMMON) == 10
+    assert offered("--help-all") == [s.name for s in settings.all_settings()]
 
 
 def test_the_library_takes_what_the_options_take(tmp_path):
@@ -627,12 +636,36 @@ def test_make_install_brings_the_command(tmp_path):
     done = subprocess.run([installed, "env"], capture_output=True, text=True, env=environment(CPROF_LIBRARY=None), timeout=120)
     assert done.stdout.endswith(f":}}\"{tmp_path}/opt/x/lib/libcprof.so\n"), done.stdout + done.stderr
     assert stat.S_IMODE(installed.stat().st_mode) == 0o755
+    said = [line for line in made.stdout.splitlines() if not line.startswith("  ")]
+    assert said[0] == "LD_PRELOAD=/opt/x/lib/libcprof.so python train.py"
+    assert said[1].startswith("import cprof: with PYTHONPATH=/opt/x/share/cprof, ")
+    assert (tmp_path / "opt/x/lib/pkgconfig/cprof.pc").is_file()
     code = "import ctypes; print(ctypes.CDLL(None).cprof_step is not None)"  # LD_LIBRARY_PATH stands for the loader's cache
     bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path,
                           env=environment(LD_PRELOAD="libcprof.so", LD_LIBRARY_PATH=tmp_path / "opt/x/lib"))
     assert bare.stdout == "True\n" and bare.stderr == "", bare.stderr
     subprocess.run(["make", "-s", "-C", ROOT, "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/x"], check=True, timeout=120)
     assert support.files(tmp_path / "opt") == []
+
+
+def make_install(*args, path=None):
+    env = dict(os.environ, PATH=f"{path}:{os.environ['PATH']}") if path else None
+    done = subprocess.run(["make", "-s", "-C", ROOT, *args, f"BUILD={support.BUILD}"], capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("  ")]  # those of the build
+
+
+def test_make_install_makes_the_module_importable(tmp_path):
+    """For the python3 that runs the command, where it looks for packages below PREFIX; the loader is asked for the bare name."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=120)
+    said = make_install("install", f"PREFIX={venv}", path=venv / "bin")
+    assert said[0] == f"LD_PRELOAD={venv}/lib/libcprof.so python train.py" and said[1].startswith("LD_PRELOAD=libcprof.so: the loader "), said
+    asked = subprocess.run([venv / "bin/python3", "-c", "import cprof; print(cprof.__file__)"], capture_output=True, text=True, timeout=120,
+                           env=environment(PYTHONPATH=None))
+    assert asked.stdout == f"{venv}/share/cprof/cprof/__init__.py\n", asked.stderr
+    make_install("uninstall", f"PREFIX={venv}", path=venv / "bin")
+    assert not [path for path in venv.rglob("*") if "cprof" in path.name]
 
 
 def test_pip_installs_the_command(tmp_path):

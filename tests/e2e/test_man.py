@@ -31,7 +31,7 @@ def test_renders(name):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_page_has_each_option(command):
-    shown = tool.cprof(command, "--help").out
+    shown = tool.cprof(command, "--help-all" if command in ("run", "env") else "--help").out
     options = set(re.findall(r"^  (?:-\w, )?(--[a-z][\w-]*)", shown, re.M))
     assert options and options <= set(re.findall(r"--[a-z][\w-]*", plain(f"cprof-{command}.1")))
 
@@ -47,7 +47,7 @@ def test_settings_page_has_each_setting():
     assert len(settings) > 30 and set(settings) <= set(re.findall(r"^(CPROF_\w+)", plain("cprof-settings.7"), re.M))
 
 
-@pytest.mark.parametrize("line, offered", [("cprof m", ["merge", "memory-timeline"]), ("cprof top --so", ["--sort-by"]),
+@pytest.mark.parametrize("line, offered", [("cprof m", ["merge", "memory", "memory-timeline"]), ("cprof top --so", ["--sort-by"]),
                                            ("cprof run --with-f", ["--with-flops"])])
 def test_bash_completes(line, offered):
     script = f'source {MAN}/cprof.bash; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _cprof; printf "%s\\n" "${{COMPREPLY[@]}}"'

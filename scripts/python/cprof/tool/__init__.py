@@ -68,7 +68,10 @@ TOO_DEEP = "nested too deeply"  # what Python's JSON, or what is done with its v
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
-    def print_help(self, file: Any = None) -> None:
+    def print_help(self, file: Any = None, whole: bool = False) -> None:
+        for action in self._actions:
+            if getattr(action, "rare", False) and not whole:
+                action.help = argparse.SUPPRESS
         screen.data(self.format_help())  # argparse's own says nothing when that fails
 
     def error(self, message: str) -> NoReturn:

@@ -9,6 +9,9 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 from cprof.tool import Problem
 from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS
 
+# What `--help` shows; the others are in `--help-all`.
+COMMON = ("CPROF_SKIP_FIRST", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_STEP", "CPROF_RUN_NAME", "CPROF_RECORD_SHAPES",
+          "CPROF_WITH_STACK", "CPROF_WITH_MODULES", "CPROF_TRIGGER")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -128,18 +131,28 @@ class _OnOrOff(argparse.Action):
         setattr(args, self.dest, "0" if option in self.option_strings[1:] else "1")
 
 
+class _HelpAll(argparse.Action):
+    """--help-all"""
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        parser.print_help(whole=True)
+        parser.exit()
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """An option for each setting; two, with and without no-, for those of 0 and 1."""
+    parser.add_argument("--help-all", nargs=0, action=_HelpAll, help="show the options of all settings and exit")
     for heading, rows in GROUPS:
         group = parser.add_argument_group(heading.lower())
         for row in rows:
             setting = Setting(*row)
             if setting.kind == "BOOL":
                 on = " (default: 1)" if setting.default in ON else ""
-                group.add_argument(setting.option, setting.option.replace("--", "--no-", 1), dest=setting.field, action=_OnOrOff,
-                                   help=_help(setting) + on)
+                action = group.add_argument(setting.option, setting.option.replace("--", "--no-", 1), dest=setting.field, action=_OnOrOff,
+                                            help=_help(setting) + on)
             else:
-                group.add_argument(setting.option, dest=setting.field, metavar=_values(setting), help=_help(setting))
+                action = group.add_argument(setting.option, dest=setting.field, metavar=_values(setting), help=_help(setting))
+            action.rare = setting.name not in COMMON  # type: ignore[attr-defined]
 
 
 def chosen(args: argparse.Namespace) -> Dict[str, str]:
