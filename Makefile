@@ -93,7 +93,8 @@ setup:
 .PHONY: demo
 demo:
 	$(Q)BUILD=$(BUILD) bash scripts/setup.sh --demo
-	$(Q)$(MAKE) all
+	@echo "demo: building $(LIB)"
+	$(Q)$(MAKE) $(JOBS) $(if $(Q),SAY=@:) all
 	$(Q)BUILD=$(BUILD) bash scripts/demo.sh
 
 ## test: everything that tells right from wrong: setup, unit, asan-quick, e2e
