@@ -10,6 +10,7 @@ import pytest
 
 import support
 import tool
+from test_command_merge import training
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 STEPS, OPERATORS = 8, 20
@@ -147,7 +148,7 @@ def explained(*paths):
             assert sum(step["idle_causes"].values()) == pytest.approx(step["idle"], abs=1e-6)
             assert step["busy"] + step["idle"] == pytest.approx(step["total"], abs=1e-6)
     for one in found["findings"]:
-        assert 0 < one["share"] and one["advice"], one
+        assert (0 < one["share"] or 0 < one["bytes_per_step"]) and one["advice"], one
     return found
 
 
@@ -220,6 +221,19 @@ def test_devices_of_one_process_are_told_apart(tmp_path, monkeypatch):
     assert {step["device"]: step["computation"] for step in steps} == pytest.approx({"cuda:0": 0.02, "cuda:1": 0.04})
 
 
+def test_a_late_rank_is_named_with_what_it_has_more_of(tmp_path):
+    """The others' waiting is its, not the collective's."""
+    for rank in range(2):
+        training(rank, slow_ms=5 * rank).write(tmp_path)
+    found = explained(tmp_path)["findings"]
+    assert (found[0]["rule"], found[0]["rank"]) == ("straggler", 1) and "exposed-communication" not in [one["rule"] for one in found], found
+    assert found[0]["ms_per_step"] == pytest.approx(5, abs=0.1) and found[0]["evidence"][0]["what"] == "more of: computing"
+    (tmp_path / "alike").mkdir()
+    for rank in range(2):
+        training(rank, slow_ms=5).write(tmp_path / "alike")
+    assert "straggler" not in [one["rule"] for one in explained(tmp_path / "alike")["findings"]]
+
+
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
 def test_parts_add_up_on_real_traces(path):
     assert explained(path)["steps"]
@@ -228,8 +242,9 @@ def test_parts_add_up_on_real_traces(path):
 # ---- programs ----
 
 @pytest.mark.parametrize("fault, size, rule, said", [("none", 0, None, ""), ("input", 100, "input-bound", "enumerate(DataLoader)"),
-                                                     ("python", 100, "python", "from planted.py(36): <module> to planted.py(41)"),
+                                                     ("python", 100, "python", "from planted.py(37): <module> to planted.py(44)"),
                                                      ("loop", 2000, "tiny-operators", "planted.py(27): add_up"),
+                                                     ("leak", 16, "leak", "aten::repeat at planted.py(43): <module>"),
                                                      ("outlier", 2000, "outlier-steps", "step 8 takes far longer")])
 def test_a_planted_fault_of_a_program_is_named_first(fault, size, rule, said, tmp_path):
     result = support.run([sys.executable, SCRIPTS / "planted.py", fault, size], tmp_path, cwd=SCRIPTS, ACTIVE=12, WITH_STACK=1, NATIVE_STACK=0)
@@ -237,5 +252,6 @@ def test_a_planted_fault_of_a_program_is_named_first(fault, size, rule, said, tm
     found = explained(*result.traces)
     rules = [one["rule"] for one in found["findings"]]
     # A machine that has other work may stop any program for long: that one step is then told.
-    assert rules[:1] == [rule] if rule else set(rules) <= {"outlier-steps"}, found["findings"]
-    assert not rule or said in found["findings"][0]["title"], found["findings"][0]
+    rules = [one for one in rules if one != "outlier-steps" or rule == one]
+    assert rules[:1] == ([rule] if rule else []), found["findings"]
+    assert not rule or said in next(one["title"] for one in found["findings"] if one["rule"] == rule), found["findings"]

@@ -28,6 +28,7 @@ def add_up(values):
     return total
 
 
+kept = []
 net = torch.nn.Sequential(torch.nn.Linear(128, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 8))
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
 for step, (inputs, targets) in enumerate(torch.utils.data.DataLoader(Data(), batch_size=16)):
@@ -38,5 +39,7 @@ for step, (inputs, targets) in enumerate(torch.utils.data.DataLoader(Data(), bat
         time.sleep(SIZE / 1000)
     if FAULT == "loop":
         loss = loss + 0 * add_up(outputs[:, 0].repeat(8))
+    if FAULT == "leak":
+        kept.append(inputs.repeat(int(SIZE), 1))
     loss.backward()
     optimizer.step()

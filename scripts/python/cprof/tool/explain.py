@@ -15,7 +15,8 @@ from typing import Any, Dict, List, Tuple
 
 from cprof.tool import Problem, note
 from cprof.tool.collectives import Times, by_rank, clocks, of_last_attempts, rank_of
-from cprof.tool.findings import Finding, Group, SHARE, of_group, ranked
+from cprof.tool.averages import format_memory
+from cprof.tool.findings import Finding, Group, SHARE, leaks, of_group, ranked
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
 from cprof.tool.ranks import table_of
@@ -51,7 +52,7 @@ def _row(window: Window, rank: int, path: str) -> Dict[str, Any]:
 
 
 def _finding(one: Finding) -> Dict[str, Any]:
-    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "rank": one.rank, "device": one.device, "steps": one.steps,
+    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "bytes_per_step": round(one.bytes), "rank": one.rank, "device": one.device, "steps": one.steps,
             "evidence": one.evidence, "advice": one.advice}
 
 
@@ -104,7 +105,7 @@ def _more_of(rank: int, groups: List[Group]) -> List[Dict[str, Any]]:
             for name in CPU if group.device == "cpu" else BUSY + IDLE:
                 found.append((group.mean(group.counted, name) - statistics.median(one.mean(one.counted, name) for one in others), name))
     found.sort(reverse=True)
-    return [{"what": f"more of: {WORDS[name]}", "operator": "", "line": "", "to_line": "", "ms": _ms(ns), "per_step": 0.0} for ns, name in found[:2] if ns > 0]
+    return [{"what": f"more of: {WORDS[name]}", "operator": "", "module": "", "line": "", "to_line": "", "ms": _ms(ns), "per_step": 0.0} for ns, name in found[:2] if ns > 0]
 
 
 def _mean_line(group: Group) -> str:
@@ -128,7 +129,8 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
     if not found:
         put("nothing stands out")
     for number, one in enumerate(found, 1):
-        put(f"{number}. {one.rule}: {one.title}; up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})")
+        amount = f"{format_memory(round(one.bytes))} a step" if one.bytes else f"up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})"
+        put(f"{number}. {one.rule}: {one.title}; {amount}")
     put()
     for group in groups:
         if group.counted:
@@ -136,7 +138,7 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
     for number, one in enumerate(found, 1):
         steps = ", ".join(map(str, one.steps[:8])) + (", ..." if len(one.steps) > 8 else "")
         put(f"\n{number}. {one.rule} (rank {one.rank}, {one.device}{f', steps {steps}' if steps else ''})")
-        for row in one.evidence:
+        for row in one.evidence if not one.bytes else ():
             times = f", {row['per_step']:,.4g} times" if row["per_step"] else ""
             put(f"   {row['ms']:10,.3f} ms{_of(one)}{times}: {row['what']}")
         put(f"   {one.advice}")
@@ -152,7 +154,9 @@ def explained(paths: List[str]) -> Dict[str, Any]:
         found += of_group(group, waited.get(group.rank, 0.0))
     # What only the straggler has is why the others wait for it: the same time.
     elsewhere = {one.rule for one in found if one.rank not in slow}
-    listed = ranked(late + [one for one in found if one.rank not in slow or one.rule in elsewhere])
+    # A process's memory is in one trace, whatever its devices.
+    growing = [one for rank in sorted({group.rank for group in groups}) for one in leaks(next(group for group in groups if group.rank == rank))]
+    listed = ranked(late + growing + [one for one in found if one.rank not in slow or one.rule in elsewhere])
     return {"schema": SCHEMA, "time_unit": "ms", "traces": paths, "steps": rows, "findings": [_finding(one) for one in listed], "_groups": groups,
             "_findings": listed}
 

@@ -19,6 +19,8 @@ STALL_NS = 1_000_000
 BOOKKEEPING_NS = 100_000
 # So many operators of one line in each step are a loop. PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
 LOOP_CALLS, TINY_NS = 100, 50_000
+# Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
+LEAK_SHARE = 0.001
 # Tukey's outer fence, for which quartiles are needed; and a length that a person would notice.
 FENCE, FENCE_STEPS, NOTICED = 3.0, 5, 1.5
 EVIDENCE_SHOWN = 3
@@ -51,6 +53,8 @@ ADVICE = {
                      "checkpoint fewer layers, or only the cheap ones.",
     "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
                       "operators on whole tensors, or compile the function (torch.compile).",
+    "leak": "Tensors are kept from step to step. Look for lists, dictionaries and hooks that hold them; keep loss.item() or loss.detach() instead of "
+            "the loss. `cprof memory` lists all holders.",
     "outlier-steps": "A few steps take far longer than the others. The part named here is what they have more of.",
     "straggler": "The other ranks wait for one that comes late to the collectives. Compare its parts with those of the others: its input, its host, "
                  "its share of the work.",
@@ -67,6 +71,7 @@ class Finding(NamedTuple):
     device: str
     steps: List[int]
     evidence: List[Dict[str, Any]]     # largest first
+    bytes: float = 0.0                 # of a step: what grows
 
     @property
     def advice(self) -> str:
@@ -112,13 +117,13 @@ def said(cause: Cause) -> str:
         if cause.to_line and cause.to_line != cause.line:
             return f"outside operators, from {cause.line or 'the start'} to {cause.to_line}"
         return "outside operators" + (at and "," + at) + (f", after {cause.name}" if cause.name else "")
-    return (cause.name or "(not named)") + at
+    return (cause.name or "(not named)") + (f" in {cause.module}" if cause.module else "") + at
 
 
 def _evidence(causes: Dict[Cause, float], pieces: Optional[Counter[Cause]], steps: int) -> List[Dict[str, Any]]:
     """The largest causes; times are of a step."""
     largest = sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:EVIDENCE_SHOWN]
-    return [{"what": said(cause), "operator": cause.name, "line": cause.line, "to_line": cause.to_line, "ms": ns / 1e6,
+    return [{"what": said(cause), "operator": cause.name, "module": cause.module, "line": cause.line, "to_line": cause.to_line, "ms": ns / 1e6,
              "per_step": (pieces or {}).get(cause, 0) / steps} for cause, ns in largest if ns > 0]
 
 
@@ -284,11 +289,26 @@ def _outlier_steps(group: Group) -> List[Finding]:
     return [group.finding("outlier-steps", title, lost, dict(causes))._replace(steps=steps)]
 
 
+def leaks(group: Group) -> List[Finding]:
+    """Memory that grows from step to step, of the devices that a trace tells of."""
+    found: List[Finding] = []
+    steps = [window.step for window in group.windows if window.step is not None]
+    for account in group.trace.memory:
+        for held in account.growing if steps and account.peak else ():
+            if held.growth >= LEAK_SHARE * account.peak:
+                cause = Cause("operator", held.holder.operator, held.holder.line, module=held.holder.module)
+                evidence = _evidence({cause: 1.0}, None, 1)
+                evidence[0]["ms"] = 0.0
+                found.append(Finding("leak", f"{said(cause)} grows on {account.device}, in {held.grew} of {account.differences} steps", 0.0, 0.0, group.rank,
+                                     account.device, steps, evidence, held.growth))
+    return found
+
+
 def ranked(found: List[Finding]) -> List[Finding]:
     """One of each rule and place: of ranks that have the same, the one that loses most. Largest first."""
     best: Dict[Tuple[str, str], Finding] = {}
     for one in found:
-        key = (one.rule, one.evidence[0]["what"] if one.rule == "tiny-operators" and one.evidence else "")
-        if key not in best or one.ms > best[key].ms:
+        key = (one.rule, one.evidence[0]["what"] if one.rule in ("tiny-operators", "leak") and one.evidence else "")
+        if key not in best or (one.ms, one.bytes) > (best[key].ms, best[key].bytes):
             best[key] = one
-    return sorted(best.values(), key=lambda one: (-one.ms, one.rule))
+    return sorted(best.values(), key=lambda one: (-one.ms, -one.bytes, one.rule))

@@ -19,6 +19,8 @@ from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tup
 from cprof.tool.categories import CALLS, WORK, runs_on_device
 from cprof.tool.collectives import kind_of
 from cprof.tool.columns import Columns, forget
+from cprof.tool.memory_holders import Account
+from cprof.tool.memory_use import module_of, timelines
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, Row, Spans, Wanted, args_of, in_order, int_or_none, of_frames, read_spans, step_number, text_of, to_ns
 from cprof.tool.steps import STEPS
@@ -48,6 +50,7 @@ class Cause(NamedTuple):
     to_line: str = ""     # of Python: the line that goes on
     on_gpu: bool = True   # the operator launches work
     optimizer: bool = False
+    module: str = ""
 
 
 NOBODY = Cause("", "")
@@ -316,7 +319,7 @@ class _Timeline:
             what = "collective" if state.collective >= 0 else "operator"
             return Cause(what, kinds[state.operator].name, self.line(state.stack, state.function),
                          on_gpu=self.launching.get((state.operator, state.stack), False) or kinds[state.operator].category in CALLS,
-                         optimizer=state.optimizer)
+                         optimizer=state.optimizer, module=kinds[state.operator].group or "")
         line = self.line(-1, state.function)
         return Cause("python", "" if line or state.before < 0 else kinds[state.before].name, line or self.line(state.before_stack),
                      "" if line else self.line(state.behind_stack), optimizer=state.optimizer)
@@ -336,8 +339,9 @@ class Trace:
         self.path = path
         self._work = _Work()
         with open_trace(path, progress) as trace:
-            self._spans = read_spans(trace, Wanted(stacks=True, flops=False, nested=True, see=self._work.see))
+            self._spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of, see=self._work.see))
         self.metadata, self.notes = self._spans.metadata, trace.remarks()
+        self.memory = [Account(line, self._spans.steps) for _, line in sorted(timelines(self._spans).items())] if self._spans.has_memory else []
         self._work.finish()
         self._timelines: Dict[Any, _Timeline] = {}
         self._waits: Dict[Any, List[_Wait]] = {}
@@ -360,8 +364,8 @@ class Trace:
         spans = self._spans
         place = spans.step_places()[1]
         if place is None:
-            number = next((n for n, kind in enumerate(spans.kinds) if kind.name == STEPS), None)
-            own = [place for place, row in spans.rows.items() if number is not None and number in set(row.kind)]
+            numbers = {n for n, kind in enumerate(spans.kinds) if kind.name == STEPS}
+            own = [place for place, row in spans.rows.items() if numbers and not numbers.isdisjoint(row.kind)]
             others = own or [place for place in spans.operator_rows if place in spans.rows] or list(spans.rows)
             place = max(others, key=lambda place: len(spans.rows[place].start), default=None)
         return place
