@@ -85,7 +85,7 @@ class Times:
     """Steps and collectives of one trace."""
 
     def __init__(self, path: str, order: int = 0) -> None:
-        self.path = path
+        self.path, self.paths = path, [path]  # with those that were joined
         self.steps: Dict[int, Tuple[int, int]] = {}
         self.collectives: Sequence[Collective] = []
         self.notes: List[str] = []
@@ -122,6 +122,7 @@ class Times:
 
     def join(self, other: "Times") -> None:
         """Takes in another window of the same rank; of two attempts at a step the later one."""
+        self.paths += other.paths
         for n, step in other.steps.items():
             before = self.steps.setdefault(n, step)
             if before != step:

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the ranks of a run step by step: which was the slowest, how far they are apart, and how long they waited for each
-other in collectives.
+"""Compares the ranks of a run step by step: which rank cost the others most, what it did meanwhile, and how long the ranks
+waited for each other in collectives.
 
-    cprof ranks RUN/torch_traces
+    cprof ranks RUN
+    cprof ranks RUN --steps 5 --json
+
+The first line has the sum: how long the other ranks waited for one rank, as the mean of the others, and in which steps. The
+second line says what that rank did in this time: operators by self time, time outside operators, and kernels. Each column
+of the tables says whether it is a sum, a median or a mean.
 
 A step takes equally long on all ranks, because collectives hold the fast ones back until the slow one has come. So a rank's
 own time is its step without the time that it waited: from its arrival at a collective until the last rank's, or the last
@@ -26,9 +31,10 @@ from cprof.tool import Problem, note, printable
 from cprof.tool.collectives import Clock, Times, by_rank, clocks, has_parts, meetings, of_last_attempts, of_other_runs, of_unknown_members, world_in
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.merge import clock_text
+from cprof.tool.rank_cost import Cost, Waits, covered, did
 from cprof.tool.screen import data, put
 
-HELP = "compare the ranks of a run step by step: slowest rank, spread, waiting"
+HELP = "which rank cost the others how much, in which steps, and what it did meanwhile"
 
 
 def _number(text: str) -> int:
@@ -63,25 +69,25 @@ class Cell(NamedTuple):
 Table = Dict[int, Dict[int, Cell]]  # step -> rank -> cell
 
 
-def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Dict[Tuple[int, int], int]:
-    """{(trace, step): ns} from a rank's arrival until the last one's. What overlaps in one rank counts once."""
-    spans: Dict[Tuple[int, int], Any] = collections.defaultdict(_starts_and_ends)
+def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Waits:
+    """From a rank's arrival until the last one's. What overlaps in one rank counts once."""
+    found = Waits()
     offset = [moved[one.host].offset_ns for one in traces]
     for meeting in meetings(traces):
-        arrivals = sorted(one.start + offset[index] for index, one in meeting.seen.items())
+        arrivals = sorted((one.start + offset[index], index) for index, one in meeting.seen.items())
         for index, one in meeting.seen.items():
             step = traces[index].step_at(one.start)
             if step is not None:
-                last = arrivals[-1] if meeting.waits else _last_before(arrivals, one.end + offset[index])
+                last, whom = arrivals[-1] if meeting.waits else _last_before(arrivals, one.end + offset[index])
                 end = min(last - offset[index], one.end, traces[index].steps[step][1])
-                spans[index, step].extend((one.start, max(one.start, end)))
-    return {key: _covered(found) for key, found in spans.items()}
+                found.add(index, whom, step, one.start, end, offset[index] - offset[whom])
+    return found
 
 
-def _last_before(arrivals: List[int], end: int) -> int:
+def _last_before(arrivals: List[Tuple[int, int]], end: int) -> Tuple[int, int]:
     """The last arrival while a rank was in a collective that has a root: a receiver cannot leave before the root has come, gloo's root not before
     its receivers have; who leaves earlier did not wait for those that came later."""
-    return arrivals[max(bisect.bisect_right(arrivals, end) - 1, 0)]
+    return arrivals[max(bisect.bisect_right(arrivals, (end, 1 << 62)) - 1, 0)]
 
 
 def _starts_and_ends() -> array:
@@ -89,18 +95,9 @@ def _starts_and_ends() -> array:
     return array("q")
 
 
-def _covered(spans: array) -> int:
-    """Length of the union."""
-    total, reached = 0, -1 << 63
-    for start, end in sorted(zip(spans[::2], spans[1::2])):
-        total += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
-
-
-def table_of(traces: List[Times], moved: Dict[str, Clock]) -> Table:
+def table_of(traces: List[Times], waits: Waits) -> Table:
     """What each rank did in each step."""
-    waits, table = _waits(traces, moved), collections.defaultdict(dict)
+    table: Table = collections.defaultdict(dict)
     for index, one in enumerate(traces):
         inside: Dict[int, Any] = collections.defaultdict(_starts_and_ends)
         for collective in one.collectives:
@@ -108,8 +105,23 @@ def table_of(traces: List[Times], moved: Dict[str, Clock]) -> Table:
             if step is not None:
                 inside[step].extend((collective.start, min(collective.end, one.steps[step][1])))
         for step, (start, end) in one.steps.items():
-            table[step][one.rank] = Cell(end - start, waits.get((index, step), 0), _covered(inside[step]))
+            table[step][one.rank] = Cell(end - start, covered(waits.waited.get((index, step), array("q"))), covered(inside[step]))
     return dict(sorted(table.items()))
+
+
+def costs(traces: List[Times], waits: Waits, table: Table) -> List[Cost]:
+    """What each rank cost the others, the most first."""
+    total = sum(statistics.mean(cell.time for cell in cells.values()) for cells in table.values() if len(cells) > 1)
+    found: Dict[int, Dict[int, float]] = collections.defaultdict(dict)
+    there: Dict[int, List[int]] = collections.defaultdict(list)
+    for index, one in enumerate(traces):
+        for step in one.steps:
+            there[step].append(index)
+    for step, indices in there.items():
+        for index in indices if len(indices) > 1 else ():
+            found[traces[index].rank][step] = waits.cost(index, step, [other for other in indices if other != index])
+    rows = [Cost(rank, sum(by_step.values()), total, by_step) for rank, by_step in found.items()]
+    return sorted(rows, key=lambda row: (-row.cost, row.rank))
 
 
 def _ms(ns: float) -> str:
@@ -136,7 +148,7 @@ def _spread(cells: Dict[int, Cell]) -> int:
 
 def _print_steps(table: Table, most: int) -> None:
     chosen = sorted(sorted(table, key=lambda step: -_spread(table[step]))[:most])
-    rows = [["step", "ranks", "time ms", "slowest", "own ms", "spread ms", "waited ms", "most, rank"]]
+    rows = [["step", "ranks", "median ms", "slowest", "its own ms", "spread ms", "mean wait ms", "longest, rank"]]
     for step in chosen:
         cells = table[step]
         slowest, patient = slowest_in(cells), max(cells, key=lambda rank: (cells[rank].waited, -rank))
@@ -149,17 +161,19 @@ def _print_steps(table: Table, most: int) -> None:
         put(f"({len(chosen)} of {len(table)} steps: the most spread ones)")
 
 
-def summary(table: Table) -> List[Dict[str, Any]]:
-    """Each rank over all its steps; the rank that took longest by itself first."""
+def summary(table: Table, cost: List[Cost]) -> List[Dict[str, Any]]:
+    """Each rank over all its steps; the rank that cost the others most first, then the one that took longest by itself."""
     found = []
+    cost_of = {one.rank: round(one.cost) for one in cost}
     times_slowest = collections.Counter(slowest_in(cells) for cells in table.values() if len(cells) > 1)
     for rank in sorted({rank for cells in table.values() for rank in cells}):
         own = [cells[rank] for cells in table.values() if rank in cells]
         found.append({"rank": rank, "steps": len(own), "own_ns": round(statistics.median(cell.own for cell in own)),
                       "waited_ns": round(statistics.median(cell.waited for cell in own)),
                       "collective_ns": round(statistics.median(cell.collective for cell in own)),
+                      "cost_sum_ns": cost_of.get(rank, 0), "waited_sum_ns": sum(cell.waited for cell in own),
                       "slowest_in": times_slowest[rank]})
-    return sorted(found, key=lambda row: (-row["own_ns"], row["rank"]))
+    return sorted(found, key=lambda row: (-row["cost_sum_ns"], -row["own_ns"], row["rank"]))
 
 
 def _hosts(traces: List[Times]) -> Dict[int, str]:
@@ -171,49 +185,71 @@ def _hosts(traces: List[Times]) -> Dict[int, str]:
 
 
 def _print_ranks(ranks: List[Dict[str, Any]], hosts: Dict[int, str]) -> None:
-    rows = [["rank", "steps", "own ms", "waited ms", "collectives ms", "slowest in", "host"]]
-    rows += [[str(row["rank"]), str(row["steps"]), _ms(row["own_ns"]), _ms(row["waited_ns"]), _ms(row["collective_ns"]),
+    rows = [["rank", "steps", "cost sum ms", "waited sum ms", "own median ms", "collectives median ms", "slowest in", "host"]]
+    rows += [[str(row["rank"]), str(row["steps"]), _ms(row["cost_sum_ns"]), _ms(row["waited_sum_ns"]), _ms(row["own_ns"]), _ms(row["collective_ns"]),
               str(row["slowest_in"]), printable(hosts[row["rank"]])] for row in ranks]
     _print(rows)
 
 
-def _verdict(ranks: List[Dict[str, Any]], table: Table) -> str:
-    compared = sum(1 for cells in table.values() if len(cells) > 1)
+def _slowest(ranks: List[Dict[str, Any]], table: Table) -> str:
+    """The answer where nothing tells who waited for whom."""
+    compared = [cells for cells in table.values() if len(cells) > 1]
     if len(ranks) < 2:
         return "one rank only: nothing to compare"
     if not compared:
         return "no step is in the traces of two ranks: nothing to compare"
     if not any(row["slowest_in"] for row in ranks):
-        return f"no rank was slower than all others in any of {compared} steps"
-    worst = max(ranks, key=lambda row: (row["slowest_in"], row["own_ns"]))
-    behind = worst["own_ns"] - statistics.median(row["own_ns"] for row in ranks if row is not worst)
-    return (f"rank {worst['rank']} was the slowest in {worst['slowest_in']} of {compared} steps; its median step is "
-            f"{_ms(abs(behind))} ms {'behind' if behind >= 0 else 'ahead of'} the median of the others'")
+        return f"no rank was slower than all others in any of {len(compared)} steps"
+    worst = max(ranks, key=lambda row: (row["slowest_in"], row["own_ns"]))["rank"]
+    behind = sum(cells[worst].own - statistics.median(cell.own for rank, cell in cells.items() if rank != worst) for cells in compared if worst in cells)
+    return (f"rank {worst} was the slowest in {sum(slowest_in(cells) == worst for cells in compared)} of {len(compared)} steps, in sum {_ms(abs(behind))} ms "
+            f"{'behind' if behind >= 0 else 'ahead of'} the median of the others")
+
+
+class Comparison:
+    """The ranks of a run, step by step."""
+
+    def __init__(self, paths: List[str], progress: bool = True) -> None:
+        traces = []
+        for order, path in enumerate(paths):
+            one = Times(path, order).read(progress)
+            for text in one.notes:
+                note(text, path)
+            traces.append(one)
+        if not any(one.steps for one in traces):
+            raise Problem("no trace has steps (ProfilerStep#N rows)", paths[0])
+        self.traces = of_last_attempts(by_rank(traces))
+        self.moved = clocks(self.traces)
+        waits = _waits(self.traces, self.moved)
+        self.table = table_of(self.traces, waits)
+        self.costs = costs(self.traces, waits, self.table)
+        self.ranks = summary(self.table, self.costs)
+        self.worst = self.costs[0] if self.costs and self.costs[0].cost > 0 else None
+        late = [(found, waits.late(index)) for index, found in enumerate(self.traces) if self.worst and found.rank == self.worst.rank]
+        self.did = next((done for done in (did(found, times) for found, times in late) if done), None)
+
+    def answer(self) -> List[str]:
+        """In a line or two."""
+        if self.worst is None:
+            return [_slowest(self.ranks, self.table)]
+        return [self.worst.text()] + ([self.did.text(self.worst.rank)] if self.did else [])
 
 
 def run(args: argparse.Namespace) -> int:
     """`cprof ranks`"""
-    traces = []
-    paths = traces_of(args.traces)
-    for order, path in enumerate(paths):
-        one = Times(path, order).read()
-        for text in one.notes:
-            note(text, path)
-        traces.append(one)
-    if not any(one.steps for one in traces):
-        raise Problem("no trace has steps (ProfilerStep#N rows)", paths[0])
-    traces = of_last_attempts(by_rank(traces))
+    found = Comparison(traces_of(args.traces))
+    traces, moved, table = found.traces, found.moved, found.table
     again: Dict[int, Set[int]] = collections.defaultdict(set)
     for one in traces:
         again[one.rank] |= one.again
     for rank, steps in sorted(again.items()):
         if steps:
             note(f"rank {rank} made {len(steps)} of its steps several times (of another run, or after a restart): the last time counts")
-    moved = clocks(traces)
-    table = table_of(traces, moved)
-    ranks = summary(table)
     if args.json:
-        data(json.dumps({"ranks": ranks, "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own,
+        worst, done = found.worst, found.did
+        data(json.dumps({"worst": worst and {"rank": worst.rank, "cost_sum_ns": round(worst.cost), "steps_sum_ns": round(worst.total), "steps": worst.steps(),
+                                             "did": done and {"total_ns": done.total, "cpu": dict(done.cpu), "gpu": dict(done.gpu)}},
+                         "ranks": found.ranks, "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own,
                           "waited_ns": cell.waited, "collective_ns": cell.collective} for rank, cell in cells.items()}
                           for step, cells in table.items()},
                           "clocks": {host: clock._asdict() for host, clock in moved.items()}}) + "\n")
@@ -230,9 +266,10 @@ def run(args: argparse.Namespace) -> int:
              "own time")
     if not any(one.collectives for one in traces):
         note("no collectives are in the traces: own time is the step's whole time")
-    _print_ranks(ranks, _hosts(traces))
+    for text in found.answer():
+        put(printable(text))
+    put()
+    _print_ranks(found.ranks, _hosts(traces))
     put()
     _print_steps(table, args.steps)
-    put()
-    put(_verdict(ranks, table))
     return 0

@@ -8,7 +8,7 @@ Every setting of the library is an option; what the environment says counts wher
 starts, one line on stderr names each thing that will not work; on a terminal a line tells when a window opens and closes.
 Nothing that lies in the traces' folder changes what happens to the program.
 Signals are passed on. At the end the traces are listed on stderr, with the most expensive operators of the first one; those of another
-run that writes into the same folder meanwhile are among them. Windows are cut off where no process writes them any more.
+run that writes into the same folder meanwhile are among them. Of several ranks the last lines name the one that the others waited for. Windows are cut off where no process writes them any more.
 
 The exit code is the program's, 128 + N when signal N ended it, 127 when there is no such program, 126 when it cannot be
 executed, 2 when an option is wrong (the program is not started then)."""
@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--library", metavar="PATH", help="libcprof.so, or its folder (default: CPROF_LIBRARY, the one of "
                         "this checkout or installation, the loader's cache)")
     parser.add_argument("--quiet", "-q", action="store_true", help="no warnings, no status, no list of traces")
-    parser.add_argument("--no-top", action="store_true", help="list the traces without their most expensive operators")
+    parser.add_argument("--no-top", action="store_true", help="list the traces without their most expensive operators, and of several ranks "
+                        "without the one that the others waited for")
     settings.add_options(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program and its arguments")
 
@@ -153,6 +154,19 @@ def _top(path: str) -> None:
         top.run(args)
 
 
+def _ranks(paths: List[str]) -> None:
+    """What `cprof ranks` begins with, on stderr."""
+    if sum(map(_size, paths)) > TOP_BYTES:
+        tell("cprof: cprof ranks tells for which rank the others waited")
+        return
+    from cprof.tool.ranks import Comparison
+    with contextlib.suppress(Problem):  # no steps, for one
+        found = Comparison(paths, progress=False)
+        if found.worst:
+            for line in found.answer():
+                tell(printable(line))
+
+
 def _open_windows(paths: List[str]) -> None:
     """Those whose writer is dead, and those of programs that still run: left behind by this one, or of another run."""
     written = being_written(paths)
@@ -177,6 +191,8 @@ def _summary(watch: Watch, with_top: bool) -> None:
         note("no trace was written (cprof doctor tells what may be in the way)")
     if state.closed and with_top and (_size(state.closed[0]) <= TOP_BYTES or load(state.closed[0])[0]):
         _top(state.closed[0])
+    if len(state.closed) > 1 and with_top:
+        _ranks(state.closed)
 
 
 def _best_effort(call: Callable, *args: Any) -> Any:
