@@ -121,7 +121,7 @@ def test_recipe(name, block, folder):
         assert len(traces) == 1, done.stdout + done.stderr
     else:
         assert traces == ["rank0.5.pt.trace.json"]
-    shown = {"slow": "ProfilerStep", "leak": "", "infer": "ProfilerStep", "before": "aten::", "gpu": "aten::"}.get(name, "")
+    shown = {"slow": "ProfilerStep", "leak": "", "infer": "ProfilerStep", "before": "step ", "gpu": "aten::"}.get(name, "")
     assert shown in done.stdout, done.stdout + done.stderr
     if name == "slow":  # the output that the README shows, but for numbers and paths
         text, = re.findall(r"^```text\n(.*?)^```$", README, re.M | re.S)
@@ -131,7 +131,7 @@ def test_recipe(name, block, folder):
         assert re.sub(r"  +", " ", lines[4]) in re.sub(r"  +", " ", said)
     if name == "leak":
         assert "<html" in (folder / "leak.html").read_text()
-        assert re.search(r"^CPU \d+ \w+.* train\.py\(\d+\): <module>", done.stdout, re.M), done.stdout
+        assert done.stdout.startswith("cpu: peak ") and re.search(r"^ *[\d.]+ [KM]?B .* train\.py\(\d+\): <module>$", done.stdout, re.M), done.stdout
 
 
 def test_first_screen(folder):
