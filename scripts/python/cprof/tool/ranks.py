@@ -95,8 +95,9 @@ def _starts_and_ends() -> array:
     return array("q")
 
 
-def table_of(traces: List[Times], waits: Waits) -> Table:
-    """What each rank did in each step."""
+def table_of(traces: List[Times], moved: Dict[str, Clock], waits: Optional[Waits] = None) -> Table:
+    """What each rank did in each step. waits: of these traces, where they are known."""
+    waits = waits or _waits(traces, moved)
     table: Table = collections.defaultdict(dict)
     for index, one in enumerate(traces):
         inside: Dict[int, Any] = collections.defaultdict(_starts_and_ends)
@@ -221,7 +222,7 @@ class Comparison:
         self.traces = of_last_attempts(by_rank(traces))
         self.moved = clocks(self.traces)
         waits = _waits(self.traces, self.moved)
-        self.table = table_of(self.traces, waits)
+        self.table = table_of(self.traces, self.moved, waits)
         self.costs = costs(self.traces, waits, self.table)
         self.ranks = summary(self.table, self.costs)
         self.worst = self.costs[0] if self.costs and self.costs[0].cost > 0 else None
