@@ -60,7 +60,7 @@ def stubs(compiler):
     source.write_text("")
     done = subprocess.run([*compiler, "-O2", "-shared", "-v", "-o", str(SCRATCH / "empty.so"), str(source)], stderr=subprocess.PIPE, text=True)
     line = next((line for line in reversed(done.stderr.splitlines()) if line.startswith("ld.lld ")), "")  # earlier ones link the stubs
-    wanted = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libc_nonshared.a")
+    wanted = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2", "libc_nonshared.a")  # libld: the loader
     found = [os.path.abspath(part) for part in line.split() if os.path.basename(part) in wanted]
     if len(found) < len(wanted):
         sys.exit(f"wheel: zig does not say where its libc is: {done.stderr[-500:]}")
