@@ -266,11 +266,11 @@ class Real(float):
 
 
 def _unique(pairs):
-    keys = [key for key, _ in pairs]
-    twice = [key for key, n in collections.Counter(keys).items() if n > 1]
-    if twice:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = [key for key, n in collections.Counter(key for key, _ in pairs).items() if n > 1]
         raise ValueError(f"a key stands twice in one object: {twice}")
-    return dict(pairs)
+    return found
 
 
 def _no_constant(text):
@@ -440,8 +440,11 @@ def _event_problems(e):
         yield "flow end without bp e"
 
 
+_THREE_DECIMALS = re.compile(r"(0|[1-9]\d*)\.\d{3}")
+
+
 def _three_decimals(number):
-    return isinstance(number, Real) and re.fullmatch(r"(0|[1-9]\d*)\.\d{3}", number.text) is not None
+    return isinstance(number, Real) and _THREE_DECIMALS.fullmatch(number.text) is not None
 
 
 def _place_problems(e):
@@ -461,12 +464,10 @@ def _place_problems(e):
 
 
 def _number_problems(value):
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _number_problems(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _number_problems(inner)
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if type(inner) is not str:  # most are, and a trace has many
+                yield from _number_problems(inner)
     elif _is_int(value) and not -INT64_MAX - 1 <= value <= INT64_MAX:
         yield f"{value} does not fit into 64 bits"
     elif isinstance(value, float) and not math.isfinite(value):
