@@ -9,6 +9,7 @@ import pytest
 
 import support
 import torch_runs
+from conftest import matrix
 from torch_runs import ALWAYS, Trace, assert_good, assert_told, printed, run, trace, traces
 
 SHAPES = dict(ALWAYS, RECORD_SHAPES=1)
@@ -81,10 +82,10 @@ def test_threads(tmp_path):
 def test_program_uses_torch_profiler(tmp_path):
     """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on
     afterwards."""
-    without, again = [run("harmless.py", tmp_path, "profiler", preload=False) for _ in range(2)]
-    if again.out != without.out:  # Debian 13's torch 2.6
-        pytest.skip("this torch's own table differs from run to run")
+    without = run("harmless.py", tmp_path, "profiler", preload=False)
     done = run("harmless.py", tmp_path, "profiler", SKIP_FIRST=1, WAIT=0, WARMUP=1, ACTIVE=2, REPEAT=3)
+    if done.out != without.out and run("harmless.py", tmp_path, "profiler", preload=False).out != without.out:  # Debian 13's torch 2.6
+        pytest.skip("this torch's own table differs from run to run")
     assert "aten::addmm 12 " in without.out
     assert_same(done, without)
     assert [sorted(one.steps) for one in traces(done)] == [[2, 3], [5, 6], [8, 9]]
@@ -122,9 +123,10 @@ def test_forked_workers(tmp_path, what, lines):
     recorded = printed(done)["steps"] // 2
     assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
         [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
-    for one in traces(done):
-        assert len(one.ops("^aten::linear$")) == 2
-        lost = {cause for cause, n in one.account["lost"].items() if n}
+    for at, path in enumerate(done.traces):  # a million events: the strict validator takes four times as long as the program
+        one = support.load(path) if at in matrix(range(recorded), 0, recorded // 2, recorded - 1) else support.loads_plainly(path)
+        assert len([e for e in one["traceEvents"] if e["name"] == "aten::linear" and e.get("cat") == "cpu_op"]) == 2
+        lost = {cause for cause, n in one["cprof"]["lost"].items() if n}
         assert lost <= {"ring_full", "total"}, "on a busy machine the writer may fall behind the busy threads"
 
 
