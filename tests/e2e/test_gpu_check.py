@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, matrix
 from gpu_runs import gpu_run, needed
 from support import run, step_numbers, load
 
@@ -357,7 +357,7 @@ def test_feature_scripts(tmp_path):
     assert status == 0 and len(found["features"]) == 3, text
 
 
-@pytest.mark.parametrize("model", ["attention", "loader"])
+@pytest.mark.parametrize("model", matrix(["attention", "loader"], "attention"))
 def test_the_pytorch_script(tmp_path, model):
     """On the CPU: both profilers record the same steps, and the losses are the same."""
     pytest.importorskip("torch")
