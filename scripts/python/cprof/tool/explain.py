@@ -91,8 +91,8 @@ def _straggler(paths: List[str], groups: List[Group]) -> Tuple[List[Finding], Di
         ns, total = sum(by_step.values()) / len(steps), statistics.fmean(cell.time for cells in steps.values() for cell in cells.values())
         if ns >= SHARE * total > 0:
             device = next((group.device for group in groups if group.rank == rank), "")
-            found.append(Finding("straggler", f"the other ranks wait for rank {rank}, {ns / 1e6:,.1f} ms a step", _ms(ns), ns / total, rank, device,
-                                 sorted(by_step), _more_of(rank, groups)))
+            late = sorted(step for step, behind in by_step.items() if behind >= SHARE * total)
+            found.append(Finding("straggler", f"the other ranks wait for rank {rank}", _ms(ns), ns / total, rank, device, late, _more_of(rank, groups)))
     return found, waited
 
 

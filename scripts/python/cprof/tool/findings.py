@@ -231,14 +231,14 @@ def _is_small(cause: Cause, piece: float) -> bool:
 
 
 def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
-    """Loops over small operators, by the line that runs them, or by the operator where the trace has no lines. The backward pass of a loop counts with
-    the largest one. Those of an optimizer are left out: on a CPU its other forms are loops as well."""
+    """Loops over small operators: one operator of one line. The backward pass of a loop counts with the largest one. Those of an optimizer are left
+    out: on a CPU its other forms are loops as well. Without lines one operator may be of many places, so that nothing is told."""
     loops: Dict[str, Dict[Cause, float]] = {}
     causes, pieces = sums.of(("operators", "outside"), _is_small)
     backward = {cause: time for cause, time in causes.items() if cause.name.startswith(BACKWARD)}
     for cause, time in causes.items():
-        if cause not in backward:
-            loops.setdefault(cause.line or cause.name, {})[cause] = time
+        if cause not in backward and cause.line:
+            loops.setdefault(f"{cause.name} at {cause.line}", {})[cause] = time
 
     def calls_of(own: Dict[Cause, float]) -> float:
         return sum(pieces[cause] for cause in own if cause.what == "operator") / sums.steps
@@ -308,7 +308,8 @@ def ranked(found: List[Finding]) -> List[Finding]:
     """One of each rule and place: of ranks that have the same, the one that loses most. Largest first."""
     best: Dict[Tuple[str, str], Finding] = {}
     for one in found:
-        key = (one.rule, one.evidence[0]["what"] if one.rule in ("tiny-operators", "leak") and one.evidence else "")
+        place = one.title.partition(": ")[2] if one.rule == "tiny-operators" else one.evidence[0]["what"] if one.rule == "leak" else ""
+        key = (one.rule, place)
         if key not in best or (one.ms, one.bytes) > (best[key].ms, best[key].bytes):
             best[key] = one
     return sorted(best.values(), key=lambda one: (-one.ms, -one.bytes, one.rule))
