@@ -14,6 +14,7 @@ from cprof.tool.steps import is_step_name
 
 OUTSIDE = "outside operators"
 GPU_IDLE = "idle"
+FARTHEST = 1 << 61    # a column takes the sum of two such times
 SHOWN = 3             # activities in words
 STEPS_SHOWN = 8
 OF_THE_MOST = 4       # steps that cost at least this part of the costliest one are named
@@ -29,7 +30,7 @@ class Waits:
 
     def add(self, who: int, whom: int, step: int, start: int, end: int, moved: int) -> None:
         """From start to end. moved: what makes the other one's time of it."""
-        if end <= start:
+        if end <= start or max(abs(start), abs(end), abs(moved)) > FARTHEST:
             return
         for spans, key in ((self.waited, (who, step)), (self._for, (whom, step, who)), (self._late, whom)):
             found = spans.get(key)  # type: ignore[attr-defined]
@@ -81,7 +82,7 @@ class Cost(NamedTuple):
         steps, compared = self.steps(), len(self.by_step)
         which = f"all {compared} steps" if len(steps) == compared > 1 else f"{len(steps)} of {compared} steps" if len(steps) > STEPS_SHOWN \
             else f"step{'s' * (len(steps) > 1)} " + ", ".join(map(str, steps))
-        return f"rank {self.rank} cost the others {_ms(self.cost)} of {_ms(self.total)} ({100 * self.cost / self.total:.0f} %), in {which}"
+        return f"rank {self.rank} cost the others {_ms(self.cost)} of {_ms(self.total)} ({100 * self.cost / max(self.total, self.cost):.0f} %), in {which}"
 
 
 def _ms(ns: float) -> str:
@@ -106,18 +107,22 @@ def _listed(who: str, found: List[Tuple[str, int]], total: int) -> str:
 
 
 class _Clip:
-    """Times clipped to spans that do not overlap."""
+    """Times of a trace, which count from its base, clipped to spans that do not overlap."""
 
-    def __init__(self, spans: List[Tuple[int, int]]) -> None:
-        self._starts, self._sums = [start for start, _ in spans], [0]
-        self._spans = spans
-        for start, end in spans:
+    def __init__(self, spans: List[Tuple[int, int]], base: int) -> None:
+        self.base, self._spans = base, [(start - base, end - base) for start, end in spans]
+        self._starts, self._sums = [start for start, _ in self._spans], [0]
+        for start, end in self._spans:
             self._sums.append(self._sums[-1] + end - start)
 
     @property
     def total(self) -> int:
         """Length of all."""
         return self._sums[-1]
+
+    def clipped(self, start: int, end: int) -> Tuple[int, int]:
+        """From the first span's start to the last one's end at most, without the base."""
+        return max(start, self._starts[0]) + self.base, min(end, self._spans[-1][1]) + self.base
 
     def _until(self, time: int) -> int:
         at = bisect.bisect_right(self._starts, time) - 1
@@ -139,18 +144,17 @@ def did(one: Times, late: List[Tuple[int, int]]) -> Optional[Did]:
     for path in paths:
         with open_trace(path) as trace:
             spans = read_spans(trace, Wanted(flops=False, nested=True, work=True))
-        base = base_of(spans.metadata)
-        clip = _Clip([(start - base, end - base) for start, end in late])
+        clip = _Clip(late, base_of(spans.metadata))
         for row in spans.rows.values():
-            _add_thread(spans, row, clip, names, busy, base)
+            _add_thread(spans, row, clip, names, busy)
         has_gpu |= spans.has_work
         for number, start, duration in zip(*map(spans.columns.whole, (spans.work_kind, spans.work_start, spans.work_duration))):
             kind = spans.kinds[number]
             inside = 0 if kind.annotation or kind_of(kind.name, kind.category) is not None else clip.of(start, start + duration)
             if inside:
                 kernels[kind.name] = kernels.get(kind.name, 0) + inside
-                worked.extend((start + base, start + base + duration))
-    clip = _Clip(late)
+                worked.extend(clip.clipped(start, start + duration))
+    clip = _Clip(late, 0)
     names[OUTSIDE] = clip.total - sum(clip.of(*span) for span in union(busy))
     if has_gpu:
         kernels[GPU_IDLE] = clip.total - sum(clip.of(*span) for span in union(worked))
@@ -161,7 +165,7 @@ def _sorted(sums: Dict[str, int]) -> List[Tuple[str, int]]:
     return sorted(((name, time) for name, time in sums.items() if time > 0), key=lambda item: (-item[1], item[0]))
 
 
-def _add_thread(spans: Spans, row: Row, clip: _Clip, names: Dict[str, int], busy: array, base: int) -> None:
+def _add_thread(spans: Spans, row: Row, clip: _Clip, names: Dict[str, int], busy: array) -> None:
     """Self times of a thread's spans, and when there is any."""
     left_out = [kind.is_async or is_step_name(kind.name) for kind in spans.kinds]
     start, end = row.start, row.end
@@ -180,5 +184,5 @@ def _add_thread(spans: Spans, row: Row, clip: _Clip, names: Dict[str, int], busy
             if stack:
                 names[stack[-1][1]] = names.get(stack[-1][1], 0) - inside
             else:
-                busy.extend((start[i] + base, end[i] + base))
+                busy.extend(clip.clipped(start[i], end[i]))
         stack.append((end[i], name))
