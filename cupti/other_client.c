@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "writer/os/locks.h"
 #include "writer/writer.h"
 
 #define KINDS 128

@@ -25,7 +25,7 @@
 #include "cupti/other_client.h"
 #include "cupti/recorded.h"
 #include "cupti/switch.h"
-#include "writer/os/locks.h"
+#include "writer/writer.h"
 
 #define PRESENT_BYTES (UINT64_C(1) << 30) /* of buffers at once */
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */

@@ -10,10 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/settings/config.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/delivery/saved.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
+#include "preload/delivery/delivery.h"
 #include "writer/writer.h"
 
 /* A window that has just ended is written first. On the cprof thread, which would wait for itself,

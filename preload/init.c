@@ -12,7 +12,7 @@
  *   exit          stop calling torch, last edge, let the cprof thread finish its files, one line.
  *   forked child  inert for good. */
 #define _GNU_SOURCE
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,31 +25,15 @@
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/delivery/post_save.h"
-#include "preload/settings/config.h"
-#include "preload/link/copies.h"
-#include "preload/hooks/fork.h"
-#include "preload/core/forked.h"
-#include "preload/core/guard.h"
-#include "preload/markers/handlers.h"
-#include "preload/settings/identity.h"
+#include "preload/delivery/delivery.h"
+#include "preload/settings/settings.h"
+#include "preload/link/link.h"
+#include "preload/hooks/hooks.h"
+#include "preload/markers/markers.h"
 #include "preload/injection.h"
-#include "preload/hooks/last_thread.h"
-#include "preload/settings/run_names.h"
-#include "preload/markers/nvtx.h"
-#include "preload/settings/peaks.h"
-#include "preload/hooks/process.h"
-#include "preload/delivery/saved.h"
-#include "preload/settings/schedule.h"
-#include "preload/stacks/stack_capture.h"
-#include "preload/stacks/unwind.h"
+#include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
-#include "preload/link/symbol.h"
-#include "preload/hooks/thread_count.h"
 #include "preload/torch/torch.h"
-#include "preload/torch/torch_glue.h"
-#include "preload/torch/torch_modules.h"
-#include "preload/steps/trigger.h"
 #include "writer/writer.h"
 
 #define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */

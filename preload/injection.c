@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/settings/config.h"
-#include "preload/core/life.h"
-#include "preload/hooks/cuda_alive.h"
-#include "preload/markers/nvtx.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
+#include "preload/hooks/hooks.h"
+#include "preload/markers/markers.h"
 #include "writer/writer.h"
 
 #define VISIBLE __attribute__((visibility("default")))

@@ -3,7 +3,7 @@
 #ifndef PRELOAD_INJECTION_H
 #define PRELOAD_INJECTION_H
 
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 
 /* Says in one line for each of NVTX and ITT that its ranges go to another tool, where the user (or
  * a tool around) has set its variable. An application thread, while cprof wakes up. */

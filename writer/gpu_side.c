@@ -2,11 +2,9 @@
 /* When a window has all that CUPTI delivers for it. */
 #include "writer/gpu_side.h"
 
-#include "writer/join/correlation.h"
-#include "writer/base/run_state.h"
-#include "writer/record/edges.h"
-#include "writer/join/events.h"
-#include "writer/join/timeline.h"
+#include "writer/join/join.h"
+#include "writer/base/base.h"
+#include "writer/record/record.h"
 
 #define FLUSH_NS                                                                                   \
     250000000u /* while nothing waits: what a kill costs, of buffers that CUPTI gives back */

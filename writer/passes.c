@@ -8,21 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/window/backlog.h"
-#include "writer/record/edges.h"
-#include "writer/window/finished.h"
-#include "writer/gpu_side.h"
-#include "writer/record/hold.h"
-#include "writer/import/import.h"
-#include "writer/base/run_state.h"
-#include "writer/window/observers.h"
-#include "writer/window/report.h"
-#include "writer/window/save.h"
-#include "writer/record/trace_metadata.h"
-#include "writer/record/thread_names.h"
-#include "writer/window/flush_now.h"
 #include "writer/window/window.h"
-#include "writer/record/loss.h"
+#include "writer/record/record.h"
+#include "writer/gpu_side.h"
+#include "writer/import/import.h"
+#include "writer/base/base.h"
 
 #define FLUSH_MS 250 /* what a kill -9 costs at most */
 /* Or earlier, so that the buffer stays small: plain text in a core's cache until the kernel has

@@ -3,9 +3,9 @@
  * that hangs holds up the cprof thread, not the program. */
 #include "writer/shutdown.h"
 
-#include "writer/base/run_state.h"
-#include "writer/file/pen.h"
-#include "writer/window/report.h"
+#include "writer/base/base.h"
+#include "writer/file/file.h"
+#include "writer/window/window.h"
 
 #define AFTER_GRACE_MS 1000 /* for ending what is ended at its deadline */
 /* For what CUPTI needs to be let go of: what is left of the time at exit, in these bounds. */

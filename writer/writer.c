@@ -6,13 +6,12 @@
 #include <sched.h>
 #include <string.h>
 
-#include "writer/base/run_state.h"
-#include "writer/base/wake.h"
+#include "writer/base/base.h"
 #include "writer/import/import.h"
 #include "writer/passes.h"
-#include "writer/record/edges.h"
+#include "writer/record/record.h"
 #include "writer/shutdown.h"
-#include "writer/window/observers.h"
+#include "writer/window/window.h"
 
 static struct writer_options options;
 static cpu_set_t affinity;

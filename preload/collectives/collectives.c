@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "preload/link/callee.h"
-#include "preload/core/guard.h"
-#include "preload/settings/identity.h"
-#include "preload/core/life.h"
-#include "preload/stacks/stack_capture.h"
+#include "preload/link/link.h"
+#include "preload/core/core.h"
+#include "preload/settings/settings.h"
+#include "preload/stacks/stacks.h"
 #include "preload/collectives/torch_comms.h"
 #include "preload/collectives/torch_groups.h"
 

@@ -107,4 +107,8 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
 uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *shapes, uint32_t n,
                              uint8_t *out);
 
+/* What else the room offers. */
+#include "preload/collectives/torch_comms.h"
+#include "preload/collectives/torch_groups.h"
+
 #endif

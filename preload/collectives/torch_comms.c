@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "preload/core/torch_values.h"
+#include "preload/core/core.h"
 
 #define TEXT_MOST 4096u /* bytes of a name; a longer one is none */
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "preload/collectives/collectives.h"
-#include "preload/core/torch_values.h"
+#include "preload/core/core.h"
 
 #define PENDING 256u /* a power of two; two that meet in one place: the later one is known */
 #define LARGEST (1 << 24)

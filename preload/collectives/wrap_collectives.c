@@ -3,7 +3,7 @@
  * threads, in place of the real function, and always forward to it: MPI_x to the next MPI_x, which
  * is another profiler's where one is loaded. */
 #include "preload/collectives/collectives.h"
-#include "preload/core/hook_params.h"
+#include "preload/core/core.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

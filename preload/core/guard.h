@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/os/locks.h"
+#include "writer/writer.h"
 
 /* Not 0 while this thread is inside cprof. initial-exec: one load, and no allocation at first
  * touch. */

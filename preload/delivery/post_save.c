@@ -13,10 +13,8 @@
 #include <sys/wait.h>
 
 #include "preload/delivery/child_env.h"
-#include "preload/settings/identity.h"
-#include "preload/core/life.h"
-#include "preload/core/parse.h"
-#include "preload/settings/remote_names.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
 #include "preload/delivery/saved.h"
 #include "preload/delivery/spawn.h"
 #include "preload/delivery/upload.h"

@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "preload/core/life.h"
-#include "preload/settings/config.h"
+#include "preload/core/core.h"
+#include "preload/settings/settings.h"
 #include "writer/writer.h"
 
 /* Reads the settings, looks for the programs; a line for each thing that cannot work. Once, at

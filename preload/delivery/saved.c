@@ -15,9 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/settings/identity.h"
-#include "preload/settings/run_names.h"
-#include "writer/os/locks.h"
+#include "preload/settings/settings.h"
+#include "writer/writer.h"
 
 #define LIST_NAME  "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
 #define LINE_MOST  16384

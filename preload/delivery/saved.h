@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 #include "writer/writer.h"
 
 struct saved_file {

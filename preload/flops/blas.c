@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "preload/core/guard.h"
-#include "preload/link/resolve.h"
-#include "preload/stacks/stack_capture.h"
+#include "preload/core/core.h"
+#include "preload/link/link.h"
+#include "preload/stacks/stacks.h"
 
 struct blas_info {
     char symbol[40];

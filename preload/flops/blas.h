@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/link/callee.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 enum blas_node {

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "preload/core/guard.h"
+#include "preload/core/core.h"
 
 #define DIMS      8    /* CUDNN_DIM_MAX */
 #define SEQUENCES 1024 /* of a batch of packed sequences */

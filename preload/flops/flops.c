@@ -3,7 +3,7 @@
 #include "preload/flops/flops.h"
 
 #include "preload/flops/flops_inputs.h"
-#include "preload/settings/product_names.h"
+#include "preload/settings/settings.h"
 
 #define SLOTS        1024u /* of the hash table of names; a power of two */
 #define SPATIAL_MOST 3u    /* dimensions that a convolution slides over */

@@ -5,7 +5,7 @@
 #define PRELOAD_FLOPS_FLOPS_INPUTS_H
 
 #include "preload/flops/flops.h"
-#include "preload/core/torch_values.h"
+#include "preload/core/core.h"
 
 #define LIST_MOST 65536u /* tensors of one list */
 

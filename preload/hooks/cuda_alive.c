@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/settings/config.h"
+#include "preload/core/core.h"
+#include "preload/settings/settings.h"
 #include "preload/steps/steps.h"
-#include "writer/os/locks.h"
+#include "writer/writer.h"
 
 #define GPU_START_MS 500 /* most that a thread waits for another to start the GPU side */
 

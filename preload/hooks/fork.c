@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/core/life.h"
-#include "preload/torch/torch_lock.h"
+#include "preload/core/core.h"
+#include "preload/torch/torch.h"
 #include "preload/hooks/thread_count.h"
 #include "writer/writer.h"
 

@@ -8,13 +8,11 @@
 #include <string.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "preload/hooks/cuda_alive.h"
-#include "preload/link/resolve.h"
-#include "preload/stacks/stack_capture.h"
-#include "preload/link/symbol.h"
-#include "preload/steps/trigger.h"
+#include "preload/link/link.h"
+#include "preload/stacks/stacks.h"
+#include "preload/steps/steps.h"
 
 #define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
 

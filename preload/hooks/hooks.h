@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/core/hook_params.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 /* By-value parameters of the CUDA runtime, laid out as dim3, cudaExtent and cudaPitchedPtr. */
@@ -110,5 +110,12 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_SIZE_9    HOOK_SIZE_2
 #define HOOK_SIZE_10   HOOK_SIZE_2
 #define HOOK_SIZE_11   HOOK_SIZE_2
+
+/* What else the room offers. */
+#include "preload/hooks/cuda_alive.h"
+#include "preload/hooks/fork.h"
+#include "preload/hooks/last_thread.h"
+#include "preload/hooks/process.h"
+#include "preload/hooks/thread_count.h"
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 #define POLL_MS  20

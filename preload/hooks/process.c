@@ -17,9 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/link/resolve.h"
+#include "preload/core/core.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/link/resolve.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 #define EXPORT     __attribute__((visibility("default")))

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/link/resolve.h"
+#include "preload/core/core.h"
+#include "preload/link/link.h"
 
 #define EXPORT            __attribute__((visibility("default")))
 #define NOT_INITIALIZED   15 /* CUPTI_ERROR_NOT_INITIALIZED */

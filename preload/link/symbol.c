@@ -24,10 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 #include "preload/link/got.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 

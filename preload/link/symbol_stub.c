@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 
 void *_Atomic symbol_reals[SYMBOL_STUBS];
 _Atomic bool symbol_called;

@@ -29,9 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/settings/config.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 #include <linux/futex.h>

@@ -19,8 +19,7 @@
 #include <time.h>
 
 #include "preload/markers/handlers.h"
-#include "preload/core/life.h"
-#include "preload/core/program_time.h"
+#include "preload/core/core.h"
 #include "preload/steps/steps.h"
 
 #define HANDLERS_MOST   64u

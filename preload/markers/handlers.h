@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 #include "writer/writer.h"
 
 struct cprof_trace_handler;

@@ -28,13 +28,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "preload/settings/config.h"
-#include "preload/core/glob.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/stacks/stack_capture.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
+#include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
-#include "preload/link/symbol.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 #define THREAD_NAME 256u /* bytes of a thread's name that are kept, the NUL included */

@@ -23,11 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/stacks/stack_capture.h"
+#include "preload/core/core.h"
+#include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
-#include "preload/link/symbol.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 #define BUCKETS      4096u      /* of the table of markers; a power of two */

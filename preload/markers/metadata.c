@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 #define KEY_MOST   256u         /* bytes */

@@ -27,14 +27,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/settings/config.h"
-#include "preload/core/glob.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
 #include "preload/markers/nvtx_names.h"
-#include "preload/stacks/stack_capture.h"
+#include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
-#include "preload/steps/trigger.h"
 #include "writer/writer.h"
 
 #define NAME_MOST     (1u << 20) /* bytes of a name; far above what a ring takes */

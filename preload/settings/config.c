@@ -16,7 +16,7 @@
 
 #include "preload/settings/run_names.h"
 #include "preload/settings/schedule.h"
-#include "preload/core/parse.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 enum {

@@ -19,7 +19,6 @@
 
 #include "preload/settings/run_names.h"
 #include "preload/settings/rank.h"
-#include "writer/os/locks.h"
 #include "writer/writer.h"
 
 #define ANCESTORS     32     /* looked at */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "preload/core/parse.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 enum { UNKNOWN = -1 };

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "preload/settings/config.h"
-#include "preload/core/parse.h"
+#include "preload/core/core.h"
 
 #define START_TIME "CPROF_START_TIME"
 #define SECOND_NS  INT64_C(1000000000)
@@ -278,7 +278,7 @@ static bool is_part_of_launch(void)
 }
 
 /* The digits of n, at least so many, in front of `end`. Returns where they begin. */
-static char *put_digits(char *end, int64_t n, int least)
+static char *digits_before(char *end, int64_t n, int least)
 {
     for (; n > 0 || least > 0; n /= 10, least--)
         *--end = (char)('0' + n % 10);
@@ -291,9 +291,9 @@ static void export_start(void)
 {
     static char entry[sizeof START_TIME + 32]; /* belongs to the environment from here on */
     char *end = entry + sizeof entry - 1;
-    char *at = put_digits(end, start_ns % SECOND_NS, FRACTION);
+    char *at = digits_before(end, start_ns % SECOND_NS, FRACTION);
     *--at = '.';
-    at = put_digits(at, start_ns / SECOND_NS, 1);
+    at = digits_before(at, start_ns / SECOND_NS, 1);
     *--at = '=';
     memmove(entry + sizeof START_TIME - 1, at, (size_t)(end - at) + 1);
     memcpy(entry, START_TIME, sizeof START_TIME - 1);

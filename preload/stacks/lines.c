@@ -12,9 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "preload/delivery/child_env.h"
-#include "preload/core/life.h"
-#include "preload/delivery/spawn.h"
+#include "preload/delivery/delivery.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 #define QUESTIONS    4u          /* at the same time */

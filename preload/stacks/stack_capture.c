@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "preload/stacks/pycheck.h"
 #include "preload/stacks/pyframes.h"
 #include "preload/stacks/unwind.h"

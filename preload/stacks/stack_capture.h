@@ -6,7 +6,7 @@
 #ifndef PRELOAD_STACKS_STACK_CAPTURE_H
 #define PRELOAD_STACKS_STACK_CAPTURE_H
 
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 #include "writer/writer.h"
 
 /* Makes ready what the settings ask for; says in one line what cannot be had. Python stacks begin

@@ -7,10 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/core/guard.h"
+#include "preload/core/core.h"
 #include "preload/stacks/lines.h"
-#include "preload/link/readable.h"
-#include "preload/link/resolve.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 #define OWN_FRAMES 12u /* of cprof itself, at the most */

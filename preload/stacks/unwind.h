@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 
 /* Opens the library; says in one line when there is none. Once, at wake-up. */
 void unwind_start(void);

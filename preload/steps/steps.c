@@ -9,14 +9,10 @@
 #include <unistd.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/settings/demands.h"
-#include "preload/core/guard.h"
-#include "preload/settings/identity.h"
-#include "preload/core/life.h"
-#include "preload/settings/schedule.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
 #include "preload/steps/steps_say.h"
 #include "preload/steps/trigger.h"
-#include "writer/os/futex.h"
 #include "writer/writer.h"
 
 #define EXIT_WAIT_MS 50  /* many times what an edge takes */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "writer/writer.h"
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 
 /* What can mark a step. */
 enum step_source {
@@ -100,5 +100,8 @@ bool steps_want_gpu(void);
 
 /* Ends the current step for good: the last edge, posted by the exiting thread. */
 void steps_finish(void);
+
+/* What else the room offers. */
+#include "preload/steps/trigger.h"
 
 #endif

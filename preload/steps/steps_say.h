@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "preload/settings/schedule.h"
+#include "preload/settings/settings.h"
 
 /* The program's schedule returned this. */
 void steps_say_no_action(int answer);

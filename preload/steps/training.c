@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "preload/core/forked.h"
-#include "preload/core/life.h"
-#include "preload/core/program_time.h"
+#include "preload/core/core.h"
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 

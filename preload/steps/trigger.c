@@ -16,11 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "preload/settings/demands.h"
-#include "preload/core/life.h"
-#include "preload/core/parse.h"
+#include "preload/settings/settings.h"
+#include "preload/core/core.h"
 #include "preload/steps/steps.h"
-#include "preload/settings/identity.h"
 #include "preload/steps/trigger_socket.h"
 
 #define LOOK_MS    250 /* between looks for a file, a client, a handler */

@@ -43,7 +43,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "preload/settings/config.h"
+#include "preload/settings/settings.h"
 #include "writer/writer.h"
 
 /* What is asked for; all 0: the usual. */

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "preload/settings/identity.h"
+#include "preload/settings/settings.h"
 #include "preload/steps/steps.h"
 #include "preload/steps/trigger.h"
 

@@ -12,11 +12,9 @@
 #include "preload/flops/flops.h"
 #include "preload/torch/torch_glue.h"
 #include "preload/torch/torch_lock.h"
-#include "preload/core/forked.h"
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/stacks/pyend.h"
-#include "preload/link/resolve.h"
+#include "preload/core/core.h"
+#include "preload/stacks/stacks.h"
+#include "preload/link/link.h"
 #include "writer/writer.h"
 
 static uint64_t range_handle, operator_handle;

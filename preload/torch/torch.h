@@ -10,9 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/core/life.h"
-#include "preload/settings/config.h"
-#include "preload/core/torch_api.h"
+#include "preload/core/core.h"
+#include "preload/settings/settings.h"
 
 /* Finds torch and registers the callbacks: ranges for good, operators switched by
  * torch_operators(). Once, at wake-up, on the waking thread, and again by a later wake-up source if
@@ -70,5 +69,10 @@ void torch_memory_restart(void);
 
 /* In the child's atfork handler: its first allocation calls torch_here() again. */
 void torch_memory_in_child(void);
+
+/* What else the room offers. */
+#include "preload/torch/torch_glue.h"
+#include "preload/torch/torch_lock.h"
+#include "preload/torch/torch_modules.h"
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "preload/stacks/python.h"
+#include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 

@@ -8,9 +8,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "preload/link/lock_spy.h"
-#include "preload/link/resolve.h"
-#include "writer/os/locks.h"
+#include "preload/link/link.h"
+#include "writer/writer.h"
 
 /* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
 #define OWN_LOCK_MS 1000

@@ -8,11 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
-#include "preload/link/resolve.h"
-#include "preload/stacks/stack_capture.h"
-#include "preload/link/symbol.h"
+#include "preload/core/core.h"
+#include "preload/link/link.h"
+#include "preload/stacks/stacks.h"
 #include "preload/torch/torch.h"
 #include "writer/writer.h"
 

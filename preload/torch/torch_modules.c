@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/core/guard.h"
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "preload/torch/module_table.h"
-#include "preload/stacks/python.h"
-#include "preload/link/resolve.h"
+#include "preload/stacks/stacks.h"
+#include "preload/link/link.h"
 #include "preload/torch/torch.h"
 
 #define TRY_AGAIN_NS                                                                               \

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "preload/core/life.h"
+#include "preload/core/core.h"
 #include "writer/writer.h"
 
 /* True when modules are to be recorded. Set once at wake-up; any thread. */

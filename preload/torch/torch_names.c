@@ -4,8 +4,7 @@
 #include "preload/torch/torch_names.h"
 
 #include "preload/flops/flops.h"
-#include "preload/collectives/torch_comms.h"
-#include "preload/collectives/torch_groups.h"
+#include "preload/collectives/collectives.h"
 
 #define SHORTEST 7u    /* with its terminator it is a word */
 #define PAGE     4096u /* the smallest there is */

@@ -3,7 +3,7 @@
  * torch_layout.h). Application threads, inside the operator's start callback: the inputs live as
  * long as the call, so no reference is taken. */
 #include "preload/torch/torch.h"
-#include "preload/core/torch_values.h"
+#include "preload/core/core.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 Calls are taken from the object files in BUILD: who defines the symbol that another one needs. A module is a .c file.
 
-- a room calls only rooms above it in FLOORS, and includes only their headers
+- a room calls only rooms above it in FLOORS; it includes only their public headers, ROOM/ROOM.h
 - no circle of calls between more than 4 modules of a room; at most 14 modules in a room
 - each basename stands once in the library; no static function has one name in more than three files
 - no file includes a header twice
@@ -131,6 +131,8 @@ def check_includes(path, text):
             other = module_of(name)
             if other.room in FLOORS[one.folder] and floor(other) > floor(one):
                 yield f"{path.relative_to(ROOT)}: includes {name} of a room below it"
+            if other.room not in ("", one.room) and other.name != other.room and str(path.relative_to(ROOT)) not in PUBLIC:
+                yield f"{path.relative_to(ROOT)}: includes {name}; the room's header is {other.room}.h"
 
 
 def check_names(texts):

@@ -23,7 +23,7 @@ import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS = {"preload": {"cupti", "writer"}, "cupti": {"writer"}, "writer": set()}
-PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h", "writer/os/futex.h", "writer/os/locks.h"}
+PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h"}
 MAX_FILE, MAX_FUNCTION, MAX_LINE = 800, 90, 100
 
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|system|popen)\s*\(")

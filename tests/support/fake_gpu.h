@@ -10,7 +10,7 @@
 
 #include "writer/record/gpu_record.h"
 #include "writer/gpu_side.h"
-#include "writer/record/record.h"
+#include "writer/record/record_types.h"
 
 struct fake_gpu {
     _Atomic uint64_t since;     /* UINT64_MAX: no calls are reported */

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "writer/record/record.h"
+#include "writer/record/record_types.h"
 
 /* Fails the test unless there is a record and it has this name. */
 void assert_named(const struct record *r, const char *name);

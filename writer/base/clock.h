@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/os/monotonic.h"
+#include "writer/os/os.h"
 
 /* True once clock_start() found an invariant time-stamp counter. Written once, before any thread
  * stamps. */

@@ -7,9 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "writer/os/close_range.h"
-#include "writer/os/futex.h"
-#include "writer/os/raw_syscall.h"
+#include "writer/os/os.h"
 
 #define UNSHARE 2 /* CLOSE_RANGE_UNSHARE of linux/close_range.h, which is not everywhere */
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "writer/os/futex.h"
+#include "writer/os/os.h"
 #include "writer/base/io_server.h"
 #include "writer/base/run_state.h"
 #include "writer/writer.h"

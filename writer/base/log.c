@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/os/write_signals.h"
+#include "writer/os/os.h"
 
 /* in the life of the process, and as many errors: a host's log is not ours to fill */
 #define LINES_MAX  100u

@@ -2,6 +2,7 @@
 /* Starts the cprof thread, and tells how far it is. */
 #define _GNU_SOURCE
 #include "writer/base/run_state.h"
+#include "writer/writer.h"
 
 #include <errno.h>
 #include <link.h>
@@ -9,7 +10,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include "writer/os/futex.h"
+#include "writer/os/os.h"
 #include "writer/base/wake.h"
 
 #define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/writer.h"
+struct writer_options;
 
 /* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being
  * done. WRITER_LEAVING: that is over, CUPTI is let go of. */

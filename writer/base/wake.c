@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "writer/os/futex.h"
+#include "writer/os/os.h"
 
 static _Atomic uint32_t wakes; /* futex: any thread adds, release; the cprof thread reads */
 

@@ -21,8 +21,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "writer/base/path.h"
-#include "writer/os/write_signals.h"
+#include "writer/base/base.h"
+#include "writer/os/os.h"
 #include "writer/writer.h"
 
 #define PIECE     4096 /* threads may have small stacks */

@@ -6,9 +6,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "writer/base/run_state.h"
-#include "writer/os/futex.h"
-#include "writer/os/monotonic.h"
+#include "writer/base/base.h"
+#include "writer/os/os.h"
 
 #define WRITE_MOST_MS 500 /* for a write that is under way at the deadline */
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/os/file_identity.h"
+#include "writer/os/os.h"
 
 struct sink {
     /* Adds `body` and puts `trailer` in place of the old trailer: first what lies behind the old

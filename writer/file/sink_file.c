@@ -32,7 +32,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/base/io_thread.h"
+#include "writer/base/base.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1

@@ -5,7 +5,7 @@
 #ifndef WRITER_FILE_SINK_FILE_H
 #define WRITER_FILE_SINK_FILE_H
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 #include "writer/file/sink.h"
 
 #include <sys/types.h>

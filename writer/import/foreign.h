@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 #define FOREIGN_FILES 255u /* most in one trace */
 /* a file's processes begin at its number times this; Linux's pids end below 2^22 */

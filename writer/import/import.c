@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/base/open_foreign.h"
+#include "writer/base/base.h"
 #include "writer/import/foreign.h"
-#include "writer/window/observers.h"
+#include "writer/window/window.h"
 #include "writer/import/split.h"
 #include "writer/import/unpack.h"
 

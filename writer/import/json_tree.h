@@ -3,9 +3,9 @@
 #ifndef WRITER_IMPORT_JSON_TREE_H
 #define WRITER_IMPORT_JSON_TREE_H
 
-#include "writer/base/buf.h"
-#include "writer/json/json_scan.h"
-#include "writer/record/numbered.h"
+#include "writer/base/base.h"
+#include "writer/json/json.h"
+#include "writer/record/record.h"
 
 struct json_value {
     struct text key;      /* of an object's member */

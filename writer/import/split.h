@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 #define SPLIT_VALUE_MOST      (1u << 20) /* bytes of an event; longer ones are stepped over */
 #define SPLIT_CONTAINERS_MOST 4096u      /* arrays and objects in one */

@@ -6,7 +6,7 @@
 #ifndef WRITER_JOIN_CORRELATION_H
 #define WRITER_JOIN_CORRELATION_H
 
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 #include "writer/json/json.h"
 
 enum call_state {

@@ -4,8 +4,8 @@
 #ifndef WRITER_JOIN_EVENTS_H
 #define WRITER_JOIN_EVENTS_H
 
-#include "writer/record/gpu_record.h"
-#include "writer/json/json_gpu.h"
+#include "writer/record/record.h"
+#include "writer/json/json.h"
 
 /* Remembers the recording of an event (GPU_EVENT). correlation: its full id. */
 void events_note(const struct gpu_record *r, uint64_t correlation);

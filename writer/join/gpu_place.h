@@ -3,7 +3,7 @@
 #ifndef WRITER_JOIN_GPU_PLACE_H
 #define WRITER_JOIN_GPU_PLACE_H
 
-#include "writer/sums/lanes.h"
+#include "writer/sums/sums.h"
 #include "writer/window/window.h"
 
 /* Finds the row of this kind (owner and id as lanes_place() takes them) for [r->start, r->end).

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 
 struct queue {
     struct gpu_record *records; /* owned */

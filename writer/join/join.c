@@ -7,19 +7,18 @@
 #include <string.h>
 
 #include "writer/join/correlation.h"
-#include "writer/json/collective_stats.h"
+#include "writer/json/json.h"
 #include "writer/join/events.h"
-#include "writer/window/finished.h"
+#include "writer/window/window.h"
 #include "writer/join/gpu_place.h"
 #include "writer/join/gpu_queue.h"
-#include "writer/json/json_gpu.h"
-#include "writer/base/kept_names.h"
+#include "writer/base/base.h"
 #include "writer/join/nodes.h"
 #include "writer/join/ranges.h"
 #include "writer/join/attribution.h"
 #include "writer/join/sync_waits.h"
 #include "writer/join/timeline.h"
-#include "writer/sums/top.h"
+#include "writer/sums/sums.h"
 #include "writer/join/window_end.h"
 #include "writer/join/work_rows.h"
 

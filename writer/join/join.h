@@ -67,4 +67,9 @@ uint64_t join_late(void);
 /* No window is open: forget what threads did. */
 void join_idle(void);
 
+/* What else the room offers. */
+#include "writer/join/correlation.h"
+#include "writer/join/events.h"
+#include "writer/join/timeline.h"
+
 #endif

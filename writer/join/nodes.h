@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "writer/record/record.h"
-#include "writer/sums/flop_stats.h"
+#include "writer/sums/sums.h"
 
 struct node_maker {
     uint64_t span;     /* id; 0 = nothing was recorded then */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "writer/base/kept_names.h"
+#include "writer/base/base.h"
 #include "writer/record/record.h"
 
 #define MOST_RANGES  (1u << 18)

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 
 /* Keeps a copy until a batch later. False: no memory. */
 bool sync_waits_put(const struct gpu_record *r);

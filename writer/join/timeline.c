@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "writer/base/kept_names.h"
-#include "writer/record/open_copy.h"
+#include "writer/base/base.h"
+#include "writer/record/record.h"
 #include "writer/join/ranges.h"
-#include "writer/base/space.h"
-#include "writer/stack/stack_json.h"
+#include "writer/stack/stack.h"
 
 #define HASH 1024u /* threads by tid */
 /* bytes of a note and its place in by_id */

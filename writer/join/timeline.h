@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/record/thread_log.h"
+#include "writer/record/record.h"
 
 /* Spans remembered per thread, powers of two: what a thread does in the time that CUPTI may keep a
  * buffer. More only while the oldest is a call that waits for its record; 64 bytes each. */

@@ -5,8 +5,8 @@
 
 #include "writer/join/gpu_place.h"
 #include "writer/join/ranges.h"
-#include "writer/json/json_gpu.h"
-#include "writer/sums/top.h"
+#include "writer/json/json.h"
+#include "writer/sums/sums.h"
 
 struct ending {
     const struct join_windows *in;

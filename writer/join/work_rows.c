@@ -2,14 +2,13 @@
 /* Writes the rows of kernels, copies, fills, graphs and waits. */
 #include "writer/join/work_rows.h"
 
-#include "writer/json/collective_stats.h"
+#include "writer/json/json.h"
 #include "writer/join/events.h"
 #include "writer/join/gpu_place.h"
-#include "writer/json/json_gpu.h"
 #include "writer/join/nodes.h"
 #include "writer/join/ranges.h"
 #include "writer/join/attribution.h"
-#include "writer/sums/top.h"
+#include "writer/sums/sums.h"
 
 /* The arrow from a call's row to what it caused. One that would lead back in time has no end in
  * Perfetto: it is left out. */

@@ -6,7 +6,7 @@
 #define WRITER_JOIN_WORK_ROWS_H
 
 #include "writer/join/correlation.h"
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 #include "writer/join/join.h"
 #include "writer/window/window.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 #include "writer/record/record.h"
 
 /* One transfer. */

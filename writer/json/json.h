@@ -6,8 +6,7 @@
 #ifndef WRITER_JSON_JSON_H
 #define WRITER_JSON_JSON_H
 
-#include "writer/base/buf.h"
-#include "writer/base/json_text.h"
+#include "writer/base/base.h"
 #include "writer/record/record.h"
 
 /* Where and when an event stands in the file. */
@@ -54,5 +53,12 @@ void json_meta_number(struct buf *b, const char *kind, uint32_t pid, uint32_t ti
  * is raw JSON text without braces or "". */
 void json_span(struct buf *b, enum category category, const char *name, const struct json_place *at,
                const char *args);
+
+/* What else the room offers. */
+#include "writer/json/collective_stats.h"
+#include "writer/json/json_args.h"
+#include "writer/json/json_gpu.h"
+#include "writer/json/json_memory.h"
+#include "writer/json/json_scan.h"
 
 #endif

@@ -4,7 +4,7 @@
  * it. */
 #include <string.h>
 
-#include "writer/base/json_text.h"
+#include "writer/base/base.h"
 #include "writer/json/json_scan.h"
 
 /* ---- strings ---- */

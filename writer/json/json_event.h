@@ -6,7 +6,7 @@
 #define WRITER_JSON_JSON_EVENT_H
 
 #include "writer/json/json.h"
-#include "writer/base/json_text.h"
+#include "writer/base/base.h"
 
 #define PLACE_TEXT  48u  /* `, "pid": 4294967295, "tid": 4294967295, "ts": ` and a little */
 #define PLACES_KEPT 32u  /* a power of two */

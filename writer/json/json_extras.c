@@ -3,8 +3,8 @@
 #include "writer/json/json_extras.h"
 
 #include "writer/json/json_event.h"
-#include "writer/record/modules.h"
-#include "writer/stack/stack_json.h"
+#include "writer/record/record.h"
+#include "writer/stack/stack.h"
 
 #define NUMBER_ROOM 48u
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 #include "writer/record/record.h"
 
 /* Appends `"key": value` for each extra of the record; first is false when something stands before

@@ -4,7 +4,7 @@
  * Pure functions, cprof thread. */
 #include "writer/json/json_gpu.h"
 #include "writer/json/json_event.h"
-#include "writer/stack/stack_json.h"
+#include "writer/stack/stack.h"
 
 #include <stdbool.h>
 

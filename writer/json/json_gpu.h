@@ -5,7 +5,7 @@
 #define WRITER_JSON_JSON_GPU_H
 
 #include "writer/json/collective_stats.h"
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 #include "writer/json/json.h"
 
 /* What the join found out about a record. */

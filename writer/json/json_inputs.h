@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 /* Appends the four members; nothing when there is no whole item. names: of dtypes by
  * c10::ScalarType, NULL entries allowed; n_names of them. first: nothing stands before them;

@@ -5,7 +5,7 @@
 #define WRITER_JSON_JSON_MEMORY_H
 
 #include "writer/json/json.h"
-#include "writer/record/memory_held.h"
+#include "writer/record/record.h"
 
 /* Kineto's [memory] instant, and the device's total as a counter. Nothing when the record has no
  * whole record_memory. */

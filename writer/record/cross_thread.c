@@ -3,7 +3,7 @@
  * goes on where its future is completed, and a callback may leave a record_function(). The thread
  * on which the end comes looks for the span and tells its owner, which closes it before it opens or
  * closes another one. Only the owner changes its stack of open spans. */
-#include "writer/base/clock.h"
+#include "writer/base/base.h"
 #include "writer/record/emit.h"
 #include "writer/writer.h"
 

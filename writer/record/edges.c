@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of step edges, and the switch that turns recording off. */
 #include "writer/record/edges.h"
+#include "writer/writer.h"
 
 #include <errno.h>
 #include <sched.h>
 
-#include "writer/base/wake.h"
+#include "writer/base/base.h"
 #include "writer/record/listener.h"
 #include "writer/record/loss.h"
 

@@ -5,7 +5,10 @@
 #ifndef WRITER_RECORD_EDGES_H
 #define WRITER_RECORD_EDGES_H
 
-#include "writer/writer.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct step_edge;
 
 /* `start` starts the cprof thread where an edge needs it and it does not run yet; false: it cannot.
  * Before the first edge; the waking thread. */

@@ -7,7 +7,7 @@
 
 #include "writer/record/edges.h"
 #include "writer/writer.h"
-#include "writer/base/wake.h"
+#include "writer/base/base.h"
 
 /* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
 #define AHEAD 20u

@@ -4,7 +4,7 @@
 #ifndef WRITER_RECORD_HOLD_H
 #define WRITER_RECORD_HOLD_H
 
-#include "writer/record/record.h"
+#include "writer/record/record_types.h"
 #include "writer/record/thread_log.h"
 
 struct hold_chunk;

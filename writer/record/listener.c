@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one listener of this process. */
 #include "writer/record/listener.h"
+#include "writer/writer.h"
 
 const struct listener *_Atomic listener_told;
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "writer/writer.h"
+struct listener;
 
 /* NULL: nobody. writer_listen() writes it, any thread reads. */
 extern const struct listener *_Atomic listener_told;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of what was lost. */
 #include "writer/record/loss.h"
+#include "writer/writer.h"
 
 #include "writer/record/thread_log.h"
 

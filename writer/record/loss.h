@@ -3,7 +3,7 @@
 #ifndef WRITER_RECORD_LOSS_H
 #define WRITER_RECORD_LOSS_H
 
-#include "writer/writer.h"
+struct losses;
 
 /* Sum of the losses of all application threads. Any thread. */
 void loss_sum(struct losses *out);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/record/record.h"
+#include "writer/record/record_types.h"
 
 #define OWNERS_TOP 10u /* holders that are told */
 

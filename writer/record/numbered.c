@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "writer/base/hash.h"
+#include "writer/base/base.h"
 
 #define SLOTS (2 * NUMBERED_MOST) /* a power of two; half of them stay free */
 

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "writer/base/hash.h"
-#include "writer/base/json_text.h"
+#include "writer/base/base.h"
 #include "writer/writer.h"
 
 #define NAME_BYTES 64

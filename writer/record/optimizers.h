@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 /* Adds `"optimizers": {"SGD": 18}, ` if any has stepped. cprof thread. */
 void optimizers_account(struct buf *b);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "writer/record/record.h"
+#include "writer/record/record_types.h"
 
 struct ring {
     /* producer's line */

@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "writer/record/edges.h"
-#include "writer/base/space.h"
-#include "writer/base/wake.h"
+#include "writer/base/base.h"
 
 #define POPULATE_SLOTS                                                                             \
     ((1u << 20) / RECORD_SLOT)         /* of a ring, at most made present ahead of its owner */

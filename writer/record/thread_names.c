@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/os/locks.h"
+#include "writer/os/os.h"
 #include "writer/writer.h"
 
 #define BUCKETS 4096u /* a power of two */

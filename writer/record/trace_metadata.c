@@ -5,10 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "writer/base/buf.h"
-#include "writer/base/clock.h"
-#include "writer/base/json_text.h"
-#include "writer/os/locks.h"
+#include "writer/base/base.h"
+#include "writer/os/os.h"
 #include "writer/writer.h"
 
 #define USERS_MAX  64u        /* keys of metadata */

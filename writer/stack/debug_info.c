@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "writer/base/io_thread.h"
+#include "writer/base/base.h"
 
 #define SYSTEM     "/usr/lib/debug"
 #define NAMES_MOST (1u << 20) /* bytes of all sections' names; some hundred are usual */

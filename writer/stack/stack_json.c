@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/base/json_text.h"
-#include "writer/base/kept_names.h"
+#include "writer/base/base.h"
 #include "writer/stack/stack_table.h"
 
 #define FOLDERS     64u

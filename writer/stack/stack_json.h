@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 #include "writer/record/record.h"
 
 /* Which nodes of the table a file names. Zeroed: none. */

@@ -15,9 +15,8 @@
 
 #include "writer/stack/debug_info.h"
 #include "writer/stack/demangle.h"
-#include "writer/base/io_thread.h"
+#include "writer/base/base.h"
 #include "writer/stack/dso_table.h"
-#include "writer/base/open_foreign.h"
 
 #define TABLE_MOST   (256u << 20) /* bytes of a symbol table */
 #define NAME_MOST    1024u        /* beyond it the demangler does not go */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 /* Where an address lies in a file. */
 struct symbol_place {

@@ -8,8 +8,8 @@
 #ifndef WRITER_SUMS_FLOP_STATS_H
 #define WRITER_SUMS_FLOP_STATS_H
 
-#include "writer/base/buf.h"
-#include "writer/record/gpu_record.h"
+#include "writer/base/base.h"
+#include "writer/record/record.h"
 #include "writer/json/json.h"
 #include "writer/writer.h"
 

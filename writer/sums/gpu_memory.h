@@ -6,7 +6,7 @@
 #ifndef WRITER_SUMS_GPU_MEMORY_H
 #define WRITER_SUMS_GPU_MEMORY_H
 
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 
 #define GPU_MEMORY_LIVE                                                                            \
     (1u << 17) /* most allocations remembered; those beyond are not in the totals: `refused` */

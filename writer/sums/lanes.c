@@ -2,7 +2,7 @@
 /* Rows of the GPU and of what does not fit on a thread's own row: numbers, names, order, and one
  * list of busy time per row. See writer/sums/lanes.h. cprof thread. */
 #include "writer/sums/lanes.h"
-#include "writer/record/gpu_record.h"
+#include "writer/record/record.h"
 #include "writer/sums/intervals.h"
 #include "writer/json/json.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 /* What a row shows; each has its own range of thread ids. */
 enum lane_kind {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/base/kept_names.h"
+#include "writer/base/base.h"
 
 #define PENDING      (1u << 16) /* most events that wait to be put in order */
 #define LIVE_MOST    (1u << 19) /* allocations remembered, at most half of the slots */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/record/memory_held.h"
+#include "writer/record/record.h"
 
 #define OWNERS_DEVICES 32u /* most devices that are followed */
 

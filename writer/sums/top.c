@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/base/hash.h"
-#include "writer/json/json_args.h"
-#include "writer/json/json_gpu.h"
+#include "writer/base/base.h"
+#include "writer/json/json.h"
 #include "writer/sums/top_table.h"
 
 #define KINDS_MOST 16384u /* a program that makes a name for each step gets no table of them */

@@ -10,8 +10,8 @@
 #ifndef WRITER_SUMS_TOP_H
 #define WRITER_SUMS_TOP_H
 
-#include "writer/base/buf.h"
-#include "writer/record/gpu_record.h"
+#include "writer/base/base.h"
+#include "writer/record/record.h"
 #include "writer/json/json.h"
 
 struct top;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 #include "writer/json/json.h"
 
 #define TOP_SEEN 128u /* a power of two */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "writer/base/buf.h"
+#include "writer/base/base.h"
 
 #define FINISHED 256u
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flushes that an application thread waits for. */
 #include "writer/window/flush_now.h"
+#include "writer/writer.h"
 
-#include "writer/record/edges.h"
-#include "writer/os/futex.h"
-#include "writer/base/run_state.h"
-#include "writer/base/wake.h"
+#include "writer/record/record.h"
+#include "writer/os/os.h"
+#include "writer/base/base.h"
 
 static _Atomic uint32_t all_asked; /* any thread adds */
 static _Atomic uint32_t all_done;  /* futex; cprof thread writes */

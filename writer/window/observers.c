@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/json/json_args.h"
+#include "writer/json/json.h"
 
 #define PAST_MOST  8192u /* edges whose time is known; enough for 10^9 steps */
 #define PAST_SHARE 256   /* of older ones so many that a step is known to this share of its age */

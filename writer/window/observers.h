@@ -4,7 +4,7 @@
 #ifndef WRITER_WINDOW_OBSERVERS_H
 #define WRITER_WINDOW_OBSERVERS_H
 
-#include "writer/record/listener.h"
+#include "writer/record/record.h"
 #include "writer/window/window.h"
 
 /* The rings have been looked at, and nothing of what was found is told yet: who has come before

@@ -5,10 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "writer/base/clock.h"
-#include "writer/base/open_foreign.h"
-#include "writer/record/optimizers.h"
-#include "writer/record/thread_log.h"
+#include "writer/base/base.h"
+#include "writer/record/record.h"
 
 #define SECOND_NS INT64_C(1000000000)
 

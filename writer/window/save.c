@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "writer/window/report.h"
-#include "writer/sums/top.h"
+#include "writer/sums/sums.h"
 
 static bool disk_low(const char *path)
 {

@@ -9,18 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/record/async.h"
-#include "writer/sums/lanes.h"
-#include "writer/file/pen.h"
-#include "writer/record/loss.h"
-#include "writer/record/open_copy.h"
-#include "writer/record/optimizers.h"
-#include "writer/base/path.h"
+#include "writer/record/record.h"
+#include "writer/sums/sums.h"
+#include "writer/file/file.h"
+#include "writer/base/base.h"
 #include "writer/window/report.h"
-#include "writer/record/trace_metadata.h"
-#include "writer/record/thread_names.h"
-#include "writer/sums/top.h"
-#include "writer/sums/memory_owners.h"
 #include "writer/window/window_memory.h"
 
 /* fixed, so that it can be rewritten in place when rank, groups or devices become known;

@@ -7,12 +7,10 @@
 
 #include <limits.h>
 
-#include "writer/base/buf.h"
-#include "writer/sums/flop_stats.h"
-#include "writer/sums/flows.h"
-#include "writer/sums/gpu_memory.h"
-#include "writer/file/sink.h"
-#include "writer/stack/stack_json.h"
+#include "writer/base/base.h"
+#include "writer/sums/sums.h"
+#include "writer/file/file.h"
+#include "writer/stack/stack.h"
 #include "writer/writer.h"
 
 struct lanes;
@@ -186,5 +184,13 @@ uint64_t window_bytes(const struct window *w);
 
 /* Frees; the file stays. NULL is allowed. */
 void window_free(struct window *w);
+
+/* What else the room offers. */
+#include "writer/window/backlog.h"
+#include "writer/window/finished.h"
+#include "writer/window/flush_now.h"
+#include "writer/window/observers.h"
+#include "writer/window/report.h"
+#include "writer/window/save.h"
 
 #endif

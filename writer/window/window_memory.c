@@ -2,12 +2,11 @@
 /* A window's memory peaks and failed allocations. */
 #include "writer/window/window_memory.h"
 
-#include "writer/sums/memory_owners.h"
+#include "writer/sums/sums.h"
 
 #include <string.h>
 
-#include "writer/json/json_gpu.h"
-#include "writer/json/json_memory.h"
+#include "writer/json/json.h"
 
 struct settling {
     struct window *w;

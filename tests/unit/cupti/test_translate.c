@@ -440,7 +440,7 @@ static void fill_sync(CUpti_ActivitySynchronization *s)
     s->cudaEventId = 5;
 }
 
-START_TEST(sync)
+START_TEST(waits)
 {
     gpu_devices_forget();
     add_context(11, 6);
@@ -765,7 +765,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, peer_copy);
     tcase_add_test(tcase, fill);
     tcase_add_test(tcase, call);
-    tcase_add_test(tcase, sync);
+    tcase_add_test(tcase, waits);
     tcase_add_test(tcase, event);
     tcase_add_test(tcase, overhead);
     tcase_add_test(tcase, memory);

@@ -31,7 +31,7 @@
 static _Atomic bool held_back;
 static _Atomic unsigned times_held;
 
-static void hold_back(struct trace_identity *out)
+static void hold_identity(struct trace_identity *out)
 {
     *out = (struct trace_identity){.world_size = 1};
     atomic_fetch_add(&times_held, 1);
@@ -49,7 +49,7 @@ static void wait_until_held(void)
 
 START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
 {
-    session_options.identity = hold_back;
+    session_options.identity = hold_identity;
     atomic_store(&held_back, true);
     session_start(ACTION_ACTIVE, false);
     session_span("span");
@@ -102,7 +102,7 @@ END_TEST
  * however long the step is. */
 START_TEST(the_first_step_behind_a_full_queue)
 {
-    session_options.identity = hold_back;
+    session_options.identity = hold_identity;
     atomic_store(&held_back, true);
     session_start(ACTION_ACTIVE, false);
     session_span("span");
@@ -231,7 +231,7 @@ END_TEST
 
 START_TEST(the_deadline_at_exit_holds)
 {
-    session_options.identity = hold_back;
+    session_options.identity = hold_identity;
     session_options.exit_deadline_ms = 300;
     atomic_store(&held_back, true);
     session_start(ACTION_ACTIVE, false);

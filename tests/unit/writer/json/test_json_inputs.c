@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "writer/record/record.h"
+#include "writer/record/record_types.h"
 
 /* What is written of the first n bytes. */
 static const char *inputs(const struct buf *d, size_t n)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's public header: which state cprof is in, whether this thread may record, who is told
+ * of steps and the end. */
+#ifndef PRELOAD_CORE_CORE_H
+#define PRELOAD_CORE_CORE_H
+
+#include "preload/core/forked.h"
+#include "preload/core/glob.h"
+#include "preload/core/guard.h"
+#include "preload/core/hook_params.h"
+#include "preload/core/life.h"
+#include "preload/core/parse.h"
+#include "preload/core/program_time.h"
+#include "preload/core/torch_api.h"
+#include "preload/core/torch_values.h"
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's public header: what the user asked for, which rank this is, and what its files are
+ * called. */
+#ifndef PRELOAD_SETTINGS_SETTINGS_H
+#define PRELOAD_SETTINGS_SETTINGS_H
+
+#include "preload/settings/config.h"
+#include "preload/settings/demands.h"
+#include "preload/settings/identity.h"
+#include "preload/settings/peaks.h"
+#include "preload/settings/product_names.h"
+#include "preload/settings/remote_names.h"
+#include "preload/settings/run_names.h"
+#include "preload/settings/schedule.h"
+
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's public header: bytes on their way to disk. */
+#ifndef WRITER_FILE_FILE_H
+#define WRITER_FILE_FILE_H
+
+#include "writer/file/pen.h"
+#include "writer/file/sink.h"
+
+#endif

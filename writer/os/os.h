@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's public header: what the kernel and the loader offer. */
+#ifndef WRITER_OS_OS_H
+#define WRITER_OS_OS_H
+
+#include "writer/os/apart.h"
+#include "writer/os/close_range.h"
+#include "writer/os/elf_loaded.h"
+#include "writer/os/file_identity.h"
+#include "writer/os/futex.h"
+#include "writer/os/locks.h"
+#include "writer/os/monotonic.h"
+#include "writer/os/raw_syscall.h"
+#include "writer/os/write_signals.h"
+
+#endif

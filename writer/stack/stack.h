@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's public header: the functions and libraries behind the addresses of a stack. */
+#ifndef WRITER_STACK_STACK_H
+#define WRITER_STACK_STACK_H
+
+#include "writer/stack/demangle.h"
+#include "writer/stack/dso_table.h"
+#include "writer/stack/stack_json.h"
+#include "writer/stack/stack_table.h"
+#include "writer/stack/symbols.h"
+
+#endif

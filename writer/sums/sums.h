@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's public header: totals of FLOPs and memory, the table of `cprof top`, rows of
+ * streams. */
+#ifndef WRITER_SUMS_SUMS_H
+#define WRITER_SUMS_SUMS_H
+
+#include "writer/sums/flop_stats.h"
+#include "writer/sums/flows.h"
+#include "writer/sums/gpu_memory.h"
+#include "writer/sums/lanes.h"
+#include "writer/sums/memory_owners.h"
+#include "writer/sums/top.h"
+
+#endif
