@@ -13,6 +13,7 @@ import tool
 from test_command_merge import training
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
 STEPS, OPERATORS = 8, 20
 CPU_US, KERNEL_US = 395.0, 400.0  # of an operator: the CPU is a little ahead
 STEP_US = OPERATORS * KERNEL_US
@@ -237,6 +238,16 @@ def test_a_late_rank_is_named_with_what_it_has_more_of(tmp_path):
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
 def test_parts_add_up_on_real_traces(path):
     assert explained(path)["steps"]
+
+
+@pytest.mark.parametrize("name, rule", [("launch-bound", "launch-bound"), ("healthy", None)])
+def test_transformers_on_an_h200(name, rule):
+    """Two steps each, recorded by cprof and cut down to what is asked here. One is tiny (d = 128, batches of 2 x 32), one keeps the GPU busy."""
+    found = explained(FIXTURES / f"h200-{name}.json.gz")
+    assert [one["rule"] for one in found["findings"][:1]] == ([rule] if rule else [])
+    _, step = found["steps"]  # the first is left out
+    share = step["idle"] / step["total"]
+    assert share > 0.95 if rule else share < 0.05, share
 
 
 # ---- programs ----
