@@ -573,7 +573,7 @@ static void rest(void)
  * (13.0 Update 1, on an H200). So the stepping thread, which is in none, switches off. */
 void gpu_edge(bool at_once)
 {
-    if (!is_unwanted() && !(at_once && atomic_load(&armed)))
+    if (!usable() || (!is_unwanted() && !(at_once && atomic_load(&armed))))
         return;
     inside = true;
     if (take_lock(0)) {

@@ -248,6 +248,8 @@ def test_transformers_on_an_h200(name, rule):
     _, step = found["steps"]  # the first is left out
     share = step["idle"] / step["total"]
     assert share > 0.95 if rule else share < 0.05, share
+    told = tool.cprof("explain", FIXTURES / f"h200-{name}.json.gz").out
+    assert ("recorded with stacks, which slow the CPU" in told) == (rule is not None), told
 
 
 # ---- programs ----

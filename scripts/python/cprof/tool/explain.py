@@ -28,6 +28,8 @@ WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_m
          "sync": "idle: a call waited", "data": "idle: data", "between_steps": "idle: between steps", "other": "idle: other", "operators": "operators",
          "outside": "outside operators", "waiting": "waiting"}
 
+SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python"}  # rules about the CPU's time, to which stacks add
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
@@ -135,6 +137,8 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
     for group in groups:
         if group.counted:
             put(_mean_line(group))
+    if any(one.rule in SLOWED for one in found) and any(group.trace.metadata.get("with_stack") for group in groups):
+        put("recorded with stacks, which slow the CPU: without them the GPU waits less, and there is less time in and between operators")
     for number, one in enumerate(found, 1):
         steps = ", ".join(map(str, one.steps[:8])) + (", ..." if len(one.steps) > 8 else "")
         put(f"\n{number}. {one.rule} (rank {one.rank}, {one.device}{f', steps {steps}' if steps else ''})")
