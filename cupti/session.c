@@ -34,8 +34,8 @@
 #define STOP_MS       100
 #define LATE_MS       100  /* what a forced flush brings comes within that */
 #define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
-#define LOOK_MS       1000
-#define RETRY_MS      20
+#define LOOK_MS       1000 /* between looks for an edge, while kinds are on for nothing */
+#define RETRY_MS      20   /* where the lock was not to be had */
 #define NO_EDGE_MS    120000 /* no step's edge came: the cprof thread switches off */
 
 /* cuptiGetVersion() from which on … */

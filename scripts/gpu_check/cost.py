@@ -23,6 +23,7 @@ MODES = {"unprofiled": ("--mark 1", None),
          "idle": ("--mark 1", dict(SKIP_FIRST=1000000)),
          "after": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1)),
          "recording": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1))}
+REST = 20  # steps behind each window of window_end: the kinds go off, and CUPTI is given back
 # With CPROF_GPU_GRAPHS=whole cprof keeps CUPTI between windows and after the last.
 KEPT = {"after, CUPTI kept": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
 WHOLE = {"recording, graphs as a whole": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
@@ -131,19 +132,24 @@ def run_window_end(check):
 
 
 def run_window_open(check):
-    """The stepping thread where kinds are switched on without a warmup step, beside a context that is at work: how long the edge and the
-    first launch behind it hold it, the first time and later. Others saw seconds (pytorch/kineto#542) where CUPTI was not there from the start."""
+    """The stepping thread where kinds are switched on without a warmup step, beside a context that is at work, and where they go off: how long
+    the edge and the first launch behind it hold it, the first time and later. Others saw seconds (pytorch/kineto#542) where CUPTI was not there
+    from the start."""
     if not check.has("window_end"):
         return
     windows = 3 if check.options.quick else 9
-    result = check.run([check.program("window_end"), "--launches", 1000, "--windows", windows], WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
-    found = {name: float(value) for name, value in re.findall(r"^gpu_window_open_(\w+) ([\d.]+) us$", result.err, re.M)}
+    result = check.run([check.program("window_end"), "--launches", 1000, "--windows", windows, "--rest", REST], WAIT=REST + 1, WARMUP=0, ACTIVE=1,
+                       REPEAT=0)
+    found = {name: float(value) for name, value in re.findall(r"^gpu_window_((?:open|rest)_\w+) ([\d.]+) us$", result.err, re.M)}
     check.figures["window_open_us"] = found
-    if result.rc != 0 or "launch_median" not in found:
+    if result.rc != 0 or "rest_edge_median" not in found:
         check.fail("window_open", f"ends with {result.rc}: {result.err[-300:]}")
         return
     check.row("thread where a window opens without warmup",
-              f"edge {found['edge_first']} us, later {found['edge_median']}; first launch {found['launch_first']}, later {found['launch_median']}")
+              f"edge {found['open_edge_first']} us, later {found['open_edge_median']}; first launch {found['open_launch_first']}, "
+              f"later {found['open_launch_median']}")
+    check.row("thread at the longest edge behind a window, where kinds go off",
+              f"{found['rest_edge_first']} us, later {found['rest_edge_median']}")
 
 
 def run_clock(check):

@@ -53,7 +53,7 @@ def test_green_on_the_simulated_gpu(tmp_path):
     assert set(found["cost"]["C, graph-bound"]["ratios"]) == {"idle", "after", "after, CUPTI kept", "recording",
                                                                   "recording, graphs as a whole"}
     assert found["window_end_us"]["cpu_most"] > 0
-    assert found["window_open_us"]["edge_first"] > 0 and found["window_open_us"]["launch_median"] > 0
+    assert min(found["window_open_us"].values()) > 0 and len(found["window_open_us"]) == 6
     assert found["programs"]["a graph made before the window"]["kernels"] > 4
     nested = found["driver_calls_inside_runtime_calls"]
     assert nested["runtime"] > 100 and nested["same id"] > 10 and nested["own id"] == 0

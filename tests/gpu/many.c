@@ -5,8 +5,8 @@
  *     --launches N --ns NS      kernels of NS each; --graph K: in graphs of K nodes
  *     --sync N                  a stream synchronisation after so many launches
  *     --mark 1                  a step ends before the first launch
- *     --recorded N              before that, a step of its own with N launches
- *     --settle MS               waits so long before the timed part
+ *     --recorded N              before that, a step of its own with N launches, and one without
+ *     --settle MS               waits so long before the timed part, and in the step without
  *     --rounds R                all of it so often, each time by new threads
  *     --gap MS                  between rounds nothing runs for so long
  *
@@ -115,12 +115,16 @@ int main(int argc, char **argv)
     n_nodes = number(argc, argv, "graph", 0);
     long rounds = number(argc, argv, "rounds", 1);
     long gap = number(argc, argv, "gap", 0), first = number(argc, argv, "recorded", 0);
+    long settle = number(argc, argv, "settle", 0);
     CHECK(cudaSetDevice(0));
-    if (first)
+    if (first) {
         recorded_step(first);
+        pause_ms(settle);
+        cprof_step(); /* its records are there: the kinds go off */
+    }
     if (number(argc, argv, "mark", 0))
         cprof_step();
-    pause_ms(number(argc, argv, "settle", 0));
+    pause_ms(settle);
     pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
     clock_gettime(CLOCK_MONOTONIC, &a);
     for (long round = 0; round < rounds; round++) {

@@ -2,7 +2,9 @@
 /* How long the stepping thread is held at the end of a window of --launches kernels of --ns each:
  * the longest and the median of --windows, CPU and wall-clock time, as `name value unit` lines on
  * stderr. And as the window opens: by the step's edge, and by the first launch behind it, the first
- * time and the median. To be run with one warmup (or one wait) and one active step, for ever. */
+ * time and the median. The same of the longest edge of the --rest steps behind each window, in one
+ * of which the kinds go off. To be run with one active step, and with one warmup or --rest + 1 wait
+ * steps, for ever. */
 #include <time.h>
 
 #include "preload/cprof.h"
@@ -23,12 +25,24 @@ static int ascending(const void *a, const void *b)
 }
 
 /* The first window is where CUPTI is switched on beside a context for the first time. */
-static void say_opening(const char *what, double *wall, long n)
+static void say(const char *what, double *wall, long n)
 {
     double first = wall[0];
     qsort(wall, (size_t)n, sizeof *wall, ascending);
-    fprintf(stderr, "gpu_window_open_%s_first %.2f us\ngpu_window_open_%s_median %.2f us\n", what,
-            first, what, wall[n / 2]);
+    fprintf(stderr, "gpu_window_%s_first %.2f us\ngpu_window_%s_median %.2f us\n", what, first,
+            what, wall[n / 2]);
+}
+
+/* A step of one kernel and 5 ms; returns how long its edge took. */
+static double rest_step(cudaStream_t stream, uint64_t nanoseconds)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    CHECK(gpu_spin(stream, nanoseconds));
+    CHECK(cudaStreamSynchronize(stream));
+    nanosleep(&pause, NULL);
+    double before = us(CLOCK_MONOTONIC);
+    cprof_step();
+    return us(CLOCK_MONOTONIC) - before;
 }
 
 int main(int argc, char **argv)
@@ -37,10 +51,12 @@ int main(int argc, char **argv)
     long launches = number(argc, argv, "launches", 100000);
     /* of a kernel; a full stream holds launches up */
     long nanoseconds = number(argc, argv, "ns", 5000);
+    long rest = number(argc, argv, "rest", 0);
     double *cpu = calloc((size_t)windows, sizeof *cpu),
            *wall = calloc((size_t)windows, sizeof *wall),
            *edge = calloc((size_t)windows, sizeof *edge),
-           *launch = calloc((size_t)windows, sizeof *launch);
+           *launch = calloc((size_t)windows, sizeof *launch),
+           *resting = calloc((size_t)windows, sizeof *resting);
     cudaStream_t stream;
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -60,6 +76,10 @@ int main(int argc, char **argv)
         wall[w] = us(CLOCK_MONOTONIC) - before;
         cpu[w] = us(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
         CHECK(cudaStreamSynchronize(stream));
+        for (long i = 0; i < rest; i++) {
+            double edge_us = rest_step(stream, (uint64_t)nanoseconds);
+            resting[w] = edge_us > resting[w] ? edge_us : resting[w];
+        }
     }
     qsort(cpu, (size_t)windows, sizeof *cpu, ascending);
     qsort(wall, (size_t)windows, sizeof *wall, ascending);
@@ -67,10 +87,12 @@ int main(int argc, char **argv)
             cpu[windows / 2], cpu[windows - 1]);
     fprintf(stderr, "gpu_window_end_wall_median %.2f us\ngpu_window_end_wall_most %.2f us\n",
             wall[windows / 2], wall[windows - 1]);
-    say_opening("edge", edge, windows);
-    say_opening("launch", launch, windows);
-    tally.kernels = (uint64_t)(windows * launches) + 1;
-    tally.steps = (uint64_t)windows;
-    tally.stream_syncs = (uint64_t)windows + 1;
+    say("open_edge", edge, windows);
+    say("open_launch", launch, windows);
+    if (rest)
+        say("rest_edge", resting, windows);
+    tally.kernels = (uint64_t)(windows * (launches + rest)) + 1;
+    tally.steps = (uint64_t)(windows * (1 + rest));
+    tally.stream_syncs = (uint64_t)(windows * (1 + rest)) + 1;
     return report();
 }

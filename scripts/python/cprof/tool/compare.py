@@ -29,7 +29,7 @@ from cprof.tool.averages import format_memory
 from cprof.tool.categories import CALLS
 from cprof.tool.collectives import kind_of
 from cprof.tool.columns import forget
-from cprof.tool.given import traces_of
+from cprof.tool.given import row_limit, traces_of
 from cprof.tool.reader import open_trace
 from cprof.tool.screen import data, put
 from cprof.tool.span_roots import walk_all
@@ -58,22 +58,12 @@ def _percent(text: str) -> float:
 _percent.__name__ = "percentage"
 
 
-def _rows(text: str) -> int:
-    value = int(text)
-    if value < -1:
-        raise argparse.ArgumentTypeError("must be -1 (all) or more")
-    return value
-
-
-_rows.__name__ = "number of rows"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="a trace, or the folder of a run")
     parser.add_argument("after", metavar="AFTER", help="the same, of the other version")
     parser.add_argument("--fail-above", type=_percent, metavar="PERCENT",
                         help="exit status 1 when a step got slower by more than this, and by more than the noise")
-    parser.add_argument("--row-limit", type=_rows, default=20, metavar="N", help="rows listed of times, and of memory; -1: all (default 20)")
+    parser.add_argument("--row-limit", type=row_limit, default=20, metavar="N", help="rows listed of times, and of memory; -1: all (default 20)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object with all rows; times in microseconds, memory in bytes")
     output.add_argument("--markdown", action="store_true", help="a table in Markdown")

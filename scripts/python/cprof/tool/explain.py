@@ -54,8 +54,8 @@ def _row(window: Window, rank: int, path: str) -> Dict[str, Any]:
 
 
 def _finding(one: Finding) -> Dict[str, Any]:
-    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "bytes_per_step": round(one.bytes), "rank": one.rank, "device": one.device, "steps": one.steps,
-            "evidence": one.evidence, "advice": one.advice}
+    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "bytes_per_step": round(one.bytes),
+            "rank": one.rank, "device": one.device, "steps": one.steps, "evidence": one.evidence, "advice": one.advice}
 
 
 def _groups(paths: List[str]) -> Tuple[List[Group], List[Dict[str, Any]]]:
@@ -107,7 +107,8 @@ def _more_of(rank: int, groups: List[Group]) -> List[Dict[str, Any]]:
             for name in CPU if group.device == "cpu" else BUSY + IDLE:
                 found.append((group.mean(group.counted, name) - statistics.median(one.mean(one.counted, name) for one in others), name))
     found.sort(reverse=True)
-    return [{"what": f"more of: {WORDS[name]}", "operator": "", "module": "", "line": "", "to_line": "", "ms": _ms(ns), "per_step": 0.0} for ns, name in found[:2] if ns > 0]
+    return [{"what": f"more of: {WORDS[name]}", "operator": "", "module": "", "line": "", "to_line": "", "ms": _ms(ns), "per_step": 0.0}
+            for ns, name in found[:2] if ns > 0]
 
 
 def _mean_line(group: Group) -> str:

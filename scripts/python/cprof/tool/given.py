@@ -14,6 +14,17 @@ WITHIN = "torch_traces"  # the end of CPROF_FOLDER as it is by default
 SHOWN = 4                # names in a message
 
 
+def row_limit(text: str) -> int:
+    """An argument's value: a number of rows, or -1 for all."""
+    value = int(text)
+    if value < -1:
+        raise argparse.ArgumentTypeError("must be -1 (all) or more")
+    return value
+
+
+row_limit.__name__ = "number of rows"  # in argparse's message
+
+
 def add_traces(parser: argparse.ArgumentParser, one: bool = False) -> None:
     """The argument `traces`, a list. one: it is to be a single trace in the end."""
     parser.add_argument("traces", nargs="*", metavar="FOLDER|TRACE", help=f"{'a trace' if one else 'traces'}, or the folder of a run; "

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Tuple
 
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import NO_MEMORY, NO_TENSORS, format_memory
-from cprof.tool.given import add_traces, trace_of
+from cprof.tool.given import add_traces, row_limit, trace_of
 from cprof.tool.memory_holders import DIFFERENCES_LEAST, Account, Held
 from cprof.tool.memory_use import CATEGORIES, Timeline, module_of, timelines
 from cprof.tool.reader import open_trace
@@ -29,20 +29,10 @@ from cprof.tool.spans import Spans, Wanted, read_spans, step_number
 HELP = "who holds tensor memory at the peak and at the end, and what grows from step to step"
 
 
-def _rows(text: str) -> int:
-    value = int(text)
-    if value < -1:
-        raise argparse.ArgumentTypeError("must be -1 (all) or more")
-    return value
-
-
-_rows.__name__ = "number of rows"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser, one=True)
     parser.add_argument("--device", metavar="DEVICE", help="only this one: cpu, cuda:N")
-    parser.add_argument("--row-limit", type=_rows, default=15, metavar="N", help="holders listed of each device; -1: all (default 15)")
+    parser.add_argument("--row-limit", type=row_limit, default=15, metavar="N", help="holders listed of each device; -1: all (default 15)")
     parser.add_argument("--json", action="store_true", help="one JSON object with all holders, in bytes")
 
 

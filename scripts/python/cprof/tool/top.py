@@ -18,20 +18,10 @@ from cprof.tool import Problem, note
 from cprof.tool.averages import SORT_KEYS, Averages
 from cprof.tool.breakdown import BY, breakdown
 from cprof.tool.compare import show as compare
-from cprof.tool.given import add_traces, traces_of
+from cprof.tool.given import add_traces, row_limit, traces_of
 from cprof.tool.screen import data, put
 
 HELP = "where the time goes: torch.profiler's table, or by step, module or device"
-
-
-def _rows(text: str) -> int:
-    value = int(text)
-    if value < -1:
-        raise argparse.ArgumentTypeError("must be -1 (all) or more")
-    return value
-
-
-_rows.__name__ = "number of rows"
 
 
 def _depth(text: str) -> int:
@@ -47,7 +37,7 @@ _depth.__name__ = "number of frames"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
     parser.add_argument("--sort-by", metavar="KEY", help="one of " + ", ".join(SORT_KEYS))
-    parser.add_argument("--row-limit", type=_rows, default=100, metavar="N", help="rows shown; -1: all (default 100)")
+    parser.add_argument("--row-limit", type=row_limit, default=100, metavar="N", help="rows shown; -1: all (default 100)")
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
     parser.add_argument("--group-by-stack-n", type=_depth, default=0, metavar="N",
                         help="a row for each operator and the N innermost frames that called it")
