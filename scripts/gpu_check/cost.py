@@ -138,8 +138,8 @@ def run_window_open(check):
     if not check.has("window_end"):
         return
     windows = 3 if check.options.quick else 9
-    result = check.run([check.program("window_end"), "--launches", 1000, "--windows", windows, "--rest", REST], WAIT=REST + 1, WARMUP=0, ACTIVE=1,
-                       REPEAT=0)
+    result = check.run([check.program("window_end"), "--launches", 1000, "--windows", windows, "--rest", REST], SKIP_FIRST=1, SKIP_FIRST_WAIT=1,
+                       WAIT=REST + 1, WARMUP=0, ACTIVE=1, REPEAT=0)
     found = {name: float(value) for name, value in re.findall(r"^gpu_window_((?:open|rest)_\w+) ([\d.]+) us$", result.err, re.M)}
     check.figures["window_open_us"] = found
     if result.rc != 0 or "rest_edge_median" not in found:

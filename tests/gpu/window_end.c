@@ -3,8 +3,8 @@
  * the longest and the median of --windows, CPU and wall-clock time, as `name value unit` lines on
  * stderr. And as the window opens: by the step's edge, and by the first launch behind it, the first
  * time and the median. The same of the longest edge of the --rest steps behind each window, in one
- * of which the kinds go off. To be run with one active step, and with one warmup or --rest + 1 wait
- * steps, for ever. */
+ * of which the kinds go off. To be run with one active step and one warmup step for ever, or with
+ * the first step skipped, then one active and --rest + 1 wait steps for ever. */
 #include <time.h>
 
 #include "preload/cprof.h"

@@ -20,9 +20,8 @@ void sim_rearm(void)
     bool armed = sim_any_subscriber();
     for (int kind = 0; kind < KINDS; kind++)
         armed = armed || sim_settings.kind[kind] || sim_settings.kind_of_context[kind];
-    for (int domain = 0; domain < 2; domain++)
-        for (int cbid = 0; cbid < CALLS; cbid++)
-            armed = armed || sim_settings.call[domain][cbid];
+    for (int cbid = 0; cbid < CALLS && !armed; cbid++)
+        armed = sim_settings.call[SIM_RUNTIME][cbid] || sim_settings.call[SIM_DRIVER][cbid];
     atomic_store(&sim_settings.armed, armed);
 }
 
