@@ -32,7 +32,8 @@ enum type {
     TYPE_FOLDER,
     TYPE_FILE,
     TYPE_STEP,
-    TYPE_LIST
+    TYPE_LIST,
+    TYPE_RANGES
 };
 
 /* A row of config.def. */
@@ -243,6 +244,9 @@ static bool parse_value(const struct setting *setting, const char *value, struct
         snprintf(why, size, "must be a comma-separated list of %s", choices);
         good = parse_list(value, setting->allowed, field);
         break;
+    case TYPE_RANGES:
+        good = step_ranges_parse(value, field, why, size);
+        break;
     case TYPE_TEXT:
     case TYPE_FOLDER:
     case TYPE_FILE:
@@ -353,14 +357,16 @@ static void check_activities(void)
 
 static void check_schedule(void)
 {
-    static const int counts[] = {AT_skip_first, AT_wait,   AT_warmup,
-                                 AT_active,     AT_repeat, AT_skip_first_wait};
-    if (loaded.config.schedule_scope != SCHEDULE_NONE)
+    static const int cycle[] = {AT_schedule_scope, AT_skip_first, AT_wait,           AT_warmup,
+                                AT_active,         AT_repeat,     AT_skip_first_wait};
+    bool named = loaded.config.steps.n > 0;
+    if (!named && loaded.config.schedule_scope != SCHEDULE_NONE)
         return;
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
-        if (loaded.set[counts[i]])
-            ignore(&settings[counts[i]], settings[counts[i]].fallback,
-                   "counts nothing with CPROF_SCHEDULE_SCOPE=none");
+    for (size_t i = named ? 0 : 1; i < sizeof cycle / sizeof cycle[0]; i++)
+        if (loaded.set[cycle[i]])
+            ignore(&settings[cycle[i]], settings[cycle[i]].fallback,
+                   named ? "CPROF_STEPS says which steps are recorded"
+                         : "counts nothing with CPROF_SCHEDULE_SCOPE=none");
 }
 
 /* How unlike two names are; a name that only lacks words (CPROF_GZIP) is close to the whole one. */

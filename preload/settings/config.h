@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/settings/step_ranges.h"
+
 /* What marks a step. The order is that of CPROF_STEP's values in config.def. */
 enum config_step {
     CONFIG_STEP_AUTO = 0,
@@ -51,6 +53,7 @@ enum config_graphs { CONFIG_GRAPHS_NODES, CONFIG_GRAPHS_WHOLE };
 #define CONFIG_FIELD_FILE(field)   const char *field;
 #define CONFIG_FIELD_STEP(field)   int field;
 #define CONFIG_FIELD_LIST(field)   unsigned field;
+#define CONFIG_FIELD_RANGES(field) struct step_ranges field;
 
 /*
  * One field per row of config.def, under the row's field name and type. Texts live as long as the

@@ -15,6 +15,8 @@ enum action schedule_action(const struct schedule *schedule, int64_t step)
 {
     if (schedule->scope == SCHEDULE_NONE)
         return ACTION_ACTIVE;
+    if (schedule->named)
+        return step_ranges_action(schedule->named, step);
     if (!schedule_is_valid(schedule) || step < schedule->skip_first)
         return ACTION_SKIP;
 
@@ -60,6 +62,16 @@ __attribute__((format(printf, 4, 5))) static void append(char *out, size_t size,
         *used = (size_t)length < size - *used ? *used + (size_t)length : size - 1;
 }
 
+static void describe_named(const struct step_ranges *named, char *out, size_t size, size_t *used)
+{
+    append(out, size, used, "record steps");
+    for (unsigned i = 0; i < named->n; i++) {
+        append(out, size, used, "%s %" PRId64, i ? "," : "", named->at[i].first);
+        if (named->at[i].last > named->at[i].first)
+            append(out, size, used, " to %" PRId64, named->at[i].last);
+    }
+}
+
 size_t schedule_describe(const struct schedule *schedule, char *out, size_t size)
 {
     size_t used = 0;
@@ -68,6 +80,10 @@ size_t schedule_describe(const struct schedule *schedule, char *out, size_t size
     out[0] = '\0';
     if (schedule->scope == SCHEDULE_NONE) {
         append(out, size, &used, "record from start to exit");
+        return used;
+    }
+    if (schedule->named) {
+        describe_named(schedule->named, out, size, &used);
         return used;
     }
     if (!schedule_is_valid(schedule)) {

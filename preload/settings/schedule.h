@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/settings/step_ranges.h"
 #include "writer/writer.h"
 
 /* What the schedule counts. The order is that of CPROF_SCHEDULE_SCOPE's values in config.def. */
@@ -29,15 +30,17 @@ struct schedule {
     int64_t repeat;       /* cycles; 0 is for ever */
     bool skip_first_wait; /* the first cycle has no wait */
     enum schedule_scope scope;
+    const struct step_ranges *named; /* the steps to record, instead of cycles; NULL: none are */
 };
 
 /* True when no count is negative and active is at least 1. */
 bool schedule_is_valid(const struct schedule *schedule);
 
 /*
- * The action for step (from 0). With SCHEDULE_NONE always ACTION_ACTIVE. With SCHEDULE_EPOCH step
- * is the batch within the epoch and the epoch's end is not known: prefer schedule_action_in_epoch.
- * A negative step or an invalid schedule gives ACTION_SKIP. Exact for every int64 value.
+ * The action for step (from 0; with named steps that of the run). With SCHEDULE_NONE always
+ * ACTION_ACTIVE. With SCHEDULE_EPOCH step is the batch within the epoch and the epoch's end is not
+ * known: prefer schedule_action_in_epoch. A negative step or an invalid schedule gives ACTION_SKIP.
+ * Exact for every int64 value.
  */
 enum action schedule_action(const struct schedule *schedule, int64_t step);
 

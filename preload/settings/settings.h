@@ -12,5 +12,6 @@
 #include "preload/settings/remote_names.h"
 #include "preload/settings/run_names.h"
 #include "preload/settings/schedule.h"
+#include "preload/settings/step_ranges.h"
 
 #endif

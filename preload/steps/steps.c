@@ -295,9 +295,9 @@ static __attribute__((noinline)) bool ask(enum action *answer)
 
 static enum action scheduled(void)
 {
-    return schedule.scope == SCHEDULE_EPOCH
-               ? schedule_action_in_epoch(&schedule, done.batch_in_epoch - first_batch, false)
-               : schedule_action(&schedule, atomic_load(&step) - first_step);
+    if (schedule.scope == SCHEDULE_EPOCH)
+        return schedule_action_in_epoch(&schedule, done.batch_in_epoch - first_batch, false);
+    return schedule_action(&schedule, atomic_load(&step) - (schedule.named ? 0 : first_step));
 }
 
 /* Of a step that was demanded. */
@@ -579,7 +579,8 @@ void steps_start(const struct config *given, bool keep_unmarked)
                                  .active = given->active,
                                  .repeat = given->repeat,
                                  .skip_first_wait = given->skip_first_wait,
-                                 .scope = (enum schedule_scope)given->schedule_scope};
+                                 .scope = (enum schedule_scope)given->schedule_scope,
+                                 .named = given->steps.n > 0 ? &given->steps : NULL};
     char text[256];
     schedule_describe(&schedule, text, sizeof text);
     log_debug("schedule: %s", text);

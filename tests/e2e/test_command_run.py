@@ -192,10 +192,10 @@ def value_of(setting):
 
 
 def options():
-    """An option for each setting, and what it is to become."""
+    """An option for each setting, and what it is to become. CPROF_STEPS does not go with the others of the schedule."""
     given, wanted = [], {}
     for setting in settings.all_settings():
-        if setting.name == "CPROF_ENABLED":
+        if setting.name in ("CPROF_ENABLED", "CPROF_STEPS"):
             continue
         if setting.kind == "BOOL":
             on = setting.default == "0"
@@ -212,11 +212,29 @@ def test_every_setting_is_an_option():
     given, wanted = options()
     names = {line.split("(")[1].split(",")[0] for line in (ROOT / "preload/settings/config.def").read_text().splitlines()
              if line.startswith("X(") and ", NOW," in line}
-    assert set(wanted) | {"CPROF_ENABLED"} == names
+    assert set(wanted) | {"CPROF_ENABLED", "CPROF_STEPS"} == names
     code = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('CPROF_')}))"
     done = cprof("run", "-q", "--no-enabled", *given, *python(code), env={"CPROF_WAIT": "9", "CPROF_ENABLED": "1"})
     seen = json.loads(done.stdout)
     assert {name: seen[name] for name in wanted} == wanted and seen["CPROF_ENABLED"] == "0"
+
+
+def test_steps_are_named(tmp_path):
+    done = cprof("run", "--steps", "2-3,5", *python(STEPS), cwd=tmp_path, env={"CPROF_FOLDER": "traces"})
+    assert done.returncode == 0, done.stderr
+    assert [support.step_numbers(support.load(path)) for path in sorted(support.files(tmp_path))] == [[2, 3], [5]]
+
+
+@pytest.mark.parametrize("given, said", [
+    (["--steps", "5-3"], "--steps=5-3: 5-3 ends before it begins"),
+    (["--steps", "3-5,5"], "--steps=3-5,5: steps must ascend, but 5 stands behind 5"),
+    (["--steps", "3,"], "--steps=3,: must be steps from 0 to 2147483647, as 10 or 10-13 or 10-13,50-53"),
+    (["--steps", ",".join(map(str, range(65)))], f"--steps={','.join(map(str, range(65)))}: must name at most 64 ranges"),
+    (["--steps", "3", "--wait", "1"], "--wait: --steps says which steps are recorded; give one of the two"),
+    (["--steps", "3", "--schedule-scope", "epoch"], "--schedule-scope: --steps says which steps are recorded; give one of the two")])
+def test_steps_that_cannot_be_named(given, said):
+    done = cprof("run", *given, "true")
+    assert (done.returncode, done.stderr) == (2, f"cprof: {said}\n")
 
 
 def test_help_tells_how_to_switch_off():
@@ -558,6 +576,7 @@ def test_doctor_says_what_of_outputs_does_not_work(tmp_path, name, value, why):
     ({"NUM_TRACES_TO_KEEP": "0"}, "CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without CPROF_REMOTE_URL or CPROF_ON_TRACE_READY; ignored"),
     ({"TENSORBOARD_DIR": "here", "FOLDER": "there"}, "CPROF_FOLDER=there: CPROF_TENSORBOARD_DIR says where traces go; ignored"),
     ({"SCHEDULE_SCOPE": "none", "ACTIVE": "3"}, "CPROF_ACTIVE=3: counts nothing with CPROF_SCHEDULE_SCOPE=none; ignored"),
+    ({"STEPS": "5-3"}, "CPROF_STEPS=5-3: 5-3 ends before it begins; using the default"),
     ({"ACTIVITIES": "cpu,xpu"}, "CPROF_ACTIVITIES=cpu,xpu: xpu and mtia are not supported; the rest is recorded"),
     ({"PEAK_TFLOPS": "-1"}, "CPROF_PEAK_TFLOPS=-1: must be a number above 0"),
     ({"LOG": "loud"}, "CPROF_LOG=loud: must be one of error, warn, info, debug; using the default info"),

@@ -82,6 +82,8 @@ def test_default_schedule(tmp_path):
     (dict(WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=9), 4, {2: [1], 4: [3]}),
     # the partial cycle of torch: steps 4 to 6 of an active 6, and no almost empty ProfilerStep#7
     (dict(WAIT=2, WARMUP=2, ACTIVE=6), 7, {7: [4, 5, 6]}),
+    # named steps, of which the last one begins and does not end
+    (dict(STEPS="3-4,6,8-99"), 10, {5: [3, 4], 7: [6], 10: [8, 9]}),
 ])
 def test_schedule(tmp_path, settings, steps, expected):
     result = run(python(f"steps({steps})"), tmp_path, **settings)
@@ -90,9 +92,9 @@ def test_schedule(tmp_path, settings, steps, expected):
     for path, numbers in zip(result.traces, expected.values()):
         trace = load(path)
         assert step_numbers(trace) == numbers
-        partial = len(numbers) < settings["ACTIVE"]
+        partial = path == result.traces[-1] if "STEPS" in settings else len(numbers) < settings["ACTIVE"]
         assert trace["cprof"]["partial"] == partial and trace["cprof"]["complete"]
-        warm = settings["WARMUP"]  # markers of warmup steps stand at the head of the file
+        warm = settings.get("WARMUP", 1)  # markers of warmup steps stand at the head of the file
         assert work_in(trace) == (len(numbers) + warm, len(numbers) + warm)
         rows = sorted(span_ns(e) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
         assert all(a[1] + 1 == b[0] for a, b in zip(rows, rows[1:])), "a step begins a nanosecond after the one before"

@@ -221,6 +221,9 @@ def _steps(environment: Dict[str, str]) -> Iterator[Finding]:
 
 def _schedule(environment: Dict[str, str]) -> str:
     scope = environment.get("CPROF_SCHEDULE_SCOPE", "run").strip().lower()
+    named = settings.in_force(environment, "CPROF_STEPS")
+    if named.strip():
+        return f"steps {named.strip()}"
     if scope == "none":
         return "everything from start to exit"
     skip, wait, warmup, active, repeat = (int(settings.in_force(environment, "CPROF_" + name)) for name in

@@ -10,8 +10,10 @@ from cprof.tool import Problem
 from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS
 
 # What `--help` shows; the others are in `--help-all`.
-COMMON = ("CPROF_SKIP_FIRST", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_STEP", "CPROF_RUN_NAME", "CPROF_RECORD_SHAPES",
+COMMON = ("CPROF_STEPS", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_STEP", "CPROF_RUN_NAME", "CPROF_RECORD_SHAPES",
           "CPROF_WITH_STACK", "CPROF_WITH_MODULES", "CPROF_TRIGGER")
+CYCLE = ("CPROF_SCHEDULE_SCOPE", "CPROF_SKIP_FIRST", "CPROF_WAIT", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_SKIP_FIRST_WAIT")
+NO_LIMIT, MOST_RANGES = 2147483647, 64  # preload/settings/step_ranges.h
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -60,6 +62,22 @@ def _template_problem(value: str, variables: List[str]) -> Optional[str]:
     return None
 
 
+def _ranges_problem(value: str) -> Optional[str]:
+    before = -1
+    ranges = value.split(",")
+    for text in ranges:
+        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", text)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, NO_LIMIT + 1)
+        if max(first, last) > NO_LIMIT:
+            return f"must be steps from 0 to {NO_LIMIT}, as 10 or 10-13 or 10-13,50-53"
+        if last < first:
+            return f"{first}-{last} ends before it begins"
+        if first <= before:
+            return f"steps must ascend, but {first} stands behind {before}"
+        before = last
+    return None if len(ranges) <= MOST_RANGES else f"must name at most {MOST_RANGES} ranges"
+
+
 def _choice_fits(value: str, allowed: str) -> bool:
     word = value.strip().lower()
     return any(word.startswith(choice.split(":")[0].lower() + ":") and len(word) > choice.index(":") + 1
@@ -87,6 +105,8 @@ def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
         known = setting.allowed.lower().split("|")
         fits = all(word.strip().lower() in known for word in value.split(","))
         return None if fits else "must be a comma-separated list out of " + setting.allowed.replace("|", ", ")
+    if setting.kind == "RANGES":
+        return _ranges_problem(value)
     if setting.most and len(value.encode("utf-8", "surrogateescape")) > setting.most:
         return f"must be at most {setting.most} bytes long"
     if setting.kind in ("FILE", "FOLDER"):
@@ -166,4 +186,7 @@ def chosen(args: argparse.Namespace) -> Dict[str, str]:
         if wrong:
             raise Problem(f"{shown(setting.option, value)}: {wrong}")
         found[setting.name] = value
+    for name in CYCLE:
+        if name in found and "CPROF_STEPS" in found:
+            raise Problem(f"{by_name()[name].option}: --steps says which steps are recorded; give one of the two")
     return found

@@ -12,6 +12,7 @@ GROUPS = [
         ('CPROF_REPEAT', 'INT', '1', 0, 2147483647, '', 'Number of cycles. 0 goes on until the program ends'),
         ('CPROF_SKIP_FIRST_WAIT', 'BOOL', '0', 0, 1, '0|1', 'Leave out the wait of the first cycle'),
         ('CPROF_SCHEDULE_SCOPE', 'CHOICE', 'run', 0, 0, 'run|epoch|none', 'What the schedule counts: steps of the run, batches of each epoch, or nothing. The end of an epoch saves what is active. With none, everything from start to exit is recorded'),
+        ('CPROF_STEPS', 'RANGES', '', 0, 0, 'N, N-N, or several of them after commas', 'Record these steps instead of cycles, for example 10-13,50-53. Both ends are included, and steps have the number of their ProfilerStep#. Each range becomes a trace. It warms up for one step, and the other settings of the schedule do not apply'),
         ('CPROF_STEP', 'STEP', 'auto', 0, 1023, 'auto|manual|dataloader|forward|optimizer:GLOB|nvtx:GLOB|itt:GLOB|symbol:NAME', 'What marks a step. With optimizer:GLOB it is the end of each step() of an optimizer whose class name matches. With nvtx:GLOB it is the end of an NVTX range, or an NVTX mark, whose name or domain/name matches. With itt:GLOB it is an ITT task or mark. With symbol:NAME it is each call of an exported function'),
     ]),
     ('Where traces go', [

@@ -376,6 +376,22 @@ START_TEST(counts_mean_nothing_without_schedule)
 }
 END_TEST
 
+START_TEST(named_steps_leave_no_cycles)
+{
+    const struct config *c =
+        LOAD("CPROF_STEPS=10-13", "CPROF_WAIT=3", "CPROF_SCHEDULE_SCOPE=epoch");
+    ck_assert_ptr_nonnull(
+        strstr(lines, "cprof: CPROF_WAIT=3: CPROF_STEPS says which steps are recorded; ignored\n"));
+    ck_assert_ptr_nonnull(strstr(lines, "cprof: CPROF_SCHEDULE_SCOPE=epoch: CPROF_STEPS says"));
+    ck_assert(c->steps.n == 1 && c->steps.at[0].last == 13 && c->wait == 0);
+    ck_assert_int_eq(c->schedule_scope, SCHEDULE_RUN);
+    c = LOAD("CPROF_STEPS=13-10", "CPROF_WAIT=3");
+    ck_assert_str_eq(lines,
+                     "cprof: CPROF_STEPS=13-10: 13-10 ends before it begins; using the default\n");
+    ck_assert(c->steps.n == 0 && c->wait == 3);
+}
+END_TEST
+
 START_TEST(unsupported_activities)
 {
     const struct config *c = LOAD("CPROF_ACTIVITIES=cpu,xpu");
@@ -519,6 +535,7 @@ Suite *suite_config(void)
     tcase_add_test(tcase, steps_by_class_of_optimizer);
     tcase_add_test(tcase, keeping_no_trace_is_refused);
     tcase_add_test(tcase, counts_mean_nothing_without_schedule);
+    tcase_add_test(tcase, named_steps_leave_no_cycles);
     tcase_add_test(tcase, unsupported_activities);
     tcase_add_test(tcase, log_level_rules_the_lines);
     tcase_add_test(tcase, disabled_is_known_from_the_capture);

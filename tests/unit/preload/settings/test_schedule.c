@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* preload/settings/schedule.c against torch's test vectors and Composer's arithmetic. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,6 +273,55 @@ START_TEST(more_demanded_windows_than_may_wait)
 }
 END_TEST
 
+START_TEST(named_steps)
+{
+    struct step_ranges named;
+    struct schedule s = {.named = &named};
+    char why[128], text[128];
+    ck_assert(step_ranges_parse(" 3-5 , 6,9 - 10,12", &named, why, sizeof why));
+    expect(&s, "--waaSS-waSwS--");
+    schedule_describe(&s, text, sizeof text);
+    ck_assert_str_eq(text, "record steps 3 to 5, 6, 9 to 10, 12");
+    ck_assert(step_ranges_parse("0", &named, why, sizeof why));
+    expect(&s, "S---");
+    ck_assert(step_ranges_parse(" ", &named, why, sizeof why) && named.n == 0);
+}
+END_TEST
+
+START_TEST(steps_that_cannot_be_named)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {"5-3", "5-3 ends before it begins"},
+        {"3-5,5", "steps must ascend, but 5 stands behind 5"},
+        {"8,3", "steps must ascend, but 3 stands behind 8"},
+        {"3-5,", "must be steps from 0 to 2147483647, as 10 or 10-13 or 10-13,50-53"},
+        {",3", "must be steps from 0"},
+        {"-3", "must be steps from 0"},
+        {"3-", "must be steps from 0"},
+        {"3-4-5", "must be steps from 0"},
+        {"2147483648", "must be steps from 0"},
+        {"00000000000000000000000000000000001", "must be steps from 0"},
+    };
+    struct step_ranges named = {.n = 7};
+    char why[128], many[STEP_RANGES_MOST * 4 + 8];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_msg(!step_ranges_parse(rows[i].text, &named, why, sizeof why), "%s",
+                      rows[i].text);
+        ck_assert_msg(strncmp(why, rows[i].why, strlen(rows[i].why)) == 0, "%s: %s", rows[i].text,
+                      why);
+    }
+    size_t used = 0;
+    for (unsigned i = 0; i <= STEP_RANGES_MOST; i++)
+        used += (size_t)sprintf(many + used, "%s%u", i ? "," : "", 10 + i);
+    ck_assert(!step_ranges_parse(many, &named, why, sizeof why) && named.n == 7);
+    ck_assert_str_eq(why, "must name at most 64 ranges");
+    *strrchr(many, ',') = '\0';
+    ck_assert(step_ranges_parse(many, &named, why, sizeof why) && named.n == STEP_RANGES_MOST);
+}
+END_TEST
+
 Suite *suite_schedule(void)
 {
     Suite *suite = suite_create("schedule");
@@ -290,6 +340,8 @@ Suite *suite_schedule(void)
     tcase_add_test(tcase, epoch_end_saves_only_what_is_active);
     tcase_add_test(tcase, scope_values_follow_config);
     tcase_add_test(tcase, descriptions);
+    tcase_add_test(tcase, named_steps);
+    tcase_add_test(tcase, steps_that_cannot_be_named);
     tcase_add_test(tcase, demanded_windows_that_meet_are_one);
     tcase_add_test(tcase, demands_that_meet_take_one_place);
     tcase_add_test(tcase, more_demanded_windows_than_may_wait);
