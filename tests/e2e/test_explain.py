@@ -149,7 +149,7 @@ def explained(*paths):
             assert sum(step["idle_causes"].values()) == pytest.approx(step["idle"], abs=1e-6)
             assert step["busy"] + step["idle"] == pytest.approx(step["total"], abs=1e-6)
     for one in found["findings"]:
-        assert (0 < one["share"] or 0 < one["bytes_per_step"]) and one["advice"], one
+        assert (0 < one["share"] or 0 < one["bytes_per_step"] or 0 < one["bytes"]) and one["advice"], one
     return found
 
 

@@ -11,6 +11,7 @@
 #include "writer/sums/sums.h"
 #include "writer/file/file.h"
 #include "writer/stack/stack.h"
+#include "writer/window/process_use.h"
 #include "writer/writer.h"
 
 struct lanes;
@@ -86,6 +87,7 @@ struct window {
     uint64_t frames_credit;      /* bytes that their frames may take in trailers of the open file */
     uint64_t cpu_before_ns;      /* CPU time of the cprof thread at the start */
     uint64_t handlers_before_ns; /* writer_listener_ns() then */
+    struct process_use use_before, use; /* at its start and at its end */
     char part_path[PATH_MAX];
 };
 

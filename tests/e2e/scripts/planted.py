@@ -8,7 +8,7 @@ import torch
 
 FAULT, SIZE = sys.argv[1], float(sys.argv[2])
 torch.manual_seed(0)
-torch.set_num_threads(1)
+torch.set_num_threads(int(SIZE) if FAULT == "threads" else 1)
 
 
 class Data(torch.utils.data.Dataset):

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Tuple
 from cprof.tool import Problem, note
 from cprof.tool.collectives import Times, by_rank, clocks, of_last_attempts, rank_of
 from cprof.tool.averages import format_memory
-from cprof.tool.findings import Finding, Group, SHARE, leaks, of_group, ranked
+from cprof.tool.findings import Finding, Group, SHARE, full_memory, leaks, of_group, of_machines, ranked
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
 from cprof.tool.ranks import table_of
@@ -54,7 +54,7 @@ def _row(window: Window, rank: int, path: str) -> Dict[str, Any]:
 
 
 def _finding(one: Finding) -> Dict[str, Any]:
-    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "bytes_per_step": round(one.bytes),
+    return {"rule": one.rule, "title": one.title, "ms_per_step": one.ms, "share": one.share, "bytes_per_step": round(one.bytes), "bytes": one.held,
             "rank": one.rank, "device": one.device, "steps": one.steps, "evidence": one.evidence, "advice": one.advice}
 
 
@@ -128,12 +128,17 @@ def _of(one: Finding) -> str:
     return " a step" if one.steps else ""
 
 
+def _amount(one: Finding) -> str:
+    if one.held:
+        return format_memory(one.held)
+    return f"{format_memory(round(one.bytes))} a step" if one.bytes else f"up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})"
+
+
 def _show(groups: List[Group], found: List[Finding]) -> None:
     if not found:
         put("nothing stands out")
     for number, one in enumerate(found, 1):
-        amount = f"{format_memory(round(one.bytes))} a step" if one.bytes else f"up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})"
-        put(f"{number}. {one.rule}: {one.title}; {amount}")
+        put(f"{number}. {one.rule}: {one.title}; {_amount(one)}")
     put()
     for group in groups:
         if group.counted:
@@ -154,13 +159,15 @@ def explained(paths: List[str]) -> Dict[str, Any]:
     groups, rows = _groups(paths)
     late, waited = _straggler(paths, groups) if len({group.rank for group in groups}) > 1 else ([], {})
     slow = {one.rank for one in late}
-    found: List[Finding] = []
+    found = of_machines(groups)
+    shared = {(one.rank, one.device): one.ms * 1e6 for one in found}
     for group in groups:
-        found += of_group(group, waited.get(group.rank, 0.0))
+        found += of_group(group, waited.get(group.rank, 0.0), shared.get((group.rank, group.device), 0.0))
     # What only the straggler has is why the others wait for it: the same time.
     elsewhere = {one.rule for one in found if one.rank not in slow}
     # A process's memory is in one trace, whatever its devices.
-    growing = [one for rank in sorted({group.rank for group in groups}) for one in leaks(next(group for group in groups if group.rank == rank))]
+    first = [next(group for group in groups if group.rank == rank) for rank in sorted({group.rank for group in groups})]
+    growing = [one for group in first for one in leaks(group) + full_memory(group)]
     listed = ranked(late + growing + [one for one in found if one.rank not in slow or one.rule in elsewhere])
     return {"schema": SCHEMA, "time_unit": "ms", "traces": paths, "steps": rows, "findings": [_finding(one) for one in listed], "_groups": groups,
             "_findings": listed}

@@ -8,6 +8,8 @@ import collections
 import statistics
 from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
 
+from cprof.tool import machine
+from cprof.tool.machine_use import process_of
 from cprof.tool.moments import BUSY, CPU, IDLE, Cause, Trace, Window
 
 # A part of the step that is worth a finding. XProf reports input above 10 % and idleness above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
@@ -53,6 +55,19 @@ ADVICE = {
                      "checkpoint fewer layers, or only the cheap ones.",
     "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
                       "operators on whole tensors, or compile the function (torch.compile).",
+    "low-flop-rate": "These operators compute far slower than others of the same trace. See the type of their numbers (float16 and bfloat16 are slow on "
+                     "CPUs without instructions for them, float64 on GPUs), sizes that are no multiples of 8 or 16, and layouts (contiguous(), "
+                     "channels_last).",
+    "wrong-device": "A device does nothing while another one does the work. Call torch.cuda.set_device(local_rank) before anything else, and make "
+                    "model and inputs on the device (device=...). A rank that shall see one device only gets it by CUDA_VISIBLE_DEVICES.",
+    "allocator-churn": "Memory goes back to the kernel and is taken anew, and each fresh page costs a fault. The C library does so with tensors of "
+                       "32 MiB and more. Reuse buffers (out=, in-place operators), use smaller batches, or preload jemalloc or tcmalloc.",
+    "oversubscribed-threads": "Threads wait for each other's processors. Set OMP_NUM_THREADS or torch.set_num_threads() to the number of processors, "
+                              "divided by the ranks of the machine.",
+    "fragmentation": "The allocator has reserved far more than was in use at once: its blocks do not fit what is asked for, or they are left from a "
+                     "larger phase. Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and keep shapes alike from step to step.",
+    "memory-limit": "The device is nearly full: a slightly larger batch fails, and the allocator may have to give memory back and ask again. "
+                    "`cprof memory` lists who holds it.",
     "leak": "Tensors are kept from step to step. Look for lists, dictionaries and hooks that hold them; keep loss.item() or loss.detach() instead of "
             "the loss. `cprof memory` lists all holders.",
     "outlier-steps": "A few steps take far longer than the others. The part named here is what they have more of.",
@@ -72,6 +87,7 @@ class Finding(NamedTuple):
     steps: List[int]
     evidence: List[Dict[str, Any]]     # largest first
     bytes: float = 0.0                 # of a step: what grows
+    held: int = 0                      # bytes that it is about, where it is not about time
 
     @property
     def advice(self) -> str:
@@ -91,6 +107,10 @@ class Group:
         self.counted = [window for window in windows if not window.left_out]
         self.outliers = _outliers(self.counted)
         self.usual = [window for window in self.counted if window not in self.outliers]
+        used = process_of(trace.metadata)
+        # How much longer work took than it runs, because threads stood in the queue for a processor.
+        self.crowded = 1 + used.queued_ns / used.ran_ns if used is not None else 1.0
+        self.queued_ns = used.queued_ns if used is not None else 0
 
     def mean(self, windows: List[Window], name: str) -> float:
         """Nanoseconds of a part in a step."""
@@ -137,7 +157,7 @@ class _Sums:
     """Time and pieces of the causes of some classes, in all usual steps."""
 
     def __init__(self, group: Group) -> None:
-        self.steps = max(len(group.usual), 1)
+        self.steps, self._crowded = max(len(group.usual), 1), group.crowded
         self.time: Counter[Key] = collections.Counter()
         self.pieces: Counter[Key] = collections.Counter()
         for window in group.usual:
@@ -145,11 +165,11 @@ class _Sums:
             self.pieces.update(window.pieces)
 
     def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float], bool] = lambda cause, piece: True) -> Tuple[Dict[Cause, float], Counter[Cause]]:
-        """Nanoseconds of a step by cause. fits: is given the cause and its mean piece."""
+        """Nanoseconds of a step by cause. fits: is given the cause and how long its mean piece takes on a processor that is free."""
         found: Counter[Cause] = collections.Counter()
         pieces: Counter[Cause] = collections.Counter()
         for (name, cause), time in self.time.items():
-            if name in classes and fits(cause, time / self.pieces[name, cause]):
+            if name in classes and fits(cause, time / self.pieces[name, cause] / self._crowded):
                 found[cause] += time
                 pieces[cause] += self.pieces[name, cause]
         return {cause: time / self.steps for cause, time in found.items()}, pieces
@@ -167,8 +187,8 @@ def _is_launching(cause: Cause, piece: float) -> bool:
     return not _is_stall(cause, piece) and not _is_cpu_operator(cause, piece)
 
 
-def of_group(group: Group, waited_ns: float = 0.0) -> List[Finding]:
-    """What stands out on one rank and device. waited_ns: of a step, for other ranks; these are counted elsewhere."""
+def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> List[Finding]:
+    """What stands out on one rank and device. Of a step, counted elsewhere: waited_ns for other ranks; others_ns of operators (of a GPU: kernels)."""
     found: List[Finding] = []
     if not group.usual:
         return found
@@ -184,7 +204,8 @@ def of_group(group: Group, waited_ns: float = 0.0) -> List[Finding]:
         look("exposed-communication", "the step waits for other ranks: ", *sums.of(("waiting",), lambda cause, _: cause.what == "collective"),
              less=waited_ns)
         look("python", "the step stands still between two operators: ", *sums.of(("outside",), _is_stall))
-        found += _tiny_operators(group, sums, total)
+        found += _within(group.mean(group.usual, "operators") - others_ns, SHARE * total, machine.unused(group, SHARE) + _tiny_operators(group, sums, total)
+                         + machine.low_rate(group, SHARE) + machine.churn(group, SHARE))
     else:
         look("input-bound", "the GPU waits for data: ", *sums.of(("data",)))
         look("allocator-calls", "the GPU waits for the driver's allocator: ", *sums.of(("sync",), lambda cause, _: _allocates(cause)))
@@ -199,8 +220,33 @@ def of_group(group: Group, waited_ns: float = 0.0) -> List[Finding]:
             ns = group.mean(group.usual, name) - (waited_ns if name == "exposed_comm" else 0)
             if ns >= SHARE * total > 0:
                 found.append(group.finding(rule, title, ns, {}))
-        found += _recomputation(group, total)
+        found += _within(group.mean(group.usual, "computation") - others_ns, SHARE * total, _recomputation(group, total) + machine.low_rate(group, SHARE))
     return found + _outlier_steps(group)
+
+
+def _within(ns: float, least: float, found: List[Finding]) -> List[Finding]:
+    """Findings about the same moments, which take so long: the largest first, each of what the ones before left."""
+    kept = []
+    for one in sorted(found, key=lambda one: -one.ms):
+        told = min(one.ms, ns / 1e6)
+        if told * 1e6 >= least and told > 0:
+            kept.append(one._replace(ms=told, share=one.share * told / one.ms))
+            ns -= told * 1e6
+    return kept
+
+
+def of_machines(groups: List[Group]) -> List[Finding]:
+    """What ranks that share a machine do to each other, and their memory."""
+    found: List[Finding] = []
+    for own in machine.by_host(groups):
+        found += machine.oversubscribed(own, SHARE) + machine.shared_devices([group for group in own if group.usual], SHARE)
+    return found
+
+
+def full_memory(group: Group) -> List[Finding]:
+    """What a trace tells of the memory of its GPUs."""
+    steps = [window.step for window in group.usual if window.step is not None]
+    return [Finding(rule, title, 0.0, 0.0, group.rank, device, steps, [], 0.0, size) for rule, title, device, size in machine.memory(group)]
 
 
 def _allocates(cause: Cause) -> bool:
@@ -273,6 +319,8 @@ def _outlier_steps(group: Group) -> List[Finding]:
         return []
     usual = statistics.median(window.total for window in group.usual)
     lost = sum(window.total - usual for window in group.outliers) / len(group.counted)
+    if lost * len(group.counted) <= group.queued_ns:
+        return []  # threads waited as long for a processor, which the trace does not tell step by step
     names = CPU if group.device == "cpu" else BUSY + IDLE
     more = {name: group.mean(group.outliers, name) - group.mean(group.usual, name) for name in names}
     part = max(names, key=lambda name: more[name])
@@ -310,6 +358,6 @@ def ranked(found: List[Finding]) -> List[Finding]:
     for one in found:
         place = one.title.partition(": ")[2] if one.rule == "tiny-operators" else one.evidence[0]["what"] if one.rule == "leak" else ""
         key = (one.rule, place)
-        if key not in best or (one.ms, one.bytes) > (best[key].ms, best[key].bytes):
+        if key not in best or (one.ms, one.bytes, one.held) > (best[key].ms, best[key].bytes, best[key].held):
             best[key] = one
-    return sorted(best.values(), key=lambda one: (-one.ms, -one.bytes, one.rule))
+    return sorted(best.values(), key=lambda one: (-one.ms, -one.bytes, -one.held, one.rule))

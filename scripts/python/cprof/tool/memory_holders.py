@@ -36,9 +36,11 @@ class Account:
         for one in line.allocations():
             sums = found.setdefault(one.owner.holder, _Sums())
             sums.add(one, self.peak_at, self._ends)
+            sums.turned += one.size * (one.start is not None and one.end is not None)
         rest = line.before - sum(one.size for one in line.allocations() if one.start is None)
         if rest > 0:  # it was never given back
             found.setdefault(BEFORE_TRACE.holder, _Sums()).add(Allocation(None, None, rest, UNKNOWN, BEFORE_TRACE), self.peak_at, self._ends)
+        self.turned = {holder: sums.turned for holder, sums in found.items() if sums.turned}  # bytes taken and given back
         held = [self._held(holder, sums) for holder, sums in found.items() if sums.peak or sums.end or sums.levels]
         held = [one for one in held if one.peak or one.end or one.growth]
         self.held = sorted(held, key=lambda one: (-max(one.peak, one.end), one.holder))
@@ -54,7 +56,7 @@ class _Sums:
     """Of one holder."""
 
     def __init__(self) -> None:
-        self.peak = self.end = self.peak_pieces = self.end_pieces = 0
+        self.peak = self.end = self.peak_pieces = self.end_pieces = self.turned = 0
         self.categories: Dict[int, int] = {}
         self.levels: Dict[int, int] = {}  # by step: how much more is held at its end than at the one's before
 

@@ -19,6 +19,7 @@ from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tup
 from cprof.tool.categories import CALLS, WORK, runs_on_device
 from cprof.tool.collectives import kind_of
 from cprof.tool.columns import Columns, forget
+from cprof.tool.machine_use import Rated, Use
 from cprof.tool.memory_holders import Account
 from cprof.tool.memory_use import module_of, timelines
 from cprof.tool.reader import open_trace
@@ -337,12 +338,13 @@ class Trace:
 
     def __init__(self, path: str, progress: bool = False) -> None:
         self.path = path
-        self._work = _Work()
+        self._work, self.use = _Work(), Use()
         with open_trace(path, progress) as trace:
-            self._spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of, see=self._work.see))
+            self._spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of, see=self._see))
         self.metadata, self.notes = self._spans.metadata, trace.remarks()
         self.memory = [Account(line, self._spans.steps) for _, line in sorted(timelines(self._spans).items())] if self._spans.has_memory else []
         self._work.finish()
+        self.use.finish()
         self._timelines: Dict[Any, _Timeline] = {}
         self._waits: Dict[Any, List[_Wait]] = {}
         self._lead: Dict[_Wait, int] = {}
@@ -357,7 +359,22 @@ class Trace:
             self.windows = self._of_cpu([Window(start, end, step, "cpu") for start, end, step in spans])
         self._leave_out()
 
+    def _see(self, event: Dict[str, Any]) -> None:
+        self._work.see(event)
+        self.use.see(event)
+
     # ---- what there is ----
+
+    def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
+        """Operators that began in these spans of time and whose FLOPs are counted, by name and line."""
+        frames, found = self.metadata.get("stackFrames"), {}
+        for one in self.use.rated(spans, device):
+            text = of_frames(one.line, frames) if one.line.startswith(FRAME) else one.line
+            line = line_of([frame for frame in text.split(";") if frame])
+            before = found.get((one.name, line))
+            found[one.name, line] = one._replace(line=line) if before is None else before._replace(
+                calls=before.calls + one.calls, flops=before.flops + one.flops, bytes=before.bytes + one.bytes, time=before.time + one.time)
+        return list(found.values())
 
     def _main_place(self) -> Any:
         """The thread that makes the steps."""

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about the machine: processors, pages, memory of a GPU, rates, and which device works."""
+
+import collections
+from typing import Any, Dict, List, Tuple
+
+from cprof.tool.machine_use import Process, Rated, limits_of, process_of
+from cprof.tool.moments import Cause
+
+# An operator is slow where it computes at less than a fifth of the best rate that the trace has: GPT-3's training as a whole reached 21 % of its
+# devices' peak (Chowdhery et al., "PaLM", table 3).
+LOW_RATE = 0.2
+# Below so many FLOPs a byte the memory is the limit, not the processor. Williams et al., "Roofline": 1 to 7 on CPUs. NVIDIA, "Matrix Multiplication
+# Background": 139 on a V100; 295 follow for an H100 (989 TFLOP/s, 3.35 TB/s).
+DENSE = {"cpu": 10, "cuda": 300}
+# PyTorch's dispatcher takes 1 to 5 us for each operator: shorter ones tell nothing of the rate.
+RATED_NS = 50_000
+# A page fault takes 2.4 us on the virtual machine on which cprof was written: twice that for a slower one.
+FAULT_NS = 5_000
+PAGE = 4096
+# More than one thread of a process is at work in the mean: fewer would do.
+THREADS = 1.5
+# GMLake (ASPLOS 2024) found up to a third of the reserved memory fragmented. PyTorch's allocator takes 20 MB at once; ten times that is no rounding.
+FRAGMENTED, FRAGMENTED_BYTES = 1 / 3, 200 << 20
+# vLLM's gpu_memory_utilization: a tenth is left for what no allocator counts.
+FULL = 0.9
+
+
+def low_rate(group: Any, share: float) -> List[Any]:
+    """Dense operators far below the best rate of the trace."""
+    spans = sorted((window.start, window.end) for window in group.usual)
+    dense = DENSE["cpu" if group.device == "cpu" else "cuda"]
+    rated = [one for one in group.trace.rated(spans, group.device) if one.flops >= dense * one.bytes and one.time >= RATED_NS * group.crowded * one.calls]
+    best = max((one.rate for one in rated), default=0.0)
+    steps, total = len(group.usual), group.mean(group.usual, "total")
+    lost: Dict[Cause, float] = {}
+    calls: collections.Counter[Cause] = collections.Counter()
+    slow: Dict[Cause, Rated] = {}
+    for one in rated:
+        if one.rate < LOW_RATE * best:
+            cause = Cause("operator", one.name, one.line)
+            lost[cause] = (one.time - one.flops / best) / steps
+            calls[cause], slow[cause] = one.calls, one
+    ns = sum(lost.values())
+    if not ns >= share * total > 0:
+        return []
+    worst = max(lost, key=lambda cause: (lost[cause], cause))
+    where = f" at {worst.line}" if worst.line else ""
+    return [group.finding("low-flop-rate", f"{worst.name}{where} computes {slow[worst].rate:,.3g} GFLOP/s; others reach {best:,.3g}", ns, lost, calls)]
+
+
+def churn(group: Any, share: float) -> List[Any]:
+    """Time in the kernel that page faults explain: memory that is given back and taken anew."""
+    used = process_of(group.trace.metadata)
+    if used is None:
+        return []
+    part = min(min(used.system_ns, used.page_faults * FAULT_NS) / used.ran_ns, 1.0)
+    ns = part * group.mean(group.usual, "operators")
+    pages = used.page_faults * group.mean(group.usual, "total") / used.wall_ns
+    grown = sum(held.growth for account in group.trace.memory for held in account.growing)
+    causes = {Cause("operator", holder.operator, holder.line, module=holder.module): float(size)
+              for account in group.trace.memory if account.device == "cpu" for holder, size in account.turned.items()}
+    if ns < share * group.mean(group.usual, "total") or grown * 2 >= pages * PAGE:
+        return []
+    most = max(causes, key=lambda cause: (causes[cause], cause), default=None)
+    where = f"; {most.name}{f' at {most.line}' if most.line else ''} takes most memory" if most is not None else ""
+    return [group.finding("allocator-churn", f"the kernel hands out {pages:,.0f} fresh pages a step{where}", ns, {most: ns} if most else {})]
+
+
+def unused(group: Any, share: float) -> List[Any]:
+    """Operators run on the CPU, and a GPU that the process knows does nothing."""
+    limits = limits_of(group.trace.metadata)
+    ns = group.mean(group.usual, "operators")
+    if not limits or ns < share * group.mean(group.usual, "total"):
+        return []
+    return [group.finding("wrong-device", f"all operators run on the CPU; {', '.join(sorted(limits)[:4])} does nothing", ns, {})]
+
+
+def by_host(groups: List[Any]) -> List[List[Any]]:
+    """Ranks that share a machine."""
+    hosts: Dict[str, List[Any]] = {}
+    for group in groups:
+        hosts.setdefault(str(group.trace.metadata.get("host_name", "")), []).append(group)
+    return list(hosts.values())
+
+
+def oversubscribed(groups: List[Any], share: float) -> List[Any]:
+    """More threads are ready to run than there are processors, of all ranks of a host."""
+    used = {group.rank: process_of(group.trace.metadata) for group in groups if group.device == "cpu" and group.usual}
+    told: List[Process] = [one for one in used.values() if one is not None]
+    if not told or max(one.runnable for one in told) < THREADS:
+        return []
+    runnable, cores = sum(one.runnable for one in told), max(one.cores for one in told)
+    found = []
+    for group in groups:
+        if used.get(group.rank) is None:
+            continue
+        ns = group.mean(group.usual, "operators") * (1 - cores / runnable)
+        if ns >= share * group.mean(group.usual, "total") > 0:
+            of = f" of {len(told)} ranks" if len(told) > 1 else ""
+            found.append(group.finding("oversubscribed-threads", f"{runnable:,.1f} threads{of} are ready to run, in the mean, on {cores} processors", ns, {}))
+    return found
+
+
+def shared_devices(groups: List[Any], share: float) -> List[Any]:
+    """Ranks of a host that work on one GPU, while no rank works on another one that they see."""
+    ranks: Dict[str, List[int]] = {}
+    for group in groups:
+        if group.device != "cpu" and group.counted:
+            ranks.setdefault(group.device, []).append(group.rank)
+    seen = {device for group in groups for device in limits_of(group.trace.metadata)}
+    free = sorted(seen - set(ranks))
+    found = []
+    for group in groups:
+        there = ranks.get(group.device, [])
+        if free and len(there) > 1 and group.usual:
+            ns = group.mean(group.usual, "computation") * (1 - 1 / len(there))
+            if ns >= share * group.mean(group.usual, "total"):
+                found.append(group.finding("wrong-device", f"ranks {', '.join(map(str, sorted(there)))} all work on {group.device}, none on {free[0]}", ns, {}))
+    return found
+
+
+def memory(group: Any) -> List[Tuple[str, str, str, int]]:
+    """Rule, title, device and bytes: what the allocator reserves and nobody uses, and devices that are nearly full."""
+    limits, found = limits_of(group.trace.metadata), []
+    for device, used in sorted(group.trace.use.memory.items()):
+        unused_bytes, limit, peak = used.reserved - used.allocated, limits.get(device, 0), max(used.reserved, used.driver, used.allocated)
+        if unused_bytes >= max(FRAGMENTED * used.reserved, FRAGMENTED_BYTES):
+            found.append(("fragmentation", f"{unused_bytes / used.reserved:.0%} of the reserved memory of {device} was never in use at once", device,
+                          unused_bytes))
+        if limit and peak >= FULL * limit:
+            found.append(("memory-limit", f"{peak / limit:.0%} of the memory of {device} are taken", device, peak))
+    return found

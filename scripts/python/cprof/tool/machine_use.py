@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trace tells of how a process used its machine: the rate of its operators, the memory that was reserved, processors and pages."""
+
+import bisect
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from cprof.tool.columns import Columns
+from cprof.tool.spans import AT_A_TIME, FRAME, int_or_none, text_of, to_ns
+
+MOST = 1 << 50   # FLOPs, bytes and nanoseconds above are none
+
+
+class Process(NamedTuple):
+    """What the process asked of its host while the trace was recorded. Nanoseconds; sums over its threads."""
+    cores: int
+    wall_ns: int
+    ran_ns: int        # on a processor
+    queued_ns: int     # ready to run, while others ran
+    system_ns: int     # in the kernel
+    page_faults: int
+
+    @property
+    def runnable(self) -> float:
+        """Threads that ran or were ready to, in the mean."""
+        return (self.ran_ns + self.queued_ns) / self.wall_ns
+
+
+class Rated(NamedTuple):
+    """Operators of one name and line whose FLOPs are counted. Sums over some time."""
+    name: str
+    line: str
+    calls: int
+    flops: int
+    bytes: int
+    time: int          # nanoseconds: of the operators on a CPU, of their kernels on a GPU
+
+    @property
+    def rate(self) -> float:
+        """FLOPs a nanosecond."""
+        return self.flops / max(self.time, 1)
+
+
+class Memory:
+    """Of a GPU, in bytes."""
+
+    def __init__(self) -> None:
+        self.reserved = self.allocated = self.driver = 0
+
+
+def process_of(metadata: Dict[str, Any]) -> Optional[Process]:
+    """None where the trace does not tell, as those of other tools."""
+    account = metadata.get("cprof")
+    told = account.get("process") if type(account) is dict else None
+    numbers = [int_or_none(told.get(name)) for name in Process._fields] if type(told) is dict else []
+    if not numbers or any(number is None or number < 0 for number in numbers) or not numbers[0] or not numbers[1] or not numbers[2]:
+        return None
+    return Process(*numbers)  # type: ignore[arg-type]
+
+
+def limits_of(metadata: Dict[str, Any]) -> Dict[str, int]:
+    """The memory of each GPU that the process sees, in bytes."""
+    told = metadata.get("deviceProperties")
+    found = {f"cuda:{one.get('id')}": int_or_none(one.get("totalGlobalMem")) or 0 for one in told if type(one) is dict} if type(told) is list else {}
+    return {name: size for name, size in found.items() if size > 0}
+
+
+class Use:
+    """Looks at each event in the pass of read_spans()."""
+
+    def __init__(self) -> None:
+        self.memory: Dict[str, Memory] = {}
+        self._columns = Columns()
+        new = self._columns.new
+        self._start, self._time, self._flops, self._bytes, self._external = (new("q") for _ in range(5))
+        self._kind = new("i")
+        self._kernel_external, self._kernel_time, self._kernel_device = new("q"), new("q"), new("i")
+        self._kinds: Dict[Tuple[str, str], int] = {}
+        self._devices: Dict[str, int] = {}
+        self._seen = 0
+
+    def see(self, event: Dict[str, Any]) -> None:
+        """Any event."""
+        args, category = event.get("args"), event.get("cat")
+        if type(args) is not dict:
+            return
+        if category == "cpu_op" and "flops" in args and not args.get("recompute"):
+            self._operator(event, args)
+        elif category == "kernel" and "flops" in args:
+            self._kernel(event, args)
+        elif event.get("name") in ("[memory]", "[driver memory]"):
+            self._memory(event["name"], args)
+
+    def _operator(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:
+        values = [to_ns(event.get("ts")), to_ns(event.get("dur"))] + [int_or_none(args.get(name)) for name in ("flops", "bytes", "External id")]
+        start, time, flops, size, external = values
+        if start is None or time is None or not flops or not size or not (0 < time < MOST and 0 < flops < MOST and 0 < size < MOST):
+            return
+        text, frame = args.get("Call stack"), event.get("sf")
+        stack = text if type(text) is str else f"{FRAME}{frame}" if type(frame) in (int, str) else ""
+        for column, value in zip((self._start, self._time, self._flops, self._bytes, self._external, self._kind), (
+                start, time, flops, size, external or 0, self._kinds.setdefault((text_of(event.get("name")), stack), len(self._kinds)))):
+            column.append(value)
+        self._trim()
+
+    def _kernel(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:
+        time, external = to_ns(event.get("dur")), int_or_none(args.get("External id"))
+        if time is not None and external and 0 < time < MOST:
+            self._kernel_external.append(external)
+            self._kernel_time.append(time)
+            self._kernel_device.append(self._devices.setdefault(f"cuda:{text_of(args.get('device', event.get('pid')))}", len(self._devices)))
+            self._trim()
+
+    def _trim(self) -> None:
+        self._seen += 1
+        if self._seen % AT_A_TIME == 0:
+            self._columns.trim()
+
+    def _memory(self, name: str, args: Dict[str, Any]) -> None:
+        index, total = int_or_none(args.get("Device Id")), int_or_none(args.get("Total Allocated")) or 0
+        if index is None or index < 0 or name == "[memory]" and args.get("Device Type") != 1 or args.get("Memory Kind", "Device") != "Device":
+            return
+        found = self.memory.setdefault(f"cuda:{index}", Memory())
+        if name != "[memory]":
+            found.driver = max(found.driver, total)
+            return
+        found.allocated = max(found.allocated, total)
+        found.reserved = max(found.reserved, int_or_none(args.get("Total Reserved")) or 0)
+
+    def finish(self) -> None:
+        """Behind the last event."""
+        self._columns.finish()
+        for name in ("_start", "_time", "_flops", "_bytes", "_external", "_kind", "_kernel_external", "_kernel_time", "_kernel_device"):
+            setattr(self, name, self._columns.whole(getattr(self, name)))
+
+    def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
+        """The operators that began in these spans of time, which do not overlap; lines are still stacks. Of a GPU: those with one kernel each."""
+        starts = [start for start, _ in spans]
+        sums: Dict[int, List[int]] = {}
+        kernels = {} if device == "cpu" else self._kernels(self._devices.get(device, -1))
+        for i in range(len(self._start)):
+            at = bisect.bisect_right(starts, self._start[i]) - 1
+            time = self._time[i] if device == "cpu" else kernels.get(self._external[i], 0)
+            if at >= 0 and self._start[i] < spans[at][1] and time:
+                found = sums.setdefault(self._kind[i], [0, 0, 0, 0])
+                for n, value in enumerate((1, self._flops[i], self._bytes[i], time)):
+                    found[n] += value
+        names = list(self._kinds)
+        return [Rated(names[kind][0], names[kind][1], *found) for kind, found in sums.items()]
+
+    def _kernels(self, device: int) -> Dict[int, int]:
+        return {self._kernel_external[i]: self._kernel_time[i] for i in range(len(self._kernel_time)) if self._kernel_device[i] == device}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof explain` on how a process uses its machine: processors, pages, rates, memory of a GPU, and which device works."""
+
+import json
+import os
+import pathlib
+import sys
+
+import pytest
+
+import support
+import tool
+from test_explain import explained
+
+SCRIPTS = pathlib.Path(__file__).parent / "scripts"
+STEPS, STEP_US = 8, 100_000
+GB = 1 << 30
+MS = 1_000_000
+
+
+def process(cores=2, runnable=1.0, ran_ms=800, system_ms=0, faults=0):
+    """The account of a process in STEPS steps."""
+    wall = STEPS * STEP_US * 1000
+    return {"cores": cores, "threads": 3, "wall_ns": wall, "ran_ns": ran_ms * MS, "queued_ns": int(runnable * wall) - ran_ms * MS,
+            "system_ns": system_ms * MS, "page_faults": faults}
+
+
+def trace(path="t.json", process=None, operators=(), instants=(), device=None, **metadata):
+    """Steps of one operator each, or of (name, part of the step, GFLOP/s, FLOPs a byte); on a GPU these are kernels."""
+    events = []
+    for step in range(STEPS):
+        at = step * STEP_US
+        events.append(tool.span(f"ProfilerStep#{step}", at, STEP_US, "user_annotation", tid=4194305))
+        for n, (name, part, rate, dense) in enumerate(operators or [("aten::linear", 0.99, 0, 1)]):
+            time, external = STEP_US * part, step * 100 + n + 1
+            flops = round(rate * time * 1000)
+            told = {"flops": flops, "bytes": round(flops / dense)} if flops else {}
+            events.append(tool.span(name, at, time, External_id=external, Call_stack=f"train.py({10 + n}): main;", **told))
+            if device is not None:
+                events.append(tool.span("gemm", at, time, "kernel", device, 7, device=device, stream=7, External_id=external,
+                                        **({"flops": flops} if flops else {})))
+            at += time
+    account = {"cprof": {"process": process}} if process else {}
+    return tool.write(path, events + list(instants), **account, **metadata)
+
+
+def rules(*paths):
+    return [one["rule"] for one in explained(*paths)["findings"]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_threads_that_stand_in_the_queue(tmp_path):
+    found = explained(trace(process=process(runnable=4.0)))["findings"]
+    assert [one["rule"] for one in found] == ["oversubscribed-threads"] and found[0]["share"] == pytest.approx(0.5, abs=0.02)
+    assert "4.0 threads are ready to run, in the mean, on 2 processors" in tool.cprof("explain", "t.json").out
+    assert rules(trace(process=process(runnable=2.1))) == []
+
+
+def test_others_on_the_machine_are_not_the_programs_fault():
+    """One thread that runs half of the time and else waits for its processor."""
+    assert rules(trace(process=process(runnable=1.0, ran_ms=400))) == []
+
+
+def test_ranks_share_the_processors():
+    """Two threads each. Of ranks that have one thread each none can have fewer."""
+    for name, runnable, expected in (("alike", 2.0, ["oversubscribed-threads"]), ("single", 1.1, [])):
+        os.mkdir(name)
+        for rank in range(4):
+            trace(f"{name}/rank{rank}.1.pt.trace.json", process(runnable=runnable), host_name="a", distributedInfo={"rank": rank, "world_size": 4})
+        assert [rule for rule in rules(name) if rule == "oversubscribed-threads"] == expected
+
+
+def test_memory_that_the_kernel_hands_out_anew():
+    found = explained(trace(process=process(system_ms=160, faults=80_000)))["findings"]
+    assert [one["rule"] for one in found] == ["allocator-churn"] and "10,000 fresh pages a step" in found[0]["title"]
+    assert found[0]["share"] == pytest.approx(0.2, abs=0.01)
+    assert rules(trace(process=process(system_ms=40, faults=20_000))) == []
+    assert rules(trace(process=process(system_ms=400, faults=1000))) == []  # the kernel did something else
+
+
+@pytest.mark.parametrize("device, dense", [(None, 50), (0, 500)])
+def test_products_below_the_rate_of_others(device, dense):
+    def found(slow, fewer=1):
+        return explained(trace(device=device, operators=[("aten::mm", 0.5, 100.0, dense), ("aten::bmm", 0.2, slow, dense / fewer), ("aten::relu", 0.29, 0, 1)]))["findings"]
+    one, = found(10.0)
+    assert one["rule"] == "low-flop-rate" and "aten::bmm at train.py(11): main computes 10 GFLOP/s; others reach 100" in one["title"]
+    assert one["share"] == pytest.approx(0.18, abs=0.01)
+    assert found(25.0) == [] and found(10.0, fewer=1000) == []
+
+
+def allocation(device, reserved, allocated):
+    return {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 2, "ts": 50.0, "args": {
+        "Total Reserved": reserved, "Total Allocated": allocated, "Bytes": 1, "Device Id": device, "Device Type": 1, "Addr": 4096}}
+
+
+def test_memory_of_a_gpu():
+    def found(reserved, allocated):
+        return explained(trace(device=0, instants=[allocation(0, reserved, allocated)], deviceProperties=[{"id": 0, "totalGlobalMem": 80 * GB}]))["findings"]
+    assert found(30 * GB, 25 * GB) == []
+    assert found(22 << 20, 1 << 20) == []  # the allocator rounds
+    one, = found(30 * GB, 15 * GB)
+    assert one["rule"] == "fragmentation" and one["bytes"] == 15 * GB and "50% of the reserved memory of cuda:0" in one["title"]
+    assert tool.cprof("explain", "t.json").out.splitlines()[0].endswith("; 15.00 GB")
+    one, = found(75 * GB, 70 * GB)
+    assert one["rule"] == "memory-limit" and one["bytes"] == 75 * GB and "94% of the memory of cuda:0" in one["title"]
+
+
+def test_ranks_on_one_gpu():
+    properties = [{"id": n, "totalGlobalMem": 80 * GB} for n in range(2)]
+    for name, devices, expected in (("same", (0, 0), ["wrong-device"]), ("apart", (0, 1), [])):
+        os.mkdir(name)
+        for rank, device in enumerate(devices):
+            trace(f"{name}/rank{rank}.1.pt.trace.json", device=device, host_name="a", deviceProperties=properties,
+                  distributedInfo={"rank": rank, "world_size": 2})
+        found = explained(name)["findings"]
+        assert [one["rule"] for one in found] == expected
+        assert not found or found[0]["title"] == "ranks 0, 1 all work on cuda:0, none on cuda:1"
+
+
+def test_a_gpu_that_does_nothing():
+    assert rules(trace(deviceProperties=[{"id": 0, "totalGlobalMem": 80 * GB}])) == ["wrong-device"]
+
+
+@pytest.mark.parametrize("told", [{}, {"cores": 0}, {"wall_ns": -1}, {"ran_ns": 0}, {"cores": "many"}, {"queued_ns": 1 << 70}])
+def test_an_account_that_makes_no_sense(told):
+    assert rules(trace(process={**process(runnable=9.0), **told} if told else "none")) == []
+
+
+def test_what_the_library_tells_of_its_process(tmp_path):
+    """Eight threads on less processors, in real; the trace has the numbers."""
+    cores = len(os.sched_getaffinity(0))
+    result = support.run([sys.executable, SCRIPTS / "planted.py", "threads", 8 * cores], tmp_path, cwd=SCRIPTS, ACTIVE=12)
+    assert result.rc == 0, result.err
+    account = json.loads(pathlib.Path(result.traces[0]).read_text())["cprof"]["process"]
+    assert account["cores"] == cores and account["threads"] >= 8 * cores
+    assert account["ran_ns"] + account["queued_ns"] > 2 * cores * account["wall_ns"], account
+    assert explained(*result.traces)["findings"][0]["rule"] == "oversubscribed-threads"

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the process asked of the machine in a window, from the kernel's accounts of its threads.
+ * cprof thread. */
+#include "writer/window/process_use.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "writer/record/record.h"
+#include "writer/window/window.h"
+
+#define SECOND_NS    1000000000u
+#define THREADS_MOST 512u      /* each costs a file that is opened and read */
+#define FRESH_NS     10000000u /* windows that follow each other faster share a reading */
+
+/* /proc/PID/task/TID/schedstat: ns on a processor, ns in its queue, slices. */
+static void add_thread(const char *path, struct process_use *use)
+{
+    char text[96];
+    unsigned long long ran, queued;
+    if (read_file(path, text, sizeof text) && sscanf(text, "%llu %llu", &ran, &queued) == 2) {
+        use->ran_ns += ran;
+        use->queued_ns += queued;
+        use->threads++;
+    }
+}
+
+struct process_use process_use_now(void)
+{
+    static struct process_use use;
+    struct rusage self;
+    glob_t found;
+    char own[64];
+    if (use.at_ns && clock_monotonic_ns() - use.at_ns < FRESH_NS)
+        return use;
+    use = (struct process_use){0};
+    snprintf(own, sizeof own, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+    if (getrusage(RUSAGE_SELF, &self) != 0 || !find_files("/proc/self/task/*/schedstat", &found))
+        return use;
+    for (size_t i = 0; i < found.gl_pathc && found.gl_pathc <= THREADS_MOST; i++)
+        if (strcmp(found.gl_pathv[i], own) != 0)
+            add_thread(found.gl_pathv[i], &use);
+    globfree(&found);
+    use.system_ns =
+        (uint64_t)self.ru_stime.tv_sec * SECOND_NS + (uint64_t)self.ru_stime.tv_usec * 1000;
+    use.page_faults = (uint64_t)self.ru_minflt;
+    use.at_ns = use.threads ? clock_monotonic_ns() : 0;
+    return use;
+}
+
+static unsigned long long since(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0; /* a thread that ended took its time with it */
+}
+
+void process_use_account(const struct process_use *before, const struct process_use *after,
+                         uint64_t length_ns, const struct writer_options *options, struct buf *b)
+{
+    if (!before->at_ns || !after->at_ns || !options->affinity ||
+        since(before->at_ns, after->at_ns) < length_ns / 2)
+        return;
+    buf_printf(b,
+               "\"process\": {\"cores\": %d, \"threads\": %llu, \"wall_ns\": %llu, \"ran_ns\": "
+               "%llu, \"queued_ns\": %llu, \"system_ns\": %llu, \"page_faults\": %llu}, ",
+               CPU_COUNT_S(options->affinity_size, options->affinity),
+               (unsigned long long)after->threads, since(before->at_ns, after->at_ns),
+               since(before->ran_ns, after->ran_ns), since(before->queued_ns, after->queued_ns),
+               since(before->system_ns, after->system_ns),
+               since(before->page_faults, after->page_faults));
+}
