@@ -21,6 +21,7 @@ static const char *const own_keys[] = {
     "deviceProperties",
     "distributedInfo",
     "host_name",
+    "torch_version",
     "cupti_version",
     "cuda_runtime_version",
     "cuda_driver_version",

@@ -61,11 +61,13 @@ static bool read_version(char *text, size_t size)
             read_version_beside(path, "/../version.py", text, size));
 }
 
+static const char unknown_version[] = "of unknown version";
+
 static const struct torch_layout *find_layout(struct torch_api *api)
 {
     int major = 0, minor = 0;
     if (!read_version(api->version, sizeof api->version)) {
-        strcpy(api->version, "of unknown version");
+        strcpy(api->version, unknown_version);
         return NULL;
     }
     if (sscanf(api->version, "%d.%d", &major, &minor) != 2)
@@ -198,6 +200,18 @@ static void add_callbacks(const struct config *config)
     torch_unlock();
 }
 
+/* Traces name torch's version, which is digits and dots. */
+static void tell_version(void)
+{
+    char json[sizeof torch_api.version + 2];
+    if (strcmp(torch_api.version, unknown_version) == 0)
+        return;
+    snprintf(json, sizeof json, "\"%s\"", torch_api.version);
+    struct held_back before = hold_back();
+    writer_metadata("torch_version", json);
+    hold_back_end(&before);
+}
+
 /* What a trace lacks without being wrong. */
 static void note_missing(void)
 {
@@ -225,6 +239,7 @@ void torch_start(const struct config *config)
     if (atomic_exchange(&decided, true))
         return;
     torch_api = api;
+    tell_version();
     if (known) {
         note_missing();
         /* now: the first range whose frames are read may be opened while Python ends */

@@ -79,7 +79,8 @@ def left(head=b"", tail=b""):
 
 # ---- where the command writes --------------------------------------------------------------------------------------
 
-WRITERS = [["stacks", "t.json", "-o", "out"], ["memory-timeline", "t.json", "-o", "out.html"], ["merge", "t.json", "-f", "-o", "out.json"],
+WRITERS = [["stacks", "t.json", "-o", "out"], ["memory-timeline", "t.json", "-o", "out.html"], ["report", "t.json", "-o", "out.html"],
+           ["stacks", "t.json", "-o", "out.html"], ["merge", "t.json", "-f", "-o", "out.json"],
            ["merge", "--manifest", "t.json", "-o", "out.tar"], ["recover", "--force", PART]]
 
 

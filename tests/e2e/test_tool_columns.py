@@ -69,8 +69,9 @@ def training(path, seed=1):
 
 @pytest.mark.parametrize("args", [["top", "--from-trace"], ["top", "--json", "--group-by-input-shape"], ["top", "--group-by-stack-n", "2"],
                                   ["top", "--by", "step"], ["top", "--by", "module"], ["top", "--by", "category"], ["check", "--json"], ["stacks"],
-                                  ["stacks", "--metric", "self_cuda_time_total"], ["memory-timeline", "-o", "out.html"],
-                                  ["memory-timeline", "-o", "out.raw.json"], ["memory-timeline", "-o", "out.json"]], ids=" ".join)
+                                  ["stacks", "--metric", "self_cuda_time_total"], ["stacks", "-o", "out.html"], ["report", "-o", "out.html"],
+                                  ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"], ["memory-timeline", "-o", "out.json"]],
+                         ids=" ".join)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_file_changes_nothing(args, seed, tiny, tmp_path):
     path = training(tmp_path / "t.json", seed)

@@ -106,8 +106,8 @@ def test_the_page_has_the_same_holders(tmp_path):
     assert tool.cprof("memory-timeline", trace, "-o", tmp_path / "t.html").rc == 0
     text = (tmp_path / "t.html").read_text()
     assert "aten::relu in Net.act at net.py(7): forward grows by 4.00 KB a step, in 5 of 5 steps" in text
-    peak, end = (re.findall("<tr>(<td>.*?)</tr>", table) for table in re.findall(r"<table class='owners'>(.*?)</table>", text))
-    assert [re.sub("<[^>]*>", "|", row) for row in end] == ["|24.00 KB||6||kept||aten::relu||Net.act||net.py(7): forward|"]
+    peak, end = (re.findall("<tr>(<td.*?)</tr>", table) for table in re.findall(r"<tbody>(.*?)</tbody>", text))
+    assert [re.sub("<[^>]*>", "|", row) for row in end] == ["|24.00 KB||6||+4.00 KB||kept||aten::relu||Net.act||net.py(7): forward|"]
     assert len(peak) == 2 and "unknown" not in "".join(peak + end)
     assert tool.cprof("memory-timeline", trace, "-o", tmp_path / "t.raw.json").rc == 0
     assert {row[3] for row in json.loads((tmp_path / "t.raw.json").read_text())} == {4, 7}  # torch's numbers

@@ -30,7 +30,8 @@ TOP = ["schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseco
 COMMANDS = [["explain"], ["explain", "--json"], ["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n", "3"], ["top", "--json"], ["top", "--by", "step"],
             ["top", "--by", "module"], ["top", "--by", "device"], ["top", "--by", "category", "--csv"], ["top", "--by", "kernel"],
             ["check"], ["check", "--json"], ["stacks"], ["events", "--step", "1", "--device", "cuda", "--name", "*"],
-            ["events", "--thread", "a*"], ["compare", "t.json"], ["compare", "t.json", "--markdown"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"], ["memory"], ["memory", "--json"]]
+            ["events", "--thread", "a*"], ["compare", "t.json"], ["compare", "t.json", "--markdown"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"], ["memory"], ["memory", "--json"],
+            ["report", "-o", "out.html"], ["stacks", "-o", "out.html"]]
 
 
 def sound():
@@ -162,19 +163,19 @@ def test_a_closed_stdout_and_a_closed_stderr(command):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("command", [["memory-timeline", "t.json", "-o"], ["merge", "t.json", "t.json", "-f", "-o"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["memory-timeline", "t.json", "-o"], ["report", "t.json", "-o"], ["merge", "t.json", "t.json", "-f", "-o"]], ids=" ".join)
 def test_what_cannot_be_written_is_named(command, tmp_path):
     with open("t.json", "w") as file:
         json.dump({"traceEvents": sound()}, file)
     output = "missing/out.html"
     assert tool.refused(tool.cprof(*command, output), output, "No such file")
-    if command[0] == "memory-timeline":
+    if command[0] != "merge":
         os.symlink("/dev/full", "full.html")
         assert tool.refused(tool.cprof(*command, "full.html"), "full.html", "No space left")
     assert sorted(os.listdir()) == sorted({"t.json", *(name for name in os.listdir() if name == "full.html")})
 
 
-@pytest.mark.parametrize("command", [["memory-timeline", "-o"], ["stacks", "-o"], ["merge", "--force", "-o"]], ids=lambda c: c[0])
+@pytest.mark.parametrize("command", [["memory-timeline", "-o"], ["report", "-o"], ["stacks", "-o"], ["merge", "--force", "-o"]], ids=lambda c: c[0])
 def test_a_trace_is_not_written_over(command):
     with open("t.json", "w") as file:
         json.dump({"traceEvents": sound()}, file)

@@ -37,6 +37,7 @@ COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
     "top",
     "compare",
     "explain",
+    "report",
     "events",
     "check",
     "stacks",

@@ -14,7 +14,7 @@ import re
 from array import array
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from cprof.tool.reader import open_trace
+from cprof.tool.reader import Trace, open_trace
 from cprof.tool.spans import in_order
 from cprof.tool.steps import RANGE_NAME, on_our_row
 
@@ -99,17 +99,28 @@ class Times:
         """Goes through the file."""
         with open_trace(self.path, progress=progress) as trace:
             trace.past_large = True
-            head = trace.of_one_rank().head()
-            self.base = base_of(head)
+            self.begin(trace)
             for block in trace.blocks():
                 for event in block:
-                    if event.get("ph") == "X" and "dur" in event and "ts" in event:
-                        self._look(event)
-            self.rank = rank_of(trace.of_one_rank().metadata, self.path, self._order)
-            self.world = world_of(trace.metadata)
-            self.host = str(trace.metadata.get("host_name") or "")
-            self.base_late = base_of(trace.metadata)
-            self.notes = trace.remarks()
+                    self.see(event)
+            return self.finish(trace)
+
+    def begin(self, trace: Trace) -> None:
+        """In front of the events of a trace that somebody else goes through: each is to be given to see()."""
+        self.base = base_of(trace.of_one_rank().head())
+
+    def see(self, event: Dict[str, Any]) -> None:
+        """Any event."""
+        if event.get("ph") == "X" and "dur" in event and "ts" in event:
+            self._look(event)
+
+    def finish(self, trace: Trace) -> "Times":
+        """Behind the events."""
+        self.rank = rank_of(trace.of_one_rank().metadata, self.path, self._order)
+        self.world = world_of(trace.metadata)
+        self.host = str(trace.metadata.get("host_name") or "")
+        self.base_late = base_of(trace.metadata)
+        self.notes = trace.remarks()
         late = self.base_late - self.base  # other than 0: the key stood behind the events
         self.steps = {n: (start + late, end + late) for n, (start, end) in (self.steps or self._step_ranges).items()}
         self.collectives = next((kind for kind in self._kinds if len(kind)), self._kinds[0]).in_order(late)

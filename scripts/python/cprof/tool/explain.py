@@ -11,15 +11,15 @@ finding's time is an upper bound. The first step of each trace and steps that co
 import argparse
 import json
 import statistics
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem, note
-from cprof.tool.collectives import Times, by_rank, clocks, of_last_attempts, rank_of
+from cprof.tool.collectives import Times, rank_of
 from cprof.tool.averages import format_memory
 from cprof.tool.findings import Finding, Group, SHARE, full_memory, leaks, of_group, of_machines, ranked
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
-from cprof.tool.ranks import table_of
+from cprof.tool.ranks import Comparison, Table
 from cprof.tool.screen import data, put
 
 HELP = "why the steps take so long: findings ranked by the time they could give back"
@@ -28,6 +28,7 @@ WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_m
          "sync": "idle: a call waited", "data": "idle: data", "between_steps": "idle: between steps", "other": "idle: other", "operators": "operators",
          "outside": "outside operators", "waiting": "waiting"}
 
+STACKS_SLOW = "recorded with stacks, which slow the CPU: without them the GPU waits less, and there is less time in and between operators"
 SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python"}  # rules about the CPU's time, to which stacks add
 
 
@@ -58,12 +59,22 @@ def _finding(one: Finding) -> Dict[str, Any]:
             "rank": one.rank, "device": one.device, "steps": one.steps, "evidence": one.evidence, "advice": one.advice}
 
 
-def _groups(paths: List[str]) -> Tuple[List[Group], List[Dict[str, Any]]]:
-    """The traces' steps by rank and device, and all of them as rows."""
+class Summary(NamedTuple):
+    """What was found."""
+    data: Dict[str, Any]               # as --json has it
+    groups: List[Group]
+    findings: List[Finding]            # largest first
+    ranks: Optional[Comparison]        # of several ranks
+
+
+def _groups(paths: List[str], each: Callable[[Trace, int], None]) -> Tuple[List[Group], List[Dict[str, Any]], List[Times]]:
+    """The traces' steps by rank and device; all of them as rows; and the steps and collectives of each of several traces."""
     parts: Dict[Tuple[int, str], Tuple[List[Window], Trace]] = {}
     rows: List[Dict[str, Any]] = []
+    times: List[Times] = []
     for order, path in enumerate(paths):
-        trace = Trace(path, True)
+        times += [Times(path, order)] if len(paths) > 1 else []
+        trace = Trace(path, True, times[-1] if times else None)
         for line in trace.notes:
             note(line, path)
         if not trace.windows:
@@ -72,13 +83,12 @@ def _groups(paths: List[str]) -> Tuple[List[Group], List[Dict[str, Any]]]:
         for window in trace.windows:
             parts.setdefault((rank, window.device), ([], trace))[0].append(window)
             rows.append(_row(window, rank, path))
-    return [Group(rank, device, windows, trace) for (rank, device), (windows, trace) in sorted(parts.items())], rows
+        each(trace, rank)
+    return [Group(rank, device, windows, trace) for (rank, device), (windows, trace) in sorted(parts.items())], rows, times
 
 
-def _straggler(paths: List[str], groups: List[Group]) -> Tuple[List[Finding], Dict[int, float]]:
+def _straggler(table: Table, groups: List[Group]) -> Tuple[List[Finding], Dict[int, float]]:
     """The rank that the others wait for, and how long each rank waits in a step."""
-    traces = of_last_attempts(by_rank([Times(path, order).read(False) for order, path in enumerate(paths)]))
-    table = table_of(traces, clocks(traces))
     left_out = {window.step for group in groups for window in group.windows if window.left_out}
     steps = {step: cells for step, cells in table.items() if len(cells) > 1 and step not in left_out}
     waited = {rank: statistics.fmean(cells[rank].waited for cells in steps.values() if rank in cells)
@@ -111,7 +121,7 @@ def _more_of(rank: int, groups: List[Group]) -> List[Dict[str, Any]]:
             for ns, name in found[:2] if ns > 0]
 
 
-def _mean_line(group: Group) -> str:
+def mean_line(group: Group) -> str:
     """The first line of a rank and device."""
     total = group.mean(group.counted, "total")
     names = CPU if group.device == "cpu" else BUSY + IDLE
@@ -128,23 +138,29 @@ def _of(one: Finding) -> str:
     return " a step" if one.steps else ""
 
 
-def _amount(one: Finding) -> str:
+def amount(one: Finding) -> str:
+    """What it could give back, or how much memory it is about."""
     if one.held:
         return format_memory(one.held)
     return f"{format_memory(round(one.bytes))} a step" if one.bytes else f"up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})"
+
+
+def are_slowed(groups: List[Group], found: List[Finding]) -> bool:
+    """Whether stacks add to the time of a finding."""
+    return any(one.rule in SLOWED for one in found) and any(group.trace.metadata.get("with_stack") for group in groups)
 
 
 def _show(groups: List[Group], found: List[Finding]) -> None:
     if not found:
         put("nothing stands out")
     for number, one in enumerate(found, 1):
-        put(f"{number}. {one.rule}: {one.title}; {_amount(one)}")
+        put(f"{number}. {one.rule}: {one.title}; {amount(one)}")
     put()
     for group in groups:
         if group.counted:
-            put(_mean_line(group))
-    if any(one.rule in SLOWED for one in found) and any(group.trace.metadata.get("with_stack") for group in groups):
-        put("recorded with stacks, which slow the CPU: without them the GPU waits less, and there is less time in and between operators")
+            put(mean_line(group))
+    if are_slowed(groups, found):
+        put(STACKS_SLOW)
     for number, one in enumerate(found, 1):
         steps = ", ".join(map(str, one.steps[:8])) + (", ..." if len(one.steps) > 8 else "")
         put(f"\n{number}. {one.rule} (rank {one.rank}, {one.device}{f', steps {steps}' if steps else ''})")
@@ -154,10 +170,11 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
         put(f"   {one.advice}")
 
 
-def explained(paths: List[str]) -> Dict[str, Any]:
-    """The summary, as --json has it, with the groups and findings that it was made of under "_groups" and "_findings"."""
-    groups, rows = _groups(paths)
-    late, waited = _straggler(paths, groups) if len({group.rank for group in groups}) > 1 else ([], {})
+def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trace, rank: None) -> Summary:
+    """What stands out in the traces of a run. each: is given every trace and its rank, once it was read. Raises a Problem."""
+    groups, rows, times = _groups(paths, each)
+    ranks = Comparison(times) if len({group.rank for group in groups}) > 1 else None
+    late, waited = _straggler(ranks.table, groups) if ranks else ([], {})
     slow = {one.rank for one in late}
     found = of_machines(groups)
     shared = {(one.rank, one.device): one.ms * 1e6 for one in found}
@@ -169,15 +186,14 @@ def explained(paths: List[str]) -> Dict[str, Any]:
     first = [next(group for group in groups if group.rank == rank) for rank in sorted({group.rank for group in groups})]
     growing = [one for group in first for one in leaks(group) + full_memory(group)]
     listed = ranked(late + growing + [one for one in found if one.rank not in slow or one.rule in elsewhere])
-    return {"schema": SCHEMA, "time_unit": "ms", "traces": paths, "steps": rows, "findings": [_finding(one) for one in listed], "_groups": groups,
-            "_findings": listed}
+    summary = {"schema": SCHEMA, "time_unit": "ms", "traces": paths, "steps": rows, "findings": [_finding(one) for one in listed]}
+    return Summary(summary, groups, listed, ranks)
 
 
 def run(args: argparse.Namespace) -> int:
     found = explained(traces_of(args.traces))
-    groups, listed = found.pop("_groups"), found.pop("_findings")
     if args.json:
-        data(json.dumps(found, indent=1) + "\n")
+        data(json.dumps(found.data, indent=1) + "\n")
     else:
-        _show(groups, listed)
+        _show(found.groups, found.findings)
     return 0

@@ -14,10 +14,10 @@ Without a GPU, a moment of the thread that makes the steps is in an operator, wa
 import bisect
 import collections
 import re
-from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.categories import CALLS, WORK, runs_on_device
-from cprof.tool.collectives import kind_of
+from cprof.tool.collectives import Times, kind_of
 from cprof.tool.columns import Columns, forget
 from cprof.tool.machine_use import Rated, Use
 from cprof.tool.memory_holders import Account
@@ -80,10 +80,15 @@ class Window:
             self.pieces[name, cause] += 1
 
 
+def is_own_frame(frame: str) -> bool:
+    """Whether it is a line of the program's own."""
+    return _LINE.match(frame) is not None and not _FRAMES_OF_OTHERS.match(frame)
+
+
 def line_of(frames: List[str]) -> str:
     """The innermost line of the program's own; of library code where there is no other."""
     lines = [frame for frame in frames if _LINE.match(frame)]
-    own = next((frame for frame in lines if not _FRAMES_OF_OTHERS.match(frame)), None)
+    own = next(filter(is_own_frame, lines), None)
     return own or (lines[0] if lines else "")
 
 
@@ -93,10 +98,11 @@ class _Work:
     def __init__(self) -> None:
         self.columns = Columns()
         new = self.columns.new
-        self.start, self.end, self.correlation, self.level, self.device = new("q"), new("q"), new("q"), new("b"), new("i")
+        self.start, self.end, self.correlation, self.level, self.device, self.name = new("q"), new("q"), new("q"), new("b"), new("i"), new("i")
         self.call_correlation, self.call_start, self.call_end, self.call_place, self.call_name = new("q"), new("q"), new("q"), new("i"), new("i")
         self.pageable, self.seen = new("q"), 0
         self.devices: Dict[str, int] = {}
+        self.kernels: Dict[str, int] = {}
         self.places: Dict[Any, int] = {}
         self.names: Dict[str, int] = {}
         self.stacks: Dict[Tuple[int, int], str] = {}   # of calls that wait: (place, start)
@@ -122,6 +128,7 @@ class _Work:
             self.correlation.append(correlation)
             self.level.append(level)
             self.device.append(self.devices.setdefault(text_of(args.get("device", event.get("pid"))), len(self.devices)))
+            self.name.append(self.kernels.setdefault(name, len(self.kernels)))
             if level == 2 and PAGEABLE.search(name):
                 self.pageable.append(correlation)
         self.seen += 1
@@ -146,9 +153,9 @@ class _Work:
         whole = self.columns.whole
         columns = Columns()
         for names, key in ((("call_correlation", "call_start", "call_end", "call_place", "call_name"), "call_correlation"),
-                           (("start", "end", "correlation", "level", "device"), "start")):
+                           (("start", "end", "correlation", "level", "device", "name"), "start")):
             found = [whole(getattr(self, name)) for name in names]
-            by, ordered = whole(getattr(self, key)), [columns.new(typecode) for typecode in ("qqqii" if key != "start" else "qqqbi")]
+            by, ordered = whole(getattr(self, key)), [columns.new(typecode) for typecode in ("qqqii" if key != "start" else "qqqbii")]
             for n, i in enumerate(in_order(len(by), by.__getitem__)):
                 for source, target in zip(found, ordered):
                     target.append(source[i])
@@ -157,7 +164,7 @@ class _Work:
             for name, target in zip(names, ordered):
                 setattr(self, name, target)
         columns.finish()
-        for name in ("call_correlation", "call_start", "call_end", "call_place", "call_name", "start", "end", "correlation", "level", "device"):
+        for name in ("call_correlation", "call_start", "call_end", "call_place", "call_name", "start", "end", "correlation", "level", "device", "name"):
             setattr(self, name, columns.whole(getattr(self, name)))
         self.pageable = whole(self.pageable)
 
@@ -216,8 +223,7 @@ class _Timeline:
         kinds = [self._kind(kind) for kind in spans.kinds]
         left_out = [kind.name == STEPS or kind.is_async for kind in spans.kinds]
         is_collective = [COLLECTIVE.match(kind.name) is not None for kind in spans.kinds]
-        is_own = [kind.category == "python_function" and _LINE.match(kind.name) is not None and not _FRAMES_OF_OTHERS.match(kind.name)
-                  for kind in spans.kinds]
+        is_own = [kind.category == "python_function" and is_own_frame(kind.name) for kind in spans.kinds]
         has_stacks = len(row.stack) > 0
         stack: List[Tuple[int, _State]] = []
         idle: Optional[Tuple[int, _State]] = None   # since when no operator is open, not yet put
@@ -336,13 +342,19 @@ class _Wait(NamedTuple):
 class Trace:
     """One trace, classified."""
 
-    def __init__(self, path: str, progress: bool = False) -> None:
+    def __init__(self, path: str, progress: bool = False, times: Optional[Times] = None) -> None:
+        """times: reads the trace in the same pass."""
         self.path = path
         self._work, self.use = _Work(), Use()
         with open_trace(path, progress) as trace:
-            self._spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of, see=self._see))
-        self.metadata, self.notes = self._spans.metadata, trace.remarks()
-        self.memory = [Account(line, self._spans.steps) for _, line in sorted(timelines(self._spans).items())] if self._spans.has_memory else []
+            if times is not None:
+                times.begin(trace)
+            self.spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of, see=self._seer(times)))
+            if times is not None:
+                times.finish(trace)
+        self.metadata, self.notes = self.spans.metadata, trace.remarks()
+        self.lines = [line for _, line in sorted(timelines(self.spans).items())] if self.spans.has_memory else []
+        self.memory = [Account(line, self.spans.steps) for line in self.lines]
         self._work.finish()
         self.use.finish()
         self._timelines: Dict[Any, _Timeline] = {}
@@ -359,11 +371,26 @@ class Trace:
             self.windows = self._of_cpu([Window(start, end, step, "cpu") for start, end, step in spans])
         self._leave_out()
 
-    def _see(self, event: Dict[str, Any]) -> None:
-        self._work.see(event)
-        self.use.see(event)
+    def _seer(self, times: Optional[Times]) -> Callable[[Dict[str, Any]], None]:
+        all_of_them = [self._work.see, self.use.see] + ([times.see] if times is not None else [])
+
+        def see(event: Dict[str, Any]) -> None:
+            for one in all_of_them:
+                one(event)
+        return see
 
     # ---- what there is ----
+
+    def launched(self) -> Iterator[Tuple[str, Cause, int]]:
+        """All work of the devices: its name, who launched it, and its length."""
+        work, names = self._work, list(self._work.kernels)
+        for i in range(len(work.start)):
+            call = work.call_of(work.correlation[i])
+            cause = NOBODY
+            if call is not None:
+                timeline = self._timeline(self._place(work.call_place[call]))
+                cause = timeline.cause(timeline.number_at(work.call_start[call]))
+            yield names[work.name[i]], cause, work.end[i] - work.start[i]
 
     def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
         """Operators that began in these spans of time and whose FLOPs are counted, by name and line."""
@@ -378,7 +405,7 @@ class Trace:
 
     def _main_place(self) -> Any:
         """The thread that makes the steps."""
-        spans = self._spans
+        spans = self.spans
         place = spans.step_places()[1]
         if place is None:
             numbers = {n for n, kind in enumerate(spans.kinds) if kind.name == STEPS}
@@ -391,13 +418,13 @@ class Trace:
         """Start, end and number of the steps, apart; without steps of all that there is."""
         found: List[Tuple[int, int, Optional[int]]] = []
         reached = -LIMIT
-        for start, end, name in sorted(self._spans.steps):
+        for start, end, name in sorted(self.spans.steps):
             if end > max(start, reached):
                 found.append((max(start, reached), end, step_number(name)))
                 reached = end
         if not found:
-            starts = [min(row.start) for row in self._spans.rows.values() if len(row.start)] + list(self._work.start[:1])
-            ends = [max(row.end) for row in self._spans.rows.values() if len(row.end)] + ([max(self._work.end)] if len(self._work.end) else [])
+            starts = [min(row.start) for row in self.spans.rows.values() if len(row.start)] + list(self._work.start[:1])
+            ends = [max(row.end) for row in self.spans.rows.values() if len(row.end)] + ([max(self._work.end)] if len(self._work.end) else [])
             if starts and max(ends) > min(starts):
                 found = [(min(starts), max(ends), None)]
         return found
@@ -405,12 +432,12 @@ class Trace:
     def _timeline(self, place: Any) -> _Timeline:
         found = self._timelines.get(place)
         if found is None:
-            found = self._timelines[place] = _Timeline(self._spans, self._spans.rows.get(place))
+            found = self._timelines[place] = _Timeline(self.spans, self.spans.rows.get(place))
         return found
 
     def _place(self, number: int) -> Any:
         place = self._places[number]
-        return place if place in self._spans.rows else self._main
+        return place if place in self.spans.rows else self._main
 
     def _find_waits(self) -> None:
         """Calls that wait for the GPU, by thread."""
@@ -587,9 +614,9 @@ class Trace:
 
     def _transfers(self) -> List[Tuple[int, int]]:
         """When transfers between ranks went on, as a union."""
-        numbers = {n for n, kind in enumerate(self._spans.kinds) if kind.is_async and COLLECTIVE.match(kind.name)}
+        numbers = {n for n, kind in enumerate(self.spans.kinds) if kind.is_async and COLLECTIVE.match(kind.name)}
         found: List[Tuple[int, int]] = []
-        for row in self._spans.rows.values() if numbers else ():
+        for row in self.spans.rows.values() if numbers else ():
             found += [(row.start[i], row.end[i]) for i in range(len(row.start)) if row.kind[i] in numbers]
         joined: List[Tuple[int, int]] = []
         for start, end in sorted(found):
@@ -603,7 +630,7 @@ class Trace:
 
     def _leave_out(self) -> None:
         """The first step, in which things are set up and, on a GPU, work of the step before is not in the trace; and what was compiled."""
-        compiling = [(row.start[i], row.end[i]) for row in self._spans.rows.values() for numbers in [self._compiling()] if numbers
+        compiling = [(row.start[i], row.end[i]) for row in self.spans.rows.values() for numbers in [self._compiling()] if numbers
                      for i in range(len(row.start)) if row.kind[i] in numbers]
         for window in self.windows:
             if any(start < window.end and end > window.start for start, end in compiling):
@@ -616,4 +643,4 @@ class Trace:
                 own[-1].left_out = ""
 
     def _compiling(self) -> Any:
-        return {n for n, kind in enumerate(self._spans.kinds) if COMPILING.search(kind.name)}
+        return {n for n, kind in enumerate(self.spans.kinds) if COMPILING.search(kind.name)}

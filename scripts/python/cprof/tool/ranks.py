@@ -21,8 +21,8 @@ Clocks of several hosts are first brought in line, as in cprof merge."""
 import argparse
 import bisect
 import collections
+import functools
 import json
-import os
 import statistics
 from array import array
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
@@ -31,7 +31,7 @@ from cprof.tool import Problem, note, printable
 from cprof.tool.collectives import Clock, Times, by_rank, clocks, has_parts, meetings, of_last_attempts, of_other_runs, of_unknown_members, world_in
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.merge import clock_text
-from cprof.tool.rank_cost import Cost, Waits, covered, did
+from cprof.tool.rank_cost import Cost, Did, Waits, covered, did
 from cprof.tool.screen import data, put
 
 HELP = "which rank cost the others how much, in which steps, and what it did meanwhile"
@@ -207,18 +207,23 @@ def _slowest(ranks: List[Dict[str, Any]], table: Table) -> str:
             f"{'behind' if behind >= 0 else 'ahead of'} the median of the others")
 
 
+def compared(paths: List[str], progress: bool = True) -> "Comparison":
+    """The ranks of these traces. Raises a Problem."""
+    traces = []
+    for order, path in enumerate(paths):
+        one = Times(path, order).read(progress)
+        for text in one.notes:
+            note(text, path)
+        traces.append(one)
+    if not any(one.steps for one in traces):
+        raise Problem("no trace has steps (ProfilerStep#N rows)", paths[0])
+    return Comparison(traces)
+
+
 class Comparison:
     """The ranks of a run, step by step."""
 
-    def __init__(self, paths: List[str], progress: bool = True) -> None:
-        traces = []
-        for order, path in enumerate(paths):
-            one = Times(path, order).read(progress)
-            for text in one.notes:
-                note(text, path)
-            traces.append(one)
-        if not any(one.steps for one in traces):
-            raise Problem("no trace has steps (ProfilerStep#N rows)", paths[0])
+    def __init__(self, traces: List[Times]) -> None:
         self.traces = of_last_attempts(by_rank(traces))
         self.moved = clocks(self.traces)
         waits = _waits(self.traces, self.moved)
@@ -226,8 +231,13 @@ class Comparison:
         self.costs = costs(self.traces, waits, self.table)
         self.ranks = summary(self.table, self.costs)
         self.worst = self.costs[0] if self.costs and self.costs[0].cost > 0 else None
-        late = [(found, waits.late(index)) for index, found in enumerate(self.traces) if self.worst and found.rank == self.worst.rank]
-        self.did = next((done for done in (did(found, times) for found, times in late) if done), None)
+        self._waits = waits
+
+    @functools.cached_property
+    def did(self) -> Optional[Did]:
+        """What the rank that cost most did meanwhile. Its traces are read once more."""
+        late = [(found, self._waits.late(index)) for index, found in enumerate(self.traces) if self.worst and found.rank == self.worst.rank]
+        return next((done for done in (did(found, times) for found, times in late) if done), None)
 
     def answer(self) -> List[str]:
         """In a line or two."""
@@ -238,7 +248,7 @@ class Comparison:
 
 def run(args: argparse.Namespace) -> int:
     """`cprof ranks`"""
-    found = Comparison(traces_of(args.traces))
+    found = compared(traces_of(args.traces))
     traces, moved, table = found.traces, found.moved, found.table
     again: Dict[int, Set[int]] = collections.defaultdict(set)
     for one in traces:

@@ -159,9 +159,9 @@ def _ranks(paths: List[str]) -> None:
     if sum(map(_size, paths)) > TOP_BYTES:
         tell("cprof: cprof ranks tells for which rank the others waited")
         return
-    from cprof.tool.ranks import Comparison
+    from cprof.tool.ranks import compared
     with contextlib.suppress(Problem):  # no steps, for one
-        found = Comparison(paths, progress=False)
+        found = compared(paths, progress=False)
         if found.worst:
             for line in found.answer():
                 tell(printable(line))

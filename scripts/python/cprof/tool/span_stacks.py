@@ -35,9 +35,14 @@ def seen_frame(frame: str) -> bool:
     return not any(file in frame and function in frame for file, function in _UNSEEN)
 
 
+def is_python_frame(frame: str) -> bool:
+    """Whether a frame is Python's, or has a line as these have."""
+    return _PYTHON.search(frame) is not None
+
+
 def python_frames(stack: List[str]) -> List[str]:
     """Without the native frames, which tell callers of an operator little apart; as it is where there are no others."""
-    return [frame for frame in stack if _PYTHON.search(frame)] or stack
+    return list(filter(is_python_frame, stack)) or stack
 
 
 class Found(NamedTuple):

@@ -6,17 +6,23 @@ of its own an operator counts where it was called; in a trace of torch.profiler 
 spans themselves. The frames in which PyTorch calls the profiler itself, innermost in a stack, are left out: a flame graph would show
 all time in them.
 
+    cprof stacks -o stacks.html
     cprof stacks rank0.5.pt.trace.json -o out.stacks && flamegraph.pl out.stacks > out.svg
+
+A name that ends in .html makes a flame graph: one page of at most 1 MB that asks the network for nothing. In it each stack
+ends with the operator, or call, whose time it is.
 """
 
 import argparse
 import contextlib
 import itertools
+import os
 import re
-from typing import Iterator, List
+from typing import Any, Callable, Iterator, List, Tuple
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import NO_STACKS
+from cprof.tool.flame_page import flames_of, page
 from cprof.tool.given import add_traces, trace_of
 from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.reader import open_trace
@@ -24,7 +30,7 @@ from cprof.tool.screen import data
 from cprof.tool.span_stacks import StackFinder
 from cprof.tool.spans import Spans, Wanted, read_spans, walk
 
-HELP = "stacks with their times, for FlameGraph and speedscope (torch.profiler's export_stacks)"
+HELP = "stacks with their times: a flame graph, or lines for FlameGraph and speedscope (torch.profiler's export_stacks)"
 METRICS = ("self_cpu_time_total", "self_cuda_time_total")
 _RECORDING = re.compile(r"(.*\(\d+\): )?(at::RecordFunction::|c10::Dispatcher::runRecordFunction)", re.S)
 _CLEAN = str.maketrans(dict.fromkeys(" ;\t\n\r\v\f\x85\u2028\u2029", "_"))
@@ -32,24 +38,35 @@ _CLEAN = str.maketrans(dict.fromkeys(" ;\t\n\r\v\f\x85\u2028\u2029", "_"))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser, one=True)
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
+    parser.add_argument("-o", "--output", metavar="FILE", help="NAME.html: a flame graph; default: lines on stdout")
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
 
 
+def _shown(stack: List[str]) -> List[str]:
+    """Outermost frame first."""
+    return (list(itertools.dropwhile(_RECORDING.match, stack)) or stack)[::-1]
+
+
 def _line_of(stack: List[str]) -> str:
-    shown = list(itertools.dropwhile(_RECORDING.match, stack)) or stack
-    return ";".join(frame.translate(_CLEAN) for frame in reversed(shown))
+    return ";".join(frame.translate(_CLEAN) for frame in _shown(stack))
+
+
+def _stacks(spans: Spans, metric: str, show: Callable[[List[str]], Any]) -> Iterator[Tuple[Any, str, int]]:
+    """Of each span with a stack: what is shown of that, its name, and its time in nanoseconds."""
+    finder = StackFinder(spans, 1, show)
+    for place, row in spans.rows.items():
+        for node in walk(spans, row, True):
+            finder.add(place, row, node, node.end - row.start[node.index] - node.child_time if metric == METRICS[0] else node.own_device)
+    for found, stack in finder.stacks():
+        if stack:
+            yield stack, spans.kinds[found.kind].name, found.values[0]
 
 
 def lines(spans: Spans, metric: str) -> Iterator[str]:
     """The lines of export_stacks(), in its order."""
-    finder = StackFinder(spans, 1, _line_of)
-    for place, row in spans.rows.items():
-        for node in walk(spans, row, True):
-            finder.add(place, row, node, node.end - row.start[node.index] - node.child_time if metric == METRICS[0] else node.own_device)
-    for found, line in finder.stacks():
-        if line and found.values[0] >= 1000:
-            yield f"{line} {found.values[0] // 1000}"
+    for line, _, time in _stacks(spans, metric, _line_of):
+        if time >= 1000:
+            yield f"{line} {time // 1000}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,6 +81,11 @@ def run(args: argparse.Namespace) -> int:
         raise Problem(NO_STACKS, trace_path)
     if args.metric == METRICS[1] and not spans.has_work:
         raise Problem("holds nothing that ran on a GPU: take --metric self_cpu_time_total", trace_path)
+    if (args.output or "").endswith(".html"):
+        text = page(os.path.basename(trace_path), args.metric, flames_of(_stacks(spans, args.metric, _shown)))
+        with replacing(args.output) as file:
+            file.write(text)
+        return 0
     to_file = args.output and args.output != "-"
     with replacing(args.output) if to_file else contextlib.nullcontext() as file:
         write = file.write if file else data

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page about a run: what ran, how long the steps took, where each step goes, what stands out, the operators and kernels that
+take longest, memory, the ranks, and FLOPs.
+
+    cprof run --run-name mine --with-stack --no-native-stack --with-modules --active 8 -- python train.py
+    cprof report mine -o report.html
+
+The page is one file of at most 1 MB, asks the network for nothing, and prints. Its numbers are those of `cprof explain
+--json`, `cprof memory --json` and `cprof ranks --json`. Long lists are cut, and the page says where; these commands
+have all of it."""
+
+import argparse
+from typing import Any, Dict, List, NamedTuple
+
+from cprof.tool.explain import explained
+from cprof.tool.given import add_traces, traces_of
+from cprof.tool.memory_holders import Account
+from cprof.tool.memory_use import Timeline
+from cprof.tool.moments import Trace
+from cprof.tool.operators import Operators
+from cprof.tool.output import end_tidily, keep_apart, replacing
+from cprof.tool.report_page import page
+
+HELP = "a page about a run: findings, steps, operators, memory, ranks, FLOPs (one file of HTML)"
+CHARTS = 2  # of memory: of the devices with the highest peaks
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_traces(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the page, such as report.html")
+
+
+class Memory(NamedTuple):
+    """Of a device in one trace."""
+    rank: int
+    path: str
+    account: Account
+    steps: List[Any]      # start, end and name
+    line: Any             # the Timeline; None where it is not drawn
+
+
+class Kept:
+    """What the page shows of the traces beyond the summary, taken from each while it is there."""
+
+    def __init__(self) -> None:
+        self.operators = Operators()
+        self.heads: Dict[str, Dict[str, Any]] = {}  # metadata by path
+        self.ranks: Dict[str, int] = {}
+        self.memory: List[Memory] = []              # the highest peak first
+
+    def take(self, trace: Trace, rank: int) -> None:
+        """One more trace."""
+        self.operators.add(trace)
+        self.heads[trace.path], self.ranks[trace.path] = trace.metadata, rank
+        lines: List[Timeline] = trace.lines
+        self.memory += [Memory(rank, trace.path, account, trace.spans.steps, line) for account, line in zip(trace.memory, lines)]
+        self.memory.sort(key=lambda one: (-one.account.peak, one.rank, one.path))
+        self.memory[CHARTS:] = [one._replace(line=None) for one in self.memory[CHARTS:]]
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof report`"""
+    end_tidily()
+    paths = traces_of(args.traces)
+    keep_apart(args.output, paths)
+    kept = Kept()
+    summary = explained(paths, kept.take)
+    text = page(summary, kept.heads, kept.ranks, kept.operators, kept.memory)
+    with replacing(args.output) as file:
+        file.write(text)
+    return 0
