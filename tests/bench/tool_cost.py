@@ -143,6 +143,8 @@ def commands(work, large, halves, stacks):
     yield "top --group-by-input-shape", ["top", "--group-by-input-shape", large], None
     yield "top --group-by-stack-n 5", ["top", "--group-by-stack-n", 5, stacks], None
     yield "top --by step", ["top", "--by", "step", large], None
+    yield "explain", ["explain", large], None
+    yield "compare, two halves", ["compare", *halves], None
     yield "events", ["events", large], None
     yield "events --step", ["events", "--step", 20, large], None
     yield "stacks", ["stacks", stacks, "-o", out / "s.stacks"], None

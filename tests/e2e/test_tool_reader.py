@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import tool
-from cprof.tool import Problem, reader
+from cprof.tool import Problem, fast, reader
 
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "ts": 0.0, "args": {"name": "日本 \"é\" \u2028 \\"}},
@@ -268,3 +268,107 @@ def test_from_a_pipe(tmp_path):
     data = json.dumps({"traceEvents": [tool.span("aten::add", 0, 10)]}).encode()
     for given in (data, gzip.compress(data)):
         assert json.loads(tool.cprof("events", "-", stdin=given).out)["name"] == "aten::add"
+
+
+# ---- the parser that may be installed ----
+
+@pytest.fixture
+def parser():
+    """msgspec, and what goes without it."""
+    pytest.importorskip("msgspec")
+
+    def without(monkeypatch):
+        monkeypatch.setitem(sys.modules, "msgspec", None)
+        fast.sound_events.cache_clear()
+        assert fast.any_events() is None and fast.sound_events() is None
+    yield without
+    fast.sound_events.cache_clear()
+
+
+ODD = [{"ph": "X", "name": "no args", "cat": "cpu_op", "pid": 5000, "tid": 5000, "ts": 900.25, "dur": 1},
+       {"ph": "X", "name": "texts", "cat": "cpu_op", "pid": "5000", "tid": "5000", "ts": 901.25, "dur": 1.5, "args": {"External id": "7"}},
+       {"ph": "X", "name": 7, "cat": "cpu_op", "pid": True, "tid": 5000, "ts": 902.25, "dur": 1.5, "args": {"flops": 2.5}},
+       {"ph": "X", "name": "before", "cat": "cpu_op", "pid": 5000, "tid": 0, "ts": -3.5, "dur": -1, "args": {"x": 2**64}},
+       {"ph": "X", "name": "no time", "cat": "cpu_op", "pid": 5000, "tid": 5000, "ts": "now", "args": []},
+       {"ph": "X", "name": "infinite", "cat": "cpu_op", "pid": 5000, "tid": 5000, "ts": 903.0, "dur": float("inf")},
+       {"ph": "i", "name": "[memory]", "pid": 5000, "tid": 5000, "ts": 904.0, "args": {"Bytes": "64", "Device Type": 0}},
+       {"ph": "i", "name": "[OutOfMemory]", "pid": 5000, "tid": 5000, "ts": 905.0, "s": "t", "args": {}},
+       {"ph": "f", "id": "a text", "pid": 5000, "tid": 5000, "ts": 906.0, "cat": "ac2g", "name": "ac2g"}, 5, None, [{}]]
+
+
+def sound(n):
+    """Events in which nothing is odd, of n steps."""
+    for step in range(n):
+        at, ids = 1000.0 + step * 100, 10 * step
+        yield dict(tool.span(f"ProfilerStep#{step}", at, 90.0, cat="user_annotation", tid=4194305), args={"thread": 5000})
+        yield tool.span("aten::linear", at + 1, 40.125, External_id=ids + 1, flops=64, Call_stack="a.py(1): f;b.py(2): g", Sequence_number=step,
+                        Input_Dims=[[2, 3]], text="\"}, {\\")
+        yield tool.span("aten::mm", at + 2, 20, External_id=ids + 2, Fwd_thread_id=0, Module_Hierarchy="net.0")
+        yield tool.span("cudaLaunchKernel", at + 3, 1.5, cat="cuda_runtime", External_id=ids + 2, correlation=ids + 3)
+        yield tool.span("kernel<é>", at + 6, 30.001, cat="kernel", pid=0, tid=7, device=0, stream=7, External_id=ids + 2, correlation=ids + 3)
+        yield tool.span("cudaDeviceSynchronize", at + 50, 5.5, cat="cuda_runtime", correlation=ids + 4)
+        yield tool.span("record_param_comms", at + 60, 5.5, Collective_name="allreduce", dtype="float")
+        yield tool.memory(at + 4, 64, 4096 + step)
+        yield tool.memory(at + 70, -64, 4096 + step - step % 2)
+        yield {"ph": "C", "name": "Memory CPU", "pid": 5000, "tid": 5000, "ts": at + 4, "args": {"allocated bytes": 64}}
+        yield {"ph": "s", "id": step, "pid": 5000, "tid": 5000, "ts": at + 3, "cat": "ac2g", "name": "ac2g"}
+        yield {"ph": "f", "id": step, "pid": 0, "tid": 7, "ts": at + 6, "cat": "ac2g", "name": "ac2g", "bp": "e"}
+    yield {"ph": "M", "name": "thread_name", "pid": 5000, "tid": 5000, "args": {"name": "main"}}
+
+
+COMMANDS = [("top", "--from-trace"), ("top", "--by", "module"), ("top", "--by", "step"), ("top", "--by", "device"), ("top", "--group-by-stack-n", 3),
+            ("top", "--group-by-input-shape"), ("explain",), ("explain", "--json"), ("check",), ("memory",), ("stacks",), ("events",), ("compare",)]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(map(str, one)) for one in COMMANDS])
+@pytest.mark.parametrize("odd", [False, True], ids=["sound", "odd"])
+def test_any_parser_gives_the_same_answer(command, odd, parser, tmp_path, monkeypatch):
+    """To the byte. Of what is odd, one event stands between sound ones."""
+    events = list(sound(40))
+    for n, event in enumerate(ODD if odd else ()):
+        events.insert(37 * (n + 1), event)
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "profile_memory": 1, "traceEvents": events}, ensure_ascii=False))
+    monkeypatch.setattr(reader, "CHUNK", 1000)
+    args = [*command, path, *([path] if command == ("compare",) else ["-o", "-"] if command == ("stacks",) else [])]
+    first = tool.cprof(*args)
+    parser(monkeypatch)
+    second = tool.cprof(*args)
+    assert first == second and first.rc in (0, 1) and first.out
+
+
+def test_the_parser_is_used(parser, tmp_path, monkeypatch):
+    """By a trace that is more than one block; a text in which all is sound is not read as JSON."""
+    path = tool.write(tmp_path / "t.json", list(sound(40)))
+    monkeypatch.setattr(reader, "CHUNK", 1000)
+    left = []
+    with reader.open_trace(str(path)) as trace:
+        kinds, taken = fast.sound_events(), []
+        trace.take_text = lambda text: taken.extend(kinds.events(text) or ()) or True
+        left = list(trace)
+    assert len(taken) > 400 and len(left) < 20 and {type(one).__name__ for one in taken} >= {"Span", "Instant", "Counter", "Start", "End"}
+
+
+@pytest.mark.parametrize("text, long", [("12345678901234567890", True), ("[-1234567890123456789]", True), ("[0.1234567890123456789]", False),
+                                        ("123456789012345678", False), ("[0.12345678901234567890123456789, 1234567890123456789]", True), ("", False)])
+def test_numbers_of_more_than_64_bits_are_seen(text, long):
+    assert fast.has_long_numbers(text) == long
+
+
+def test_the_parser_takes_nothing_that_json_refuses(parser):
+    """Damaged texts: what it takes, json reads likewise."""
+    texts = [json.dumps(event, ensure_ascii=False) for event in sound(2)]
+    chance, decode, taken = random.Random(7), fast.any_events(), 0
+    for _ in range(4000):
+        text = list(chance.choice(texts))
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(text))
+            text[at:at + chance.randint(0, 2)] = chance.choice('{}[]",:\\ 019.eE+-tfn\x00\x7f\n/ué')
+        text = "[" + "".join(text) + "]"
+        found = decode(text)
+        if found is not None:
+            taken += 1
+            assert repr(found) == repr(json.loads(text)), text
+        elif fast.sound_events().events(text) is not None:
+            raise AssertionError(text)
+    assert taken > 500

@@ -77,6 +77,7 @@ class Averages:
         self.has_memory = self.has_flops = False
         self.rates: Dict[str, Rates] = {}  # by trace
         self.tables: List[str] = []      # files beside the traces that were used instead of these
+        self.below: Dict[str, Dict[str, List[int]]] = {}  # library's calls by operator, where a trace was read: as Spans.below
         self._rows: Dict[Any, Average] = {}
 
     def __iter__(self) -> Iterator[Average]:
@@ -171,16 +172,28 @@ class Averages:
             if without[node.kind]:
                 continue
             start = row.start[node.index]
-            sums = _sums_of(node, node.end - start, is_async[node.kind])
             if finder is not None:
+                sums = _sums_of(node, node.end - start, is_async[node.kind])
                 finder.add(place, row, node, *sums, row.flops[node.index] if row.flops else -1)
                 continue
             average = numbered[node.kind]
             if average is None:
                 average = numbered[node.kind] = self._row(spans, node.kind)
-            self._count(average, sums, start, node.end)
+            if is_async[node.kind] or node.memory or node.own_device or node.child_device:
+                self._count(average, _sums_of(node, node.end - start, is_async[node.kind]), start, node.end)
+            else:  # as most are
+                if start <= average.first[0]:
+                    average.first = min(average.first, (start, -node.end))
+                average.count += 1
+                average.cpu_ns += node.end - start
+                average.self_cpu_ns += node.end - start - node.child_time
+                average.self_cpu_memory_usage -= node.child_memory
+                average.self_device_memory_usage -= node.child_device_memory
             if row.shaped and not tells_all:
                 average.flops += row.flops_of(node.index)
+        for (operator, call), sums in spans.below.items():
+            before = self.below.setdefault(spans.kinds[operator].name, {}).setdefault(spans.kinds[call].name, [0] * len(sums))
+            before[:] = map(sum, zip(before, sums))
         self.has_flops |= not tells_all and any(len(row.shaped) > 0 for row in spans.rows.values())
         if finder is not None:
             self._add_stacks(spans, finder)

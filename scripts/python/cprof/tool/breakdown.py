@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cprof top --by` shows: self times added up by step, module, kernel, device or category."""
+"""What `cprof top --by` shows: self times added up by step, module, line, kernel, device or category."""
 
 import bisect
+import os
+import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from cprof._untrusted import read_text
 from cprof.tool import Problem, note, printable
-from cprof.tool.averages import format_share, format_time
+from cprof.tool.averages import NO_STACKS, format_share, format_time
 from cprof.tool.categories import runs_on_device
+from cprof.tool.moments import line_of
 from cprof.tool.reader import open_trace
 from cprof.tool.span_roots import walk_all
-from cprof.tool.spans import Kind, Node, Spans, Wanted, args_of, read_spans, step_number
+from cprof.tool.span_stacks import StackFinder
+from cprof.tool.span_tree import Node
+from cprof.tool.spans import Kind, Spans, Wanted, args_of, module_of, read_spans, step_number
 from cprof.tool.steps import STEPS
 
-BY = ("step", "module", "kernel", "device", "category")
+BY = ("step", "module", "line", "kernel", "device", "category")
 NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profiler: with_stack=True)"
 NO_STEPS = "holds no steps: mark them (CPROF_STEP says how)"
 NO_DEVICE = "holds nothing that ran on a GPU"
 OUTSIDE = "(outside)"
+RANGES = "user_annotation"  # the category of steps and ranges
+_FRAME = re.compile(r"(.*\.py)\((\d{1,9})\): ")
 Result = Tuple[List[str], List[List[Any]], Callable[[List[List[Any]]], str]]
 
 
@@ -34,27 +42,29 @@ def _device_of(event: Dict[str, Any]) -> str:
     return f"GPU {args.get('device', event.get('pid'))}" if runs_on_device(event.get("cat"), args) else "CPU"
 
 
-def _module_of(event: Dict[str, Any]) -> Optional[str]:
-    module = args_of(event).get("Module Hierarchy")
-    return module if type(module) is str and module else None
-
-
 def breakdown(by: str, paths: List[str]) -> Result:
     """Columns, rows sorted by what takes longest (steps: by number), and how to print them."""
     sums: Dict[str, _Sum] = {}
+    outside = 0
     for path in paths:
-        group = _device_of if by == "device" else _module_of if by == "module" else None
+        group = _device_of if by == "device" else module_of if by == "module" else None
         with open_trace(path, True) as trace:
-            spans = read_spans(trace, Wanted(stacks=by == "module", group=group, flops=False, nested=True))
+            spans = read_spans(trace, Wanted(stacks=by in ("module", "line"), group=group, flops=False, nested=True))
         for line in trace.remarks():
             note(line, path)
         for missing, says in ((by == "module" and not spans.has_modules, NO_MODULES),
+                              (by == "line" and not spans.has_stacks, NO_STACKS),
                               (by == "step" and not spans.steps, NO_STEPS),
                               (by == "kernel" and not spans.has_work, NO_DEVICE),
                               (not spans.kinds, "holds no operator, call or kernel")):
             if missing:
                 raise Problem(says, path)
-        _add(by, spans, sums)
+        if by == "line":
+            _add_lines(path, spans, sums)
+        else:
+            _add(by, spans, sums)
+        outside -= _in_operators(spans) if by == "category" else 0
+    outside += sums[RANGES].cpu if by == "category" and RANGES in sums else 0
     order = _step_number if by == "step" else lambda item: (-item[1].device, -item[1].cpu)
     rows: List[List[Any]] = []
     for name, found in sorted(sums.items(), key=order):
@@ -73,7 +83,8 @@ def breakdown(by: str, paths: List[str]) -> Result:
             line += [str(row[3])] + [format_time(us) for us in row[4:]]
         head += ["# of Calls"] + (["Duration"] if by == "step" else [])
         return _columns(head, lines) + f"Self CPU time total: {format_time(total_cpu)}\n" + (
-            f"Self {spans.device_name} time total: {format_time(total_device)}\n" if total_device else "")
+            f"Self {spans.device_name} time total: {format_time(total_device)}\n" if total_device else "") + (
+            f"Outside operators, in steps and ranges: {format_time(outside / 1000)} ({format_share(outside / 1000, total_cpu)})\n" if outside else "")
 
     return columns, rows, text
 
@@ -105,6 +116,61 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
         rest = sum(time for number, time in spans.device_time.items() if not spans.kinds[number].annotation) - attributed
         if rest > 0:
             sums.setdefault(OUTSIDE, _Sum()).device += rest
+
+
+def _in_operators(spans: Spans) -> int:
+    """Self time of the ranges of libraries in operators."""
+    return sum(sums[1] for (_, call), sums in spans.below.items() if spans.kinds[call].category == RANGES)
+
+
+def _add_lines(path: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
+    """Adds what the operators and calls of each line of the program took."""
+    finder = StackFinder(spans, 2, line_of)
+    attributed = 0
+    for place, row, node in walk_all(spans, True):
+        kind = spans.kinds[node.kind]
+        if kind.name != STEPS and kind.category != "python_function" and not kind.is_async:
+            attributed += node.own_device
+            finder.add(place, row, node, node.end - row.start[node.index] - node.child_time, node.own_device)
+    texts = Lines(path)
+    for span, line in finder.stacks():
+        found = sums.setdefault(texts.shown(line) or OUTSIDE, _Sum())
+        found.cpu += span.values[0]
+        found.device += span.values[1]
+        found.count += 1
+    rest = sum(time for number, time in spans.device_time.items() if not spans.kinds[number].annotation) - attributed
+    if rest > 0:
+        sums.setdefault(OUTSIDE, _Sum()).device += rest
+
+
+class Lines:
+    """Frames with the text of their line, where the file is there and older than the trace."""
+
+    MOST = 4 << 20  # bytes of a file
+
+    def __init__(self, trace: str) -> None:
+        self._trace = trace
+        self._files: Dict[str, List[str]] = {}
+        self._shown: Dict[str, str] = {"": ""}
+
+    def shown(self, frame: str) -> str:
+        """The frame, with its line in place of the function where that is known."""
+        found = self._shown.get(frame)
+        if found is None:
+            at = _FRAME.match(frame)
+            lines = self._read(at[1]) if at else []
+            text = lines[int(at[2]) - 1].strip() if at and 0 < int(at[2]) <= len(lines) else ""
+            found = self._shown[frame] = f"{frame[:at.end() - 1]} {text}" if at and text else frame
+        return found
+
+    def _read(self, name: str) -> List[str]:
+        if name not in self._files:
+            try:
+                newer = os.path.getmtime(name) > os.path.getmtime(self._trace)
+                self._files[name] = [] if newer else read_text(name, self.MOST).splitlines()
+            except (OSError, ValueError):  # it is elsewhere
+                self._files[name] = []
+        return self._files[name]
 
 
 def _add_device_rows(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:

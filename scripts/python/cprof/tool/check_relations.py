@@ -7,14 +7,18 @@ What is kept of an event are a few numbers in columns (columns.py).
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from cprof.tool.columns import Columns, forget
+from cprof.tool.fast import as_event
 from cprof.tool.progress import Progress
 from cprof.tool.categories import CALLS, WORK, runs_on_device
-from cprof.tool.spans import AT_A_TIME, args_of, in_order, int_or_none, text_of, to_ns
+from cprof.tool.spans import AT_A_TIME, args_of, in_order, in_time, int_or_none, text_of, to_ns
 from cprof.tool.steps import ROW
 
 RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags", "cudaEventRecordWithFlags_ptsz",
            "cuEventRecord", "cuEventRecordWithFlags")
+COMMUNICATION_NAME = "record_param_comms"
 COMMUNICATION = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
+EVALUATE = "autograd::engine::evaluate_function:"
+_MORE = frozenset((*CALLS, *WORK, "cuda_sync", "collective_comm", "gpu_user_annotation"))  # whose spans are told by more than name and time
 MAX_DEPTH = 512
 SEQUENCES = 1 << 16  # numbers of the backward pass that are remembered: one comes twice within a step
 FIRST_CPU_PID = 4096
@@ -91,6 +95,8 @@ class Relations:
         self._progress: Optional[Progress] = None
         self._names: Dict[str, int] = {}
         self._rows: Dict[Any, _Row] = {}
+        self._plain: Dict[str, int] = {}                   # names that tell all of a span of fast.py's: their numbers
+        self._appends: Dict[Any, Any] = {}                 # what appends to the rows of such
         self._calls: List[Any] = [columns.new(typecode) for typecode in "qqi"]  # correlation, start, name
         self._work: List[Any] = [columns.new(typecode) for typecode in "qqi"]   # likewise
         self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
@@ -103,12 +109,42 @@ class Relations:
         self._step_ranges: Dict[int, List[Any]] = {}       # by part, of ranges elsewhere that have a step's name: how many, the first
         self._fractions = False                            # times finer than microseconds
 
+    def name_thread(self, pid: Any, tid: Any) -> None:
+        """The thread has a name."""
+        self._named.add((text_of(pid), text_of(tid)))
+
+    def span(self, event: Any) -> None:
+        """One of fast.py's, in a trace of one rank."""
+        name, start, duration = event.name, event.ts, event.dur
+        number = self._plain.get(name)
+        if event.cat in _MORE or number is None:
+            if event.cat in _MORE or name == COMMUNICATION_NAME or name.startswith("ProfilerStep") or EVALUATE in name:
+                self.event(as_event(event))
+                return
+            number = self._plain[name] = self._number(name)
+        append = self._appends.get((event.pid, event.tid))
+        if append is None:
+            row = self._row(text_of(event.pid), text_of(event.tid))
+            append = self._appends[event.pid, event.tid] = row.start.append, row.end.append, row.name.append
+        whole, whole_duration = int(start), int(duration)
+        begin = whole * 1000 + round((start - whole) * 1000)  # to_ns()
+        append[0](begin)
+        append[1](begin + whole_duration * 1000 + round((duration - whole_duration) * 1000))
+        append[2](number)
+        self._fractions |= type(start) is float
+
+    def _row(self, pid: str, tid: str) -> _Row:
+        row = self._rows.get((pid, tid))
+        if row is None:
+            row = self._rows[pid, tid] = _Row(self._columns)
+        return row
+
     def event(self, event: Dict[str, Any]) -> None:
         """One more."""
         ph = event.get("ph")
         part = self._parts.of(event) if self._parts else 0
         if ph == "M" and event.get("name") == "thread_name":
-            self._named.add((text_of(event.get("pid")), text_of(event.get("tid"))))
+            self.name_thread(event.get("pid"), event.get("tid"))
         if ph != "X":
             return
         start, duration = to_ns(event["ts"]) or 0, to_ns(event["dur"]) or 0
@@ -123,10 +159,10 @@ class Relations:
             self._sync(event, args, start, duration, part)
         if name.startswith("ProfilerStep"):
             self._step(event, part)
-        if name == "record_param_comms" and not all(key in args for key in COMMUNICATION):
+        if name == COMMUNICATION_NAME and not all(key in args for key in COMMUNICATION):
             lacks = [key for key in COMMUNICATION if key not in args]
             self.found.habit("record_param_comms lacks what readers of collectives need", ", ".join(lacks))
-        if "autograd::engine::evaluate_function:" in name:
+        if EVALUATE in name:
             if args.get("Sequence number"):
                 self._function(_sequence(event, args, part), name)
 
@@ -163,10 +199,7 @@ class Relations:
         return self._names.setdefault(name, len(self._names))
 
     def _keep(self, event: Dict[str, Any], name: str, category: Any, start: int, end: int) -> None:
-        place = (text_of(event.get("pid")), text_of(event.get("tid")))
-        row = self._rows.get(place)
-        if row is None:
-            row = self._rows[place] = _Row(self._columns)
+        row = self._row(text_of(event.get("pid")), text_of(event.get("tid")))
         row.device |= runs_on_device(category, args_of(event)) or category == "cuda_sync"
         row.start.append(start)
         row.end.append(end)
@@ -247,7 +280,7 @@ class Relations:
         for place, row in self._rows.items():
             start, end = row.start, row.end
             ends: List[Tuple[int, int]] = []
-            for n, i in enumerate(in_order(len(start), lambda i: (start[i] << 64) - end[i], self._progress)):
+            for n, i in enumerate(in_time(start, end, self._progress)):
                 if n % AT_A_TIME == 0:
                     forget()
                     if self._progress:

@@ -21,10 +21,10 @@ from cprof.tool import Problem, note, printable
 from cprof.tool.averages import NO_MEMORY, NO_TENSORS, format_memory
 from cprof.tool.given import add_traces, row_limit, trace_of
 from cprof.tool.memory_holders import DIFFERENCES_LEAST, Account, Held
-from cprof.tool.memory_use import CATEGORIES, Timeline, module_of, timelines
+from cprof.tool.memory_use import CATEGORIES, Timeline, timelines
 from cprof.tool.reader import open_trace
 from cprof.tool.screen import data, put
-from cprof.tool.spans import Spans, Wanted, read_spans, step_number
+from cprof.tool.spans import Spans, Wanted, module_of, read_spans, step_number
 
 HELP = "who holds tensor memory at the peak and at the end, and what grows from step to step"
 

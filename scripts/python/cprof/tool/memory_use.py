@@ -10,7 +10,8 @@ import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns, forget
-from cprof.tool.spans import AT_A_TIME, Spans, args_of, in_order, surroundings
+from cprof.tool.span_tree import surroundings
+from cprof.tool.spans import AT_A_TIME, Kind, Spans, in_order
 
 # In the order of torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX; "unknown" is None there, and "kept" is not there.
 CATEGORIES = ("parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown", "kept")
@@ -41,11 +42,6 @@ def torchs(category: int) -> int:
     """A category as torch numbers it."""
     return min(category, UNKNOWN)
 
-
-def module_of(event: Dict[str, Any]) -> Optional[str]:
-    """For Wanted.group: with it, and with stacks, holders have modules and lines."""
-    module = args_of(event).get("Module Hierarchy")
-    return module if type(module) is str and module else None
 
 PREEXISTING, CREATE, _INCREMENT_VERSION, DESTROY = range(1, 5)
 
@@ -190,12 +186,23 @@ def _or_none(number: int) -> Optional[int]:
     return None if number < 0 else number
 
 
+def _what(kind: Kind) -> str:
+    """What a span of this kind tells of the place."""
+    if kind.name.startswith("ProfilerStep"):
+        return "step"
+    if kind.category == "python_function":
+        return "function"
+    starts = (("Optimizer.step#", "optimizer"), ("enumerate(DataLoader)#", "loader"), (_ENGINE, "backward"))
+    return next((what for start, what in starts if kind.name.startswith(start)), "")
+
+
 class _Places:
     """Where in the program spans are."""
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
         self._lines: Dict[int, str] = {}  # by number of the stack
+        self._kinds = [(_what(kind), kind.name, kind.group if type(kind.group) is str else "", kind.category == "cpu_op") for kind in spans.kinds]
 
     def of(self, thread: int, row: Any, opened: Tuple[int, ...]) -> Place:
         """In these spans of a thread, outermost first."""
@@ -205,24 +212,23 @@ class _Places:
         shown = module = line = function = ""
         modules: List[str] = []
         for index in opened:
-            kind = self._spans.kinds[row.kind[index]]
-            name = kind.name
-            module = kind.group if type(kind.group) is str else module
-            if row.stack and row.stack[index] >= 0 and (not line or kind.category == "cpu_op"):
+            what, name, group, is_operator = self._kinds[row.kind[index]]
+            module = group or module
+            if row.stack and row.stack[index] >= 0 and (not line or is_operator):
                 line = self._line(row.stack[index]) or line
-            if name.startswith("ProfilerStep"):
+            if what == "step":
                 continue
-            if kind.category == "python_function":
+            if what == "function":
                 modules += [name[len(_MODULE):]] if name.startswith(_MODULE) else []
                 function = name if _is_own(name) else function
                 continue
-            if name.startswith("Optimizer.step#"):
+            if what == "optimizer":
                 optimizer = thread + index
-            elif name.startswith("enumerate(DataLoader)#"):
+            elif what == "loader":
                 loader = True
-            elif name.startswith(_ENGINE):
+            elif what == "backward":
                 backward = True
-            elif operator is None and kind.category == "cpu_op":
+            elif operator is None and is_operator:
                 operator, shown = thread + index, name
             names.append(name)
         if not names:

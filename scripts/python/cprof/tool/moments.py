@@ -21,9 +21,9 @@ from cprof.tool.collectives import Times, kind_of
 from cprof.tool.columns import Columns, forget
 from cprof.tool.machine_use import Rated, Use
 from cprof.tool.memory_holders import Account
-from cprof.tool.memory_use import module_of, timelines
+from cprof.tool.memory_use import timelines
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, Row, Spans, Wanted, args_of, in_order, int_or_none, of_frames, read_spans, step_number, text_of, to_ns
+from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, Row, Spans, Wanted, args_of, in_order, in_time, int_or_none, module_of, of_frames, read_spans, step_number, text_of, to_ns
 from cprof.tool.steps import STEPS
 
 BUSY = ("computation", "exposed_comm", "exposed_memcpy")
@@ -35,11 +35,13 @@ WAITING = ("data", "collective")
 SYNC = re.compile(r"(cuda|hip)((Device|Stream|Event)Synchronize|Memcpy(2D|3D)?|Malloc|Free|MallocHost|FreeHost|HostAlloc)$"
                   r"|cu((Ctx|Stream|Event)Synchronize|Memcpy\w{4}(_v2)?|Mem(Alloc|Free)(_v2)?)$")
 PAGEABLE = re.compile(r"Pageable")
+_SEEN = frozenset((*CALLS, *WORK, "collective_comm"))
 DATA = "enumerate(DataLoader)#"
 OPTIMIZER = "Optimizer."
 COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
 COMPILING = re.compile(r"\(dynamo_timed\)|^compile_fx|CachingAutotuner\.precompile|_compile_inner")
 _FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
+AT_A_LOOK = 1 << 10       # works between two times that memory is given back: each may look at much
 _LINE = re.compile(r".*\(\d+\): ")
 
 
@@ -55,6 +57,7 @@ class Cause(NamedTuple):
 
 
 NOBODY = Cause("", "")
+_keys: Dict[Tuple[str, Cause], Tuple[str, Cause]] = {}  # one object for each key of all windows
 
 
 class Window:
@@ -76,8 +79,9 @@ class Window:
         """So much of it was of this class."""
         if time > 0:
             self.parts[name] += time
-            self.causes[name, cause] += time
-            self.pieces[name, cause] += 1
+            key = _keys.setdefault((name, cause), (name, cause))
+            self.causes[key] += time
+            self.pieces[key] += 1
 
 
 def is_own_frame(frame: str) -> bool:
@@ -110,12 +114,9 @@ class _Work:
     def see(self, event: Dict[str, Any]) -> None:
         """Any event."""
         category = event.get("cat")
-        if event.get("ph") != "X" or type(category) is not str:
+        if event.get("ph") != "X" or type(category) is not str or category not in _SEEN:
             return
-        is_call = category in CALLS
-        if not is_call and category not in WORK and category != "collective_comm":
-            return
-        args, start, duration = args_of(event), to_ns(event.get("ts")), to_ns(event.get("dur"))
+        is_call, args, start, duration = category in CALLS, args_of(event), to_ns(event.get("ts")), to_ns(event.get("dur"))
         if start is None or duration is None or not is_call and not runs_on_device(category, args):
             return
         end, name, correlation = start + max(duration, 0), text_of(event.get("name")), int_or_none(args.get("correlation")) or 0
@@ -243,7 +244,7 @@ class _Timeline:
             before, before_stack = state.operator, state.stack
             self._put(time, state)
 
-        for n, i in enumerate(in_order(len(row.start), lambda i: (row.start[i] << 64) - row.end[i])):
+        for n, i in enumerate(in_time(row.start, row.end)):
             if n % AT_A_TIME == 0:
                 self._columns.trim()
                 forget()
@@ -448,6 +449,8 @@ class Trace:
         pageable = set(filter(None, map(work.call_of, work.pageable)))
         frames = self.metadata.get("stackFrames")
         for i in range(len(work.call_start)):
+            if i % AT_A_LOOK == 0:
+                forget()
             if work.call_name[i] in waits or i in pageable:
                 place = self._place(work.call_place[i])
                 timeline = self._timeline(place)
@@ -484,6 +487,8 @@ class Trace:
 
         before = -LIMIT
         for i in range(len(work.start)):
+            if i % AT_A_LOOK == 0:
+                forget()
             if work.device[i] != device:
                 continue
             start, end, level = work.start[i], work.end[i], work.level[i]
@@ -509,6 +514,7 @@ class Trace:
         timeline = self._timeline(self._main)
         found = []
         for window in windows:
+            forget()
             busy = [(low, high) for low, high, number in timeline.pieces(window.start, window.end)
                     if timeline.states[number].operator >= 0 or timeline.states[number].data >= 0]
             found.append((busy[0][0], busy[-1][1]) if busy else (window.end, window.end))
@@ -523,7 +529,7 @@ class Trace:
         place = self._main if call is None else self._place(work.call_place[call])
         threads = [place] + ([self._main] if self._main != place else [])
         for low, high in self._cut(threads, start, end):
-            wait = self._waiting(threads, low)
+            wait, lost = self._wait_at(threads, low)
             if wait is not None:
                 window.add("sync", high - low, wait.cause)
                 continue
@@ -531,7 +537,6 @@ class Trace:
             if cause.what == "data":
                 window.add("data", high - low, cause)
                 continue
-            lost = self._last_wait(threads, low)
             if lost is not None:
                 left = self._lead.setdefault(lost, lost.end - lost.start)
                 taken = min(left, high - low)
@@ -554,23 +559,18 @@ class Trace:
         ordered = sorted(cuts)
         return list(zip(ordered, ordered[1:]))
 
-    def _last_wait(self, threads: List[Any], time: int) -> Optional[_Wait]:
-        """The last call that waited and is over."""
+    def _wait_at(self, threads: List[Any], time: int) -> Tuple[Optional[_Wait], Optional[_Wait]]:
+        """The call that waits at this time; else none, and the last one that waited and is over."""
         last = None
         for place in threads:
-            waits = self._waits.get(place, [])
-            at = bisect.bisect_right(waits, (time, LIMIT)) - 1
-            if at >= 0 and (last is None or waits[at].end > last.end):
-                last = waits[at]
-        return last
-
-    def _waiting(self, threads: List[Any], time: int) -> Optional[_Wait]:
-        for place in threads:
-            waits = self._waits.get(place, [])
-            at = bisect.bisect_right(waits, (time, LIMIT)) - 1
-            if at >= 0 and time < waits[at].end:
-                return waits[at]
-        return None
+            waits = self._waits.get(place)
+            at = bisect.bisect_right(waits, (time, LIMIT)) - 1 if waits else -1
+            if at >= 0 and waits is not None:
+                if time < waits[at].end:
+                    return waits[at], None
+                if last is None or waits[at].end > last.end:
+                    last = waits[at]
+        return None, last
 
     def _doing(self, threads: List[Any], time: int) -> Cause:
         """What the launching thread did; where that is nothing, the main thread."""
@@ -590,6 +590,7 @@ class Trace:
         transfers = self._transfers()
         begins = [start for start, _ in transfers]
         for window in windows:
+            forget()
             for start, end, number in timeline.pieces(window.start, window.end):
                 cause = timeline.cause(number)
                 if cause.what in ("data", "collective"):

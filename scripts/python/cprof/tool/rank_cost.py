@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from cprof.tool.collectives import Times, base_of, kind_of
 from cprof.tool.columns import forget
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import AT_A_TIME, Row, Spans, Wanted, in_order, read_spans
+from cprof.tool.spans import AT_A_TIME, Row, Spans, Wanted, in_time, read_spans
 from cprof.tool.steps import is_step_name
 
 OUTSIDE = "outside operators"
@@ -170,7 +170,7 @@ def _add_thread(spans: Spans, row: Row, clip: _Clip, names: Dict[str, int], busy
     left_out = [kind.is_async or is_step_name(kind.name) for kind in spans.kinds]
     start, end = row.start, row.end
     stack: List[Any] = []  # (end, name)
-    for n, i in enumerate(in_order(len(start), lambda i: (start[i] << 64) - end[i])):
+    for n, i in enumerate(in_time(start, end)):
         if n % AT_A_TIME == 0:
             forget()
         if left_out[row.kind[i]]:

@@ -13,7 +13,8 @@ raises a Problem that names the byte (of the text, where the file is gzip).
 
 How: the events are cut into blocks at a place that looks like the end of an event ("}, {"), and each block goes through
 json's C scanner as a whole. A wrong cut, inside of a string or of a nested object, leaves quotes or brackets unbalanced, so
-it cannot pass as JSON; the block is then scanned event by event, which needs no guess.
+it cannot pass as JSON; the block is then scanned event by event, which needs no guess. A block of a large file goes through
+fast.py first.
 """
 
 import codecs
@@ -26,6 +27,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 from cprof._untrusted import open_given, printable
 from cprof.tool import TOO_DEEP, Problem
+from cprof.tool.fast import any_events
 from cprof.tool.progress import Progress
 from cprof.tool.top_file import SUFFIX
 
@@ -168,7 +170,7 @@ class Trace:
         self.no_objects = 0             # elements of traceEvents that are none and left out
         # A torn last write leaves nonsense behind the last whole event of an open file.
         self._lenient = path.endswith(".part")
-        # May take the text of whole events, instead of their being read; False: it did not.
+        # May take a text of events, with commas between them, instead of their being read; False: it did not.
         self.take_text: Optional[Callable[[str], bool]] = None
         # Values of LARGE keys are read past, as JSON but without being kept: the metadata has None for them.
         self.past_large = False
@@ -176,6 +178,8 @@ class Trace:
         self._source = _Source(path, self._lenient, self._progress)
         if self._progress:
             self._progress.total = self._source.size
+        self._takes_fast = pairs is None
+        self._any_events: Any = None    # the parser of fast.py; False: json's, as of what is no more than one block
         self._scan = json.JSONDecoder(parse_constant=self._constant, object_pairs_hook=pairs).raw_decode
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at = "", 0    # what was read, and where in it we are
@@ -374,10 +378,14 @@ class Trace:
             following = _space.match(text, end + 2).end()  # type: ignore[union-attr]
             if text.startswith("{", following):
                 break
-        if self.take_text and self.take_text(text[self._at:end + 1]):
-            self._at = following
-            return []
         block = "[" + text[self._at:end + 1] + "]"
+        if self._any_events is None:
+            self._any_events = self._takes_fast and not self._eof and any_events() or False
+        if self._any_events:
+            found = [] if self.take_text and self.take_text(block) else self._any_events(block)
+            if found is not None:
+                self._at = following
+                return found
         try:
             found, parsed = self._scan(block)
         except (ValueError, RecursionError):

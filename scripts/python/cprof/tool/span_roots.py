@@ -6,7 +6,8 @@ import bisect
 from typing import Any, Iterator, List, Optional, Tuple
 
 from cprof.tool.columns import Columns
-from cprof.tool.spans import AT_A_TIME, Node, Row, Spans, walk
+from cprof.tool.span_tree import Node, walk
+from cprof.tool.spans import AT_A_TIME, LIMIT, Row, Spans
 from cprof.tool.steps import RANGES
 
 
@@ -19,7 +20,7 @@ def walk_all(spans: Spans, frames: bool = False, by_step: bool = False) -> Itera
         row, is_main, is_apart = spans.rows[place], place == main, place in apart
 
         def goes_on(name: str, start: int, end: int, is_main: bool = is_main) -> bool:
-            return name == RANGES or is_main and roots.holds(start, end)
+            return name == RANGES or is_main and end - start >= roots.shortest and roots.holds(start, end)
         for node in walk(spans, row, frames, goes_on if by_step else None, roots.holds if is_main else None):
             if node.holds:
                 roots.held.append((row.start[node.index], -node.end, len(roots.held), node))
@@ -39,6 +40,7 @@ class _Roots:
     def __init__(self, steps: List[Tuple[int, int, str]]) -> None:
         self._steps = steps
         self._step_starts = [start for start, _, _ in steps]
+        self.shortest = min((end - start for start, end, _ in steps), default=LIMIT)
         self.held: List[Tuple[int, int, int, Node]] = []  # spans that hold whole steps: start, -end, number
         self._open: List[int] = []  # those of `held` around the step that is looked at, innermost last
         self._next = self._before = 0

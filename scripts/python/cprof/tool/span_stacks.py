@@ -17,7 +17,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 from cprof.tool.columns import Columns, forget
 from cprof.tool.progress import Progress
-from cprof.tool.spans import AT_A_TIME, Node, Row, Spans, in_order
+from cprof.tool.span_tree import Node
+from cprof.tool.spans import AT_A_TIME, Row, Spans, in_order, in_time
 
 KEPT_FRAMES = 1 << 10     # stacks whose frames are kept apart
 _EVALUATE = "autograd::engine::evaluate_function: "
@@ -105,7 +106,7 @@ class StackFinder:
         columns, forward = Columns(), _Forward()
         order, backward = columns.new("i"), columns.new("q")
         nested: Dict[int, List[Tuple[int, Optional[str], Optional[int]]]] = {number: [] for number in self._places.values()}
-        for at, i in enumerate(in_order(n, lambda i: (start[i] << 64) - end[i])):
+        for at, i in enumerate(in_time(start, end)):
             if at % AT_A_TIME == 0:
                 columns.trim()
                 forget()

@@ -14,33 +14,35 @@ Spans are kept in columns (columns.py), some 30 bytes each, which go to a tempor
 
 import bisect
 import heapq
+import itertools
 import re
 from array import array
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.categories import CALLS, NO_WORK, OPERATORS, runs_on_device
 from cprof.tool.columns import Columns, forget
+from cprof.tool.fast import REFUSED_MOST, any_events, as_event, sound_events
 from cprof.tool.flops import TORCH_FLOPS
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace
-from cprof.tool.span_lines import LineTaker
 from cprof.tool.steps import FOREIGN_DIGITS, NAMES, RANGES, STEPS, is_step_name, on_our_row
 
 DEEPEST_STACK = 2048
 FRAME = "\0sf "                           # in front of the number of a frame whose stack is not known yet
-HIDDEN = frozenset(("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
+MEMORY = ("[memory]", "[OutOfMemory]")
+HIDDEN = frozenset((*MEMORY, "profiler::_record_function_enter", "profiler::_record_function_enter_new",
                     "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
                     "PyTorch Profiler (0)"))
 # c10d opens these on one thread and may end them on another: torch takes them for asynchronous. NCCL's, too, which only tell of the launch.
 ASYNC_RANGES = ("gloo:", "mpi:", "ucc:", "nccl:")
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
-SORTED_AT_ONCE = 1 << 17
+SORTED_AT_ONCE = 1 << 16
+MARKS = 1 << 20
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 # Whose rows are told by name, time and External id; of calls by their own row too.
 _PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
 LIMIT = 1 << 62                           # no time of a trace is so far away
-
 
 def to_ns(number: Any) -> Optional[int]:
     """Nanoseconds of a number of microseconds; None when it is no such number."""
@@ -117,23 +119,6 @@ class Row:
         return self.shaped_flops[at] if at < len(self.shaped) and self.shaped[at] == index else 0
 
 
-class Node:
-    """A span in the tree whose children are known."""
-
-    __slots__ = ("index", "end", "kind", "name", "own_device", "memory", "device_memory", "children", "child_time",
-                 "child_device", "child_memory", "child_device_memory", "only", "frames", "holds", "root")
-
-    def __init__(self, index: int, end: int, kind: int, name: str, own_device: int, memory: int, device_memory: int,
-                 frames: int) -> None:
-        self.index, self.end, self.kind, self.name = index, end, kind, name
-        self.own_device, self.memory, self.device_memory = own_device, memory, device_memory
-        self.children = self.child_time = self.child_device = self.child_memory = self.child_device_memory = 0
-        self.only: Optional[Node] = None     # the only child so far
-        self.holds = False                   # a whole step, as a range around the loop does
-        self.root = False                    # it does not, and has no parent but such ones
-        self.frames = frames                 # Python functions that it runs in: number in Spans.functions
-
-
 class Functions:
     """Python functions that run in each other: each way in which they do has a number; 0 is none."""
 
@@ -172,10 +157,12 @@ class Spans:
         self.device_count: Dict[int, int] = {}
         self.device_time: Dict[int, int] = {}
         self.work_external, self.work_time = self.columns.new("q"), self.columns.new("q")
+        self.work_marks = bytearray(MARKS)   # by remainder of the External ids: whether there may be work
         self.work_kind, self.work_start, self.work_duration = (self.columns.new(typecode) for typecode in "iqq")  # where asked for
         self.loose_time: Dict[int, int] = {}  # async ranges: by kind
         self.loose_count: Dict[int, int] = {}
         self.first: Dict[int, Tuple[int, int]] = {}  # by kind, for those: start and -end of the first
+        self.below: Dict[Tuple[int, int], List[int]] = {}  # kind of an operator and of a library's call right in it: calls, self, total, on the GPU
         self.flops: Dict[int, int] = {}      # by kind, where the trace tells them
         # [memory] events, and the threads they were on
         self.memory_time, self.memory_bytes, self.memory_device = (self.columns.new("q") for _ in range(3))
@@ -230,6 +217,8 @@ class Spans:
                 setattr(row, name, columns.whole(getattr(row, name)))
         self._sort_memory(*(columns.whole(one) for one in (self.memory_time, self.memory_bytes, self.memory_device)))
         self.work_external, self.work_time = _merged(columns.whole(self.work_external), columns.whole(self.work_time), self.progress)
+        for external in self.work_external:
+            self.work_marks[external % MARKS] = 1
         self.steps.sort()
         forget()
         if self.progress:
@@ -242,22 +231,18 @@ class Spans:
         time, size, device_size, sums, device_sums, seen = found
         more = [(columns.new(one.typecode), self.columns.whole(one)) for one in self.memory_more if len(self.columns.whole(one))]
         total = device_total = 0
-        for n, i in enumerate(in_order(len(times), times.__getitem__, self.progress)):
-            time.append(times[i])
-            size.append(sizes[i])
-            device_size.append(device_sizes[i])
-            sums.append(total)
-            device_sums.append(device_total)
-            seen.append(0)
-            total += sizes[i]
-            device_total += device_sizes[i]
-            for sorted_one, one in more:
-                sorted_one.append(one[i])
-            if n % AT_A_TIME == 0:
-                columns.trim()
-                forget()
-                if self.progress:
-                    self.progress.add(AT_A_TIME)
+        order = iter(in_order(len(times), times.__getitem__, self.progress))
+        for part in iter(lambda: list(itertools.islice(order, AT_A_TIME)), []):
+            for sorted_one, one in ((time, times), (size, sizes), (device_size, device_sizes), *more):
+                sorted_one.extend(map(one.__getitem__, part))
+            for sorted_one, one, before in ((sums, sizes, total), (device_sums, device_sizes, device_total)):
+                sorted_one.extend(itertools.islice(itertools.accumulate(map(one.__getitem__, part), initial=before), len(part)))
+            total, device_total = sums[-1] + sizes[part[-1]], device_sums[-1] + device_sizes[part[-1]]
+            seen.extend(bytes(len(part)))
+            columns.trim()
+            forget()
+            if self.progress:
+                self.progress.add(len(part))
         sums.append(total)
         device_sums.append(device_total)
         seen.append(0)
@@ -328,16 +313,17 @@ def _merged(keys: Any, values: Any, progress: Optional[Progress]) -> Tuple[Any, 
     return columns.whole(merged_keys), columns.whole(merged_values)
 
 
-def in_order(n: int, key: Any, progress: Optional[Progress] = None) -> Iterable[int]:
-    """range(n) sorted by key(i), in little memory: sorted piece by piece, then merged."""
+def in_order(n: int, key: Any, progress: Optional[Progress] = None, piece: Any = None) -> Iterable[int]:
+    """range(n) sorted by key(i), in little memory: sorted piece by piece, then merged. piece: sorts the numbers between two."""
+    piece = piece or (lambda begin, end: sorted(range(begin, end), key=key))
     if n <= SORTED_AT_ONCE:
-        return sorted(range(n), key=key)
+        return piece(0, n)
     columns = Columns()
     numbers, pieces = columns.new("i"), range(0, n, SORTED_AT_ONCE)
     apart = False  # pieces follow each other
     before = None
     for at in pieces:
-        found = sorted(range(at, min(at + SORTED_AT_ONCE, n)), key=key)
+        found = piece(at, min(at + SORTED_AT_ONCE, n))
         apart |= before is not None and before > key(found[0])
         before = key(found[-1]) if before is None else max(before, key(found[-1]))
         numbers.extend(found)
@@ -351,6 +337,17 @@ def in_order(n: int, key: Any, progress: Optional[Progress] = None) -> Iterable[
     if apart:
         return heapq.merge(*(memoryview(ordered)[at:at + SORTED_AT_ONCE] for at in pieces), key=key)
     return ordered
+
+
+def in_time(start: Any, end: Any, progress: Optional[Progress] = None) -> Iterable[int]:
+    """The numbers of spans in order of time: what holds others stands before them."""
+
+    def piece(first: int, last: int) -> List[int]:
+        ends = end[first:last].tolist()
+        found = sorted(range(last - first), key=ends.__getitem__, reverse=True)
+        found.sort(key=start[first:last].tolist().__getitem__)
+        return [i + first for i in found] if first else found
+    return in_order(len(start), lambda i: (start[i] << 64) - end[i], progress, piece)
 
 
 class Wanted(NamedTuple):
@@ -372,13 +369,12 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     head = trace.of_one_rank().head()
     reading.with_flops = head.get("with_flops") in (1, True, "1") and wanted.flops
     reading.since = to_ns(head.get("recorded_from")) or -LIMIT
-    if not (wanted.shapes or wanted.stacks or wanted.group or wanted.memory or wanted.see):
-        trace.take_text = LineTaker(reading, reading.event).take
+    if not wanted.shapes and wanted.group in (None, module_of):
+        trace.take_text = reading.take
     for block in trace.blocks():
         for event in block:
             reading.event(event)
-        if wanted.see:
-            for event in block:
+            if wanted.see:
                 wanted.see(event)
         reading.spans.columns.trim()
     spans = reading.spans
@@ -405,6 +401,12 @@ def of_frames(text: str, frames: Any) -> str:
         found.append(text_of(frame.get("name")).replace(";", ":"))
         at = frame.get("parent")
     return "".join(name + ";" for name in found)
+
+
+def module_of(event: Dict[str, Any]) -> Optional[str]:
+    """For Wanted.group: the module that an operator runs in."""
+    module = args_of(event).get("Module Hierarchy")
+    return module if type(module) is str and module else None
 
 
 def text_of(value: Any) -> str:
@@ -444,6 +446,10 @@ class _Reading:
         self._stacks: Dict[str, int] = {}
         self._open: Dict[Any, Tuple[int, str]] = {}
         self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
+        self._quick: Dict[Any, Tuple[int, bool]] = {}  # kinds that take() knows: number, and whether it is a call
+        self._rows: Tuple[Dict[Any, Any], ...] = ({}, {}, {})  # what appends to a row: of operators, of calls without one, of others
+        self._refused = 0
+        self._any_events: Any = any_events()
         self._linked_rows: Set[Any] = set()  # places of calls that are linked to an operator
         self._memory_threads: Dict[Any, int] = {}
         self._memory_devices: Dict[str, int] = {}
@@ -467,20 +473,63 @@ class _Reading:
         if ph == "X":
             self.span(event)
         elif ph == "i" or ph == "I":
-            if event.get("name") in ("[memory]", "[OutOfMemory]"):
+            if event.get("name") in MEMORY:
                 self.memory(event)
         elif ph == "b" or ph == "e":
             self.loose(event, ph)
 
-    # ---- for span_lines.py, where nothing but names, times and sums is wanted ----
+    def take(self, text: str) -> bool:
+        """The events of a text. False: nothing of it was taken."""
+        kinds = sound_events() if self._refused < REFUSED_MOST else None
+        events, see = kinds.events(text) if kinds else None, self.wanted.see
+        seen = self._any_events(text) if events is not None and see else []  # with all args
+        if not kinds or events is None or seen is None:
+            self._refused += 1
+            return False
+        self._refused = 0
+        for one in seen:
+            see(one)
+        span_kind, instant_kind, wanted, quick, since = kinds.span, kinds.instant, self.wanted, self._quick, self.since
+        by_module, stacks, flops_of = wanted.group is not None, wanted.stacks, self.spans.flops
+        for event in events:
+            kind = type(event)
+            if kind is not span_kind:
+                if kind is instant_kind and event.name in MEMORY:
+                    self._instant(event)
+                continue
+            args = event.args
+            found = quick.get((event.name, event.cat, args.module if by_module else None))
+            if found is None:
+                self.span(as_event(event))
+                continue
+            start, duration = event.ts, event.dur
+            whole, whole_duration = int(start), int(duration)
+            begin = whole * 1000 + round((start - whole) * 1000)  # to_ns()
+            if begin < since and self.is_before(str(event.pid), begin):
+                continue
+            number, is_call = found
+            external = args.external
+            rows = self._rows[0 if not is_call else 2 if external else 1]
+            append = rows.get((event.pid, event.tid))
+            if append is None:
+                append = rows[event.pid, event.tid] = self._row_ends(event.pid, event.tid, is_call, external)
+            append[0](begin)
+            append[1](begin + whole_duration * 1000 + round((duration - whole_duration) * 1000))
+            append[2](number)
+            append[3](external or (self.call_number(args.correlation) if is_call else 0))
+            flops = args.flops if wanted.flops else None
+            if stacks:
+                self._keep_stack(append[4], args.stack, args.sequence, args.forward, event.cat, event.sf)
+                append[4].flops.append(-1 if flops is None else _within(flops))
+            elif flops is not None:
+                flops_of[number] = flops_of.get(number, 0) + flops
+        self.spans.columns.trim()
+        return True
 
-    def plain_kind(self, category: str, name: str) -> Optional[Tuple[int, bool]]:
-        """Number of the kind, and whether it is a call; None: its events are not told by this alone."""
-        if category not in _PLAIN or name in HIDDEN or is_step_name(name) or name.startswith("nn.Module: ") \
-                or self.with_flops and name in TORCH_FLOPS:
-            return None
-        number = self._number({}, name, category, {})
-        return number, category in CALLS
+    def _is_quick(self, name: str, category: str) -> bool:
+        """Whether take() can tell such spans by these."""
+        return category in _PLAIN and not is_step_name(name) and not name.startswith("nn.Module: ") and \
+            not (self.with_flops and name in TORCH_FLOPS)
 
     def row_of(self, place: Tuple[str, str, bool], is_call: bool, external: int) -> Row:
         """The row that a span stands on."""
@@ -490,10 +539,10 @@ class _Reading:
             self._linked_rows.add(place)
         return self.spans.row(place)
 
-    def row_ends(self, place: Tuple[str, str, bool], is_call: bool, external: int) -> Tuple[Any, Any, Any, Any]:
-        """What appends to the arrays of a row, for all spans that are calls, and linked, like this one."""
-        row = self.row_of(place, is_call, external)
-        return row.start.append, row.end.append, row.kind.append, row.external.append
+    def _row_ends(self, pid: int, tid: int, is_call: bool, external: int) -> Tuple[Any, ...]:
+        """What appends to the arrays of a row, for all spans that are calls, and linked, like this one; and the row."""
+        row = self.row_of((str(pid), str(tid), is_call and not external and not self.wanted.nested), is_call, external)
+        return row.start.append, row.end.append, row.kind.append, row.external.append, row
 
     def call_number(self, correlation: Any) -> int:
         """What joins work to a call where no operator does: in torch's tables nothing, elsewhere a number unlike any External id."""
@@ -528,6 +577,8 @@ class _Reading:
         if self.is_before(pid, start) and not is_step:  # a step may have begun in the file before
             return
         number = self._number(event, name, category, args)
+        if not self.wanted.shapes and type(event.get("name")) is type(category) is str and self._is_quick(name, category):
+            self._quick[name, category, self.spans.kinds[number].group] = number, category in CALLS
         external = int_or_none(args.get("External id", 0)) or 0
         # A call is torch's child of the operator that it is linked to, else nobody's.
         place = (pid, text_of(event.get("tid")),
@@ -554,7 +605,7 @@ class _Reading:
         if type(flops) is not int or not self.wanted.flops:
             flops = None
         if self.wanted.stacks:
-            self._keep_stack(row, args, category, event.get("sf"))
+            self._keep_stack(row, args.get("Call stack"), args.get("Sequence number"), args.get("Fwd thread id"), category, event.get("sf"))
             row.flops.append(-1 if flops is None else _within(flops) if told else -2 - _within(flops))
         elif flops is not None and told:
             spans.flops[number] = spans.flops.get(number, 0) + flops
@@ -585,8 +636,7 @@ class _Reading:
             self._plain[name, category] = number
         return number
 
-    def _keep_stack(self, row: Row, args: Dict[str, Any], category: Any, frame: Any) -> None:
-        text = args.get("Call stack")
+    def _keep_stack(self, row: Row, text: Any, sequence: Any, forward: Any, category: Any, frame: Any) -> None:
         if type(text) is not str and type(frame) in (int, str):  # its text stands in the file's stackFrames
             text = f"{FRAME}{frame}"
         if type(text) is str and text:
@@ -599,7 +649,6 @@ class _Reading:
             number = -1
         if category == "python_function":
             self.spans.has_stacks = True
-        sequence, forward = args.get("Sequence number"), args.get("Fwd thread id")
         has_sequence = type(sequence) is int and 0 <= sequence < LIMIT
         row.sequence.append(sequence if has_sequence else -1)
         row.forward.append(has_sequence and type(forward) is int and forward > 0)
@@ -630,22 +679,36 @@ class _Reading:
     def memory(self, event: Dict[str, Any]) -> None:
         """[memory] and [OutOfMemory] events."""
         spans, args, at = self.spans, args_of(event), to_ns(event.get("ts"))
-        size, device = int_or_none(args.get("Bytes")), int_or_none(args.get("Device Type"))
+        size = int_or_none(args.get("Bytes"))
         if at is None or size is None:
             spans.bad += 1
-            return
-        if event.get("name") != "[memory]":
-            return
-        self.add_memory(at, size, device)
+        elif event.get("name") == MEMORY[0]:
+            self._memory((event.get("pid"), event.get("tid")), at, size, int_or_none(args.get("Device Type")), args.get("Device Id"),
+                         int_or_none(args.get("Addr")), int_or_none(args.get("Total Allocated")))
+
+    def _instant(self, event: Any) -> None:
+        args = event.args
+        if args.Bytes is None:
+            self.spans.bad += 1
+        elif event.name == MEMORY[0]:
+            whole = int(event.ts)
+            self._memory((event.pid, event.tid), whole * 1000 + round((event.ts - whole) * 1000), args.Bytes, args.type, args.id, args.Addr, args.total)
+
+    def _memory(self, thread: Tuple[Any, Any], at: int, size: int, device: Optional[int], index: Any, address: Optional[int],
+                total: Optional[int]) -> None:
+        spans = self.spans
+        spans.has_memory = True
+        spans.memory_time.append(at)
+        spans.memory_bytes.append(size if device in CPU_TYPES else 0)
+        spans.memory_device.append(size if device in DEVICE_TYPES else 0)
         if self.wanted.memory:
-            index = args.get("Device Id")
             kind = "cpu" if device in CPU_TYPES else "xpu" if device == 12 else "cuda"
-            thread = (text_of(event.get("pid")), text_of(event.get("tid")), False)
             name = kind if kind == "cpu" else f"{kind}:{index if type(index) is int and index >= 0 else 0}"
-            for values, value in zip(spans.memory_more, (
-                    _number_in(self._memory_threads, thread, spans.memory_threads), _number_in(self._memory_devices, name, spans.memory_devices),
-                    int_or_none(args.get("Addr")) or 0, int_or_none(args.get("Total Allocated")) or 0)):
-                values.append(value)
+            threads, devices, addresses, totals = spans.memory_more
+            threads.append(_number_in(self._memory_threads, (text_of(thread[0]), text_of(thread[1]), False), spans.memory_threads))
+            devices.append(_number_in(self._memory_devices, name, spans.memory_devices))
+            addresses.append(address or 0)
+            totals.append(total or 0)
 
     def loose(self, event: Dict[str, Any], ph: str) -> None:
         """Ranges that may begin and end on different threads: torch calls them async."""
@@ -682,119 +745,3 @@ class _Reading:
                 row = self.spans.row(home.get(external, place[:2] + (True,)))
                 for name in names:
                     getattr(row, name).append(getattr(stray, name)[i])
-
-
-def walk(spans: Spans, row: Row, frames: bool = False,
-         without: Optional[Callable[[str, int, int], bool]] = None,
-         holds: Optional[Callable[[int, int], bool]] = None) -> Iterator[Node]:
-    """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
-    know the Python functions they ran in, by their numbers in spans.functions. without: as if spans of such a name, start and end
-    were not there. holds: whether a whole step lies between a start and an end."""
-    start, end, kinds = row.start, row.end, spans.kinds
-    names = [kind.name for kind in kinds]
-    python = [frames and kind.category == "python_function" for kind in kinds]
-    is_call = [kind.category in CALLS for kind in kinds]
-    is_async = [kind.is_async for kind in kinds]
-    work, memory, by_call = spans.work_external, spans.memory_time, spans.by_call
-    sums, device_sums, seen = spans.memory_sums, spans.memory_device_sums, spans.memory_seen
-    bisect_left, bisect_right = bisect.bisect_left, bisect.bisect_right
-    stack: List[Node] = []
-
-    for n, i in enumerate(in_order(len(start), lambda i: (start[i] << 64) - end[i], spans.progress)):
-        if n % AT_A_TIME == 0:
-            forget()
-            if spans.progress:
-                spans.progress.add(AT_A_TIME)
-        begin, finish, kind = start[i], end[i], row.kind[i]
-        if without is not None and without(names[kind], begin, finish):
-            continue
-        while stack and (begin >= stack[-1].end or finish > stack[-1].end and not is_async[kind]):
-            yield from _close(stack, start, is_call)
-        taken = device_taken = 0
-        if memory:
-            low, high = bisect_left(memory, begin), bisect_right(memory, finish)
-            if low < high:
-                taken, device_taken = sums[high] - sums[low], device_sums[high] - device_sums[low]
-                seen[low] += 1
-                seen[high] -= 1
-        external = row.external[i]
-        own = spans.work_of(external) if work and external and (external < 0 or is_call[kind] == by_call) else 0
-        around = stack[-1] if stack else None
-        inside = 0
-        if frames and around is not None:
-            inside = spans.functions.number(around.kind, around.frames) if python[around.kind] else around.frames
-        node = Node(i, finish, kind, names[kind], own, taken, device_taken, inside)
-        if is_async[kind]:
-            yield _alone(node, begin, around)
-            continue
-        node.holds = holds is not None and holds(begin, finish)
-        if around is not None and around.only is not None:  # it is not alone: in order of time
-            yield around.only
-            around.only = None
-        stack.append(node)
-    while stack:
-        yield from _close(stack, start, is_call)
-    if spans.progress:
-        spans.progress.close()
-
-
-def surroundings(spans: Spans, row: Row, times: Iterable[int]) -> Iterator[Tuple[int, ...]]:
-    """The spans of a thread that are open at each of the times, which ascend: their indices, outermost first."""
-    start, end = row.start, row.end
-    order = iter(in_order(len(start), lambda i: (start[i] << 64) - end[i]))
-    following = next(order, None)
-    open_spans: List[int] = []
-    for n, time in enumerate(times):
-        if n % AT_A_TIME == 0:
-            forget()
-            if spans.progress:
-                spans.progress.add(AT_A_TIME)
-        while following is not None and start[following] <= time:
-            while open_spans and end[open_spans[-1]] < end[following]:
-                open_spans.pop()
-            open_spans.append(following)
-            following = next(order, None)
-        while open_spans and end[open_spans[-1]] < time:
-            open_spans.pop()
-        yield tuple(open_spans)
-
-
-def _alone(node: Node, start: int, around: Optional[Node]) -> Node:
-    """An asynchronous range has nothing of its own; what it launched is of the span that it began in."""
-    node.child_time, node.child_memory, node.child_device_memory = node.end - start, node.memory, node.device_memory
-    if around is not None:
-        around.own_device += node.own_device
-        node.own_device = 0
-    return node
-
-
-def _close(stack: List[Node], start: array, is_call: List[bool]) -> Iterator[Node]:
-    """The top of the stack is complete: hands it to its parent, and out what cannot be changed any more."""
-    node = stack.pop()
-    parent = stack[-1] if stack else None
-    node.root = not node.holds and (parent is None or parent.holds)
-    if node.only is not None:
-        child = node.only
-        node.only = None
-        if child.name == node.name and child.holds == node.holds:
-            # torch: a child that is alone and of the same name takes its parent's place; but a step's that is, is none of what holds steps
-            node.own_device, node.children = child.own_device, child.children
-            node.child_time, node.child_device = child.child_time, child.child_device
-            node.child_memory, node.child_device_memory = child.child_memory, child.child_device_memory
-        else:
-            yield child
-    if parent is None:
-        yield node
-        return
-    if is_call[node.kind] and not parent.holds:  # the work is the operator's
-        parent.own_device += node.own_device
-        node.own_device = 0
-    parent.children += 1
-    parent.child_time += node.end - start[node.index]
-    parent.child_device += node.own_device + node.child_device
-    parent.child_memory += node.memory
-    parent.child_device_memory += node.device_memory
-    if parent.children == 1:
-        parent.only = node
-    else:
-        yield node

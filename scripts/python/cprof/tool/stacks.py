@@ -28,7 +28,8 @@ from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.reader import open_trace
 from cprof.tool.screen import data
 from cprof.tool.span_stacks import StackFinder
-from cprof.tool.spans import Spans, Wanted, read_spans, walk
+from cprof.tool.span_tree import walk
+from cprof.tool.spans import Spans, Wanted, read_spans
 
 HELP = "stacks with their times: a flame graph, or lines for FlameGraph and speedscope (torch.profiler's export_stacks)"
 METRICS = ("self_cpu_time_total", "self_cuda_time_total")

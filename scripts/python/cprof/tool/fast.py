@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A parser that takes a fifth of json's time, where it is installed: msgspec (`pip install cprof[fast]`).
+
+    events = any_events()     # text of a JSON array -> events, or None
+    sound = sound_events()    # the same, as objects that hold what readers ask for
+
+What it does not take gives None, and json reads or refuses it: NaN, lone surrogates, events that are no objects. It is as strict as json in
+what it reads past."""
+
+import functools
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+
+METADATA = frozenset(("process_name", "process_labels", "process_sort_index", "process_uptime_seconds", "thread_name",
+                      "thread_sort_index", "global_rank", "clock_sync_timestamp_us", "clock_sync_error_bound", "num_cpus",
+                      "trace_config", "trace_buffer_overflowed"))
+UINT32 = 2**32 - 1
+MOST = 2**62 - 1           # of other numbers
+MOST_US = 4e15            # of times: a double tells nanoseconds apart up to here
+REFUSED_MOST = 3          # texts in a row, before a reader tries no more
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG = b"0" * 19         # what has fewer digits fits into 64 bits
+
+
+def _taken(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    import msgspec
+
+    def events(text: Any) -> Any:
+        try:
+            return decode(text)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+    return events
+
+
+def any_events() -> Optional[Callable[[str], Optional[List[Dict[str, Any]]]]]:
+    """What makes events of a text. None where the parser is not installed."""
+    try:
+        import msgspec
+    except ImportError:
+        return None
+    return _taken(msgspec.json.Decoder(List[Dict[str, Any]]).decode)
+
+
+class Sound(NamedTuple):
+    """What makes events of a text in which all are as `cprof check` wants each to be by itself, and the classes of the events."""
+    events: Callable[[str], Optional[List[Any]]]
+    span: Any
+    instant: Any
+    start: Any                # of an arrow
+    end: Any
+    metadata: Any
+
+
+def has_long_numbers(text: str) -> bool:
+    """Whether a number may have more than 64 bits."""
+    digits = text.encode("utf-8", "replace").translate(_ZEROS)
+    at = digits.find(_LONG)
+    while at > 0 and digits[at - 1:at] == b".":  # the places behind a point
+        at += len(_LONG)
+        while digits[at:at + 1] == b"0":
+            at += 1
+        at = digits.find(_LONG, at)
+    return at >= 0
+
+
+@functools.lru_cache(None)
+def sound_events() -> Optional[Sound]:
+    """See Sound. None where the parser is not installed."""
+    try:
+        from typing import Annotated, Literal
+        import msgspec
+    except ImportError:
+        return None
+    field, limit = msgspec.field, msgspec.Meta
+    process, thread = Annotated[int, limit(ge=0, le=UINT32)], Annotated[int, limit(ge=1, le=UINT32)]
+    time = Union[Annotated[int, limit(ge=0, le=int(MOST_US))], Annotated[float, limit(ge=0, le=MOST_US)]]
+    text, number = Annotated[str, limit(min_length=1)], Annotated[int, limit(ge=-MOST, le=MOST)]
+
+    class Args(msgspec.Struct, gc=False):
+        """Of a span: what readers ask for."""
+        external: Optional[number] = field(default=None, name="External id")  # type: ignore[valid-type]
+        correlation: Optional[number] = None                                  # type: ignore[valid-type]
+        flops: Optional[number] = None                                        # type: ignore[valid-type]
+        stack: Optional[str] = field(default=None, name="Call stack")
+        module: Optional[text] = field(default=None, name="Module Hierarchy")  # type: ignore[valid-type]
+        sequence: Optional[number] = field(default=None, name="Sequence number")  # type: ignore[valid-type]
+        forward: Optional[number] = field(default=None, name="Fwd thread id")  # type: ignore[valid-type]
+        device: Optional[number] = None                                       # type: ignore[valid-type]
+        stream: Optional[number] = None                                       # type: ignore[valid-type]
+        inDevice: Optional[number] = None                                     # type: ignore[valid-type]
+        step_thread: Optional[number] = field(default=None, name="thread")    # type: ignore[valid-type]
+        cuda_sync_kind: Optional[str] = None
+        wait_on_cuda_event_record_corr_id: Optional[number] = None            # type: ignore[valid-type]
+        collective: Optional[str] = field(default=None, name="Collective name")
+        dtype: Optional[str] = None
+        nelems_in: Optional[number] = field(default=None, name="In msg nelems")  # type: ignore[valid-type]
+        nelems_out: Optional[number] = field(default=None, name="Out msg nelems")  # type: ignore[valid-type]
+        group_size: Optional[number] = field(default=None, name="Group size")  # type: ignore[valid-type]
+
+    no_args = Args()
+
+    class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+        ts: time       # type: ignore[valid-type]
+        dur: time      # type: ignore[valid-type]
+        pid: process   # type: ignore[valid-type]
+        tid: thread    # type: ignore[valid-type]
+        name: text     # type: ignore[valid-type]
+        cat: text      # type: ignore[valid-type]
+        args: Args = field(default_factory=lambda: no_args)
+        sf: Union[int, str, None] = None
+
+    class Memory(msgspec.Struct, gc=False):
+        """Args of an instant."""
+        Bytes: Optional[number] = None                                        # type: ignore[valid-type]
+        type: Optional[number] = field(default=None, name="Device Type")      # type: ignore[valid-type]
+        id: Optional[number] = field(default=None, name="Device Id")          # type: ignore[valid-type]
+        Addr: Optional[number] = None                                         # type: ignore[valid-type]
+        total: Optional[number] = field(default=None, name="Total Allocated")  # type: ignore[valid-type]
+
+    no_memory = Memory()
+
+    class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
+        ts: time       # type: ignore[valid-type]
+        pid: process   # type: ignore[valid-type]
+        tid: thread    # type: ignore[valid-type]
+        name: text     # type: ignore[valid-type]
+        cat: Optional[str] = None
+        s: Literal["t", "p", "g"] = "t"
+        args: Memory = field(default_factory=lambda: no_memory)
+
+    class Counter(msgspec.Struct, gc=False, tag_field="ph", tag="C"):
+        ts: time       # type: ignore[valid-type]
+        pid: process   # type: ignore[valid-type]
+        name: text     # type: ignore[valid-type]
+        args: Annotated[Dict[str, Union[int, float]], limit(min_length=1)]
+        tid: Optional[thread] = None  # type: ignore[valid-type]
+        cat: Optional[str] = None
+
+    class Start(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
+        ts: time       # type: ignore[valid-type]
+        pid: process   # type: ignore[valid-type]
+        tid: thread    # type: ignore[valid-type]
+        id: number     # type: ignore[valid-type]
+        cat: str
+        name: Optional[text] = None  # type: ignore[valid-type]
+        args: Optional[Dict[str, Any]] = None
+
+    class End(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
+        ts: time       # type: ignore[valid-type]
+        pid: process   # type: ignore[valid-type]
+        tid: thread    # type: ignore[valid-type]
+        id: number     # type: ignore[valid-type]
+        cat: str
+        bp: Literal["e"]
+        name: Optional[text] = None  # type: ignore[valid-type]
+        args: Optional[Dict[str, Any]] = None
+
+    class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+        name: Literal[tuple(sorted(METADATA))]  # type: ignore[valid-type]
+        pid: Optional[process] = None  # type: ignore[valid-type]
+        tid: Optional[thread] = None   # type: ignore[valid-type]
+        ts: Optional[time] = None      # type: ignore[valid-type]
+        args: Optional[Dict[str, Any]] = None
+
+    decode = _taken(msgspec.json.Decoder(List[Union[Span, Instant, Counter, Start, End, Metadata]]).decode)
+    return Sound(decode, Span, Instant, Start, End, Metadata)
+
+
+def as_event(span: Any) -> Dict[str, Any]:
+    """A span as json has it, with the args that it holds."""
+    args, event = ({name: value for name, value in zip(one.__struct_encode_fields__, map(one.__getattribute__, one.__struct_fields__))
+                    if value is not None} for one in (span.args, span))
+    event.update(ph="X", args=args)
+    return event
