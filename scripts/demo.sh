@@ -38,7 +38,7 @@ echo
 echo "demo: the trace:"
 echo "$traces" | sed 's/^/  /'
 echo "demo: what took most time by itself:"
-scripts/cprof top --sort-by self_cpu_time_total --row-limit 5 "$run" 2>/dev/null
+scripts/cprof top --row-limit 5 "$run" 2>/dev/null
 echo "All of it, and the timeline at https://ui.perfetto.dev (the trace stays on this machine):"
 echo "  scripts/cprof top $run"
 echo "  scripts/cprof open $run"

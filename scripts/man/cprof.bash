@@ -15,7 +15,7 @@ _cprof() {
         ranks) words="--help --json --steps" ;;
         recover) words="--help --output --delete --force" ;;
         trigger) words="--help --all-ranks --steps --from --seconds --status --timeout" ;;
-        top) words="--help --sort-by --row-limit --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
+        top) words="--help --sort-by --row-limit --torch --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
         compare) words="--help --fail-above --row-limit --json --markdown" ;;
         explain) words="--help --json" ;;
         report) words="--help --output" ;;

@@ -40,14 +40,14 @@ def test_says_how_to_open_it(demo, trace):
     assert "ui.perfetto.dev" in demo.stdout
     for command in "open", "top":
         assert f"  scripts/cprof {command} {trace.parent.parent.relative_to(ROOT)}\n" in demo.stdout
-    assert re.search(r"\n +aten::\S+ +[\d.]+%", demo.stdout), "no operator stands in the table"
+    assert re.search(r"\n *aten::\S+ +[\d.]+[mu]?s +[\d.]+%", demo.stdout), "no operator stands in the table"
     assert re.fullmatch(r"cprof: rank 0: 1 trace, [\d,]+ events, 0 lost: \S+rank0\.5\.pt\.trace\.json\n", demo.stderr)
 
 
 def test_what_it_suggests_works(demo, trace):
     top, = re.findall(r"^  (scripts/cprof top \S+)$", demo.stdout, re.MULTILINE)
     done = subprocess.run(top.split(), cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and "ProfilerStep*" in done.stdout, done.stderr
+    assert done.returncode == 0 and " steps took " in done.stdout, done.stderr
 
 
 def run_demo(build, **env):

@@ -121,7 +121,7 @@ def test_recipe(name, block, folder):
         assert len(traces) == 1, done.stdout + done.stderr
     else:
         assert traces == ["rank0.5.pt.trace.json"]
-    shown = {"slow": "ProfilerStep", "leak": "", "infer": "ProfilerStep", "before": "step ", "gpu": "aten::"}.get(name, "")
+    shown = {"slow": " steps took ", "leak": "", "infer": "ProfilerStep", "before": "step ", "gpu": "aten::"}.get(name, "")
     assert shown in done.stdout, done.stdout + done.stderr
     if name == "slow":  # the output that the README shows, but for numbers and paths
         text, = re.findall(r"^```text\n(.*?)^```$", README, re.M | re.S)

@@ -82,7 +82,7 @@ def test_python_functions_have_rows_when_asked_for(torch_run, tmp_path):
 
 
 def test_the_command_prints_the_same(torch_run):
-    result = tool.cprof("top", torch_run / "plain.json", "--sort-by", "self_cpu_time_total", "--row-limit", 7)
+    result = tool.cprof("top", torch_run / "plain.json", "--torch", "--sort-by", "self_cpu_time_total", "--row-limit", 7)
     assert result.rc == 0 and result.err == ""
     assert result.out == cprof.key_averages(torch_run / "plain.json").table("self_cpu_time_total", 7)
 
@@ -674,11 +674,11 @@ def test_the_table_beside_the_trace_is_used_and_said(our_trace, tmp_path):
     path, table = tmp_path / "t.json", tmp_path / "t.json.top"
     shutil.copy2(our_trace, path)
     shutil.copy2(f"{our_trace}.top", table)
-    used, read = (tool.cprof("top", path, "--sort-by", "self_cpu_time_total", *more) for more in ((), ("--from-trace",)))
+    used, read = (tool.cprof("top", path, "--torch", "--sort-by", "self_cpu_time_total", *more) for more in ((), ("--from-trace",)))
     assert used.rc == read.rc == 0 and used.out == read.out and len(used.out.splitlines()) > 20
     assert used.err == f"cprof: {table}: the table made with the trace (--from-trace reads the trace)\n" and read.err == ""
     assert json.loads(tool.cprof("top", path, "--json").out)["tables_used"] == [str(table)]
-    assert cprof.key_averages(path).table() == tool.cprof("top", path, "--from-trace").out
+    assert cprof.key_averages(path).table() == tool.cprof("top", path, "--torch", "--from-trace").out
     assert tool.cprof("top", path, "--group-by-input-shape").err == ""  # it does not tell shapes
     assert table.stat().st_size < 16384
 
@@ -700,18 +700,10 @@ def test_a_table_of_another_trace_is_not_used(our_trace, tmp_path, change, said)
     shutil.copy2(our_trace, path)
     shutil.copy2(f"{our_trace}.top", table)
     change(path, table)
-    result = tool.cprof("top", path)
-    assert result.rc == 0 and result.out == tool.cprof("top", path, "--from-trace").out
+    result = tool.cprof("top", "--torch", path)
+    assert result.rc == 0 and result.out == tool.cprof("top", "--torch", path, "--from-trace").out
     assert said in result.err and len(result.err.splitlines()) == bool(said)
     assert "the trace is read" in result.err or not said
-
-
-def test_lines_and_json_are_read_alike(our_trace, tmp_path):
-    """A trace in cprof's own form is read as text; the same events in another form as JSON."""
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps(support.loads_plainly(our_trace)))
-    rows = [[[getattr(row, name) for name in row.__slots__] for row in cprof.key_averages(one)] for one in (path, our_trace)]
-    assert rows[0] == rows[1] and len(rows[0]) > 20
 
 
 def test_markers_of_warmup_are_in_no_table(tmp_path):
@@ -737,7 +729,7 @@ def test_a_trace_of_memory_only_has_a_table(tmp_path):
     assert (row.key, row.count, row.cpu_memory_usage) == ("[memory]", 2, 32)
 
 
-@pytest.mark.parametrize("options", [[], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--group-by-stack-n", "2"]], ids=str)
+@pytest.mark.parametrize("options", [["--sort-by", "self_cpu_time_total"], ["--torch"], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--by", "line"], ["--group-by-stack-n", "2"]], ids=str)
 def test_names_do_nothing_to_the_terminal(options, tmp_path):
     """They are the program's, or of whoever made the trace: what could move the cursor or set the title is shown as what it is."""
     evil = "\x1b]0;title\x07\x9b2J\nover"
@@ -747,7 +739,7 @@ def test_names_do_nothing_to_the_terminal(options, tmp_path):
         tool.span(evil, 30.0, 2.0, cat="kernel", pid=1, tid=7, device=1, correlation=7)])
     done = tool.cprof("top", path, *options)
     assert done.rc == 0 and all(c.isprintable() or c == "\n" for c in done.out), repr(done.out)
-    assert "over" in done.out and not re.search("^ *over", done.out, re.M), done.out
+    assert ("over" in done.out or "line" in options) and not re.search("^ *over", done.out, re.M), done.out
 
 
 @pytest.mark.parametrize("options", [[], ["--by", "category"], ["--group-by-input-shape"]], ids=str)

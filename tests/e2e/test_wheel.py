@@ -65,7 +65,7 @@ def test_run_and_top(installed, tmp_path):
     assert trace == tmp_path / "first/torch_traces/rank0.5.pt.trace.json" and str(trace.relative_to(tmp_path)) in done.stderr
     table = run("cprof", "top", cwd=tmp_path, env=in_it(installed)).stdout
     row = next(line.split() for line in table.splitlines() if line.split()[:1] == ["work"])
-    assert row[-1] == "4", table
+    assert "4" in row[3:], table
 
 
 def test_takes_its_own_library(installed, tmp_path):

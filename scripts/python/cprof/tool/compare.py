@@ -41,6 +41,7 @@ FOUND = 1                 # exit code of --fail-above
 ERRORS = 3.0              # standard errors that count as noise
 DEVIATION = 1.4826        # of the normal distribution, in median absolute deviations
 OF_A_MEDIAN = 1.2533      # standard error of a median, in those of a mean
+ROWS = 20
 NAME_MOST = 100           # characters of a name in tables
 STEPS_LEAST = 3           # for a spread
 OUTSIDE = "(outside operators)"
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="AFTER", help="the same, of the other version")
     parser.add_argument("--fail-above", type=_percent, metavar="PERCENT",
                         help="exit status 1 when a step got slower by more than this, and by more than the noise")
-    parser.add_argument("--row-limit", type=row_limit, default=20, metavar="N", help="rows listed of times, and of memory; -1: all (default 20)")
+    parser.add_argument("--row-limit", type=row_limit, default=ROWS, metavar="N", help="rows listed of times, and of memory; -1: all (default 20)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object with all rows; times in microseconds, memory in bytes")
     output.add_argument("--markdown", action="store_true", help="a table in Markdown")

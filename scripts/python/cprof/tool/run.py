@@ -142,12 +142,9 @@ def _list(paths: List[str]) -> None:
 def _top(path: str) -> None:
     """The table of `cprof top`, on stderr: stdout is the program's."""
     from cprof.tool import top
-    from cprof.tool.reader import open_trace
-    with open_trace(path) as trace:
-        key = "self_cuda_time_total" if trace.head().get("deviceProperties") else "self_cpu_time_total"
     parser = argparse.ArgumentParser()
     top.add_arguments(parser)
-    args = parser.parse_args([f"--sort-by={key}", f"--row-limit={TOP_ROWS}", path])
+    args = parser.parse_args([f"--row-limit={TOP_ROWS}", path])
     args.tell = False
     tell(f"{_shown(path)}:")
     with contextlib.redirect_stdout(sys.stderr):

@@ -1,27 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time goes: the table of torch.profiler's key_averages(), from a trace.
+"""Where the time goes: operators and ranges by their self time, the largest first.
 
-cprof leaves the plain table beside each trace it writes (TRACE.top), so that the answer is there at once; where that one is
-missing or older than the trace, and for all that is grouped, the trace is read. One line says when the table was used.
+    cprof top                       the newest run
+    cprof top RUN --by line         by lines of the program: record with --with-stack
+    cprof top RUN --torch           the table of torch.profiler's key_averages()
 
-Several traces are added up. Self CPU is a span's time without its children; CUDA columns of an operator are the kernels
-that it launched. Without --sort-by the rows stand in the order in which they first ran.
+The times are on the GPU where something ran there, else on the CPU. "self" is a row's time without what it calls. On the GPU it is the work
+that the row itself launched. What a library did for an operator, such as sgemm_, stands below it where the trace is read. FLOP/s are those of
+the whole operator. Below the table stands how much of the steps lies outside operators.
+
+cprof leaves a table beside each trace that it writes (TRACE.top), so that the answer of a large one is there at once. Where that is missing
+or older than the trace, and for all that is grouped, the trace is read. One line says when the table was used.
+Several traces are added up. --sort-by, and --json and --csv, which have all rows, name the columns as torch does.
 """
 
 import argparse
 import csv
 import io
 import json
+import os
 from typing import Any, Dict, List
 
 from cprof.tool import Problem, note
 from cprof.tool.averages import SORT_KEYS, Averages
 from cprof.tool.breakdown import BY, breakdown
-from cprof.tool.compare import show as compare
+from cprof.tool.compare import ROWS as COMPARED, show as compare
 from cprof.tool.given import add_traces, row_limit, traces_of
 from cprof.tool.screen import data, put
+from cprof.tool.top_table import ROWS, Table
 
-HELP = "where the time goes: torch.profiler's table, or by step, module or device"
+HELP = "where the time goes: operators by self time, or sums by step, module, line, kernel, device or category"
+TORCHS = 100      # rows that torch shows
+SMALL = 16 << 20  # bytes of text
+GZIP_RATIO = 12   # of traces, about
 
 
 def _depth(text: str) -> int:
@@ -37,7 +48,9 @@ _depth.__name__ = "number of frames"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
     parser.add_argument("--sort-by", metavar="KEY", help="one of " + ", ".join(SORT_KEYS))
-    parser.add_argument("--row-limit", type=row_limit, default=100, metavar="N", help="rows shown; -1: all (default 100)")
+    parser.add_argument("--row-limit", type=row_limit, metavar="N", help="rows shown; -1: all (default 20; --torch and --by: 100; --json, --csv: all)")
+    parser.add_argument("--torch", action="store_true",
+                        help="torch.profiler's own layout, in the order of the trace unless --sort-by is given; also with --group-by-...")
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
     parser.add_argument("--group-by-stack-n", type=_depth, default=0, metavar="N",
                         help="a row for each operator and the N innermost frames that called it")
@@ -63,7 +76,7 @@ def _refuse(args: argparse.Namespace) -> None:
     if args.compare and args.csv:
         raise Problem("--csv goes without --compare, which has --json")
     for option, given in (("--sort-by", args.sort_by), ("--include-python-functions", args.include_python_functions),
-                          ("--from-trace", args.from_trace)):
+                          ("--from-trace", args.from_trace), ("--torch", args.torch)):
         if (args.by or args.compare) and given:
             also = ": --by and --compare always read the trace" if option == "--from-trace" else ""
             raise Problem(f"{option} goes with the plain table only{also}")
@@ -74,13 +87,14 @@ def run(args: argparse.Namespace) -> int:
     if args.compare and len(args.traces) != 2:
         raise Problem("--compare takes two traces")
     if args.compare:
-        compare(*args.traces, args.row_limit, args.json)
+        compare(*args.traces, COMPARED if args.row_limit is None else args.row_limit, args.json)
         return 0
     args.traces = traces_of(args.traces)
     if not args.by:
         return _table(args)
     columns, rows, text = breakdown(args.by, args.traces)
-    rows = rows if args.row_limit < 0 else rows[:args.row_limit]
+    limit = _limit(args, TORCHS)
+    rows = rows if limit < 0 else rows[:limit]
     if args.json or args.csv:
         _write(args, columns, [dict(zip(columns, row)) for row in rows], {})
     else:
@@ -88,21 +102,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _is_small(path: str) -> bool:
+    """Whether reading the trace takes no time that people notice: it tells more than the table beside it."""
+    try:
+        return os.path.getsize(path) * (GZIP_RATIO if path.endswith(".gz") else 1) <= SMALL
+    except OSError:
+        return False
+
+
+def _limit(args: argparse.Namespace, rows: int) -> int:
+    """How many rows are shown."""
+    return args.row_limit if args.row_limit is not None else -1 if args.json or args.csv else rows
+
+
 def _table(args: argparse.Namespace) -> int:
     averages = Averages(args.group_by_input_shape, args.group_by_stack_n, args.include_python_functions)
+    for_people = not (args.json or args.csv or args.torch or args.group_by_input_shape or args.group_by_stack_n)
     for path in args.traces:
-        for line in averages.add(path, progress=True, from_trace=args.from_trace):
+        for line in averages.add(path, progress=True, from_trace=args.from_trace or for_people and _is_small(path)):
             note(line, path)
     for path in averages.tables if getattr(args, "tell", True) else ():
         note("the table made with the trace (--from-trace reads the trace)", path)
     averages.need(args.sort_by, args.traces[0])
     if not (args.json or args.csv):
-        put(averages.table(args.sort_by, args.row_limit))
+        put(Table(averages, args.sort_by, _limit(args, ROWS)).text() if for_people else averages.table(args.sort_by, _limit(args, TORCHS)))
         return 0
+    limit = _limit(args, TORCHS)
     rows = averages.sorted_by(args.sort_by)
     total_cpu = sum(row.self_cpu_ns for row in rows) / 1000
     total_device = sum(row.self_device_ns for row in rows if row.device_type != "cpu" and not row.is_user_annotation) / 1000
-    rows = rows if args.row_limit < 0 else rows[:args.row_limit]
+    rows = rows if limit < 0 else rows[:limit]
     names = ["count", "cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total",
              "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage",
              "self_device_memory_usage", "flops"]
