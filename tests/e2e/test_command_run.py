@@ -49,9 +49,9 @@ def test_the_program_runs_as_it_would_plainly(tmp_path):
 
 def test_the_most_expensive_operators_are_shown(tmp_path):
     done = cprof("run", *python(STEPS))
-    assert done.returncode == 0 and done.stdout == "" and "# of Calls" in done.stderr
+    assert done.returncode == 0 and done.stdout == ""
     lines = summary(done)
-    assert next(line for line in lines if line.startswith("---")) == lines[3] and lines[2] == lines[1].strip().rpartition(" (")[0] + ":", lines
+    assert re.fullmatch("name  +self  +share  +total  +calls", lines[3]) and lines[2] == lines[1].strip().rpartition(" (")[0] + ":", lines
     assert re.search(r"^ *work .* 4 *$", done.stderr, re.M), "of four steps, without the warmup: " + done.stderr
 
 
