@@ -226,7 +226,7 @@ def test_a_table_made_to_take_memory():
     row = json.dumps(["a"] + [0] * 15) + "\n"
     for text in ("[" + "[]," * (20 * MB) + "[]]\n", ("[" + "[]," * (MB // 4) + "[]]\n") * 60, row * 300_000):
         pathlib.Path(path + ".top").write_text(head + text)
-        done = in_little_memory("top", path)
+        done = in_little_memory("top", "--torch", path)
         assert done.returncode == 0 and "t.json.top is damaged" in done.stderr and "aten::mm" in done.stdout
 
 
