@@ -18,3 +18,13 @@ int NAME(RUNTIME)(int n)
         error = cudaDeviceSynchronize();
     return error ? -(int)error : version;
 }
+
+#define LAUNCH_(runtime) gpu_launch_##runtime
+#define LAUNCH(runtime)  LAUNCH_(runtime)
+
+/* Launches one kernel, which takes so long as asked, and returns at once: tests/e2e/planted. */
+__attribute__((visibility("default"))) int LAUNCH(RUNTIME)(int which, unsigned long nanoseconds);
+int LAUNCH(RUNTIME)(int which, unsigned long nanoseconds)
+{
+    return (int)gpu_named(0, which, nanoseconds);
+}
