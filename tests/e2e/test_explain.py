@@ -235,6 +235,18 @@ def test_a_late_rank_is_named_with_what_it_has_more_of(tmp_path):
     assert "straggler" not in [one["rule"] for one in explained(tmp_path / "alike")["findings"]]
 
 
+def test_ranks_and_explain_write_one_summary(tmp_path):
+    """Field by field; of one rank there is nothing to compare."""
+    for rank in range(2):
+        training(rank, slow_ms=5 * rank).write(tmp_path)
+    found, ranks = explained(tmp_path), json.loads(tool.cprof("ranks", "--json", tmp_path).out)
+    assert {key: ranks.pop(key) for key in ("schema", "traces")} == {key: found[key] for key in ("schema", "traces")}
+    assert found["ranks"] == ranks and ranks["worst"]["rank"] == 1
+    for row in found["steps"]:
+        assert row["total"] == pytest.approx(ranks["steps"][str(row["step"])][str(row["rank"])]["time_ns"] / 1e6)
+    assert explained(next(tmp_path.iterdir()))["ranks"] is None
+
+
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
 def test_parts_add_up_on_real_traces(path):
     assert explained(path)["steps"]
@@ -250,6 +262,40 @@ def test_transformers_on_an_h200(name, rule):
     assert share > 0.95 if rule else share < 0.05, share
     told = tool.cprof("explain", FIXTURES / f"h200-{name}.json.gz").out
     assert ("recorded with stacks, which slow the CPU" in told) == (rule is not None), told
+
+
+def cpu_trace(stacks, us=40, calls=150, nested=0, lengths=(1.0,)):
+    """Steps of one operator that is called from so many stacks, with others inside, and a large one behind it. lengths: of the steps, by turns."""
+    events, at = [], 0.0
+    for number in range(12):
+        begin = at
+        for n in range(calls):
+            frames = f"torch/nn/modules/module.py({n % stacks}): inner;train.py(20): forward;"
+            events.append(tool.span("aten::linear", at, us, Call_stack=frames))
+            events += [tool.span("aten::view", at + 1 + 2 * k, 1, Call_stack=frames) for k in range(nested)]
+            at += us
+        long = 10_000 * lengths[number % len(lengths)]
+        events.append(tool.span("aten::mm", at, long, Call_stack="train.py(30): main;"))
+        at += long
+        events.append(tool.span(f"ProfilerStep#{number}", begin, at - begin, "user_annotation", tid=4194305))
+    return tool.write("t.json", events)
+
+
+def test_layers_are_no_loop(tmp_path, monkeypatch):
+    """One stack that calls often is a loop; layers call from several. An operator is one piece, whatever runs inside."""
+    monkeypatch.chdir(tmp_path)
+    found = explained(cpu_trace(1))["findings"]
+    assert [one["rule"] for one in found] == ["tiny-operators"] and "150 small operators a step: aten::linear at train.py(20): forward" in found[0]["title"]
+    assert explained(cpu_trace(4))["findings"] == []
+    assert explained(cpu_trace(1, us=60, calls=30, nested=20))["findings"] == []
+    assert explained(cpu_trace(1, us=60, nested=20))["findings"] == []
+
+
+def test_steps_that_are_long_by_turns(tmp_path, monkeypatch):
+    """A third of the steps, as with a checkpoint every third one."""
+    monkeypatch.chdir(tmp_path)
+    found = explained(cpu_trace(4, lengths=(1.0, 1.0, 3.0)))["findings"]
+    assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [2, 5, 8, 11]
 
 
 # ---- programs ----

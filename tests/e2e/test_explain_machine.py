@@ -92,6 +92,37 @@ def test_products_below_the_rate_of_others(device, dense):
     assert found(25.0) == [] and found(10.0, fewer=1000) == []
 
 
+def test_what_is_computed_twice_on_a_cpu():
+    """By the time of the outermost operators that are marked."""
+    again = [tool.span(name, step * STEP_US + at, us, recompute=True) for step in range(STEPS)
+             for name, at, us in (("aten::linear", 10, STEP_US * 0.25), ("aten::addmm", 20, STEP_US * 0.2))]
+    found, = explained(trace(instants=again))["findings"]
+    assert found["rule"] == "recomputation" and found["share"] == pytest.approx(0.25, abs=0.01)
+
+
+def test_steps_that_a_busy_machine_explains():
+    """One long step is not told where threads stood in the queue as long. Two that a cause has in common are."""
+    for longer, expected in (((5,), []), ((3, 5), ["outlier-steps"])):
+        events, at = [], 0
+        for step in range(STEPS):
+            time = STEP_US * (3 if step in longer else 1)
+            events += [tool.span(f"ProfilerStep#{step}", at, time, "user_annotation", tid=4194305), tool.span("aten::mm", at, time)]
+            at += time
+        used = dict(process(), queued_ns=5 * STEP_US * 1000)
+        assert rules(tool.write("t.json", events, cprof={"process": used})) == expected
+
+
+@pytest.mark.parametrize("double, expected", [(500, 1 / 3 * 0.99), (50, None), (1000, None)])
+def test_double_precision_among_single(double, expected):
+    """Half of the FLOPs take two thirds of the time. All of them: so it is meant."""
+    trace(operators=[("aten::mm", 0.99, 100.0, 50)])
+    whole = json.loads(pathlib.Path("t.json").read_text())
+    whole["cprof"] = {"flops": {"CPU": {"flops": 1000, "float64": {"flops": double}, **({"float32": {"flops": 1000 - double}} if double < 1000 else {})}}}
+    pathlib.Path("t.json").write_text(json.dumps(whole))
+    found = explained("t.json")["findings"]
+    assert [one["share"] for one in found] == ([pytest.approx(expected, abs=0.01)] if expected else [])
+
+
 def allocation(device, reserved, allocated):
     return {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 2, "ts": 50.0, "args": {
         "Total Reserved": reserved, "Total Allocated": allocated, "Bytes": 1, "Device Id": device, "Device Type": 1, "Addr": 4096}}

@@ -19,11 +19,10 @@ from cprof.tool.averages import format_memory
 from cprof.tool.findings import Finding, Group, SHARE, full_memory, leaks, of_group, of_machines, ranked
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
-from cprof.tool.ranks import Comparison, Table
+from cprof.tool.ranks import SCHEMA, Comparison, Table
 from cprof.tool.screen import data, put
 
 HELP = "why the steps take so long: findings ranked by the time they could give back"
-SCHEMA = {"name": "cprof.summary", "version": 1}
 WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "cpu_late": "idle: CPU late",
          "sync": "idle: a call waited", "data": "idle: data", "between_steps": "idle: between steps", "other": "idle: other", "operators": "operators",
          "outside": "outside operators", "waiting": "waiting"}
@@ -193,7 +192,7 @@ def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trac
 def run(args: argparse.Namespace) -> int:
     found = explained(traces_of(args.traces))
     if args.json:
-        data(json.dumps(found.data, indent=1) + "\n")
+        data(json.dumps(dict(found.data, ranks=found.ranks and found.ranks.summary()), indent=1) + "\n")
     else:
         _show(found.groups, found.findings)
     return 0

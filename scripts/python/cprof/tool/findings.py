@@ -5,6 +5,7 @@ A bound is the time of moments that have one class each (moments.py), so that no
 than the others are a finding of their own, and no other finding counts them."""
 
 import collections
+import re
 import statistics
 from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
 
@@ -19,13 +20,14 @@ STALL_NS = 1_000_000
 # Operators that only launch, or make views and empty tensors, keep the GPU waiting for less than this, also while recorded (the same run: 99 % of
 # the gaps are below 100 us).
 BOOKKEEPING_NS = 100_000
-# So many operators of one line in each step are a loop. PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
+# So many calls of an operator from one stack in each step are a loop, and not the layers of a model: GPT-3 has 96 (Brown et al., table 2.1). PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
 LOOP_CALLS, TINY_NS = 100, 50_000
 # Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
 LEAK_SHARE = 0.001
-# Tukey's outer fence, for which quartiles are needed; and a length that a person would notice.
-FENCE, FENCE_STEPS, NOTICED = 3.0, 5, 1.5
+# Iglewicz and Hoaglin's modified z-score (1993), which up to half of the steps cannot hide from; and a length that a person would notice.
+SCORE, SCORE_STEPS, NOTICED = 3.5, 5, 1.5
 EVIDENCE_SHOWN = 3
+_NUMBER = re.compile(r"\(\d+\)")
 BACKWARD = "autograd::engine::evaluate_function: "
 
 ADVICE = {
@@ -56,7 +58,7 @@ ADVICE = {
     "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
                       "operators on whole tensors, or compile the function (torch.compile).",
     "low-flop-rate": "These operators compute far slower than others of the same trace. See the type of their numbers (float16 and bfloat16 are slow on "
-                     "CPUs without instructions for them, float64 on GPUs), sizes that are no multiples of 8 or 16, and layouts (contiguous(), "
+                     "CPUs without instructions for them, float64 everywhere), sizes that are no multiples of 8 or 16, and layouts (contiguous(), "
                      "channels_last).",
     "wrong-device": "A device does nothing while another one does the work. Call torch.cuda.set_device(local_rank) before anything else, and make "
                     "model and inputs on the device (device=...). A rank that shall see one device only gets it by CUDA_VISIBLE_DEVICES.",
@@ -123,11 +125,11 @@ class Group:
 
 
 def _outliers(windows: List[Window]) -> List[Window]:
-    if len(windows) < FENCE_STEPS:
+    if len(windows) < SCORE_STEPS:
         return []
-    totals = [window.total for window in windows]
-    low, middle, high = statistics.quantiles(totals, n=4, method="inclusive")
-    return [window for window in windows if window.total > max(high + FENCE * (high - low), NOTICED * middle)]
+    middle = statistics.median(window.total for window in windows)
+    spread = statistics.median(abs(window.total - middle) for window in windows)
+    return [window for window in windows if window.total > max(middle + SCORE * spread / 0.6745, NOTICED * middle)]
 
 
 def said(cause: Cause) -> str:
@@ -160,9 +162,11 @@ class _Sums:
         self.steps, self._crowded = max(len(group.usual), 1), group.crowded
         self.time: Counter[Key] = collections.Counter()
         self.pieces: Counter[Key] = collections.Counter()
+        self.calls: Counter[Tuple[Cause, int]] = collections.Counter()
         for window in group.usual:
             self.time.update(window.causes)
             self.pieces.update(window.pieces)
+            self.calls.update(window.calls)
 
     def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float], bool] = lambda cause, piece: True) -> Tuple[Dict[Cause, float], Counter[Cause]]:
         """Nanoseconds of a step by cause. fits: is given the cause and how long its mean piece takes on a processor that is free."""
@@ -204,7 +208,8 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
         look("exposed-communication", "the step waits for other ranks: ", *sums.of(("waiting",), lambda cause, _: cause.what == "collective"),
              less=waited_ns)
         look("python", "the step stands still between two operators: ", *sums.of(("outside",), _is_stall))
-        found += _within(group.mean(group.usual, "operators") - others_ns, SHARE * total, machine.unused(group, SHARE) + _tiny_operators(group, sums, total)
+        found += _within(group.mean(group.usual, "operators") - others_ns, SHARE * total, machine.unused(group, SHARE) + _recomputation(group, total)
+                         + _tiny_operators(group, sums, total)
                          + machine.low_rate(group, SHARE) + machine.churn(group, SHARE))
     else:
         look("input-bound", "the GPU waits for data: ", *sums.of(("data",)))
@@ -272,45 +277,69 @@ def _launch_bound(group: Group, sums: _Sums, total: float) -> List[Finding]:
                           pieces)]
 
 
+def _function_of(line: str) -> str:
+    """A line without its number."""
+    return _NUMBER.sub("", line, count=1)
+
+
 def _is_small(cause: Cause, piece: float) -> bool:
-    return not cause.optimizer and (piece < TINY_NS if cause.what == "operator" else cause.to_line in ("", cause.line) and not _is_stall(cause, piece))
+    if cause.optimizer:
+        return False
+    same = not cause.to_line or _function_of(cause.to_line) == _function_of(cause.line)
+    return piece < TINY_NS if cause.what == "operator" else same and not _is_stall(cause, piece)
 
 
 def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
-    """Loops over small operators: one operator of one line. The backward pass of a loop counts with the largest one. Those of an optimizer are left
-    out: on a CPU its other forms are loops as well. Without lines one operator may be of many places, so that nothing is told."""
+    """Loops over small operators: functions in which one stack calls one operator many times. The backward pass of a loop counts with the largest
+    one. Those of an optimizer are left out: on a CPU its other forms are loops as well. Without lines nothing is told."""
     loops: Dict[str, Dict[Cause, float]] = {}
     causes, pieces = sums.of(("operators", "outside"), _is_small)
     backward = {cause: time for cause, time in causes.items() if cause.name.startswith(BACKWARD)}
     for cause, time in causes.items():
         if cause not in backward and cause.line:
-            loops.setdefault(f"{cause.name} at {cause.line}", {})[cause] = time
+            loops.setdefault(_function_of(cause.line), {})[cause] = time
+    repeated = {cause for (cause, _), calls in sums.calls.items() if calls >= LOOP_CALLS * sums.steps}
 
     def calls_of(own: Dict[Cause, float]) -> float:
         return sum(pieces[cause] for cause in own if cause.what == "operator") / sums.steps
 
-    large = sorted(((where, own) for where, own in loops.items() if calls_of(own) >= LOOP_CALLS), key=lambda item: -sum(item[1].values()))
+    large = sorted((own for own in loops.values() if not repeated.isdisjoint(own)), key=lambda own: -sum(own.values()))
     found: List[Finding] = []
-    for where, own in large:
-        if own is large[0][1] and calls_of(backward) >= LOOP_CALLS:
+    for own in large:
+        largest = max((cause for cause in own if cause in repeated), key=lambda cause: (own[cause], cause))
+        if own is large[0] and calls_of(backward) >= LOOP_CALLS:
             own.update(backward)
         time = sum(own.values())
         if time >= SHARE * total > 0:
-            found.append(group.finding("tiny-operators", f"{calls_of(own):,.0f} small operators a step: {where}", time, own, pieces))
+            found.append(group.finding("tiny-operators", f"{calls_of(own):,.0f} small operators a step: {said(largest)}", time, own, pieces))
     return found
 
 
 def _recomputation(group: Group, total: float) -> List[Finding]:
-    account = group.trace.metadata.get("cprof")
-    flops = account.get("flops") if type(account) is dict else None
-    told = flops.get(group.device.upper()) if type(flops) is dict else None
-    if type(told) is not dict:
-        return []
-    whole, again = told.get("flops"), told.get("recompute_flops")
-    if type(whole) is not int or type(again) is not int or not 0 < again <= whole:
-        return []
-    ns = group.mean(group.usual, "computation") * again / whole
-    return [group.finding("recomputation", f"{again / whole:.0%} of the FLOPs are computed a second time", ns, {})] if ns >= SHARE * total > 0 else []
+    """On a CPU by the time of operators that are marked; on a GPU, whose kernels are not, by FLOPs."""
+    if group.device == "cpu":
+        ns = group.trace.use.repeated(sorted((window.start, window.end) for window in group.usual)) / len(group.usual)
+        title = f"{ns / max(total, 1):.0%} of the step are operators that run a second time"
+    else:
+        account = group.trace.metadata.get("cprof")
+        flops = account.get("flops") if type(account) is dict else None
+        told = flops.get(group.device.upper()) if type(flops) is dict else None
+        whole, again = (told.get("flops"), told.get("recompute_flops")) if type(told) is dict else (0, 0)
+        if type(whole) is not int or type(again) is not int or not 0 < again <= whole:
+            return []
+        ns = group.mean(group.usual, "computation") * again / whole
+        title = f"{again / whole:.0%} of the FLOPs are computed a second time"
+    return [group.finding("recomputation", title, ns, {})] if ns >= SHARE * total > 0 else []
+
+
+def _common(group: Group, usual: float, names: Tuple[str, ...]) -> int:
+    """In how many outliers one cause makes half of what they take longer: a machine that is busy strikes here and there."""
+    found: Counter[Key] = collections.Counter()
+    for window in group.outliers:
+        for (name, cause), time in window.causes.items():
+            mean = statistics.fmean(other.causes[name, cause] for other in group.usual)
+            found[name, cause] += name in names and (time - mean) * 2 >= window.total - usual
+    return max(found.values(), default=0)
 
 
 def _outlier_steps(group: Group) -> List[Finding]:
@@ -319,9 +348,9 @@ def _outlier_steps(group: Group) -> List[Finding]:
         return []
     usual = statistics.median(window.total for window in group.usual)
     lost = sum(window.total - usual for window in group.outliers) / len(group.counted)
-    if lost * len(group.counted) <= group.queued_ns:
-        return []  # threads waited as long for a processor, which the trace does not tell step by step
     names = CPU if group.device == "cpu" else BUSY + IDLE
+    if lost * len(group.counted) <= group.queued_ns and _common(group, usual, names) < 2:
+        return []  # threads waited as long for a processor, which the trace does not tell step by step
     more = {name: group.mean(group.outliers, name) - group.mean(group.usual, name) for name in names}
     part = max(names, key=lambda name: more[name])
     causes: Counter[Cause] = collections.Counter()

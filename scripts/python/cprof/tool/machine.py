@@ -27,12 +27,17 @@ FULL = 0.9
 
 
 def low_rate(group: Any, share: float) -> List[Any]:
-    """Dense operators far below the best rate of the trace."""
+    """Dense operators far below the best rate of the trace, and those in double precision."""
     spans = sorted((window.start, window.end) for window in group.usual)
     dense = DENSE["cpu" if group.device == "cpu" else "cuda"]
     rated = [one for one in group.trace.rated(spans, group.device) if one.flops >= dense * one.bytes and one.time >= RATED_NS * group.crowded * one.calls]
-    best = max((one.rate for one in rated), default=0.0)
-    steps, total = len(group.usual), group.mean(group.usual, "total")
+    least = share * group.mean(group.usual, "total")
+    found = [one for one in (_slow(group, rated), _doubles(group, rated)) if one is not None and one.ms * 1e6 >= least > 0]
+    return found[:1]
+
+
+def _slow(group: Any, rated: List[Rated]) -> Any:
+    best, steps = max((one.rate for one in rated), default=0.0), len(group.usual)
     lost: Dict[Cause, float] = {}
     calls: collections.Counter[Cause] = collections.Counter()
     slow: Dict[Cause, Rated] = {}
@@ -41,12 +46,25 @@ def low_rate(group: Any, share: float) -> List[Any]:
             cause = Cause("operator", one.name, one.line)
             lost[cause] = (one.time - one.flops / best) / steps
             calls[cause], slow[cause] = one.calls, one
-    ns = sum(lost.values())
-    if not ns >= share * total > 0:
-        return []
+    if not lost:
+        return None
     worst = max(lost, key=lambda cause: (lost[cause], cause))
     where = f" at {worst.line}" if worst.line else ""
-    return [group.finding("low-flop-rate", f"{worst.name}{where} computes {slow[worst].rate:,.3g} GFLOP/s; others reach {best:,.3g}", ns, lost, calls)]
+    return group.finding("low-flop-rate", f"{worst.name}{where} computes {slow[worst].rate:,.3g} GFLOP/s; others reach {best:,.3g}", sum(lost.values()),
+                         lost, calls)
+
+
+def _doubles(group: Any, rated: List[Rated]) -> Any:
+    """Of numbers twice as long, half as many fit into a register. Programs that use them throughout want them."""
+    account = group.trace.metadata.get("cprof")
+    flops = account.get("flops") if type(account) is dict else None
+    told = flops.get(group.device.upper()) if type(flops) is dict else None
+    counts = [one.get("flops") if type(one) is dict else 0 for one in (told.get("float64"), told.get("float32"))] if type(told) is dict else []
+    if not counts or any(type(one) is not int or not 0 < one < 1 << 80 for one in counts):
+        return None
+    part = counts[0] / sum(counts)
+    ns = sum(one.time for one in rated) / len(group.usual) * part / (1 + part)
+    return group.finding("low-flop-rate", f"{part:.0%} of the FLOPs are of float64, which takes at least twice as long as float32", ns, {})
 
 
 def churn(group: Any, share: float) -> List[Any]:

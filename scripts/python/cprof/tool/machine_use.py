@@ -5,7 +5,7 @@ import bisect
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns
-from cprof.tool.spans import AT_A_TIME, FRAME, int_or_none, text_of, to_ns
+from cprof.tool.spans import AT_A_TIME, FRAME, in_order, int_or_none, text_of, to_ns
 
 MOST = 1 << 50   # FLOPs, bytes and nanoseconds above are none
 
@@ -74,6 +74,7 @@ class Use:
         self._start, self._time, self._flops, self._bytes, self._external = (new("q") for _ in range(5))
         self._kind = new("i")
         self._kernel_external, self._kernel_time, self._kernel_device = new("q"), new("q"), new("i")
+        self._again_start, self._again_end = new("q"), new("q")
         self._kinds: Dict[Tuple[str, str], int] = {}
         self._devices: Dict[str, int] = {}
         self._seen = 0
@@ -83,12 +84,21 @@ class Use:
         args, category = event.get("args"), event.get("cat")
         if type(args) is not dict:
             return
-        if category == "cpu_op" and "flops" in args and not args.get("recompute"):
+        if category == "cpu_op" and args.get("recompute"):
+            self._repeated(event)
+        elif category == "cpu_op" and "flops" in args:
             self._operator(event, args)
         elif category == "kernel" and "flops" in args:
             self._kernel(event, args)
         elif event.get("name") in ("[memory]", "[driver memory]"):
             self._memory(event["name"], args)
+
+    def _repeated(self, event: Dict[str, Any]) -> None:
+        start, time = to_ns(event.get("ts")), to_ns(event.get("dur"))
+        if start is not None and time is not None and 0 < time < MOST:
+            self._again_start.append(start)
+            self._again_end.append(start + time)
+            self._trim()
 
     def _operator(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:
         values = [to_ns(event.get("ts")), to_ns(event.get("dur"))] + [int_or_none(args.get(name)) for name in ("flops", "bytes", "External id")]
@@ -129,8 +139,20 @@ class Use:
     def finish(self) -> None:
         """Behind the last event."""
         self._columns.finish()
-        for name in ("_start", "_time", "_flops", "_bytes", "_external", "_kind", "_kernel_external", "_kernel_time", "_kernel_device"):
+        for name in ("_start", "_time", "_flops", "_bytes", "_external", "_kind", "_kernel_external", "_kernel_time", "_kernel_device", "_again_start",
+                     "_again_end"):
             setattr(self, name, self._columns.whole(getattr(self, name)))
+
+    def repeated(self, spans: List[Tuple[int, int]]) -> int:
+        """How long operators that run a second time, for the backward pass, took in these spans of time, which do not overlap. Each moment once."""
+        starts, reached, found = [start for start, _ in spans], -MOST * MOST, 0
+        for i in in_order(len(self._again_start), self._again_start.__getitem__):
+            start, end = max(self._again_start[i], reached), self._again_end[i]
+            at = bisect.bisect_right(starts, start) - 1
+            if start < end and at >= 0 and start < spans[at][1]:
+                found += min(end, spans[at][1]) - start
+            reached = max(reached, end)
+        return found
 
     def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
         """The operators that began in these spans of time, which do not overlap; lines are still stacks. Of a GPU: those with one kernel each."""

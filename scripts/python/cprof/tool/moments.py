@@ -68,6 +68,7 @@ class Window:
         self.parts: Counter[str] = collections.Counter()
         self.causes: Counter[Tuple[str, Cause]] = collections.Counter()
         self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # in how many pieces that was
+        self.calls: Counter[Tuple[Cause, int]] = collections.Counter()   # of operators without a GPU: by cause and number of the stack
         self.launches = 0                                   # works that began in it
         self.left_out = ""                                  # why the findings do not count it
 
@@ -196,6 +197,7 @@ class _Timeline:
         self._spans, self._columns = spans, Columns()
         self.at, self.number = self._columns.new("q"), self._columns.new("i")
         self.states: List[_State] = [_State()]
+        self._put_last = -1
         self._numbers: Dict[_State, int] = {self.states[0]: 0}
         self.launching: Dict[Tuple[int, int], bool] = {}  # (operator, stack): whether it makes calls of a device's
         self._causes: Dict[int, Cause] = {}
@@ -216,8 +218,10 @@ class _Timeline:
         if number is None:
             number = self._numbers[state] = len(self.states)
             self.states.append(state)
-        self.at.append(time)
-        self.number.append(number)
+        if number != self._put_last:  # what runs inside an operator makes no pieces of it
+            self._put_last = number
+            self.at.append(time)
+            self.number.append(number)
 
     def _fill(self, row: Row) -> None:
         spans = self._spans
@@ -300,6 +304,11 @@ class _Timeline:
                 until = min(end, self.at[following])
             yield start, until, self.number[at]
             start, at = until, at + 1
+
+    def piece_at(self, time: int) -> Tuple[int, int, int]:
+        """Start, end and state of the piece at a time."""
+        at = bisect.bisect_right(self.at, time) - 1
+        return self.at[at] if at >= 0 else -LIMIT, self.at[at + 1] if at + 1 < len(self.at) else LIMIT, self.number[at] if at >= 0 else 0
 
     def number_at(self, time: int) -> int:
         """The state at a time."""
@@ -537,6 +546,10 @@ class Trace:
             if cause.what == "data":
                 window.add("data", high - low, cause)
                 continue
+            around = self._wait_around(threads, low) if cause.what == "operator" else None
+            if around is not None:
+                window.add("sync", high - low, around.cause)
+                continue
             if lost is not None:
                 left = self._lead.setdefault(lost, lost.end - lost.start)
                 taken = min(left, high - low)
@@ -572,6 +585,16 @@ class Trace:
                     last = waits[at]
         return None, last
 
+    def _wait_around(self, threads: List[Any], time: int) -> Optional[_Wait]:
+        """The call that waits in the operator that runs at this time."""
+        for place in threads:
+            start, end, number = self._timeline(place).piece_at(time)
+            waits = self._waits.get(place, [])
+            at = bisect.bisect_left(waits, (start, 0))
+            if self._timeline(place).states[number].operator >= 0 and at < len(waits) and waits[at].end <= end:
+                return waits[at]
+        return None
+
     def _doing(self, threads: List[Any], time: int) -> Cause:
         """What the launching thread did; where that is nothing, the main thread."""
         cause = NOBODY
@@ -598,6 +621,7 @@ class Trace:
                     window.add("waiting", end - start, cause)
                 elif cause.what == "operator":
                     window.add("operators", end - start, cause)
+                    window.calls[cause, timeline.states[number].stack] += 1
                 else:
                     self._outside(window, start, end, cause, transfers, begins)
         return windows

@@ -34,6 +34,7 @@ from cprof.tool.merge import clock_text
 from cprof.tool.rank_cost import Cost, Did, Waits, covered, did
 from cprof.tool.screen import data, put
 
+SCHEMA = {"name": "cprof.summary", "version": 1}
 HELP = "which rank cost the others how much, in which steps, and what it did meanwhile"
 
 
@@ -239,6 +240,16 @@ class Comparison:
         late = [(found, self._waits.late(index)) for index, found in enumerate(self.traces) if self.worst and found.rank == self.worst.rank]
         return next((done for done in (did(found, times) for found, times in late) if done), None)
 
+    def summary(self) -> Dict[str, Any]:
+        """The part of the summary that is about ranks (scripts/guide/explain.md). Times are nanoseconds, as the names say."""
+        worst, done = self.worst, self.did
+        return {"worst": worst and {"rank": worst.rank, "cost_sum_ns": round(worst.cost), "steps_sum_ns": round(worst.total), "steps": worst.steps(),
+                                    "did": done and {"total_ns": done.total, "cpu": dict(done.cpu), "gpu": dict(done.gpu)}},
+                "ranks": self.ranks,
+                "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own, "waited_ns": cell.waited, "collective_ns": cell.collective}
+                                 for rank, cell in cells.items()} for step, cells in self.table.items()},
+                "clocks": {host: clock._asdict() for host, clock in self.moved.items()}}
+
     def answer(self) -> List[str]:
         """In a line or two."""
         if self.worst is None:
@@ -248,7 +259,8 @@ class Comparison:
 
 def run(args: argparse.Namespace) -> int:
     """`cprof ranks`"""
-    found = compared(traces_of(args.traces))
+    paths = traces_of(args.traces)
+    found = compared(paths)
     traces, moved, table = found.traces, found.moved, found.table
     again: Dict[int, Set[int]] = collections.defaultdict(set)
     for one in traces:
@@ -257,13 +269,7 @@ def run(args: argparse.Namespace) -> int:
         if steps:
             note(f"rank {rank} made {len(steps)} of its steps several times (of another run, or after a restart): the last time counts")
     if args.json:
-        worst, done = found.worst, found.did
-        data(json.dumps({"worst": worst and {"rank": worst.rank, "cost_sum_ns": round(worst.cost), "steps_sum_ns": round(worst.total), "steps": worst.steps(),
-                                             "did": done and {"total_ns": done.total, "cpu": dict(done.cpu), "gpu": dict(done.gpu)}},
-                         "ranks": found.ranks, "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own,
-                          "waited_ns": cell.waited, "collective_ns": cell.collective} for rank, cell in cells.items()}
-                          for step, cells in table.items()},
-                          "clocks": {host: clock._asdict() for host, clock in moved.items()}}) + "\n")
+        data(json.dumps({"schema": SCHEMA, "traces": paths, **found.summary()}) + "\n")
         return 0
     for text in of_other_runs(traces, moved):
         note(text)
