@@ -200,6 +200,7 @@ static bool start_writer(const struct config *config)
         .shares_second = identity_shares_second(),
         .ranks_wrote = identity_ranks_wrote,
         .trace_ready = life_trace_ready,
+        .told_elsewhere = saved_are_reported,
         .each_pass = life_poll,
         .after_deadline_ms = config->upload_deadline_ms,
     };

@@ -267,6 +267,7 @@ struct saved_trace {
      * is whole after later ones. */
     uint64_t window;
     int64_t began_ns; /* wall clock */
+    int64_t steps_ns; /* all its whole steps took; 0: there are none */
     uint64_t events, lost;
     bool partial;  /* cut short by exit */
     bool markless; /* of a program, or of a part of one, without step marks */
@@ -314,6 +315,9 @@ struct writer_options {
     /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the
      * rings. */
     void (*trace_ready)(const struct saved_trace *trace);
+    /* Whether somebody else tells the user of the traces: the exit line names none then, and is
+     * left out where nothing was lost. The exiting thread. */
+    bool (*told_elsewhere)(void);
     /* Called at the end of each pass, and at exit, once all files are whole, until it answers -1;
      * or NULL. Returns the milliseconds after which it wants to be called again; -1: not before the
      * next pass. cprof thread; what it does holds up the rings. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of whole traces, saved_traces.jsonl. */
+/* The list of whole traces, saved_traces.jsonl, and the lines for cprof run. */
 #define _GNU_SOURCE
 #include "preload/delivery/saved.h"
 
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "preload/settings/settings.h"
+#include "preload/steps/steps.h"
 #include "writer/writer.h"
 
 #define LIST_NAME  "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
@@ -70,17 +71,26 @@ static void put_time(char *out, size_t size, const struct train_time *t)
                                  values.vars[i].name, values.vars[i].value);
 }
 
+/* What the whole steps took, in ms; null: there are none. */
+static void put_steps(char *out, size_t size, const struct saved_trace *trace)
+{
+    int64_t us = trace->steps_ns / 1000;
+    snprintf(out, size, trace->steps_ns > 0 ? "%" PRId64 ".%03d" : "null", us / 1000,
+             (int)(us % 1000));
+}
+
 /* The line with its end; 0: it is too long, or there is no memory. */
 static size_t make_line(char *line, size_t size, const struct saved_trace *trace,
                         const struct saved_file *file, const char *remote, int64_t keep)
 {
     struct trace_identity id = {.world_size = 1};
     struct timespec now;
-    char host[256] = "", time[1024];
+    char host[256] = "", time[1024], steps[32];
     identity_fill(&id);
     clock_gettime(CLOCK_REALTIME, &now);
     gethostname(host, sizeof host - 1);
     put_time(time, sizeof time, &trace->time);
+    put_steps(steps, sizeof steps, trace);
     char *path = writer_quote(file->path), *run = writer_quote(identity_run_name()),
          *on = writer_quote(host), *name = remote ? writer_quote(remote) : NULL;
     int n = -1;
@@ -88,12 +98,12 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
         n = snprintf(line, size,
                      "{\"saved_ns\": %lld, \"run_name\": %s, \"rank\": %" PRId64
                      ", \"world_size\": %" PRId64 ", \"timestamp\": {%s}, \"first_step\": %" PRId64
-                     ", \"last_step\": %" PRId64 ", \"began_ns\": %" PRId64
+                     ", \"last_step\": %" PRId64 ", \"steps_ms\": %s, \"began_ns\": %" PRId64
                      ", \"host\": %s, \"path\": %s, \"size\": %" PRIu64 ", \"events\": %" PRIu64
                      ", \"lost\": %" PRIu64 ", \"partial\": %s, \"remote\": %s, \"keep\": %" PRId64
                      "}\n",
                      (long long)now.tv_sec * 1000000000 + now.tv_nsec, run, id.rank, id.world_size,
-                     time, trace->first_step, trace->last_step, trace->began_ns, on, path,
+                     time, trace->first_step, trace->last_step, steps, trace->began_ns, on, path,
                      file->size, trace->events, trace->lost, trace->partial ? "true" : "false",
                      name ? name : "null", keep);
     free(path);
@@ -122,15 +132,15 @@ static bool ends_cut(int fd)
 
 /* Not blocking: somebody may have put a FIFO there. Another rank may make or remove the list
  * meanwhile. */
-static int open_list(const char *path)
+static int open_list(const char *path, bool may_make)
 {
     const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     int fd = -1;
     for (int i = 0; fd < 0 && i < TRIES; i++) {
         fd = io_open(path, flags, 0);
-        if (fd < 0 && errno == ENOENT)
+        if (fd < 0 && errno == ENOENT && may_make)
             fd = io_open(path, flags | O_CREAT | O_EXCL, 0666);
-        if (fd < 0 && errno != EEXIST && errno != ENOENT)
+        if (fd < 0 && (!may_make || (errno != EEXIST && errno != ENOENT)))
             break;
     }
     return fd;
@@ -151,9 +161,9 @@ static bool is_only_name(int fd, const char *path)
 
 /* Behind what is there, on a line of its own. A byte before the line may be written. 0 or an errno
  * value. */
-static int append(const char *path, char *line, size_t len)
+static int append(const char *path, char *line, size_t len, bool may_make)
 {
-    int fd = open_list(path);
+    int fd = open_list(path, may_make);
     if (fd < 0)
         return errno;
     int error = is_only_name(fd, path) ? 0 : EINVAL;
@@ -164,6 +174,39 @@ static int append(const char *path, char *line, size_t len)
         error = errno;
     io_close(fd);
     return error;
+}
+
+/* ---- the report to cprof run ---- */
+
+static bool unreported; /* a line did not get there. cprof thread; the exiting one after it */
+
+/* Behind a byte that may be written. */
+static void tell_run(char *line, size_t len)
+{
+    const char *path = config_get()->report;
+    if (*path && (len == 0 || append(path, line, len, false) != 0))
+        unreported = true;
+}
+
+int saved_poll(bool stopping)
+{
+    static bool told;
+    char line[1 + 128];
+    struct trace_identity id = {0};
+    if (!stopping || told)
+        return -1;
+    told = true;
+    identity_fill(&id);
+    int n = snprintf(line + 1, sizeof line - 1,
+                     "{\"ended\": %d, \"rank\": %" PRId64 ", \"unreached\": %" PRId64 "}\n",
+                     (int)getpid(), id.rank, steps_unreached());
+    tell_run(line + 1, (size_t)n);
+    return -1;
+}
+
+bool saved_are_reported(void)
+{
+    return *config_get()->report && !unreported;
 }
 
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
@@ -178,7 +221,8 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
     taken = taken || strcmp(path, file->path) == 0;
     int error = len == 0 || n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG
                 : taken                                       ? EEXIST
-                                                              : append(path, line + 1, len);
+                                                              : append(path, line + 1, len, true);
+    tell_run(line + 1, len);
     if (error && !said) {
         said = true;
         log_warn("%s: cannot add the trace to the list: %s; the trace itself is there", path,

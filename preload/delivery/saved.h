@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The traces that this process has saved: the line of each in saved_traces.jsonl, how many stay,
- * and which was the last. cprof thread but where something else is said.
+ * The traces that this process has saved: the line of each in saved_traces.jsonl and in
+ * CPROF_REPORT, how many stay, and which was the last. cprof thread but where something else is
+ * said.
  */
 #ifndef PRELOAD_DELIVERY_SAVED_H
 #define PRELOAD_DELIVERY_SAVED_H
@@ -28,7 +29,8 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 /* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that
  * ranks do not mix theirs. remote: the name it is uploaded as, or NULL. One line on stderr, once,
  * when that fails. Takes 250 ms more where the list ends within a line: either another rank is
- * writing it, or it was cut by a full disk and the new line begins with a line's end. */
+ * writing it, or it was cut by a full disk and the new line begins with a line's end. The file that
+ * CPROF_REPORT names, if it is there, gets the same line. */
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep);
 
@@ -36,6 +38,17 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
  * than `keep` (-1: never). A rest takes no other trace's place: it stays, unless none is to. Takes
  * it over. */
 void saved_retain(struct saved_file *file, int64_t keep);
+
+/* At the end (stopping), once, adds to the file that CPROF_REPORT names:
+ *
+ *   {"ended": PID, "rank": 0, "unreached": STEPS}
+ *
+ * unreached: as steps_unreached() says. Returns -1. */
+int saved_poll(bool stopping);
+
+/* Whether the file that CPROF_REPORT names took all lines until now. The exiting thread, when the
+ * cprof thread is done. */
+bool saved_are_reported(void);
 
 /* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved
  * it. cprof thread. */

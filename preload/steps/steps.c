@@ -42,7 +42,8 @@ static _Atomic int action;
 static _Atomic bool keep;
 static int last_mark = -1; /* enum step_source of the last one that counted */
 static bool running, ranked;
-static bool wanted; /* a step was to be recorded */
+static bool wanted;       /* a step was to be recorded */
+static int64_t unreached; /* steps of a run that is over, in which none was */
 static uint64_t started_ns, epoch_ns, step_ns;
 static uint64_t length_ns;     /* of the step that ended last */
 static struct train_time done; /* what is complete; times are made when asked for */
@@ -635,6 +636,11 @@ void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, 
         trigger_start(config); /* a helper of a traced process turned out to be a rank */
 }
 
+int64_t steps_unreached(void)
+{
+    return unreached;
+}
+
 uint32_t steps_marked_here(void)
 {
     return marked_here;
@@ -739,8 +745,8 @@ void steps_finish(void)
 {
     if (!lock_for_exit())
         return;
-    bool unreached = running && !wanted && atomic_load(&step) > 0 && !chooser &&
-                     config->trigger == CONFIG_TRIGGER_OFF;
+    if (running && !wanted && !chooser && config->trigger == CONFIG_TRIGGER_OFF)
+        unreached = atomic_load(&step);
     bool optimizerless =
         running && atomic_load(&step) == 0 && config->step == CONFIG_STEP_OPTIMIZER;
     if (running && last_mark == STEP_OPTIMIZER && config->step == CONFIG_STEP_AUTO)
@@ -763,7 +769,7 @@ void steps_finish(void)
     if (optimizerless)
         steps_say_no_optimizer(config_step_name(CONFIG_STEP_OPTIMIZER));
     if (unreached)
-        steps_say_unreached(&schedule, atomic_load(&step));
+        steps_say_unreached(&schedule, unreached);
     else if (epochless)
         steps_say_no_epoch(&schedule, atomic_load(&step));
 }

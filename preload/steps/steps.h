@@ -94,6 +94,9 @@ void steps_demand_end(void);
 int64_t steps_current(void);
 enum action steps_action(void); /* as steps_current() */
 
+/* How many steps the run had, if the schedule recorded none of them; else 0. Once it is over. */
+int64_t steps_unreached(void);
+
 /* True when what the GPU does in the current step is or may be wanted: a warmup or active step, or
  * step 0 while it is kept. Any thread. */
 bool steps_want_gpu(void);

@@ -2,6 +2,7 @@
 """`cprof run`, `cprof env`, `cprof doctor`: the program is started as if it were started plainly, with the settings that the
 options say, and what will not work is said before."""
 
+import contextlib
 import glob
 import json
 import os
@@ -29,41 +30,97 @@ def python(code):
 
 
 def summary(done):
-    """cprof run's own lines, without the library's."""
-    return [line for line in done.stderr.splitlines() if not re.match(r"cprof: rank \d+: ", line)]
+    """The lines at the end."""
+    return done.stderr.splitlines()
 
 
 # ---- run ----
 
 def test_the_program_runs_as_it_would_plainly(tmp_path):
     code = STEPS + "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.exit(7)"
-    done = subprocess.run(command("run", "--active", 2, "--no-top", *python(code)), input="hello\n", env=environment(),
+    done = subprocess.run(command("run", "--active", 2, *python(code)), input="hello\n", env=environment(),
                           capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (7, "HELLO\n"), "stdout and stdin are the program's"
     path, = support.files(tmp_path, ".json")
     assert path.name == "rank0.3.pt.trace.json" and support.step_numbers(support.load(path)) == [1, 2]
-    lines = summary(done)
-    assert lines[0] == "cprof: 1 trace (cprof open shows one):" and str(path.relative_to(tmp_path)) in lines[1]
-    assert len(lines) == 2
+    first, *commands = summary(done)
+    where = re.escape(str(path.relative_to(tmp_path)))
+    assert re.fullmatch(rf"cprof: rank 0: 2 steps \(1-2\), [\d.e-]+ ms each, 0 lost: {where} \([\d.]+ kB\)", first), first
+    run = where.split("/")[0]
+    assert [re.fullmatch(rf"  \S*cprof (\w+) {run} +# [a-z ,]+", line)[1] for line in commands] == ["explain", "top", "open"], commands
 
 
-def test_the_most_expensive_operators_are_shown(tmp_path):
-    done = cprof("run", *python(STEPS))
-    assert done.returncode == 0 and done.stdout == ""
+def test_each_command_that_is_named_works(tmp_path):
+    done = cprof("run", "--run-name", "mine", *python(STEPS))
+    lines = [line.split("#")[0] for line in summary(done)[1:]]
+    assert len(lines) == 3
+    for line in lines:
+        shown = subprocess.run(line + (" --no-browser --port 0 & sleep 1; kill $!" if " open " in line else ""), shell=True, cwd=tmp_path,
+                               env=environment(), capture_output=True, text=True, timeout=60)
+        assert shown.returncode == 0 and shown.stdout, (line, shown.stderr)
+
+
+def test_the_end_has_at_most_twelve_lines(tmp_path):
+    code = f"import os, subprocess, sys\nfor rank in range(20): subprocess.run([sys.executable, '-c', {STEPS!r}], env=dict(os.environ, RANK=str(rank)))"
+    done = cprof("run", *python(code))
     lines = summary(done)
-    assert re.fullmatch("name  +self  +share  +total  +calls", lines[3]) and lines[2] == lines[1].strip().rpartition(" (")[0] + ":", lines
-    assert re.search(r"^ *work .* 4 *$", done.stderr, re.M), "of four steps, without the warmup: " + done.stderr
+    assert len(lines) == 12 and [line.split(":")[1] for line in lines[:8]] == [f" rank {rank}" for rank in range(8)], done.stderr
+    assert lines[8] == "cprof: and 12 more ranks" and [line.split()[1] for line in lines[9:]] == ["explain", "ranks", "open"], done.stderr
+    assert len(support.files(tmp_path, ".json")) == 20
+
+
+def test_a_rank_has_one_line(tmp_path):
+    """Traces that another folder's list names are in it, too: the program chose where they go."""
+    code = "import os\nos.environ['RANK'] = '3'\n" + STEPS
+    done = cprof("run", "--steps", "1-2,4,6,8", *python(code), env={"CPROF_FOLDER": "traces"})
+    assert re.match(r"cprof: rank 3: 5 steps \(1-2, 4, 6, \.\.\.\), \S+ ms each, 0 lost: traces/rank3\.3\.pt\.trace\.json and 3 more \(", done.stderr), done.stderr
+    moved = cprof("run", "--", "env", "CPROF_FOLDER=elsewhere", sys.executable, "-c", STEPS)
+    assert "elsewhere/rank0.5.pt.trace.json" in moved.stderr, moved.stderr
+
+
+def test_losses_are_told_with_their_cause(tmp_path):
+    """The library's line has the thread and the cause, and does not name the trace again."""
+    code = MARK + "for i in range(3):\n    for _ in range(50000): c.cprof_range_push(b'work'); c.cprof_range_pop()\n    c.cprof_step()"
+    done = cprof("run", "--ring-kb", 64, "--active", 2, *python(code))
+    path, = support.files(tmp_path, ".json")
+    library, rank = done.stderr.splitlines()[:2]
+    assert re.fullmatch(r"cprof: rank 0: 1 trace, [\d,]+ events, (at least )?[\d,]+ lost \(thread \d+ lost .*\)", library), done.stderr
+    lost = support.load(path)["cprof"]["lost"]["total"]
+    assert f", {lost:,} lost: {path.relative_to(tmp_path)} (" in rank, (lost, done.stderr)
+
+
+@pytest.mark.parametrize("variables, coloured", [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)], ids=str)
+def test_colours_are_for_terminals(tmp_path, variables, coloured):
+    master, slave = os.openpty()
+    done = subprocess.run(command("run", *python(STEPS)), env={**environment(), "TERM": "xterm", **variables}, stderr=slave, timeout=60)
+    os.close(slave)
+    said = b""
+    with contextlib.suppress(OSError):  # EIO: the end
+        while more := os.read(master, 4096):
+            said += more
+    os.close(master)
+    assert done.returncode == 0 and b"cprof: rank 0: 4 steps" in said and (b"\033[" in said) == coloured, said
 
 
 def test_quiet(tmp_path):
     done = cprof("run", "-q", *python(STEPS))
-    assert done.returncode == 0 and summary(done) == [] and support.files(tmp_path, ".json")
+    assert done.returncode == 0 and re.fullmatch(r"cprof: rank 0: 1 trace, .*\n", done.stderr) and support.files(tmp_path, ".json")
 
 
-def test_a_program_without_a_trace():
-    done = cprof("run", "true")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "cprof: no trace was written (cprof doctor tells what may be in the way)\n"
+DOCTOR = " (cprof doctor tells what may be in the way)"
+
+
+@pytest.mark.parametrize("options, program, code, why", [
+    ([], ["true"], 0, "no tensor, CUDA call, collective or mark was seen" + DOCTOR),
+    ([], ["false"], 1, "the program ended with exit code 1, and cprof had recorded nothing until then"),
+    ([], ["sh", "-c", "kill -9 $$"], 137, "SIGKILL ended the program before one was whole"),
+    (["--steps", "50"], [sys.executable, "-c", STEPS], 0, "the schedule records none of the program's 9 steps"),
+    (["--trigger", "nvtx:never"], [sys.executable, "-c", STEPS], 0, "nothing was recorded; CPROF_TRIGGER=nvtx:never starts recording"),
+    (["--no-enabled"], [sys.executable, "-c", STEPS], 0, "CPROF_ENABLED=0 turns recording off")], ids=lambda value: str(value)[:20])
+def test_why_there_is_no_trace(options, program, code, why):
+    done = cprof("run", *options, "--", *program)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1] == f"cprof: no trace was written: {why}", done.stderr
 
 
 @pytest.mark.parametrize("given", [
@@ -76,8 +133,8 @@ def test_a_program_without_a_trace():
 def test_traces_of_odd_names_are_found(given, tmp_path):
     odd = tmp_path / "here [1]*"
     odd.mkdir()
-    done = cprof("run", "--no-top", "--active", 2, *python(STEPS), cwd=odd, env={f"CPROF_{name}": value for name, value in given.items()})
-    assert len(support.files(odd)) == 1 and "cprof: 1 trace (cprof open shows one):" in done.stderr, done.stderr
+    done = cprof("run", "--active", 2, *python(STEPS), cwd=odd, env={f"CPROF_{name}": value for name, value in given.items()})
+    assert len(support.files(odd)) == 1 and "cprof: rank 0: 2 steps (1-2), " in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink(path, path)], ids=["folder", "fifo", "loop"])
@@ -86,14 +143,14 @@ def test_what_others_have_beside_is_in_no_ones_way(tmp_path, make):
     others = tmp_path / "shared" / "theirs"
     others.mkdir(parents=True)
     make(others / "saved_traces.jsonl")
-    done = cprof("run", "--no-top", "--folder", tmp_path / "shared" / "{run_name}", *python(STEPS), cwd=tmp_path)
-    assert done.returncode == 0 and "cprof: 1 trace (cprof open shows one):" in done.stderr, done.stderr
+    done = cprof("run", "--folder", tmp_path / "shared" / "{run_name}", *python(STEPS), cwd=tmp_path)
+    assert done.returncode == 0 and "cprof: rank 0: 4 steps (1-4), " in done.stderr, done.stderr
 
 
 def test_open_files_of_odd_names_are_found(tmp_path):
     code = MARK + "import os, time\nfor i in range(3): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\ntime.sleep(1.5)\nos.kill(os.getpid(), 9)"
-    done = cprof("run", "--no-top", *python(code), env={"CPROF_FOLDER": "two\nlines"})
-    assert "windows that were cut off" in done.stderr and "no trace" not in done.stderr, done.stderr
+    done = cprof("run", *python(code), env={"CPROF_FOLDER": "two\nlines"})
+    assert "cprof: cut off, opens as it is" in done.stderr and "no trace" not in done.stderr, done.stderr
     assert cprof("recover", *tmp_path.glob("*/*.part")).returncode == 0
 
 
@@ -103,11 +160,10 @@ def test_windows_of_programs_that_go_on_are_not_cut_off(tmp_path):
     code = (f"import os, subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n"
             "child.stdout.readline()\nimport glob, time\n"
             "while not glob.glob('traces/*.part'): time.sleep(0.05)\nprint(child.pid)")
-    done = cprof("run", "--no-top", *python(code), env={"CPROF_FOLDER": "traces", "CPROF_ACTIVE": "1000", "CPROF_WARMUP": "0"})
+    done = cprof("run", *python(code), env={"CPROF_FOLDER": "traces", "CPROF_ACTIVE": "1000", "CPROF_WARMUP": "0"})
     os.kill(int(done.stdout), signal.SIGKILL)
-    lines = summary(done)
-    at = lines.index("cprof: windows that are still being written:")
-    assert f".{int(done.stdout)}.0.part (" in lines[at + 1] and "cut off" not in done.stderr, done.stderr
+    line, = [line for line in summary(done) if line.startswith("cprof: still being written: ")]
+    assert f".{int(done.stdout)}.0.part (" in line and "cut off" not in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("what, text", [("sh:mv \"$1\" archive/", "5 traces were written and are not here any more"), ("rm", "5 traces were written"),
@@ -115,15 +171,15 @@ def test_windows_of_programs_that_go_on_are_not_cut_off(tmp_path):
 def test_traces_that_a_command_took_away(tmp_path, what, text):
     (tmp_path / "archive").mkdir()
     for _ in range(2):  # what an earlier run's list says is not of this one
-        done = cprof("run", "--no-top", "--active", 1, "--warmup", 1, "--repeat", 0, "--on-trace-ready", what, *python(STEPS),
+        done = cprof("run", "--active", 1, "--warmup", 1, "--repeat", 0, "--on-trace-ready", what, *python(STEPS),
                      env={"CPROF_FOLDER": "traces", "CPROF_OVERWRITE": "1"})
         assert text in done.stderr and "no trace was written" not in done.stderr, done.stderr
-        assert ("4 traces (cprof open" in done.stderr) == text.startswith("1 trace"), done.stderr
+        assert (" and 3 more (" in done.stderr) == text.startswith("1 trace"), done.stderr
 
 
 def test_traces_whose_names_were_taken_again(tmp_path):
     """Each one that makes room for the next is gone, also where that one gets its name."""
-    done = cprof("run", "--no-top", "--active", 1, "--warmup", 1, "--repeat", 0, "--num-traces-to-keep", 1, "--filename", "r.json", *python(STEPS),
+    done = cprof("run", "--active", 1, "--warmup", 1, "--repeat", 0, "--num-traces-to-keep", 1, "--filename", "r.json", *python(STEPS),
                  env={"CPROF_FOLDER": "traces"})
     left = len(list((tmp_path / "traces").glob("*.json")))
     assert f"{5 - left} traces were written and are not here any more" in done.stderr, done.stderr
@@ -385,7 +441,7 @@ def test_windows_are_told_of_on_a_terminal(tmp_path):
     code = MARK + ("import time\nfor i in range(4):\n    c.cprof_range_push(b'work'); time.sleep(0.5); c.cprof_range_pop(); c.cprof_step()\n"
                    "time.sleep(0.7)")
     master, slave = pty.openpty()
-    with subprocess.Popen(command("run", "--no-top", "--active", 2, *python(code)), env=environment(), stdin=slave, stdout=slave,
+    with subprocess.Popen(command("run", "--active", 2, *python(code)), env=environment(), stdin=slave, stdout=slave,
                           stderr=slave) as running:
         os.close(slave)
         text = b""

@@ -220,13 +220,18 @@ void report_exit(const struct writer_options *options)
     static char paths[REPORT_PATHS * PATH_MAX +
                       128]; /* once: a signal handler may leave, on a small stack */
     char events[32], losts[32], who[160] = "", optimizers[OPTIMIZERS_TEXT + 128];
-    list_paths(paths, sizeof paths);
     if (report.lost)
         tell_loser(who, sizeof who);
     optimizers_exit(optimizers, sizeof optimizers);
-    log_last("rank %lld: %llu trace%s, %s events, %s%s lost: %s%s%s", (long long)id.rank,
+    bool elsewhere = options->told_elsewhere && options->told_elsewhere();
+    if (elsewhere && !report.lost && !*optimizers)
+        return;
+    *paths = '\0';
+    if (!elsewhere)
+        list_paths(paths, sizeof paths);
+    log_last("rank %lld: %llu trace%s, %s events, %s%s lost%s%s%s%s", (long long)id.rank,
              (unsigned long long)report.traces, report.traces == 1 ? "" : "s",
              grouped(report.events, events, sizeof events),
              report.lost && report.lost_more ? "at least " : "",
-             grouped(report.lost, losts, sizeof losts), paths, who, optimizers);
+             grouped(report.lost, losts, sizeof losts), *paths ? ": " : "", paths, who, optimizers);
 }

@@ -63,6 +63,11 @@ bool save_flush(struct window *w, const struct window_shared *shared)
     return !error && !disk_low(w->part_path);
 }
 
+static int64_t steps_ns(const struct window *w)
+{
+    return w->last_step < w->first_step ? 0 : clock_wall_ns(w->steps_end) - clock_wall_ns(w->start);
+}
+
 static void tell_saved(const struct window *w, const char *path,
                        const struct writer_options *options)
 {
@@ -73,6 +78,7 @@ static void tell_saved(const struct window *w, const char *path,
                                 .time = w->time,
                                 .window = w->serial,
                                 .began_ns = clock_wall_ns(w->start),
+                                .steps_ns = steps_ns(w),
                                 .events = w->events,
                                 .lost = w->lost_total,
                                 .partial = w->partial,

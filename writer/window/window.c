@@ -261,6 +261,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, args);
     top_step(window_top(w, shared), name, &at, thread);
     w->last_step = step;
+    w->steps_end = end;
     w->events++;
 }
 

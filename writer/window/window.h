@@ -48,6 +48,7 @@ struct window {
     uint64_t latest;               /* ticks: the latest end of a record in it */
     uint64_t closed_at;            /* ticks when the end became known */
     int64_t first_step, last_step; /* last_step: the last whole one; first - 1 = none */
+    uint64_t steps_end;            /* ticks: the end of the last whole step */
     struct train_time time;        /* at the end */
     bool partial;                  /* cut short by exit */
     bool held;                     /* before the first step mark: it may not be wanted */

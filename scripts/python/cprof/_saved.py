@@ -40,7 +40,7 @@ LINE_MOST = 1 << 16
 PLACES_MOST = 1 << 24  # of all ranks at all moments
 
 
-def _is_sound(line: dict) -> bool:
+def is_sound(line: dict) -> bool:
     """Whether a line holds what the library writes (preload/delivery/saved.c)."""
     return (all(type(line[key]) is int for key in ("rank", "world_size", "keep", "saved_ns")) and
             type(line.get("began_ns", 0)) is int and type(line["path"]) is str and type(line["run_name"]) is str and
@@ -60,7 +60,7 @@ def lines_of(folder: Folder, start: int = 0) -> Iterable[dict]:
         for text in lines_in(file, LINE_MOST, LIST_MOST):
             try:
                 line = json.loads(text.decode("utf-8", "surrogateescape"))
-                if not _is_sound(line):
+                if not is_sound(line):
                     continue
                 line["time"] = SavedTime(**line["timestamp"])
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

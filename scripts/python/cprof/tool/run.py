@@ -7,8 +7,8 @@
 Every setting of the library is an option; what the environment says counts where no option is given. Before the program
 starts, one line on stderr names each thing that will not work; on a terminal a line tells when a window opens and closes.
 Nothing that lies in the traces' folder changes what happens to the program.
-Signals are passed on. At the end the traces are listed on stderr, with the most expensive operators of the first one; those of another
-run that writes into the same folder meanwhile are among them. Of several ranks the last lines name the one that the others waited for. Windows are cut off where no process writes them any more.
+Signals are passed on. At the end at most 12 lines on stderr tell of the traces: those of each rank, of several ranks the one that the others waited
+for, and what to type next. Where there is no trace, they tell why. Colours are for a terminal, and NO_COLOR turns them off.
 
 The exit code is the program's, 128 + N when signal N ended it, 127 when there is no such program, 126 when it cannot be
 executed, 2 when an option is wrong (the program is not started then)."""
@@ -23,17 +23,13 @@ from typing import Any, Callable, Dict, List, Optional
 
 from cprof.tool import Problem, note, printable, said
 from cprof.tool import library, program, settings
-from cprof.tool.screen import tell
-from cprof.tool.top_file import load
-from cprof.tool.watch import PART, State, Watch, size_text
-from cprof.tool.writers import being_written
+from cprof.tool.run_end import Report, tell_end
+from cprof.tool.watch import PART, State, Watch
 
 HELP = "run a program under the profiler"
 PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGURG", "SIGWINCH")
 POLL_S = 0.3
 TELL_S = 30  # at the end, at most: traces may be made to take long
-TOP_BYTES = 64 << 20  # a larger trace takes longer to read than people wait for a prompt, where its table is not there
-LISTED, TOP_ROWS = 20, 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "cprof run [options] [--] PROGRAM [ARGUMENT...]"
     parser.add_argument("--library", metavar="PATH", help="libcprof.so, or its folder (default: CPROF_LIBRARY, the one of "
                         "this checkout or installation, the loader's cache)")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no warnings, no status, no list of traces")
-    parser.add_argument("--no-top", action="store_true", help="list the traces without their most expensive operators, and of several ranks "
-                        "without the one that the others waited for")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no warnings, no status, no lines about the traces")
     settings.add_options(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program and its arguments")
 
@@ -69,7 +63,7 @@ def _start(command: List[str], environment: Dict[str, str], mask: set, of_childr
 
 
 def _supervise(command: List[str], environment: Dict[str, str], look: Optional[Callable[[], None]]) -> int:
-    """Runs the program to its end, passing signals on; its exit code. `look` is called a few times a second."""
+    """Runs the program to its end, passing signals on; its exit code, or -N after signal N. `look` is called a few times a second."""
     passed = {getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)} | set(range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
     passed = {one for one in passed if signal.getsignal(one) is not signal.SIG_IGN}
     waited = passed | {signal.SIGCHLD}
@@ -85,7 +79,7 @@ def _supervise(command: List[str], environment: Dict[str, str], look: Optional[C
                     child.send_signal(info.si_signo)
             if look:
                 look()
-        return child.returncode if child.returncode >= 0 else 128 - child.returncode
+        return child.returncode
     finally:
         while signal.sigtimedwait(waited, 0):
             pass
@@ -120,78 +114,6 @@ def _few(paths: List[str]) -> str:
     return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
-def _shown(path: str) -> str:
-    relative = os.path.relpath(path)
-    return printable(path if relative.startswith("..") else relative)
-
-
-def _list(paths: List[str]) -> None:
-    for path in paths[:LISTED]:
-        tell(f"  {_shown(path)} ({size_text(_size(path))})")
-    if len(paths) > LISTED:
-        tell(f"  and {len(paths) - LISTED} more")
-
-
-def _top(path: str) -> None:
-    """The table of `cprof top`, on stderr: stdout is the program's."""
-    from cprof.tool import top
-    parser = argparse.ArgumentParser()
-    top.add_arguments(parser)
-    args = parser.parse_args([f"--row-limit={TOP_ROWS}", path])
-    args.tell = False
-    tell(f"{_shown(path)}:")
-    with contextlib.redirect_stdout(sys.stderr):
-        top.run(args)
-
-
-def _ranks(paths: List[str]) -> None:
-    """What `cprof ranks` begins with, on stderr."""
-    if sum(map(_size, paths)) > TOP_BYTES:
-        tell("cprof: cprof ranks tells for which rank the others waited")
-        return
-    from cprof.tool.ranks import compared
-    with contextlib.suppress(Problem):  # no steps, for one
-        found = compared(paths, progress=False)
-        if found.worst:
-            for line in found.answer():
-                tell(printable(line))
-
-
-def _open_windows(paths: List[str]) -> None:
-    """Those whose writer is dead, and those of programs that still run: left behind by this one, or of another run."""
-    written = being_written(paths)
-    cut = [path for path in paths if path not in written]
-    if cut:
-        tell("cprof: windows that were cut off (they open as they are; cprof recover gives them their names):")
-        _list(cut)
-    if written:
-        tell("cprof: windows that are still being written:")
-        _list(sorted(written))
-
-
-def _summary(watch: Watch, with_top: bool) -> None:
-    state, gone = watch.state(), watch.gone()
-    if state.closed:
-        tell(f"cprof: {len(state.closed)} trace{'s' * (len(state.closed) > 1)} (cprof open shows one):")
-        _list(state.closed)
-    if gone:
-        note("1 trace was written and is not here any more" if gone == 1 else f"{gone} traces were written and are not here any more")
-    _open_windows(state.open)
-    if not state.closed and not state.open and not gone:
-        note("no trace was written (cprof doctor tells what may be in the way)")
-    if state.closed and with_top and (_size(state.closed[0]) <= TOP_BYTES or load(state.closed[0])[0]):
-        _top(state.closed[0])
-    if len(state.closed) > 1 and with_top:
-        _ranks(state.closed)
-
-
 def _best_effort(call: Callable, *args: Any) -> Any:
     """What the call returns. Whatever goes wrong in it is one line: the program and its exit code are not touched."""
     try:
@@ -201,14 +123,14 @@ def _best_effort(call: Callable, *args: Any) -> Any:
         return None
 
 
-def _tell_of_traces(watch: Watch, with_top: bool) -> None:
+def _tell_of_traces(watch: Watch, environment: Dict[str, str], report: Optional[Report], code: int) -> None:
     def give_up(*_: Any) -> None:
         raise Problem(f"looking at them takes more than {TELL_S} s")
 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(TELL_S)
     try:
-        _summary(watch, with_top)
+        tell_end(watch, environment, report.lines() if report else [], code)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
@@ -231,9 +153,16 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         _best_effort(_warn, command, found, environment, path)
     watch = None if args.quiet else _best_effort(Watch, environment)
+    report = _best_effort(Report) if watch else None
+    if report:
+        environment["CPROF_REPORT"] = report.path
     status = _Status(watch) if watch and sys.stderr.isatty() else None
-    code = _supervise(command, environment, status)
-    if watch:
-        with contextlib.suppress(KeyboardInterrupt):
-            _best_effort(_tell_of_traces, watch, not args.no_top)
-    return code
+    try:
+        code = _supervise(command, environment, status)
+        if watch:
+            with contextlib.suppress(KeyboardInterrupt):
+                _best_effort(_tell_of_traces, watch, environment, report, code)
+        return code if code >= 0 else 128 - code
+    finally:
+        if report:
+            report.close()

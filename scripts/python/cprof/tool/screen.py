@@ -12,6 +12,9 @@ from typing import Any, Optional
 from cprof._untrusted import printable
 
 
+BOLD, WARNING = "1", "33"  # styles: parameters of SGR
+
+
 def _lines(text: Any) -> str:
     return "\n".join(map(printable, str(text).split("\n")))
 
@@ -40,10 +43,16 @@ def json_line(value: Any) -> None:
     sys.stdout.write((text if text.isprintable() or not on_terminal() else json.dumps(value)) + "\n")
 
 
-def tell(text: Any) -> None:
-    """Lines on stderr. What stderr does not take is dropped: it is no reason to end."""
+def _colours(stream: Any) -> bool:
+    """Whether it takes them: a terminal, and nobody has set NO_COLOR (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def tell(text: Any, style: str = "") -> None:
+    """Lines on stderr, on a terminal in one of the styles above. What stderr does not take is dropped: it is no reason to end."""
     try:
-        sys.stderr.write(_lines(text) + "\n")
+        lines = _lines(text)
+        sys.stderr.write((f"\033[{style}m{lines}\033[0m" if style and _colours(sys.stderr) else lines) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `cprof run` says when the program is over: a line for each rank, and what to type next. At most 12 lines on stderr."""
+
+import collections
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
+
+from cprof._saved import LINE_MOST, LIST_MOST, is_sound
+from cprof._untrusted import lines_in, open_regular, printable
+from cprof.tool import Problem, note
+from cprof.tool.given import WITHIN
+from cprof.tool.screen import BOLD, WARNING, tell
+from cprof.tool.settings import in_force, is_on
+from cprof.tool.watch import Watch, natural, size_text
+from cprof.tool.writers import being_written
+
+MOST_LINES = 12
+ASK_DOCTOR = " (cprof doctor tells what may be in the way)"
+STEP_RANGES = 3             # of a rank, in its line
+RANKS_READ_BYTES = 64 << 20  # traces of more take longer to compare than people wait for a prompt
+
+
+# ---- what the library reports ----
+
+class Report:
+    """A file to which the library adds a line for each whole trace, and for each process that ends (CPROF_REPORT, preload/delivery/saved.h)."""
+
+    def __init__(self) -> None:
+        fd, self.path = tempfile.mkstemp(prefix="cprof-", suffix=".report")
+        os.close(fd)
+
+    def lines(self) -> List[Dict[str, Any]]:
+        """Those that are sound: processes of the program may write there, too."""
+        found = []
+        with open_regular(self.path, LIST_MOST) as file:
+            for text in lines_in(file, LINE_MOST, LIST_MOST):
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+                    line = json.loads(text.decode("utf-8", "surrogateescape"))
+                    if type(line["unreached"]) is int if "ended" in line else is_sound(line):
+                        found.append(line)
+        return found
+
+    def close(self) -> None:
+        """Removes it."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+
+# ---- the traces of a rank ----
+
+class Trace(NamedTuple):
+    """A file, and its line in the report or in the folder's list; None where it has none."""
+    path: str
+    line: Optional[Dict[str, Any]]
+
+    @property
+    def rank(self) -> int:
+        """-1 where nothing tells it."""
+        return self.line["rank"] if self.line else -1
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        with contextlib.suppress(OSError):
+            return os.stat(self.path).st_size
+        return 0
+
+    def number(self, key: str) -> float:
+        """A number of its line; 0 where there is none."""
+        value = self.line.get(key) if self.line else None
+        return value if type(value) in (int, float) else 0
+
+
+def shown(path: str) -> str:
+    """From the current folder, where it is below that."""
+    relative = os.path.relpath(path)
+    return printable(path if relative.startswith("..") else relative)
+
+
+def _steps(traces: List[Trace]) -> Iterator[str]:
+    ranges = [(int(one.number("first_step")), int(one.number("last_step"))) for one in traces if one.number("steps_ms") > 0]
+    count = sum(last - first + 1 for first, last in ranges)
+    if count > 0:
+        listed = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:STEP_RANGES]]
+        yield f"{count} step{'s' * (count > 1)} ({', '.join(listed)}{', ...' * (len(ranges) > STEP_RANGES)})"
+        yield f"{sum(one.number('steps_ms') for one in traces) / count:.4g} ms each"
+    elif any(one.line for one in traces):
+        yield "no whole step"
+
+
+def rank_line(rank: int, traces: List[Trace]) -> str:
+    """rank 0: 4 steps (1-4), 12.3 ms each, 0 lost: run/torch_traces/rank0.5.pt.trace.json (1.2 MB)"""
+    said = list(_steps(traces))
+    if rank >= 0:
+        said.append(f"{int(sum(one.number('lost') for one in traces)):,} lost")
+    more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
+    size = size_text(sum(one.size for one in traces))
+    head = f"rank {rank}: {', '.join(said)}" if rank >= 0 else "a trace"
+    return f"{head}: {shown(traces[0].path)}{more} ({size})"
+
+
+# ---- what to type next ----
+
+def command_name() -> str:
+    """What the user types for this command."""
+    path = sys.argv[0]
+    found = shutil.which("cprof")
+    if found and os.path.exists(path) and os.path.samefile(found, path):
+        return "cprof"
+    return "python -m cprof" if os.path.basename(path) == "__main__.py" else shlex.quote(shown(os.path.abspath(path)))
+
+
+def _folder(traces: List[Trace]) -> List[str]:
+    """The run's folder as an argument; the traces where they have no folder for themselves."""
+    folders = {os.path.dirname(one.path) for one in traces}
+    if len(folders) > 1:
+        return [shown(one.path) for one in traces]
+    folder = folders.pop()
+    return [shown(os.path.dirname(folder) if os.path.basename(folder) == WITHIN else folder)]
+
+
+def next_commands(traces: List[Trace], several: bool) -> List[str]:
+    """Lines for a shell."""
+    what = {"explain": "why a step is slow", "top": "what takes the time", "open": "the timeline, in a browser"}
+    if several:
+        what = {"explain": what["explain"], "ranks": "who waits for whom", "open": what["open"]}
+    given = " ".join(map(shlex.quote, _folder(traces)))
+    lines = [f"{command_name()} {name} {given}" for name in what]
+    width = max(map(len, lines))
+    return [f"  {line:<{width}}  # {text}" for line, text in zip(lines, what.values())]
+
+
+# ---- where there is no trace ----
+
+def _why_none(environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> str:
+    if not is_on(environment, "CPROF_ENABLED"):
+        return "CPROF_ENABLED=0 turns recording off"
+    unreached = max((line["unreached"] for line in lines if "ended" in line), default=0)
+    if unreached:
+        return f"the schedule records none of the program's {unreached} step{'s' * (unreached > 1)}"
+    if code < 0:
+        return f"{signal.Signals(-code).name} ended the program before one was whole"
+    trigger = in_force(environment, "CPROF_TRIGGER")
+    if trigger != "off":
+        return f"nothing was recorded; CPROF_TRIGGER={trigger} starts recording"
+    if lines:
+        return "nothing was recorded" + ASK_DOCTOR
+    if code:
+        return f"the program ended with exit code {code}, and cprof had recorded nothing until then"
+    return "no tensor, CUDA call, collective or mark was seen" + ASK_DOCTOR
+
+
+# ---- all of it ----
+
+def _ranks(traces: List[Trace]) -> List[str]:
+    """What `cprof ranks` begins with."""
+    if sum(one.size for one in traces) > RANKS_READ_BYTES:
+        return []
+    from cprof.tool.ranks import compared
+    with contextlib.suppress(Problem):  # no steps, for one
+        found = compared([one.path for one in traces], progress=False)
+        if found.worst:
+            return [f"cprof: {printable(text)}" for text in found.answer()]
+    return []
+
+
+def _files(paths: List[str], what: str) -> List[str]:
+    """A line about files of windows; none where there are none."""
+    if not paths:
+        return []
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return [f"cprof: {what}: {shown(paths[0])} ({size_text(sum(Trace(path, None).size for path in paths))}){more}"]
+
+
+def _open_windows(paths: List[str]) -> List[str]:
+    """Those whose writer is dead, and those of programs that still run: left behind by this one, or of another run."""
+    written = being_written(paths)
+    cut = [path for path in paths if path not in written]
+    return (_files(cut, "cut off, opens as it is, and cprof recover gives it its name") +
+            _files(sorted(written), "still being written"))
+
+
+def _gone(count: int) -> List[str]:
+    return [f"cprof: {count} trace{'s were' if count > 1 else ' was'} written and {'are' if count > 1 else 'is'} not here any more"] if count else []
+
+
+def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> None:
+    """code: the program's, negative after a signal. lines: of the report."""
+    state = watch.state()
+    about = {line["path"]: line for line in watch.saved() + [line for line in lines if "path" in line]}
+    closed = sorted(set(state.closed) | {path for path in about if os.path.exists(path)}, key=natural)
+    traces = [Trace(path, about.get(path)) for path in closed]
+    ranks = collections.defaultdict(list)
+    for one in traces:
+        ranks[one.rank].append(one)
+    several = len(ranks) > 1
+    said = (_ranks(traces) if several else []) + _gone(watch.gone()) + _open_windows(state.open)
+    if not traces and not said:
+        note(f"no trace was written: {_why_none(environment, lines, code)}")
+    commands = next_commands(traces, several) if traces else []
+    room = MOST_LINES - len(said) - len(commands)
+    shown_ranks = sorted(ranks)[:room if len(ranks) <= room else room - 1]
+    for rank in shown_ranks:
+        lost = any(one.number("lost") for one in ranks[rank])
+        tell("cprof: " + rank_line(rank, ranks[rank]), WARNING if lost else "")
+    if len(ranks) > len(shown_ranks):
+        note(f"and {len(ranks) - len(shown_ranks):,} more ranks")
+    for text in said:
+        tell(text)
+    for text in commands:
+        tell(text, BOLD)
