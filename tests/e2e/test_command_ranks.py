@@ -172,7 +172,8 @@ def test_a_run_of_several_ranks_ends_with_the_answer(tmp_path):
     done = cprof("run", "--run-name", "r", "--active", 7, "--", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "train.py",
                  cwd=tmp_path, env=dict(os.environ, **LOOPBACK))
     assert done.returncode == 0, done.stderr
-    cost, meanwhile = done.stderr.splitlines()[-2:]
+    rank_0, rank_1, cost, meanwhile, *commands = [line.replace("cprof: ", "", 1) for line in done.stderr.splitlines()[-7:]]
+    assert rank_0.startswith("rank 0: 7 steps (1-7), ") and rank_1.startswith("rank 1: 7 steps (1-7), ") and len(commands) == 3, done.stderr
     assert re.fullmatch(r"rank 1 cost the others (\d+) ms of [\d,]+ ms \(\d+ %\), in steps 3, 6", cost), done.stderr
     assert 700 < int(re.search(r"others (\d+)", cost)[1]) < 1600 and meanwhile.startswith("meanwhile rank 1 was: outside operators "), done.stderr
     assert cprof("ranks", "r", cwd=tmp_path).stdout.splitlines()[:2] == [cost, meanwhile]

@@ -22,7 +22,7 @@ def command(program, share, folder):
     launcher = [sys.executable]
     if program.ranks > 1:
         launcher += ["-m", "torch.distributed.run", "--local-addr", "127.0.0.1", "--nproc-per-node", str(program.ranks)]
-    return [sys.executable, str(ROOT / "scripts/cprof"), "run", "--library", str(BUILD / "libcprof.so"), "--no-top",
+    return [sys.executable, str(ROOT / "scripts/cprof"), "run", "--library", str(BUILD / "libcprof.so"),
             "--step", "manual", "--warmup", str(WARMUP), "--active", str(ACTIVE), "--with-stack", "--no-native-stack",
             "--folder", str(folder), "--", *launcher, str(HERE / program.script), program.name, "--share", str(share)]
 
