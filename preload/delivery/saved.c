@@ -192,14 +192,11 @@ int saved_poll(bool stopping)
 {
     static bool told;
     char line[1 + 128];
-    struct trace_identity id = {0};
     if (!stopping || told)
         return -1;
     told = true;
-    identity_fill(&id);
-    int n = snprintf(line + 1, sizeof line - 1,
-                     "{\"ended\": %d, \"rank\": %" PRId64 ", \"unreached\": %" PRId64 "}\n",
-                     (int)getpid(), id.rank, steps_unreached());
+    int n = snprintf(line + 1, sizeof line - 1, "{\"ended\": %d, \"unreached\": %" PRId64 "}\n",
+                     (int)getpid(), steps_unreached());
     tell_run(line + 1, (size_t)n);
     return -1;
 }

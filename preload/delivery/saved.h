@@ -41,7 +41,7 @@ void saved_retain(struct saved_file *file, int64_t keep);
 
 /* At the end (stopping), once, adds to the file that CPROF_REPORT names:
  *
- *   {"ended": PID, "rank": 0, "unreached": STEPS}
+ *   {"ended": PID, "unreached": STEPS}
  *
  * unreached: as steps_unreached() says. Returns -1. */
 int saved_poll(bool stopping);

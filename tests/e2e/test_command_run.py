@@ -69,6 +69,15 @@ def test_the_end_has_at_most_twelve_lines(tmp_path):
     assert len(support.files(tmp_path, ".json")) == 20
 
 
+@pytest.mark.parametrize("ranks, named", [(2, "0 1"), (5, None)])
+def test_each_rank_has_a_folder(tmp_path, ranks, named):
+    code = f"import os, subprocess, sys\nfor rank in range({ranks}): subprocess.run([sys.executable, '-c', {STEPS!r}], env=dict(os.environ, RANK=str(rank)))"
+    done = cprof("run", "--folder", "{rank}", *python(code))
+    lines = summary(done)
+    assert [line.split(":")[1] for line in lines[:ranks]] == [f" rank {rank}" for rank in range(ranks)], done.stderr
+    assert [line.split("explain ")[1].split("  #")[0].strip() for line in lines[ranks:ranks + 1]] == ([named] if named else []), done.stderr
+
+
 def test_a_rank_has_one_line(tmp_path):
     """Traces that another folder's list names are in it, too: the program chose where they go."""
     code = "import os\nos.environ['RANK'] = '3'\n" + STEPS
@@ -114,6 +123,7 @@ DOCTOR = " (cprof doctor tells what may be in the way)"
     ([], ["true"], 0, "no tensor, CUDA call, collective or mark was seen" + DOCTOR),
     ([], ["false"], 1, "the program ended with exit code 1, and cprof had recorded nothing until then"),
     ([], ["sh", "-c", "kill -9 $$"], 137, "SIGKILL ended the program before one was whole"),
+    ([], ["sh", "-c", "kill -35 $$"], 163, "signal 35 ended the program before one was whole"),
     (["--steps", "50"], [sys.executable, "-c", STEPS], 0, "the schedule records none of the program's 9 steps"),
     (["--trigger", "nvtx:never"], [sys.executable, "-c", STEPS], 0, "nothing was recorded; CPROF_TRIGGER=nvtx:never starts recording"),
     (["--no-enabled"], [sys.executable, "-c", STEPS], 0, "CPROF_ENABLED=0 turns recording off")], ids=lambda value: str(value)[:20])

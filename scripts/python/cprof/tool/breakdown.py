@@ -4,7 +4,7 @@
 import bisect
 import os
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from cprof._untrusted import read_text
 from cprof.tool import Problem, note, printable

@@ -136,7 +136,8 @@ def sound_events() -> Optional[Sound]:
         tid: Optional[thread] = None  # type: ignore[valid-type]
         cat: Optional[str] = None
 
-    class Start(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
+    class Arrow(msgspec.Struct, gc=False, kw_only=True):
+        """What both ends have."""
         ts: time       # type: ignore[valid-type]
         pid: process   # type: ignore[valid-type]
         tid: thread    # type: ignore[valid-type]
@@ -145,15 +146,11 @@ def sound_events() -> Optional[Sound]:
         name: Optional[text] = None  # type: ignore[valid-type]
         args: Optional[Dict[str, Any]] = None
 
-    class End(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
-        ts: time       # type: ignore[valid-type]
-        pid: process   # type: ignore[valid-type]
-        tid: thread    # type: ignore[valid-type]
-        id: number     # type: ignore[valid-type]
-        cat: str
+    class Start(Arrow, gc=False, kw_only=True, tag_field="ph", tag="s"):
+        pass
+
+    class End(Arrow, gc=False, kw_only=True, tag_field="ph", tag="f"):
         bp: Literal["e"]
-        name: Optional[text] = None  # type: ignore[valid-type]
-        args: Optional[Dict[str, Any]] = None
 
     class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
         name: Literal[tuple(sorted(METADATA))]  # type: ignore[valid-type]

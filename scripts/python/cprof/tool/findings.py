@@ -20,7 +20,8 @@ STALL_NS = 1_000_000
 # Operators that only launch, or make views and empty tensors, keep the GPU waiting for less than this, also while recorded (the same run: 99 % of
 # the gaps are below 100 us).
 BOOKKEEPING_NS = 100_000
-# So many calls of an operator from one stack in each step are a loop, and not the layers of a model: GPT-3 has 96 (Brown et al., table 2.1). PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
+# So many calls of an operator from one stack in each step are a loop, and not the layers of a model: GPT-3 has 96 (Brown et al., table 2.1).
+# PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
 LOOP_CALLS, TINY_NS = 100, 50_000
 # Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
 LEAK_SHARE = 0.001

@@ -3,6 +3,7 @@
 
 import collections
 import contextlib
+import itertools
 import json
 import os
 import shlex
@@ -15,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 from cprof._saved import LINE_MOST, LIST_MOST, is_sound
 from cprof._untrusted import lines_in, open_regular, printable
 from cprof.tool import Problem, note
-from cprof.tool.given import WITHIN
+from cprof.tool.given import SHOWN, WITHIN
 from cprof.tool.screen import BOLD, WARNING, tell
 from cprof.tool.settings import in_force, is_on
 from cprof.tool.watch import Watch, natural, size_text
@@ -117,27 +118,35 @@ def command_name() -> str:
     return "python -m cprof" if os.path.basename(path) == "__main__.py" else shlex.quote(shown(os.path.abspath(path)))
 
 
-def _folder(traces: List[Trace]) -> List[str]:
-    """The run's folder as an argument; the traces where they have no folder for themselves."""
-    folders = {os.path.dirname(one.path) for one in traces}
-    if len(folders) > 1:
-        return [shown(one.path) for one in traces]
-    folder = folders.pop()
-    return [shown(os.path.dirname(folder) if os.path.basename(folder) == WITHIN else folder)]
+def _folders(traces: List[Trace]) -> List[str]:
+    """What the commands are given: the run's folder, or those that its name templates make."""
+    folders = sorted({os.path.dirname(one.path) for one in traces}, key=natural)
+    return [shown(os.path.dirname(folder) if os.path.basename(folder) == WITHIN else folder) for folder in folders]
 
 
 def next_commands(traces: List[Trace], several: bool) -> List[str]:
-    """Lines for a shell."""
+    """Lines for a shell. None where they would name many folders."""
+    folders = _folders(traces)
+    if len(folders) > SHOWN:
+        return []
     what = {"explain": "why a step is slow", "top": "what takes the time", "open": "the timeline, in a browser"}
     if several:
         what = {"explain": what["explain"], "ranks": "who waits for whom", "open": what["open"]}
-    given = " ".join(map(shlex.quote, _folder(traces)))
+    given = " ".join(map(shlex.quote, folders))
     lines = [f"{command_name()} {name} {given}" for name in what]
     width = max(map(len, lines))
     return [f"  {line:<{width}}  # {text}" for line, text in zip(lines, what.values())]
 
 
 # ---- where there is no trace ----
+
+def _signal_name(number: int) -> str:
+    """Of the real-time signals only two have names."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
 
 def _why_none(environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> str:
     if not is_on(environment, "CPROF_ENABLED"):
@@ -146,7 +155,7 @@ def _why_none(environment: Mapping[str, str], lines: List[Dict[str, Any]], code:
     if unreached:
         return f"the schedule records none of the program's {unreached} step{'s' * (unreached > 1)}"
     if code < 0:
-        return f"{signal.Signals(-code).name} ended the program before one was whole"
+        return f"{_signal_name(-code)} ended the program before one was whole"
     trigger = in_force(environment, "CPROF_TRIGGER")
     if trigger != "off":
         return f"nothing was recorded; CPROF_TRIGGER={trigger} starts recording"
@@ -194,7 +203,7 @@ def _gone(count: int) -> List[str]:
 def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> None:
     """code: the program's, negative after a signal. lines: of the report."""
     state = watch.state()
-    about = {line["path"]: line for line in watch.saved() + [line for line in lines if "path" in line]}
+    about = {line["path"]: line for line in itertools.chain(watch.saved(), lines) if "path" in line}
     closed = sorted(set(state.closed) | {path for path in about if os.path.exists(path)}, key=natural)
     traces = [Trace(path, about.get(path)) for path in closed]
     ranks = collections.defaultdict(list)

@@ -17,7 +17,7 @@ import heapq
 import itertools
 import re
 from array import array
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.categories import CALLS, NO_WORK, OPERATORS, runs_on_device
 from cprof.tool.columns import Columns, forget
@@ -547,14 +547,6 @@ class _Reading:
     def call_number(self, correlation: Any) -> int:
         """What joins work to a call where no operator does: in torch's tables nothing, elsewhere a number unlike any External id."""
         return -(int_or_none(correlation) or 0) if self.wanted.nested else 0
-
-    def add_memory(self, at: int, size: int, device: Optional[int]) -> None:
-        """A [memory] event."""
-        spans = self.spans
-        spans.has_memory = True
-        spans.memory_time.append(at)
-        spans.memory_bytes.append(size if device in CPU_TYPES else 0)
-        spans.memory_device.append(size if device in DEVICE_TYPES else 0)
 
     # ---- one by one ----
 

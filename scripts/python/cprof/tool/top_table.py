@@ -7,7 +7,7 @@ steps are none of it: their self time is what lies outside of operators."""
 import os
 import shutil
 import sys
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 from cprof.tool import printable
 from cprof.tool.averages import Average, Averages, format_memory, format_share, format_time

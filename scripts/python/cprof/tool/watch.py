@@ -91,22 +91,18 @@ class Watch:
                 found[folder] = info.st_ino, info.st_size
         return found
 
-    def _saved(self) -> Iterator[Dict[str, Any]]:
-        """The lines of the traces that were added to the lists. Folders that fit may be other people's: a list that cannot be read is none."""
+    def saved(self) -> Iterator[Dict[str, Any]]:
+        """The lines that were added to the folders' lists of traces (_saved.py). Folders that fit may be other people's: a list that cannot be read is none."""
         for folder, (inode, size) in self._lists().items():
             before = self._lists_before.get(folder, (inode, 0))
             start = before[1] if before[0] == inode and before[1] <= size else 0
             with contextlib.suppress(OSError):
                 yield from lines_of(folder, start)
 
-    def saved(self) -> List[Dict[str, Any]]:
-        """The lines that were added to the folders' lists of traces (_saved.py)."""
-        return list(self._saved())
-
     def gone(self) -> int:
         """How many traces were written and are not there any more: moved by a command, removed when they were uploaded, replaced by
         later ones."""
-        new = [line["path"] for line in self._saved()]
+        new = [line["path"] for line in self.saved()]
         return len(new) - sum(os.path.lexists(path) for path in set(new))
 
     def state(self) -> State:
