@@ -639,7 +639,7 @@ static void merge_foreign(bool stopping)
 {
     if (atomic_load(&failed))
         return;
-    import_pass(windows, &shared, stopping);
+    import_pass(windows, looked_at, &shared, stopping);
     for (struct window *w = windows; w; w = w->next)
         flush_long(w);
     roll_over();

@@ -380,12 +380,14 @@ static void settle(struct import *i, const char *why)
                  (unsigned long long)(rest + i->left_out), (unsigned long long)i->events);
 }
 
-/* One step of the first file. False: there is nothing to do for it now. */
-static bool work(struct window *windows, const struct window_shared *shared)
+/* One step of the first file. known: as import_pass(). False: there is nothing to do for it now. */
+static bool work(struct window *windows, uint64_t known, const struct window_shared *shared)
 {
     struct import *i = queue;
     if (i->stage == MERGE && i->to->unwanted)
         i->stage = WAIT;
+    if (i->stage == WAIT && i->ticks >= known)
+        return false;
     if (i->stage == WAIT) {
         struct window *w = window_for(windows, i);
         if (w && !begin_merging(i, w, shared))
@@ -414,11 +416,12 @@ static bool work(struct window *windows, const struct window_shared *shared)
     return true;
 }
 
-void import_pass(struct window *windows, const struct window_shared *shared, bool stopping)
+void import_pass(struct window *windows, uint64_t known, const struct window_shared *shared,
+                 bool stopping)
 {
     take_added();
     uint64_t start = clock_monotonic_ns();
-    while (queue && work(windows, shared) &&
+    while (queue && work(windows, known, shared) &&
            clock_monotonic_ns() - start < (stopping ? LAST_NS : SLICE_NS))
         ;
 }

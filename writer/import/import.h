@@ -12,9 +12,11 @@
  * file, or too many wait. Any thread; takes a lock. */
 bool import_add(const char *path);
 
-/* Works for some milliseconds. windows: oldest first. stopping: nothing else is left to do, so for
+/* Works for some milliseconds. windows: oldest first. known: ticks; the ends of windows before that
+ * are known, so a file that was handed in later waits. stopping: nothing else is left to do, so for
  * longer. */
-void import_pass(struct window *windows, const struct window_shared *shared, bool stopping);
+void import_pass(struct window *windows, uint64_t known, const struct window_shared *shared,
+                 bool stopping);
 
 /* True while something is to be read now, so that the next pass should come soon. */
 bool import_busy(void);
