@@ -107,26 +107,24 @@ void cupti_clock_keep(struct cupti_clock *c)
 
 /* The longer a reading takes, the less it tells when inside it CUPTI's clock was read: a good one
  * is nearly as short as the shortest of all. */
-void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *))
+bool cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *), struct clock_pair *out)
 {
-    uint64_t best = UINT64_MAX, cupti = 0, ticks = 0;
+    uint64_t best = UINT64_MAX;
     for (int i = 0; i < READINGS_MOST && (i < READINGS || best > c->shortest + c->shortest / 2);
          i++) {
         uint64_t stamp = 0;
         uint64_t before = clock_ticks();
         if (now(&stamp) != 0)
-            return;
+            return false;
         uint64_t after = clock_ticks();
         if (after - before >= best)
             continue;
         best = after - before;
-        cupti = stamp;
-        ticks = before + best / 2;
+        *out = (struct clock_pair){stamp, before + best / 2};
         if (!c->shortest || best < c->shortest)
             c->shortest = best;
     }
-    if (best != UINT64_MAX)
-        cupti_clock_add(c, cupti, ticks);
+    return best != UINT64_MAX;
 }
 
 /* On the line of `slope` through `a`. */

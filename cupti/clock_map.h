@@ -36,9 +36,9 @@ void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks);
  * call and its wait, 100 ns apart, one may have been written already. */
 void cupti_clock_keep(struct cupti_clock *c);
 
-/* Reads both clocks until a reading was about as short as the shortest ever, at most 100 times, and
- * adds the pair of the shortest of them. now(): 0 = success. */
-void cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *));
+/* Reads both clocks until a reading was about as short as the shortest ever, at most 100 times. The
+ * pair of the shortest of them is the caller's to add. now(): 0 = success. False: it failed. */
+bool cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *), struct clock_pair *out);
 
 /* Ticks of a stamp of CUPTI's clock: between the two pairs around it, the newest ones where the
  * clock was set back and it fits twice; where it was set between two pairs, by the nearer of them;

@@ -111,14 +111,18 @@ static bool is_quick(double rate)
     return (double)shortest < QUICK_NS * rate;
 }
 
-void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *))
+void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *), uint64_t until)
 {
     bool was = atomic_load_explicit(&wanted, memory_order_relaxed);
     bool is = is_the_systems(now, was) && is_quick(c->rate > 0 ? c->rate : rough_rate());
     uint64_t at = atomic_load_explicit(&tail, memory_order_relaxed);
-    for (; at != atomic_load_explicit(&head, memory_order_acquire); at++)
+    for (; at != atomic_load_explicit(&head, memory_order_acquire); at++) {
+        const struct clock_pair *pair = &ring[at % PAIRS];
+        if (pair->ticks >= until)
+            break;
         if (was && is)
-            cupti_clock_add(c, ring[at % PAIRS].cupti, ring[at % PAIRS].ticks);
+            cupti_clock_add(c, pair->cupti, pair->ticks);
+    }
     atomic_store_explicit(&tail, at, memory_order_release);
     atomic_store_explicit(&wanted, is, memory_order_relaxed);
     if (is && atomic_load_explicit(&gpu_clock_due, memory_order_relaxed) == UINT64_MAX)

@@ -12,10 +12,11 @@
 
 #include "cupti/clock_map.h"
 
-/* Adds the pairs taken since the last time to the map, and says whether more are to be taken: only
- * while CUPTI's clock, read by now() (0 = success), lies between two readings of CLOCK_REALTIME
- * around it, and these are quick. Takes 100 us more while c->rate is not known. One thread at a
- * time: the starting one, then the cprof thread. */
-void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *));
+/* Adds the pairs taken since the last time and before `until` (ticks) to the map; later ones stay
+ * for the next time. Says whether more are to be taken: only while CUPTI's clock, read by now()
+ * (0 = success), lies between two readings of CLOCK_REALTIME around it, and these are quick. Takes
+ * 100 us more while c->rate is not known. One thread at a time: the starting one, then the cprof
+ * thread. */
+void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *), uint64_t until);
 
 #endif

@@ -63,8 +63,12 @@ static void read_clocks(void)
 {
     ticks_now = clock_ticks();
     counts_ticks = is_own_thread();
-    clock_pairs_take(&clocks, api->get_timestamp); /* older ones first */
-    cupti_clock_read(&clocks, counts_ticks ? system_time : api->get_timestamp);
+    struct clock_pair own;
+    bool done = cupti_clock_read(&clocks, counts_ticks ? system_time : api->get_timestamp, &own);
+    /* older ones first; while this thread is held up, calls go on taking newer ones */
+    clock_pairs_take(&clocks, api->get_timestamp, done ? own.ticks : clock_ticks());
+    if (done)
+        cupti_clock_add(&clocks, own.cupti, own.ticks);
     const struct clock_pair *last = cupti_clock_last(&clocks);
     apart = last && !near(last->cupti, ticks_now);
 }

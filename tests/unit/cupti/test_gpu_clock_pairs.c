@@ -40,7 +40,7 @@ static void call(void)
 static bool open_gate(void)
 {
     for (int i = 0; i < OFTEN && atomic_load(&gpu_clock_due) == UINT64_MAX; i++)
-        clock_pairs_take(&map, now);
+        clock_pairs_take(&map, now, UINT64_MAX);
     bool is_open = atomic_load(&gpu_clock_due) != UINT64_MAX;
     if (!is_open)
         printf("gpu_clock_pairs: skipped, a reading of CLOCK_REALTIME takes too long here\n");
@@ -51,7 +51,7 @@ START_TEST(nobody_reads_unasked)
 {
     call();
     gpu_clock_take();
-    clock_pairs_take(&map, now);
+    clock_pairs_take(&map, now, UINT64_MAX);
     ck_assert_uint_eq(map.count, 0);
 }
 END_TEST
@@ -62,7 +62,7 @@ START_TEST(calls_read_the_systems_clock)
         atomic_store(&gpu_clock_due, 0);
         call();
         ck_assert_uint_gt(atomic_load(&gpu_clock_due), 0);
-        clock_pairs_take(&map, now);
+        clock_pairs_take(&map, now, UINT64_MAX);
     }
     if (atomic_load(&gpu_clock_due) == UINT64_MAX && map.count < 2)
         return;
@@ -73,6 +73,27 @@ START_TEST(calls_read_the_systems_clock)
 }
 END_TEST
 
+/* The cprof thread reads the clocks, then it is held up while calls go on: what they take is newer
+ * than its own reading, and is added behind it the next time. */
+START_TEST(newer_pairs_wait_for_the_next_time)
+{
+    if (!open_gate())
+        return;
+    uint64_t stamp = (uint64_t)clock_wall_now(), own = clock_ticks();
+    for (int i = 0; i < OFTEN; i++) {
+        atomic_store(&gpu_clock_due, 0);
+        call();
+    }
+    clock_pairs_take(&map, now, own);
+    ck_assert_uint_eq(map.count, 0);
+    cupti_clock_add(&map, stamp, own);
+    for (int i = 0; i < OFTEN && map.count < 2; i++)
+        clock_pairs_take(&map, now, UINT64_MAX);
+    ck_assert_uint_ge(map.count, 2);
+    ck_assert_uint_gt(cupti_clock_last(&map)->ticks, own);
+}
+END_TEST
+
 START_TEST(nobody_reads_before_it_is_due)
 {
     if (!open_gate())
@@ -80,7 +101,7 @@ START_TEST(nobody_reads_before_it_is_due)
     atomic_store(&gpu_clock_due, clock_ticks() * 2);
     gpu_clock_look(clock_ticks());
     gpu_clock_take();
-    clock_pairs_take(&map, now);
+    clock_pairs_take(&map, now, UINT64_MAX);
     ck_assert_uint_eq(map.count, 0);
 }
 END_TEST
@@ -99,12 +120,12 @@ START_TEST(another_clock_is_left_alone)
         off = offs[n];
         answer = off == 0 ? 999 : 0;
         setup();
-        clock_pairs_take(&map, now);
+        clock_pairs_take(&map, now, UINT64_MAX);
         ck_assert_uint_eq(map.count, 0);
         atomic_store(&gpu_clock_due, 0);
         call(); /* sees that it is not wanted */
         ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
-        clock_pairs_take(&map, now);
+        clock_pairs_take(&map, now, UINT64_MAX);
         ck_assert_uint_eq(map.count, 0);
         ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
     }
@@ -146,7 +167,7 @@ START_TEST(many_threads_at_once)
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, calling, NULL), 0);
     for (int i = 0; i < 300; i++) {
-        clock_pairs_take(&map, now);
+        clock_pairs_take(&map, now, UINT64_MAX);
         const struct clock_pair *last = cupti_clock_last(&map);
         ck_assert_uint_ge(last ? last->ticks : 0, before);
         before = last ? last->ticks : before;
@@ -167,6 +188,7 @@ Suite *suite_gpu_clock_pairs(void)
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, nobody_reads_unasked);
     tcase_add_test(c, calls_read_the_systems_clock);
+    tcase_add_test(c, newer_pairs_wait_for_the_next_time);
     tcase_add_test(c, nobody_reads_before_it_is_due);
     tcase_add_test(c, another_clock_is_left_alone);
     tcase_add_test(c, a_full_ring_ends_it);
