@@ -65,9 +65,12 @@ OBJ := $(SRC:%.c=$(BUILD)/%.o)
 
 # One suite per tests/unit/<room>/test_<name>.c; the list of suites is made from the file names, so there is no second list.
 TEST_MAIN := tests/unit/test_main.c
-TEST_SRC := $(wildcard $(foreach depth,/* /*/*,tests/unit$(depth)/test_*.c))
-SUITES := $(patsubst test_%.c,%,$(notdir $(TEST_SRC)))
-TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) $(TEST_MAIN) $(wildcard tests/support/*.c))
+# SUITES="ring split" builds a binary with these alone.
+TEST_FILES := $(wildcard $(foreach folder,unit/* unit/*/* fuzz,tests/$(folder)/test_*.c))
+SUITES := $(patsubst test_%.c,%,$(notdir $(TEST_FILES)))
+TEST_SRC := $(foreach suite,$(SUITES),$(filter %/test_$(suite).c,$(TEST_FILES)))
+TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) $(TEST_MAIN) $(wildcard tests/support/*.c)) \
+	$(if $(filter fuzz,$(SUITES)),$(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%.o,$(wildcard tests/fuzz/fuzz_*.c)))
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lm)
 
 # What is built beside it: each file stands where its sources are.
@@ -183,6 +186,12 @@ $(BUILD)/%.o: %.c $(BUILD)/.flags
 # Tests define suite_<name>() for the runner only, so they need no prototype.
 $(BUILD)/tests/%.o: EXTRA := -Wno-missing-prototypes -I$(BUILD)
 $(TEST_MAIN:%.c=$(BUILD)/%.o): $(BUILD)/suites.def
+
+# Fuzz targets stand in it under names of their own.
+$(BUILD)/tests/fuzz/replay_%.o: tests/fuzz/fuzz_%.c $(BUILD)/.flags
+	$(SAY) "  CC      $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -DLLVMFuzzerTestOneInput=fuzz_$* -MMD -MP -c -o $@ $<
 
 $(BUILD)/unit: $(OBJ) $(TEST_OBJ)
 	$(SAY) "  LINK    $@"

@@ -46,7 +46,7 @@ QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_
 	handler_queue upload spawn run_names nvtx gpu_records join
 .PHONY: asan-quick
 asan-quick:
-	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick CFLAGS="$(SANITIZER_FLAGS)" \
+	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick SUITES="$(QUICK_SUITES)" CFLAGS="$(SANITIZER_FLAGS)" \
 		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	$(Q)CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 tests/unit/run.sh build-quick/unit $(BUILD)/times/asan $(QUICK_SUITES)
 

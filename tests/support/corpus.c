@@ -31,8 +31,12 @@ static void give(int (*target)(const uint8_t *, size_t), const uint8_t *bytes, s
 
 static void change(uint8_t *bytes, size_t n)
 {
-    for (unsigned k = 0; k <= next_random() % 4; k++)
-        bytes[next_random() % n] = (uint8_t)next_random();
+    static const char marks[] = "\"{}[],:0-9eEtn\\u \xff"; /* what JSON is made of */
+    for (unsigned k = 0; k <= next_random() % 4; k++) {
+        uint8_t *at = &bytes[next_random() % n];
+        *at = (uint8_t)(next_random() % 2 ? marks[next_random() % (sizeof marks - 1)]
+                                          : (int)next_random());
+    }
 }
 
 unsigned corpus_replay(const char *folder, int (*target)(const uint8_t *, size_t), unsigned changes)

@@ -2,13 +2,14 @@
 /* Tests of writer/import/split.h and writer/import/foreign.h: every form of file, cut and hostile
  * ones, and what becomes of each kind of event. */
 #include <check.h>
-#include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "tests/fuzz/json_valid.h"
 #include "tests/support/alloc.h"
-
-#define LLVMFuzzerTestOneInput fuzz_import
-#include "tests/fuzz/fuzz_import.c"
+#include "writer/import/foreign.h"
+#include "writer/import/split.h"
 
 /* ---- where values are ------------------------------------------------------------------------ */
 
@@ -532,39 +533,6 @@ START_TEST(no_memory_to_parse)
 }
 END_TEST
 
-START_TEST(fuzz_corpus)
-{
-    DIR *folder = opendir("tests/fuzz/import");
-    struct dirent *entry;
-    unsigned files = 0;
-    uint64_t random = 1;
-    static const char marks[] = "\"{}[],:0-9eEtn\\u \xff";
-    ck_assert_msg(folder != NULL, "run from the repository's root");
-    while ((entry = readdir(folder)) != NULL) {
-        char path[512];
-        uint8_t bytes[4096], changed[sizeof(bytes)];
-        snprintf(path, sizeof(path), "tests/fuzz/import/%s", entry->d_name);
-        FILE *file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
-        if (!file)
-            continue;
-        size_t n = fread(bytes, 1, sizeof(bytes), file);
-        fclose(file);
-        fuzz_import(bytes, n);
-        for (int i = 0; i < 500; i++) {
-            memcpy(changed, bytes, n);
-            for (unsigned k = 0; k <= i % 4u; k++) {
-                random = random * 6364136223846793005u + 1442695040888963407u;
-                changed[(random >> 33) % n] = (uint8_t)marks[(random >> 20) % 18];
-            }
-            fuzz_import(changed, n - (random >> 40) % n);
-        }
-        files++;
-    }
-    closedir(folder);
-    ck_assert_uint_ge(files, 5);
-}
-END_TEST
-
 Suite *suite_split(void)
 {
     Suite *suite = suite_create("split");
@@ -592,7 +560,6 @@ Suite *suite_split(void)
     tcase_add_test(events, huge_integers_are_put_in_quotes);
     tcase_add_test(events, the_last_member_of_a_key_counts);
     tcase_add_test(events, no_memory_to_parse);
-    tcase_add_test(events, fuzz_corpus);
     suite_add_tcase(suite, events);
     return suite;
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json.h: numbers, strings, each event's exact text, cut and hostile data. The
- * fuzz target's corpus runs here too. Each test runs in a process of its own (libcheck), from the
- * repository's root. */
-#define LLVMFuzzerTestOneInput fuzz_json
-#include "tests/fuzz/fuzz_json.c"
+/* Tests of writer/json/json.h: numbers, strings, each event's exact text, cut and hostile data. */
 #include "writer/json/json.h"
 
 #include <check.h>
@@ -11,8 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tests/fuzz/json_valid.h"
 #include "tests/support/comma.h"
-#include "tests/support/corpus.h"
 
 static const char *const dtypes[] = {
     [0] = "unsigned char", [4] = "long int", [6] = "float", [9] = "c10::complex<float>"};
@@ -742,12 +738,6 @@ START_TEST(a_full_buffer_holds_whole_events_only)
 }
 END_TEST
 
-START_TEST(fuzz_corpus)
-{
-    ck_assert_uint_ge(corpus_replay("tests/fuzz/json", fuzz_json, 2000), 5);
-}
-END_TEST
-
 Suite *suite_json(void)
 {
     Suite *suite = suite_create("json");
@@ -783,7 +773,6 @@ Suite *suite_json(void)
     tcase_add_test(events, shapes_among_args);
     tcase_add_test(events, unknown_kinds_and_padding_write_nothing);
     tcase_add_test(events, a_full_buffer_holds_whole_events_only);
-    tcase_add_test(events, fuzz_corpus);
     suite_add_tcase(suite, events);
     return suite;
 }

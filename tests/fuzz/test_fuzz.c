@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replays what each fuzz target has in its folder, so that `make test` runs what fuzzing found. A
+ * target is a file fuzz_<name>.c; it stands here with how many variants each of its files gets. */
+#include <check.h>
+
+#include "tests/fuzz/input.h"
+#include "tests/support/corpus.h"
+
+#define TARGETS(row)                                                                               \
+    row(import, 1000, 5, 0) row(itt, 1000, 10, 1000) row(json, 2000, 7, 0)                         \
+        row(nvtx, 1000, 10, 1000) row(text, 3000, 8, 0) row(translate, 1000, 6, 0)
+
+#define DECLARE(name, variants, files, records) int fuzz_##name(const uint8_t *, size_t);
+TARGETS(DECLARE)
+
+static const struct {
+    const char *folder;
+    int (*target)(const uint8_t *, size_t);
+    unsigned variants, files;
+    unsigned long records; /* that it makes at least: it does record */
+} targets[] = {
+#define ROW(name, variants, files, records)                                                        \
+    {"tests/fuzz/" #name, fuzz_##name, variants, files, records},
+    TARGETS(ROW)};
+
+START_TEST(corpus)
+{
+    input_records = 0;
+    ck_assert_uint_ge(corpus_replay(targets[_i].folder, targets[_i].target, targets[_i].variants),
+                      targets[_i].files);
+    ck_assert_uint_ge(input_records, targets[_i].records);
+}
+END_TEST
+
+Suite *suite_fuzz(void)
+{
+    Suite *suite = suite_create("fuzz");
+    TCase *all = tcase_create("all");
+    tcase_add_loop_test(all, corpus, 0, sizeof targets / sizeof *targets);
+    suite_add_tcase(suite, all);
+    return suite;
+}
