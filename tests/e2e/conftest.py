@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all end-to-end tests share: where the library and the helper modules are, and a clean environment."""
 
+import gc
 import os
 import pathlib
 import signal
@@ -14,6 +15,8 @@ BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(0, str(ROOT / "scripts/python"))  # the module cprof, with the command's readers
 
+gc.set_threshold(1_000_000)  # a trace is many objects, none of them in a cycle
+
 # Settings of the caller's shell, or of a launcher around the test run, must not reach the traced programs.
 for name in list(os.environ):
     if name.startswith("CPROF_") and name != "CPROF_BROWSER" or name == "LD_PRELOAD":
@@ -24,9 +27,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+# torch starts without its compiler, in half the time, wherever Python is started (light/sitecustomize.py).
+FULL = bool(os.environ.get("FULL_MATRICES"))
+LIGHT = [] if FULL else [str(pathlib.Path(__file__).parent / "light")]
+os.environ["PYTHONPATH"] = os.pathsep.join([*LIGHT, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def matrix(cases, *kept):
     """Cases of a parametrize(): those kept, and all of them where `make other-programs` asks for full matrices."""
-    return list(cases) if os.environ.get("FULL_MATRICES") else list(kept)
+    return list(cases) if FULL else list(kept)
 
 
 @pytest.fixture(scope="session")

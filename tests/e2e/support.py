@@ -31,7 +31,7 @@ import threading
 import time
 import zlib
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, LIGHT, ROOT
 
 from cprof.tool import averages, doctor, top_file
 
@@ -137,6 +137,8 @@ def program(name, *args):
 def environment(folder, preload=True, env=None, **settings):
     """The environment for a program: settings without their prefix, None to leave one out; env adds other variables."""
     variables = dict(os.environ, PYTHONUNBUFFERED="1", **(env or {}))
+    path = [part for part in variables.get("PYTHONPATH", "").split(os.pathsep) if part not in LIGHT]
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, LIGHT + path))
     libraries = [variables.get("LD_PRELOAD"), str(LIBRARY) if preload else None]
     if any(libraries):
         variables["LD_PRELOAD"] = ":".join(filter(None, [SANITIZER, *libraries]))

@@ -17,6 +17,7 @@ import time
 import pytest
 
 import support
+from conftest import matrix
 from command_runs import ROOT, command, cprof, environment, refused
 from cprof.tool import Problem, recover
 
@@ -116,7 +117,8 @@ def test_every_truncation(tmp_path, left):
     whole = set(done) | set(names) | set(pending)
     text, plain = text_of(data), data[:1] == b"{"
     begin = text.index(b'"traceEvents": [\n') + 17
-    points = sorted({*range(0, 16380, 1117), *range(16380, len(data) + 1)})
+    behind = range(16380, len(data) + 1)
+    points = sorted({*range(0, 16380, 1117), *matrix(behind, *behind[::3], len(data))})
     for n in points:
         trace = saved(tmp_path, left, data[:n], check=n % 23 == 0)
         if trace is None:

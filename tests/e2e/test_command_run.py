@@ -311,7 +311,8 @@ def test_help_tells_how_to_switch_off():
 @pytest.mark.parametrize("command", ["run", "env"])
 def test_help_is_short_and_help_all_has_every_setting(command):
     def offered(option):
-        return [s.name for s in settings.all_settings() if re.search(rf"^  {s.option}[ ,]", cprof(command, option).stdout, re.M)]
+        text = cprof(command, option).stdout
+        return [s.name for s in settings.all_settings() if re.search(rf"^  {s.option}[ ,]", text, re.M)]
 
     assert sorted(offered("--help")) == sorted(settings.COMMON) and len(settings.COMMON) == 10
     assert offered("--help-all") == [s.name for s in settings.all_settings()]

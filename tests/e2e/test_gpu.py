@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from conftest import matrix
 from gpu_runs import (CALLS, ENVIRONMENT, PROGRAMS, SIM, WORK, by_correlation, counts, gpu_run, libraries_without, lost, needed, spans,
                       without_times)
 from support import events, load, python, run, span_ns, step_numbers
@@ -47,18 +48,19 @@ def test_no_cuda_call_is_added(tmp_path, name):
     assert {key: profiled.core[key] for key in figures} == {key: without.core[key] for key in figures}
 
 
-def test_a_million_launches(tmp_path):
+@pytest.mark.parametrize("each", matrix([125000, 30000], 30000))
+def test_very_many_launches(each, tmp_path):
     """8 threads with 4 streams each, 200 000 launches a second."""
-    result = gpu_run("many", tmp_path, "--threads", 8, "--streams", 4, "--launches", 125000, "--ns", 160000,
+    result = gpu_run("many", tmp_path, "--threads", 8, "--streams", 4, "--launches", each, "--ns", 160000,
                      SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=100000)
     text = result.traces[0].read_bytes()  # the strict reader takes a minute for it
     about = json.loads(b'{"cprof"' + text.rpartition(b'"cprof"')[2])["cprof"]
     assert result.rc == 0 and about["lost"]["total"] == 0, result.err
-    assert about["gpu"]["kernels"] == 1000000 and about["gpu"]["before_call"] == 0
+    assert about["gpu"]["kernels"] == 8 * each and about["gpu"]["before_call"] == 0
     row = rb'"cat": "%s", "name": "%s.*?"ts": (\d+)\.(\d{3}), .*?"correlation": (\d+)'
     calls, kernels = ({int(c): int(us + ns) for us, ns, c in re.findall(row % which, text)}
                       for which in ((b"cuda_runtime", b"cudaLaunchKernel"), (b"kernel", b"spin_kernel")))
-    assert len(kernels) == 1000000 and kernels.keys() == calls.keys()
+    assert len(kernels) == 8 * each and kernels.keys() == calls.keys()
     assert all(start >= calls[correlation] for correlation, start in kernels.items())
     result.behaves()
 

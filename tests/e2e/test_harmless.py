@@ -124,7 +124,7 @@ def test_forked_workers(tmp_path, what, lines):
     assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
         [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
     for at, path in enumerate(done.traces):  # a million events: the strict validator takes four times as long as the program
-        one = support.load(path) if at in matrix(range(recorded), 0, recorded // 2, recorded - 1) else support.loads_plainly(path)
+        one = support.load(path) if at in matrix(range(recorded), recorded // 2) else support.loads_plainly(path)
         assert len([e for e in one["traceEvents"] if e["name"] == "aten::linear" and e.get("cat") == "cpu_op"]) == 2
         lost = {cause for cause, n in one["cprof"]["lost"].items() if n}
         assert lost <= {"ring_full", "total"}, "on a busy machine the writer may fall behind the busy threads"

@@ -33,7 +33,7 @@ def test_optimizer_marks_steps(which, tmp_path):
     no more, that of the next training takes over with its first step. Where the first one is kept, one that has never stepped before
     takes over after 10 steps, and one that took turns with it after 100."""
     # kept_folds stands before the loops whose optimizers take turns: an optimizer of its own may lie where one of those did
-    done = run("steps.py", tmp_path, "one", "folds", "kept_folds", "two_classes", "two_of_one", compiler=False, python=python_or_skip(which), **ALWAYS)
+    done = run("steps.py", tmp_path, "one", "folds", "kept_folds", "two_classes", "two_of_one", python=python_or_skip(which), **ALWAYS)
     one = trace(done)
     assert printed(done)["loops"] == [6, 6, 23, 6, 6]
     wanted = {i: [i] for i in range(15)}
@@ -52,7 +52,7 @@ def test_optimizer_marks_steps(which, tmp_path):
 def test_optimizers_of_a_class_mark_steps(pattern, wanted, count, which, tmp_path):
     """CPROF_STEP=optimizer:GLOB: the end of each outermost matching step(), whichever optimizer stepped first. Also several times in
     an iteration, and inside the step() of an optimizer that does not match."""
-    done = run("steps.py", tmp_path, "gan", "sharded", compiler=False, python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
+    done = run("steps.py", tmp_path, "gan", "sharded", python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
     one = trace(done)
     assert_probes(one, wanted, count)
     assert one.account["optimizers"] == {"SGD": 18, "Adam": 6, "Sharded": 6}, "outermost ones"
@@ -61,7 +61,7 @@ def test_optimizers_of_a_class_mark_steps(pattern, wanted, count, which, tmp_pat
 
 def test_optimizers_that_do_not_match_are_named(tmp_path):
     """Where the pattern matches none, a line at exit says which stepped."""
-    done = run("steps.py", tmp_path, "gan", compiler=False, STEP="optimizer:Adam?", **ALWAYS)
+    done = run("steps.py", tmp_path, "gan", STEP="optimizer:Adam?", **ALWAYS)
     assert done.rc == 0 and len(done.traces) == 1
     assert done.complaints == ["CPROF_STEP=optimizer:Adam?: no optimizer of such a class stepped: SGD (18), Adam (6); no step was marked"]
 
@@ -78,7 +78,7 @@ def test_optimizers_of_several_classes_are_named(tmp_path):
 def test_dataloader_marks_steps(which, tmp_path):
     """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left
     early."""
-    done = run("steps.py", tmp_path, "infer", compiler=False, python=python_or_skip(which), STEP="dataloader", **ALWAYS)
+    done = run("steps.py", tmp_path, "infer", python=python_or_skip(which), STEP="dataloader", **ALWAYS)
     one = trace(done)
     assert_one_probe_each(one, 8)
     fetches = one.by_step(one.ranges(r"^enumerate\(DataLoader\)#"))
@@ -91,7 +91,7 @@ def test_forward_marks_steps(which, tmp_path):
     makes none: there is one step for each batch, and the loss behind the last one belongs to what follows."""
     python = python_or_skip(which)
     tells = torch_version(which) >= "2"
-    done = run("steps.py", tmp_path, "criterion", f"forward:{2 if tells else -1}", "criterion", compiler=False, python=python, STEP="forward", **ALWAYS)
+    done = run("steps.py", tmp_path, "criterion", f"forward:{2 if tells else -1}", "criterion", python=python, STEP="forward", **ALWAYS)
     assert_one_probe_each(trace(done), printed(done)["iterations"])
 
 
@@ -125,7 +125,7 @@ print(_c.cprof_step_number())
 
 def test_manual_ignores_optimizers(tmp_path):
     """Without a mark there is one trace without steps, and nobody wants to know which optimizers stepped."""
-    done = run("steps.py", tmp_path, "gan", compiler=False, STEP="manual", **ALWAYS)
+    done = run("steps.py", tmp_path, "gan", STEP="manual", **ALWAYS)
     one = trace(done)
     assert one.steps == {} and "stepped" not in done.err
     assert len(one.ranges("^probe")) == 6
@@ -169,7 +169,7 @@ def test_every_step_is_whole(tmp_path):
 
 def test_steps_without_operators(tmp_path):
     """CPROF_ACTIVITIES=cuda records no operators, but finds the steps."""
-    one = trace(run("steps.py", tmp_path, "infer", compiler=False, STEP="dataloader", ACTIVITIES="cuda", **ALWAYS))
+    one = trace(run("steps.py", tmp_path, "infer", STEP="dataloader", ACTIVITIES="cuda", **ALWAYS))
     assert one.ops() == [] and sorted(one.steps) == list(range(8))
 
 
@@ -206,7 +206,7 @@ def test_epochs_that_are_not_seen_are_said(settings, why, tmp_path):
 
 def test_epoch_scope_with_a_dataloader(tmp_path):
     """Each epoch of five steps replays the schedule; its end saves its last two steps."""
-    done = run("epochs.py", tmp_path, "plain", compiler=False, SCHEDULE_SCOPE="epoch", WAIT=2, WARMUP=1, ACTIVE=4,
+    done = run("epochs.py", tmp_path, "plain", SCHEDULE_SCOPE="epoch", WAIT=2, WARMUP=1, ACTIVE=4,
                FILENAME="ep{epoch}-ba{batch}.json")
     assert done.complaints == [] and "stepped" not in done.err, "optimizers of one class need no list"
     assert done.names == ["ep0-ba5.json", "ep1-ba10.json", "ep2-ba15.json"]

@@ -62,7 +62,7 @@ def library(tmp_path_factory):
     from torch.utils.cpp_extension import include_paths
     made = tmp_path_factory.mktemp("comms") / "libcomms.so"
     folder = pathlib.Path(torch.__file__).parent / "lib"
-    subprocess.run([compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+    subprocess.run([compiler, "-std=c++20", "-w", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
                     HERE / "c" / "comms.cpp", "-o", made, *(f"-I{path}" for path in include_paths()), f"-L{folder}", "-ltorch_cpu", "-lc10",
                     f"-Wl,-rpath,{folder}"], check=True)
     return made

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import matrix
+
 ROOT = Path(__file__).resolve().parents[2]
 CHECK = ROOT / "scripts/lint" / "torch_layout_check.cpp"
 TABLE = ROOT / "preload/core/torch_layout.def"
@@ -80,7 +82,7 @@ def includes_or_skip(which):
     return includes
 
 
-@pytest.mark.parametrize("abi", [1, 0], ids=["cxx11", "old"])
+@pytest.mark.parametrize("abi", matrix([1, 0], 1), ids={1: "cxx11", 0: "old"}.get)
 @pytest.mark.parametrize("which", ["venv", "system"])
 def test_row_equals_headers(which, abi, tmp_path, compiled):
     """Every offset, tag and dtype name of the row is what the headers say."""

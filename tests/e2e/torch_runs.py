@@ -16,7 +16,6 @@ import pytest
 import support
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
-LIGHT = pathlib.Path(__file__).parent / "light"
 ALWAYS = {"WARMUP": 0, "ACTIVE": 1000}  # one window from start to exit
 
 
@@ -93,11 +92,9 @@ def printed(result):
     return json.loads(result.out.splitlines()[-1])
 
 
-def run(script, folder, *args, python=sys.executable, env=None, compiler=True, **more):
-    """Runs scripts/<script>; keywords as support.run(). compiler=False: torch starts without its compiler, in half the time (light/),
-    unless `make other-programs` asks for all."""
-    light = [LIGHT] if not compiler and python == sys.executable and not os.environ.get("FULL_MATRICES") else []
-    env = dict({"PYTHONPATH": ":".join(map(str, [*light, SCRIPTS])), "PYTHONDONTWRITEBYTECODE": "1"}, **(env or {}))
+def run(script, folder, *args, python=sys.executable, env=None, **more):
+    """Runs scripts/<script>; keywords as support.run()."""
+    env = dict({"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}, **(env or {}))
     return support.run([python, SCRIPTS / script, *args], folder, env=env, **more)
 
 

@@ -32,7 +32,7 @@ int main(void)
 
 #define STEPS   3
 #define THREADS 64
-#define PAIRS   1000
+#define PAIRS   250
 
 static nvtxDomainHandle_t domain, other;
 

@@ -1,26 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch without its compiler. Python loads this file at its start where the folder is in PYTHONPATH.
+"""PyTorch without its compiler until something is asked of it. Python loads this file at its start where the folder is in PYTHONPATH.
 
-The first optimizer imports torch._dynamo, and torch the shapes that its compiler needs. Both take longer than the rest of torch.
+The first optimizer imports torch._dynamo, and torch.profiler torch._inductor. Each takes as long as the rest of torch. Here they hold
+what training in eager mode calls of them; for whoever asks for anything else, the real ones take their place.
 """
 
-import importlib.abc
-import importlib.machinery
 import sys
 
-LEFT_OUT = ("torch._dynamo", "torch._meta_registrations")
+STAND_INS = {
+    "torch._dynamo": {"disable": lambda function, *rest, **more: function, "graph_break": lambda *rest: None},
+    "torch._dynamo.utils": {"get_optimize_ddp_mode": lambda: "ddp_optimizer"},
+    "torch._dynamo.trace_rules": {"clear_lru_cache": lambda: None},
+    "torch._inductor": {},
+    "torch._inductor.config": {"triton": type("triton", (), {"cudagraphs": False})},
+}
+PACKAGES = ("torch._dynamo", "torch._inductor")
 
 
-class Empty(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules that are left out, and what an optimizer calls of them."""
+class Finder:
+    """Finds the stand-ins, and the real modules below them."""
 
     def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self) if name in LEFT_OUT else None
+        package = ".".join(name.split(".")[:2])
+        if package not in PACKAGES:
+            return None
+        from importlib.machinery import ModuleSpec, PathFinder  # which other programs need not wait for
+        if name in STAND_INS:
+            return ModuleSpec(name, self, is_package=name == package)
+        return PathFinder.find_spec(name, real(package).__path__)
+
+    def create_module(self, spec):
+        """As Python makes it."""
 
     def exec_module(self, module):
-        if module.__name__ == "torch._dynamo":
-            module.disable = lambda function, *rest, **more: function
-            module.graph_break = lambda *rest: None
+        def more(name):
+            if name.startswith("__"):  # who goes through all modules asks for these
+                raise AttributeError(name)
+            if f"{module.__name__}.{name}" in STAND_INS:
+                return importlib.import_module(f"{module.__name__}.{name}")
+            return getattr(real(module.__name__), name)
+
+        import importlib
+        vars(module).update(STAND_INS[module.__name__], __getattr__=more)
 
 
-sys.meta_path.insert(0, Empty())
+FINDER = Finder()
+
+
+def real(name):
+    """The real module, in place of its stand-in and of all others."""
+    import importlib
+    if FINDER in sys.meta_path:
+        sys.meta_path.remove(FINDER)
+        for other in STAND_INS:
+            sys.modules.pop(other, None)
+    return importlib.import_module(name)
+
+
+sys.meta_path.insert(0, FINDER)
