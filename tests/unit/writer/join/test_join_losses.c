@@ -58,6 +58,30 @@ START_TEST(kernels_without_correlation_stand_in_each_window)
 }
 END_TEST
 
+/* Behind a pause an id that is no greater than the newest one is of a new count. None is no id. */
+START_TEST(a_wait_without_a_call_begins_no_count_of_ids)
+{
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    fake_gpu_launch("kernel", 100);
+    session_step(ACTION_SKIP);
+    session_await(".json", 1);
+    atomic_store(&fake_gpu.since, UINT64_MAX);
+    session_sleep(300);
+    atomic_store(&fake_gpu.since, 0);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    session_span("span");
+    struct gpu_record r = {
+        .kind = GPU_SYNC, .start = clock_ticks(), .device = 0, .context = 1, .stream = 7};
+    r.end = r.start + 1000;
+    r.sync.type = 3;
+    r.sync.event = GPU_NONE;
+    fake_gpu_deliver(&r);
+    session_step(ACTION_SKIP);
+    session_end();
+    ck_assert_uint_eq(correlation_extend(101), 101);
+}
+END_TEST
+
 START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 {
     session_start(ACTION_SKIP, false);
@@ -441,6 +465,7 @@ Suite *suite_join_losses(void)
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, kernels_without_correlation_stand_in_each_window);
+    tcase_add_test(c, a_wait_without_a_call_begins_no_count_of_ids);
     tcase_add_test(c, what_waits_for_a_call_outside_of_windows_does_not_pile_up);
     tcase_add_test(c, what_no_call_comes_for_is_counted_but_for_waits);
     tcase_add_test(c, what_was_called_before_the_window_is_not_missed);
