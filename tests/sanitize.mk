@@ -42,7 +42,7 @@ e2e-tsan:
 		CFLAGS="$(SANITIZER_FLAGS)" SANITIZE="-fsanitize=thread -Wno-tsan"
 
 ## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
-QUICK_SUITES := ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stack_json dso_table modules memory_owners flop_stats \
+QUICK_SUITES := fuzz ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stack_json dso_table modules memory_owners flop_stats \
 	handler_queue upload spawn run_names nvtx gpu_records join
 .PHONY: asan-quick
 asan-quick:

@@ -697,7 +697,7 @@ def test_ranks_of_torchrun(tmp_path):
     """`cprof run` around torchrun; its two traces merged, in Perfetto, and compared."""
     skip_without_torchrun()
     done = cprof("run", "--active", 5, "--folder", tmp_path / "out", "--", *TORCHRUN, "--nproc_per_node=2",
-                 "--standalone", SCRIPTS / "ranks.py", env=dict(LOOPBACK, PYTHONPATH=SCRIPTS, OMP_NUM_THREADS=1))
+                 "--standalone", SCRIPTS / "ranks.py", env=dict(LOOPBACK, OMP_NUM_THREADS=1))
     assert done.returncode == 0 and "cprof: rank 1: 5 steps (1-5), " in done.stderr, done.stderr
     paths = sorted(support.files(tmp_path / "out"))
     made = cprof("merge", *paths, "-o", tmp_path / "merged.json.gz")

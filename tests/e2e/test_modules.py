@@ -17,6 +17,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 KEY = "Module Hierarchy"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def whole_torch():
+    """cprof's hooks go and come with torch._dynamo."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHOLE_TORCH", "1")
+        yield
+
+
 @pytest.fixture(scope="module")
 def eager(tmp_path_factory):
     return run("modules.py", tmp_path_factory.mktemp("eager"), "eager", WITH_MODULES=1)

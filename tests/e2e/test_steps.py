@@ -110,6 +110,7 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for i in range(6):
     push(b"iteration")
     net(torch.ones(2, 4)).sum().backward()
+    if i == 0: time.sleep(1)  # on a busy machine, too, what comes behind the optimizer's step is short beside the iteration
     optimizer.step()
     pop()
     _c.cprof_step_samples(ctypes.c_int64(2), ctypes.c_int64(0))

@@ -7,8 +7,8 @@
 #include "tests/support/corpus.h"
 
 #define TARGETS(row)                                                                               \
-    row(import, 1000, 5, 0) row(itt, 1000, 10, 1000) row(json, 2000, 7, 0)                         \
-        row(nvtx, 1000, 10, 1000) row(text, 3000, 8, 0) row(translate, 1000, 6, 0)
+    row(import, 1000, 5, 0) row(itt, 1000, 15, 1001) row(json, 2000, 7, 0)                         \
+        row(nvtx, 1000, 16, 1001) row(text, 3000, 11, 0) row(translate, 1000, 8, 0)
 
 #define DECLARE(name, variants, files, records) int fuzz_##name(const uint8_t *, size_t);
 TARGETS(DECLARE)

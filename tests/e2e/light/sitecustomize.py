@@ -3,8 +3,10 @@
 
 The first optimizer imports torch._dynamo, and torch.profiler torch._inductor. Each takes as long as the rest of torch. Here they hold
 what training in eager mode calls of them; for whoever asks for anything else, the real ones take their place.
+WHOLE_TORCH=1 in the environment keeps all of torch.
 """
 
+import os
 import sys
 
 STAND_INS = {
@@ -57,4 +59,5 @@ def real(name):
     return importlib.import_module(name)
 
 
-sys.meta_path.insert(0, FINDER)
+if not os.environ.get("WHOLE_TORCH"):
+    sys.meta_path.insert(0, FINDER)
