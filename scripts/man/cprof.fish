@@ -58,7 +58,7 @@ complete -c cprof -n '__fish_seen_subcommand_from run env' -l with-stack -d 'rec
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-with-stack -d 'record the Python stack of operators, CUDA calls, allocations and markers, and the native stack below it'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l native-stack -d 'with stacks: record the native frames below the Python ones, too. They cost more (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-native-stack -d 'with stacks: record the native frames below the Python ones, too. They cost more (default: 1)'
-complete -c cprof -n '__fish_seen_subcommand_from run env' -l stack-args -r -d 'with stacks: which frames stand as Call stack in the args of each event, where Perfetto shows them. The value python leaves the native frames out. The value none leaves the stack in stackFrames only, for much smaller files (default all)'
+complete -c cprof -n '__fish_seen_subcommand_from run env' -l stack-args -r -d 'with stacks: which frames stand as Call stack in the args of each event, where viewers show them. The value all adds the native frames, for much larger files. The value none leaves the whole stack in stackFrames only, where it always stands (default python)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l max-stacks -r -d 'with stacks: most distinct stacks kept, about 1 KB each at worst. Events beyond have no stack and are counted (default 65536)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l with-flops -d 'count floating-point operations (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-with-flops -d 'count floating-point operations (default: 1)'

@@ -184,7 +184,7 @@ def test_what_a_graph_replays_is_counted_where_it_runs(tmp_path):
     assert [e["args"]["flops"] for e in kernels if "flops" in e["args"]] == 3 * 2 * [product]  # of two kernels, neither
     ran = {name: sum(end - start for start, end in (support.span_ns(e) for e in kernels if name in e["name"])) for name in ("", "softmax")}
     assert account["CUDA:0"]["coverage_percent"] == pytest.approx(100 * (1 - ran["softmax"] / ran[""]), rel=1e-4)
-    rates = samples(trace, "TFLOP/s CUDA:0")
+    rates = samples(trace, "Compute CUDA:0")
     for rate, (start, end) in zip(rates, steps(trace)):
         assert rate == pytest.approx(2 * 2 * product / (end - start) / 1e3, rel=1e-4)
 
@@ -212,7 +212,7 @@ def test_utilisation_of_a_loop_of_products(tmp_path):
         assert kernel["args"]["flops"] == flops
         start, end = support.span_ns(kernel)
         assert kernel["args"]["TFLOP/s"] == pytest.approx(flops / (end - start) / 1e3, rel=1e-3)
-    found, rates = samples(trace, "MFU % CUDA:0"), samples(trace, "TFLOP/s CUDA:0")
+    found, rates = samples(trace, "MFU CUDA:0"), samples(trace, "Compute CUDA:0")
     assert len(found) == len(rates) == 6 + 1 and found[-1] == rates[-1] == 0
     distances = []
     for mfu, rate, (start, end) in zip(found, rates, steps(trace)):

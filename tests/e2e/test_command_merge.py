@@ -62,10 +62,10 @@ def test_rows_ids_and_times_are_kept_apart(tmp_path, both_forms):
     trace, said = merged(tmp_path, ranks)
     assert said == []
     names = {e["args"]["name"]: e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"}
-    assert sorted(names) == ["rank 0: GPU 0", "rank 0: python", "rank 1: GPU 0", "rank 1: python"]
+    assert sorted(names) == ["rank 0 GPU 0", "rank 0 python", "rank 1 GPU 0", "rank 1 python"]
     assert len(set(names.values())) == 4
     order = {e["pid"]: e["args"]["sort_index"] for e in trace["traceEvents"] if e["name"] == "process_sort_index"}
-    assert sorted(names, key=lambda name: order[names[name]]) == ["rank 0: python", "rank 0: GPU 0", "rank 1: python", "rank 1: GPU 0"]
+    assert sorted(names, key=lambda name: order[names[name]]) == ["rank 0 python", "rank 0 GPU 0", "rank 1 python", "rank 1 GPU 0"]
     arrows = collections.defaultdict(set)
     for e in trace["traceEvents"]:
         if e["ph"] in "sf":
@@ -89,7 +89,7 @@ def test_perfetto_takes_it(tmp_path):
     rows = perfetto.query(path, "select p.name as name, count(*) as n from slice s join thread_track t on s.track_id = t.id join "
                           "thread using (utid) join process p using (upid) group by p.name order by p.name")
     assert [(row["name"], row["n"]) for row in rows] == \
-        [(f"rank {n}: {what}", 12) for n in range(3) for what in ("GPU 0", "python")]
+        [(f"rank {n} {what}", 12) for n in range(3) for what in ("GPU 0", "python")]
     assert perfetto.query(path, "select count(*) as n from flow") == [{"n": 18}]
 
 
@@ -109,7 +109,7 @@ def test_clocks_of_two_hosts_are_brought_in_line(tmp_path, off_us, both_forms):
     gemm = {rank: [e["ts"] for e in of_rank(trace, rank) if e["name"] == "gemm"] for rank in range(4)}
     assert all(abs(a - b - 4) < 0.01 for a, b in zip(gemm[0], gemm[2])) and gemm[2] == gemm[3]
     names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
-    assert "rank 2: python on two" in names
+    assert "rank 2 python on two" in names
 
 
 def test_clocks_that_agree_are_left_alone(tmp_path):
@@ -266,7 +266,7 @@ def test_what_looks_like_a_process_in_a_name(tmp_path):
     spans = {e["name"]: e for e in trace["traceEvents"] if e["ph"] == "X"}
     assert {name: e["args"] for name, e in spans.items()} == before
     names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
-    assert names[spans["args"]["pid"]] == "rank 0: python" and names[spans["aten::mm"]["pid"]] == "rank 0: second"
+    assert names[spans["args"]["pid"]] == "rank 0 python" and names[spans["aten::mm"]["pid"]] == "rank 0 second"
 
 
 def test_a_merged_trace_is_known_as_one(tmp_path):

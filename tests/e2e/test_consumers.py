@@ -71,7 +71,7 @@ class Simulation:
             self.meta("process_labels", self.device, 1, labels=f"GPU {self.device}")
             self.meta("process_sort_index", self.device, 1, sort_index=5000000 + self.device)
         tid = {"": stream, "sync": 1000000 + (stream if stream >= 0 else 999999), "context": 3000000 + stream}[kind]
-        self.row(self.device, tid, f"stream {stream}" + (f" ({kind})" if kind else ""))
+        self.row(self.device, tid, {"": "", "sync": "waits on ", "context": "ranges on "}[kind] + f"stream {stream}")
         return {"pid": self.device, "tid": tid}
 
     # -- the application's thread

@@ -193,7 +193,7 @@ def test_work_that_is_done_again_is_not_useful(what, tmp_path):
     assert told["recompute_flops"] == sum(e["args"]["flops"] for e in again)
     assert trace["cprof"]["notes"] == []
     useful = 1 - told["recompute_flops"] / told["flops"]
-    mfu, hfu = ({e["ts"]: e["args"][name] for e in support.events(trace, ph="C") if e["name"] == f"{name} CPU"} for name in ("MFU %", "HFU %"))
+    mfu, hfu = ({e["ts"]: e["args"]["%"] for e in support.events(trace, ph="C") if e["name"] == f"{name} CPU"} for name in ("MFU", "HFU"))
     assert mfu.keys() == hfu.keys() and any(hfu.values())
     for one, all_of in [(told["mfu_percent"], told["hfu_percent"]), *((mfu[ts], hfu[ts]) for ts in hfu)]:
         assert one == pytest.approx(all_of * useful, rel=1e-4)

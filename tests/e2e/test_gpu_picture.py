@@ -31,8 +31,8 @@ def test_rows_of_both_devices_are_named_and_in_order(trace):
     assert {row["process"][:5] for row in rows} == {"GPU 0", "GPU 1"}
     for device in ("GPU 0", "GPU 1"):
         names = sorted(row["row"] for row in rows if row["process"].startswith(device))
-        assert names == ["stream 13", "stream 13 (sync)", "stream 13 context", "stream 14", "stream 14 (sync)",
-                         "stream 14 context"]
+        assert names == ["ranges on stream 13", "ranges on stream 14", "stream 13", "stream 14", "waits on stream 13",
+                         "waits on stream 14"]
 
 
 def test_every_kernel_has_an_arrow_from_its_launch(trace):

@@ -393,7 +393,7 @@ def test_libraries_that_take_each_others_place(tmp_path):
     for path in paths:
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f"-DPLUGIN={path.stem[3:]}", "-o", path,
                         ROOT / "tests/e2e/c/libplugin.c"], check=True)
-    result = run(python(REPLACED, *paths), tmp_path / "traces", WITH_STACK=1, WAIT=0, WARMUP=0, ACTIVE=100)
+    result = run(python(REPLACED, *paths), tmp_path / "traces", WITH_STACK=1, STACK_ARGS="all", WAIT=0, WARMUP=0, ACTIVE=100)
     trace = trace_of(result)
     if int(result.out) == 4:
         pytest.skip("the loader put each to a place of its own")
@@ -439,7 +439,7 @@ def test_libraries_that_come_and_go(libraries, threads, tmp_path):
                             ROOT / "tests/e2e/c/libplugin.c"], check=True)
         else:
             shutil.copy(paths[i % 7], path)
-    result = run(python(COME_AND_GO, threads, *paths), tmp_path / "traces", WITH_STACK=1, WAIT=0, WARMUP=0, ACTIVE=10000)
+    result = run(python(COME_AND_GO, threads, *paths), tmp_path / "traces", WITH_STACK=1, STACK_ARGS="all", WAIT=0, WARMUP=0, ACTIVE=10000)
     trace = trace_of(result)
     marks = events(trace, ph="i", name=re.compile(r"(still )?in lib.*"))
     assert len(marks) == libraries + threads * 600 + libraries // 2
@@ -474,7 +474,7 @@ def test_a_file_that_was_changed_gives_no_names(tmp_path):
     for path in paths:
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f"-DPLUGIN={path.stem[3:]}", "-o", path,
                         ROOT / "tests/e2e/c/libplugin.c"], check=True)
-    result = run(python(CHANGED, *paths), tmp_path / "traces", WITH_STACK=1, WAIT=0, WARMUP=0, ACTIVE=100)
+    result = run(python(CHANGED, *paths), tmp_path / "traces", WITH_STACK=1, STACK_ARGS="all", WAIT=0, WARMUP=0, ACTIVE=100)
     trace = trace_of(result)
     innermost = [events(trace, ph="i", name=name)[0]["args"]["Call stack"].split(";")[0]
                  for name in ("as it was", "copied over it", "replaced")]
@@ -627,9 +627,10 @@ def test_readers_of_traces(training):
         assert rows[0]["n"] > 100
 
 
-@pytest.mark.parametrize("what", ["all", "python", "none"])
+@pytest.mark.parametrize("what", ["all", "python", "none", None])
 def test_how_much_of_a_stack_stands_in_args(tmp_path, what):
-    trace = trace_of(traced("python_stacks.py", tmp_path, STACK_ARGS=what))
+    """By default that of Python, without which stackFrames would be needed to tell anything; those have all."""
+    trace = trace_of(traced("python_stacks.py", tmp_path, **{"STACK_ARGS": what} if what else {}))
     mark = events(trace, ph="i", name="plain")[0]
     frames = [name for kind, name in stack(trace, mark) if what == "all" or kind == "python"]
     if what == "none":

@@ -18,7 +18,8 @@ import pytest
 import support
 import tool
 from conftest import ROOT, matrix
-from cprof.tool import main
+from cprof.tool import Problem, main
+from cprof.tool.view import write_view
 
 ODD = [None, True, False, 0, -1, 1, 2**31, 2**63, -(2**70), 1e-9, 1.5, 1e18, 1e300, float("nan"), float("inf"), "", "x", "7", "é\u0000\ud800",
        [], [1], [[2, 3], []], {}, {"a": 1}, {"local": []}, "9" * 40, "aten::mm", "ProfilerStep#", "ProfilerStep#x", ";", "a;b;"]
@@ -75,6 +76,13 @@ def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
                 code = main([command[0], "t.json"] + command[1:])
             assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: ")), (command, said.getvalue())
+        show("t.json")
+
+
+def show(path):
+    """What `cprof open` does before it serves."""
+    with contextlib.suppress(Problem):
+        write_view(path, io.BytesIO(), "t")
 
 
 WHOLE = (ROOT / "tests/fuzz/readers/whole.json").read_bytes()
@@ -99,6 +107,7 @@ def run_all_commands(what, recovered):
             code = main(command)
         assert code in (0, 1, 2) and (code != 2 or said.getvalue().startswith("cprof: t.json: ") or command[0] == "recover"), (
             what, command, said.getvalue())
+    show("t.json")
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -43,7 +43,7 @@ static void count_kernel(const struct join_windows *in, struct window *w, const 
     const struct share *share = attribution_place(c->counted);
     int64_t launched = c->at.start_ns ? c->at.start_ns : at->start_ns;
     bool counted = c->counted != 0 || (maker && maker->work);
-    flop_stats_kernel(stats, launched, r->device, at->end_ns - at->start_ns, counted);
+    flop_stats_kernel(stats, r->device, at->end_ns - at->start_ns, counted);
     if (maker && maker->all)
         flop_stats_replayed(stats, launched, r->device, maker->all);
     if (share)

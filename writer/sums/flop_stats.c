@@ -16,7 +16,7 @@ struct work {
     uint64_t flops[FLOP_CLASSES];
     uint64_t again[FLOP_CLASSES]; /* of these, done again for the backward pass */
     uint64_t bytes;
-    int64_t busy_ns;    /* of kernels, or of operators that are not inside others */
+    int64_t busy_ns;    /* of kernels, or of operators that are not inside others; windows only */
     int64_t counted_ns; /* of that, with a count */
     bool any;           /* something was told of it */
 };
@@ -32,7 +32,7 @@ struct flop_stats {
     struct step steps[FLOP_STEPS + 1]; /* the last one is being run */
     unsigned n;                        /* that are over */
     struct step whole;                 /* all that was told, whatever step it is of */
-    uint64_t late;                     /* spans and kernels of steps that were settled */
+    uint64_t late;                     /* counts of steps that were settled */
     uint64_t unknown;                  /* spans whose shapes could not be told */
     struct {
         char name[64]; /* cut */
@@ -183,17 +183,13 @@ static void add_flops(struct flop_stats *s, int64_t ns, uint32_t device, uint64_
     }
 }
 
-static void add_time(struct flop_stats *s, int64_t ns, uint32_t device, int64_t busy,
-                     int64_t counted)
+static void add_time(struct flop_stats *s, uint32_t device, int64_t busy, int64_t counted)
 {
-    struct work *at[PLACES];
-    places_of(s, ns, device, at);
-    for (unsigned i = 0; i < PLACES; i++) {
-        if (!at[i])
-            continue;
-        at[i]->busy_ns += busy;
-        at[i]->counted_ns += counted;
-    }
+    struct work *work = work_in(&s->whole, device);
+    if (!work)
+        return;
+    work->busy_ns += busy;
+    work->counted_ns += counted;
 }
 
 /* Index of the device that a count is for; NOWHERE: not known yet. */
@@ -205,13 +201,13 @@ static uint32_t device_of(uint64_t where)
     return type == 1 && index < GPUS ? 1 + index : NOWHERE;
 }
 
-/* Puts an entry behind the others. Those directly inside one span, begun in one step, are one
- * entry: what ends around one of them ends around all. */
+/* Puts an entry behind the others. Those directly inside one span are one entry: what ends around
+ * one of them ends around all. */
 static void put_outermost(struct flop_stats *s, struct thread_log *log, const struct outermost *o)
 {
     struct outermost *list = log->outermost, *top = &list[log->n_outermost - 1];
     if (log->n_outermost && top->inside == o->inside && top->window == s->window &&
-        o->window == s->window && step_at(s, top->start_ns) == step_at(s, o->start_ns)) {
+        o->window == s->window) {
         top->ran_ns += o->ran_ns;
         return;
     }
@@ -233,10 +229,10 @@ static void add_operator(struct flop_stats *s, struct thread_log *log, const str
     for (; log->n_outermost && list[log->n_outermost - 1].start_ns >= start; log->n_outermost--) {
         const struct outermost *inside = &list[log->n_outermost - 1];
         if (inside->window == s->window)
-            add_time(s, inside->start_ns, CPU, -inside->ran_ns, 0);
+            add_time(s, CPU, -inside->ran_ns, 0);
     }
     put_outermost(s, log, &(struct outermost){start, ran, s->window, r->parent});
-    add_time(s, start, CPU, ran, 0);
+    add_time(s, CPU, ran, 0);
 }
 
 /* A range that is no operator has ended: the operators inside it are now inside what is around
@@ -321,15 +317,14 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
     } else {
         add_flops(s, at->start_ns, device, where, flops, record_extra(r, EXTRA_BYTES, 0));
         if (r->category == CAT_CPU_OP && device == CPU)
-            add_time(s, at->start_ns, CPU, 0, ran);
+            add_time(s, CPU, 0, ran);
     }
 }
 
-void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t device, int64_t ran_ns,
-                       bool counted)
+void flop_stats_kernel(struct flop_stats *s, uint32_t device, int64_t ran_ns, bool counted)
 {
     if (s && device < GPUS)
-        add_time(s, launched_ns, 1 + device, ran_ns, counted ? ran_ns : 0);
+        add_time(s, 1 + device, ran_ns, counted ? ran_ns : 0);
 }
 
 void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
@@ -443,22 +438,6 @@ static bool has_rates(const struct flop_stats *s, uint32_t device)
     return sum(whole_of(s, device)) > 0;
 }
 
-static bool any_has_rates(const struct flop_stats *s)
-{
-    bool any = false;
-    for (uint32_t d = 0; d < s->whole.n; d++)
-        any |= has_rates(s, d);
-    return any;
-}
-
-/* Whether the device has any counter, where any has rates. Beside one with rates, a device that
- * nobody counted for shows at least its coverage of 0; where nothing at all was counted, only the
- * account says so. */
-static bool is_shown(const struct flop_stats *s, uint32_t device)
-{
-    return has_rates(s, device) || (whole_of(s, device)->any && has_coverage(s, device));
-}
-
 static const char *name_of(uint32_t device, char room[16])
 {
     if (device == CPU)
@@ -469,28 +448,38 @@ static const char *name_of(uint32_t device, char room[16])
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_sample(struct buf *b, const char *what, uint32_t device, uint32_t pid, int64_t ns,
-                       double value)
+/* Viewers call the row by both texts: "MFU CUDA:0 %". */
+static void put_sample(struct buf *b, const char *what, const char *unit, uint32_t device,
+                       uint32_t pid, int64_t ns, double value)
 {
     char room[16];
     size_t start = b->len;
     buf_printf(b, "{\"ph\": \"C\", \"name\": \"%s %s\", \"pid\": %u, \"tid\": %u, \"ts\": ", what,
                name_of(device, room), pid, pid);
     json_us(b, ns);
-    buf_printf(b, ", \"args\": {\"%s\": ", what);
+    buf_printf(b, ", \"args\": {\"%s\": ", unit);
     json_rounded(b, value, DIGITS);
     buf_puts(b, "}},\n");
     if (b->failed)
         b->len = start;
 }
 
+/* A CPU is a thousand times slower than a GPU. */
+static void put_rate(struct buf *b, uint32_t device, uint32_t pid, int64_t ns, double tflops)
+{
+    if (device == CPU)
+        put_sample(b, "Compute", "GFLOP/s", device, pid, ns, tflops * 1e3);
+    else
+        put_sample(b, "Compute", "TFLOP/s", device, pid, ns, tflops);
+}
+
 static void put_utilisation(struct buf *b, uint32_t device, uint32_t pid, int64_t ns,
                             struct utilisation used)
 {
     if (used.model >= 0)
-        put_sample(b, "MFU %", device, pid, ns, used.model);
+        put_sample(b, "MFU", "%", device, pid, ns, used.model);
     if (used.hardware >= 0)
-        put_sample(b, "HFU %", device, pid, ns, used.hardware);
+        put_sample(b, "HFU", "%", device, pid, ns, used.hardware);
 }
 
 /* The step's numbers, at its start; ended: zeros at its end, behind which nothing is known. */
@@ -499,20 +488,16 @@ static void put_step(const struct flop_stats *s, const struct step *step, int64_
 {
     static const struct work nothing;
     for (uint32_t d = 0; d < s->whole.n; d++) {
-        if (!is_shown(s, d))
+        if (!has_rates(s, d))
             continue;
         const struct work *done = done_in(step, d), *work = done ? done : &nothing;
         int64_t ns = end_ns - step->start_ns;
         struct utilisation used = utilisation(work, ns, d, options);
-        if (has_coverage(s, d))
-            put_sample(b, "FLOP coverage %", d, pid, step->start_ns, coverage(work));
-        if (!has_rates(s, d))
-            continue;
-        put_sample(b, "TFLOP/s", d, pid, step->start_ns, rate(work, ns));
+        put_rate(b, d, pid, step->start_ns, rate(work, ns));
         put_utilisation(b, d, pid, step->start_ns, used);
         if (!ended)
             continue;
-        put_sample(b, "TFLOP/s", d, pid, end_ns, 0);
+        put_rate(b, d, pid, end_ns, 0);
         if (used.hardware >= 0)
             put_utilisation(b, d, pid, end_ns, (struct utilisation){0, 0});
     }
@@ -530,8 +515,7 @@ void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
     s->steps[s->n] = (struct step){.start_ns = end_ns};
     if (s->n < FLOP_STEPS)
         return;
-    if (any_has_rates(s))
-        put_step(s, &s->steps[0], s->steps[0].end_ns, false, options, pid, body);
+    put_step(s, &s->steps[0], s->steps[0].end_ns, false, options, pid, body);
     free(s->steps[0].on);
     memmove(s->steps, s->steps + 1, s->n * sizeof s->steps[0]);
     s->n--;
@@ -540,12 +524,12 @@ void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
 void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
                          const struct writer_options *options, uint32_t pid, struct buf *b)
 {
-    if (!s || !any_has_rates(s))
+    if (!s)
         return;
     const struct step *rest = &s->steps[s->n];
     bool more = false;
     for (unsigned d = 0; d < s->whole.n; d++)
-        more |= done_in(rest, d) && is_shown(s, d) && end_ns > rest->start_ns;
+        more |= done_in(rest, d) && has_rates(s, d) && end_ns > rest->start_ns;
     for (unsigned i = 0; i < s->n; i++)
         put_step(s, &s->steps[i], s->steps[i].end_ns, !more && i + 1 == s->n, options, pid, b);
     if (more)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLOPs of a window by step and device: what its operators and library calls were counted to do,
- * how long its kernels ran, and how much of that time belongs to something that was counted. A span
- * counts for the step in which it began, a kernel's time for the step in which it was launched,
- * whenever it ran. The numbers stand in the trailer, so that each flush has them as they are known
- * by then; steps beyond the last FLOP_STEPS are settled in the body, and what comes for them later
- * counts for the window only ("late"). cprof thread. */
+/* FLOPs of a window by step and device: what its operators and library calls were counted to do. A
+ * span counts for the step in which it began. Of the window also how long its kernels ran, and how
+ * much of that time belongs to something that was counted. The numbers stand in the trailer, so
+ * that each flush has them as they are known by then; steps beyond the last FLOP_STEPS are settled
+ * in the body, and what comes for them later counts for the window only ("late"). cprof thread. */
 #ifndef WRITER_SUMS_FLOP_STATS_H
 #define WRITER_SUMS_FLOP_STATS_H
 
@@ -27,10 +26,8 @@ void flop_stats_free(struct flop_stats *s);
 void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct record *r,
                      const struct json_place *at);
 
-/* A kernel that ran for so long on a device, launched at ns; counted: by something that has a
- * count. */
-void flop_stats_kernel(struct flop_stats *s, int64_t launched_ns, uint32_t device, int64_t ran_ns,
-                       bool counted);
+/* A kernel that ran for so long on a device; counted: launched by something that has a count. */
+void flop_stats_kernel(struct flop_stats *s, uint32_t device, int64_t ran_ns, bool counted);
 
 /* The device of a library call that began at ns is known now, from its kernel. where: its
  * EXTRA_DTYPE. */

@@ -225,10 +225,12 @@ static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
         if (g->id == GPU_NONE)
             snprintf(to, room, k > 0 ? "waits (%s)" : "waits", overlap);
         else
-            snprintf(to, room, k > 0 ? "stream %u (sync, %s)" : "stream %u (sync)", g->id, overlap);
+            snprintf(to, room, k > 0 ? "waits on stream %u (%s)" : "waits on stream %u", g->id,
+                     overlap);
         return;
     case LANE_ANNOTATION:
-        snprintf(to, room, k > 0 ? "stream %u context (%s)" : "stream %u context", g->id, overlap);
+        snprintf(to, room, k > 0 ? "ranges on stream %u (%s)" : "ranges on stream %u", g->id,
+                 overlap);
         return;
     case LANE_OVERHEAD:
         if (g->id == 0)

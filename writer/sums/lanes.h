@@ -13,8 +13,8 @@
 /* What a row shows; each has its own range of thread ids. */
 enum lane_kind {
     LANE_WORK,       /* kernels, copies, fills: tid = stream id, "stream 7" */
-    LANE_SYNC,       /* waits: "stream 7 (sync)", or "waits" without a stream */
-    LANE_ANNOTATION, /* user's ranges: "stream 7 context" */
+    LANE_SYNC,       /* waits: "waits on stream 7", or "waits" without a stream */
+    LANE_ANNOTATION, /* user's ranges: "ranges on stream 7" */
     LANE_OVERHEAD,   /* of one thread: pid of its own, "overhead" */
     LANE_KINDS
 };

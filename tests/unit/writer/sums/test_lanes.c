@@ -119,13 +119,13 @@ START_TEST(rows_of_a_stream_stand_together)
     sort[1] = check_row(tid, "stream 7 (overlap 1)");
     ck_assert_uint_ge(tid, 1000000000);
     range(10, 20);
-    sort[2] = check_row(2000007, "stream 7 context");
+    sort[2] = check_row(2000007, "ranges on stream 7");
     range(15, 25);
-    sort[3] = check_row(tid, "stream 7 context (overlap 1)");
+    sort[3] = check_row(tid, "ranges on stream 7 (overlap 1)");
     place(LANE_SYNC, 0, 7, 10, 20, false);
-    sort[4] = check_row(1000007, "stream 7 (sync)");
+    sort[4] = check_row(1000007, "waits on stream 7");
     place(LANE_SYNC, 0, 7, 15, 25, false);
-    sort[5] = check_row(tid, "stream 7 (sync, overlap 1)");
+    sort[5] = check_row(tid, "waits on stream 7 (overlap 1)");
     place(LANE_WORK, 0, 8, 10, 20, false);
     sort[6] = check_row(8, "stream 8");
     place(LANE_SYNC, 0, GPU_NONE, 10, 20, false);
