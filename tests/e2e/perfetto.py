@@ -5,6 +5,7 @@
     pytestmark = perfetto.needed                      # skips, with the reason, where there is no browser
     assert perfetto.import_errors(trace) == []
     rows = perfetto.query(trace, "select name, count(*) as n from slice group by name")
+    shown = perfetto.view_of(trace, tmp_path / "view") # what `cprof open` shows of it
 """
 
 import pathlib
@@ -15,5 +16,14 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 from perfetto_check import PerfettoError, import_errors, query, screenshot, unavailable_reason  # noqa: E402,F401
 
+from cprof.tool.view import write_view  # noqa: E402
+
 _reason = unavailable_reason()
 needed = pytest.mark.skipif(_reason is not None, reason=_reason or "")
+
+
+def view_of(trace, path):
+    """Writes the copy of a trace that `cprof open` shows; returns its path."""
+    with open(path, "wb") as out:
+        write_view(str(trace), out, pathlib.Path(trace).name)
+    return path
