@@ -4,6 +4,7 @@
 #include "writer/window/process_use.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,7 +19,7 @@
 #define FRESH_NS     10000000u /* windows that follow each other faster share a reading */
 
 /* /proc/PID/task/TID/schedstat: ns on a processor, ns in its queue, slices. */
-static void add_thread(const char *path, struct process_use *use)
+static void add_thread(const char *path, bool is_main, struct process_use *use)
 {
     char text[96];
     unsigned long long ran, queued;
@@ -26,6 +27,10 @@ static void add_thread(const char *path, struct process_use *use)
         use->ran_ns += ran;
         use->queued_ns += queued;
         use->threads++;
+        if (is_main) {
+            use->main_ran_ns = ran;
+            use->main_queued_ns = queued;
+        }
     }
 }
 
@@ -34,16 +39,17 @@ struct process_use process_use_now(void)
     static struct process_use use;
     struct rusage self;
     glob_t found;
-    char own[64];
+    char own[64], main_thread[64];
     if (use.at_ns && clock_monotonic_ns() - use.at_ns < FRESH_NS)
         return use;
     use = (struct process_use){0};
     snprintf(own, sizeof own, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+    snprintf(main_thread, sizeof main_thread, "/proc/self/task/%ld/schedstat", (long)getpid());
     if (getrusage(RUSAGE_SELF, &self) != 0 || !find_files("/proc/self/task/*/schedstat", &found))
         return use;
     for (size_t i = 0; i < found.gl_pathc && found.gl_pathc <= THREADS_MOST; i++)
         if (strcmp(found.gl_pathv[i], own) != 0)
-            add_thread(found.gl_pathv[i], &use);
+            add_thread(found.gl_pathv[i], strcmp(found.gl_pathv[i], main_thread) == 0, &use);
     globfree(&found);
     use.system_ns =
         (uint64_t)self.ru_stime.tv_sec * SECOND_NS + (uint64_t)self.ru_stime.tv_usec * 1000;
@@ -65,10 +71,13 @@ void process_use_account(const struct process_use *before, const struct process_
         return;
     buf_printf(b,
                "\"process\": {\"cores\": %d, \"threads\": %llu, \"wall_ns\": %llu, \"ran_ns\": "
-               "%llu, \"queued_ns\": %llu, \"system_ns\": %llu, \"page_faults\": %llu}, ",
+               "%llu, \"queued_ns\": %llu, \"system_ns\": %llu, \"page_faults\": %llu, "
+               "\"main_ran_ns\": %llu, \"main_queued_ns\": %llu}, ",
                CPU_COUNT_S(options->affinity_size, options->affinity),
                (unsigned long long)after->threads, since(before->at_ns, after->at_ns),
                since(before->ran_ns, after->ran_ns), since(before->queued_ns, after->queued_ns),
                since(before->system_ns, after->system_ns),
-               since(before->page_faults, after->page_faults));
+               since(before->page_faults, after->page_faults),
+               since(before->main_ran_ns, after->main_ran_ns),
+               since(before->main_queued_ns, after->main_queued_ns));
 }

@@ -17,6 +17,8 @@ struct process_use {
     uint64_t system_ns;   /* of it in the kernel; ended threads count too, as in page_faults */
     uint64_t page_faults; /* without reading from a disk */
     uint64_t threads;
+    uint64_t main_ran_ns; /* of the main thread alone */
+    uint64_t main_queued_ns;
 };
 
 /* Without the calling thread. cprof thread. */

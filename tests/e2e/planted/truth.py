@@ -22,8 +22,8 @@ CPROF = HERE.parents[2] / "scripts/cprof"
 # The rules that name the cause. Written by who had read the rules; planted.py was not.
 RULES = {
     "parsed-in-loop": ("python", "input-bound"), "slow-loader": ("input-bound",), "python-between": ("python",), "row-by-row-loss": ("tiny-operators",),
-    "row-by-row-optimizer": ("tiny-operators",), "recomputed": ("recomputation",), "kept-features": ("leak",), "busy-thread": ("python",),
-    "doubles": ("low-flop-rate",), "saves-every-4th": ("outlier-steps",), "temporaries": ("allocator-churn",), "pair-loss": (),
+    "row-by-row-optimizer": ("tiny-operators",), "recomputed": ("recomputation",), "kept-features": ("leak",), "busy-thread": ("interpreter-lock",),
+    "doubles": ("low-flop-rate",), "saves-every-4th": ("outlier-steps",), "temporaries": ("allocator-churn",), "pair-loss": ("unfused-operators",),
     "item-in-loop": ("synchronising-calls",), "malloc-each-step": ("allocator-calls",), "pageable-copy": ("exposed-copies", "synchronising-calls"),
     "late-collective": ("exposed-communication",), "slow-rank-computes": ("straggler",), "slow-rank-loads": ("straggler",)}
 

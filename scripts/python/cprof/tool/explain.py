@@ -10,6 +10,7 @@ finding's time is an upper bound. The first step of each trace and steps that co
 
 import argparse
 import json
+import math
 import statistics
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -28,6 +29,7 @@ WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_m
          "outside": "outside operators", "waiting": "waiting"}
 
 STACKS_SLOW = "recorded with stacks, which slow the CPU: without them the GPU waits less, and there is less time in and between operators"
+OWN = ("operators", "outside", "waiting.data")  # of a rank without a GPU: all but waiting for others
 SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python"}  # rules about the CPU's time, to which stacks add
 
 
@@ -100,11 +102,26 @@ def _straggler(table: Table, groups: List[Group]) -> Tuple[List[Finding], Dict[i
     found = []
     for rank, by_step in lost.items():
         ns, total = sum(by_step.values()) / len(steps), statistics.fmean(cell.time for cells in steps.values() for cell in cells.values())
+        ns = min(ns, _surplus(rank, groups))
         if ns >= SHARE * total > 0:
             device = next((group.device for group in groups if group.rank == rank), "")
             late = sorted(step for step, behind in by_step.items() if behind >= SHARE * total)
             found.append(Finding("straggler", f"the other ranks wait for rank {rank}", _ms(ns), ns / total, rank, device, late, _more_of(rank, groups)))
     return found, waited
+
+
+def _surplus(rank: int, groups: List[Group]) -> float:
+    """How much more a rank without a GPU does in a step than the others do in the median. Without the time for which its thread stood in the queue
+    for a processor longer than the others' would have for the same work: other programs of the machine had it."""
+    own = {group.rank: sum(group.mean(group.counted, name) for name in OWN) for group in groups if group.device == "cpu" and group.counted}
+    told = {group.rank: (group.used.main, len(group.windows)) for group in groups if group.rank in own and group.used is not None}
+    if rank not in own or len(own) < 2:
+        return math.inf
+    if len(told) == len(own):
+        stretch = sum(queued for (_, queued), _ in told.values()) / max(sum(ran for (ran, _), _ in told.values()), 1)
+        for one, ((ran, queued), steps) in told.items():
+            own[one] -= (queued - ran * stretch) / steps
+    return own.pop(rank) - statistics.median(own.values())
 
 
 def _more_of(rank: int, groups: List[Group]) -> List[Dict[str, Any]]:

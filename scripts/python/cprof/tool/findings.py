@@ -7,9 +7,10 @@ than the others are a finding of their own, and no other finding counts them."""
 import collections
 import re
 import statistics
-from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from cprof.tool import machine
+from cprof.tool.averages import format_memory
 from cprof.tool.machine_use import process_of
 from cprof.tool.moments import BUSY, CPU, IDLE, Cause, Trace, Window
 
@@ -23,6 +24,13 @@ BOOKKEEPING_NS = 100_000
 # So many calls of an operator from one stack in each step are a loop, and not the layers of a model: GPT-3 has 96 (Brown et al., table 2.1).
 # PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
 LOOP_CALLS, TINY_NS = 100, 50_000
+# Of a fleet's GPU hours, 14 to 32 % are communication that nothing hides (Hsia et al., "MAD Max", ISCA 2024): usual up to three tenths. Without a GPU
+# transfers take the processors that compute, so that overlap gives back less.
+EXPOSED_ON_CPU = 0.3
+# A tensor that the first cache of a processor does not hold (32 KiB and more since 2006): the next operator reads it from further away.
+LARGE_BYTES = 32 << 10
+PRODUCT = re.compile(r"mm|linear|matmul|conv|einsum|dot|attention|lstm|gru|cdist", re.IGNORECASE)  # operators that compute, and do not only move
+SINGLE = "_SingleProcessDataLoaderIter"
 # Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
 LEAK_SHARE = 0.001
 # Iglewicz and Hoaglin's modified z-score (1993), which up to half of the steps cannot hide from; and a length that a person would notice.
@@ -58,6 +66,11 @@ ADVICE = {
                      "checkpoint fewer layers, or only the cheap ones.",
     "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
                       "operators on whole tensors, or compile the function (torch.compile).",
+    "unfused-operators": "Each of these operators reads and writes whole tensors, and computes little. Compile the function (torch.compile), so that they "
+                         "become one pass over memory, or call an operator that does the same. Make the tensors smaller: to compare all pairs of rows "
+                         "takes the square of the rows.",
+    "interpreter-lock": "A thread that runs Python keeps the interpreter's lock from the training thread, which waits for it after each operator. Move "
+                        "that work to a process of its own (multiprocessing), do it less often, or let it sleep longer.",
     "low-flop-rate": "These operators compute far slower than others of the same trace. See the type of their numbers (float16 and bfloat16 are slow on "
                      "CPUs without instructions for them, float64 everywhere), sizes that are no multiples of 8 or 16, and layouts (contiguous(), "
                      "channels_last).",
@@ -112,8 +125,11 @@ class Group:
         self.usual = [window for window in self.counted if window not in self.outliers]
         used = process_of(trace.metadata)
         # How much longer work took than it runs, because threads stood in the queue for a processor.
+        self.used = used
         self.crowded = 1 + used.queued_ns / used.ran_ns if used is not None else 1.0
         self.queued_ns = used.queued_ns if used is not None else 0
+        # The part of the time in which the thread that makes the steps slept, where the trace tells.
+        self.blocked = used.blocked if used is not None and trace.on_main_thread else None
 
     def mean(self, windows: List[Window], name: str) -> float:
         """Nanoseconds of a part in a step."""
@@ -179,6 +195,10 @@ class _Sums:
                 pieces[cause] += self.pieces[name, cause]
         return {cause: time / self.steps for cause, time in found.items()}, pieces
 
+    def pieces_of(self, causes: Iterable[Cause]) -> Counter[Cause]:
+        """In how many pieces these were, of operators and outside of them."""
+        return collections.Counter({cause: self.pieces["operators", cause] + self.pieces["outside", cause] for cause in causes})
+
 
 def _is_stall(cause: Cause, piece: float) -> bool:
     return cause.what == "python" and piece >= STALL_NS
@@ -199,19 +219,23 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
         return found
     total, sums = group.mean(group.usual, "total"), _Sums(group)
 
-    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Counter[Cause], less: float = 0.0) -> None:
+    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Counter[Cause], less: float = 0.0, share: float = SHARE) -> None:
         ns = sum(causes.values()) - less
-        if ns >= SHARE * total > 0:
+        if ns >= share * total > 0:
             found.append(group.finding(rule, title + _where(causes), ns, causes, pieces))
 
     if group.device == "cpu":
-        look("input-bound", "the step waits for data: ", *sums.of(("waiting",), lambda cause, _: cause.what == "data"))
-        look("exposed-communication", "the step waits for other ranks: ", *sums.of(("waiting",), lambda cause, _: cause.what == "collective"),
-             less=waited_ns)
+        data, pieces = sums.of(("waiting",), lambda cause, _: cause.what == "data")
+        look("input-bound", "the step waits for data: ", data, pieces, less=_worked(group, data, total))
+        comm, pieces = sums.of(("waiting",), lambda cause, _: cause.what == "collective")
+        look("exposed-communication", "the step waits for other ranks: ", comm, pieces, waited_ns + (sum(comm.values()) - waited_ns) * (1 - 1 / group.crowded),
+             EXPOSED_ON_CPU)
         look("python", "the step stands still between two operators: ", *sums.of(("outside",), _is_stall))
+        found += _interpreter_lock(group, sums, total)
+        churn = machine.churn(group, SHARE)
         found += _within(group.mean(group.usual, "operators") - others_ns, SHARE * total, machine.unused(group, SHARE) + _recomputation(group, total)
-                         + _tiny_operators(group, sums, total)
-                         + machine.low_rate(group, SHARE) + machine.churn(group, SHARE))
+                         + _tiny_operators(group, sums, total) + machine.low_rate(group, SHARE) + churn
+                         + _unfused(group, sums, total, sum(one.ms for one in churn) * 1e6))
     else:
         look("input-bound", "the GPU waits for data: ", *sums.of(("data",)))
         look("allocator-calls", "the GPU waits for the driver's allocator: ", *sums.of(("sync",), lambda cause, _: _allocates(cause)))
@@ -291,29 +315,83 @@ def _is_small(cause: Cause, piece: float) -> bool:
 
 
 def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
-    """Loops over small operators: functions in which one stack calls one operator many times. The backward pass of a loop counts with the largest
-    one. Those of an optimizer are left out: on a CPU its other forms are loops as well. Without lines nothing is told."""
-    loops: Dict[str, Dict[Cause, float]] = {}
+    """Functions in which one stack calls one small operator many times, or in which brief operators follow each other; the backward pass of these
+    counts with them. Those of an optimizer are left out: on a CPU its other forms are loops as well."""
     causes, pieces = sums.of(("operators", "outside"), _is_small)
-    backward = {cause: time for cause, time in causes.items() if cause.name.startswith(BACKWARD)}
-    for cause, time in causes.items():
-        if cause not in backward and cause.line:
-            loops.setdefault(_function_of(cause.line), {})[cause] = time
     repeated = {cause for (cause, _), calls in sums.calls.items() if calls >= LOOP_CALLS * sums.steps}
-
-    def calls_of(own: Dict[Cause, float]) -> float:
-        return sum(pieces[cause] for cause in own if cause.what == "operator") / sums.steps
-
-    large = sorted((own for own in loops.values() if not repeated.isdisjoint(own)), key=lambda own: -sum(own.values()))
-    found: List[Finding] = []
-    for own in large:
-        largest = max((cause for cause in own if cause in repeated), key=lambda cause: (own[cause], cause))
-        if own is large[0] and calls_of(backward) >= LOOP_CALLS:
-            own.update(backward)
-        time = sum(own.values())
-        if time >= SHARE * total > 0:
-            found.append(group.finding("tiny-operators", f"{calls_of(own):,.0f} small operators a step: {said(largest)}", time, own, pieces))
+    runs: Counter[Cause] = collections.Counter()
+    for window in group.usual:
+        runs.update(window.brief)
+    brief = {cause: time / sums.steps for cause, time in runs.items()}
+    loops = {function: own for function, own in _by_function(causes).items() if not repeated.isdisjoint(own)}
+    for function, own in _by_function(brief).items():
+        if sum(own.values()) > sum(loops.get(function, {}).values()):
+            loops[function] = own
+    found = []
+    for own in list(loops.values()) + [brief]:
+        time, operators = sum(own.values()), [cause for cause in own if cause.what == "operator"]
+        if time >= SHARE * total > 0 and operators and (own is not brief or not found):
+            calls = sum(sums.pieces["operators", cause] for cause in operators) / sums.steps
+            largest = max(operators, key=lambda cause: (cause in repeated, own[cause], cause))
+            found.append(group.finding("tiny-operators", f"{calls:,.0f} small operators a step: {said(largest)}", time, own, sums.pieces_of(own)))
     return found
+
+
+def _by_function(causes: Dict[Cause, float]) -> Dict[str, Dict[Cause, float]]:
+    """Those that have a line."""
+    found: Dict[str, Dict[Cause, float]] = {}
+    for cause, time in causes.items():
+        if cause.line:
+            found.setdefault(_function_of(cause.line), {})[cause] = time
+    return found
+
+
+def _unfused(group: Group, sums: _Sums, total: float, churned: float) -> List[Finding]:
+    """Functions of the program that call several operators themselves, none of them a product, each of which makes a large tensor. Their backward pass
+    counts with them; time for fresh pages (churned) does not."""
+    taken: Counter[Tuple[str, str]] = collections.Counter()
+    for account in group.trace.memory:
+        for holder, size in account.turned.items():
+            taken[holder.operator, holder.line] += size / len(group.windows) if account.device == "cpu" else 0
+    functions: Dict[str, Dict[Cause, float]] = {}
+    for cause, time in sums.of(("operators",))[0].items():
+        if cause.direct and cause.line and not PRODUCT.search(cause.name):
+            functions.setdefault(_function_of(cause.line), {})[cause] = time
+    found = []
+    for function, own in functions.items():
+        makers = {cause: taken[cause.name, cause.line] for cause in own
+                  if taken[cause.name, cause.line] >= LARGE_BYTES * max(1, sums.pieces["operators", cause] / sums.steps)}
+        own = {cause: time for cause, time in own.items() if cause in makers or cause.name.startswith(BACKWARD)}
+        ns = sum(own.values()) - churned
+        if len(makers) > 1 and ns >= SHARE * total > 0:
+            found.append(group.finding("unfused-operators", f"{len(makers)} operators of {function} make {format_memory(round(sum(makers.values())))} of tensors a "
+                                       f"step and compute little: {_where(own)}", ns, own, sums.pieces_of(own)))
+    return found
+
+
+def _worked(group: Group, data: Dict[Cause, float], total: float) -> float:
+    """How much of the time with a loader's workers the thread did not sleep, in a step: it takes what is there, or others have its processor. Without
+    workers it reads by itself, and the loader is all that it waits for."""
+    if group.blocked is None or any(SINGLE in cause.name for cause in data):
+        return 0.0
+    return max(0.0, sum(data.values()) - group.blocked * total)
+
+
+def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
+    """The thread sleeps here and there between operators, while another thread of the process runs. Pauses at one place have another reason."""
+    used = group.used
+    late: Counter[Cause] = collections.Counter()
+    if used is None or used.main_ran_ns is None or group.blocked is None:
+        return []
+    for window in group.usual:
+        late.update(window.late)
+    pauses = {cause: time / sums.steps for cause, time in late.items() if not _is_stall(cause, sums.time["outside", cause] / sums.pieces["outside", cause])}
+    slept = group.blocked * total - group.mean(group.usual, "waiting")
+    others = (used.ran_ns - used.main_ran_ns) / used.wall_ns * total
+    ns = min(sum(pauses.values()), slept, others)
+    if ns < SHARE * total or max(pauses.values()) * 2 > sum(pauses.values()):
+        return []
+    return [group.finding("interpreter-lock", f"the thread sleeps between operators, while others of the process run for {others / 1e6:,.1f} ms a step", ns, pauses, sums.pieces_of(pauses))]
 
 
 def _recomputation(group: Group, total: float) -> List[Finding]:

@@ -18,11 +18,28 @@ class Process(NamedTuple):
     queued_ns: int     # ready to run, while others ran
     system_ns: int     # in the kernel
     page_faults: int
+    main_ran_ns: Optional[int] = None     # of the main thread alone
+    main_queued_ns: Optional[int] = None
+
+    @property
+    def main(self) -> Tuple[int, int]:
+        """Nanoseconds that the main thread ran, and that it was ready to; of all threads where it is not told apart."""
+        return (self.ran_ns, self.queued_ns) if self.main_ran_ns is None or self.main_queued_ns is None else (self.main_ran_ns, self.main_queued_ns)
+
+    @property
+    def blocked(self) -> Optional[float]:
+        """Part of the time in which the main thread neither ran nor was ready to."""
+        if self.main_ran_ns is None or self.main_queued_ns is None:
+            return None
+        return max(0.0, 1 - (self.main_ran_ns + self.main_queued_ns) / self.wall_ns)
 
     @property
     def runnable(self) -> float:
         """Threads that ran or were ready to, in the mean."""
         return (self.ran_ns + self.queued_ns) / self.wall_ns
+
+
+LEAST_TOLD = 6   # the first fields, which every version of cprof tells
 
 
 class Rated(NamedTuple):
@@ -51,8 +68,10 @@ def process_of(metadata: Dict[str, Any]) -> Optional[Process]:
     """None where the trace does not tell, as those of other tools."""
     account = metadata.get("cprof")
     told = account.get("process") if type(account) is dict else None
-    numbers = [int_or_none(told.get(name)) for name in Process._fields] if type(told) is dict else []
-    if not numbers or any(number is None or number < 0 for number in numbers) or not numbers[0] or not numbers[1] or not numbers[2]:
+    if type(told) is not dict:
+        return None
+    numbers = [int_or_none(told.get(name)) for name in Process._fields]
+    if any(number is None or number < 0 for number in numbers[:LEAST_TOLD]) or not all(numbers[:3]):
         return None
     return Process(*numbers)  # type: ignore[arg-type]
 

@@ -9,10 +9,13 @@ GPU, it was between steps, or it ran an operator or Python.
 A call that waits for the GPU also costs idleness behind it: the thread has lost its lead. Without the wait each later launch would be earlier
 by as long as the call took, so as much of the idleness behind it is the call's.
 
-Without a GPU, a moment of the thread that makes the steps is in an operator, waiting, or outside operators."""
+Without a GPU, a moment of the thread that makes the steps is in an operator, waiting, or outside operators.
+
+An operator of the backward pass has the line of the forward operator that it belongs to, where one thread runs both: their sequence numbers are one."""
 
 import bisect
 import collections
+import itertools
 import re
 from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -43,6 +46,14 @@ COMPILING = re.compile(r"\(dynamo_timed\)|^compile_fx|CachingAutotuner\.precompi
 _FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
 AT_A_LOOK = 1 << 10       # works between two times that memory is given back: each may look at much
 _LINE = re.compile(r".*\(\d+\): ")
+FORWARD_MOST = 1 << 16    # sequence numbers whose forward operators are known at a time
+# PyTorch's dispatcher takes 1 to 5 us for an operator, recording it and the Python around it more: in shorter ones most of the time is the way there.
+BRIEF_NS = 20_000
+# So many of them without a larger operator in between are no part of a layer: a transformer's, whose GELU is written out, has some 15 (GPT-2).
+BRIEF_RUN = 32
+# Python takes less from one operator to the next, also while stacks are recorded (transformer on a H200: 99 % of the gaps).
+PAUSE_NS = 100_000
+STALL_NS = 1_000_000      # a pause that belongs to no run of operators (findings.py)
 
 
 class Cause(NamedTuple):
@@ -54,6 +65,7 @@ class Cause(NamedTuple):
     on_gpu: bool = True   # the operator launches work
     optimizer: bool = False
     module: str = ""
+    direct: bool = False  # that line calls the operator, and no library does
 
 
 NOBODY = Cause("", "")
@@ -69,6 +81,8 @@ class Window:
         self.causes: Counter[Tuple[str, Cause]] = collections.Counter()
         self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # in how many pieces that was
         self.calls: Counter[Tuple[Cause, int]] = collections.Counter()   # of operators without a GPU: by cause and number of the stack
+        self.brief: Counter[Cause] = collections.Counter()   # time in runs of brief operators, without a GPU
+        self.late: Counter[Cause] = collections.Counter()    # outside operators: what pauses take beyond PAUSE_NS each
         self.launches = 0                                   # works that began in it
         self.left_out = ""                                  # why the findings do not count it
 
@@ -184,10 +198,16 @@ class _State(NamedTuple):
     collective: int = -1
     optimizer: bool = False
     function: int = -1
+    forward: int = -1     # stack of the forward operator that it belongs to
     # where it is in no operator: the one before and the one behind
     before: int = -1
     before_stack: int = -1
     behind_stack: int = -1
+
+    @property
+    def caller(self) -> int:
+        """Stack of the operator, of the backward pass of the one in the forward pass."""
+        return self.forward if self.forward >= 0 else self.stack
 
 
 class _Timeline:
@@ -230,22 +250,25 @@ class _Timeline:
         is_collective = [COLLECTIVE.match(kind.name) is not None for kind in spans.kinds]
         is_own = [kind.category == "python_function" and is_own_frame(kind.name) for kind in spans.kinds]
         has_stacks = len(row.stack) > 0
+        forward: Dict[int, int] = {}                # stack by sequence number, of forward operators
         stack: List[Tuple[int, _State]] = []
         idle: Optional[Tuple[int, _State]] = None   # since when no operator is open, not yet put
-        before, before_stack = -1, -1
+        before, before_stack, before_forward = -1, -1, -1
         last = -LIMIT
 
         def change(time: int, state: _State) -> None:
-            nonlocal idle, before, before_stack
+            nonlocal idle, before, before_stack, before_forward
             if state.operator < 0:
                 if idle is not None:
                     self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack))
                 idle = (time, state)
                 return
             if idle is not None:
-                self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack, behind_stack=state.stack))
+                within = before_forward >= 0 and state.forward >= 0  # of the backward pass
+                self._put(idle[0], idle[1]._replace(before=before, before_stack=before_forward if within else before_stack,
+                                                    behind_stack=state.forward if within else state.stack))
                 idle = None
-            before, before_stack = state.operator, state.stack
+            before, before_stack, before_forward = state.operator, state.stack, state.forward
             self._put(time, state)
 
         for n, i in enumerate(in_time(row.start, row.end)):
@@ -272,8 +295,16 @@ class _Timeline:
                 inner = state
             else:
                 inner = state
+                sequence = row.sequence[i] if has_stacks else -1
+                is_backward = sequence >= 0 and row.forward[i]
                 if state.operator < 0:
-                    inner = state._replace(operator=kind, stack=row.stack[i] if has_stacks else -1)
+                    inner = state._replace(operator=kind, stack=row.stack[i] if has_stacks else -1,
+                                           forward=forward.get(sequence, -1) if is_backward else -1)
+                if sequence >= 0 and not is_backward:  # the last one that has the number
+                    forward[sequence] = row.stack[i]
+                    if len(forward) > FORWARD_MOST:
+                        for old in list(itertools.islice(forward, FORWARD_MOST // 2)):
+                            del forward[old]
                 if is_collective[kind]:
                     inner = inner._replace(collective=kind)
             if stack:
@@ -315,10 +346,13 @@ class _Timeline:
         at = bisect.bisect_right(self.at, time) - 1
         return self.number[at] if at >= 0 else 0
 
+    def _frames(self, stack: int) -> List[str]:
+        return [frame for frame in self._spans.stacks[stack].split(";") if frame] if stack >= 0 else []
+
     def line(self, stack: int, function: int = -1) -> str:
         """The program's line of a stack."""
         if stack >= 0:
-            return line_of([frame for frame in self._spans.stacks[stack].split(";") if frame])
+            return line_of(self._frames(stack))
         return self._spans.kinds[function].name if function >= 0 else ""
 
     def cause(self, number: int) -> Cause:
@@ -334,12 +368,45 @@ class _Timeline:
             return Cause("data", kinds[state.data].name, self.line(state.stack, state.function) or self.line(state.behind_stack))
         if state.operator >= 0:
             what = "collective" if state.collective >= 0 else "operator"
-            return Cause(what, kinds[state.operator].name, self.line(state.stack, state.function),
+            direct = any(map(is_own_frame, self._frames(state.caller)[:1]))
+            return Cause(what, kinds[state.operator].name, self.line(state.caller, state.function), direct=direct,
                          on_gpu=self.launching.get((state.operator, state.stack), False) or kinds[state.operator].category in CALLS,
                          optimizer=state.optimizer, module=kinds[state.operator].group or "")
         line = self.line(-1, state.function)
         return Cause("python", "" if line or state.before < 0 else kinds[state.before].name, line or self.line(state.before_stack),
                      "" if line else self.line(state.behind_stack), optimizer=state.optimizer)
+
+
+class _Brief:
+    """Runs of operators each of which usually takes less than BRIEF_NS."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[Cause] = collections.Counter()
+        self._brief: Counter[Cause] = collections.Counter()
+        self._times: Counter[Cause] = collections.Counter()
+        self._length = 0
+
+    def see(self, window: Window, cause: Cause, time: int) -> None:
+        """The next piece of what the thread does."""
+        if cause.what == "python":
+            if self._length and time < STALL_NS:
+                self._times[cause] += time
+            return
+        if cause.what == "operator" and not cause.optimizer:
+            self._calls[cause] += 1
+            self._brief[cause] += time < BRIEF_NS
+            if self._brief[cause] * 2 >= self._calls[cause]:
+                self._times[cause] += time
+                self._length += 1
+                return
+        self.end_run(window)
+
+    def end_run(self, window: Window) -> None:
+        """Something else begins."""
+        if self._length >= BRIEF_RUN:
+            window.brief.update(self._times)
+        self._length = 0
+        self._times.clear()
 
 
 class _Wait(NamedTuple):
@@ -371,6 +438,7 @@ class Trace:
         self._waits: Dict[Any, List[_Wait]] = {}
         self._lead: Dict[_Wait, int] = {}
         self._main = self._main_place()
+        self.on_main_thread = self._main is not None and self._main[0] == self._main[1]  # the steps are made there
         self.windows: List[Window] = []
         spans = self._steps()
         self._find_waits()
@@ -612,18 +680,21 @@ class Trace:
         timeline = self._timeline(self._main)
         transfers = self._transfers()
         begins = [start for start, _ in transfers]
+        brief = _Brief()
         for window in windows:
             forget()
             for start, end, number in timeline.pieces(window.start, window.end):
                 cause = timeline.cause(number)
+                brief.see(window, cause, end - start)
                 if cause.what in ("data", "collective"):
                     window.parts["waiting." + cause.what] += end - start
                     window.add("waiting", end - start, cause)
                 elif cause.what == "operator":
                     window.add("operators", end - start, cause)
-                    window.calls[cause, timeline.states[number].stack] += 1
+                    window.calls[cause, timeline.states[number].caller] += 1
                 else:
                     self._outside(window, start, end, cause, transfers, begins)
+            brief.end_run(window)
         return windows
 
     def _outside(self, window: Window, start: int, end: int, cause: Cause, transfers: List[Tuple[int, int]], begins: List[int]) -> None:
@@ -636,6 +707,8 @@ class Trace:
         window.parts["waiting.collective"] += waited
         window.add("waiting", waited, Cause("collective", "", cause.line))
         window.add("outside", end - start - waited, cause)
+        if end - start - waited > PAUSE_NS:
+            window.late[cause] += end - start - waited - PAUSE_NS
 
     def _transfers(self) -> List[Tuple[int, int]]:
         """When transfers between ranks went on, as a union."""

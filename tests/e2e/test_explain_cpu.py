@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof explain` on steps without a GPU: small operators, tensors of a function's own, the interpreter's lock, loaders, transfers, and ranks. Each at
+half of its threshold, a little above it, and at twice of it."""
+
+import pytest
+
+import tool
+from cprof.tool.explain import _surplus
+from cprof.tool.findings import Group
+from cprof.tool.moments import Trace
+from test_explain import explained
+
+STEPS, STEP_US = 8, 100_000
+MS = 1_000_000
+SHARES = pytest.mark.parametrize("share, told", [(0.05, False), (0.11, True), (0.2, True)])
+BACKWARD = "autograd::engine::evaluate_function: "
+
+
+class Thread:
+    """What a thread of process 5000 does, one thing after the other; times in microseconds."""
+
+    def __init__(self):
+        self.now, self.events, self.sequence, self.address = 0.0, [], 0, 4096
+
+    def operator(self, name, us, line="train.py(10): main", library=False, forward=True, size=0, **args):
+        """size: bytes that it takes, and gives back at its end."""
+        self.sequence += forward
+        frames = f"{'torch/nn/functional.py(9): relu;' if library else ''}{line};"
+        self.events.append(tool.span(name, self.now, us, Call_stack=frames, Sequence_number=self.sequence, **args))
+        if size:
+            self.address += size
+            for at, change in ((us / 4, size), (us / 2, -size)):
+                self.events.append({"ph": "i", "s": "t", "name": "[memory]", "pid": 5000, "tid": 5000, "ts": self.now + at, "args": {
+                    "Total Allocated": max(change, 0), "Bytes": change, "Device Id": -1, "Device Type": 0, "Addr": self.address}})
+        self.now += us
+        return self.sequence
+
+    def backward(self, name, us, sequence):
+        """Of the forward operator that has this number."""
+        self.events.append(tool.span(BACKWARD + name, self.now, us, Call_stack="train.py(90): main;", Sequence_number=sequence, Fwd_thread_id=1))
+        self.now += us
+
+    def range(self, name, us, **more):
+        self.events.append(tool.span(name, self.now, us, "user_annotation", **more))
+        self.now += us
+
+
+def steps(fault, share, path="t.json", **account):
+    """fault(thread, us): what takes so much of each step. The rest is products, and a pause as Python makes it."""
+    thread = Thread()
+    for number in range(STEPS):
+        begin = thread.now
+        fault(thread, STEP_US * share)
+        rest = STEP_US - (thread.now - begin)
+        for n in range(10):
+            thread.operator("aten::linear", rest / 10 - 20, library=True, line=f"train.py({30 + n}): main")
+            thread.now += 20
+        thread.events.append(tool.span(f"ProfilerStep#{number}", begin, STEP_US, "user_annotation", tid=4194305))
+    metadata = dict({"distributedInfo": {"rank": account.pop("rank", 0), "world_size": 4}, "host_name": "a"} if "rank" in account else {})
+    return tool.write(path, thread.events, **({"cprof": {"process": process(**account)}} if account else {}), **metadata)
+
+
+def process(ran=1.0, queued=0.0, main_ran=None, main_queued=0.0):
+    """Parts of the time."""
+    wall = STEPS * STEP_US * 1000
+    told = {"cores": 2, "threads": 3, "wall_ns": wall, "ran_ns": ran * wall, "queued_ns": queued * wall, "system_ns": 0, "page_faults": 0}
+    if main_ran is not None:
+        told.update(main_ran_ns=main_ran * wall, main_queued_ns=main_queued * wall)
+    return {name: int(value) for name, value in told.items()}
+
+
+def rules(*paths):
+    return [one["rule"] for one in explained(*paths)["findings"]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def row_by_row(thread, us):
+    """Five operators for each row, three of them in the forward pass."""
+    rows = []
+    for n in range(round(us / 50)):
+        rows += [thread.operator(f"aten::{name}", 8, "train.py(20): loss") for name in ("select", "mul", "add")]
+        thread.now += 2
+    for n in reversed(rows[1::3]):
+        for name in ("MulBackward0", "AddBackward0"):
+            thread.backward(name, 12, n)
+
+
+@SHARES
+def test_a_loop_over_rows_with_its_backward_pass(share, told):
+    """Few calls of each operator; no larger one in between."""
+    found = explained(steps(row_by_row, share))["findings"]
+    assert [one["rule"] for one in found] == ["tiny-operators"] * told
+    assert not told or found[0]["share"] == pytest.approx(share, abs=0.01)
+    assert not told or "train.py(20): loss" in found[0]["title"] and {one["line"] for one in found[0]["evidence"]} == {"train.py(20): loss"}
+
+
+def test_small_operators_of_layers_are_no_loop():
+    """Twenty between two products, as in a transformer."""
+    def layers(thread, us):
+        for n in range(round(us / 1000)):
+            for k in range(20):
+                thread.operator("aten::view", 10, f"train.py({60 + k}): forward")
+            thread.operator("aten::linear", 800, "train.py(21): forward", library=True)
+    assert rules(steps(layers, 0.9)) == []
+
+
+def test_one_operator_that_was_interrupted_is_small_all_the_same():
+    def interrupted(thread, us):
+        for n in range(round(us / 20)):
+            thread.operator("aten::mul", 4000 if n == 50 else 20 - 4000 / (us / 20), "train.py(20): loss")
+    assert rules(steps(interrupted, 0.2)) == ["tiny-operators"]
+
+
+def test_a_backward_operator_has_the_line_of_its_forward_one():
+    """Numbers that are not known, as those of another thread's, leave the line of backward()."""
+    def forward_and_back(thread, us):
+        number = thread.operator("aten::mul", us / 4, "train.py(20): loss")
+        thread.backward("MulBackward0", us / 2, number)
+        thread.backward("AddBackward0", us / 4, 1 << 40)
+    lines = {cause.name: cause.line for _, cause in Trace(steps(forward_and_back, 0.5)).windows[1].causes}
+    assert lines[BACKWARD + "MulBackward0"] == "train.py(20): loss" and lines[BACKWARD + "AddBackward0"] == "train.py(90): main"
+
+
+def tensors(makers=2, size=1 << 20, library=False, product=False):
+    """A function of the program's: operators, and their backward pass in half of the time."""
+    def fault(thread, us):
+        numbers = [thread.operator("aten::bmm" if product else f"aten::{name}", us / 2 / makers, f"train.py({20 + n}): pairs", library, size=size)
+                   for n, name in enumerate(("sub", "pow", "exp")[:makers])]
+        for number in numbers:
+            thread.backward("PowBackward0", us / 2 / makers, number)
+    return fault
+
+
+@SHARES
+def test_tensors_that_a_function_makes_one_after_the_other(share, told):
+    found = explained(steps(tensors(), share))["findings"]
+    assert [one["rule"] for one in found] == ["unfused-operators"] * told
+    assert not told or found[0]["share"] == pytest.approx(share, abs=0.01) and "2 operators of train.py: pairs make 2.00 MB" in found[0]["title"]
+
+
+@pytest.mark.parametrize("other", [{"makers": 1}, {"size": 1 << 10}, {"size": 0}, {"library": True}, {"product": True}])
+def test_other_operators_are_not_to_be_fused(other):
+    """A single one, small tensors, none, those of a library, and products."""
+    assert rules(steps(tensors(**other), 0.3)) == []
+
+
+def pauses(places=10, each_us=500):
+    """Between operators, at so many places."""
+    def fault(thread, us):
+        for n in range(max(1, round(us / each_us))):
+            thread.operator("aten::linear", 1000, f"train.py({60 + n % places}): main", library=True)
+            thread.now += each_us + 100  # as long as Python may take
+    return fault
+
+
+@SHARES
+def test_a_thread_that_holds_the_interpreters_lock(share, told):
+    assert rules(steps(pauses(), share, ran=1.0, main_ran=1 - share - 0.01)) == ["interpreter-lock"] * told
+
+
+@pytest.mark.parametrize("fault, account", [
+    (pauses(), {"ran": 1.0, "main_ran": 1.0}),                                         # the thread itself runs
+    (pauses(), {"ran": 0.8, "main_ran": 0.8}),                                         # no other thread does
+    (pauses(), {"ran": 1.0, "main_ran": 0.6, "main_queued": 0.4, "queued": 0.4}),      # another program does
+    (pauses(places=1), {"ran": 1.0, "main_ran": 0.8}),                                 # it sleeps at one place
+    (pauses(), {"ran": 1.0})])                                                         # not told
+def test_pauses_with_another_reason(fault, account):
+    assert "interpreter-lock" not in rules(steps(fault, 0.2, **account))
+
+
+@SHARES
+def test_a_loader_that_the_thread_sleeps_for(share, told):
+    loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)) == ["input-bound"] * told
+    assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1.0, main_ran=0.98)) == []  # it takes what is there
+    alone = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert rules(steps(lambda thread, us: thread.range(alone, us), share, ran=1.0, main_ran=1.0)) == ["input-bound"] * told
+
+
+@pytest.mark.parametrize("share, told", [(0.15, False), (0.33, True), (0.6, True)])
+def test_transfers_that_nothing_hides_on_a_cpu(share, told):
+    """On a machine with twice as many threads as processors they take half of it elsewhere."""
+    def transfer(thread, us):
+        thread.range("gloo:all_reduce", us, tid=6000)
+    assert rules(steps(transfer, share)) == ["exposed-communication"] * told
+    crowded = rules(steps(transfer, share, ran=0.5, queued=0.5))
+    assert crowded == ["exposed-communication"] * (share == 0.6)
+
+
+@pytest.mark.parametrize("queued, surplus_ms", [(0.0, 15.0), (0.15, 0.0)])
+def test_a_rank_that_is_late_because_of_other_programs(queued, surplus_ms):
+    """It does more than the other one, or it stood in the queue for as long: the same work is no surplus."""
+    for rank, (share, ran, stood) in enumerate([(0.5, 0.45, 0.0), (0.65, 0.6 - queued, queued)]):
+        steps(lambda thread, us: thread.range("gloo:all_reduce", us, tid=6000), 1 - share, f"{rank}.json", rank=rank, ran=1.0, main_ran=ran, main_queued=stood)
+    traces = [Trace(f"{rank}.json") for rank in range(2)]
+    groups = [Group(rank, "cpu", trace.windows, trace) for rank, trace in enumerate(traces)]
+    assert _surplus(1, groups) / 1e6 == pytest.approx(surplus_ms, abs=1.5)
