@@ -3,6 +3,7 @@
 operator by operator, and torch.utils.flop_counter's FlopCounterMode by sums. Where they differ stands in DIFFERENCES, with the reason."""
 
 import collections
+import importlib.util
 import json
 import subprocess
 import sys
@@ -52,14 +53,38 @@ BY_HAND = {
 }
 
 
-@pytest.fixture(scope="module", params=["cnn", "mlp", "transformer", "lstm"])
-def counted(request, tmp_path_factory):
+MODELS = ["cnn", "mlp", "transformer", "lstm"]
+
+
+def traces_of(script, names, folder, **settings):
+    """{name: path of the trace} of the last one of the six steps that a script makes for each."""
+    run = support.run([sys.executable, script, *names], folder, STEP="optimizer:SGD", WAIT=4, ACTIVE=1, REPEAT=0, **settings)
+    assert run.rc == 0 and len(run.traces) == len(names), run.err
+    return dict(zip(names, run.traces))
+
+
+def load_of(traces, name):
+    trace = support.load(traces[name])
+    assert support.step_numbers(trace) == [6 * list(traces).index(name) + 5]
+    return trace
+
+
+@pytest.fixture(scope="module")
+def theirs_of():
+    """{model: what torch says of one step}"""
+    plain = subprocess.run([sys.executable, SCRIPT, "--oracle", *MODELS], capture_output=True, text=True, timeout=300, check=True)
+    return json.loads(plain.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def ours_of(tmp_path_factory):
+    return traces_of(SCRIPT, MODELS, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def counted(request, theirs_of, ours_of):
     """Model, what torch says of one step, our trace of one step."""
-    plain = subprocess.run([sys.executable, SCRIPT, request.param, "--oracle"], capture_output=True, text=True, timeout=300, check=True)
-    theirs = json.loads(plain.stdout.splitlines()[-1])
-    run = support.run([sys.executable, SCRIPT, request.param], tmp_path_factory.mktemp("cprof"), ACTIVE=1)
-    assert run.rc == 0 and len(run.traces) == 1, run.err
-    return request.param, theirs, support.load(run.traces[0])
+    return request.param, theirs_of[request.param], load_of(ours_of, request.param)
 
 
 def flops_by_operator(trace):
@@ -128,27 +153,45 @@ PRODUCTS = ["aten::mm", "aten::addmm", "aten::bmm", "aten::mv", "aten::dot", "at
             "aten::_weight_int8pack_mm"]
 
 
-def products_of_a_step(what, folder):
-    run = support.run([sys.executable, SCRIPTS / "flops_inside.py", what], folder, ACTIVE=1)
-    assert run.rc == 0 and len(run.traces) == 1, run.err
-    trace = support.load(run.traces[0])
+@pytest.fixture(scope="module")
+def inside(tmp_path_factory):
+    names = [name for name in (*STAND_FOR_OTHERS, "complex_numbers", *NOT_DENSE_OR_NOT_DONE) if not why_not(name)]
+    return traces_of(SCRIPTS / "flops_inside.py", names, tmp_path_factory.mktemp("inside"))
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory):
+    return traces_of(SCRIPTS / "flops_inside.py", AGAIN, tmp_path_factory.mktemp("again"), PEAK_TFLOPS="cpu=0.5")
+
+
+def why_not(name):
+    """What this torch lacks for it."""
+    if name == "tensor_parallel" and not importlib.util.find_spec("torch.distributed.tensor"):
+        return "this torch has no tensor parallelism"
+    if name in NOT_DENSE_OR_NOT_DONE and torch.__version__ < "2":
+        return "some of these operators are newer"
+    return None
+
+
+def products_of_a_step(traces, what):
+    if why_not(what):
+        pytest.skip(why_not(what))
+    trace = load_of(traces, what)
     ours = flops_by_operator(trace)
     return sum(sum(ours[name]) for name in PRODUCTS), trace
 
 
 @pytest.mark.parametrize("what", STAND_FOR_OTHERS)
-def test_tensors_that_stand_for_others_are_counted_inside(what, tmp_path):
+def test_tensors_that_stand_for_others_are_counted_inside(what, inside):
     """What is computed counts, not the shape that the program sees: of a DTensor this rank's part, of vmap's tensors all samples."""
-    if what == "tensor_parallel":
-        pytest.importorskip("torch.distributed.tensor.parallel", reason="this torch has no tensor parallelism")
-    products, trace = products_of_a_step(what, tmp_path)
+    products, trace = products_of_a_step(inside, what)
     assert products == STAND_FOR_OTHERS[what]
     assert trace["cprof"]["flops"]["unknown"] == 0
 
 
-def test_a_complex_product_is_eight_operations(tmp_path):
+def test_a_complex_product_is_eight_operations(inside):
     """As in the library call inside it."""
-    products, trace = products_of_a_step("complex_numbers", tmp_path)
+    products, trace = products_of_a_step(inside, "complex_numbers")
     calls = [e["args"]["flops"] for e in support.events(trace, ph="X", cat="library_call") if e["name"] == "cgemm_"]
     assert products == 8 * 5 * 7 * 11
     assert calls in ([products], [])  # builds of torch whose products are not seen as calls
@@ -178,19 +221,17 @@ AGAIN = {
 
 @torch_runs.needs_torch_2("checkpoints of older versions take other arguments")
 @pytest.mark.parametrize("what", AGAIN)
-def test_work_that_is_done_again_is_not_useful(what, tmp_path):
+def test_work_that_is_done_again_is_not_useful(what, again):
     """Forward work in the backward pass is `recompute`; of double backward, and of functions with a backward of their own, nothing is."""
-    run = support.run([sys.executable, SCRIPTS / "flops_inside.py", what], tmp_path, ACTIVE=1, PEAK_TFLOPS="cpu=0.5")
-    assert run.rc == 0 and len(run.traces) == 1, run.err
-    trace = support.load(run.traces[0])
+    path, trace = str(again[what]), load_of(again, what)
     rows = [e for e in support.events(trace, ph="X", cat="cpu_op") if e["args"].get("flops")]
-    again = [e for e in rows if "recompute" in e["args"]]
-    assert all(e["args"]["recompute"] is True for e in again)
-    found = [sum(e["args"]["flops"] for e in some if e["name"] in PRODUCTS) for some in (rows, again)]
+    redone = [e for e in rows if "recompute" in e["args"]]
+    assert all(e["args"]["recompute"] is True for e in redone)
+    found = [sum(e["args"]["flops"] for e in some if e["name"] in PRODUCTS) for some in (rows, redone)]
     assert found == [products * 2 * 4 * 8 * 16 for products in AGAIN[what]]
     told = trace["cprof"]["flops"]["CPU"]
     assert told["flops"] == sum(e["args"]["flops"] for e in rows)
-    assert told["recompute_flops"] == sum(e["args"]["flops"] for e in again)
+    assert told["recompute_flops"] == sum(e["args"]["flops"] for e in redone)
     assert trace["cprof"]["notes"] == []
     useful = 1 - told["recompute_flops"] / told["flops"]
     mfu, hfu = ({e["ts"]: e["args"]["%"] for e in support.events(trace, ph="C") if e["name"] == f"{name} CPU"} for name in ("MFU", "HFU"))
@@ -199,19 +240,18 @@ def test_work_that_is_done_again_is_not_useful(what, tmp_path):
         assert one == pytest.approx(all_of * useful, rel=1e-4)
     for from_trace in (False, True):
         averages = Averages()
-        averages.add(str(run.traces[0]), from_trace=from_trace)
-        rates = averages.rates[str(run.traces[0])]["CPU"]
+        averages.add(path, from_trace=from_trace)
+        rates = averages.rates[path]["CPU"]
         assert bool(averages.tables) != from_trace and rates.items() <= told.items() and {"mfu_percent", "hfu_percent"} <= rates.keys()
-        told_again = f", {100 - 100 * useful:.1f}% recomputed" if again else ""
+        told_again = f", {100 - 100 * useful:.1f}% recomputed" if redone else ""
         assert averages.table().splitlines()[-1] == \
             f"CPU: {told['tflops_per_s']:.4g} TFLOP/s, MFU {told['mfu_percent']:.4g} %, HFU {told['hfu_percent']:.4g} %{told_again}"
 
 
-@torch_runs.needs_torch_2("some of these operators are newer")
 @pytest.mark.parametrize("what", NOT_DENSE_OR_NOT_DONE)
-def test_work_that_is_not_dense_or_was_not_done(what, tmp_path):
+def test_work_that_is_not_dense_or_was_not_done(what, inside):
     """Of a sparse matrix its entries count, an operator that raises counts for nothing, and what is not known is named."""
-    products, trace = products_of_a_step(what, tmp_path)
+    products, trace = products_of_a_step(inside, what)
     flops, unknown = NOT_DENSE_OR_NOT_DONE[what]
     names = trace["cprof"]["flops"].get("unknown_operators", {})
     assert products == flops

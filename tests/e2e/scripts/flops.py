@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains one of four small models: flops.py MODEL [--oracle]. With --oracle it prints, as JSON, what torch's own two counters say of one
-step: torch.profiler (with_flops) by operator, and FlopCounterMode by operator."""
+"""Trains small models one after the other, six steps each: flops.py [--oracle] MODEL... With --oracle it prints for each, as JSON, what
+torch's own two counters say of one step: torch.profiler (with_flops) by operator, and FlopCounterMode by operator."""
 
 import collections
 import json
@@ -90,19 +90,24 @@ def oracle(*args):
     with FlopCounterMode(display=False) as counter:
         step(*args)
     by_counter = {str(op): n for op, n in counter.get_flop_counts()["Global"].items()}
-    print(json.dumps({"profiler": by_profiler, "counter": by_counter}))
+    return {"profiler": by_profiler, "counter": by_counter}
+
+
+def trained(name):
+    torch.manual_seed(0)
+    model, x = MODELS[name]()
+    return model, x, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=False)
 
 
 def main():
-    torch.manual_seed(0)
     torch.set_num_threads(1)
-    model, x = MODELS[sys.argv[1]]()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=False)
-    if "--oracle" in sys.argv:
-        oracle(model, x, optimizer)
+    if sys.argv[1] == "--oracle":
+        print(json.dumps({name: oracle(*trained(name)) for name in sys.argv[2:]}))
         return
-    for _ in range(STEPS):
-        step(model, x, optimizer)
+    for name in sys.argv[1:]:
+        training = trained(name)
+        for _ in range(STEPS):
+            step(*training)
 
 
 main()

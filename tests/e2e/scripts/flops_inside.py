@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiplies tensors that stand for others, complex, sparse and packed ones, and products that raise: flops_inside.py WHAT. The same in each of six steps."""
+"""Multiplies tensors that stand for others, complex, sparse and packed ones, and products that raise: flops_inside.py WHAT... The same in
+each of six steps."""
 
 import sys
 
@@ -200,13 +201,14 @@ def packed():
 
 
 def main():
-    step = globals()[sys.argv[1]]()
     weight = torch.nn.Parameter(torch.zeros(1))
     weight.grad = torch.zeros(1)
     optimizer = torch.optim.SGD([weight], lr=0.01, foreach=False)
-    for _ in range(6):
-        step()
-        optimizer.step()
+    for what in sys.argv[1:]:
+        step = globals()[what]()
+        for _ in range(6):
+            step()
+            optimizer.step()
 
 
 main()
