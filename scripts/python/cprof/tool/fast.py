@@ -96,6 +96,8 @@ def sound_events() -> Optional[Sound]:
         nelems_in: Optional[number] = field(default=None, name="In msg nelems")  # type: ignore[valid-type]
         nelems_out: Optional[number] = field(default=None, name="Out msg nelems")  # type: ignore[valid-type]
         group_size: Optional[number] = field(default=None, name="Group size")  # type: ignore[valid-type]
+        recompute: Any = None
+        bytes: Any = None
 
     no_args = Args()
 
@@ -116,6 +118,8 @@ def sound_events() -> Optional[Sound]:
         id: Optional[number] = field(default=None, name="Device Id")          # type: ignore[valid-type]
         Addr: Optional[number] = None                                         # type: ignore[valid-type]
         total: Optional[number] = field(default=None, name="Total Allocated")  # type: ignore[valid-type]
+        reserved: Any = field(default=None, name="Total Reserved")
+        kind: Any = field(default=None, name="Memory Kind")
 
     no_memory = Memory()
 
@@ -163,9 +167,9 @@ def sound_events() -> Optional[Sound]:
     return Sound(decode, Span, Instant, Start, End, Metadata)
 
 
-def as_event(span: Any) -> Dict[str, Any]:
-    """A span as json has it, with the args that it holds."""
-    args, event = ({name: value for name, value in zip(one.__struct_encode_fields__, map(one.__getattribute__, one.__struct_fields__))
-                    if value is not None} for one in (span.args, span))
-    event.update(ph="X", args=args)
+def as_event(one: Any, ph: str = "X") -> Dict[str, Any]:
+    """A span or instant as json has it, with the args that it holds."""
+    args, event = ({name: value for name, value in zip(part.__struct_encode_fields__, map(part.__getattribute__, part.__struct_fields__))
+                    if value is not None} for part in (one.args, one))
+    event.update(ph=ph, args=args)
     return event

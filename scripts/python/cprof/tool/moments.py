@@ -19,14 +19,14 @@ import itertools
 import re
 from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from cprof.tool.categories import CALLS, WORK, runs_on_device
+from cprof.tool.categories import CALLS, runs_on_device
 from cprof.tool.collectives import Times, kind_of
 from cprof.tool.columns import Columns, forget
 from cprof.tool.machine_use import Rated, Use
 from cprof.tool.memory_holders import Account
 from cprof.tool.memory_use import timelines
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, Row, Spans, Wanted, args_of, in_order, in_time, int_or_none, module_of, of_frames, read_spans, step_number, text_of, to_ns
+from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, WATCHED, Row, Spans, Wanted, args_of, in_order, in_time, int_or_none, module_of, of_frames, read_spans, step_number, text_of, to_ns
 from cprof.tool.steps import STEPS
 
 BUSY = ("computation", "exposed_comm", "exposed_memcpy")
@@ -38,7 +38,6 @@ WAITING = ("data", "collective")
 SYNC = re.compile(r"(cuda|hip)((Device|Stream|Event)Synchronize|Memcpy(2D|3D)?|Malloc|Free|MallocHost|FreeHost|HostAlloc)$"
                   r"|cu((Ctx|Stream|Event)Synchronize|Memcpy\w{4}(_v2)?|Mem(Alloc|Free)(_v2)?)$")
 PAGEABLE = re.compile(r"Pageable")
-_SEEN = frozenset((*CALLS, *WORK, "collective_comm"))
 DATA = "enumerate(DataLoader)#"
 OPTIMIZER = "Optimizer."
 COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
@@ -129,7 +128,7 @@ class _Work:
     def see(self, event: Dict[str, Any]) -> None:
         """Any event."""
         category = event.get("cat")
-        if event.get("ph") != "X" or type(category) is not str or category not in _SEEN:
+        if event.get("ph") != "X" or type(category) is not str or category not in WATCHED:
             return
         is_call, args, start, duration = category in CALLS, args_of(event), to_ns(event.get("ts")), to_ns(event.get("dur"))
         if start is None or duration is None or not is_call and not runs_on_device(category, args):
@@ -426,7 +425,9 @@ class Trace:
         with open_trace(path, progress) as trace:
             if times is not None:
                 times.begin(trace)
-            self.spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of, see=self._seer(times)))
+            self.spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of,
+                                                   see=self._seer(times) if times is not None else None,
+                                                   watch=self._seer(None) if times is None else None))
             if times is not None:
                 times.finish(trace)
         self.metadata, self.notes = self.spans.metadata, trace.remarks()

@@ -19,7 +19,7 @@ import re
 from array import array
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from cprof.tool.categories import CALLS, NO_WORK, OPERATORS, runs_on_device
+from cprof.tool.categories import CALLS, NO_WORK, OPERATORS, WORK, runs_on_device
 from cprof.tool.columns import Columns, forget
 from cprof.tool.fast import REFUSED_MOST, any_events, as_event, sound_events
 from cprof.tool.flops import TORCH_FLOPS
@@ -40,6 +40,7 @@ DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 16
 MARKS = 1 << 20
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
+WATCHED = frozenset((*CALLS, *WORK, "collective_comm"))
 # Whose rows are told by name, time and External id; of calls by their own row too.
 _PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
 LIMIT = 1 << 62                           # no time of a trace is so far away
@@ -360,6 +361,7 @@ class Wanted(NamedTuple):
     work: bool = False     # when each span of a device ran
     nested: bool = False   # a call without operator is the child of what it runs in; in torch's tables it is nobody's
     see: Any = None        # called with each event as well, in the same pass
+    watch: Any = None      # called with calls, work, operators whose FLOPs are told or that run again, and memory of devices
 
 
 def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
@@ -374,8 +376,8 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
     for block in trace.blocks():
         for event in block:
             reading.event(event)
-            if wanted.see:
-                wanted.see(event)
+            for look in filter(None, (wanted.see, wanted.watch)):
+                look(event)
         reading.spans.columns.trim()
     spans = reading.spans
     if spans.bad:
@@ -492,14 +494,19 @@ class _Reading:
         for one in seen:
             see(one)
         span_kind, instant_kind, wanted, quick, since = kinds.span, kinds.instant, self.wanted, self._quick, self.since
-        by_module, stacks, flops_of = wanted.group is not None, wanted.stacks, self.spans.flops
+        by_module, stacks, flops_of, watch = wanted.group is not None, wanted.stacks, self.spans.flops, wanted.watch
         for event in events:
             kind = type(event)
             if kind is not span_kind:
-                if kind is instant_kind and event.name in MEMORY:
-                    self._instant(event)
+                if kind is instant_kind:
+                    if event.name in MEMORY:
+                        self._instant(event)
+                    if watch and (event.name != MEMORY[0] or event.args.type not in CPU_TYPES):
+                        watch(as_event(event, "i"))
                 continue
             args = event.args
+            if watch and (args.flops is not None or args.recompute is not None or event.cat in WATCHED):
+                watch(as_event(event))
             found = quick.get((event.name, event.cat, args.module if by_module else None))
             if found is None:
                 self.span(as_event(event))
