@@ -356,8 +356,51 @@ static void access_word(uintptr_t address, bool writes)
     }
 }
 
+/* ---- memory that is cleared between runs ---- */
+
+#define PAGE ((size_t)4096)
+
+static char *tracked;
+static size_t tracked_size;
+static bool *written; /* pages */
+
+void explore_tracks(void *memory, size_t size)
+{
+    tracked = memory;
+    tracked_size = size;
+    written = calloc(size / PAGE + 1, sizeof *written);
+    if (!written)
+        explore_fail("no memory");
+}
+
+static void note_written(const void *at, size_t size)
+{
+    size_t first = (uintptr_t)at - (uintptr_t)tracked;
+    if (first < tracked_size)
+        for (size_t page = first / PAGE; page <= (first + size - 1) / PAGE; page++)
+            written[page] = true;
+}
+
+void explore_clear(void *pages, size_t size)
+{
+    static unsigned times;
+    char *at = pages;
+    for (char *page = at; page < at + size; page += PAGE) {
+        bool *w = &written[(size_t)(page - tracked) / PAGE];
+        if (*w)
+            memset(page, 0, PAGE);
+        *w = false;
+    }
+    if (times++ % 1000 == 0)
+        for (size_t i = 0; i < size; i++)
+            if (at[i])
+                explore_fail("%p was written to and nobody saw it", (void *)&at[i]);
+}
+
 static void access(const void *at, size_t size, bool writes)
 {
+    if (writes)
+        note_written(at, size);
     if (!running || is_ignored((uintptr_t)at))
         return;
     uintptr_t first = (uintptr_t)at & ~(uintptr_t)7, last = (uintptr_t)at + size - 1;
@@ -492,6 +535,7 @@ static void atomic_write(void *at, size_t size, uint64_t value, int order)
             give_way();
         add_store(location_at(at, size), value, order, NULL);
     }
+    note_written(at, size);
     memcpy(at, &value, size);
 }
 
@@ -512,6 +556,7 @@ static void end_update(void *at, size_t size, uint64_t value, int order, unsigne
 {
     if (is_explored(at))
         add_store(location, value, order, carried);
+    note_written(at, size);
     memcpy(at, &value, size);
 }
 

@@ -45,6 +45,11 @@ __attribute__((noreturn, format(printf, 1, 2))) void explore_fail(const char *fo
 /* The running thread. */
 unsigned explore_self(void);
 
+/* Clearing zeroes what has been written of these pages since the last time, all within memory that
+ * is told of first. Each thousandth time it looks whether the rest is zero. */
+void explore_tracks(void *memory, size_t size);
+void explore_clear(void *pages, size_t size);
+
 /* Plain accesses there are each thread's own although they have one address here: errno,
  * thread-local variables. Up to 8 of them. */
 void explore_ignore(const void *at, size_t size);

@@ -69,7 +69,7 @@ UNSEEN static void pool_open(void *at, size_t size)
     if (n_opened == sizeof opened / sizeof *opened)
         explore_fail("a fifth place");
     opened[n_opened++] = at;
-    memset(at, 0, size);
+    explore_clear(at, size);
     const struct thread_log *log = at;
     explore_quiet(&log->ring.tail, CONSUMER);
     explore_quiet(&log->ring.head, OTHERS);
@@ -349,6 +349,7 @@ int main(void)
                                                 3,         check_threads, switched};
     static const struct scenario three_places = {
         "places", reset_places, {take_one, take_one, take_one}, 3, check_places, NULL};
+    explore_tracks(pool, sizeof pool);
     struct explored ring_runs = explore(&one_ring);
     if (!some_lost || !none_lost)
         explore_fail("records were %s refused", some_lost ? "always" : "never");
