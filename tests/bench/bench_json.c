@@ -263,6 +263,9 @@ int main(int argc, char **argv)
     if (wanted("igzip", only))
         run("igzip", records, places, 1, limit);
     add_stacks(records);
+    if (wanted("stacks_all_gzip", only))
+        run("stacks_all_gzip", records, places, 1, limit);
+    stacks_in_args(STACKS_PYTHON); /* the default */
     if (wanted("stacks", only))
         run("stacks", records, places, 0, limit);
     if (wanted("stacks_gzip", only))
