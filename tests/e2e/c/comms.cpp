@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers asked for as c10d's group of NCCL asks for them: record_param_comms says what, and inside of it stands the range of the transfer
  * with NCCL's call, which is made where a communicator is given. Compiled against the installed PyTorch's headers. */
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 
 extern "C" {
