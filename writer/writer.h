@@ -526,6 +526,10 @@ char *writer_quote(const char *text);
  * client took CUPTI over, operators are off …). Copied, at most 16. Any thread; takes a lock. */
 void writer_note(const char *text);
 
+/* How operators are recorded from now on, under "record_path" of the `cprof` object: plain words,
+ * which stay. Any thread; takes a lock. */
+void writer_record_path(const char *words);
+
 /* Something that a note tells of begins, or is over: the note stands in the traces of windows that
  * it falls into, and in no others. Always with the same text, which stays. Any thread. */
 void writer_gap(const char *text, bool begins);

@@ -6,11 +6,16 @@
 #include "preload/link/got.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "writer/writer.h"
 
 #if defined(__x86_64__)
 #define RELOC_CALL    R_X86_64_JUMP_SLOT
@@ -71,32 +76,43 @@ static void walk_table(const struct walk *w, uintptr_t table, size_t bytes)
     }
 }
 
+/* The tables of an object's dynamic section; false: it has no symbols. */
+struct tables {
+    uintptr_t symbols, strings, calls, others;
+    size_t calls_bytes, others_bytes;
+};
+
+static bool find_tables(const struct got_object *o, struct tables *t)
+{
+    *t = (struct tables){0};
+    for (const ElfW(Dyn) *d = o->dynamic; d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_SYMTAB)
+            t->symbols = moved(o, d->d_un.d_ptr);
+        else if (d->d_tag == DT_STRTAB)
+            t->strings = moved(o, d->d_un.d_ptr);
+        else if (d->d_tag == DT_JMPREL)
+            t->calls = moved(o, d->d_un.d_ptr);
+        else if (d->d_tag == DT_PLTRELSZ)
+            t->calls_bytes = d->d_un.d_val;
+        else if (d->d_tag == DT_RELA)
+            t->others = moved(o, d->d_un.d_ptr);
+        else if (d->d_tag == DT_RELASZ)
+            t->others_bytes = d->d_un.d_val;
+    }
+    return t->symbols && t->strings;
+}
+
 void got_entries(const struct got_object *o,
                  void (*entry)(const struct got_object *o, const char *name, void *_Atomic *slot,
                                void *arg),
                  void *arg)
 {
-    uintptr_t symbols = 0, strings = 0, calls = 0, others = 0;
-    size_t calls_bytes = 0, others_bytes = 0;
-    for (const ElfW(Dyn) *d = o->dynamic; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB)
-            symbols = moved(o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_STRTAB)
-            strings = moved(o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_JMPREL)
-            calls = moved(o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_PLTRELSZ)
-            calls_bytes = d->d_un.d_val;
-        else if (d->d_tag == DT_RELA)
-            others = moved(o, d->d_un.d_ptr);
-        else if (d->d_tag == DT_RELASZ)
-            others_bytes = d->d_un.d_val;
-    }
-    if (!symbols || !strings)
+    struct tables t;
+    if (!find_tables(o, &t))
         return;
-    struct walk w = {o, (const ElfW(Sym) *)symbols, (const char *)strings, entry, arg};
-    walk_table(&w, calls, calls_bytes);
-    walk_table(&w, others, others_bytes);
+    struct walk w = {o, (const ElfW(Sym) *)t.symbols, (const char *)t.strings, entry, arg};
+    walk_table(&w, t.calls, t.calls_bytes);
+    walk_table(&w, t.others, t.others_bytes);
 }
 
 /* PROT_READ and PROT_WRITE of the page that holds the address, as /proc says; -1: not known. */
@@ -141,4 +157,64 @@ enum got_written got_write(const struct got_object *o, void *_Atomic *slot, void
     if (!(can & PROT_WRITE))
         mprotect(page, page_size(), PROT_READ);
     return written ? GOT_WRITTEN : GOT_LATER;
+}
+
+/* ---- calls of an object that stays loaded ---- */
+
+struct wanted {
+    const char *prefix;
+    struct got_call *calls;
+    unsigned n;
+};
+
+static void note_call(const struct got_object *o, const char *name, void *_Atomic *slot, void *arg)
+{
+    const struct wanted *wanted = arg;
+    uintptr_t at = (uintptr_t)slot;
+    if (at >= o->relro && at < o->relro_end)
+        return;
+    for (unsigned i = 0; i < wanted->n; i++)
+        if (strcmp(name, wanted->calls[i].name) == 0)
+            wanted->calls[i].slot = slot;
+}
+
+static int look_for_calls(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    const struct wanted *wanted = arg;
+    struct got_object o;
+    struct tables t;
+    (void)size;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    if (!slash || strncmp(slash + 1, wanted->prefix, strlen(wanted->prefix)) != 0)
+        return 0;
+    if (got_describe(info, &o) && find_tables(&o, &t)) {
+        struct walk w = {&o, (const ElfW(Sym) *)t.symbols, (const char *)t.strings, note_call, arg};
+        walk_table(&w, t.calls, t.calls_bytes);
+    }
+    return 1;
+}
+
+void got_find_calls(const char *prefix, struct got_call *calls, unsigned n)
+{
+    struct wanted wanted = {prefix, calls, n};
+    for (unsigned i = 0; i < n; i++)
+        calls[i].slot = NULL;
+    loader_walk(look_for_calls, &wanted);
+}
+
+/* Asks the kernel to add nothing to the word: it says no where a write would be a fault. */
+static bool is_writable(void *_Atomic *slot)
+{
+    static _Atomic uint32_t nobody_waits;
+    return syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL, slot,
+                   FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
+bool got_swap(void *_Atomic *slot, void *found, void *to)
+{
+    int saved = errno;
+    bool done = atomic_load(slot) == found && is_writable(slot) &&
+                atomic_compare_exchange_strong(slot, &found, to);
+    errno = saved;
+    return done;
 }

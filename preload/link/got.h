@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of the global offset tables of loaded objects, through which their calls to other objects
- * go. All of it under the loader's list (loader_walk()), where no object can go away. */
+ * go. But for the last part, all of it under the loader's list (loader_walk()), where no object can
+ * go away. */
 #ifndef PRELOAD_LINK_GOT_H
 #define PRELOAD_LINK_GOT_H
 
@@ -36,5 +37,23 @@ enum got_written {
 
 /* Puts `to` where `found` stands. A read-only page is writable for the moment of the write. */
 enum got_written got_write(const struct got_object *o, void *_Atomic *slot, void *found, void *to);
+
+/* ---- outside the loader's list, for an object that stays loaded ---- */
+
+/* One function that an object calls. */
+struct got_call {
+    const char *name;
+    /* NULL: the object does not call it through an entry, or the loader makes that entry
+     * read-only */
+    void *_Atomic *slot;
+};
+
+/* Fills in the slots of `n` calls of the first loaded object whose file name begins with `prefix`.
+ * Walks the loader's list. */
+void got_find_calls(const char *prefix, struct got_call *calls, unsigned n);
+
+/* Puts `to` where `found` stands, in one atomic write. False, and nothing is changed: something
+ * else stands there, or the page is not writable now. Keeps errno. Any thread. */
+bool got_swap(void *_Atomic *slot, void *found, void *to);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "preload/link/callee.h"
 #include "preload/link/copies.h"
+#include "preload/link/got.h"
 #include "preload/link/lock_spy.h"
 #include "preload/link/readable.h"
 #include "preload/link/resolve.h"

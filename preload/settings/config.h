@@ -45,6 +45,9 @@ enum config_activity {
 /* The order of CPROF_GPU_GRAPHS's values in config.def. */
 enum config_graphs { CONFIG_GRAPHS_NODES, CONFIG_GRAPHS_WHOLE };
 
+/* The order of CPROF_TORCH_PATH's values in config.def. */
+enum config_torch_path { CONFIG_TORCH_PATH_AUTO, CONFIG_TORCH_PATH_CALLBACKS };
+
 #define CONFIG_FIELD_BOOL(field)   bool field;
 #define CONFIG_FIELD_INT(field)    int64_t field;
 #define CONFIG_FIELD_CHOICE(field) int field;

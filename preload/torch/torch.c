@@ -12,6 +12,7 @@
 #include "preload/flops/flops.h"
 #include "preload/torch/torch_glue.h"
 #include "preload/torch/torch_lock.h"
+#include "preload/torch/torch_path.h"
 #include "preload/core/core.h"
 #include "preload/stacks/stacks.h"
 #include "preload/link/link.h"
@@ -188,6 +189,7 @@ static void do_without_callbacks(const struct config *config)
 
 static void add_callbacks(const struct config *config)
 {
+    torch_path_start(config);
     torch_lock();
     flops_start();
     operator_handle =
@@ -273,10 +275,13 @@ void torch_operators(bool on)
         return;
     torch_lock();
     if (on != operators_on && !atomic_load(&stopped)) {
-        if (on)
+        if (on) {
             torch_api.reenable(operator_handle);
-        else
+            torch_path_on();
+        } else {
+            torch_path_off();
             torch_api.disable(operator_handle);
+        }
         operators_on = on;
     }
     torch_unlock();
@@ -299,6 +304,7 @@ void torch_edge_after(const struct edge_change *change)
 void torch_stop(void)
 {
     atomic_store(&stopped, true);
+    torch_path_end();
 }
 
 bool torch_stopped(void)
@@ -310,6 +316,7 @@ void torch_operators_broken(const char *what, const char *why)
 {
     if (atomic_exchange(&broken, true))
         return;
+    torch_path_end();
     char note[160];
     snprintf(note, sizeof note, "%s are not recorded: torch %s: %s", what, torch_api.version, why);
     log_warn("%s; all else is", note);

@@ -30,6 +30,10 @@ static struct {
 } gaps[GAPS_MAX];
 static unsigned n_gaps;
 static const char *gap_text;
+static struct {
+    uint64_t from; /* ticks */
+    const char *words;
+} record_paths[2]; /* the last one first */
 
 void metadata_collect(const char **user_json, const char **notes_json)
 {
@@ -115,6 +119,29 @@ void writer_note(const char *text)
     }
     pthread_mutex_unlock(&texts_lock);
     hold_back_end(&before);
+}
+
+void writer_record_path(const char *words)
+{
+    uint64_t now = clock_ticks();
+    struct held_back before = hold_back();
+    pthread_mutex_lock(&texts_lock);
+    if (record_paths[0].words != words) {
+        record_paths[1] = record_paths[0];
+        record_paths[0].from = now;
+        record_paths[0].words = words;
+    }
+    pthread_mutex_unlock(&texts_lock);
+    hold_back_end(&before);
+}
+
+const char *metadata_record_path(uint64_t until)
+{
+    pthread_mutex_lock(&texts_lock);
+    bool last = record_paths[0].from <= until || !record_paths[1].words;
+    const char *words = record_paths[last ? 0 : 1].words;
+    pthread_mutex_unlock(&texts_lock);
+    return words;
 }
 
 void writer_gap(const char *text, bool begins)

@@ -507,6 +507,9 @@ static void put_account(struct window *w, const struct window_shared *shared)
                (long long)w->first_step, (long long)w->last_step,
                w->end != UINT64_MAX ? "true" : "false", w->partial ? "true" : "false",
                w->markless ? "false" : "true");
+    const char *path = metadata_record_path(end_of(w));
+    if (path)
+        buf_printf(b, ", \"record_path\": \"%s\"", path);
     buf_printf(b, ", \"records\": %llu, \"events\": %llu, \"unfinished\": %llu, ",
                (unsigned long long)w->records, (unsigned long long)w->events,
                (unsigned long long)w->unfinished);

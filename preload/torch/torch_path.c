@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch's calls led here while a window records; see torch_path.h. The functions run on any thread
+ * of the program, inside torch: no lock, and no memory but what torch's own would take. An
+ * exception of torch's functions passes through them. */
+#include "preload/torch/torch_path.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "preload/core/core.h"
+#include "preload/link/link.h"
+#include "writer/writer.h"
+
+#define OBJECT "libtorch_cpu.so"
+
+/* In the order of what a trace says. */
+enum { LISTS, NAMES, CALLS };
+
+/* Written by torch_path_start(), before the first torch_path_on(). */
+static struct {
+    void *_Atomic *slot; /* NULL: this call is left alone */
+    void *torchs;        /* what stands there without us */
+} calls[CALLS];
+static bool looked; /* at what the functions read; under the torch lock */
+static _Atomic bool ended;
+
+/* ---- lists of callbacks ---- */
+
+/* at::RecordFunctionTLS, the same from 1.13 to 2.15: the thread's own callbacks, a std::vector, and
+ * whether it records. */
+struct thread_callbacks {
+    const void *begin, *end, *room;
+    bool enabled;
+};
+
+static const struct thread_callbacks *(*get_callbacks)(void);
+
+/* Torch compares its version of the global callbacks at the next operator, and makes its lists anew
+ * if they have changed. A callback that is sampled keeps its count, where torch would draw another
+ * one: the rate is the same. */
+static void set_callbacks(const struct thread_callbacks *to)
+{
+    const struct thread_callbacks *now = get_callbacks();
+    if (to->begin == to->end && now->begin == now->end && to->enabled == now->enabled)
+        return;
+    void (*real)(const struct thread_callbacks *);
+    memcpy(&real, &calls[LISTS].torchs, sizeof real);
+    real(to);
+}
+
+/* Whether this thread's look as they should. Calls into torch. */
+static bool callbacks_look_right(void)
+{
+    const struct thread_callbacks *t = get_callbacks();
+    uint8_t enabled;
+    memcpy(&enabled, &t->enabled, sizeof enabled);
+    bool none = !t->begin && !t->end && !t->room;
+    bool some = t->begin && t->begin <= t->end && t->end <= t->room;
+    return (none || some) && enabled <= 1;
+}
+
+static bool lists_start(void)
+{
+    *(void **)&get_callbacks = resolve_in(OBJECT, "_ZN2at24get_record_function_tls_Ev");
+    return get_callbacks;
+}
+
+/* ---- names of nodes ---- */
+
+#if defined(__x86_64__)
+#define KNOWN     32u
+#define NAME_MOST 160u /* with the terminator */
+
+/* std::string of libstdc++ (the new ABI, which the function's mangled name tells). */
+struct string {
+    char *at;
+    size_t len;
+    union {
+        char here[16]; /* up to 15 bytes */
+        size_t room;
+    };
+};
+
+/* Names that were demangled. One is written once, so that a reader needs no lock; a library that is
+ * loaded later, where another one's name stood, finds its place taken. */
+enum { FREE, TAKEN, READY };
+static struct known {
+    _Atomic int state;   /* any thread; released with what follows, acquired to read it */
+    const char *mangled; /* where it stands */
+    uint32_t len;
+    char same[NAME_MOST]; /* what stood there */
+    char text[NAME_MOST];
+} known[KNOWN];
+
+static void *_Atomic *new_slot; /* operator new, as libtorch_cpu calls it */
+
+static struct string *give(struct string *out, const struct known *k)
+{
+    out->at = out->here;
+    out->len = k->len;
+    if (k->len >= sizeof out->here) {
+        void *now = atomic_load_explicit(new_slot, memory_order_relaxed);
+        void *(*new)(size_t);
+        memcpy(&new, &now, sizeof new);
+        out->at = new (k->len + 1);
+        out->room = k->len;
+    }
+    memcpy(out->at, k->text, k->len + 1);
+    return out;
+}
+
+static void keep(struct known *k, const char *mangled, const struct string *made)
+{
+    int free = FREE;
+    size_t len = strlen(mangled);
+    bool right =
+        made->len < sizeof made->here || (made->at != made->here && made->room >= made->len);
+    if (len >= NAME_MOST || made->len >= NAME_MOST || !right || strlen(made->at) != made->len ||
+        !atomic_compare_exchange_strong(&k->state, &free, TAKEN))
+        return;
+    k->mangled = mangled;
+    k->len = (uint32_t)made->len;
+    memcpy(k->same, mangled, len + 1);
+    memcpy(k->text, made->at, made->len + 1);
+    atomic_store_explicit(&k->state, READY, memory_order_release);
+}
+
+/* Returns a std::string, which C++ has it put where the caller says (Itanium C++ ABI, 3.1.3.1). */
+static struct string *demangle_node(struct string *out, const char *mangled)
+{
+    struct known *k = &known[((uintptr_t)mangled >> 3) % KNOWN];
+    if (atomic_load_explicit(&k->state, memory_order_acquire) == READY && k->mangled == mangled &&
+        strcmp(k->same, mangled) == 0)
+        return give(out, k);
+    struct string *(*real)(struct string *, const char *);
+    memcpy(&real, &calls[NAMES].torchs, sizeof real);
+    real(out, mangled);
+    keep(k, mangled, out);
+    return out;
+}
+
+static bool names_start(void)
+{
+    struct got_call operator_new = {"_Znwm", NULL};
+    got_find_calls(OBJECT, &operator_new, 1);
+    new_slot = operator_new.slot;
+    return new_slot;
+}
+#else
+#define demangle_node set_callbacks /* never called */
+#define names_start() false
+#endif
+
+/* ---- leading calls here ---- */
+
+static const struct {
+    const char *name;
+    void (*ours)(void);
+} rows[CALLS] = {
+    [LISTS] = {"_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE",
+               (void (*)(void))set_callbacks},
+    [NAMES] = {"_ZN3c108demangleB5cxx11EPKc", (void (*)(void))demangle_node},
+};
+
+static void *ours(unsigned i)
+{
+    void *function;
+    memcpy(&function, &rows[i].ours, sizeof function);
+    return function;
+}
+
+/* A call is ours to lead where its entry holds torch's own function. It does not when the loader
+ * has bound nothing yet, or another library's function of that name, or another tool was here.
+ * Returns whether there is nothing to say about it. */
+static bool find_call(unsigned i, void *_Atomic *slot)
+{
+    void *torchs = resolve_in(OBJECT, rows[i].name);
+    if (!torchs)
+        return true;
+    if (!slot || atomic_load(slot) != torchs || !got_swap(slot, torchs, torchs))
+        return false;
+    calls[i].torchs = torchs;
+    calls[i].slot = slot;
+    return true;
+}
+
+void torch_path_start(const struct config *config)
+{
+    struct got_call found[CALLS];
+    bool quiet = true;
+    if (config->torch_path == CONFIG_TORCH_PATH_CALLBACKS)
+        return;
+    for (unsigned i = 0; i < CALLS; i++)
+        found[i].name = rows[i].name;
+    got_find_calls(OBJECT, found, CALLS);
+    if (lists_start())
+        quiet = find_call(LISTS, found[LISTS].slot);
+    if (names_start())
+        quiet = find_call(NAMES, found[NAMES].slot) && quiet;
+    if (!quiet)
+        log_info("torch's calls cannot be led to cprof in this build of libtorch_cpu, so operators "
+                 "cost more while they are recorded");
+}
+
+static void tell_trace(unsigned led)
+{
+    static const char *const paths[1u << CALLS] = {"callbacks", "callbacks+lists",
+                                                   "callbacks+names", "callbacks+lists+names"};
+    writer_record_path(paths[led]);
+}
+
+void torch_path_on(void)
+{
+    unsigned led = 0;
+    if (!looked && calls[LISTS].slot && !callbacks_look_right())
+        calls[LISTS].slot = NULL;
+    looked = true;
+    for (unsigned i = 0; i < CALLS; i++)
+        if (calls[i].slot && (atomic_load(calls[i].slot) == ours(i) ||
+                              got_swap(calls[i].slot, calls[i].torchs, ours(i))))
+            led |= 1u << i;
+    if (atomic_load(&ended))
+        torch_path_off();
+    tell_trace(led);
+}
+
+void torch_path_off(void)
+{
+    for (unsigned i = 0; i < CALLS; i++)
+        if (calls[i].slot)
+            got_swap(calls[i].slot, ours(i), calls[i].torchs);
+}
+
+void torch_path_end(void)
+{
+    atomic_store(&ended, true);
+    torch_path_off();
+}

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that uses much of torch's record path, in deterministic order, and looks at the calls that cprof leads to itself.
+
+Usage: torch_path.py diverse | profiled | slots SLOTS | taken SLOTS | read_only SLOTS | storm. SLOTS is a JSON object: {name of a function: offset of
+libtorch_cpu's GOT entry for it}. Prints one JSON object: "results" is a hash of all that was computed, the rest what the test asks for.
+"""
+
+import ctypes
+import hashlib
+import json
+import mmap
+import os
+import sys
+import threading
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+LISTS, NAMES = "_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE", "_ZN3c108demangleB5cxx11EPKc"
+step = getattr(ctypes.CDLL(None), "cprof_step", lambda: None)
+results = hashlib.sha256()
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+
+def note(*values):
+    for value in values:
+        results.update(value.detach().to_dense().contiguous().numpy().tobytes() if isinstance(value, torch.Tensor) else repr(value).encode())
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class Fails(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise ValueError("in a node")
+
+
+@torch.jit.script
+def doubled(x: torch.Tensor):
+    return x * 2
+
+
+@torch.jit.script
+def forked(x: torch.Tensor):
+    other = torch.jit.fork(doubled, x)
+    return torch.jit.wait(other) + x
+
+
+def train(model, values):
+    loss = Twice.apply(model(values)).pow(2).sum()
+    loss.backward()
+    note(loss, *[p.grad for p in model.parameters()])
+    model.zero_grad()
+
+
+def model_of(width=8):
+    return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, width))
+
+
+def diverse():
+    model, values = model_of(), torch.randn(4, 8)
+    hook = model[0].weight.register_hook(lambda grad: grad * 3)
+    train(model, values)
+    hook.remove()
+    for _ in range(2):
+        try:
+            Fails.apply(model(values)).sum().backward()
+        except ValueError as error:
+            note(error)
+        try:
+            torch.mm(values, values)
+        except RuntimeError as error:
+            note(str(error))
+    note(forked(values), torch.vmap(torch.dot)(values, values), *torch.func.jvp(torch.sin, (values,), (values,)))
+    note(torch.func.grad(lambda x: model(x).sum())(values))
+    inner = values.clone().requires_grad_()
+    checkpoint(model, inner, use_reentrant=False).sum().backward()
+    checkpoint(model, inner, use_reentrant=True).sum().backward()
+    first, = torch.autograd.grad(inner.pow(3).sum(), inner, create_graph=True)
+    first.sum().backward()
+    note(inner.grad)
+    sparse = torch.eye(8).to_sparse().requires_grad_()
+    torch.sparse.mm(sparse, values.t()).sum().backward()
+    note(sparse.grad)
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    note(*(nested * 2).unbind())
+    note(torch.quantize_per_tensor(values, 0.1, 0, torch.qint8).int_repr(), torch.view_as_real(torch.fft.fft(values)))
+    for number in range(3):
+        torch.manual_seed(number)
+        worker = threading.Thread(target=lambda: train(model_of(), torch.randn(4, 8)))
+        worker.start()
+        worker.join()
+
+
+class Slots:
+    """libtorch_cpu's GOT entries, read and written as another tool in this process would."""
+
+    def __init__(self, offsets):
+        self.base = min(int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "libtorch_cpu.so" in line)
+        self.torch = ctypes.CDLL("libtorch_cpu.so")
+        self.at = {name: self.base + offset for name, offset in json.loads(offsets).items()}
+
+    def now(self, name):
+        return ctypes.c_uint64.from_address(self.at[name]).value
+
+    def put(self, name, value):
+        ctypes.c_uint64.from_address(self.at[name]).value = value
+
+    def torchs(self, name):
+        return ctypes.cast(getattr(self.torch, name), ctypes.c_void_p).value
+
+    def ours(self):
+        """Which of the calls lead elsewhere than to torch."""
+        return [name for name in self.at if self.now(name) != self.torchs(name)]
+
+
+def demangled(function, mangled):
+    """What c10::demangle(), as it is called now, makes of the bytes in this buffer."""
+    out = (ctypes.c_uint64 * 4)()
+    ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(function)(ctypes.addressof(out), ctypes.addressof(mangled))
+    return ctypes.string_at(out[0], out[1]).decode()
+
+
+def in_child(slots):
+    """Trains in a forked child in mid-window; what it finds there."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # the engine does not work in a forked child once it has had threads of its own; on the CPU it runs on the caller's
+        values = torch.ones(2, 2, requires_grad=True)
+        values.sum().backward()
+        os.write(write, json.dumps([slots.ours(), values.grad.tolist()]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return json.loads(os.read(read, 65536))
+
+
+def slots(offsets):
+    found, model, values = Slots(offsets), model_of(), torch.randn(4, 8)
+    train(model, values)
+    told = {"before": found.ours()}
+    step()
+    train(model, values)
+    told["within"], told["in_child"] = found.ours(), in_child(found)
+    names, same_place = found.now(NAMES), ctypes.create_string_buffer(64)
+    told["demangled"] = []
+    for mangled in (b"N5torch8autograd9FirstNodeE", b"N5torch8autograd9OtherNodeE", b"N5torch8autograd9FirstNodeE", b"i", b"i", b"no name"):
+        same_place.value = mangled
+        told["demangled"].append(demangled(names, same_place))
+    train(model, values)
+    step()
+    told["behind"] = found.ours()
+    train(model, values)
+    return told
+
+
+def taken(offsets):
+    """Another tool puts a function of its own into the entry in mid-window. It calls what stood there."""
+    found, model, values = Slots(offsets), model_of(), torch.randn(4, 8)
+    step()
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    stood_there, calls = kind(found.now(LISTS)), []
+
+    def set_callbacks(callbacks):
+        calls.append(callbacks)
+        stood_there(callbacks)
+
+    its = kind(set_callbacks)
+    found.put(LISTS, ctypes.cast(its, ctypes.c_void_p).value)
+    train(model, values)
+    told = {"called": len(calls)}
+    step()
+    told["behind"] = found.now(LISTS) == ctypes.cast(its, ctypes.c_void_p).value
+    step()  # the second window
+    train(model, values)
+    step()
+    told["left"] = found.now(LISTS) == ctypes.cast(its, ctypes.c_void_p).value
+    train(model, values)
+    told["called_behind"] = len(calls) > told["called"]
+    found.put(LISTS, found.torchs(LISTS))
+    return told
+
+
+def read_only(offsets):
+    found, model, values = Slots(offsets), model_of(), torch.randn(4, 8)
+    train(model, values)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    pages = {at & -mmap.PAGESIZE for at in found.at.values()}
+    for page in pages:
+        assert protect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ) == 0
+    step()
+    train(model, values)
+    told = {"within": found.ours()}
+    step()
+    return told
+
+
+def storm():
+    """Windows open and close while threads train."""
+    stopped = threading.Event()
+
+    def work(number, into):
+        generator = torch.Generator().manual_seed(number)
+        model = model_of()
+        with torch.no_grad():
+            for p in model.parameters():
+                p.copy_(torch.randn(p.shape, generator=generator))
+        values = torch.randn(4, 8, generator=generator)
+        while not stopped.is_set() or len(into) < 20:
+            model.zero_grad()
+            model(values).pow(2).sum().backward()
+            into.append(hashlib.sha256(b"".join(p.grad.numpy().tobytes() for p in model.parameters())).hexdigest())
+
+    hashes = [[] for _ in range(6)]
+    threads = [threading.Thread(target=work, args=(n, into)) for n, into in enumerate(hashes)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        step()
+        threading.Event().wait(0.005)
+    stopped.set()
+    for thread in threads:
+        thread.join()
+    note([sorted(set(into)) for into in hashes])
+
+
+def profiled():
+    """torch.profiler opens and closes in mid-window; its operators."""
+    model, values = model_of(), torch.randn(4, 8)
+    step()
+    train(model, values)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        train(model, values)
+        worker = threading.Thread(target=lambda: train(model, values))
+        worker.start()
+        worker.join()
+    train(model, values)
+    return {"torch": sorted(e.name for e in profile.events() if not e.name.startswith("[memory]"))}
+
+
+def main():
+    what, *args = sys.argv[1:]
+    step()  # what comes before the first mark may be recorded
+    if what in ("diverse", "storm"):
+        step()
+    told = {"diverse": diverse, "slots": slots, "taken": taken, "read_only": read_only, "storm": storm, "profiled": profiled}[what](*args) or {}
+    if what == "diverse":
+        step()
+    print(json.dumps({"results": results.hexdigest(), **told}))
+
+
+main()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of torch that lead to cprof while a window records (CPROF_TORCH_PATH=auto): the program computes the same, the trace holds
+the same rows as with callbacks alone, torch.profiler sees the same, and libtorch_cpu's entries are torch's own outside of windows.
+"""
+
+import collections
+import json
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import torch_runs
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
+pytestmark = torch_runs.needs_torch_2("the script uses torch.func")
+
+WINDOW = {"STEP": "manual", "WAIT": 1, "WARMUP": 1, "ACTIVE": 1, "RECORD_SHAPES": 1}
+X86 = platform.machine() == "x86_64"
+LISTS, NAMES = "_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE", "_ZN3c108demangleB5cxx11EPKc"
+PATH = "callbacks+lists+names" if X86 else "callbacks+lists"
+IDS = {"External id", "Addr", "thread"}
+
+
+def run(folder, what, *args, preload=True, **settings):
+    return torch_runs.run("torch_path.py", folder, what, *args, preload=preload, **{**WINDOW, **settings})
+
+
+def told(result, what="results"):
+    return torch_runs.printed(result)[what]
+
+
+def rows(trace):
+    """What each thread did, in its order: lists of (category, name, args but ids)."""
+    found = collections.defaultdict(list)
+    for event in sorted(trace.data["traceEvents"], key=lambda e: (float(e.get("ts", 0)), -float(e.get("dur", 0)))):
+        if event["ph"] in "Xi" and event.get("cat") in ("cpu_op", "cpu_instant_event", "user_annotation"):
+            args = {key: value for key, value in event.get("args", {}).items() if key not in IDS}
+            found[event["tid"]].append((event["cat"], event["name"], json.dumps(args, sort_keys=True)))
+    return sorted(found.values())
+
+
+@pytest.fixture(scope="module")
+def offsets():
+    """Where the GOT entries of libtorch_cpu are for the calls that are led to cprof, as JSON."""
+    library = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
+    if not shutil.which("readelf") or not library.exists():
+        pytest.skip("needs readelf, and a torch whose libraries stand beside it")
+    listed = subprocess.run(["readelf", "-rW", library], capture_output=True, text=True, check=True).stdout
+    names = (LISTS, NAMES) if X86 else (LISTS,)
+    found = {}
+    for line in listed.splitlines():
+        match = re.match(r"([0-9a-f]+)\s+\S+\s+R_\w+_JUMP_SLO\S*\s+\S+\s+(\S+)", line)
+        if match and match[2].split("@")[0] in names:
+            found[match[2].split("@")[0]] = int(match[1], 16)
+    assert len(found) == len(names)
+    return json.dumps(found)
+
+
+def test_both_paths_record_the_same(tmp_path):
+    plain = run(tmp_path / "plain", "diverse", preload=False)
+    auto = run(tmp_path / "auto", "diverse")
+    callbacks = run(tmp_path / "callbacks", "diverse", TORCH_PATH="callbacks")
+    assert told(plain) == told(auto) == told(callbacks)
+    short, whole = torch_runs.trace(auto), torch_runs.trace(callbacks)
+    assert short.account["record_path"] == PATH and whole.account["record_path"] == "callbacks"
+    assert rows(short) == rows(whole)
+    names = [name for thread in rows(short) for _, name, _ in thread]
+    assert len(names) > 800 and "torch::autograd::AccumulateGrad" in names
+
+
+def test_torch_profiler_in_mid_window_sees_the_same(tmp_path):
+    plain = run(tmp_path / "plain", "profiled", preload=False)
+    auto = run(tmp_path / "auto", "profiled")
+    callbacks = run(tmp_path / "callbacks", "profiled", TORCH_PATH="callbacks")
+    assert told(plain, "torch") == told(auto, "torch") == told(callbacks, "torch") and len(told(auto, "torch")) > 50
+    assert told(plain) == told(auto)
+    assert rows(torch_runs.trace(auto)) == rows(torch_runs.trace(callbacks))
+
+
+def test_entries_are_torchs_outside_of_windows_and_in_forked_children(tmp_path, offsets):
+    result = run(tmp_path, "slots", offsets)
+    found = torch_runs.printed(result)
+    assert found["before"] == [] and found["behind"] == []
+    assert sorted(found["within"]) == sorted(json.loads(offsets))
+    assert found["in_child"] == [[], [[1.0, 1.0], [1.0, 1.0]]]
+    [one] = torch_runs.traces(result)
+    assert one.account["record_path"] == PATH and one.lost == 0
+
+
+@pytest.mark.skipif(not X86, reason="names are led to cprof on x86-64 only")
+def test_a_name_is_that_of_what_stands_there_now(tmp_path, offsets):
+    first, other = "torch::autograd::FirstNode", "torch::autograd::OtherNode"
+    assert told(run(tmp_path, "slots", offsets), "demangled") == [first, other, first, "int", "int", "no name"]
+
+
+def test_an_entry_that_somebody_else_wrote_is_left(tmp_path, offsets):
+    result = run(tmp_path, "taken", offsets, REPEAT=2)
+    found = torch_runs.printed(result)
+    assert found["called"] > 0 and found["called_behind"] and found["behind"] and found["left"]
+    first, second = torch_runs.traces(result)
+    assert first.account["record_path"] == PATH
+    assert second.account["record_path"] == PATH.replace("+lists", "")
+    assert first.lost == second.lost == 0
+
+
+def test_entries_that_cannot_be_written_are_left(tmp_path, offsets):
+    result = run(tmp_path, "read_only", offsets)
+    assert told(result, "within") == []
+    one = torch_runs.trace(result)
+    assert one.account["record_path"] == "callbacks" and one.ops("AccumulateGrad")
+
+
+def test_windows_open_and_close_while_threads_train(tmp_path):
+    plain = run(tmp_path / "plain", "storm", preload=False)
+    stormy = run(tmp_path / "auto", "storm", WARMUP=0, REPEAT=0)
+    assert told(plain) == told(stormy)
+    assert len(stormy.traces) > 20 and torch_runs.traces(stormy)[-1].account["record_path"] == PATH

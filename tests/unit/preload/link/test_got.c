@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of preload/link/got.h: an entry is exchanged only where it holds what is expected and can
+ * be written. That calls are found in a real library is seen in tests/e2e/test_torch_path.py. */
+#include "preload/link/got.h"
+
+#include <check.h>
+#include <errno.h>
+#include <sys/mman.h>
+
+#define PAGE 4096u
+
+static int first, second, third;
+
+static void *_Atomic *slot_in_page(void)
+{
+    void *_Atomic *slot =
+        mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(slot, MAP_FAILED);
+    return slot;
+}
+
+START_TEST(what_is_expected_is_exchanged)
+{
+    void *_Atomic *slot = slot_in_page();
+    atomic_store(slot, &first);
+    errno = 12345;
+    ck_assert(got_swap(slot, &first, &second));
+    ck_assert_ptr_eq(atomic_load(slot), &second);
+    ck_assert(got_swap(slot, &second, &first));
+    ck_assert_ptr_eq(atomic_load(slot), &first);
+    ck_assert_int_eq(errno, 12345);
+}
+END_TEST
+
+START_TEST(what_somebody_else_wrote_stays)
+{
+    void *_Atomic *slot = slot_in_page();
+    atomic_store(slot, &third);
+    ck_assert(!got_swap(slot, &first, &second));
+    ck_assert_ptr_eq(atomic_load(slot), &third);
+}
+END_TEST
+
+START_TEST(a_read_only_page_is_no_fault)
+{
+    void *_Atomic *slot = slot_in_page();
+    atomic_store(slot, &first);
+    ck_assert_int_eq(mprotect((void *)slot, PAGE, PROT_READ), 0);
+    errno = 12345;
+    ck_assert(!got_swap(slot, &first, &second));
+    ck_assert_ptr_eq(atomic_load(slot), &first);
+    ck_assert_int_eq(errno, 12345);
+    ck_assert_int_eq(mprotect((void *)slot, PAGE, PROT_READ | PROT_WRITE), 0);
+    ck_assert(got_swap(slot, &first, &second));
+}
+END_TEST
+
+/* The C library's entries are read-only once it is loaded, and no object is called nothing.so. */
+START_TEST(entries_that_are_read_only_are_not_found)
+{
+    struct got_call calls[] = {{"malloc", NULL}, {"no_such_function", NULL}};
+    got_find_calls("libc.so", calls, 2);
+    ck_assert_ptr_null(calls[0].slot);
+    ck_assert_ptr_null(calls[1].slot);
+    got_find_calls("nothing.so", calls, 2);
+    ck_assert_ptr_null(calls[0].slot);
+}
+END_TEST
+
+Suite *suite_got(void)
+{
+    Suite *s = suite_create("got");
+    TCase *t = tcase_create("got");
+    tcase_add_test(t, what_is_expected_is_exchanged);
+    tcase_add_test(t, what_somebody_else_wrote_stays);
+    tcase_add_test(t, a_read_only_page_is_no_fault);
+    tcase_add_test(t, entries_that_are_read_only_are_not_found);
+    suite_add_tcase(s, t);
+    return s;
+}
