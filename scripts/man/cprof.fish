@@ -104,7 +104,7 @@ complete -c cprof -n '__fish_seen_subcommand_from trigger' -l seconds -r -d 'fro
 complete -c cprof -n '__fish_seen_subcommand_from trigger' -l status -d 'only say where the processes stand'
 complete -c cprof -n '__fish_seen_subcommand_from trigger' -l timeout -r -d 'do not wait longer for the traces'
 complete -c cprof -n '__fish_seen_subcommand_from top' -l sort-by -r -d 'one of cpu_time, cuda_time, cpu_time_total, cuda_time_total, self_cpu_time_total, self_cuda_time_total, cpu_memory_usage, cuda_memory_usage, self_cpu_memory_usage, self_cuda_memory_usage, flops, count'
-complete -c cprof -n '__fish_seen_subcommand_from top' -l row-limit -r -d 'rows shown; -1: all (default 20; --torch and --by: 100; --json, --csv: all)'
+complete -c cprof -n '__fish_seen_subcommand_from top' -l row-limit -r -d 'rows shown; -1: all (default 20; --torch: 100; --json, --csv: all)'
 complete -c cprof -n '__fish_seen_subcommand_from top' -l torch -d 'torch.profiler\'s own layout, in the order of the trace unless --sort-by is given; also with --group-by-...'
 complete -c cprof -n '__fish_seen_subcommand_from top' -l group-by-input-shape -d 'a row for each operator and its input shapes'
 complete -c cprof -n '__fish_seen_subcommand_from top' -l group-by-stack-n -r -d 'a row for each operator and the N innermost frames that called it'

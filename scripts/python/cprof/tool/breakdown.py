@@ -4,7 +4,7 @@
 import bisect
 import os
 import re
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from cprof._untrusted import read_text
 from cprof.tool import Problem, note, printable
@@ -17,6 +17,7 @@ from cprof.tool.span_stacks import StackFinder
 from cprof.tool.span_tree import Node
 from cprof.tool.spans import Kind, Spans, Wanted, args_of, module_of, read_spans, step_number
 from cprof.tool.steps import STEPS
+from cprof.tool.top_table import bar, fitted
 
 BY = ("step", "module", "line", "kernel", "device", "category")
 NO_MODULES = "holds no modules: record it with CPROF_WITH_MODULES=1 (torch.profiler: with_stack=True)"
@@ -73,18 +74,24 @@ def breakdown(by: str, paths: List[str]) -> Result:
     total_cpu, total_device = (sum(row[at] for row in rows) for at in (1, 2))
 
     def text(shown: List[List[Any]]) -> str:
-        head, lines = [by.capitalize()], [[row[0]] for row in shown]
-        for at, total, what in ((1, total_cpu, "Self CPU"), (2, total_device, f"Self {spans.device_name}")):
-            if total:  # columns in which all is zero tell nothing: torch's table has none either
-                head += [f"{what} %", what]
-                for line, row in zip(lines, shown):
-                    line += [format_share(row[at], total), format_time(row[at])]
-        for line, row in zip(lines, shown):
-            line += [str(row[3])] + [format_time(us) for us in row[4:]]
-        head += ["# of Calls"] + (["Duration"] if by == "step" else [])
-        return _columns(head, lines) + f"Self CPU time total: {format_time(total_cpu)}\n" + (
-            f"Self {spans.device_name} time total: {format_time(total_device)}\n" if total_device else "") + (
-            f"Outside operators, in steps and ranges: {format_time(outside / 1000)} ({format_share(outside / 1000, total_cpu)})\n" if outside else "")
+        lines = [[by]] + [[printable(row[0])] for row in shown]
+        main = 2 if total_device else 1  # the one with bars
+        for at, total, what in ((2, total_device, spans.device_name), (1, total_cpu, "CPU")):
+            if total:  # columns in which all is zero tell nothing
+                lines[0] += [f"self {what}", "share"] + [""] * (at == main)
+                for line, row in zip(lines[1:], shown):
+                    line += [format_time(row[at]), format_share(row[at], total)] + [bar(row[at] / total)] * (at == main)
+        lines[0] += ["calls"] + ["duration"] * (by == "step")
+        for line, row in zip(lines[1:], shown):
+            line += [f"{row[3]:,}"] + [format_time(us) for us in row[4:]]
+        return fitted(lines) + "".join(f"{line}\n" for line in totals(len(shown)))
+
+    def totals(shown: int) -> Iterator[str]:
+        more = f"; {len(rows) - shown:,} more rows (--row-limit -1)" * (len(rows) > shown)
+        yield " and ".join(f"{format_time(total)} on the {where}" for total, where in ((total_device, f"GPU ({spans.device_name})"), (total_cpu, "CPU"))
+                           if total) + more
+        if outside:
+            yield f"{format_time(outside / 1000)} ({format_share(outside / 1000, total_cpu)}) on the CPU lie outside operators, in steps and ranges"
 
     return columns, rows, text
 
@@ -198,17 +205,3 @@ def _group(by: str, spans: Spans, starts: List[int], kind: Kind, node: Node, sta
     names = (spans.kinds[number].name for number in spans.functions.kinds(node.frames))
     modules += [name for name in names if name.startswith("nn.Module: ")]
     return ".".join(name[len("nn.Module: "):] for name in reversed(modules)) or OUTSIDE
-
-
-def _columns(head: List[str], lines: List[List[str]]) -> str:
-    """A table in the style of torch's."""
-    lines = [[_cut(printable(line[0]))] + line[1:] for line in lines]
-    widths = [max(12, len(name), *(len(line[at]) for line in lines)) if lines else max(12, len(name))
-              for at, name in enumerate(head)]
-    rule = "".join("-" * width + "  " for width in widths)
-    body = ["".join(f"{value: >{width}}  " for value, width in zip(line, widths)) for line in [head] + lines]
-    return "\n".join([rule, body[0], rule] + body[1:] + [rule]) + "\n"
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= 80 else name[:77] + "..."

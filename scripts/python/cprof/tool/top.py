@@ -48,7 +48,7 @@ _depth.__name__ = "number of frames"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
     parser.add_argument("--sort-by", metavar="KEY", help="one of " + ", ".join(SORT_KEYS))
-    parser.add_argument("--row-limit", type=row_limit, metavar="N", help="rows shown; -1: all (default 20; --torch and --by: 100; --json, --csv: all)")
+    parser.add_argument("--row-limit", type=row_limit, metavar="N", help="rows shown; -1: all (default 20; --torch: 100; --json, --csv: all)")
     parser.add_argument("--torch", action="store_true",
                         help="torch.profiler's own layout, in the order of the trace unless --sort-by is given; also with --group-by-...")
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.by:
         return _table(args)
     columns, rows, text = breakdown(args.by, args.traces)
-    limit = _limit(args, TORCHS)
+    limit = _limit(args, ROWS)
     rows = rows if limit < 0 else rows[:limit]
     if args.json or args.csv:
         _write(args, columns, [dict(zip(columns, row)) for row in rows], {})

@@ -87,7 +87,7 @@ class Table:
 
     def _cells(self, line: _Line) -> List[str]:
         share = line.self_ns / self.total if self.total else 0.0
-        return [printable(line.name), format_time(line.self_ns / 1000), format_share(line.self_ns, self.total) if self.total else "", _bar(share),
+        return [printable(line.name), format_time(line.self_ns / 1000), format_share(line.self_ns, self.total) if self.total else "", bar(share),
                 format_time(line.total_ns / 1000), f"{line.calls:,}" if line.calls else "", format_memory(line.memory) if line.memory else "",
                 rate(line.flops, line.total_ns)]
 
@@ -96,7 +96,7 @@ class Table:
         shown = self.lines if self.limit < 0 else self.lines[:self.limit]
         cells = [self._cells(line) for one in shown for line in (one, *one.below)]
         used = [at for at in range(len(TITLES)) if at < 6 or any(line[at] for line in cells)]
-        return _fitted([[line[at] for at in used] for line in [list(TITLES), *cells]], _width()) + "\n".join(self._behind(len(shown))) + "\n"
+        return fitted([[line[at] for at in used] for line in [list(TITLES), *cells]]) + "\n".join(self._behind(len(shown))) + "\n"
 
     def _behind(self, shown: int) -> List[str]:
         where = f"on the GPU ({self.averages.device_name})" if self.on_gpu else "on the CPU"
@@ -112,12 +112,13 @@ class Table:
         return lines
 
 
-def _width() -> int:
-    """Columns of the terminal."""
+def _columns() -> int:
+    """Of the terminal."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
 
 
-def _bar(share: float) -> str:
+def bar(share: float) -> str:
+    """As long as the share, 0 to 1."""
     utf8 = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") == "utf8"
     eighths = round(max(0.0, min(share, 1.0)) * BAR * 8)
     if not utf8:
@@ -125,8 +126,9 @@ def _bar(share: float) -> str:
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
 
 
-def _fitted(lines: List[List[str]], width: int) -> str:
-    """The lines as columns, the first and the bar to the left. Names give way where the terminal is narrow, then the bar, then the last columns."""
+def fitted(lines: List[List[str]]) -> str:
+    """The lines, of which the first has the titles, as columns, the first and the bar (which has no title) to the left. Names give way where the terminal is narrow, then the bar, then the last columns."""
+    width = _columns()
     while len(lines[0]) > 3 and NAME_LEAST + _needed(lines) > width:
         at = lines[0].index("") if "" in lines[0] else len(lines[0]) - 1
         lines = [line[:at] + line[at + 1:] for line in lines]
