@@ -96,7 +96,7 @@ def test_by_has_bars_and_says_how_many_rows_are_not_shown(tmp_path):
     path = tool.write(tmp_path / "t.json", [*people_events()])
     lines = tool.cprof("top", path, "--by", "category", "--row-limit", "1", env={"COLUMNS": "60"}).out.splitlines()
     assert lines[0].split() == ["category", "self", "CPU", "share", "calls"] and "█" in lines[1] and len(lines) == 4
-    assert lines[2].endswith(" on the CPU; 1 more rows (--row-limit -1)") and max(map(len, lines[:2])) <= 60
+    assert lines[2].endswith(" on the CPU; 2 more rows (--row-limit -1)") and max(map(len, lines[:2])) <= 60
 
 
 def test_the_table_of_a_large_trace_needs_no_reading(our_trace, tmp_path, monkeypatch):
