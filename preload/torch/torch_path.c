@@ -220,19 +220,24 @@ void torch_path_on(void)
                               got_swap(calls[i].slot, calls[i].torchs, ours(i))))
             led |= 1u << i;
     if (atomic_load(&ended))
-        torch_path_off();
+        torch_path_end();
     tell_trace(led);
+}
+
+static void put_back(unsigned i)
+{
+    if (calls[i].slot)
+        got_swap(calls[i].slot, ours(i), calls[i].torchs);
 }
 
 void torch_path_off(void)
 {
-    for (unsigned i = 0; i < CALLS; i++)
-        if (calls[i].slot)
-            got_swap(calls[i].slot, ours(i), calls[i].torchs);
+    put_back(NAMES);
 }
 
 void torch_path_end(void)
 {
     atomic_store(&ended, true);
-    torch_path_off();
+    for (unsigned i = 0; i < CALLS; i++)
+        put_back(i);
 }

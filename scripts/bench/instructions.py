@@ -20,9 +20,9 @@ void counted_end(void) { CALLGRIND_STOP_INSTRUMENTATION; }
 """
 
 
-def count(mode, folder, counter, helper):
+def count(mode, folder, counter, helper, **schedule):
     """Instructions of the training thread, and misses of its instruction cache, in a step."""
-    env = environment(mode == "cprof", STEP="manual", WARMUP=1, ACTIVE=STEPS + 2, RECORD_SHAPES=1, FOLDER=folder)
+    env = environment(mode == "cprof", **{"STEP": "manual", "WARMUP": 1, "ACTIVE": STEPS + 2, "RECORD_SHAPES": 1, "FOLDER": folder, **schedule})
     out = pathlib.Path(fresh(folder)) / "counts"
     done = subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--cache-sim=yes", *CACHE,
                            f"--callgrind-out-file={out}", PYTHON, BENCH / "step_instructions.py", mode, str(STEPS), counter, helper],
@@ -42,9 +42,12 @@ def bench_instructions(folder):
     counter = stand_in("libcounted.so", COUNTER)
     traces = fresh(folder)
     counts = {mode: count(mode, traces if mode == "cprof" else fresh(folder), counter, helper) for mode in MODES}
+    idle, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6)
     operators = operators_of(traces) / (STEPS + 2)
     added = {mode: [(all_of - bare) / operators for all_of, bare in zip(counts[mode], counts["none"])] for mode in MODES[1:]}
     (torch, torch_lines), (cprof, lines), (own, own_lines) = added["torch"], added["cprof"], added["empty"]
     return [(what, torch / cprof, "x", None,
              f"{torch:,.0f} / {cprof:,.0f} an operator (of {operators:.0f}), of which {own:,.0f} are torch's own, for callbacks that do nothing; lines of "
-             f"code fetched anew: {torch_lines:.0f} / {lines:.0f}, torch's own {own_lines:.0f}")]
+             f"code fetched anew: {torch_lines:.0f} / {lines:.0f}, torch's own {own_lines:.0f}"),
+            ("tiny operators: instructions added to an operator between windows", (idle - counts["none"][0]) / operators, "", 0,
+             f"of {counts['none'][0] / operators:,.0f}; less than none: torch makes its lists of callbacks less often")]

@@ -68,7 +68,7 @@ complete -c cprof -n '__fish_seen_subcommand_from run env' -l peak-tflops -r -d 
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l trace-children -d '0: child processes of a traced one are traced when they mark steps, as ranks. 1: those without step marks, too; all have the pid in the file name'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-trace-children -d '0: child processes of a traced one are traced when they mark steps, as ranks. 1: those without step marks, too; all have the pid in the file name'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l trigger -r -d 'starts a recording in a running job: a signal, a file that appears, a request on a socket. Or limits recording to an NVTX range, or to cudaProfilerStart to Stop (default off)'
-complete -c cprof -n '__fish_seen_subcommand_from run env' -l torch-path -r -d 'how operators are recorded. With auto, cprof shortens what PyTorch does for its own callbacks while a window records, where it knows the build. With callbacks it leaves PyTorch as it is (default auto)'
+complete -c cprof -n '__fish_seen_subcommand_from run env' -l torch-path -r -d 'how operators are recorded. With auto, cprof shortens what PyTorch does for callbacks, from the first window on, where it knows the build. With callbacks it leaves PyTorch as it is (default auto)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l enabled -d '0 turns cprof off (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-enabled -d '0 turns cprof off (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l log -r -d 'messages on stderr. warn silences the line at exit (default info)'

@@ -81,10 +81,11 @@ def test_torch_profiler_in_mid_window_sees_the_same(tmp_path):
     assert rows(torch_runs.trace(auto)) == rows(torch_runs.trace(callbacks))
 
 
-def test_entries_are_torchs_outside_of_windows_and_in_forked_children(tmp_path, offsets):
+def test_names_are_torchs_outside_of_windows_and_all_entries_in_forked_children(tmp_path, offsets):
+    """What makes lists stays led to cprof behind the first window, here the time before the first mark."""
     result = run(tmp_path, "slots", offsets)
     found = torch_runs.printed(result)
-    assert found["before"] == [] and found["behind"] == []
+    assert found["before"] == [LISTS] and found["behind"] == [LISTS]
     assert sorted(found["within"]) == sorted(json.loads(offsets))
     assert found["in_child"] == [[], [[1.0, 1.0], [1.0, 1.0]]]
     [one] = torch_runs.traces(result)
@@ -108,10 +109,11 @@ def test_an_entry_that_somebody_else_wrote_is_left(tmp_path, offsets):
 
 
 def test_entries_that_cannot_be_written_are_left(tmp_path, offsets):
+    """The pages become read-only in the program, behind the first window: what is led to cprof already stays so."""
     result = run(tmp_path, "read_only", offsets)
-    assert told(result, "within") == []
+    assert told(result, "within") == [LISTS]
     one = torch_runs.trace(result)
-    assert one.account["record_path"] == "callbacks" and one.ops("AccumulateGrad")
+    assert one.account["record_path"] == "callbacks+lists" and one.ops("AccumulateGrad")
 
 
 def test_windows_open_and_close_while_threads_train(tmp_path):
