@@ -198,8 +198,9 @@ void torch_path_start(const struct config *config)
     if (names_start())
         quiet = find_call(NAMES, found[NAMES].slot) && quiet;
     if (!quiet)
-        log_info("torch's calls cannot be led to cprof in this build of libtorch_cpu, so operators "
-                 "cost more while they are recorded");
+        log_debug(
+            "torch's calls cannot be led to cprof in this build of libtorch_cpu, so operators "
+            "cost more while they are recorded");
 }
 
 static void tell_trace(unsigned led)

@@ -21,8 +21,9 @@
 
 #include "preload/settings/settings.h"
 
-/* Finds the calls, unless CPROF_TORCH_PATH says callbacks. Says one line when torch has a function
- * but its calls cannot be led here. Once, when torch is found. */
+/* Finds the calls, unless CPROF_TORCH_PATH says callbacks. With CPROF_LOG=debug, says one line when
+ * torch has a function but its calls cannot be led here: nobody can change that, and each trace
+ * tells which path it has. Once, when torch is found. */
 void torch_path_start(const struct config *config);
 
 /* Leads the calls here, and tells the trace which. Under the torch lock. */
