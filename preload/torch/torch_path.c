@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch's calls led here while a window records; see torch_path.h. The functions run on any thread
- * of the program, inside torch: no lock, and no memory but what torch's own would take. An
- * exception of torch's functions passes through them. */
+/* Takes two calls of torch's record path and answers them faster; see torch_path.h. The functions
+ * run on any thread of the program, inside torch: no lock, and no memory but what torch's own would
+ * take. An exception of torch's functions passes through them. */
 #include "preload/torch/torch_path.h"
 
 #include <stdatomic.h>
