@@ -129,7 +129,7 @@ endif
 
 E2E_BESIDE := $(wildcard tests/e2e/test_tool_*.py tests/e2e/test_command_*.py tests/e2e/test_torch_*.py) \
 	$(addprefix tests/e2e/test_,$(addsuffix .py,collectives consumers flops gpu_check memory modules python_module readme stacks))
-PYTEST = BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rs -p no:cacheprovider $(E2E_LIMITS)
+PYTEST = BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rfEs -p no:cacheprovider $(E2E_LIMITS)
 
 # Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
 E2E_LIMITS := -o timeout=600 -o session_timeout=3600

@@ -157,8 +157,9 @@ steps(1); print("done")
 def test_raw_clones_that_mark_steps(tmp_path):
     """While other threads do, one of which holds cprof's lock in most of them: there is no such thread in the child, which does not wait."""
     code = """
-import platform, signal
+import platform, signal, sys
 SYS_clone, SIGCHLD = {"x86_64": 56, "aarch64": 220}[platform.machine()], 17
+sys.setswitchinterval(1000)  # a child that is asked to hand on the GIL waits for a thread it does not have
 here = ctypes.PyDLL(None)  # keeps the GIL, which a child could not get
 call, mark_here, leave = here.syscall, here.cprof_step, here._exit  # looked up now: a child might not get the loader's lock
 call.restype = ctypes.c_long
