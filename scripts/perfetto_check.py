@@ -90,7 +90,7 @@ QUERY_JS = """
 """
 
 PICTURE_JS = """
-(async ({start, end, expand, hide, select, details}) => {
+(async ({start, end, expand, hide, select, details, marks}) => {
   const trace = app.trace;
   if (app.sidebar.visible) app.sidebar.toggleVisibility();
   // The panel for details below the timeline takes room for nothing, unless they are what is to be seen.
@@ -99,6 +99,7 @@ PICTURE_JS = """
   style.textContent = '.pf-statusbar{display:none!important}' +
       (details ? '.pf-split-panel__drawer{height:60vh!important}' :
        '.pf-split-panel__handle,.pf-split-panel__drawer{display:none!important}');
+  document.querySelectorAll('.cprof-mark').forEach(dot => dot.remove());
   const wanted = expand && new RegExp(expand), unwanted = hide && new RegExp(hide);
   for (const track of [...trace.workspace.flatTracks]) {
     if (unwanted && unwanted.test(track.name)) { track.remove(); continue; }
@@ -111,6 +112,19 @@ PICTURE_JS = """
   // waitForPerfettoIdle waits for requestIdleCallback, which a resized headless page may never call.)
   for (let quiet = 0; quiet < 10; await new Promise(done => setTimeout(done, 50)))
     quiet = app.isLoadingTrace || trace.engine.numRequestsPending || raf.hasPendingRedraws ? 0 : quiet + 1;
+  const seen = trace.timeline.visibleWindow.toTimeSpan();
+  for (const [text, row, time, line] of marks) {
+    const title = t => t.querySelector('.pf-track__title-popup')?.textContent || '';
+    const shown = [...document.querySelectorAll('.pf-track')].find(t => new RegExp(row).test(title(t)));
+    if (!shown) throw new Error(`no row is named like ${row}`);
+    const area = shown.querySelector('.pf-track__canvas').getBoundingClientRect();
+    const x = area.left + area.width * Number(BigInt(time) - seen.start) / Number(seen.end - seen.start);
+    const dot = document.body.appendChild(document.createElement('div'));
+    dot.className = 'cprof-mark';
+    dot.textContent = text;
+    dot.style = `position:fixed;z-index:9999;left:${x - 12}px;top:${area.top + 18 * line}px;width:24px;height:24px;` +
+        'border-radius:12px;box-shadow:0 0 0 2px #fff;background:#c00;color:#fff;font:bold 15px/24px sans-serif;text-align:center';
+  }
   if (details) return null;
   return Math.max(...[...document.querySelectorAll('.pf-track')].map(row => row.getBoundingClientRect().bottom));
 })(%s)
@@ -334,15 +348,17 @@ class Perfetto:
         return json.loads(self.run(QUERY_JS % json.dumps(sql), timeout))
 
     def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, select=None, details=False,
-                   timeout=TIMEOUT_S):
-        """Writes the timeline as PNG, cut below its last row, or with details the whole page with the panel below. start and end are trace times in ns, as in the table
-        slice; expand and hide are regular expressions over row names: rows to unfold (all of them by default) and
-        rows to leave out; select is the id of a slice, whose arrows are drawn."""
+                   marks=(), timeout=TIMEOUT_S):
+        """Writes the timeline as PNG, cut below its last row, or with details the whole page with the panel below. start and end are
+        trace times in ns, as in the table slice; expand and hide are regular expressions over row names: rows to unfold (all of them by default) and
+        rows to leave out; select is the id of a slice, whose arrows are drawn. Each of marks is (text, regular expression of a row's
+        name, trace time in ns, line of the row): a dot with this text is put there."""
         # Rows removed for one picture must not be missing in the next.
         self.opened = None
         self.open(path, timeout)
         view = {"start": None if start is None else str(int(start)), "end": None if end is None else str(int(end)),
-                "expand": expand, "hide": hide, "select": select, "details": details}
+                "expand": expand, "hide": hide, "select": select, "details": details,
+                "marks": [(text, row, str(int(at)), line) for text, row, at, line in marks]}
         width, height = self.size
         self.browser.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                              mobile=False)

@@ -8,12 +8,14 @@
     shown = perfetto.view_of(trace, tmp_path / "view") # what `cprof open` shows of it
 """
 
+import os
 import pathlib
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from conftest import BUILD, ROOT  # noqa: E402
 from perfetto_check import PerfettoError, import_errors, query, screenshot, unavailable_reason  # noqa: E402,F401
 
 from cprof.tool.view import write_view  # noqa: E402
@@ -27,3 +29,13 @@ def view_of(trace, path):
     with open(path, "wb") as out:
         write_view(str(trace), out, pathlib.Path(trace).name)
     return path
+
+
+def picture_of(trace, name, **view):
+    """Takes a picture of a trace, in build/e2e/pictures; with UPDATE=1 in tests/e2e/pictures, where pages show it from."""
+    folder = ROOT / "tests/e2e/pictures" if os.environ.get("UPDATE") else BUILD / "e2e/pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = folder / name
+    screenshot(trace, picture, **view)
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert picture.stat().st_size > 20000, "an empty page compresses to less"

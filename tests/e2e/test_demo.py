@@ -116,20 +116,11 @@ def test_operators_nest_and_arrows_arrive(trace):
     assert len(arrows) == 4 and {row["name"] for row in arrows} == {"aten::addmm"}
 
 
-def picture_of(trace, name, **view):
-    folder = ROOT / "tests/e2e/pictures" if os.environ.get("UPDATE") else BUILD / "e2e/pictures"
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / name
-    perfetto.screenshot(trace, picture, **view)
-    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert picture.stat().st_size > 20000, "an empty page compresses to less"
-
-
 @perfetto.needed
 def test_picture(trace, tmp_path):
     trace = perfetto.view_of(trace, tmp_path / "view")
     spans = perfetto.query(trace, "select ts, dur from slice where name glob 'ProfilerStep#*' order by ts")
-    picture_of(trace, "demo.png", start=spans[1]["ts"], end=spans[2]["ts"] + spans[2]["dur"])
+    perfetto.picture_of(trace, "demo.png", start=spans[1]["ts"], end=spans[2]["ts"] + spans[2]["dur"])
 
 
 @perfetto.needed
@@ -144,4 +135,4 @@ def test_picture_of_a_stack(tmp_path):
     frames = perfetto.query(trace, "select string_value as frame from args where flat_key = 'debug.Call stack' "
                                    f"and arg_set_id = {shown['args']} order by id")
     assert re.search(r"torch/nn/modules/conv\.py:\d+ forward\n.*train_cnn\.py:\d+ main\n", "\n".join(row["frame"] for row in frames), re.S)
-    picture_of(trace, "stack.png", start=step["ts"], end=step["ts"] + step["dur"], select=shown["id"], details=True)
+    perfetto.picture_of(trace, "stack.png", start=step["ts"], end=step["ts"] + step["dur"], select=shown["id"], details=True)

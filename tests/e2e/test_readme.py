@@ -5,12 +5,14 @@ names that it uses."""
 import http.server
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 
 import pytest
 
+import perfetto
 import support
 from conftest import BUILD, ROOT
 
@@ -151,3 +153,21 @@ def test_first_screen(folder):
 def test_the_two_commands():
     """What a newcomer types first; test_demo.py runs the demo."""
     assert (None, "make demo\nmake test\n") in BLOCKS
+
+
+@perfetto.needed
+def test_picture(tmp_path):
+    """A step of a transformer on a real H200, with its parts numbered as the README explains them."""
+    recorded = tmp_path / "rank0.9.pt.trace.json.gz"
+    shutil.copy(ROOT / "tests/fixtures/h200-healthy.json.gz", recorded)
+    trace = perfetto.view_of(recorded, tmp_path / "view")
+    step = perfetto.query(trace, "select ts, dur from slice where name = 'ProfilerStep#8'")[0]
+
+    def at(share):
+        return step["ts"] + share * step["dur"]
+
+    arrow = perfetto.query(trace, "select i.id as kernel, (i.ts + o.ts) / 2 as middle from flow f join slice i on f.slice_in = i.id "
+                                  f"join slice o on f.slice_out = o.id where i.name glob 'nvjet*' and o.ts > {at(0.3)} order by i.ts")[0]
+    perfetto.picture_of(trace, "h200.png", start=step["ts"], end=step["ts"] + step["dur"], hide="context", select=arrow["kernel"], marks=[
+        ("1", "^steps$", at(0.9), 0), ("2", "python3.$", at(0.47), 1), ("3", "pt_autograd", at(0.7), 6.5),
+        ("4", "pt_autograd", arrow["middle"], 0), ("5", "^stream 7$", at(0.9), 0)])
