@@ -296,6 +296,15 @@ def test_steps_that_are_long_by_turns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = explained(cpu_trace(4, lengths=(1.0, 1.0, 3.0)))["findings"]
     assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [2, 5, 8, 11]
+    assert found[0]["title"].startswith("steps 2, 5, 8, 11 take far longer: 20.0 ms more each of operators: aten::mm at train.py(30)"), found
+
+
+def test_a_long_step_is_not_told_with_one_that_is_hardly_longer(tmp_path, monkeypatch):
+    """The mean of both would be true of neither."""
+    monkeypatch.chdir(tmp_path)
+    found = explained(cpu_trace(4, lengths=[50.0 if n == 8 else 4.0 if n == 10 else 1.0 for n in range(12)]))["findings"]
+    assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [8, 10]
+    assert found[0]["title"].startswith("step 8 takes far longer (1 more by less): 490.0 ms more of operators: aten::mm at train.py(30)"), found
 
 
 # ---- programs ----

@@ -430,18 +430,23 @@ def _outlier_steps(group: Group) -> List[Finding]:
     names = CPU if group.device == "cpu" else BUSY + IDLE
     if lost * len(group.counted) <= group.queued_ns and _common(group, usual, names) < 2:
         return []  # threads waited as long for a processor, which the trace does not tell step by step
-    more = {name: group.mean(group.outliers, name) - group.mean(group.usual, name) for name in names}
+    # What is said of several is true of each: of a step of two seconds more, none of 20 ms more is told in the same breath.
+    longest = max(window.total for window in group.outliers) - usual
+    told = [window for window in group.outliers if (window.total - usual) * 2 >= longest]
+    more = {name: group.mean(told, name) - group.mean(group.usual, name) for name in names}
     part = max(names, key=lambda name: more[name])
     causes: Counter[Cause] = collections.Counter()
-    for windows, sign in ((group.outliers, 1), (group.usual, -1)):
+    for windows, sign in ((told, 1), (group.usual, -1)):
         for window in windows:
             for (name, cause), time in window.causes.items():
                 if name == part:
                     causes[cause] += sign * time / len(windows)
     steps = [window.step for window in group.outliers if window.step is not None]
+    named = [str(window.step) for window in told if window.step is not None]
+    who = (f"steps {', '.join(named[:5])}{', ...' * (len(named) > 5)} take" if len(named) > 1 else f"step {named[0]} takes" if named else "a part takes")
+    others = f" ({len(group.outliers) - len(told)} more by less)" if len(told) < len(group.outliers) else ""
     where = f": {_where(causes)}" if causes else ""
-    listed = ", ".join(map(str, steps[:5])) + (", ..." if len(steps) > 5 else "")
-    title = f"step{'s' * (len(steps) > 1)} {listed} {'take' if len(steps) > 1 else 'takes'} far longer: {more[part] / 1e6:,.1f} ms more of {part}{where}"
+    title = f"{who} far longer{others}: {more[part] / 1e6:,.1f} ms more{' each' * (len(told) > 1)} of {part}{where}"
     return [group.finding("outlier-steps", title, lost, dict(causes))._replace(steps=steps)]
 
 
