@@ -114,22 +114,15 @@ unit: $(BUILD)/unit
 
 ## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
 .PHONY: e2e
-# What reads traces, or asks what stands in them rather than when it came, says the same however long it takes: it runs beside the rest, and
-# is shown behind it.
 e2e: setup
 	$(Q)$(MAKE) $(JOBS) all $(if $(E2E_SRC),e2e-programs)
 ifneq ($(E2E),)
 	$(Q)$(PYTEST) tests/e2e $(E2E)
 else
-	$(Q)status=0; log=$$(mktemp); $(PYTEST) --junitxml=$(BUILD)/times/e2e-beside.xml $(E2E_BESIDE) >"$$log" 2>&1 & beside=$$!; trap 'kill $$beside; rm -f "$$log"; exit 130' INT TERM; \
-		$(PYTEST) --junitxml=$(BUILD)/times/e2e.xml tests/e2e $(addprefix --ignore=,$(E2E_BESIDE)) || status=1; \
-		wait $$beside || status=1; \
-		sed '$$d' "$$log"; python3 tests/slowest.py $(BUILD)/times/*.xml; tail -n 1 "$$log"; rm -f "$$log"; exit $$status
+	$(Q)tests/e2e/run.sh $(BUILD)/times/e2e $(PYTEST)
 endif
 
-E2E_BESIDE := $(wildcard tests/e2e/test_tool_*.py tests/e2e/test_command_*.py tests/e2e/test_torch_*.py) \
-	$(addprefix tests/e2e/test_,$(addsuffix .py,collectives consumers flops gpu_check memory modules python_module readme stacks))
-PYTEST = BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rfEs -p no:cacheprovider $(E2E_LIMITS)
+PYTEST = env BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rfEs -p no:cacheprovider $(E2E_LIMITS)
 
 # Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
 E2E_LIMITS := -o timeout=600 -o session_timeout=3600
