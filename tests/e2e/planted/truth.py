@@ -23,7 +23,7 @@ CPROF = HERE.parents[2] / "scripts/cprof"
 RULES = {
     "parsed-in-loop": ("python", "input-bound"), "slow-loader": ("input-bound",), "python-between": ("python",), "row-by-row-loss": ("tiny-operators",),
     "row-by-row-optimizer": ("tiny-operators",), "recomputed": ("recomputation",), "kept-features": ("leak",), "busy-thread": ("interpreter-lock",),
-    "doubles": ("low-flop-rate",), "saves-every-4th": ("outlier-steps",), "temporaries": ("allocator-churn",), "pair-loss": ("unfused-operators",),
+    "doubles": ("low-flop-rate",), "saves-every-4th": ("outlier-steps",), "temporaries": ("allocator-churn", "unfused-operators"), "pair-loss": ("unfused-operators",),
     "item-in-loop": ("synchronising-calls",), "malloc-each-step": ("allocator-calls",), "pageable-copy": ("exposed-copies", "synchronising-calls"),
     "late-collective": ("exposed-communication",), "slow-rank-computes": ("straggler",), "slow-rank-loads": ("straggler",)}
 

@@ -67,8 +67,8 @@ ADVICE = {
     "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
                       "operators on whole tensors, or compile the function (torch.compile).",
     "unfused-operators": "Each of these operators reads and writes whole tensors, and computes little. Compile the function (torch.compile), so that they "
-                         "become one pass over memory, or call an operator that does the same. Make the tensors smaller: to compare all pairs of rows "
-                         "takes the square of the rows.",
+                         "become one pass over memory, or call an operator that does the same. Write into tensors that are there (in-place operators, "
+                         "out=). Make the tensors smaller: to compare all pairs of rows takes the square of the rows.",
     "interpreter-lock": "A thread that runs Python keeps the interpreter's lock from the training thread, which waits for it after each operator. Move "
                         "that work to a process of its own (multiprocessing), do it less often, or let it sleep longer.",
     "low-flop-rate": "These operators compute far slower than others of the same trace. See the type of their numbers (float16 and bfloat16 are slow on "
