@@ -746,3 +746,9 @@ def test_names_do_nothing_to_the_terminal(options, tmp_path):
 def test_a_csv_without_rows_has_names(options, our_trace):
     lines = tool.cprof("top", our_trace, *options, "--csv").out.splitlines()
     assert tool.cprof("top", our_trace, *options, "--csv", "--row-limit", "0").out.splitlines() == lines[:1] and len(lines) > 1
+
+
+def test_memory_of_a_gpu_counts_where_the_operator_does_nothing_else(tmp_path):
+    path = tool.write(tmp_path / "t.json", [tool.span("aten::empty", 0, 10), tool.memory(5, 512, 4096, device=1, index=0)], profile_memory=1)
+    row, = cprof.key_averages(path)
+    assert (row.key, row.device_memory_usage, row.self_device_memory_usage) == ("aten::empty", 512, 512)

@@ -179,7 +179,7 @@ class Averages:
             average = numbered[node.kind]
             if average is None:
                 average = numbered[node.kind] = self._row(spans, node.kind)
-            if is_async[node.kind] or node.memory or node.own_device or node.child_device:
+            if is_async[node.kind] or node.memory or node.device_memory or node.own_device or node.child_device:
                 self._count(average, _sums_of(node, node.end - start, is_async[node.kind]), start, node.end)
             else:  # as most are
                 if start <= average.first[0]:
